@@ -1,0 +1,43 @@
+/* How numbers are held in files: the ggml tensor types, by ggml's own numbers. */
+#ifndef TFT_DTYPE_H
+#define TFT_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tft_dtype {
+    TFT_F32 = 0,
+    TFT_F16 = 1,
+    TFT_Q4_0 = 2,
+    TFT_Q4_1 = 3,
+    TFT_Q5_0 = 6,
+    TFT_Q5_1 = 7,
+    TFT_Q8_0 = 8,
+    TFT_Q2_K = 10,
+    TFT_Q3_K = 11,
+    TFT_Q4_K = 12,
+    TFT_Q5_K = 13,
+    TFT_Q6_K = 14,
+    TFT_IQ2_XXS = 16,
+    TFT_IQ4_NL = 20,
+    TFT_IQ4_XS = 23,
+    TFT_I8 = 24,
+    TFT_I32 = 26,
+    TFT_BF16 = 30,
+};
+
+/* A type stores `block` consecutive numbers of a row in `bytes` bytes. */
+struct tft_dtype_info {
+    const char *name; /* "Q4_K", as the field writes it */
+    uint32_t block, bytes;
+    void (*to_f32)(float *y, const void *x, size_t n); /* n numbers, a multiple of block, x need not be aligned; NULL for the integers */
+};
+
+/* NULL for a number that is no type, or one that tuffet cannot read. */
+const struct tft_dtype_info *tft_dtype_info(uint32_t type);
+
+/* Bytes of n numbers; false if n is not a whole number of blocks or the result does not fit. */
+bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes);
+
+#endif

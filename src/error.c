@@ -1,0 +1,94 @@
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Names come from files: keep the line one line. */
+static void make_printable(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = '?';
+}
+
+static enum tft_status fill(struct tft_error *err, enum tft_status code, int os, uint64_t offset, const char *prefix,
+                            const char *fmt, va_list args)
+{
+    if (err) {
+        err->code = code;
+        err->os = os;
+        err->offset = offset;
+        int used = snprintf(err->msg, sizeof err->msg, "%s", prefix);
+        if (used < 0)
+            used = 0;
+        if ((size_t)used >= sizeof err->msg)
+            used = sizeof err->msg - 1;
+        vsnprintf(err->msg + used, sizeof err->msg - (size_t)used, fmt, args);
+        make_printable(err->msg);
+    }
+    return code;
+}
+
+enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, 0, 0, "", fmt, args);
+    va_end(args);
+    return code;
+}
+
+/* A long path must not push what is wrong off the end of the line: keep its tail, where the file's name is. */
+static const char *short_name(const char *name, const char **dots)
+{
+    enum { KEEP = 100 };
+    size_t n = strlen(name);
+    *dots = n > KEEP ? "..." : "";
+    return n > KEEP ? name + n - KEEP : name;
+}
+
+enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name, uint64_t offset,
+                            const char *fmt, ...)
+{
+    char prefix[160];
+    const char *dots, *tail = short_name(name, &dots);
+    snprintf(prefix, sizeof prefix, "%s%s: byte %llu: ", dots, tail, (unsigned long long)offset);
+
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, 0, offset, prefix, fmt, args);
+    va_end(args);
+    return code;
+}
+
+enum tft_status tft_fail_os(struct tft_error *err, int os, const char *name, const char *what)
+{
+    const char *dots, *tail = short_name(name, &dots);
+    tft_fail(err, TFT_ERR_IO, "%s%s: %s: %s", dots, tail, what, strerror(os));
+    if (err)
+        err->os = os;
+    return TFT_ERR_IO;
+}
+
+const char *tft_status_text(enum tft_status code)
+{
+    switch (code) {
+    case TFT_OK: return "success";
+    case TFT_ERR_ARG: return "an argument is out of range";
+    case TFT_ERR_NOMEM: return "out of memory";
+    case TFT_ERR_IO: return "the operating system refused";
+    case TFT_ERR_FORMAT: return "the file is damaged";
+    case TFT_ERR_UNSUPPORTED: return "the file holds something that is not supported";
+    case TFT_ERR_FULL: return "the context is full";
+    }
+    return "unknown status";
+}
+
+#define STR2(x) #x
+#define STR(x) STR2(x)
+
+const char *tft_version(void)
+{
+    return STR(TFT_VERSION_MAJOR) "." STR(TFT_VERSION_MINOR) "." STR(TFT_VERSION_PATCH);
+}

@@ -1,0 +1,12 @@
+/* What cmocka wants included before it. */
+#ifndef TFT_TEST_H
+#define TFT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#endif

@@ -1,0 +1,70 @@
+#include "test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+
+static void says_which_file_where_and_what(void **state)
+{
+    (void)state;
+    struct tft_error err;
+    assert_int_equal(tft_fail_at(&err, TFT_ERR_FORMAT, "m.gguf", 24, "%d keys", 3), TFT_ERR_FORMAT);
+    assert_string_equal(err.msg, "m.gguf: byte 24: 3 keys");
+    assert_int_equal(err.code, TFT_ERR_FORMAT);
+    assert_int_equal(err.offset, 24);
+
+    assert_int_equal(tft_fail_os(&err, ENOENT, "m.gguf", "open"), TFT_ERR_IO);
+    assert_string_equal(err.msg, "m.gguf: open: No such file or directory");
+    assert_int_equal(err.os, ENOENT);
+}
+
+static void no_error_wanted(void **state)
+{
+    (void)state;
+    assert_int_equal(tft_fail(NULL, TFT_ERR_ARG, "x"), TFT_ERR_ARG);
+    assert_int_equal(tft_fail_os(NULL, EIO, "a", "b"), TFT_ERR_IO);
+}
+
+static void stays_one_line(void **state)
+{
+    (void)state;
+    struct tft_error err;
+    tft_fail(&err, TFT_ERR_FORMAT, "key \"%s\"", "a\nb\x1b[2J\x7f");
+    assert_string_equal(err.msg, "key \"a?b?[2J?\"");
+}
+
+static void long_names_do_not_hide_the_message(void **state)
+{
+    (void)state;
+    char name[5000];
+    memset(name, 'd', sizeof name);
+    strcpy(name + sizeof name - 8, "/m.gguf");
+    struct tft_error err;
+    tft_fail_at(&err, TFT_ERR_FORMAT, name, UINT64_MAX, "no magic");
+    assert_non_null(strstr(err.msg, "/m.gguf: byte 18446744073709551615: no magic"));
+
+    tft_fail(&err, TFT_ERR_FORMAT, "%s", name);
+    assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+}
+
+static void every_status_has_a_text(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= TFT_ERR_FULL; i++)
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(tft_status_text(i), tft_status_text(j));
+    assert_string_equal(tft_status_text(999), "unknown status");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_which_file_where_and_what),
+        cmocka_unit_test(no_error_wanted),
+        cmocka_unit_test(stays_one_line),
+        cmocka_unit_test(long_names_do_not_hide_the_message),
+        cmocka_unit_test(every_status_has_a_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
