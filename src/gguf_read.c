@@ -13,7 +13,6 @@
  *   - Versions 2 and 3, which are the same but for the byte order that 3 allows; only little-endian is read.
  *   - Keys and names are UTF-8 without NUL, keys at most 65535 bytes, names at most 63 (ggml keeps 64 with a NUL), no two
  *     the same. Bools are 0 or 1. Arrays of arrays, which the format allows, are refused; nothing writes them.
- *   - Alignment is a power of two, 8 to 65536 (the largest page in wide use): a larger one could only serve to waste.
  *   - Every dimension is at least 1. Nothing can be computed with an empty tensor, and zeros break divisions.
  *   - Each tensor starts where the one before it ended, padded. Every writer does that, llama.cpp insists on it, and
  *     then no two can overlap. The padding after the last one may be missing; bytes after it are ignored.
@@ -31,7 +30,6 @@ enum {
     MAX_KEY = 65535,
     MAX_NAME = 63,
     DEFAULT_ALIGNMENT = 32,
-    MAX_ALIGNMENT = 65536,
 };
 
 struct reader {
@@ -128,9 +126,9 @@ static enum tft_status set_alignment(struct reader *r, const struct tft_value *v
     if (v->is_array || v->type != TFT_VALUE_U32)
         return BAD(r, v->offset, "general.alignment is not a u32");
     tft_value_uint(v, 0, &n);
-    if (n < 8 || n > MAX_ALIGNMENT || (n & (n - 1)))
-        return BAD(r, v->offset, "general.alignment is %llu; it must be a power of two from 8 to %d", (unsigned long long)n,
-                   MAX_ALIGNMENT);
+    if (!tft_gguf_alignment_ok(n))
+        return BAD(r, v->offset, "general.alignment is %llu; it must be a power of two from 8 to 65536",
+                   (unsigned long long)n);
     r->s->alignment = (uint32_t)n;
     return TFT_OK;
 }

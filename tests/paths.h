@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static inline const char *path_if_there(const char *folder, const char *sub, const char *name)
+static inline const char *path_if_there(const char *dir, const char *sub, const char *name)
 {
     static char path[4][4096]; /* a few may be in use at once */
     static unsigned next;
     char *p = path[next++ % 4];
-    if (!folder)
+    if (!dir)
         return NULL;
-    snprintf(p, sizeof path[0], "%s%s/%s", folder, sub, name);
+    snprintf(p, sizeof path[0], "%s%s/%s", dir, sub, name);
     FILE *f = fopen(p, "rb");
     if (!f)
         return NULL;
