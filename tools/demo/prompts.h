@@ -1,0 +1,14 @@
+/* Openings of stories, from the patterns of prompts.txt. */
+#ifndef DEMO_PROMPTS_H
+#define DEMO_PROMPTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct prompts;
+struct prompts *prompts_read(const char *path);
+
+/* A random opening, NUL-terminated; its length. */
+int prompts_draw(const struct prompts *p, uint64_t *random, char *out, int cap);
+
+#endif

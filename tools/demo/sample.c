@@ -1,0 +1,258 @@
+/*
+ * The teacher tells stories.
+ *
+ * teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED
+ *     OUT: a line "token probability" per token of the teacher: how often it is to be expected in its stories.
+ * teach-sample corpus TEACHER TOKENIZER PROMPTS OUT TOKENS SEED STUDENT-TOKENIZER MASS
+ *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to EOS, with what the teacher
+ *     predicted at every place.
+ */
+#include "checkpoint.h"
+#include "decode.h"
+#include "project.h"
+#include "prompts.h"
+#include "spm.h"
+#include "tool.h"
+
+#include <stdlib.h>
+
+enum {
+    SLOTS = 128,      /* stories at once */
+    LONGEST = 600,    /* tokens of the teacher in a story; it is cut there */
+    ROOM = 4096,      /* tokens of the student in a story */
+    PROMPTED = 40,    /* percent of the stories that start with a prompt */
+    BLANK_LINES = 20, /* percent of the stories whose paragraphs are separated by a blank line; the teacher writes none */
+    PROMPT_BYTES = 256,
+};
+static const float coolest = 0.7f, warmest = 1.1f; /* a temperature per story: variety, and what greedy decoding meets */
+static const float min_p = 0.02f;      /* tokens less likely than this, relative to the likeliest, are not sampled */
+static const double rare = 1e-7;       /* tokens of the teacher below this mass are left out */
+
+struct slot {
+    float temperature;
+    bool blank_lines;
+    uint16_t story[LONGEST + PROMPT_BYTES]; /* teacher's tokens */
+    int n, told;  /* tokens there are; tokens whose targets have been recorded */
+    int fed, pos; /* the next token to feed, and its position */
+    struct target *record; /* [ROOM] */
+    int n_records;
+};
+
+struct sampler {
+    struct shape shape;
+    struct spm teacher, student;
+    struct projection projection;
+    struct decoder *decoder;
+    struct prompts *prompts;
+    struct slot slot[SLOTS];
+    int *token, n_tokens; /* the teacher's tokens that there are logits for */
+    float *probability;   /* [n_tokens] */
+    double *mass;         /* [n_tokens]; NULL in a corpus */
+    FILE *out;
+    const char *path;
+    uint64_t random;
+    size_t done, stories, cut; /* tokens, stories, and stories that were too long */
+};
+
+static void start_story(struct sampler *s, struct slot *slot)
+{
+    slot->temperature = coolest + (warmest - coolest) * random_unit(&s->random);
+    slot->blank_lines = random_below(&s->random, 100) < BLANK_LINES;
+    slot->story[0] = ID_BOS;
+    slot->n = slot->told = 1;
+    slot->fed = slot->pos = 0;
+    if (random_below(&s->random, 100) < PROMPTED) {
+        char prompt[PROMPT_BYTES] = " ";
+        int len = 1 + prompts_draw(s->prompts, &s->random, prompt + 1, PROMPT_BYTES - 1);
+        slot->n += spm_encode(&s->teacher, prompt, len, slot->story + 1, NULL);
+    }
+    if (!s->mass) {
+        memset(&slot->record[0], 0, sizeof slot->record[0]);
+        slot->record[0].token = ID_BOS;
+        slot->n_records = 1;
+    }
+}
+
+static void end_story(struct sampler *s, struct slot *slot)
+{
+    if (!s->mass)
+        write_all(s->out, slot->record, (size_t)slot->n_records * sizeof *slot->record, s->path);
+    s->stories++;
+    start_story(s, slot);
+}
+
+static void softmax(float *y, const float *z, int n)
+{
+    float max = z[0], sum = 0;
+#pragma omp simd reduction(max : max)
+    for (int i = 0; i < n; i++)
+        max = max > z[i] ? max : z[i];
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < n; i++) {
+        y[i] = fast_exp(z[i] - max);
+        sum += y[i];
+    }
+    for (int i = 0; i < n; i++)
+        y[i] /= sum;
+}
+
+/* An index of p. */
+static int draw(const float *p, int n, float temperature, uint64_t *random)
+{
+    int candidate[1024], k = 0; /* 1 / min_p at most */
+    float weight[1024], max = 0, sum = 0;
+#pragma omp simd reduction(max : max)
+    for (int i = 0; i < n; i++)
+        max = max > p[i] ? max : p[i];
+    for (int i = 0; i < n && k < 1024; i++)
+        if (p[i] >= min_p * max) {
+            candidate[k] = i;
+            sum += weight[k++] = powf(p[i] / max, 1 / temperature);
+        }
+    float at = random_unit(random) * sum;
+    int i = 0;
+    while (i < k - 1 && at >= weight[i])
+        at -= weight[i++];
+    return candidate[i];
+}
+
+static void record(struct sampler *s, struct slot *slot, int token)
+{
+    struct projection *p = &s->projection;
+    struct target *t = &slot->record[slot->n_records];
+    const uint16_t *piece = p->pieces + p->first[token];
+    int n = p->first[token + 1] - p->first[token];
+    if (slot->n_records + n + 1 > ROOM)
+        die("a story of %d tokens", ROOM);
+    projection_target(p, s->probability, s->token, s->n_tokens, t);
+    t->token = piece[0];
+    for (int i = 1; i < n; i++)
+        t[i] = sure_target(piece[i]);
+    slot->n_records += n;
+    if (slot->blank_lines && token == ID_BYTE + '\n')
+        slot->record[slot->n_records++] = sure_target((uint16_t)token);
+}
+
+/* The logits predict story[fed], which may be known (a prompt) or not. */
+static void tell(struct sampler *s, struct slot *slot, const float *logits)
+{
+    softmax(s->probability, logits, s->n_tokens);
+    if (s->mass)
+        for (int i = 0; i < s->n_tokens; i++)
+            s->mass[i] += (double)s->probability[i];
+    if (slot->fed == slot->n)
+        slot->story[slot->n++] = (uint16_t)s->token[draw(s->probability, s->n_tokens, slot->temperature, &s->random)];
+    int token = slot->story[slot->told++];
+    if (!s->mass)
+        record(s, slot, token);
+    s->done++;
+    if (token == ID_BOS || token == ID_EOS)
+        end_story(s, slot);
+    else if (slot->n >= LONGEST) {
+        s->cut++;
+        end_story(s, slot);
+    }
+}
+
+static void advance(struct sampler *s, struct slot *slot, const float *logits)
+{
+    slot->fed++;
+    slot->pos++;
+    if (slot->fed == slot->told)
+        tell(s, slot, logits);
+    if (slot->pos == s->shape.context) { /* go on with the newer half as context: the teacher learned from such windows */
+        slot->fed -= s->shape.context / 2;
+        slot->pos = 0;
+    }
+}
+
+static void run(struct sampler *s, size_t tokens)
+{
+    uint16_t token[SLOTS];
+    int pos[SLOTS];
+    double start = seconds(), said = start;
+    for (int i = 0; i < SLOTS; i++) {
+        s->slot[i].record = take(ROOM, sizeof *s->slot[i].record);
+        start_story(s, &s->slot[i]);
+    }
+    while (s->done < tokens) {
+        for (int i = 0; i < SLOTS; i++) {
+            token[i] = s->slot[i].story[s->slot[i].fed];
+            pos[i] = s->slot[i].pos;
+        }
+        const float *logits = decoder_step(s->decoder, token, pos);
+        for (int i = 0; i < SLOTS; i++)
+            advance(s, &s->slot[i], logits + (size_t)i * (size_t)s->n_tokens);
+        double now = seconds();
+        if (now - said > 30 || s->done >= tokens) {
+            double rate = (double)s->done / (now - start);
+            fprintf(stderr, "%zu of %zu tokens, %zu stories, %zu cut, %.0f tokens/s, %.0f s left\n", s->done, tokens, s->stories,
+                    s->cut, rate, s->done < tokens ? (double)(tokens - s->done) / rate : 0.0);
+            said = now;
+        }
+    }
+}
+
+static void all_tokens(struct sampler *s)
+{
+    s->n_tokens = s->shape.vocab;
+    for (int i = 0; i < s->n_tokens; i++)
+        s->token[i] = i;
+    s->mass = take((size_t)s->n_tokens, sizeof *s->mass);
+}
+
+static void common_tokens(struct sampler *s, const char *path)
+{
+    FILE *f = open_file(path, "r");
+    int token;
+    double mass, left_out = 0;
+    while (fscanf(f, "%d %lf", &token, &mass) == 2) {
+        if (mass >= rare || token == ID_BOS)
+            s->token[s->n_tokens++] = token;
+        else
+            left_out += mass;
+    }
+    fclose(f);
+    decoder_narrow_head(s->decoder, s->token, s->n_tokens);
+    fprintf(stderr, "%d tokens of the teacher, %.2g of its mass left out\n", s->n_tokens, left_out);
+}
+
+static void write_mass(const struct sampler *s)
+{
+    for (int i = 0; i < s->n_tokens; i++)
+        fprintf(s->out, "%d %.4g\n", i, s->mass[i] / (double)s->done);
+}
+
+int main(int argc, char **argv)
+{
+    bool corpus = argc == 10 && !strcmp(argv[1], "corpus");
+    if (!corpus && !(argc == 8 && !strcmp(argv[1], "mass")))
+        die("usage: teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED\n"
+            "       teach-sample corpus TEACHER TOKENIZER PROMPTS OUT TOKENS SEED STUDENT-TOKENIZER MASS");
+    struct sampler *s = take(1, sizeof *s);
+    float *flat = checkpoint_read(&s->shape, argv[2]);
+    struct params w = params_at(&s->shape, flat);
+    spm_read(&s->teacher, argv[3]);
+    if (s->teacher.n != s->shape.vocab)
+        die("%s: has %d pieces, the checkpoint %d", argv[3], s->teacher.n, s->shape.vocab);
+    s->prompts = prompts_read(argv[4]);
+    s->path = argv[5];
+    s->out = open_file(s->path, "wb");
+    s->random = strtoull(argv[7], NULL, 10);
+    s->decoder = decoder_open(&s->shape, &w, SLOTS);
+    s->token = take((size_t)s->shape.vocab, sizeof *s->token);
+    s->probability = take((size_t)s->shape.vocab, sizeof *s->probability);
+    if (corpus) {
+        spm_read(&s->student, argv[8]);
+        projection_open(&s->projection, &s->teacher, &s->student);
+        common_tokens(s, argv[9]);
+    } else {
+        all_tokens(s);
+    }
+    run(s, strtoull(argv[6], NULL, 10));
+    if (!corpus)
+        write_mass(s);
+    if (fclose(s->out))
+        die("%s: cannot be written", s->path);
+    return 0;
+}

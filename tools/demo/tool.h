@@ -1,0 +1,33 @@
+/* What the programs of this folder share. They are a developer's tools: they stop at the first error. */
+#ifndef DEMO_TOOL_H
+#define DEMO_TOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined __GNUC__
+#define DEMO_PRINTF __attribute__((format(printf, 1, 2), noreturn))
+#else
+#define DEMO_PRINTF
+#endif
+
+/* One line on stderr, exit status 1. */
+void die(const char *fmt, ...) DEMO_PRINTF;
+
+void *take(size_t count, size_t size); /* zeroed, aligned to 64 bytes */
+
+FILE *open_file(const char *path, const char *mode);
+void read_all(FILE *f, void *out, size_t bytes, const char *path);
+void write_all(FILE *f, const void *data, size_t bytes, const char *path);
+char *read_text(const char *path, size_t *len); /* NUL-terminated */
+
+double seconds(void); /* monotonic */
+
+/* SplitMix64 (Steele, Lea and Flood 2014): one word of state, any seed is good. */
+uint64_t random_bits(uint64_t *state);
+float random_unit(uint64_t *state);   /* [0, 1) */
+float random_normal(uint64_t *state); /* mean 0, variance 1 */
+size_t random_below(uint64_t *state, size_t n);
+
+#endif
