@@ -1,46 +1,132 @@
 /*
  * The float kernels, once for all vector units. The contract of kernels.h is written in 16 lanes, so the code is too: a v16 is one
- * register of AVX-512, two of AVX2, four of NEON, and each v_ function does in every lane what the contract says one
- * operation does. A rung's .c file defines the vocabulary, the tile sizes that fit its registers, and includes this file.
+ * register of AVX-512, two of AVX2, four of NEON. A rung's .c file includes its registers (reg_*.h), defines its tile sizes and
+ * the suffix of its names, and includes this file. What a register must offer:
  *
- *   v_load_n, v_store_n   the first n lanes only, 0 < n < 16; no other byte is touched, other lanes load as 0
- *   v_select(a, b, n)     the first n lanes of a, the rest of b
- *   v_swap                lanes 2i and 2i + 1 exchanged
- *   v_sum, v_top          sum16, and the maximum over the lanes
- *   v_sum4                four of v_sum, to p[0..3]
- *   v_exp                 tft_expf in every lane; if the rung has none, the compiler makes it here from the C function
+ *   reg, LANES                          4, 8 or 16 floats
+ *   r_set, r_add .. r_fma, r_max        in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
+ *   r_swap                              lanes 2i and 2i + 1 exchanged
+ *   r_load, r_load_f16, r_load_bf16     LANES numbers, unaligned; r_store and r_store_f16 likewise
+ *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
+ *   r_exp, with SLEEF                   tft_expf in every lane; without, the compiler makes it here from the C function
  */
 #include <math.h>
+#include <string.h>
 
 #include "expf.h"
 #include "half.h"
 
 #define WIDE static inline __attribute__((always_inline))
+#if defined __clang__ /* each compiler has its word for it; unrolled, an array of accumulators becomes registers */
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+enum { PARTS = 16 / LANES };
+
+typedef struct {
+    reg r[PARTS];
+} v16;
 
 #if !TFT_SLEEF
-static inline v16 v_exp(v16 a)
+WIDE reg r_exp(reg a)
 {
-    float t[16];
-    v_store(t, a);
-    for (int i = 0; i < 16; i++)
+    float t[LANES];
+    r_store(t, a);
+    for (int i = 0; i < LANES; i++)
         t[i] = tft_expf(t[i]);
-    return v_load(t);
+    return r_load(t);
 }
 #endif
 
-/* 16 or the last n numbers at x + k, of the slot's type. */
-WIDE v16 load_num(const void *x, size_t k, enum tft_num num)
+#define EACH_PART(expr)                                                                                              \
+    v16 y;                                                                                                           \
+    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                                          \
+    return y
+
+WIDE v16 v_set(float x) { EACH_PART(r_set(x)); }
+WIDE v16 v_add(v16 a, v16 b) { EACH_PART(r_add(a.r[p], b.r[p])); }
+WIDE v16 v_sub(v16 a, v16 b) { EACH_PART(r_sub(a.r[p], b.r[p])); }
+WIDE v16 v_mul(v16 a, v16 b) { EACH_PART(r_mul(a.r[p], b.r[p])); }
+WIDE v16 v_div(v16 a, v16 b) { EACH_PART(r_div(a.r[p], b.r[p])); }
+WIDE v16 v_max(v16 a, v16 b) { EACH_PART(r_max(a.r[p], b.r[p])); }
+WIDE v16 v_fma(v16 a, v16 b, v16 c) { EACH_PART(r_fma(a.r[p], b.r[p], c.r[p])); }
+WIDE v16 v_swap(v16 a) { EACH_PART(r_swap(a.r[p])); }
+WIDE v16 v_exp(v16 a) { EACH_PART(r_exp(a.r[p])); }
+WIDE v16 v_load(const float *x) { EACH_PART(r_load(x + p * LANES)); }
+WIDE void v_store(float *y, v16 a)
 {
-    return num == TFT_NUM_F32   ? v_load((const float *)x + k)
-           : num == TFT_NUM_F16 ? v_load_f16((const uint16_t *)x + k)
-                                : v_load_bf16((const uint16_t *)x + k);
+    UNROLL for (int p = 0; p < PARTS; p++) r_store(y + p * LANES, a.r[p]);
 }
 
-WIDE v16 load_num_n(const void *x, size_t k, size_t n, enum tft_num num)
+WIDE float v_sum(v16 a)
 {
-    return num == TFT_NUM_F32   ? v_load_n((const float *)x + k, n)
-           : num == TFT_NUM_F16 ? v_load_f16_n((const uint16_t *)x + k, n)
-                                : v_load_bf16_n((const uint16_t *)x + k, n);
+    UNROLL for (int half = PARTS / 2; half; half /= 2)
+        UNROLL for (int p = 0; p < half; p++) a.r[p] = r_add(a.r[p], a.r[p + half]);
+    return r_sum(a.r[0]);
+}
+
+WIDE float v_top(v16 a)
+{
+    UNROLL for (int p = 1; p < PARTS; p++) a.r[0] = r_max(a.r[0], a.r[p]);
+    return r_top(a.r[0]);
+}
+
+/* LANES numbers of the slot's type. */
+WIDE reg r_load_num(const void *x, size_t k, enum tft_num num)
+{
+    return num == TFT_NUM_F32   ? r_load((const float *)x + k)
+           : num == TFT_NUM_F16 ? r_load_f16((const uint16_t *)x + k)
+                                : r_load_bf16((const uint16_t *)x + k);
+}
+
+WIDE v16 v_load_num(const void *x, size_t k, enum tft_num num)
+{
+    EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
+}
+
+/* The last n < 16 numbers of a row go through memory of ours, so that nothing past them is touched; the other lanes are 0. */
+WIDE v16 v_load_rest(const void *x, size_t k, size_t n, enum tft_num num)
+{
+    char t[16 * sizeof(float)] = {0};
+    memcpy(t, (const char *)x + k * tft_num_bytes(num), n * tft_num_bytes(num));
+    return v_load_num(t, 0, num);
+}
+
+WIDE void v_store_rest(float *y, v16 a, size_t n)
+{
+    float t[16];
+    v_store(t, a);
+    memcpy(y, t, n * sizeof *t);
+}
+
+/* The next 16 numbers of a row, or the n that are left. */
+WIDE v16 get(const float *x, size_t n)
+{
+    return n >= 16 ? v_load(x) : v_load_rest(x, 0, n, TFT_NUM_F32);
+}
+
+WIDE void put(float *y, v16 a, size_t n)
+{
+    if (n >= 16)
+        v_store(y, a);
+    else
+        v_store_rest(y, a, n);
+}
+
+WIDE v16 keep_rest(v16 sum, v16 old, size_t n)
+{
+    float t[16];
+    v_store(t, old);
+    v_store_rest(t, sum, n);
+    return v_load(t);
+}
+
+/* The sum, but the old value in lanes past the end of the row. */
+WIDE v16 keep(v16 sum, v16 old, size_t n)
+{
+    return n >= 16 ? sum : keep_rest(sum, old, n);
 }
 
 /* ------------------------------------------------------------------------------------------ matrix product */
@@ -60,59 +146,51 @@ WIDE void put_sum(const struct gemm_out *o, size_t m, size_t n, float sum)
     *y = o->add ? *y + sum : sum;
 }
 
-/* mt tokens by nt rows of w, both constants after inlining, one accumulator each: x: [mt, ldx], w: [nt, K]. Every load of w serves mt products
-   and every load of x nt of them. */
+/* mt tokens by nt rows of w, both constants after inlining, an accumulator of 16 lanes each: x: [mt, ldx], w: [nt, K]. Every load of w serves
+   mt products and every load of x nt of them; a register's share of the lanes at a time, so that few operands are live. */
 WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx, const void *w, size_t K,
                     enum tft_num num)
 {
     const char *row[TILE_N];
-    v16 acc[TILE_M][TILE_N], b[TILE_N];
+    v16 acc[TILE_M][TILE_N];
     for (size_t j = 0; j < nt; j++)
         row[j] = (const char *)w + j * K * tft_num_bytes(num);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < mt; i++)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < nt; j++)
-            acc[i][j] = v_zero();
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t j = 0; j < nt; j++)
+            acc[i][j] = v_set(0);
 
     size_t k = 0;
-    for (; k + 16 <= K; k += 16) {
-#pragma GCC unroll 8
-        for (size_t j = 0; j < nt; j++)
-            b[j] = load_num(row[j], k, num);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < mt; i++) {
-            v16 a = v_load(x + i * ldx + k);
-#pragma GCC unroll 8
-            for (size_t j = 0; j < nt; j++)
-                acc[i][j] = v_fma(a, b[j], acc[i][j]);
+    for (; k + 16 <= K; k += 16)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_N];
+            UNROLL for (size_t j = 0; j < nt; j++)
+                b[j] = r_load_num(row[j], k + p * LANES, num);
+            UNROLL for (size_t i = 0; i < mt; i++) {
+                reg a = r_load(x + i * ldx + k + p * LANES);
+                UNROLL for (size_t j = 0; j < nt; j++)
+                    acc[i][j].r[p] = r_fma(a, b[j], acc[i][j].r[p]);
+            }
         }
-    }
-    if (k < K) {
-        size_t n = K - k;
-        for (size_t j = 0; j < nt; j++)
-            b[j] = load_num_n(row[j], k, n, num);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < mt; i++) {
-            v16 a = v_load_n(x + i * ldx + k, n);
-#pragma GCC unroll 8
-            for (size_t j = 0; j < nt; j++)
-                acc[i][j] = v_select(v_fma(a, b[j], acc[i][j]), acc[i][j], n);
+    if (k < K)
+        UNROLL for (size_t j = 0; j < nt; j++) {
+            v16 b = v_load_rest(row[j], k, K - k, num);
+            UNROLL for (size_t i = 0; i < mt; i++) {
+                v16 a = v_load_rest(x + i * ldx, k, K - k, TFT_NUM_F32);
+                acc[i][j] = keep_rest(v_fma(a, b, acc[i][j]), acc[i][j], K - k);
+            }
         }
-    }
 
-#pragma GCC unroll 8
-    for (size_t i = 0; i < mt; i++) {
-        if (nt == 4) {
-            float sum[4];
-            v_sum4(sum, acc[i][0], acc[i][1 % TILE_N], acc[i][2 % TILE_N], acc[i][3 % TILE_N]);
-            for (size_t j = 0; j < nt; j++)
-                put_sum(o, i, j, sum[j]);
-        } else {
-#pragma GCC unroll 8
-            for (size_t j = 0; j < nt; j++)
-                put_sum(o, i, j, v_sum(acc[i][j]));
-        }
+    UNROLL for (size_t i = 0; i < mt; i++) {
+        float sum[TILE_N];
+#ifdef HAVE_SUM4
+        if (nt == 4)
+            r_sum4(sum, acc[i][0].r[0], acc[i][1].r[0], acc[i][2].r[0], acc[i][3].r[0]);
+        else
+#endif
+            UNROLL for (size_t j = 0; j < nt; j++)
+                sum[j] = v_sum(acc[i][j]);
+        UNROLL for (size_t j = 0; j < nt; j++)
+            put_sum(o, i, j, sum[j]);
     }
 }
 
@@ -169,30 +247,10 @@ GEMM(gemm_bf16, TFT_NUM_BF16)
 
 /* --------------------------------------------------------------------------------------- rows of numbers */
 
-/* The next 16 numbers of a row, or the n that are left. */
-WIDE v16 get(const float *p, size_t n)
-{
-    return n >= 16 ? v_load(p) : v_load_n(p, n);
-}
-
-WIDE void put(float *p, v16 a, size_t n)
-{
-    if (n >= 16)
-        v_store(p, a);
-    else
-        v_store_n(p, a, n);
-}
-
-/* sum, or the old lanes past the end of the row */
-WIDE v16 keep(v16 sum, v16 old, size_t n)
-{
-    return n >= 16 ? sum : v_select(sum, old, n);
-}
-
 /* dot16(x, x) */
 WIDE float sum_of_squares(const float *x, size_t n)
 {
-    v16 sum = v_zero();
+    v16 sum = v_set(0);
     for (size_t i = 0; i < n; i += 16) {
         v16 a = get(x + i, n - i);
         sum = keep(v_fma(a, a, sum), sum, n - i);
@@ -209,7 +267,7 @@ static void ISA(rmsnorm)(float *y, const float *x, const float *w, size_t n, flo
 
 static void ISA(layernorm)(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
 {
-    v16 sum = v_zero();
+    v16 sum = v_set(0);
     for (size_t i = 0; i < n; i += 16)
         sum = keep(v_add(sum, get(x + i, n - i)), sum, n - i);
     v16 mean = v_set(v_sum(sum) / (float)n);
@@ -271,26 +329,30 @@ static void ISA(add)(float *y, const float *x, size_t n)
         put(y + i, v_add(get(y + i, n - i), get(x + i, n - i)), n - i);
 }
 
-static void ISA(widen_f16)(float *y, const void *x, size_t n)
+WIDE void widen(float *y, const void *x, size_t n, enum tft_num num)
 {
     for (size_t i = 0; i < n; i += 16)
-        put(y + i, n - i >= 16 ? load_num(x, i, TFT_NUM_F16) : load_num_n(x, i, n - i, TFT_NUM_F16), n - i);
+        put(y + i, n - i >= 16 ? v_load_num(x, i, num) : v_load_rest(x, i, n - i, num), n - i);
+}
+
+static void ISA(widen_f16)(float *y, const void *x, size_t n)
+{
+    widen(y, x, n, TFT_NUM_F16);
 }
 
 static void ISA(widen_bf16)(float *y, const void *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += 16)
-        put(y + i, n - i >= 16 ? load_num(x, i, TFT_NUM_BF16) : load_num_n(x, i, n - i, TFT_NUM_BF16), n - i);
+    widen(y, x, n, TFT_NUM_BF16);
 }
 
 static void ISA(narrow_f16)(void *y, const float *x, size_t n)
 {
     uint16_t *h = y;
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        v_store_f16(h + i, v_load(x + i));
-    if (i < n)
-        v_store_f16_n(h + i, v_load_n(x + i, n - i), n - i);
+    for (; i + LANES <= n; i += LANES)
+        r_store_f16(h + i, r_load(x + i));
+    for (; i < n; i++)
+        h[i] = tft_f32_to_f16(x[i]);
 }
 
 /* ----------------------------------------------------------------------------------------------- attention */
@@ -300,29 +362,24 @@ WIDE void score_tile(float *s, size_t ns, const float *q, size_t ldq, const void
                      float scale, enum tft_num num)
 {
     v16 acc[TILE_Q][TILE_V];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < nq; i++)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < np; j++)
-            acc[i][j] = v_zero();
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
+            acc[i][j] = v_set(0);
 
-    for (size_t d = 0; d < head_dim; d++) {
-        v16 b[TILE_V];
-#pragma GCC unroll 8
-        for (size_t j = 0; j < np; j++)
-            b[j] = load_num(k, (j * head_dim + d) * 16, num);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < nq; i++) {
-            v16 a = v_set(q[i * ldq + d]);
-#pragma GCC unroll 8
-            for (size_t j = 0; j < np; j++)
-                acc[i][j] = v_fma(a, b[j], acc[i][j]);
+    for (size_t d = 0; d < head_dim; d++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_V];
+            UNROLL for (size_t j = 0; j < np; j++)
+                b[j] = r_load_num(k, (j * head_dim + d) * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg a = r_set(q[i * ldq + d]);
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[i][j].r[p] = r_fma(a, b[j], acc[i][j].r[p]);
+            }
         }
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < nq; i++)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < np; j++)
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
             v_store(s + i * ns + j * 16, v_mul(acc[i][j], v_set(scale)));
 }
 
@@ -367,7 +424,7 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
         top = keep(v_max(top, get(p + j, n - j)), top, n - j);
     *max = v_top(top);
 
-    v16 m = v_set(*max), total = v_zero();
+    v16 m = v_set(*max), total = v_set(0);
     for (size_t j = 0; j < n; j += 16) {
         v16 e = v_exp(v_sub(get(p + j, n - j), m));
         put(p + j, e, n - j);
@@ -377,45 +434,40 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
 }
 
 /* nq rows of o, nd vectors of their channels, both constants after inlining. */
-WIDE void mix_tile(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t nd, size_t n,
+WIDE void mix_tile(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t nd, size_t n,
                    size_t head_dim, enum tft_num num)
 {
     v16 acc[TILE_Q][TILE_V];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < nq; i++)
-#pragma GCC unroll 8
-        for (size_t d = 0; d < nd; d++)
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t d = 0; d < nd; d++)
             acc[i][d] = v_load(o + i * ldo + d * 16);
 
-    for (size_t j = 0; j < n; j++) {
-        v16 b[TILE_V];
-#pragma GCC unroll 8
-        for (size_t d = 0; d < nd; d++)
-            b[d] = load_num(v, j * head_dim + d * 16, num);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < nq; i++) {
-            v16 a = v_set(p[i * ldp + j]);
-#pragma GCC unroll 8
-            for (size_t d = 0; d < nd; d++)
-                acc[i][d] = v_fma(a, b[d], acc[i][d]);
+    for (size_t j = 0; j < n; j++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_V];
+            UNROLL for (size_t d = 0; d < nd; d++)
+                b[d] = r_load_num(v, j * head_dim + d * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg a = r_set(w[i * ldw + j]);
+                UNROLL for (size_t d = 0; d < nd; d++)
+                    acc[i][d].r[p] = r_fma(a, b[d], acc[i][d].r[p]);
+            }
         }
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < nq; i++)
-#pragma GCC unroll 8
-        for (size_t d = 0; d < nd; d++)
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t d = 0; d < nd; d++)
             v_store(o + i * ldo + d * 16, acc[i][d]);
 }
 
 /* The last few channels of a head whose size is no multiple of 16. */
-WIDE void mix_rest(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
-                   size_t lanes, enum tft_num num)
+WIDE void mix_rest(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t n, size_t head_dim,
+                   size_t channels, enum tft_num num)
 {
     for (size_t i = 0; i < nq; i++) {
-        v16 acc = v_load_n(o + i * ldo, lanes);
+        v16 acc = v_load_rest(o + i * ldo, 0, channels, TFT_NUM_F32);
         for (size_t j = 0; j < n; j++)
-            acc = v_fma(v_set(p[i * ldp + j]), load_num_n(v, j * head_dim, lanes, num), acc);
-        v_store_n(o + i * ldo, acc, lanes);
+            acc = v_fma(v_set(w[i * ldw + j]), v_load_rest(v, j * head_dim, channels, num), acc);
+        v_store_rest(o + i * ldo, acc, channels);
     }
 }
 

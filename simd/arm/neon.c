@@ -1,6 +1,6 @@
 #include "rungs.h"
 
-#include "v16_neon.h"
+#include "reg_neon.h"
 
 #define ISA(name) name##_neon
 #define TILE_M 3 /* 6 outputs of four registers, and room for the operands of one quarter: 32 registers */

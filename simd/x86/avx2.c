@@ -1,8 +1,6 @@
 #include "rungs.h"
 
-#include <string.h>
-
-#include "v16_avx2.h"
+#include "reg_avx2.h"
 
 #define ISA(name) name##_avx2
 #define TILE_M 3 /* 6 outputs of two registers, and room for the operands of one half: 16 registers */

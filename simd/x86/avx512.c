@@ -1,6 +1,6 @@
 #include "rungs.h"
 
-#include "v16_avx512.h"
+#include "reg_avx512.h"
 
 #define ISA(name) name##_avx512
 #define TILE_M 6 /* 24 accumulators, 4 rows of w, one of x: 29 of 32 registers */
