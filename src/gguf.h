@@ -7,9 +7,17 @@
 /* Fills s from s->data, s->size and s->name. Versions 2 and 3, little-endian. */
 enum tft_status tft_gguf_read(struct tft_source *s, struct tft_error *err);
 
+/* Whether a file may have this general.alignment: a power of two from 8 to 65536, the largest page in wide use. The format
+   asks for a multiple of 8, llama.cpp for a power of two; a larger one could only serve to waste. */
+static inline bool tft_gguf_alignment_ok(uint64_t n)
+{
+    return n >= 8 && n <= 65536 && (n & (n - 1)) == 0;
+}
+
 /*
  * Writes GGUF v3 as a stream: values, then tensor descriptions, then the tensors' data in the same order. The first error
- * sticks and is reported by tft_gguf_close, which also gives the file its name, so that a reader never sees half a file.
+ * sticks and is reported by tft_gguf_close, which also gives the file its name, so that a reader never sees half a file,
+ * nor one that tft_gguf_read would refuse. A value general.alignment is obeyed; without one it is 32.
  */
 struct tft_gguf_writer;
 
@@ -29,7 +37,8 @@ void tft_gguf_put_value(struct tft_gguf_writer *w, const struct tft_value *v);
 /* Describes the next tensor. Its offset follows from those before it. */
 void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne);
 
-/* Appends data of the tensor that is next to be written, in as many pieces as you like; padding is added when it is whole. */
+/* Appends data, as the file has it, of the tensor that is next to be written, in as many pieces as you like; padding is added
+   when it is whole. */
 void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes);
 
 /* Ends the file. With `keep` false, or after an error, nothing remains on disk. Frees w (NULL is fine). */

@@ -1,5 +1,5 @@
 /*
- * What a model is read from: named values and named tensors, whatever the container. gguf.c and llama2c.c fill it in, and
+ * What a model is read from: named values and named tensors, whatever the container. gguf_read.c and llama2c.c fill it in, and
  * nothing past this line knows which of them did. Everything in it has been validated: names are unique, values
  * and tensors lie inside the file, sizes do not wrap. What the values mean is for the reader of the model to check.
  */
@@ -14,6 +14,9 @@ struct tft_str { /* bytes of a file: not NUL-terminated, without NUL inside wher
     const char *p;
     size_t n;
 };
+
+/* For "%.*s" in a message. */
+#define TFT_STR_ARG(s) (int)((s).n < 64 ? (s).n : 64), (s).p
 
 enum tft_value_type { /* GGUF's numbers */
     TFT_VALUE_U8, TFT_VALUE_I8, TFT_VALUE_U16, TFT_VALUE_I16, TFT_VALUE_U32, TFT_VALUE_I32, TFT_VALUE_F32,
@@ -89,6 +92,17 @@ struct tft_str tft_value_next_str(const unsigned char **at);
 /* "u32", "string", ...: how GGUF names a value type. */
 const char *tft_value_type_name(enum tft_value_type type);
 
+/* Bytes of one number of a type; 0 for strings and arrays. */
+size_t tft_value_type_bytes(enum tft_value_type type);
+
 bool tft_str_is(struct tft_str s, const char *text);
+
+/* ---- for the readers of a container */
+
+/* Makes room for the values, the tensors and `extra` more bytes, which are returned; NULL if there is no memory. Once. */
+void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra, struct tft_error *err);
+
+/* When all is filled in: makes it findable, and refuses what is there twice. */
+enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err);
 
 #endif
