@@ -261,7 +261,7 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         float *x = check_buf(c, n, 4);
         char *want = check_buf(c, n, size), *got = check_buf(c, n, size);
         for (size_t k = 0; k < n; k++) { /* any exponent, and ties */
-            x[k] = tft_bits_f32(check_rand(c) & (check_below(c, 2) ? 0xffffffff : 0xfffff000));
+            x[k] = tft_f32_of_bits(check_rand(c) & (check_below(c, 2) ? 0xffffffff : 0xfffff000));
             if (x[k] != x[k])
                 x[k] = 1;
         }
