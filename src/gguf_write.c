@@ -329,7 +329,7 @@ static void finish(struct tft_gguf_writer *w)
     if (w->next < w->n_tensor)
         MISUSE(w, "%s: tensor %zu of %zu has %llu of its %llu bytes", w->path, w->next, w->n_tensor,
                (unsigned long long)w->done, (unsigned long long)w->bytes[w->next]);
-    if (!failed(w) && fseek(w->file, 8, SEEK_SET) != 0)
+    if (fseek(w->file, 8, SEEK_SET) != 0)
         fail_os(w, errno, "cannot be written");
     put_u64(w, w->n_tensor);
     put_u64(w, w->n_value);

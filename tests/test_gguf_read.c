@@ -286,7 +286,8 @@ static const struct damage {
     {KEY_ARCH, 8, 1, 0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0xff, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0x80, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 27, 1, 0xc3, FORMAT, KEY_ARCH, 8, "not text"},       /* a character cut by the end */
+    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8, "not text"},     /* a character cut by the end */
+    {KEY_ARCH, 8, 2, 0x61c3, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not text"},      /* overlong */
     {KEY_ARCH, 8, 4, 0x61bf9fe0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 4, 0xbfbf8ff0, FORMAT, KEY_ARCH, 8, "not text"},
@@ -381,6 +382,29 @@ static void damaged_files(void **state)
             b.p[at[d->place] + (size_t)d->delta + k] = (unsigned char)(d->number >> 8 * k);
         refused(&b, d->status, at[d->where] + (size_t)d->where_delta, d->what);
     }
+}
+
+static void damage_of_two_places(void **state)
+{
+    (void)state;
+    struct blob b = sound_file(); /* the padding of t0 goes past the end, and t1 starts there */
+    tft_store_u32(b.p + at[ALIGN], 4096);
+    tft_store_u64(b.p + at[T1_OFFSET], 4096);
+    refused(&b, TFT_ERR_FORMAT, at[T1_OFFSET], "\"t1\" ends outside the file");
+
+    b = (struct blob){0};
+    blob_header(&b, 0, 1);
+    blob_array(&b, "general.alignment", TFT_VALUE_U32, 1);
+    blob_u32(&b, 32);
+    refused(&b, TFT_ERR_FORMAT, 24, "general.alignment is not a u32");
+
+    b = (struct blob){0};
+    blob_header(&b, 0, 4);
+    for (int i = 0; i < 4; i++) {
+        blob_key(&b, i % 2 ? "b" : "a", TFT_VALUE_U8);
+        b.p[b.n++] = 0;
+    }
+    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "key \"a\" is there twice"); /* not what is there twice later on */
 }
 
 static void every_truncation(void **state)
@@ -510,6 +534,7 @@ int main(void)
         cmocka_unit_test(bytes_after_the_data_are_ignored),
         cmocka_unit_test(many_names_in_any_order_are_found),
         cmocka_unit_test(damaged_files),
+        cmocka_unit_test(damage_of_two_places),
         cmocka_unit_test(every_truncation),
         cmocka_unit_test(memory_is_not_taken_on_trust),
         cmocka_unit_test(every_flipped_bit),

@@ -41,9 +41,9 @@ static void what_is_no_model(void **state)
         const char *what;
     } file[] = {
         {"", 0, "byte 0: the file is empty"},
-        {"GGU", 3, "byte 0: not a GGUF file"},
+        {"GGU", 3, "byte 0: neither a GGUF file nor"},
         {"GGUF", 4, "byte 4: the file ends"},
-        {"just some text, long enough to be a header", 42, "byte 0: not a GGUF file"},
+        {"just some text, long enough to be a header", 42, "byte 0: neither a GGUF file nor"},
     };
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         assert_true(write_file(path, file[i].bytes, file[i].n));
