@@ -13,7 +13,7 @@
 /* Only normal tokens are pieces: "</s>" in a text is four characters, not the end of it. */
 static int32_t find_piece(const struct tft_tokenizer *t, const char *p, size_t n)
 {
-    int32_t id = tft_vocab_find(t, p, n);
+    int32_t id = n <= t->longest ? tft_vocab_find(t, p, n, tft_vocab_hash(t, p, n)) : -1;
     return id >= 0 && t->token[id].kind == TFT_TOKEN_NORMAL ? id : -1;
 }
 

@@ -47,7 +47,7 @@ uint32_t tft_vocab_table_size(uint32_t n)
 }
 
 /* Eight bytes at a time, each folded in by a multiplication whose high half comes down. */
-static uint32_t hash(const char *p, size_t n)
+uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n)
 {
     uint64_t h = n;
     while (n) {
@@ -59,7 +59,9 @@ static uint32_t hash(const char *p, size_t n)
         p += k;
         n -= k;
     }
-    return (uint32_t)(h ^ h >> 15);
+    h ^= h >> 15;
+    __builtin_prefetch(&t->slot[h & (t->n_slot - 1)]);
+    return (uint32_t)h;
 }
 
 static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, size_t n)
@@ -67,32 +69,38 @@ static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, 
     return t->token[id].n == n && memcmp(t->bytes + t->token[id].at, p, n) == 0;
 }
 
-/* Where these bytes are in the table, or the empty place where they belong. */
+/* Where these bytes are in the table, or the empty place where they belong; NULL if that is too far off. */
 static struct tft_slot *find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t h)
 {
-    for (uint32_t i = h;; i++) {
-        struct tft_slot *slot = &t->slot[i & (t->n_slot - 1)];
+    for (uint32_t i = 0; i < TFT_PROBE_MAX; i++) {
+        struct tft_slot *slot = &t->slot[(h + i) & (t->n_slot - 1)];
         if (slot->id < 0 || (slot->hash == h && has_bytes(t, slot->id, p, n)))
             return slot;
     }
+    return NULL;
 }
 
-int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n)
+int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash)
 {
-    return n <= t->longest ? find(t, p, n, hash(p, n))->id : -1;
+    const struct tft_slot *slot = find(t, p, n, hash);
+    return slot ? slot->id : -1;
 }
 
-static void fill_table(struct tft_tokenizer *t, bool normal)
+/* Those of kind normal, or all others. */
+static bool fill_table(struct tft_tokenizer *t, bool normal)
 {
     for (uint32_t i = 0; i < t->n_token; i++) {
         if ((t->token[i].kind == TFT_TOKEN_NORMAL) != normal || !t->token[i].n)
             continue;
         const char *p = t->bytes + t->token[i].at;
-        uint32_t h = hash(p, t->token[i].n);
+        uint32_t h = tft_vocab_hash(t, p, t->token[i].n);
         struct tft_slot *slot = find(t, p, t->token[i].n, h);
+        if (!slot)
+            return false;
         if (slot->id < 0)
             *slot = (struct tft_slot){h, (int32_t)i};
     }
+    return true;
 }
 
 /* ---- values */
@@ -474,8 +482,8 @@ static enum tft_status fill(struct build *b)
 {
     fill_tokens(b);
     fill_bytes(b->t);
-    fill_table(b->t, true);
-    fill_table(b->t, false);
+    if (!fill_table(b->t, true) || !fill_table(b->t, false))
+        return BAD(b, b->tokens, "tokenizer.ggml.tokens is made so that looking a token up takes for ever");
     tft_special_sort(b->t);
     return b->t->is_spm ? finish_spm(b) : tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
 }

@@ -9,7 +9,12 @@
 #include "pretokenize.h"
 #include "tokenizer.h"
 
-enum { TFT_TOKEN_MAX = 1024 }; /* bytes of the longest token that a vocabulary may have */
+enum {
+    TFT_TOKEN_MAX = 1024, /* bytes of the longest token that a vocabulary may have */
+    /* Places that a search of a table looks at. Tables are at most 3/4 full, where the longest run of full places is
+       about 2 ln n / (3/4 - 1 - ln 3/4) = 53 ln n, 1100 for 2^30 entries: more is a file made to be slow. */
+    TFT_PROBE_MAX = 4096,
+};
 
 enum tft_token_kind { /* the numbers of tokenizer.ggml.token_type */
     TFT_TOKEN_NORMAL = 1,
@@ -87,8 +92,11 @@ static inline void tft_ids_push(struct tft_ids *out, int32_t id)
     out->last = id;
 }
 
-/* The token of these bytes, or -1. Of several with the same bytes the first of kind normal, or else the first. */
-int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n);
+/* The token of these bytes, or -1. Of several with the same bytes the first of kind normal, or else the first. `hash`
+   is tft_vocab_hash of them, which also starts to fetch their place in the table: who has several searches to do hashes
+   them all first. */
+uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n);
+int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash);
 
 /* ---- for tft_tokenizer_open */
 
@@ -96,7 +104,7 @@ int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n);
 enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
                                struct tft_error *err);
 
-/* Where p, in the data of v, is in the file, for messages. The values of a llama2.c model are not in it: v's place. */
+/* Where p, in the data of v, is in the file, for messages; v's place if it is not in it, as for a llama2.c model. */
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p);
 
 /* ---- for vocab.c */

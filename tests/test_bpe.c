@@ -250,7 +250,8 @@ static size_t literally(const struct vocab *v, const char *text, size_t n, int32
 
 static const char *part(uint64_t *seed)
 {
-    static const char *const parts[] = {"a", "b", " ", "a", "b", "c", "\xc3", "\xa9", "ab", "1", "\xff", "'s", "\n", " a"};
+    static const char *const parts[] = {"a", "b", " ", "a", "b", "c", "\xc3", "\xa9", "ab", "1", "\xff", "'s", "\n",
+                                        " a"};
     return parts[random_below(seed, 14)];
 }
 

@@ -230,7 +230,8 @@ static struct vocab random_vocab(uint64_t *seed, bool inner_spaces)
 static void same_as_said_literally(void **state)
 {
     (void)state;
-    static const char *const part[] = {"a", "b", "c", "\xc3\xa9", "\xe4\xbd\xa0", " ", "  ", "x", "\xff", "\xc3", "ab", " a"};
+    static const char *const part[] = {"a", "b", "c", "\xc3\xa9", "\xe4\xbd\xa0", " ", "  ", "x", "\xff", "\xc3", "ab",
+                                       " a"};
     uint64_t seed = 1;
     for (int round = 0; round < 300; round++) {
         static struct vocab v;

@@ -228,7 +228,8 @@ static void pieces_add_up(void **state)
     (void)state;
     struct tft_tokenizer *t = open_spm();
     uint64_t seed = 1;
-    static const unsigned char likely[] = {0x61, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc3, 0xe0, 0xe2, 0xed, 0xf0, 0xf4, 0xff};
+    static const unsigned char likely[] = {0x61, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc3, 0xe0, 0xe2, 0xed, 0xf0, 0xf4,
+                                           0xff};
     for (int round = 0; round < 20000; round++) {
         int32_t ids[24];
         char bytes[64], all[4096], want[4096];
@@ -515,6 +516,31 @@ static void tokens_that_make_no_sense(void **state)
     refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.tokens", "token 7 of tokenizer.ggml.tokens has 1025 bytes");
 }
 
+/* Thousands of tokens with hashes next to each other, so that each search would look at all of them. */
+static void tokens_made_to_be_slow(void **state)
+{
+    (void)state;
+    enum { N = TFT_PROBE_MAX + 200 };
+    struct tft_tokenizer head = {.n_slot = tft_vocab_table_size(N)};
+    head.slot = calloc(head.n_slot, sizeof *head.slot);
+    spm_values(&bad);
+    values_remove(&bad, "tokenizer.ggml.token_type");
+    values_key(&bad, "tokenizer.ggml.scores", TFT_VALUE_F32, true, N);
+    for (int i = 0; i < N; i++)
+        values_put_u32(&bad, 0);
+    values_key(&bad, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, N);
+    for (unsigned i = 0, n = 0; n < N; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%07x", i);
+        if ((tft_vocab_hash(&head, text, 7) & (head.n_slot - 1)) > 63)
+            continue;
+        values_put_str(&bad, text, 7);
+        n++;
+    }
+    free(head.slot);
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "looking a token up takes for ever");
+}
+
 static void infinite_scores_are_scores(void **state)
 {
     (void)state;
@@ -549,6 +575,7 @@ int main(void)
         cmocka_unit_test(arrays_that_do_not_fit),
         cmocka_unit_test(ids_and_flags_that_make_no_sense),
         cmocka_unit_test(tokens_that_make_no_sense),
+        cmocka_unit_test(tokens_made_to_be_slow),
         cmocka_unit_test(infinite_scores_are_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
