@@ -2,7 +2,7 @@
 
 #include "dequant.h"
 
-/* Block sizes from the struct definitions in ggml's ggml-common.h. */
+/* Block sizes from the struct definitions in ggml's ggml-common.h. Those without are known by name only. */
 static const struct tft_dtype_info table[] = {
     [TFT_F32] = {"F32", 1, 4, tft_dequant_f32},
     [TFT_F16] = {"F16", 1, 2, tft_dequant_f16},
@@ -22,11 +22,34 @@ static const struct tft_dtype_info table[] = {
     [TFT_I8] = {"I8", 1, 1, NULL},
     [TFT_I32] = {"I32", 1, 4, NULL},
     [TFT_BF16] = {"BF16", 1, 2, tft_dequant_bf16},
+
+    [9] = {.name = "Q8_1"},
+    [15] = {.name = "Q8_K"},
+    [17] = {.name = "IQ2_XS"},
+    [18] = {.name = "IQ3_XXS"},
+    [19] = {.name = "IQ1_S"},
+    [21] = {.name = "IQ3_S"},
+    [22] = {.name = "IQ2_S"},
+    [25] = {.name = "I16"},
+    [27] = {.name = "I64"},
+    [28] = {.name = "F64"},
+    [29] = {.name = "IQ1_M"},
+    [34] = {.name = "TQ1_0"},
+    [35] = {.name = "TQ2_0"},
+    [39] = {.name = "MXFP4"},
+    [40] = {.name = "NVFP4"},
 };
+
+enum { TYPES = sizeof table / sizeof *table };
 
 const struct tft_dtype_info *tft_dtype_info(uint32_t type)
 {
-    return type < sizeof table / sizeof *table && table[type].name ? &table[type] : NULL;
+    return type < TYPES && table[type].block ? &table[type] : NULL;
+}
+
+const char *tft_dtype_name(uint32_t type)
+{
+    return type < TYPES && table[type].name ? table[type].name : "unknown";
 }
 
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes)

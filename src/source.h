@@ -61,8 +61,9 @@ struct tft_source {
     size_t owned_size;
 };
 
-/* Opens a GGUF or a llama2.c file by its first bytes. `tokenizer` is the path of a llama2.c tokenizer, or NULL. Memory taken is at
-   most a few times the size of the file's header, and never taken on the word of a number in the file alone. */
+/* Opens a GGUF or a llama2.c file by its first bytes. `tokenizer` is the path of a llama2.c tokenizer, or NULL; GGUF needs none.
+   Memory taken is at most a few times the size of the file's header, and never taken on the word of a number in the file
+   alone. */
 enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer, const struct tft_allocator *a,
                                 struct tft_error *err);
 

@@ -395,6 +395,8 @@ static void opened_by_its_header(void **state)
     assert_int_equal(s.n_value, 11);
     tft_source_close(&s);
 
+    assert_int_equal(tft_source_open(&s, model, "/nowhere/tok.bin", NULL, &err), TFT_ERR_IO);
+    assert_string_equal(err.msg, "/nowhere/tok.bin: cannot be read: No such file or directory");
     assert_true(write_file(tok, "", 0));
     assert_int_equal(tft_source_open(&s, model, tok, NULL, &err), TFT_ERR_FORMAT);
     assert_ptr_equal(strstr(err.msg, tok), err.msg);
