@@ -1,15 +1,38 @@
 #include "vocab.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *a, const void *b)
+/* By name, and equal names by id. */
+static bool comes_before(const struct tft_special *a, const struct tft_special *b)
 {
-    const struct tft_special *x = a, *y = b;
-    int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
-    if (c)
-        return c;
-    return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->id > y->id) - (x->id < y->id);
+    int c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+    return c ? c < 0 : a->n != b->n ? a->n < b->n : a->id < b->id;
+}
+
+static void sift_down(struct tft_special *heap, uint32_t at, uint32_t n)
+{
+    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && comes_before(&heap[child], &heap[child + 1]))
+            child++;
+        if (!comes_before(&heap[at], &heap[child]))
+            return;
+        struct tft_special t = heap[at];
+        heap[at] = heap[child];
+        heap[child] = t;
+    }
+}
+
+/* Heapsort: no memory, and no input that makes it quadratic. */
+static void sort(struct tft_special *s, uint32_t n)
+{
+    for (uint32_t i = n / 2; i-- > 0;)
+        sift_down(s, i, n);
+    for (uint32_t i = n; i-- > 1;) {
+        struct tft_special t = s[0];
+        s[0] = s[i];
+        s[i] = t;
+        sift_down(s, 0, i);
+    }
 }
 
 static bool same(const struct tft_special *a, const struct tft_special *b)
@@ -29,7 +52,7 @@ static void drop_doubles(struct tft_tokenizer *t)
 
 void tft_special_sort(struct tft_tokenizer *t)
 {
-    qsort(t->special, t->n_special, sizeof *t->special, compare);
+    sort(t->special, t->n_special);
     drop_doubles(t);
     uint32_t i = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -40,7 +63,7 @@ void tft_special_sort(struct tft_tokenizer *t)
     t->special_of[256] = i;
 }
 
-/* The first of [low, high), which agree in their first `at` bytes and are longer, whose next byte is not below `byte`. */
+/* The first of [low, high), which agree in their first `at` bytes and are longer, whose next byte is >= `byte`. */
 static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t at, unsigned byte)
 {
     while (low < high) {

@@ -27,13 +27,12 @@ static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint
     return true;
 }
 
-/* A byte that is not UTF-8 is a symbol of its own. */
+/* Bytes that are not UTF-8 are symbols too. */
 static void put_characters(const struct tft_tokenizer *t, struct tft_merge *m)
 {
     for (uint32_t at = 0, end; at < m->n; at = end) {
         uint32_t c;
-        size_t n = tft_utf8_next(m->text + at, m->n - at, &c);
-        end = at + (c < TFT_UTF8_BAD ? (uint32_t)n : 1);
+        end = at + (uint32_t)tft_utf8_next(m->text + at, m->n - at, &c);
         tft_merge_put(m, at, end, find_piece(t, m->text + at, end - at));
     }
 }

@@ -336,7 +336,7 @@ static enum tft_status check_tokens(struct build *b)
         b->n_bytes += s.n;
         b->n_special += is_special(kind_of(b, i, s));
     }
-    if (b->n_bytes > UINT32_MAX)
+    if ((uint64_t)b->n_bytes > UINT32_MAX)
         return BAD(b, b->tokens, "tokenizer.ggml.tokens has %zu bytes", b->n_bytes);
     return TFT_OK;
 }

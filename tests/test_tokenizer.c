@@ -215,6 +215,13 @@ static void the_first_space_goes(void **state)
     PUSHES(t, false, "a", BYTE(' '), A);
     tft_tokenizer_close(t);
 
+    struct vocab v = spm_vocab();
+    int32_t spaces = vocab_add(&v, "  ", 0, TFT_TOKEN_USER); /* which were in the text */
+    t = open_vocab(&v);
+    encodes(t, "  a", 0, "  | a");
+    PUSHES(t, false, "   a", spaces, SPACE_A);
+    tft_tokenizer_close(t);
+
     spm_values(&values);
     values_bool(&values, "tokenizer.ggml.add_space_prefix", false);
     t = open_values(&values);
@@ -483,7 +490,7 @@ static void ids_and_flags_that_make_no_sense(void **state)
 static void tokens_that_make_no_sense(void **state)
 {
     (void)state;
-    static const char *const not_bytes[] = {"<0x-1>", "<0xGG>", "<0x1>", "<0x0A", "<0x0A>>", "", "\n", "<0x0A>\n", "0x0A"};
+    static const char *const not_bytes[] = {"<0x-1>", "<0xGG>", "<0x1>", "<0x0A", "<0x0A<", "<0x0A>>", "", "\n", "<0x0A>\n", "0x0A"};
     spm_values(&bad);
     for (size_t i = 0; i < sizeof not_bytes / sizeof *not_bytes; i++) {
         struct vocab v = spm_vocab();

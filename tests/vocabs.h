@@ -2,6 +2,7 @@
 #ifndef TFT_TEST_VOCABS_H
 #define TFT_TEST_VOCABS_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -81,10 +82,14 @@ enum { MAX_IDS = 4096 };
 static inline size_t encode(const struct tft_tokenizer *t, const char *text, size_t len, unsigned flags, int32_t *ids)
 {
     size_t n, count;
-    assert_int_equal(tft_tokenizer_encode(t, text, len, flags, ids, MAX_IDS, &n), TFT_OK);
+    char *exact = malloc(len ? len : 1); /* where memory tools see a read past the end */
+    assert_non_null(exact);
+    memcpy(exact, text, len);
+    assert_int_equal(tft_tokenizer_encode(t, exact, len, flags, ids, MAX_IDS, &n), TFT_OK);
     assert_true(n <= MAX_IDS);
-    assert_int_equal(tft_tokenizer_encode(t, text, len, flags, NULL, 0, &count), TFT_OK);
+    assert_int_equal(tft_tokenizer_encode(t, exact, len, flags, NULL, 0, &count), TFT_OK);
     assert_int_equal(n, count);
+    free(exact);
     return n;
 }
 
