@@ -1,6 +1,6 @@
 /*
- * Block layouts (ggml-common.h), all little-endian. d and m are binary16; a nibble array of 2n numbers keeps the first n in the
- * low halves of its bytes and the last n in the high halves.
+ * Block layouts (ggml-common.h), all little-endian. d and m are binary16; a nibble array of 2n numbers keeps the first n
+ * in the low halves of its bytes and the last n in the high halves.
  *
  *      Q4_0     d, 16 bytes of nibbles                             d (q - 8)
  *      Q4_1     d, m, nibbles                                      d q + m
@@ -162,8 +162,8 @@ void tft_dequant_q3_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Scale and minimum g of 8, 6 bits each: the first four whole in bytes 0-3 and 4-7; the last four have their low nibbles in bytes
-   8-11 and their high bits on top of the first four. */
+/* Scale and minimum g of 8, 6 bits each: the first four whole in bytes 0-3 and 4-7; the last four have their low nibbles in
+   bytes 8-11 and their high bits on top of the first four. */
 static void q4_scale(const unsigned char *s, int g, int *scale, int *min)
 {
     *scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;

@@ -223,7 +223,8 @@ static bool remember(struct tft_gguf_writer *w, uint64_t bytes)
     return true;
 }
 
-void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne)
+void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims,
+                         const uint64_t *ne)
 {
     uint64_t bytes;
     if (failed(w))
@@ -335,7 +336,7 @@ static void finish(struct tft_gguf_writer *w)
     put_u64(w, w->n_value);
 }
 
-/* Reads back what was written: a key that is there twice, or is no text, must not be noticed only by whoever opens the file. */
+/* Reads back what was written: a key that is there twice, or is no text, must not be left to whoever opens the file. */
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->path};

@@ -1,10 +1,12 @@
 /*
- * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c): seven i32, then f32 arrays, layer after layer within
- * each, in the order of `parts` below. The vocabulary's size is negative if a classifier of its own follows. RoPE rotates
- * neighbours, as GGUF's llama models do, so the rows of wq and wk stay as they are; its precomputed tables are skipped.
+ * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c): seven i32, then f32 arrays, layer after layer
+ * within each, in the order of `parts` below. The vocabulary's size is negative if a classifier of its own follows. RoPE
+ * rotates neighbours, as GGUF's llama models do, so the rows of wq and wk stay as they are; its precomputed tables are
+ * skipped.
  *
- * A tokenizer (tokenizer.py export): i32 longest token, then for each token f32 score, i32 length, bytes. It is SentencePiece's
- * vocabulary with its word mark turned into a space and newlines put around <s> and </s>; both are undone here.
+ * A tokenizer (tokenizer.py export): i32 longest token, then for each token f32 score, i32 length, bytes. It is
+ * SentencePiece's vocabulary with its word mark turned into a space and newlines put around <s> and </s>; both are undone
+ * here.
  */
 #include "llama2c.h"
 
@@ -232,7 +234,7 @@ static size_t mark_words(struct tft_str text, unsigned char *out)
 
 static struct tft_cursor first_token(const struct tft_source *s)
 {
-    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .at = 4}; /* after the longest token's length */
+    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .at = 4}; /* after "longest token" */
 }
 
 /* How many bytes the strings take. */
@@ -318,7 +320,8 @@ enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_nam
     if (!read_header(s->data, s->size, &h))
         return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "not a whole llama2.c checkpoint");
 
-    size_t n_value = MODEL_VALUES, n_tensor = 9 * (size_t)h.layers + 2 + !h.tied, extra = VALUE_BYTES + n_tensor * NAME_ROOM;
+    size_t n_value = MODEL_VALUES, n_tensor = 9 * (size_t)h.layers + 2 + !h.tied;
+    size_t extra = VALUE_BYTES + n_tensor * NAME_ROOM;
     if (tokenizer_name) {
         size_t bytes = 0;
         enum tft_status status = check_tokenizer(s, tokenizer_name, h.extent[VOCAB], &bytes, err);

@@ -173,8 +173,8 @@ static enum tft_status read_any(struct tft_source *s, const char *tokenizer, str
     return status ? status : tft_llama2c_read(s, tokenizer, err);
 }
 
-enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer, const struct tft_allocator *a,
-                                struct tft_error *err)
+enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
+                                const struct tft_allocator *a, struct tft_error *err)
 {
     *s = (struct tft_source){.name = path, .allocator = a};
     enum tft_status status = map(&s->map[0], path, err);

@@ -402,8 +402,8 @@ static void what_the_system_refuses(void **state)
     assert_int_equal(files_in_folder(false), 0);
 }
 
-/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that fails. Space that comes back
-   later does not mend what was lost. */
+/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that fails. Space that comes
+   back later does not mend what was lost. */
 static void the_disk_is_full(void **state)
 {
     (void)state;

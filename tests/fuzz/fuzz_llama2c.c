@@ -1,6 +1,6 @@
 /*
- * The first byte says what the rest is. Odd: a checkpoint. Even: the header of one, for which the rest is made up in the size that
- * it asks for, then a tokenizer; so that a fuzzer need not guess a size to get past the header.
+ * The first byte says what the rest is. Odd: a checkpoint. Even: the header of one, for which the rest is made up in the
+ * size that it asks for, then a tokenizer; so that a fuzzer need not guess a size to get past the header.
  */
 #include "fuzz.h"
 
