@@ -1,7 +1,7 @@
 /*
- * Merging symbols, the heart of both tokenizers: of all neighbours that together make a token, those of the best (lowest)
- * rank become one symbol, the leftmost of equals first, until none is left. With a heap that holds each symbol once, by
- * the rank at which it joins the next: O(n log n), for a text without a space as well.
+ * Merging symbols, the heart of both tokenizers: of all neighbours that together make a token, those of the best
+ * (lowest) rank become one symbol, the leftmost of equals first, until none is left. With a heap that holds each symbol
+ * once, by the rank at which it joins the next: O(n log n), for a text without a space as well.
  */
 #ifndef TFT_MERGE_H
 #define TFT_MERGE_H

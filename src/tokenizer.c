@@ -6,8 +6,8 @@
 #include "utf8.h"
 #include "vocab.h"
 
-enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
-                                   struct tft_error *err)
+enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
+                                   const struct tft_allocator *a, struct tft_error *err)
 {
     return tft_vocab_read(out, s, a, err);
 }
@@ -146,7 +146,7 @@ static size_t push_characters(struct tft_text *state, const char *in, size_t n, 
     return written;
 }
 
-/* At most 3 held bytes and TFT_TOKEN_MAX of a token go in. A byte in no character becomes 3 bytes, no byte becomes more. */
+/* At most 3 held bytes and TFT_TOKEN_MAX of a token go in. A byte in no character becomes 3, and none becomes more. */
 _Static_assert(3 * (3 + TFT_TOKEN_MAX) <= TFT_TEXT_MAX, "what a token completes must fit the caller's buffer");
 
 size_t tft_tokenizer_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id, char out[TFT_TEXT_MAX])

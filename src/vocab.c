@@ -1,5 +1,5 @@
 /*
- * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, section "Tokenizer"); they may be hostile.
+ * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, "Tokenizer"), which may be hostile.
  *
  * Where the format leaves room, or vocabularies in the wild do odd things:
  *   - Two tokens with the same text: the first is what text becomes, both become that text.

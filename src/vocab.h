@@ -115,8 +115,8 @@ uint32_t tft_vocab_table_size(uint32_t n);
 /* Sorts t->special[0..n_special) and fills in special_of. */
 void tft_special_sort(struct tft_tokenizer *t);
 
-/* The bytes that a normal token of a byte-level vocabulary stands for, to out[s.n]; returns how many. If it has characters
-   that stand for no byte, it stands for itself. */
+/* The bytes that a normal token of a byte-level vocabulary stands for, to out[s.n]; returns how many. If it has
+   characters that stand for no byte, it stands for itself. */
 size_t tft_bpe_decode(struct tft_str s, char *out);
 
 /* Fills t->pair from tokenizer.ggml.merges, whose type has been checked. */
@@ -125,7 +125,7 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 
 /* ---- for tokenizer.c: text without special tokens, n >= 1 */
 
-/* The longest special token that the text begins with: its bytes, or 0. Control and unknown tokens only if `control`. */
+/* The longest special token that the text begins with: its bytes, or 0. Control, unknown ones only if `control`. */
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control, int32_t *id);
 
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A vocabulary-only GGUF from the tokenizer.json and tokenizer_config.json of a Hugging Face folder, for tests.
 
-    hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]    writes OUT.gguf, then runs PROGRAM ARG... OUT.gguf and ends as it does
+    hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]    writes OUT.gguf, then runs PROGRAM ARG... OUT.gguf, ends as it does
 
 FOLDER is below tokenizers/ of the folder shared/ (see tests/paths.h). Exit status 77 if it is not there.
 """

@@ -3,9 +3,9 @@
  *
  *      pretokenize_pcre2 [FILE...]      FILEs below the folder shared/; those that are not there are left out, aloud
  *
- * Two things differ and are kept apart. \s of PCRE2 has U+180E, which has not been White_Space since Unicode 6.3, so the
- * expressions here say it without. And a code point has a class only from the version of Unicode on that assigned it: all
- * of them are compared only if PCRE2 has the version of our table, and random text is made of code points that
+ * Two things differ and are kept apart. \s of PCRE2 has U+180E, which has not been White_Space since Unicode 6.3, so
+ * the expressions here say it without. And a code point has a class only from the version of Unicode on that assigned
+ * it: all of them are compared only if PCRE2 has the version of our table, and random text is made of code points that
  * were assigned in Unicode 13, older than either.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -24,7 +24,8 @@
 #define S "[" SPACE "]"
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" S "+(?![^" SPACE "])|" S "+"
 #define LLAMA3(digits)                                                                                               \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|" \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "|"                                 \
+    " ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|"                                                                          \
     S "*[\\r\\n]+|" S "+(?![^" SPACE "])|" S "+"
 
 static const struct {
@@ -146,8 +147,9 @@ static size_t put(char *out, uint32_t c)
 static const uint32_t block[][2] = {
     {0x00, 0x7f}, {0x00, 0x7f}, {0x20, 0x20}, {0x09, 0x0d}, {0x2000, 0x202f}, {0x80, 0xff}, {0x100, 0x17f},
     {0x300, 0x36f}, {0x3b1, 0x3c9}, {0x410, 0x44f}, {0x5d0, 0x5ea}, {0x660, 0x669}, {0x905, 0x939}, {0x93e, 0x94d},
-    {0x966, 0x96f}, {0xe01, 0xe3a}, {0x1680, 0x1680}, {0x180e, 0x180e}, {0x1780, 0x17b3}, {0x205f, 0x205f}, {0x2070, 0x2071},
-    {0x2150, 0x2188}, {0x2190, 0x21ff}, {0x2460, 0x249b}, {0x3000, 0x303f}, {0x3041, 0x3096}, {0x4e00, 0x9fa5},
+    {0x966, 0x96f}, {0xe01, 0xe3a}, {0x1680, 0x1680}, {0x180e, 0x180e}, {0x1780, 0x17b3}, {0x205f, 0x205f},
+    {0x2070, 0x2071}, {0x2150, 0x2188}, {0x2190, 0x21ff}, {0x2460, 0x249b}, {0x3000, 0x303f},
+    {0x3041, 0x3096}, {0x4e00, 0x9fa5},
     {0xac00, 0xd7a3}, {0xe000, 0xe0ff}, {0xfb00, 0xfb06}, {0xfe0f, 0xfe0f}, {0xff01, 0xff5e}, {0x10000, 0x1000b},
     {0x1d7ce, 0x1d7ff}, {0x1f300, 0x1f5ff}, {0x20000, 0x2a6d6}, {0xe0100, 0xe01ef}, {0x17f, 0x17f}, {0x212a, 0x212a},
 };

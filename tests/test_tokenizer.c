@@ -490,13 +490,14 @@ static void ids_and_flags_that_make_no_sense(void **state)
 static void tokens_that_make_no_sense(void **state)
 {
     (void)state;
-    static const char *const not_bytes[] = {"<0x-1>", "<0xGG>", "<0x1>", "<0x0A", "<0x0A<", "<0x0A>>", "", "\n", "<0x0A>\n", "0x0A"};
+    static const char *const not_bytes[] = {"<0x-1>", "<0xGG>", "<0x1>", "<0x0A", "<0x0A<", "<0x0A>>", "", "\n",
+                                            "<0x0A>\n", "0x0A"};
     spm_values(&bad);
     for (size_t i = 0; i < sizeof not_bytes / sizeof *not_bytes; i++) {
         struct vocab v = spm_vocab();
         vocab_add(&v, not_bytes[i], 0, TFT_TOKEN_BYTE);
         vocab_values(&v, &bad);
-        refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "token 268 of tokenizer.ggml.tokens is typed a byte, but is \"");
+        refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "token 268 of tokenizer.ggml.tokens is typed a byte, but");
     }
     for (size_t i = 0; i < 5; i++) {
         struct vocab v = spm_vocab();

@@ -4,8 +4,8 @@
  *      tokenizer_vectors NAME [VOCAB]
  *
  * NAME is that of the vectors, ggml-vocab-NAME.gguf.inp, in the folder shared/tokenizers, where the vocabulary is too
- * unless it is given. Exit status 77 if a file is not there. The texts are separated by lines "__ggml_vocab_test__"; there
- * is a line of ids for each, to be had without BOS and with special tokens as plain text (llama.cpp
+ * unless it is given. Exit status 77 if a file is not there. The texts are separated by lines "__ggml_vocab_test__";
+ * there is a line of ids for each, to be had without BOS and with special tokens as plain text (llama.cpp
  * tests/test-tokenizer-0.cpp).
  */
 #include <inttypes.h>

@@ -18,8 +18,8 @@ static struct values values;
 /* ---- sound vocabularies that have every byte, so that any text comes back as it was */
 
 #define LOW "\xe2\x96\x81" /* U+2581 */
-static const char *const some_words[] = {LOW, "a", "b", "c", "ab", "bc", "abc", "aa", "aaaa", LOW "a", LOW "ab", LOW LOW,
-                                         "\xc3\xa9", "\n\n", "<", "<t", "a\xc3\xa9"};
+static const char *const some_words[] = {LOW, "a", "b", "c", "ab", "bc", "abc", "aa", "aaaa", LOW "a", LOW "ab",
+                                         LOW LOW, "\xc3\xa9", "\n\n", "<", "<t", "a\xc3\xa9"};
 static const char *const some_merges[] = {"a b", "b c", "ab c", "a a", "aa aa", "\xc4\xa0 a", "\xc4\xa0 \xc4\xa0",
                                           "\xc3\x83 \xc2\xa9", "\xc4\xa0 ab", "1 2", "12 3", "' s"};
 
