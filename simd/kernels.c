@@ -27,6 +27,11 @@ void tft_kernels_fill(struct tft_kernels *k, int rung)
     }
 }
 
+const char *tft_kernels_name(int rung)
+{
+    return tft_ladder[rung].name;
+}
+
 int tft_kernels_best(void)
 {
     int n = tft_kernels_rungs() - 1;

@@ -113,6 +113,7 @@ struct tft_kernels {
 /* The ladder: rung 0 is the reference, which every machine has; each higher rung keeps the slots it does not replace. */
 int tft_kernels_rungs(void);                          /* rungs of this machine, at least 1 */
 void tft_kernels_fill(struct tft_kernels *k, int rung); /* 0 <= rung < tft_kernels_rungs() */
+const char *tft_kernels_name(int rung);
 
 /* The highest rung within the limit, and the limit by name: NULL takes it away, false for a name this machine lacks. */
 int tft_kernels_best(void);
