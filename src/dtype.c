@@ -1,30 +1,55 @@
 #include "dtype.h"
 
-/* Block sizes from the struct definitions in ggml's ggml-common.h. */
+#include "dequant.h"
+
+/* Block sizes from the struct definitions in ggml's ggml-common.h. Those without are known by name only. */
 static const struct tft_dtype_info table[] = {
-    [TFT_F32] = {"F32", 1, 4, NULL},
-    [TFT_F16] = {"F16", 1, 2, NULL},
-    [TFT_Q4_0] = {"Q4_0", 32, 18, NULL},
-    [TFT_Q4_1] = {"Q4_1", 32, 20, NULL},
-    [TFT_Q5_0] = {"Q5_0", 32, 22, NULL},
-    [TFT_Q5_1] = {"Q5_1", 32, 24, NULL},
-    [TFT_Q8_0] = {"Q8_0", 32, 34, NULL},
-    [TFT_Q2_K] = {"Q2_K", 256, 84, NULL},
-    [TFT_Q3_K] = {"Q3_K", 256, 110, NULL},
-    [TFT_Q4_K] = {"Q4_K", 256, 144, NULL},
-    [TFT_Q5_K] = {"Q5_K", 256, 176, NULL},
-    [TFT_Q6_K] = {"Q6_K", 256, 210, NULL},
-    [TFT_IQ2_XXS] = {"IQ2_XXS", 256, 66, NULL},
-    [TFT_IQ4_NL] = {"IQ4_NL", 32, 18, NULL},
-    [TFT_IQ4_XS] = {"IQ4_XS", 256, 136, NULL},
+    [TFT_F32] = {"F32", 1, 4, tft_dequant_f32},
+    [TFT_F16] = {"F16", 1, 2, tft_dequant_f16},
+    [TFT_Q4_0] = {"Q4_0", 32, 18, tft_dequant_q4_0},
+    [TFT_Q4_1] = {"Q4_1", 32, 20, tft_dequant_q4_1},
+    [TFT_Q5_0] = {"Q5_0", 32, 22, tft_dequant_q5_0},
+    [TFT_Q5_1] = {"Q5_1", 32, 24, tft_dequant_q5_1},
+    [TFT_Q8_0] = {"Q8_0", 32, 34, tft_dequant_q8_0},
+    [TFT_Q2_K] = {"Q2_K", 256, 84, tft_dequant_q2_k},
+    [TFT_Q3_K] = {"Q3_K", 256, 110, tft_dequant_q3_k},
+    [TFT_Q4_K] = {"Q4_K", 256, 144, tft_dequant_q4_k},
+    [TFT_Q5_K] = {"Q5_K", 256, 176, tft_dequant_q5_k},
+    [TFT_Q6_K] = {"Q6_K", 256, 210, tft_dequant_q6_k},
+    [TFT_IQ2_XXS] = {"IQ2_XXS", 256, 66, tft_dequant_iq2_xxs},
+    [TFT_IQ4_NL] = {"IQ4_NL", 32, 18, tft_dequant_iq4_nl},
+    [TFT_IQ4_XS] = {"IQ4_XS", 256, 136, tft_dequant_iq4_xs},
     [TFT_I8] = {"I8", 1, 1, NULL},
     [TFT_I32] = {"I32", 1, 4, NULL},
-    [TFT_BF16] = {"BF16", 1, 2, NULL},
+    [TFT_BF16] = {"BF16", 1, 2, tft_dequant_bf16},
+
+    [9] = {.name = "Q8_1"},
+    [15] = {.name = "Q8_K"},
+    [17] = {.name = "IQ2_XS"},
+    [18] = {.name = "IQ3_XXS"},
+    [19] = {.name = "IQ1_S"},
+    [21] = {.name = "IQ3_S"},
+    [22] = {.name = "IQ2_S"},
+    [25] = {.name = "I16"},
+    [27] = {.name = "I64"},
+    [28] = {.name = "F64"},
+    [29] = {.name = "IQ1_M"},
+    [34] = {.name = "TQ1_0"},
+    [35] = {.name = "TQ2_0"},
+    [39] = {.name = "MXFP4"},
+    [40] = {.name = "NVFP4"},
 };
+
+enum { TYPES = sizeof table / sizeof *table };
 
 const struct tft_dtype_info *tft_dtype_info(uint32_t type)
 {
-    return type < sizeof table / sizeof *table && table[type].name ? &table[type] : NULL;
+    return type < TYPES && table[type].block ? &table[type] : NULL;
+}
+
+const char *tft_dtype_name(uint32_t type)
+{
+    return type < TYPES && table[type].name ? table[type].name : "unknown";
 }
 
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes)

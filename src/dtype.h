@@ -37,6 +37,9 @@ struct tft_dtype_info {
 /* NULL for a number that is no type, or one that tuffet cannot read. */
 const struct tft_dtype_info *tft_dtype_info(uint32_t type);
 
+/* What the field calls a type, even one that tuffet cannot read; "unknown" if it is none. */
+const char *tft_dtype_name(uint32_t type);
+
 /* Bytes of n numbers; false if n is not a whole number of blocks or the result does not fit. */
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes);
 

@@ -25,8 +25,8 @@
 #include "error.h"
 
 enum {
-    MIN_VALUE = 8 + 1 + 4 + 1,              /* the smallest value: one byte of key, a u8 */
-    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8,     /* the smallest tensor: one byte of name, one dimension */
+    MIN_VALUE = 8 + 1 + 4 + 1,          /* the smallest value: one byte of key, a u8 */
+    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, /* the smallest tensor: one byte of name, one dimension */
     MAX_KEY = 65535,
     MAX_NAME = 63,
     DEFAULT_ALIGNMENT = 32,
@@ -103,11 +103,12 @@ static enum tft_status check_elements(struct reader *r, const struct tft_value *
 {
     size_t bytes = tft_value_type_bytes(v->type);
     uint64_t all;
-    if (!bytes)
+    if (bytes) {
+        tft_cursor_bytes(&r->c, __builtin_mul_overflow(v->n, bytes, &all) ? UINT64_MAX : all);
+    } else {
         for (uint64_t i = 0; i < v->n && !r->c.past_end; i++)
             tft_cursor_bytes(&r->c, tft_cursor_u64(&r->c));
-    else
-        tft_cursor_bytes(&r->c, __builtin_mul_overflow(v->n, bytes, &all) ? UINT64_MAX : all);
+    }
     if (r->c.past_end)
         return BAD(r, r->c.at, "the file ends inside \"%.*s\", %llu x %s", TFT_STR_ARG(v->key), (unsigned long long)v->n,
                    tft_value_type_name(v->type));
@@ -191,8 +192,8 @@ static enum tft_status read_type(struct reader *r, uint64_t i, struct tft_tensor
         return ended(r, "tensor", i);
     const struct tft_dtype_info *info = tft_dtype_info(type);
     if (!info)
-        return UNSUPPORTED(r, at, "tensor \"%.*s\" is of ggml type %d, which is not supported", TFT_STR_ARG(t->name),
-                           (int)type);
+        return UNSUPPORTED(r, at, "tensor \"%.*s\" is of type %s (%d), which is not supported", TFT_STR_ARG(t->name),
+                           tft_dtype_name(type), (int)type);
     t->type = (enum tft_dtype)type;
     if (t->ne[0] % info->block)
         return BAD(r, at, "tensor \"%.*s\" has rows of %llu numbers, not a multiple of %u as %s needs", TFT_STR_ARG(t->name),

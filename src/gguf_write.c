@@ -223,7 +223,8 @@ static bool remember(struct tft_gguf_writer *w, uint64_t bytes)
     return true;
 }
 
-void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne)
+void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims,
+                         const uint64_t *ne)
 {
     uint64_t bytes;
     if (failed(w))
@@ -329,13 +330,13 @@ static void finish(struct tft_gguf_writer *w)
     if (w->next < w->n_tensor)
         MISUSE(w, "%s: tensor %zu of %zu has %llu of its %llu bytes", w->path, w->next, w->n_tensor,
                (unsigned long long)w->done, (unsigned long long)w->bytes[w->next]);
-    if (!failed(w) && fseek(w->file, 8, SEEK_SET) != 0)
+    if (fseek(w->file, 8, SEEK_SET) != 0)
         fail_os(w, errno, "cannot be written");
     put_u64(w, w->n_tensor);
     put_u64(w, w->n_value);
 }
 
-/* Reads back what was written: a key that is there twice, or is no text, must not be noticed only by whoever opens the file. */
+/* Reads back what was written: a key that is there twice, or is no text, must not be left to whoever opens the file. */
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->path};

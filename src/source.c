@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "gguf.h"
+#include "llama2c.h"
 
 /* ---- the index by name */
 
@@ -160,17 +161,27 @@ static enum tft_status map(struct tft_map *out, const char *path, struct tft_err
     return os ? tft_fail_os(err, os, path, "cannot be read") : TFT_OK;
 }
 
-enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer, const struct tft_allocator *a,
-                                struct tft_error *err)
+static enum tft_status read_any(struct tft_source *s, const char *tokenizer, struct tft_error *err)
+{
+    if (!s->size)
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "the file is empty");
+    if (s->size >= 4 && memcmp(s->data, "GGUF", 4) == 0)
+        return tft_gguf_read(s, err);
+    if (!tft_llama2c_probe(s->data, s->size))
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "neither a GGUF file nor a whole llama2.c checkpoint");
+    enum tft_status status = tokenizer ? map(&s->map[1], tokenizer, err) : TFT_OK;
+    return status ? status : tft_llama2c_read(s, tokenizer, err);
+}
+
+enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
+                                const struct tft_allocator *a, struct tft_error *err)
 {
     *s = (struct tft_source){.name = path, .allocator = a};
     enum tft_status status = map(&s->map[0], path, err);
-    if (!status && tokenizer)
-        status = map(&s->map[1], tokenizer, err);
     if (!status) {
         s->data = s->map[0].data;
         s->size = s->map[0].size;
-        status = tft_gguf_read(s, err);
+        status = read_any(s, tokenizer, err);
     }
     if (status)
         tft_source_close(s);

@@ -1,6 +1,6 @@
 /*
- * What a model is read from: named values and named tensors, whatever the container. gguf_read.c and llama2c.c fill it in, and
- * nothing past this line knows which of them did. Everything in it has been validated: names are unique, values
+ * What a model is read from: named values and named tensors, whatever the container. gguf_read.c and llama2c.c fill it in,
+ * and nothing past this line knows which of them did. Everything in it has been validated: names are unique, values
  * and tensors lie inside the file, sizes do not wrap. What the values mean is for the reader of the model to check.
  */
 #ifndef TFT_SOURCE_H
@@ -61,8 +61,9 @@ struct tft_source {
     size_t owned_size;
 };
 
-/* Opens a GGUF or a llama2.c file by its first bytes. `tokenizer` is the path of a llama2.c tokenizer, or NULL. Memory taken is at
-   most a few times the size of the file's header, and never taken on the word of a number in the file alone. */
+/* Opens a GGUF or a llama2.c file by its first bytes. `tokenizer` is the path of a llama2.c tokenizer, or NULL; GGUF needs
+   none. Memory taken is at most a few times the size of the file's header, and never taken on the word of a number in the
+   file alone. */
 enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer, const struct tft_allocator *a,
                                 struct tft_error *err);
 

@@ -1,7 +1,7 @@
 /*
  * Text to tokens and back: SentencePiece-style BPE with byte fallback (spm.c) and byte-level BPE (bpe.c, with the
- * pre-tokenizers of pretokenize.c). Built from the tokenizer.ggml.* values of a source; owns all it needs, so the source may
- * be closed. Immutable: any number of threads may use it.
+ * pre-tokenizers of pretokenize.c). Built from the tokenizer.ggml.* values of a source; owns all it needs, so the
+ * source may be closed. Immutable: any number of threads may use it.
  */
 #ifndef TFT_TOKENIZER_H
 #define TFT_TOKENIZER_H
@@ -11,8 +11,8 @@
 struct tft_tokenizer;
 
 /* TFT_ERR_UNSUPPORTED names a model or pre-tokenizer that is not known; TFT_ERR_FORMAT whatever makes no sense. */
-enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
-                                   struct tft_error *err);
+enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
+                                   const struct tft_allocator *a, struct tft_error *err);
 void tft_tokenizer_close(struct tft_tokenizer *t); /* NULL is fine */
 
 uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */

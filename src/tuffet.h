@@ -90,8 +90,8 @@ TFT_API const char *tft_version(void);
 /* --------------------------------------------------------------------------------------- memory, machine */
 
 /* Where a model or a session takes its memory from. `alloc` returns `size` bytes aligned to `align` (a power of two,
-   at most 64) or NULL; `free` gets the same pointer and size back. Both may be called only from the thread that opens
-   or closes the object. NULL in place of this struct means the C library. */
+   at most 64) or NULL; `free` gets the same pointer and size back. Both are called only by a thread that opens or closes
+   the object, or tokenizes with it. NULL in place of this struct means the C library. */
 struct tft_allocator {
     void *(*alloc)(void *user, size_t size, size_t align);
     void (*free)(void *user, void *ptr, size_t size);

@@ -23,6 +23,7 @@ static void sizes(void **state)
         const struct tft_dtype_info *info = tft_dtype_info(known[i].type);
         assert_non_null(info);
         assert_string_equal(info->name, known[i].name);
+        assert_string_equal(tft_dtype_name(known[i].type), known[i].name);
         assert_true(info->bytes * 8 == info->block * known[i].bits);
     }
 }
@@ -36,6 +37,10 @@ static void unknown_types(void **state)
         assert_null(tft_dtype_info(none[i]));
         assert_false(tft_dtype_bytes(none[i], 256, &bytes));
     }
+    assert_string_equal(tft_dtype_name(18), "IQ3_XXS");
+    assert_string_equal(tft_dtype_name(4), "unknown");
+    assert_string_equal(tft_dtype_name(41), "unknown");
+    assert_string_equal(tft_dtype_name(UINT32_MAX), "unknown");
 }
 
 static void bytes_of_rows(void **state)

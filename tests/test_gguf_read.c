@@ -1,6 +1,8 @@
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
 #include "blob.h"
+#include "folder.h"
 #include "gguf.h"
 #include "memory.h"
 #include "paths.h"
@@ -92,6 +94,8 @@ static struct blob sound_file(void)
     return b;
 }
 
+static size_t peak; /* memory that the last open_bytes() took */
+
 /* Opens exactly these bytes and checks what holds for every file: memory, and what an error looks like. */
 static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n, struct tft_error *err)
 {
@@ -100,7 +104,8 @@ static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n,
     unsigned char *copy = exact_copy(p, n);
     *err = (struct tft_error){0};
     enum tft_status status = tft_source_open_mem(s, "m.gguf", copy, n, &a, err);
-    assert_true(m.peak <= 4 * n + 1024);
+    peak = m.peak;
+    assert_true(peak <= 4 * n + 1024);
     assert_int_equal(err->code, status);
     if (status) {
         assert_int_equal(m.in_use, 0);
@@ -286,7 +291,8 @@ static const struct damage {
     {KEY_ARCH, 8, 1, 0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0xff, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0x80, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 27, 1, 0xc3, FORMAT, KEY_ARCH, 8, "not text"},       /* a character cut by the end */
+    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8, "not text"},     /* a character cut by the end */
+    {KEY_ARCH, 8, 2, 0x61c3, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not text"},      /* overlong */
     {KEY_ARCH, 8, 4, 0x61bf9fe0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 4, 0xbfbf8ff0, FORMAT, KEY_ARCH, 8, "not text"},
@@ -348,16 +354,16 @@ static const struct damage {
     {T0_NE, 0, 8, 16, FORMAT, T0_TYPE, 0, "rows of 16 numbers"}, /* 2 x 16 would make a block */
     {T0_TYPE, 0, 4, TFT_Q4_K, FORMAT, T0_TYPE, 0, "not a multiple of 256 as Q4_K needs"},
 
-    {T0_TYPE, 0, 4, UINT32_MAX, UNSUPPORTED, T0_TYPE, 0, "\"t0\" is of ggml type -1"},
-    {T0_TYPE, 0, 4, 4, UNSUPPORTED, T0_TYPE, 0, "ggml type 4"},
-    {T0_TYPE, 0, 4, 5, UNSUPPORTED, T0_TYPE, 0, "ggml type 5"},
-    {T0_TYPE, 0, 4, 9, UNSUPPORTED, T0_TYPE, 0, "ggml type 9"},
-    {T0_TYPE, 0, 4, 28, UNSUPPORTED, T0_TYPE, 0, "ggml type 28"},
-    {T0_TYPE, 0, 4, 31, UNSUPPORTED, T0_TYPE, 0, "ggml type 31"},
-    {T0_TYPE, 0, 4, 33, UNSUPPORTED, T0_TYPE, 0, "ggml type 33"},
-    {T0_TYPE, 0, 4, 36, UNSUPPORTED, T0_TYPE, 0, "ggml type 36"},
-    {T0_TYPE, 0, 4, 38, UNSUPPORTED, T0_TYPE, 0, "ggml type 38"},
-    {T0_TYPE, 0, 4, 42, UNSUPPORTED, T0_TYPE, 0, "ggml type 42"},
+    {T0_TYPE, 0, 4, UINT32_MAX, UNSUPPORTED, T0_TYPE, 0, "\"t0\" is of type unknown (-1)"},
+    {T0_TYPE, 0, 4, 4, UNSUPPORTED, T0_TYPE, 0, "type unknown (4)"},
+    {T0_TYPE, 0, 4, 5, UNSUPPORTED, T0_TYPE, 0, "type unknown (5)"},
+    {T0_TYPE, 0, 4, 9, UNSUPPORTED, T0_TYPE, 0, "type Q8_1 (9)"},
+    {T0_TYPE, 0, 4, 28, UNSUPPORTED, T0_TYPE, 0, "type F64 (28)"},
+    {T0_TYPE, 0, 4, 31, UNSUPPORTED, T0_TYPE, 0, "type unknown (31)"},
+    {T0_TYPE, 0, 4, 33, UNSUPPORTED, T0_TYPE, 0, "type unknown (33)"},
+    {T0_TYPE, 0, 4, 36, UNSUPPORTED, T0_TYPE, 0, "type unknown (36)"},
+    {T0_TYPE, 0, 4, 38, UNSUPPORTED, T0_TYPE, 0, "type unknown (38)"},
+    {T0_TYPE, 0, 4, 42, UNSUPPORTED, T0_TYPE, 0, "type unknown (42)"},
 
     {T1_OFFSET, 0, 8, 161, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 161; 160 is where"},
     {T1_OFFSET, 0, 8, 0, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 0"},    /* overlaps t0 */
@@ -371,16 +377,45 @@ static const struct damage {
 #undef UNSUPPORTED
 };
 
+static struct blob damaged_file(const struct damage *d)
+{
+    struct blob b = sound_file();
+    for (unsigned k = 0; k < d->size; k++)
+        b.p[at[d->place] + (size_t)d->delta + k] = (unsigned char)(d->number >> 8 * k);
+    return b;
+}
+
 static void damaged_files(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         const struct damage *d = &damages[i];
-        struct blob b = sound_file();
-        for (unsigned k = 0; k < d->size; k++)
-            b.p[at[d->place] + (size_t)d->delta + k] = (unsigned char)(d->number >> 8 * k);
+        struct blob b = damaged_file(d);
         refused(&b, d->status, at[d->where] + (size_t)d->where_delta, d->what);
     }
+}
+
+static void damage_of_two_places(void **state)
+{
+    (void)state;
+    struct blob b = sound_file(); /* the padding of t0 goes past the end, and t1 starts there */
+    tft_store_u32(b.p + at[ALIGN], 4096);
+    tft_store_u64(b.p + at[T1_OFFSET], 4096);
+    refused(&b, TFT_ERR_FORMAT, at[T1_OFFSET], "\"t1\" ends outside the file");
+
+    b = (struct blob){0};
+    blob_header(&b, 0, 1);
+    blob_array(&b, "general.alignment", TFT_VALUE_U32, 1);
+    blob_u32(&b, 32);
+    refused(&b, TFT_ERR_FORMAT, 24, "general.alignment is not a u32");
+
+    b = (struct blob){0};
+    blob_header(&b, 0, 4);
+    for (int i = 0; i < 4; i++) {
+        blob_key(&b, i % 2 ? "b" : "a", TFT_VALUE_U8);
+        b.p[b.n++] = 0;
+    }
+    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "key \"a\" is there twice"); /* not what is there twice later on */
 }
 
 static void every_truncation(void **state)
@@ -395,7 +430,7 @@ static void every_truncation(void **state)
     }
 }
 
-/* A file of n bytes that claims a value, or tensors, or strings without end. */
+/* Strings without end, and as many values and tensors as could be in the file if they were the smallest: nothing is taken. */
 static void memory_is_not_taken_on_trust(void **state)
 {
     (void)state;
@@ -406,11 +441,13 @@ static void memory_is_not_taken_on_trust(void **state)
     while (b.n < 4000)
         blob_u64(&b, 0);
     refused(&b, TFT_ERR_FORMAT, b.n, "the file ends inside \"k\"");
+    assert_int_equal(peak, 0);
 
     tft_store_u64(b.p + 8, (4000 - 24) / 33);
     tft_store_u64(b.p + 16, (4000 - 24) / 14);
     tft_store_u64(b.p + strings - 8, 0);
     refused(&b, TFT_ERR_FORMAT, strings, "value 1 has an empty name");
+    assert_int_equal(peak, 0);
 }
 
 static void every_flipped_bit(void **state)
@@ -501,8 +538,23 @@ static void tinyllama(void **state)
     tft_source_close(&s);
 }
 
-int main(void)
+/* "--write FOLDER" writes the sound file and the damaged ones: seeds for fuzzing. */
+static int write_files(const char *to)
 {
+    for (size_t i = 0; i <= sizeof damages / sizeof *damages; i++) {
+        char path[1024];
+        struct blob b = i ? damaged_file(&damages[i - 1]) : sound_file();
+        snprintf(path, sizeof path, "%s/%zu", to, i);
+        if (!write_file(path, b.p, b.n))
+            return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--write") == 0)
+        return write_files(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_everything),
         cmocka_unit_test(nothing_in_it),
@@ -510,6 +562,7 @@ int main(void)
         cmocka_unit_test(bytes_after_the_data_are_ignored),
         cmocka_unit_test(many_names_in_any_order_are_found),
         cmocka_unit_test(damaged_files),
+        cmocka_unit_test(damage_of_two_places),
         cmocka_unit_test(every_truncation),
         cmocka_unit_test(memory_is_not_taken_on_trust),
         cmocka_unit_test(every_flipped_bit),

@@ -402,29 +402,35 @@ static void what_the_system_refuses(void **state)
     assert_int_equal(files_in_folder(false), 0);
 }
 
-/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that fails. */
+/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that fails. Space that comes
+   back later does not mend what was lost. */
 static void the_disk_is_full(void **state)
 {
     (void)state;
-    struct rlimit old, low;
+    enum { SIZE = 200000, WHOLE = 64 + SIZE };
+    static const size_t limits[] = {0, 23, 64, 4096, 100000, SIZE - 1, WHOLE - 1};
+    static const unsigned char data[SIZE];
+    struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    static const unsigned char data[200000];
-    for (size_t limit = 0; limit < sizeof data + 128; limit += 10007) {
-        struct tft_gguf_writer *w = create(in_folder("m"));
-        low = (struct rlimit){limit, old.rlim_max};
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-        tft_gguf_put_tensor(w, str("a"), TFT_I8, 1, &(uint64_t){sizeof data});
-        for (size_t i = 0; i < sizeof data; i += 1000)
-            tft_gguf_put_data(w, data + i, 1000);
-        struct tft_error err;
-        enum tft_status status = tft_gguf_close(w, true, &err);
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-        assert_int_equal(status, TFT_ERR_IO);
-        assert_int_equal(err.os, EFBIG);
-        assert_non_null(strstr(err.msg, "/m: cannot be written: "));
-        assert_int_equal(files_in_folder(false), 0);
-    }
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        for (int later = 0; later < 2; later++) {
+            struct tft_gguf_writer *w = create(in_folder("m"));
+            assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){limits[i], old.rlim_max}), 0);
+            tft_gguf_put_tensor(w, str("a"), TFT_I8, 1, &(uint64_t){SIZE});
+            for (size_t at = 0; at < SIZE; at += 1000) {
+                if (later && at == SIZE - 1000 && limits[i] < SIZE - 10000)
+                    setrlimit(RLIMIT_FSIZE, &old);
+                tft_gguf_put_data(w, data + at, 1000);
+            }
+            struct tft_error err;
+            enum tft_status status = tft_gguf_close(w, true, &err);
+            setrlimit(RLIMIT_FSIZE, &old);
+            assert_int_equal(status, TFT_ERR_IO);
+            assert_int_equal(err.os, EFBIG);
+            assert_non_null(strstr(err.msg, "/m: cannot be written: "));
+            assert_int_equal(files_in_folder(false), 0);
+        }
     signal(SIGXFSZ, handler);
 }
 

@@ -41,9 +41,9 @@ static void what_is_no_model(void **state)
         const char *what;
     } file[] = {
         {"", 0, "byte 0: the file is empty"},
-        {"GGU", 3, "byte 0: not a GGUF file"},
+        {"GGU", 3, "byte 0: neither a GGUF file nor"},
         {"GGUF", 4, "byte 4: the file ends"},
-        {"just some text, long enough to be a header", 42, "byte 0: not a GGUF file"},
+        {"just some text, long enough to be a header", 42, "byte 0: neither a GGUF file nor"},
     };
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         assert_true(write_file(path, file[i].bytes, file[i].n));
@@ -59,7 +59,6 @@ static void what_is_no_model(void **state)
 static void what_the_system_refuses(void **state)
 {
     (void)state;
-    const char *path = in_folder("m");
     struct tft_source s;
     struct tft_error err;
     assert_int_equal(tft_source_open(&s, "/nowhere/m.gguf", NULL, NULL, &err), TFT_ERR_IO);
@@ -67,10 +66,6 @@ static void what_the_system_refuses(void **state)
     assert_string_equal(err.msg, "/nowhere/m.gguf: cannot be read: No such file or directory");
     assert_int_equal(tft_source_open(&s, folder, NULL, NULL, &err), TFT_ERR_IO);
     assert_int_equal(err.os, EISDIR);
-
-    assert_true(write_file(path, "GGUF", 4));
-    assert_int_equal(tft_source_open(&s, path, "/nowhere/tokenizer.bin", NULL, &err), TFT_ERR_IO);
-    assert_non_null(strstr(err.msg, "/nowhere/tokenizer.bin"));
 }
 
 static void memory_must_be_aligned(void **state)

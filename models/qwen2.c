@@ -1,0 +1,69 @@
+/*
+ * qwen2: Yang et al. 2024 (arXiv 2407.10671, section 2.2.1). Also Qwen2.5.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv      q, k rotated, partners half a head apart
+ *          x = x + Wo attend(q, K, V)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out)
+ */
+#include "load.h"
+#include "pass.h"
+
+static void load(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    tft_load_shape(ld);
+    tft_load_rope(ld, true);
+    m->norm_eps = tft_load_real(ld, "attention.layer_norm_rms_epsilon", 0);
+
+    uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
+    tft_load_embedding(ld);
+    for (unsigned l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        struct tft_block *b = tft_load_block(ld, l);
+        b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", l, m->n_embd, false);
+        b->q = tft_load_linear(ld, "blk.%u.attn_q", l, q, m->n_embd, true);
+        b->k = tft_load_linear(ld, "blk.%u.attn_k", l, kv, m->n_embd, true);
+        b->v = tft_load_linear(ld, "blk.%u.attn_v", l, kv, m->n_embd, true);
+        b->o = tft_load_linear(ld, "blk.%u.attn_output", l, m->n_embd, q, false);
+        b->ffn_norm = tft_load_norm(ld, "blk.%u.ffn_norm", l, m->n_embd, false);
+        b->gate = tft_load_linear(ld, "blk.%u.ffn_gate", l, m->n_ff, m->n_embd, false);
+        b->up = tft_load_linear(ld, "blk.%u.ffn_up", l, m->n_ff, m->n_embd, false);
+        b->down = tft_load_linear(ld, "blk.%u.ffn_down", l, m->n_embd, m->n_ff, false);
+    }
+    m->out_norm = tft_load_norm(ld, "output_norm", 0, m->n_embd, false);
+    tft_load_head(ld);
+}
+
+static void forward(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    tft_embed(p);
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_block *b = &m->block[l];
+        tft_rmsnorm(p, TFT_H, &b->attn_norm, TFT_X);
+        tft_linear(p, TFT_Q, &b->q, TFT_H);
+        tft_linear(p, TFT_K, &b->k, TFT_H);
+        tft_linear(p, TFT_V, &b->v, TFT_H);
+        tft_rope(p, TFT_Q);
+        tft_rope(p, TFT_K);
+        tft_kv_append(p, l);
+        if (l + 1 == m->n_layer)
+            tft_keep_last(p);
+        tft_attend(p, l);
+        tft_linear_add(p, TFT_X, &b->o, TFT_A);
+
+        tft_rmsnorm(p, TFT_H, &b->ffn_norm, TFT_X);
+        tft_linear(p, TFT_G, &b->gate, TFT_H);
+        tft_linear(p, TFT_U, &b->up, TFT_H);
+        tft_silu_mul(p);
+        tft_linear_add(p, TFT_X, &b->down, TFT_G);
+    }
+    tft_rmsnorm(p, TFT_H, &m->out_norm, TFT_X);
+    tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
+}
+
+const struct tft_arch tft_arch_qwen2 = {"qwen2", load, forward};

@@ -1,0 +1,33 @@
+/* The vocabulary of wide.h for NEON as every 64-bit ARM has it: 16 lanes are four registers. */
+#include <arm_neon.h>
+
+typedef float32x4_t reg;
+enum { LANES = 4 };
+
+static inline reg r_set(float x) { return vdupq_n_f32(x); }
+static inline reg r_add(reg a, reg b) { return vaddq_f32(a, b); }
+static inline reg r_sub(reg a, reg b) { return vsubq_f32(a, b); }
+static inline reg r_mul(reg a, reg b) { return vmulq_f32(a, b); }
+static inline reg r_div(reg a, reg b) { return vdivq_f32(a, b); }
+static inline reg r_max(reg a, reg b) { return vmaxq_f32(a, b); }
+static inline reg r_fma(reg a, reg b, reg c) { return vfmaq_f32(c, a, b); }
+static inline reg r_swap(reg a) { return vrev64q_f32(a); }
+
+static inline reg r_load(const float *p) { return vld1q_f32(p); }
+static inline void r_store(float *p, reg a) { vst1q_f32(p, a); }
+static inline reg r_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+static inline void r_store_f16(uint16_t *p, reg a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
+static inline reg r_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+
+static inline float r_sum(reg a)
+{
+    float32x2_t c = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+    return vget_lane_f32(vpadd_f32(c, c), 0);
+}
+
+static inline float r_top(reg a) { return vmaxvq_f32(a); }
+
+#if TFT_SLEEF
+#include <sleef.h>
+static inline reg r_exp(reg a) { return Sleef_finz_expf4_u10advsimd(a); }
+#endif

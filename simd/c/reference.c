@@ -1,0 +1,251 @@
+/* The numerics contract of kernels.h in plain C: the specification that every other rung is compared with, bit for bit, and the
+   rung of machines without any other. Read it beside kernels.h. */
+#include "rungs.h"
+
+#include <math.h>
+
+#include "expf.h"
+#include "half.h"
+
+/* ------------------------------------------------------------------------------------- the defined orders */
+
+static float sum16(float l[16])
+{
+    for (size_t half = 8; half; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            l[i] += l[i + half];
+    return l[0];
+}
+
+/* Element k of a row of numbers held as `num`. */
+static float at(const void *x, size_t k, enum tft_num num)
+{
+    switch (num) {
+    case TFT_NUM_F16: return tft_f16_to_f32(((const uint16_t *)x)[k]);
+    case TFT_NUM_BF16: return tft_bf16_to_f32(((const uint16_t *)x)[k]);
+    default: return ((const float *)x)[k];
+    }
+}
+
+static float dot16(const float *a, const void *b, size_t n, enum tft_num num)
+{
+    float l[16] = {0};
+    for (size_t k = 0; k < n; k++)
+        l[k % 16] = fmaf(a[k], at(b, k, num), l[k % 16]);
+    return sum16(l);
+}
+
+static float total16(const float *x, size_t n)
+{
+    float l[16] = {0};
+    for (size_t k = 0; k < n; k++)
+        l[k % 16] += x[k];
+    return sum16(l);
+}
+
+/* ------------------------------------------------------------------------------------------ matrix product */
+
+static inline void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
+                        size_t N, size_t K, enum tft_num num)
+{
+    for (size_t n = 0; n < N; n++)
+        for (size_t m = 0; m < M; m++) {
+            float sum = dot16(x + m * ldx, (const char *)w + n * K * tft_num_bytes(num), K, num);
+            if (bias)
+                sum += bias[n];
+            y[m * ldy + n] = add ? y[m * ldy + n] + sum : sum;
+        }
+}
+
+#define GEMM(name, num)                                                                                              \
+    static void name(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add,    \
+                     size_t M, size_t N, size_t K)                                                                   \
+    {                                                                                                                \
+        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                                            \
+    }
+GEMM(gemm_f32_c, TFT_NUM_F32)
+GEMM(gemm_f16_c, TFT_NUM_F16)
+GEMM(gemm_bf16_c, TFT_NUM_BF16)
+
+/* --------------------------------------------------------------------------------------- rows of numbers */
+
+static void rmsnorm_c(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    float r = 1.0f / sqrtf(dot16(x, x, n, TFT_NUM_F32) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * r * w[i];
+}
+
+static void layernorm_c(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
+{
+    float mean = total16(x, n) / (float)n;
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] - mean;
+    float r = 1.0f / sqrtf(dot16(y, y, n, TFT_NUM_F32) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(y[i] * r, w[i], b[i]);
+}
+
+static void rope_pairs_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+{
+    for (size_t h = 0; h < n_head; h++, x += head_dim)
+        for (size_t i = 0; i < n_rot; i += 2) {
+            float a = x[i], b = x[i + 1];
+            x[i] = fmaf(a, c[i], b * s[i]);
+            x[i + 1] = fmaf(b, c[i + 1], a * s[i + 1]);
+        }
+}
+
+static void rope_halves_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+{
+    size_t half = n_rot / 2;
+    for (size_t h = 0; h < n_head; h++, x += head_dim)
+        for (size_t i = 0; i < half; i++) {
+            float a = x[i], b = x[i + half];
+            x[i] = fmaf(a, c[i], b * s[i]);
+            x[i + half] = fmaf(b, c[i + half], a * s[i + half]);
+        }
+}
+
+static void silu_mul_c(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] / (1.0f + tft_expf(-a[i])) * b[i];
+}
+
+static void gelu_c(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float u = x[i] * fmaf(x[i] * x[i], TFT_GELU_G3, TFT_GELU_G1);
+        y[i] = x[i] / (1.0f + tft_expf(-u));
+    }
+}
+
+static void add_c(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+static void widen_f32_c(float *y, const void *x, size_t n)
+{
+    memcpy(y, x, n * sizeof *y);
+}
+
+static void widen_f16_c(float *y, const void *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = at(x, i, TFT_NUM_F16);
+}
+
+static void widen_bf16_c(float *y, const void *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = at(x, i, TFT_NUM_BF16);
+}
+
+static void narrow_f32_c(void *y, const float *x, size_t n)
+{
+    memcpy(y, x, n * sizeof *x);
+}
+
+static void narrow_f16_c(void *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((uint16_t *)y)[i] = tft_f32_to_f16(x[i]);
+}
+
+static void narrow_bf16_c(void *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((uint16_t *)y)[i] = tft_f32_to_bf16(x[i]);
+}
+
+/* ----------------------------------------------------------------------------------------------- attention */
+
+static inline void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                         float scale, enum tft_num num)
+{
+    for (size_t i = 0; i < nq; i++)
+        for (size_t j = 0; j < (n + 15) / 16 * 16; j++) {
+            float sum = 0;
+            for (size_t d = 0; d < head_dim; d++)
+                sum = fmaf(q[i * ldq + d], at(k, (j / 16 * head_dim + d) * 16 + j % 16, num), sum);
+            s[i * ns + j] = sum * scale;
+        }
+}
+
+static void score_f32_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                        float scale)
+{
+    score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F32);
+}
+
+static void score_f16_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                        float scale)
+{
+    score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F16);
+}
+
+static void softmax_c(float *p, size_t n, float *max, float *sum)
+{
+    float m = p[0];
+    for (size_t j = 1; j < n; j++)
+        m = p[j] > m ? p[j] : m;
+    for (size_t j = 0; j < n; j++)
+        p[j] = tft_expf(p[j] - m);
+    *max = m;
+    *sum = total16(p, n);
+}
+
+static inline void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
+                       enum tft_num num)
+{
+    for (size_t i = 0; i < nq; i++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t d = 0; d < head_dim; d++)
+                o[i * ldo + d] = fmaf(p[i * ldp + j], at(v, j * head_dim + d, num), o[i * ldo + d]);
+}
+
+static void mix_f32_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+{
+    mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F32);
+}
+
+static void mix_f16_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+{
+    mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F16);
+}
+
+static void blend_c(float *y, float a, const float *x, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(x[i], b, y[i] * a);
+}
+
+static void scale_c(float *y, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] *= a;
+}
+
+void tft_rung_c(struct tft_kernels *k)
+{
+    *k = (struct tft_kernels){
+        .gemm = {gemm_f32_c, gemm_f16_c, gemm_bf16_c},
+        .rmsnorm = rmsnorm_c,
+        .layernorm = layernorm_c,
+        .rope_pairs = rope_pairs_c,
+        .rope_halves = rope_halves_c,
+        .silu_mul = silu_mul_c,
+        .gelu = gelu_c,
+        .add = add_c,
+        .widen = {widen_f32_c, widen_f16_c, widen_bf16_c},
+        .narrow = {narrow_f32_c, narrow_f16_c, narrow_bf16_c},
+        .score = {score_f32_c, score_f16_c},
+        .softmax = softmax_c,
+        .mix = {mix_f32_c, mix_f16_c},
+        .blend = blend_c,
+        .scale = scale_c,
+    };
+}

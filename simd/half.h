@@ -1,0 +1,61 @@
+/* 16-bit floats, to the bit what F16C, AVX-512, NEON and ggml make of them (round to nearest, ties to even). */
+#ifndef TFT_HALF_H
+#define TFT_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float tft_f32_of_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t tft_f32_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction. Written so that a compiler can vectorize it. */
+static inline float tft_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+    uint32_t normal = (rest << 13) + ((127u - 15u) << 23);
+    uint32_t special = (rest << 13) | 0x7f800000u | (uint32_t)(rest > 0x7c00) << 22; /* NaNs become quiet */
+    /* In [0.5, 1) a step of the last place is 2^-24, the unit of a subnormal half: put the fraction there, take 0.5 off. */
+    uint32_t subnormal = tft_f32_bits(tft_f32_of_bits(rest | 0x3f000000u) - 0.5f);
+    return tft_f32_of_bits(sign | (rest >= 0x7c00 ? special : rest >= 0x400 ? normal : subnormal));
+}
+
+static inline uint16_t tft_f32_to_f16(float f)
+{
+    uint32_t u = tft_f32_bits(f), sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000) /* NaN: quiet, with the top of its payload */
+        return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
+    if (u >= 0x477ff000) /* from 65520, half-way between the largest half and 2^16 */
+        return (uint16_t)(sign | 0x7c00);
+    if (u < 0x38800000) /* below 2^-14: let the addition round to units of 2^-24, as above */
+        return (uint16_t)(sign | (tft_f32_bits(tft_f32_of_bits(u) + 0.5f) - 0x3f000000u));
+    u += 0xfff + (u >> 13 & 1);
+    return (uint16_t)(sign | (u - ((127u - 15u) << 23)) >> 13);
+}
+
+/* bfloat16: the upper half of a float. */
+static inline float tft_bf16_to_f32(uint16_t h)
+{
+    return tft_f32_of_bits((uint32_t)h << 16);
+}
+
+static inline uint16_t tft_f32_to_bf16(float f)
+{
+    uint32_t u = tft_f32_bits(f);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * The kernels: what they compute, to the bit.
+ *
+ * The numerics contract (DESIGN section 4). Every rung - scalar C, AVX2, AVX-512, NEON - returns the same bits, because the
+ * order of every floating-point operation is fixed here, and no compiler may change it (-ffp-contract=off, no fast-math):
+ *
+ *   fma(a, b, c)   a * b + c, rounded once.
+ *   sum16(v)       the tree over 16 lanes: l[i] += l[i + 8] for i < 8, then 4, 2, 1; the result is l[0].
+ *   dot16(a, b)    16 lanes from zero; element k goes to lane k % 16 by l = fma(a[k], b[k], l), k ascending; then sum16. A lane
+ *                  that gets no element in the last round is left alone.
+ *   chain(a, b)    one accumulator from zero: c = fma(a[d], b[d], c), d ascending. It is dot16's equal in cost where 16 results
+ *                  lie side by side in memory: 16 keys of a panel, 16 channels of a value row.
+ *   exp(x)         tft_expf of expf.h, whose bits are also those of Sleef_finz_expf*_u10.
+ *   max            the larger; which zero or NaN does not matter to any result that is a number.
+ *
+ * The functions in c/ are this contract in code and what every other rung is compared with, bit for bit, by tests/kernels.
+ * How far the contract itself is from exact arithmetic is bounded there too, against double precision.
+ *
+ * A kernel reads and writes exactly the elements that its shapes name, with no padding unless it says so, and needs no
+ * alignment beyond that of the element. Sizes may be 0 where nothing else is said.
+ */
+#ifndef TFT_KERNELS_H
+#define TFT_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How the numbers of a matrix or of a cache are held. */
+enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT };
+
+static inline size_t tft_num_bytes(enum tft_num t)
+{
+    return t == TFT_NUM_F32 ? 4 : 2;
+}
+
+/* y: [M, N], x: [M, K], w: [N, K] of the slot's type; rows ldy, ldx and K apart.
+   y[m][n] = dot16(x[m], w[n]), then + bias[n] unless bias is NULL, then y[m][n] + that if `add`. */
+typedef void tft_gemm_fn(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
+                         size_t N, size_t K);
+
+/* y, x, w: [n], y may be x. r = 1 / sqrt(dot16(x, x) / n + eps);  y = (x * r) * w.   Zhang & Sennrich 2019, eq. 4 */
+typedef void tft_rmsnorm_fn(float *y, const float *x, const float *w, size_t n, float eps);
+
+/* y, x, w, b: [n], y may be x. m = sum of x in dot16's order / n;  d = x - m;  r = 1 / sqrt(dot16(d, d) / n + eps);
+   y = fma(d * r, w, b).   Ba et al. 2016, eq. 4 */
+typedef void tft_layernorm_fn(float *y, const float *x, const float *w, const float *b, size_t n, float eps);
+
+/* x: [n_head, head_dim] in place; the first n_rot of each head are rotated. c, s: [n_rot], one cosine and one signed sine per element:
+   x[i] = fma(x[i], c[i], x[j] * s[i]) with partner j = i ^ 1 (rope_pairs: llama's GGUF rows) or
+   j = (i + n_rot / 2) % n_rot (rope_halves: GPT-NeoX, qwen).   Su et al. 2021, eq. 34 */
+typedef void tft_rope_fn(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot);
+
+/* y, a, b: [n], y may be a or b. y = a / (1 + exp(-a)) * b, left to right.   SwiGLU: Shazeer 2020, eq. 5 */
+typedef void tft_silu_mul_fn(float *y, const float *a, const float *b, size_t n);
+
+/* y, x: [n], y may be x. u = x * fma(x * x, G3, G1);  y = x / (1 + exp(-u)), with G1 = 2 sqrt(2 / pi), G3 = 0.044715 G1: the tanh form
+   of Hendrycks & Gimpel 2016, since (1 + tanh(u/2)) / 2 = 1 / (1 + exp(-u)) */
+typedef void tft_gelu_fn(float *y, const float *x, size_t n);
+#define TFT_GELU_G1 1.5957691216057308f
+#define TFT_GELU_G3 0.07135481627159786f
+
+/* y, x: [n]. y = y + x */
+typedef void tft_add_fn(float *y, const float *x, size_t n);
+
+/* y: [n], x: [n] of the slot's type: exact */
+typedef void tft_widen_fn(float *y, const void *x, size_t n);
+
+/* y: [n] of the slot's type, x: [n]: rounded to nearest, ties to even */
+typedef void tft_narrow_fn(void *y, const float *x, size_t n);
+
+/*
+ * Attention works on one head of the cache and a tile of queries, a span of positions at a time. Keys are in panels of 16
+ * positions, [head_dim, 16], so that 16 scores come out side by side; values in rows, [position, head_dim].
+ */
+enum { TFT_KEY_PANEL = 16 };
+
+/* s: [nq, ns], ns >= n rounded up to 16; q: [nq, ldq], head_dim of it used; k: [ceil(n / 16), head_dim, 16] of the slot's type.
+   s[i][j] = chain(q[i], k[j]) * scale for j < n; the rest of the last 16 gets what the panel holds there. */
+typedef void tft_score_fn(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                          float scale);
+
+/* p: [n] in place, n > 0. *max = max of p;  p = exp(p - *max);  *sum = their sum, in dot16's order. */
+typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
+
+/* o: [nq, ldo], head_dim of it used; p: [nq, ldp]; v: [n, head_dim] of the slot's type. o[i][d] = fma(p[i][j], v[j][d], o[i][d]), j ascending. */
+typedef void tft_mix_fn(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim);
+
+/* y, x: [n]. y = fma(x, b, y * a): one span of positions merged into those before it. */
+typedef void tft_blend_fn(float *y, float a, const float *x, float b, size_t n);
+
+/* y: [n]. y = y * a */
+typedef void tft_scale_fn(float *y, float a, size_t n);
+
+struct tft_kernels {
+    const char *name; /* the rung: "c", "avx2", "avx512", "neon" */
+    tft_gemm_fn *gemm[TFT_NUM_COUNT];
+    tft_rmsnorm_fn *rmsnorm;
+    tft_layernorm_fn *layernorm;
+    tft_rope_fn *rope_pairs, *rope_halves;
+    tft_silu_mul_fn *silu_mul;
+    tft_gelu_fn *gelu;
+    tft_add_fn *add;
+    tft_widen_fn *widen[TFT_NUM_COUNT];
+    tft_narrow_fn *narrow[TFT_NUM_COUNT];
+    tft_score_fn *score[TFT_NUM_COUNT]; /* f32 and f16 */
+    tft_softmax_fn *softmax;
+    tft_mix_fn *mix[TFT_NUM_COUNT]; /* f32 and f16 */
+    tft_blend_fn *blend;
+    tft_scale_fn *scale;
+};
+
+/* The ladder: rung 0 is the reference, which every machine has; each higher rung keeps the slots it does not replace. */
+int tft_kernels_rungs(void);                          /* rungs of this machine, at least 1 */
+void tft_kernels_fill(struct tft_kernels *k, int rung); /* 0 <= rung < tft_kernels_rungs() */
+const char *tft_kernels_name(int rung);
+
+/* The highest rung within the limit, and the limit by name: NULL takes it away, false for a name this machine lacks. */
+int tft_kernels_best(void);
+bool tft_kernels_limit(const char *name);
+
+#endif

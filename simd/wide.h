@@ -1,0 +1,541 @@
+/*
+ * The float kernels, once for all vector units. The contract of kernels.h is written in 16 lanes, so the code is too: a v16 is one
+ * register of AVX-512, two of AVX2, four of NEON. A rung's .c file includes its registers (reg_*.h), defines its tile sizes and
+ * the suffix of its names, and includes this file. What a register must offer:
+ *
+ *   reg, LANES                          4, 8 or 16 floats
+ *   r_set, r_add .. r_fma, r_max        in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
+ *   r_swap                              lanes 2i and 2i + 1 exchanged
+ *   r_load, r_load_f16, r_load_bf16     LANES numbers, unaligned; r_store and r_store_f16 likewise
+ *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
+ *   r_exp, with SLEEF                   tft_expf in every lane; without, the compiler makes it here from the C function
+ */
+#include <math.h>
+#include <string.h>
+
+#include "expf.h"
+#include "half.h"
+
+#define WIDE static inline __attribute__((always_inline))
+#if defined __clang__ /* each compiler has its word for it; unrolled, an array of accumulators becomes registers */
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+enum { PARTS = 16 / LANES };
+
+typedef struct {
+    reg r[PARTS];
+} v16;
+
+#if !TFT_SLEEF
+WIDE reg r_exp(reg a)
+{
+    float t[LANES];
+    r_store(t, a);
+    for (int i = 0; i < LANES; i++)
+        t[i] = tft_expf(t[i]);
+    return r_load(t);
+}
+#endif
+
+#define EACH_PART(expr)                                                                                              \
+    v16 y;                                                                                                           \
+    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                                          \
+    return y
+
+WIDE v16 v_set(float x) { EACH_PART(r_set(x)); }
+WIDE v16 v_add(v16 a, v16 b) { EACH_PART(r_add(a.r[p], b.r[p])); }
+WIDE v16 v_sub(v16 a, v16 b) { EACH_PART(r_sub(a.r[p], b.r[p])); }
+WIDE v16 v_mul(v16 a, v16 b) { EACH_PART(r_mul(a.r[p], b.r[p])); }
+WIDE v16 v_div(v16 a, v16 b) { EACH_PART(r_div(a.r[p], b.r[p])); }
+WIDE v16 v_max(v16 a, v16 b) { EACH_PART(r_max(a.r[p], b.r[p])); }
+WIDE v16 v_fma(v16 a, v16 b, v16 c) { EACH_PART(r_fma(a.r[p], b.r[p], c.r[p])); }
+WIDE v16 v_swap(v16 a) { EACH_PART(r_swap(a.r[p])); }
+WIDE v16 v_exp(v16 a) { EACH_PART(r_exp(a.r[p])); }
+WIDE v16 v_load(const float *x) { EACH_PART(r_load(x + p * LANES)); }
+WIDE void v_store(float *y, v16 a)
+{
+    UNROLL for (int p = 0; p < PARTS; p++) r_store(y + p * LANES, a.r[p]);
+}
+
+WIDE float v_sum(v16 a)
+{
+    UNROLL for (int half = PARTS / 2; half; half /= 2)
+        UNROLL for (int p = 0; p < half; p++) a.r[p] = r_add(a.r[p], a.r[p + half]);
+    return r_sum(a.r[0]);
+}
+
+WIDE float v_top(v16 a)
+{
+    UNROLL for (int p = 1; p < PARTS; p++) a.r[0] = r_max(a.r[0], a.r[p]);
+    return r_top(a.r[0]);
+}
+
+/* LANES numbers of the slot's type. */
+WIDE reg r_load_num(const void *x, size_t k, enum tft_num num)
+{
+    return num == TFT_NUM_F32   ? r_load((const float *)x + k)
+           : num == TFT_NUM_F16 ? r_load_f16((const uint16_t *)x + k)
+                                : r_load_bf16((const uint16_t *)x + k);
+}
+
+WIDE v16 v_load_num(const void *x, size_t k, enum tft_num num)
+{
+    EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
+}
+
+/* The last n < 16 numbers of a row go through memory of ours, so that nothing past them is touched; the other lanes are 0. */
+WIDE v16 v_load_rest(const void *x, size_t k, size_t n, enum tft_num num)
+{
+    char t[16 * sizeof(float)] = {0};
+    memcpy(t, (const char *)x + k * tft_num_bytes(num), n * tft_num_bytes(num));
+    return v_load_num(t, 0, num);
+}
+
+WIDE void v_store_rest(float *y, v16 a, size_t n)
+{
+    float t[16];
+    v_store(t, a);
+    memcpy(y, t, n * sizeof *t);
+}
+
+/* The next 16 numbers of a row, or the n that are left. */
+WIDE v16 get(const float *x, size_t n)
+{
+    return n >= 16 ? v_load(x) : v_load_rest(x, 0, n, TFT_NUM_F32);
+}
+
+WIDE void put(float *y, v16 a, size_t n)
+{
+    if (n >= 16)
+        v_store(y, a);
+    else
+        v_store_rest(y, a, n);
+}
+
+WIDE v16 keep_rest(v16 sum, v16 old, size_t n)
+{
+    float t[16];
+    v_store(t, old);
+    v_store_rest(t, sum, n);
+    return v_load(t);
+}
+
+/* The sum, but the old value in lanes past the end of the row. */
+WIDE v16 keep(v16 sum, v16 old, size_t n)
+{
+    return n >= 16 ? sum : keep_rest(sum, old, n);
+}
+
+/* ------------------------------------------------------------------------------------------ matrix product */
+
+struct gemm_out {
+    float *y;
+    size_t ldy;
+    const float *bias; /* of the first row of w in hand, or NULL */
+    int add;
+};
+
+WIDE void put_sum(const struct gemm_out *o, size_t m, size_t n, float sum)
+{
+    if (o->bias)
+        sum += o->bias[n];
+    float *y = o->y + m * o->ldy + n;
+    *y = o->add ? *y + sum : sum;
+}
+
+/* mt tokens by nt rows of w, both constants after inlining, an accumulator of 16 lanes each: x: [mt, ldx], w: [nt, K]. Every load of w serves
+   mt products and every load of x nt of them; a register's share of the lanes at a time, so that few operands are live. */
+WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx, const void *w, size_t K,
+                    enum tft_num num)
+{
+    const char *row[TILE_N];
+    v16 acc[TILE_M][TILE_N];
+    for (size_t j = 0; j < nt; j++)
+        row[j] = (const char *)w + j * K * tft_num_bytes(num);
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t j = 0; j < nt; j++)
+            acc[i][j] = v_set(0);
+
+    size_t k = 0;
+    for (; k + 16 <= K; k += 16)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_N];
+            UNROLL for (size_t j = 0; j < nt; j++)
+                b[j] = r_load_num(row[j], k + p * LANES, num);
+            UNROLL for (size_t i = 0; i < mt; i++) {
+                reg a = r_load(x + i * ldx + k + p * LANES);
+                UNROLL for (size_t j = 0; j < nt; j++)
+                    acc[i][j].r[p] = r_fma(a, b[j], acc[i][j].r[p]);
+            }
+        }
+    if (k < K)
+        UNROLL for (size_t j = 0; j < nt; j++) {
+            v16 b = v_load_rest(row[j], k, K - k, num);
+            UNROLL for (size_t i = 0; i < mt; i++) {
+                v16 a = v_load_rest(x + i * ldx, k, K - k, TFT_NUM_F32);
+                acc[i][j] = keep_rest(v_fma(a, b, acc[i][j]), acc[i][j], K - k);
+            }
+        }
+
+    UNROLL for (size_t i = 0; i < mt; i++) {
+        float sum[TILE_N];
+#ifdef HAVE_SUM4
+        if (nt == 4)
+            r_sum4(sum, acc[i][0].r[0], acc[i][1].r[0], acc[i][2].r[0], acc[i][3].r[0]);
+        else
+#endif
+            UNROLL for (size_t j = 0; j < nt; j++)
+                sum[j] = v_sum(acc[i][j]);
+        UNROLL for (size_t j = 0; j < nt; j++)
+            put_sum(o, i, j, sum[j]);
+    }
+}
+
+/* All tokens against nt rows of w. */
+WIDE void gemm_rows(struct gemm_out o, size_t nt, const float *x, size_t ldx, const void *w, size_t M, size_t K, enum tft_num num)
+{
+    for (; M >= TILE_M; M -= TILE_M) {
+        gemm_tile(&o, TILE_M, nt, x, ldx, w, K, num);
+        x += TILE_M * ldx;
+        o.y += TILE_M * o.ldy;
+    }
+    switch (M) {
+#if TILE_M > 4
+    case 5: gemm_tile(&o, 5, nt, x, ldx, w, K, num); break;
+    case 4: gemm_tile(&o, 4, nt, x, ldx, w, K, num); break;
+    case 3: gemm_tile(&o, 3, nt, x, ldx, w, K, num); break;
+#endif
+    case 2: gemm_tile(&o, 2, nt, x, ldx, w, K, num); break;
+    case 1: gemm_tile(&o, 1, nt, x, ldx, w, K, num); break;
+    }
+}
+
+WIDE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M, size_t N,
+               size_t K, enum tft_num num)
+{
+    struct gemm_out o = {y, ldy, bias, add};
+    const char *row = w;
+    size_t n = 0;
+    for (; n + TILE_N <= N; n += TILE_N) {
+        gemm_rows(o, TILE_N, x, ldx, row, M, K, num);
+        row += TILE_N * K * tft_num_bytes(num);
+        o.y += TILE_N;
+        if (bias)
+            o.bias += TILE_N;
+    }
+    for (; n < N; n++) {
+        gemm_rows(o, 1, x, ldx, row, M, K, num);
+        row += K * tft_num_bytes(num);
+        o.y++;
+        if (bias)
+            o.bias++;
+    }
+}
+
+#define GEMM(name, num)                                                                                              \
+    static void ISA(name)(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias,        \
+                          int add, size_t M, size_t N, size_t K)                                                     \
+    {                                                                                                                \
+        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                                            \
+    }
+GEMM(gemm_f32, TFT_NUM_F32)
+GEMM(gemm_f16, TFT_NUM_F16)
+GEMM(gemm_bf16, TFT_NUM_BF16)
+
+/* --------------------------------------------------------------------------------------- rows of numbers */
+
+/* dot16(x, x) */
+WIDE float sum_of_squares(const float *x, size_t n)
+{
+    v16 sum = v_set(0);
+    for (size_t i = 0; i < n; i += 16) {
+        v16 a = get(x + i, n - i);
+        sum = keep(v_fma(a, a, sum), sum, n - i);
+    }
+    return v_sum(sum);
+}
+
+static void ISA(rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    v16 r = v_set(1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_mul(v_mul(get(x + i, n - i), r), get(w + i, n - i)), n - i);
+}
+
+static void ISA(layernorm)(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
+{
+    v16 sum = v_set(0);
+    for (size_t i = 0; i < n; i += 16)
+        sum = keep(v_add(sum, get(x + i, n - i)), sum, n - i);
+    v16 mean = v_set(v_sum(sum) / (float)n);
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_sub(get(x + i, n - i), mean), n - i);
+    v16 r = v_set(1.0f / sqrtf(sum_of_squares(y, n) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_fma(v_mul(get(y + i, n - i), r), get(w + i, n - i), get(b + i, n - i)), n - i);
+}
+
+static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+{
+    for (size_t h = 0; h < n_head; h++, x += head_dim)
+        for (size_t i = 0; i < n_rot; i += 16) {
+            size_t n = n_rot - i;
+            v16 a = get(x + i, n);
+            put(x + i, v_fma(a, get(c + i, n), v_mul(v_swap(a), get(s + i, n))), n);
+        }
+}
+
+static void ISA(rope_halves)(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+{
+    size_t half = n_rot / 2;
+    for (size_t h = 0; h < n_head; h++, x += head_dim)
+        for (size_t i = 0; i < half; i += 16) {
+            size_t n = half - i;
+            v16 a = get(x + i, n), b = get(x + i + half, n);
+            put(x + i, v_fma(a, get(c + i, n), v_mul(b, get(s + i, n))), n);
+            put(x + i + half, v_fma(b, get(c + i + half, n), v_mul(a, get(s + i + half, n))), n);
+        }
+}
+
+/* a / (1 + exp(-u)) */
+WIDE v16 gated(v16 a, v16 u)
+{
+    return v_div(a, v_add(v_set(1.0f), v_exp(v_sub(v_set(-0.0f), u))));
+}
+
+static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        v16 g = get(a + i, n - i);
+        put(y + i, v_mul(gated(g, g), get(b + i, n - i)), n - i);
+    }
+}
+
+static void ISA(gelu)(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        v16 a = get(x + i, n - i);
+        v16 u = v_mul(a, v_fma(v_mul(a, a), v_set(TFT_GELU_G3), v_set(TFT_GELU_G1)));
+        put(y + i, gated(a, u), n - i);
+    }
+}
+
+static void ISA(add)(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_add(get(y + i, n - i), get(x + i, n - i)), n - i);
+}
+
+WIDE void widen(float *y, const void *x, size_t n, enum tft_num num)
+{
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, n - i >= 16 ? v_load_num(x, i, num) : v_load_rest(x, i, n - i, num), n - i);
+}
+
+static void ISA(widen_f16)(float *y, const void *x, size_t n)
+{
+    widen(y, x, n, TFT_NUM_F16);
+}
+
+static void ISA(widen_bf16)(float *y, const void *x, size_t n)
+{
+    widen(y, x, n, TFT_NUM_BF16);
+}
+
+static void ISA(narrow_f16)(void *y, const float *x, size_t n)
+{
+    uint16_t *h = y;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        r_store_f16(h + i, r_load(x + i));
+    for (; i < n; i++)
+        h[i] = tft_f32_to_f16(x[i]);
+}
+
+/* ----------------------------------------------------------------------------------------------- attention */
+
+/* nq queries against np panels of 16 keys, both constants after inlining. */
+WIDE void score_tile(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t np, size_t head_dim,
+                     float scale, enum tft_num num)
+{
+    v16 acc[TILE_Q][TILE_V];
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
+            acc[i][j] = v_set(0);
+
+    for (size_t d = 0; d < head_dim; d++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_V];
+            UNROLL for (size_t j = 0; j < np; j++)
+                b[j] = r_load_num(k, (j * head_dim + d) * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg a = r_set(q[i * ldq + d]);
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[i][j].r[p] = r_fma(a, b[j], acc[i][j].r[p]);
+            }
+        }
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
+            v_store(s + i * ns + j * 16, v_mul(acc[i][j], v_set(scale)));
+}
+
+/* nq queries against all panels. */
+WIDE void score_panels(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                       float scale, enum tft_num num)
+{
+    const char *panel = k;
+    size_t bytes = 16 * head_dim * tft_num_bytes(num), np = (n + 15) / 16;
+    for (; np >= TILE_V; np -= TILE_V, panel += TILE_V * bytes, s += TILE_V * 16)
+        score_tile(s, ns, q, ldq, panel, nq, TILE_V, head_dim, scale, num);
+    for (; np; np--, panel += bytes, s += 16)
+        score_tile(s, ns, q, ldq, panel, nq, 1, head_dim, scale, num);
+}
+
+WIDE void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
+                float scale, enum tft_num num)
+{
+    for (; nq >= TILE_Q; nq -= TILE_Q, s += TILE_Q * ns, q += TILE_Q * ldq)
+        score_panels(s, ns, q, ldq, k, TILE_Q, n, head_dim, scale, num);
+    for (; nq; nq--, s += ns, q += ldq)
+        score_panels(s, ns, q, ldq, k, 1, n, head_dim, scale, num);
+}
+
+static void ISA(score_f32)(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
+                           size_t head_dim, float scale)
+{
+    score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F32);
+}
+
+static void ISA(score_f16)(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
+                           size_t head_dim, float scale)
+{
+    score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F16);
+}
+
+static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
+{
+    /* lanes past the end hold the first number, so that they never are the maximum alone */
+    v16 top = v_set(p[0]);
+    for (size_t j = 0; j < n; j += 16)
+        top = keep(v_max(top, get(p + j, n - j)), top, n - j);
+    *max = v_top(top);
+
+    v16 m = v_set(*max), total = v_set(0);
+    for (size_t j = 0; j < n; j += 16) {
+        v16 e = v_exp(v_sub(get(p + j, n - j), m));
+        put(p + j, e, n - j);
+        total = keep(v_add(total, e), total, n - j);
+    }
+    *sum = v_sum(total);
+}
+
+/* nq rows of o, nd vectors of their channels, both constants after inlining. */
+WIDE void mix_tile(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t nd, size_t n,
+                   size_t head_dim, enum tft_num num)
+{
+    v16 acc[TILE_Q][TILE_V];
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t d = 0; d < nd; d++)
+            acc[i][d] = v_load(o + i * ldo + d * 16);
+
+    for (size_t j = 0; j < n; j++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_V];
+            UNROLL for (size_t d = 0; d < nd; d++)
+                b[d] = r_load_num(v, j * head_dim + d * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg a = r_set(w[i * ldw + j]);
+                UNROLL for (size_t d = 0; d < nd; d++)
+                    acc[i][d].r[p] = r_fma(a, b[d], acc[i][d].r[p]);
+            }
+        }
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t d = 0; d < nd; d++)
+            v_store(o + i * ldo + d * 16, acc[i][d]);
+}
+
+/* The last few channels of a head whose size is no multiple of 16. */
+WIDE void mix_rest(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t n, size_t head_dim,
+                   size_t channels, enum tft_num num)
+{
+    for (size_t i = 0; i < nq; i++) {
+        v16 acc = v_load_rest(o + i * ldo, 0, channels, TFT_NUM_F32);
+        for (size_t j = 0; j < n; j++)
+            acc = v_fma(v_set(w[i * ldw + j]), v_load_rest(v, j * head_dim, channels, num), acc);
+        v_store_rest(o + i * ldo, acc, channels);
+    }
+}
+
+/* nq rows of o, all channels. */
+WIDE void mix_channels(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
+                       enum tft_num num)
+{
+    const char *c = v;
+    size_t d = 0, bytes = tft_num_bytes(num);
+    for (; d + TILE_V * 16 <= head_dim; d += TILE_V * 16)
+        mix_tile(o + d, ldo, p, ldp, c + d * bytes, nq, TILE_V, n, head_dim, num);
+    for (; d + 16 <= head_dim; d += 16)
+        mix_tile(o + d, ldo, p, ldp, c + d * bytes, nq, 1, n, head_dim, num);
+    if (d < head_dim)
+        mix_rest(o + d, ldo, p, ldp, c + d * bytes, nq, n, head_dim, head_dim - d, num);
+}
+
+WIDE void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
+              enum tft_num num)
+{
+    for (; nq >= TILE_Q; nq -= TILE_Q, o += TILE_Q * ldo, p += TILE_Q * ldp)
+        mix_channels(o, ldo, p, ldp, v, TILE_Q, n, head_dim, num);
+    for (; nq; nq--, o += ldo, p += ldp)
+        mix_channels(o, ldo, p, ldp, v, 1, n, head_dim, num);
+}
+
+static void ISA(mix_f32)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+{
+    mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F32);
+}
+
+static void ISA(mix_f16)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+{
+    mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F16);
+}
+
+static void ISA(blend)(float *y, float a, const float *x, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_fma(get(x + i, n - i), v_set(b), v_mul(get(y + i, n - i), v_set(a))), n - i);
+}
+
+static void ISA(scale)(float *y, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        put(y + i, v_mul(get(y + i, n - i), v_set(a)), n - i);
+}
+
+static void wide_rung(struct tft_kernels *k)
+{
+    k->gemm[TFT_NUM_F32] = ISA(gemm_f32);
+    k->gemm[TFT_NUM_F16] = ISA(gemm_f16);
+    k->gemm[TFT_NUM_BF16] = ISA(gemm_bf16);
+    k->rmsnorm = ISA(rmsnorm);
+    k->layernorm = ISA(layernorm);
+    k->rope_pairs = ISA(rope_pairs);
+    k->rope_halves = ISA(rope_halves);
+    k->silu_mul = ISA(silu_mul);
+    k->gelu = ISA(gelu);
+    k->add = ISA(add);
+    k->widen[TFT_NUM_F16] = ISA(widen_f16);
+    k->widen[TFT_NUM_BF16] = ISA(widen_bf16);
+    k->narrow[TFT_NUM_F16] = ISA(narrow_f16);
+    k->score[TFT_NUM_F32] = ISA(score_f32);
+    k->score[TFT_NUM_F16] = ISA(score_f16);
+    k->softmax = ISA(softmax);
+    k->mix[TFT_NUM_F32] = ISA(mix_f32);
+    k->mix[TFT_NUM_F16] = ISA(mix_f16);
+    k->blend = ISA(blend);
+    k->scale = ISA(scale);
+}

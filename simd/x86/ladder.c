@@ -1,0 +1,28 @@
+/* The compiler's check asks the CPU, and whether the operating system saves the registers. */
+#include "rungs.h"
+
+#include <cpuid.h>
+
+static bool has_f16c(void) /* not among the names that every compiler's check knows */
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+const struct tft_rung tft_ladder[] = {
+    {"c", tft_always, tft_rung_c},
+    {"avx2", has_avx2, tft_rung_avx2},
+    {"avx512", has_avx512, tft_rung_avx512},
+    {0},
+};

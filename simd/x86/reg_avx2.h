@@ -1,0 +1,47 @@
+/* The vocabulary of wide.h for AVX2, FMA, F16C: 16 lanes are two registers. */
+#include <immintrin.h>
+
+#if !defined __AVX2__ || !defined __FMA__ || !defined __F16C__
+#error "build this file with -mavx2 -mfma -mf16c"
+#endif
+
+typedef __m256 reg;
+enum { LANES = 8 };
+
+static inline reg r_set(float x) { return _mm256_set1_ps(x); }
+static inline reg r_add(reg a, reg b) { return _mm256_add_ps(a, b); }
+static inline reg r_sub(reg a, reg b) { return _mm256_sub_ps(a, b); }
+static inline reg r_mul(reg a, reg b) { return _mm256_mul_ps(a, b); }
+static inline reg r_div(reg a, reg b) { return _mm256_div_ps(a, b); }
+static inline reg r_max(reg a, reg b) { return _mm256_max_ps(a, b); }
+static inline reg r_fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }
+static inline reg r_swap(reg a) { return _mm256_permute_ps(a, 0xb1); }
+
+static inline reg r_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void r_store(float *p, reg a) { _mm256_storeu_ps(p, a); }
+static inline reg r_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+static inline void r_store_f16(uint16_t *p, reg a) { _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, 0)); }
+static inline reg r_load_bf16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline float r_sum(reg a)
+{
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+static inline float r_top(reg a)
+{
+    __m128 c = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    c = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+#if TFT_SLEEF
+#include <sleef.h>
+static inline reg r_exp(reg a) { return Sleef_finz_expf8_u10avx2(a); }
+#endif

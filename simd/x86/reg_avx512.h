@@ -1,0 +1,59 @@
+/* The vocabulary of wide.h for AVX-512 F, BW, DQ, VL: 16 lanes are one register. */
+#include <immintrin.h>
+
+#if !defined __AVX512F__ || !defined __AVX512BW__ || !defined __AVX512DQ__ || !defined __AVX512VL__
+#error "build this file with -mavx512f -mavx512bw -mavx512dq -mavx512vl"
+#endif
+
+typedef __m512 reg;
+enum { LANES = 16 };
+
+static inline reg r_set(float x) { return _mm512_set1_ps(x); }
+static inline reg r_add(reg a, reg b) { return _mm512_add_ps(a, b); }
+static inline reg r_sub(reg a, reg b) { return _mm512_sub_ps(a, b); }
+static inline reg r_mul(reg a, reg b) { return _mm512_mul_ps(a, b); }
+static inline reg r_div(reg a, reg b) { return _mm512_div_ps(a, b); }
+static inline reg r_max(reg a, reg b) { return _mm512_max_ps(a, b); }
+static inline reg r_fma(reg a, reg b, reg c) { return _mm512_fmadd_ps(a, b, c); }
+static inline reg r_swap(reg a) { return _mm512_permute_ps(a, 0xb1); }
+
+static inline reg r_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void r_store(float *p, reg a) { _mm512_storeu_ps(p, a); }
+static inline reg r_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+static inline void r_store_f16(uint16_t *p, reg a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, 0)); }
+static inline reg r_load_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline float r_sum(reg a)
+{
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+static inline float r_top(reg a) { return _mm512_reduce_max_ps(a); }
+
+/* Four trees side by side: 13 instructions instead of 32. */
+#define HAVE_SUM4
+static inline void r_sum4(float p[4], reg a, reg b, reg c, reg d)
+{
+    /* i + 8: [8 lanes of a | 8 of b] */
+    reg ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    reg cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    /* i + 4: a quarter each */
+    reg q = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    /* i + 2 and i + 1, inside the quarters */
+    q = _mm512_add_ps(q, _mm512_permute_ps(q, 0x4e));
+    q = _mm512_add_ps(q, _mm512_permute_ps(q, 0xb1));
+    const __m512i heads = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm_storeu_ps(p, _mm512_castps512_ps128(_mm512_permutexvar_ps(heads, q)));
+}
+
+#if TFT_SLEEF
+#include <sleef.h>
+static inline reg r_exp(reg a) { return Sleef_finz_expf16_u10avx512f(a); }
+#endif

@@ -1,0 +1,167 @@
+/*
+ * Attention over the cache. For a query q at position t (scaled dot product, Vaswani et al. 2017, eq. 1), span by span as in
+ * FlashAttention (Dao et al. 2022, algorithm 1), with the order of everything fixed:
+ *
+ *   span b holds positions 256 b .. 256 b + 255, those beyond t left out
+ *   m_b = max_j q.k_j / sqrt(E)    p_j = exp(q.k_j / sqrt(E) - m_b)    l_b = sum p_j    o_b = sum p_j v_j
+ *   spans merge in the order of b:  m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
+ *   the result is o / l
+ *
+ * What a token gets depends on its position alone: not on the tokens computed with it, nor on how spans and heads were spread over
+ * threads. Many tokens are spread by (head, tile of queries); a single one also by span, or else a
+ * model with few heads would leave threads idle.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "expf.h"
+#include "session.h"
+
+#define BIT(buf) (1u << (buf))
+
+struct softmax_part {
+    float max, sum;
+};
+
+/* A tile of queries of one KV head: rows i = token * group + query head, oldest token first. */
+struct tile {
+    uint32_t layer, head; /* KV head */
+    uint32_t pos;         /* of the first token */
+    uint32_t n_tokens, group;
+};
+
+/* Keys of the span that row i may see. */
+static uint32_t visible(const struct tile *t, uint32_t row, uint32_t start)
+{
+    uint32_t end = t->pos + row / t->group + 1;
+    return end <= start ? 0 : end - start < TFT_SPAN ? end - start : TFT_SPAN;
+}
+
+/* o: [rows, E], part: [rows] from the span at `start`, for rows from *first_row on: those before see none of it. */
+static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t start, const float *q, float *scores, float *o,
+                        struct softmax_part *part, uint32_t *first_row)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, first = 0;
+    while (visible(t, first, start) == 0)
+        first++;
+    *first_row = first;
+
+    kern->score[kv->num](scores + first * TFT_SPAN, TFT_SPAN, q + first * dim, dim, tft_kv_keys(kv, t->layer, t->head, start),
+                         rows - first, visible(t, rows - 1, start), dim, 1.0f / sqrtf((float)dim));
+    for (uint32_t i = first; i < rows; i++)
+        kern->softmax(scores + i * TFT_SPAN, visible(t, i, start), &part[i].max, &part[i].sum);
+
+    /* what the first row sees, all see; what the later ones see besides comes after it, in order */
+    uint32_t common = visible(t, first, start);
+    memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
+    kern->mix[kv->num](o + first * dim, dim, scores + first * TFT_SPAN, TFT_SPAN, tft_kv_values(kv, t->layer, t->head, start),
+                       rows - first, common, dim);
+    for (uint32_t i = first; i < rows; i++)
+        kern->mix[kv->num](o + i * dim, dim, scores + i * TFT_SPAN + common, TFT_SPAN,
+                           tft_kv_values(kv, t->layer, t->head, start + common), 1, visible(t, i, start) - common, dim);
+}
+
+static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into, const float *o_b, struct softmax_part b,
+                  uint32_t dim)
+{
+    float max = into->max > b.max ? into->max : b.max;
+    float old = tft_expf(into->max - max), new = tft_expf(b.max - max);
+    kern->blend(o, old, o_b, new, dim);
+    into->sum = fmaf(b.sum, new, into->sum * old);
+    into->max = max;
+}
+
+static void load_queries(const struct tft_pass *p, const struct tile *t, uint32_t token, float *q)
+{
+    uint32_t width = t->group * p->m->head_dim;
+    for (uint32_t i = 0; i < t->n_tokens; i++)
+        memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width, width * sizeof *q);
+}
+
+static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token, const struct tft_attend_scratch *w)
+{
+    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, end = t->pos + t->n_tokens, first;
+    struct softmax_part total[TFT_TILE], part[TFT_TILE];
+
+    load_queries(p, t, token, w->q);
+    attend_span(p, t, 0, w->q, w->scores, w->o, total, &first);
+    for (uint32_t start = TFT_SPAN; start < end; start += TFT_SPAN) {
+        attend_span(p, t, start, w->q, w->scores, w->part, part, &first);
+        for (uint32_t i = first; i < rows; i++)
+            merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        float *a = tft_pass_row(p, TFT_A, token + i / t->group) + (t->head * t->group + i % t->group) * dim;
+        p->m->kern.scale(w->o + i * dim, 1.0f / total[i].sum, dim);
+        memcpy(a, w->o + i * dim, dim * sizeof *a);
+    }
+}
+
+static void attend_tiles(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_model *m = p->m;
+    uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
+    uint32_t tiles = (p->n - p->first + step - 1) / step;
+    for (uint32_t i = (uint32_t)p->tid; i < tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
+        uint32_t token = p->first + i / m->n_head_kv * step;
+        struct tile t = {
+            .layer = layer,
+            .head = i % m->n_head_kv,
+            .pos = p->pos + token,
+            .n_tokens = p->n - token < step ? p->n - token : step,
+            .group = group,
+        };
+        attend_tile(p, &t, token, &p->s->scratch[p->tid]);
+    }
+}
+
+/* One token: every (head, span) by itself, then every head's spans in order. */
+static void attend_split(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_model *m = p->m;
+    struct tft_session *s = p->s;
+    const struct tft_attend_scratch *w = &s->scratch[p->tid];
+    uint32_t dim = m->head_dim, group = m->n_head / m->n_head_kv, token = p->n - 1;
+    uint32_t spans = (p->pos + p->n + TFT_SPAN - 1) / TFT_SPAN, unused;
+    struct tile t = {.layer = layer, .pos = p->pos + token, .n_tokens = 1, .group = group};
+
+    for (uint32_t i = (uint32_t)p->tid; i < spans * m->n_head_kv; i += (uint32_t)p->n_threads) {
+        struct softmax_part part[TFT_TILE];
+        uint32_t b = i / m->n_head_kv;
+        t.head = i % m->n_head_kv;
+        load_queries(p, &t, token, w->q);
+        attend_span(p, &t, b * TFT_SPAN, w->q, w->scores, w->part, part, &unused);
+        for (uint32_t r = 0; r < group; r++) {
+            size_t at = (size_t)(t.head * group + r) * spans + b;
+            memcpy(s->part_o + at * dim, w->part + r * dim, dim * sizeof *s->part_o);
+            s->part_max[at] = part[r].max;
+            s->part_sum[at] = part[r].sum;
+        }
+    }
+
+    size_t begin, end;
+    tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
+    tft_pass_share(p, m->n_head, &begin, &end);
+    for (size_t h = begin; h < end; h++) {
+        float *a = tft_pass_row(p, TFT_A, token) + h * dim;
+        size_t at = h * spans;
+        struct softmax_part total = {s->part_max[at], s->part_sum[at]};
+        memcpy(a, s->part_o + at * dim, dim * sizeof *a);
+        for (uint32_t b = 1; b < spans; b++)
+            merge(&m->kern, a, &total, s->part_o + (at + b) * dim, (struct softmax_part){s->part_max[at + b], s->part_sum[at + b]}, dim);
+        m->kern.scale(a, 1.0f / total.sum, dim);
+    }
+}
+
+void tft_attend(struct tft_pass *p, uint32_t layer)
+{
+    if (p->n - p->first == 1) {
+        tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
+        attend_split(p, layer);
+    } else {
+        tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
+        attend_tiles(p, layer);
+    }
+}

@@ -1,0 +1,25 @@
+/* Stored numbers to f32: n of them, a multiple of the type's block, from any address. Every result is the f32 arithmetic
+   that ggml's dequantize_row_* define, in its order of operations, so that a model means the same numbers here as there. */
+#ifndef TFT_DEQUANT_H
+#define TFT_DEQUANT_H
+
+#include <stddef.h>
+
+void tft_dequant_f32(float *y, const void *x, size_t n);
+void tft_dequant_f16(float *y, const void *x, size_t n);
+void tft_dequant_bf16(float *y, const void *x, size_t n);
+void tft_dequant_q4_0(float *y, const void *x, size_t n);
+void tft_dequant_q4_1(float *y, const void *x, size_t n);
+void tft_dequant_q5_0(float *y, const void *x, size_t n);
+void tft_dequant_q5_1(float *y, const void *x, size_t n);
+void tft_dequant_q8_0(float *y, const void *x, size_t n);
+void tft_dequant_q2_k(float *y, const void *x, size_t n);
+void tft_dequant_q3_k(float *y, const void *x, size_t n);
+void tft_dequant_q4_k(float *y, const void *x, size_t n);
+void tft_dequant_q5_k(float *y, const void *x, size_t n);
+void tft_dequant_q6_k(float *y, const void *x, size_t n);
+void tft_dequant_iq2_xxs(float *y, const void *x, size_t n);
+void tft_dequant_iq4_nl(float *y, const void *x, size_t n);
+void tft_dequant_iq4_xs(float *y, const void *x, size_t n);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * One pass of tokens through a model, and the operations an architecture's forward() is written in.
+ *
+ * forward() runs on every thread of the team at once, each with its own tft_pass. An operation does this thread's share of
+ * the work - by rows of a matrix, by tokens, by heads - and waits for the others only where it must: each
+ * names the buffers it reads and writes, and a barrier is inserted when one of them was touched since the last barrier in
+ * a way that conflicts. All threads see the same sequence, so they agree without talking.
+ */
+#ifndef TFT_PASS_H
+#define TFT_PASS_H
+
+#include "model.h"
+
+/* Activations, one row per token of the pass; f32. */
+enum tft_buf {
+    TFT_X,      /* [D] the residual stream */
+    TFT_H,      /* [D] normalised */
+    TFT_Q,      /* [H E] */
+    TFT_K,      /* [G E] */
+    TFT_V,      /* [G E] */
+    TFT_A,      /* [H E] attention's output */
+    TFT_G,      /* [F] gate, then the hidden activations */
+    TFT_U,      /* [F] up */
+    TFT_LOGITS, /* [V], only for the tokens that tft_keep_last keeps */
+    TFT_N_BUF,
+    TFT_KV = TFT_N_BUF, /* the cache, the rotation tables and attention's parts: */
+    TFT_ROPE,           /* shared too, though no rows of tokens */
+    TFT_PARTS,
+};
+
+struct tft_pass {
+    const struct tft_model *m;
+    struct tft_session *s;
+    int tid, n_threads;
+    const int32_t *tokens; /* [n] */
+    uint32_t n;            /* tokens in the pass */
+    uint32_t pos;          /* position of the first */
+    uint32_t keep;         /* of the last ones the logits are wanted, of this many at most */
+    uint32_t first;        /* operations work on tokens first .. n - 1 */
+    unsigned read, written; /* buffers touched since the last barrier, a bit each */
+};
+
+/* X = embedding of the tokens, plus the embedding of their positions where the model has one. */
+void tft_embed(struct tft_pass *p);
+
+/* to = norm(from). from may be to. Per head: each of the row's heads of E by itself. */
+void tft_rmsnorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from);
+void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w);
+void tft_layernorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from);
+
+/* to = W from + bias;  to += W from + bias. */
+void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
+void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
+
+/* Rotates the heads of a row by its position. */
+void tft_rope(struct tft_pass *p, enum tft_buf buf);
+
+/* Stores K and V of the tokens in layer `layer` of the cache. */
+void tft_kv_append(struct tft_pass *p, uint32_t layer);
+
+/* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing positions up to its own. */
+void tft_attend(struct tft_pass *p, uint32_t layer);
+
+/* G = silu(G) * U;  G = gelu(G). */
+void tft_silu_mul(struct tft_pass *p);
+void tft_gelu(struct tft_pass *p);
+
+/* From here on only the tokens whose logits are wanted. Put it where the cache of the last layer has been written. */
+void tft_keep_last(struct tft_pass *p);
+
+/* ---- for the operations themselves */
+
+/* Barrier if this thread's next reads and writes (bit masks of tft_buf) conflict with anybody's since the last one. */
+void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);
+
+/* Row of token t, and its width. */
+float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
+uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf);
+
+/* This thread's share [*begin, *end) of n units. */
+void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end);
+
+#endif

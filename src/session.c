@@ -1,0 +1,227 @@
+#include "session.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "rope.h"
+
+enum { DEFAULT_BATCH = 512, MAX_THREADS = 1024 };
+
+/* ------------------------------------------------------------------------------------------------ opening */
+
+static enum tft_status resolve(struct tft_session_opts *o, const struct tft_model *m, const struct tft_session_opts *given,
+                               struct tft_error *err)
+{
+    *o = (struct tft_session_opts){0};
+    if (given)
+        memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
+    if (!m->arch)
+        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, so there is nothing to run", m->source.name);
+    if (o->capacity > m->n_ctx)
+        return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is beyond the model's context of %u", m->source.name, o->capacity,
+                        m->n_ctx);
+    if (o->n_threads < 0 || o->n_threads > MAX_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, MAX_THREADS);
+    if (o->kv != TFT_KV_F16 && o->kv != TFT_KV_F32)
+        return tft_fail(err, TFT_ERR_ARG, "%d is no type of KV cache", (int)o->kv);
+
+    if (!o->capacity)
+        o->capacity = m->n_ctx;
+    if (!o->n_batch)
+        o->n_batch = DEFAULT_BATCH;
+    if (o->n_batch > o->capacity)
+        o->n_batch = o->capacity;
+    if (!o->n_logits)
+        o->n_logits = 1;
+    if (o->n_logits > o->n_batch)
+        o->n_logits = o->n_batch;
+    if (!o->n_threads)
+        o->n_threads = tft_port_cpus();
+    if (!tft_port_threaded())
+        o->n_threads = 1;
+    return TFT_OK;
+}
+
+/* Counts, or places, everything a session needs: the session itself comes first. */
+static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m, const struct tft_session_opts *o)
+{
+    struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place), *s = place ? place : &discarded;
+    *s = (struct tft_session){.m = m, .capacity = o->capacity, .n_batch = o->n_batch, .n_logits = o->n_logits, .n_threads = o->n_threads};
+
+    s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
+    tft_kv_layout(&s->kv, a, m, s->capacity, o->kv == TFT_KV_F16 ? TFT_NUM_F16 : TFT_NUM_F32);
+
+    struct tft_pass shape = {.m = m};
+    for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
+        s->buf[b] = tft_arena_take(a, b == TFT_LOGITS ? s->n_logits : s->n_batch, (size_t)tft_pass_width(&shape, b) * sizeof(float));
+    s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
+    s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
+
+    struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)s->n_threads, sizeof *scratch);
+    for (int i = 0; i < s->n_threads; i++) {
+        struct tft_attend_scratch w;
+        w.q = tft_arena_take(a, TFT_TILE, m->head_dim * sizeof(float));
+        w.o = tft_arena_take(a, TFT_TILE, m->head_dim * sizeof(float));
+        w.part = tft_arena_take(a, TFT_TILE, m->head_dim * sizeof(float));
+        w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
+        if (scratch)
+            scratch[i] = w;
+    }
+    s->scratch = scratch;
+
+    size_t parts = (size_t)m->n_head * ((s->capacity + TFT_SPAN - 1) / TFT_SPAN);
+    s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
+    s->part_max = tft_arena_take(a, parts, sizeof(float));
+    s->part_sum = tft_arena_take(a, parts, sizeof(float));
+    s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
+    return place;
+}
+
+size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
+{
+    struct tft_session_opts o;
+    if (resolve(&o, m, opts, NULL) != TFT_OK)
+        return 0;
+    struct tft_arena count = {0};
+    layout(&count, m, &o);
+    return count.failed ? 0 : count.used;
+}
+
+enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m, const struct tft_session_opts *opts,
+                                 struct tft_error *err)
+{
+    *out = NULL;
+    struct tft_session_opts o;
+    enum tft_status status = resolve(&o, m, opts, err);
+    if (status != TFT_OK)
+        return status;
+
+    struct tft_arena a = {0};
+    layout(&a, m, &o);
+    void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
+    if (!memory)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)", m->source.name, o.capacity,
+                        a.used >> 20);
+    size_t bytes = a.used;
+    a = (struct tft_arena){.base = memory};
+    struct tft_session *s = layout(&a, m, &o);
+    s->bytes = bytes;
+    if (o.allocator) {
+        s->allocator_copy = *o.allocator;
+        s->allocator = &s->allocator_copy;
+    }
+    *out = s;
+    return TFT_OK;
+}
+
+void tft_session_close(struct tft_session *s)
+{
+    if (!s)
+        return;
+    struct tft_allocator copy = s->allocator_copy;
+    tft_free(s->allocator ? &copy : NULL, s, s->bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------ running */
+
+/* What every thread of the team does. */
+static void run(void *arg, int tid, int n_threads)
+{
+    struct tft_pass p = *(const struct tft_pass *)arg;
+    p.tid = tid;
+    p.n_threads = n_threads;
+
+    const struct tft_model *m = p.m;
+    if (m->n_rot) {
+        size_t begin, end;
+        tft_pass_touch(&p, 0, 1u << TFT_ROPE);
+        tft_pass_share(&p, p.n, &begin, &end);
+        for (size_t t = begin; t < end; t++)
+            tft_rope_angles(p.s->rope_cos + t * m->n_rot, p.s->rope_sin + t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
+                            p.pos + (uint32_t)t);
+    }
+    m->arch->forward(&p);
+}
+
+static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->m->n_vocab)
+            return false;
+    return n > 0;
+}
+
+enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    if (!valid(s, tokens, n))
+        return TFT_ERR_ARG;
+    if (n > s->capacity - s->pos)
+        return TFT_ERR_FULL;
+
+    memmove(s->tokens + s->pos, tokens, n * sizeof *tokens); /* they may be ours: tft_sync */
+    while (n) {
+        uint32_t step = s->n_batch;
+        if (n <= step)
+            step = (uint32_t)n;
+        else if (n - step < s->n_logits) /* the logits that are kept are those of one pass: leave enough for the last */
+            step = (uint32_t)n - s->n_logits;
+        n -= step;
+        struct tft_pass p = {
+            .m = s->m, .s = s, .tokens = s->tokens + s->pos, .n = step, .keep = n ? 0 : s->n_logits, .pos = s->pos};
+        tft_port_team(s->n_threads, run, &p);
+        s->pos += step;
+        s->n_valid = step < s->n_logits ? step : s->n_logits;
+    }
+    return TFT_OK;
+}
+
+enum tft_status tft_decode(struct tft_session *s, int32_t token)
+{
+    return tft_prefill(s, &token, 1);
+}
+
+enum tft_status tft_rewind(struct tft_session *s, size_t pos)
+{
+    if (pos > s->pos)
+        return TFT_ERR_ARG;
+    s->pos = (uint32_t)pos;
+    s->n_valid = 0;
+    return TFT_OK;
+}
+
+enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    if (!valid(s, tokens, n))
+        return TFT_ERR_ARG;
+    if (n > s->capacity)
+        return TFT_ERR_FULL;
+    size_t same = 0;
+    while (same < s->pos && same < n - 1 && s->tokens[same] == tokens[same])
+        same++;
+    tft_rewind(s, same);
+    return tft_prefill(s, tokens + same, n - same);
+}
+
+/* ---------------------------------------------------------------------------------------------- looking */
+
+size_t tft_pos(const struct tft_session *s)
+{
+    return s->pos;
+}
+
+size_t tft_capacity(const struct tft_session *s)
+{
+    return s->capacity;
+}
+
+const int32_t *tft_tokens(const struct tft_session *s)
+{
+    return s->tokens;
+}
+
+const float *tft_logits(const struct tft_session *s, size_t back)
+{
+    if (back >= s->n_valid)
+        return NULL;
+    return s->buf[TFT_LOGITS] + (s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
+}

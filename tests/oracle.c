@@ -1,0 +1,264 @@
+#include "oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct matrix {
+    double *w; /* [rows, cols] */
+    size_t rows, cols;
+};
+
+struct oracle {
+    const struct tft_source *s;
+    char arch[16];
+    size_t d, layers, heads, kv_heads, e, ff, rot, vocab, capacity, pos;
+    double eps, base, linear;
+    struct matrix embed, positions, out, *layer; /* layer: see enum part */
+    double *out_w, *out_b, *freq_div;
+    double *k, *v; /* [layers, capacity, kv_heads * e] */
+    double *logits;
+};
+
+enum part { NORM1, NORM1B, QW, QB, KW, KB, VW, VB, QKV, QKVB, QN, KN, OW, OB, NORM2, NORM2B, GATE, UP, UPB, DOWN, DOWNB, PARTS };
+
+static const char *const part_name[PARTS] = {
+    "attn_norm.weight", "attn_norm.bias", "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight",
+    "attn_v.bias", "attn_qkv.weight", "attn_qkv.bias", "attn_q_norm.weight", "attn_k_norm.weight", "attn_output.weight",
+    "attn_output.bias", "ffn_norm.weight", "ffn_norm.bias", "ffn_gate.weight", "ffn_up.weight", "ffn_up.bias",
+    "ffn_down.weight", "ffn_down.bias",
+};
+
+static double number(const struct oracle *o, const char *key, double missing)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", o->arch, key);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    double x;
+    return v && tft_value_real(v, 0, &x) ? x : missing;
+}
+
+/* All zero where the file has no such tensor. */
+static struct matrix tensor(const struct oracle *o, const char *name)
+{
+    const struct tft_tensor *t = tft_source_tensor(o->s, name);
+    struct matrix m = {0};
+    if (!t)
+        return m;
+    m.cols = (size_t)t->ne[0];
+    m.rows = (size_t)t->ne[1];
+    size_t n = m.rows * m.cols;
+    float *f = malloc(n * sizeof *f);
+    m.w = malloc(n * sizeof *m.w);
+    tft_dtype_info(t->type)->to_f32(f, t->data, n);
+    for (size_t i = 0; i < n; i++)
+        m.w[i] = (double)f[i];
+    free(f);
+    return m;
+}
+
+struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
+{
+    struct oracle *o = calloc(1, sizeof *o);
+    struct tft_str arch;
+    o->s = s;
+    if (!tft_value_str(tft_source_value(s, "general.architecture"), &arch) || arch.n >= sizeof o->arch) {
+        free(o);
+        return NULL;
+    }
+    memcpy(o->arch, arch.p, arch.n);
+    o->d = (size_t)number(o, "embedding_length", 0);
+    o->layers = (size_t)number(o, "block_count", 0);
+    o->heads = (size_t)number(o, "attention.head_count", 0);
+    o->kv_heads = (size_t)number(o, "attention.head_count_kv", (double)o->heads);
+    o->e = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
+    o->ff = (size_t)number(o, "feed_forward_length", 0);
+    o->rot = (size_t)number(o, "rope.dimension_count", (double)o->e);
+    o->eps = number(o, "attention.layer_norm_rms_epsilon", number(o, "attention.layer_norm_epsilon", 0));
+    o->base = number(o, "rope.freq_base", 10000);
+    o->linear = number(o, "rope.scaling.factor", 1);
+    o->capacity = capacity;
+
+    o->embed = tensor(o, "token_embd.weight");
+    o->positions = tensor(o, "position_embd.weight");
+    o->out = tensor(o, "output.weight");
+    o->vocab = o->embed.rows;
+    o->out_w = tensor(o, "output_norm.weight").w;
+    o->out_b = tensor(o, "output_norm.bias").w;
+    o->freq_div = tensor(o, "rope_freqs.weight").w;
+    o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
+    for (size_t l = 0; l < o->layers; l++)
+        for (size_t i = 0; i < PARTS; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "blk.%zu.%s", l, part_name[i]);
+            o->layer[l * PARTS + i] = tensor(o, name);
+        }
+    size_t kv = o->layers * capacity * o->kv_heads * o->e;
+    o->k = malloc(kv * sizeof *o->k);
+    o->v = malloc(kv * sizeof *o->v);
+    o->logits = malloc(o->vocab * sizeof *o->logits);
+    return o;
+}
+
+void oracle_close(struct oracle *o)
+{
+    if (!o)
+        return;
+    for (size_t i = 0; i < o->layers * PARTS; i++)
+        free(o->layer[i].w);
+    double *const all[] = {o->embed.w, o->positions.w, o->out.w, o->out_w, o->out_b, o->freq_div, o->k, o->v, o->logits};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free(o->layer);
+    free(o);
+}
+
+uint32_t oracle_vocab(const struct oracle *o)
+{
+    return (uint32_t)o->vocab;
+}
+
+static void product(double *y, struct matrix m, const double *x, const double *bias)
+{
+    for (size_t r = 0; r < m.rows; r++) {
+        y[r] = bias ? bias[r] : 0;
+        for (size_t c = 0; c < m.cols; c++)
+            y[r] += m.w[r * m.cols + c] * x[c];
+    }
+}
+
+static void rms(double *y, const double *x, const double *w, size_t n, double eps)
+{
+    double ss = 0;
+    for (size_t i = 0; i < n; i++)
+        ss += x[i] * x[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] / sqrt(ss / (double)n + eps) * w[i];
+}
+
+static void norm(const struct oracle *o, double *y, const double *x, const double *w, const double *b)
+{
+    if (strcmp(o->arch, "gpt2") != 0) {
+        rms(y, x, w, o->d, o->eps);
+        return;
+    }
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < o->d; i++)
+        mean += x[i] / (double)o->d;
+    for (size_t i = 0; i < o->d; i++)
+        var += (x[i] - mean) * (x[i] - mean) / (double)o->d;
+    for (size_t i = 0; i < o->d; i++)
+        y[i] = (x[i] - mean) / sqrt(var + o->eps) * w[i] + b[i];
+}
+
+static void rotate(const struct oracle *o, double *head)
+{
+    bool neighbours = strcmp(o->arch, "llama") == 0;
+    for (size_t i = 0; i < o->rot / 2; i++) {
+        double freq = pow(o->base, -2.0 * (double)i / (double)o->rot) / o->linear / (o->freq_div ? o->freq_div[i] : 1);
+        double c = cos((double)o->pos * freq), s = sin((double)o->pos * freq);
+        size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + o->rot / 2;
+        double x = head[a], y = head[b];
+        head[a] = x * c - y * s;
+        head[b] = x * s + y * c;
+    }
+}
+
+static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
+{
+    size_t width = o->kv_heads * o->e;
+    double *p = malloc((o->pos + 1) * sizeof *p);
+    for (size_t h = 0; h < o->heads; h++) {
+        size_t g = h / (o->heads / o->kv_heads);
+        double max = -INFINITY, sum = 0;
+        for (size_t t = 0; t <= o->pos; t++) {
+            const double *k = o->k + (layer * o->capacity + t) * width + g * o->e;
+            p[t] = 0;
+            for (size_t i = 0; i < o->e; i++)
+                p[t] += q[h * o->e + i] * k[i];
+            p[t] /= sqrt((double)o->e);
+            max = fmax(max, p[t]);
+        }
+        for (size_t t = 0; t <= o->pos; t++)
+            sum += p[t] = exp(p[t] - max);
+        for (size_t i = 0; i < o->e; i++) {
+            double v = 0;
+            for (size_t t = 0; t <= o->pos; t++)
+                v += p[t] / sum * o->v[(layer * o->capacity + t) * width + g * o->e + i];
+            out[h * o->e + i] = v;
+        }
+    }
+    free(p);
+}
+
+static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t nq = o->heads * o->e, nkv = o->kv_heads * o->e, slot = (l * o->capacity + o->pos) * nkv;
+    double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a), *y = malloc(o->d * sizeof *y);
+    double *k = q + nq, *v = k + nkv;
+    if (w[QKV].w) {
+        product(q, w[QKV], h, w[QKVB].w);
+    } else {
+        product(q, w[QW], h, w[QB].w);
+        product(k, w[KW], h, w[KB].w);
+        product(v, w[VW], h, w[VB].w);
+    }
+    for (size_t i = 0; i < nq + nkv; i += o->e) {
+        if (w[QN].w)
+            rms(q + i, q + i, i < nq ? w[QN].w : w[KN].w, o->e, o->eps);
+        if (strcmp(o->arch, "gpt2") != 0)
+            rotate(o, q + i);
+    }
+    memcpy(o->k + slot, k, nkv * sizeof *k);
+    memcpy(o->v + slot, v, nkv * sizeof *v);
+    attend(o, l, q, a);
+    product(y, w[OW], a, w[OB].w);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] += y[i];
+    free(q);
+    free(a);
+    free(y);
+}
+
+static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    double *u = malloc(o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g), *y = malloc(o->d * sizeof *y);
+    product(u, w[UP], h, w[UPB].w);
+    if (w[GATE].w) {
+        product(g, w[GATE], h, NULL);
+        for (size_t i = 0; i < o->ff; i++)
+            u[i] *= g[i] / (1 + exp(-g[i]));
+    } else {
+        for (size_t i = 0; i < o->ff; i++)
+            u[i] = 0.5 * u[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (u[i] + 0.044715 * u[i] * u[i] * u[i])));
+    }
+    product(y, w[DOWN], u, w[DOWNB].w);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] += y[i];
+    free(u);
+    free(g);
+    free(y);
+}
+
+const double *oracle_step(struct oracle *o, int32_t token)
+{
+    double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] = o->embed.w[(size_t)token * o->d + i] + (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
+    for (size_t l = 0; l < o->layers; l++) {
+        const struct matrix *w = o->layer + l * PARTS;
+        norm(o, h, x, w[NORM1].w, w[NORM1B].w);
+        attention_block(o, l, x, h);
+        norm(o, h, x, w[NORM2].w, w[NORM2B].w);
+        mlp_block(o, l, x, h);
+    }
+    norm(o, h, x, o->out_w, o->out_b);
+    product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
+    o->pos++;
+    free(x);
+    free(h);
+    return o->logits;
+}

@@ -1,0 +1,337 @@
+/* Every format once more, number by number: where the bits of number i are, and what they mean. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "half.h"
+
+/* n bits from bit `first` of a little-endian string of bits. */
+static int bits(const unsigned char *p, unsigned first, unsigned n)
+{
+    int v = 0;
+    for (unsigned k = 0; k < n; k++)
+        v |= (p[(first + k) / 8] >> (first + k) % 8 & 1) << k;
+    return v;
+}
+
+static float half(const unsigned char *p)
+{
+    return tft_f16_to_f32((uint16_t)bits(p, 0, 16));
+}
+
+static int i8(const unsigned char *p)
+{
+    return *p < 128 ? *p : *p - 256;
+}
+
+static float f32(const unsigned char *b, unsigned i)
+{
+    (void)i;
+    return tft_f32_of_bits((uint32_t)bits(b, 0, 16) | (uint32_t)bits(b, 16, 16) << 16);
+}
+
+static float f16(const unsigned char *b, unsigned i)
+{
+    (void)i;
+    return half(b);
+}
+
+static float bf16(const unsigned char *b, unsigned i)
+{
+    (void)i;
+    return tft_f32_of_bits((uint32_t)bits(b, 0, 16) << 16);
+}
+
+/* ---- 32 to a block: number i and i + 16 share a byte */
+
+static int nibble(const unsigned char *p, unsigned i)
+{
+    return bits(p, i % 16 * 8 + i / 16 * 4, 4);
+}
+
+static float q4_0(const unsigned char *b, unsigned i)
+{
+    return (float)(nibble(b + 2, i) - 8) * half(b);
+}
+
+static float q4_1(const unsigned char *b, unsigned i)
+{
+    float scaled = (float)nibble(b + 4, i) * half(b);
+    return scaled + half(b + 2);
+}
+
+static float q5_0(const unsigned char *b, unsigned i)
+{
+    return (float)(nibble(b + 6, i) + 16 * bits(b + 2, i, 1) - 16) * half(b);
+}
+
+static float q5_1(const unsigned char *b, unsigned i)
+{
+    float scaled = (float)(nibble(b + 8, i) + 16 * bits(b + 4, i, 1)) * half(b);
+    return scaled + half(b + 2);
+}
+
+static float q8_0(const unsigned char *b, unsigned i)
+{
+    return (float)i8(b + 2 + i) * half(b);
+}
+
+static const int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+static float iq4_nl(const unsigned char *b, unsigned i)
+{
+    return half(b) * (float)levels[nibble(b + 2, i)];
+}
+
+/* ---- 256 to a block */
+
+static float affine(float d, int s, int q, float m, int t)
+{
+    float scale = d * (float)s, min = m * (float)t, scaled = scale * (float)q;
+    return scaled - min;
+}
+
+/* 2 bits: 128 numbers share 32 bytes. */
+static int pair(const unsigned char *p, unsigned i)
+{
+    return bits(p + i / 128 * 32, i % 32 * 8 + i % 128 / 32 * 2, 2);
+}
+
+/* 4 bits: 64 numbers share 32 bytes. */
+static int nibble_of_64(const unsigned char *p, unsigned i)
+{
+    return bits(p + i / 64 * 32, i % 32 * 8 + i % 64 / 32 * 4, 4);
+}
+
+static float q2_k(const unsigned char *b, unsigned i)
+{
+    return affine(half(b + 80), bits(b + i / 16, 0, 4), pair(b + 16, i), half(b + 82), bits(b + i / 16, 4, 4));
+}
+
+static float q3_k(const unsigned char *b, unsigned i)
+{
+    unsigned g = i / 16;
+    int s = bits(b + 96, g % 8 * 8 + g / 8 * 4, 4) + 16 * bits(b + 104, g % 4 * 8 + g / 4 * 2, 2);
+    int q = pair(b + 32, i) + 4 * bits(b, i % 32 * 8 + i / 32, 1);
+    float scale = half(b + 108) * (float)(s - 32);
+    return scale * (float)(q - 4);
+}
+
+/* Which 6 bits hold scale g and minimum g of 8: given as four first, two next. */
+static void scale_and_min(const unsigned char *p, unsigned g, int *s, int *t)
+{
+    if (g < 4) {
+        *s = bits(p, 8 * g, 6);
+        *t = bits(p, 32 + 8 * g, 6);
+    } else {
+        *s = bits(p, 64 + 8 * (g - 4), 4) + 16 * bits(p, 8 * (g - 4) + 6, 2);
+        *t = bits(p, 64 + 8 * (g - 4) + 4, 4) + 16 * bits(p, 32 + 8 * (g - 4) + 6, 2);
+    }
+}
+
+static float q4_k(const unsigned char *b, unsigned i)
+{
+    int s, t;
+    scale_and_min(b + 4, i / 32, &s, &t);
+    return affine(half(b), s, nibble_of_64(b + 16, i), half(b + 2), t);
+}
+
+static float q5_k(const unsigned char *b, unsigned i)
+{
+    int s, t;
+    scale_and_min(b + 4, i / 32, &s, &t);
+    return affine(half(b), s, nibble_of_64(b + 48, i) + 16 * bits(b + 16, i % 32 * 8 + i / 32, 1), half(b + 2), t);
+}
+
+static float q6_k(const unsigned char *b, unsigned i)
+{
+    int q = bits(b + i / 128 * 64, i % 64 * 8 + i % 128 / 64 * 4, 4) + 16 * pair(b + 128, i);
+    float scale = half(b + 208) * (float)i8(b + 192 + i / 16);
+    return scale * (float)(q - 32);
+}
+
+static float iq4_xs(const unsigned char *b, unsigned i)
+{
+    unsigned g = i / 32;
+    int s = bits(b + 4, 4 * g, 4) + 16 * bits(b + 2, 2 * g, 2);
+    float scale = half(b) * (float)(s - 32);
+    return scale * (float)levels[nibble(b + 8 + 16 * g, i % 32)];
+}
+
+static unsigned char book[256][8]; /* what the_codebook() found */
+
+static float iq2_xxs(const unsigned char *b, unsigned i)
+{
+    const unsigned char *q = b + 2 + i / 32 * 8;
+    unsigned eight = i % 32 / 8, j = i % 8;
+    int negative = 0;
+    if (j < 7)
+        negative = bits(q + 4, 7 * eight + j, 1);
+    else
+        for (unsigned k = 0; k < 7; k++)
+            negative ^= bits(q + 4, 7 * eight + k, 1);
+    float scale = half(b) * (0.5f + (float)bits(q + 4, 28, 4));
+    scale *= 0.25f;
+    return scale * (float)book[q[eight]][j] * (negative ? -1.0f : 1.0f);
+}
+
+/* ---- comparing */
+
+static uint64_t seed = 20240229;
+
+static unsigned random_byte(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 56);
+}
+
+static const struct format {
+    enum tft_dtype type;
+    float (*number)(const unsigned char *block, unsigned i);
+    int scale[2]; /* where the halves are; -1: none */
+} formats[] = {
+    {TFT_F32, f32, {-1, -1}},     {TFT_F16, f16, {0, -1}},      {TFT_BF16, bf16, {0, -1}},    {TFT_Q4_0, q4_0, {0, -1}},
+    {TFT_Q4_1, q4_1, {0, 2}},     {TFT_Q5_0, q5_0, {0, -1}},    {TFT_Q5_1, q5_1, {0, 2}},     {TFT_Q8_0, q8_0, {0, -1}},
+    {TFT_Q2_K, q2_k, {80, 82}},   {TFT_Q3_K, q3_k, {108, -1}},  {TFT_Q4_K, q4_k, {0, 2}},     {TFT_Q5_K, q5_k, {0, 2}},
+    {TFT_Q6_K, q6_k, {208, -1}},  {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}}, {TFT_IQ2_XXS, iq2_xxs, {0, -1}},
+};
+
+/* Some blocks keep random scales, which may be anything; the others get one that is at an end of the range, or plain. */
+static void fill_block(const struct format *f, unsigned char *b)
+{
+    static const uint16_t ends[] = {0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x3c00,
+                                    0x2e66, 0xae66, 0x1234};
+    for (unsigned k = 0; k < tft_dtype_info(f->type)->bytes; k++)
+        b[k] = (unsigned char)random_byte();
+    for (int k = 0; k < 2; k++)
+        if (f->scale[k] >= 0 && random_byte() % 4) {
+            uint16_t h = ends[random_byte() % (sizeof ends / sizeof *ends)];
+            b[f->scale[k]] = (unsigned char)h;
+            b[f->scale[k] + 1] = (unsigned char)(h >> 8);
+        }
+}
+
+static bool same(float a, float b)
+{
+    return (isnan(a) && isnan(b)) || tft_f32_bits(a) == tft_f32_bits(b);
+}
+
+static void check_format(const struct format *f, unsigned blocks)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(f->type);
+    size_t n = (size_t)blocks * info->block, size = (size_t)blocks * info->bytes;
+    unsigned char *memory = malloc(size + 1), *x = memory + 1; /* at an odd address, and nothing behind it */
+    float *y = malloc(n * sizeof *y);
+    for (unsigned k = 0; k < blocks; k++)
+        fill_block(f, x + (size_t)k * info->bytes);
+    info->to_f32(y, x, n);
+    for (unsigned i = 0; i < n; i++) {
+        float want = f->number(x + i / info->block * (size_t)info->bytes, i % info->block);
+        if (!same(y[i], want))
+            fail_msg("%s: number %u is %a, should be %a", info->name, i, y[i], want);
+    }
+    free(memory);
+    free(y);
+}
+
+static void random_blocks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        unsigned block = tft_dtype_info(formats[i].type)->block;
+        for (unsigned blocks = 1; blocks < 5; blocks++)
+            check_format(&formats[i], blocks);
+        check_format(&formats[i], 20480 / block);
+    }
+}
+
+static void integers_have_none(void **state)
+{
+    (void)state;
+    assert_null(tft_dtype_info(TFT_I8)->to_f32);
+    assert_null(tft_dtype_info(TFT_I32)->to_f32);
+    for (unsigned i = 0; i < 64; i++) {
+        const struct tft_dtype_info *info = tft_dtype_info(i);
+        if (!info || i == TFT_I8 || i == TFT_I32)
+            continue;
+        bool here = false;
+        for (size_t k = 0; k < sizeof formats / sizeof *formats; k++)
+            here |= formats[k].type == i;
+        assert_true(info->to_f32 && here);
+    }
+}
+
+/* Every place of the codebook, through blocks of scale 8 * (0.5 + 0) / 4 = 1. */
+static void the_codebook(void **state)
+{
+    (void)state;
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (unsigned c = 0; c < 256; c++) {
+        unsigned char b[66] = {0, 0x48};
+        float y[256];
+        b[2] = (unsigned char)c;
+        tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, b, 256);
+        for (unsigned j = 0; j < 8; j++) {
+            assert_true(y[j] == 8 || y[j] == 25 || y[j] == 43);
+            book[c][j] = (unsigned char)y[j];
+            hash = (hash ^ book[c][j]) * 16777619u;
+        }
+        for (unsigned j = 8; j < 256; j++)
+            assert_true(y[j] == 8);
+        for (unsigned k = 0; k < c; k++)
+            assert_memory_not_equal(book[c], book[k], 8);
+    }
+    assert_memory_equal(book[1], "\x2b\x08\x08\x08\x08\x08\x08\x08", 8);
+    assert_memory_equal(book[131], "\x08\x19\x08\x19\x2b\x2b\x2b\x08", 8);
+    assert_memory_equal(book[255], "\x08\x19\x08\x08\x19\x2b\x2b\x2b", 8);
+    assert_int_equal(hash, 0x3db4a16e); /* of the table in ggml-common.h */
+}
+
+/* ---- blocks by hand */
+
+static void known_blocks(void **state)
+{
+    (void)state;
+    float y[256];
+
+    unsigned char q4[18] = {0x00, 0xc0, 0x80, 0x7f}; /* d = -2 */
+    tft_dtype_info(TFT_Q4_0)->to_f32(y, q4, 32);
+    assert_true(y[0] == 16 && y[16] == 0 && y[1] == -14 && y[17] == 2 && y[2] == 16 && y[31] == 16);
+
+    unsigned char q51[24] = {0x00, 0x38, 0x00, 0x3c, 1, 0, 1, 0, 0x21}; /* d = 0.5, m = 1, fifth bits 0 and 16 */
+    tft_dtype_info(TFT_Q5_1)->to_f32(y, q51, 32);
+    assert_true(y[0] == 9.5f && y[16] == 10 && y[1] == 1 && y[17] == 1);
+
+    unsigned char q8[34] = {0x00, 0x34, 0x80, 0x7f, 0xff}; /* d = 0.25 */
+    tft_dtype_info(TFT_Q8_0)->to_f32(y, q8, 32);
+    assert_true(y[0] == -32 && y[1] == 31.75f && y[2] == -0.25f && y[3] == 0);
+
+    unsigned char q6[210] = {[0] = 0x1f, [128] = 0x03, [192] = 2, [193] = 0xff, [196] = 3, [209] = 0x3c}; /* d = 1 */
+    tft_dtype_info(TFT_Q6_K)->to_f32(y, q6, 256);
+    assert_true(y[0] == 2 * (63 - 32) && y[1] == 2 * -32 && y[16] == 32 && y[64] == 3 * (1 - 32) && y[255] == 0);
+
+    unsigned char iq4[18] = {0x00, 0x3c, 0xf0, 0x87};
+    tft_dtype_info(TFT_IQ4_NL)->to_f32(y, iq4, 32);
+    assert_true(y[0] == -127 && y[16] == 113 && y[1] == -10 && y[17] == 1);
+
+    unsigned char iq2[66] = {0x00, 0x48, [2] = 1, [6] = 0x03, [9] = 0x10}; /* scale 8 * 1.5 / 4 = 3; signs - - + + + + + + */
+    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
+    assert_true(y[0] == -129 && y[1] == -24 && y[2] == 24 && y[7] == 24 && y[8] == 24 && y[32] == 8);
+    iq2[6] = 0x40;
+    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
+    assert_true(y[0] == 129 && y[6] == -24 && y[7] == -24);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_codebook), /* first: others use what it finds */
+        cmocka_unit_test(random_blocks),
+        cmocka_unit_test(integers_have_none),
+        cmocka_unit_test(known_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* Every architecture against the double-precision oracle, on small random models. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "folder.h"
+#include "oracle.h"
+#include "toy.h"
+#include "tuffet.h"
+
+enum { SHORT = 40, LONG = 260 }; /* attention has a seam after 256; both are few, as this runs under emulation too */
+
+/* The largest difference of logits over n tokens, relative to the largest logit. */
+static double difference(const char *path, uint32_t n, enum tft_kv_type kv, enum tft_weights weights)
+{
+    struct tft_error err;
+    struct tft_model *m;
+    struct tft_session *s;
+    struct tft_model_opts mo = {.size = sizeof mo, .weights = weights};
+    struct tft_session_opts so = {.size = sizeof so, .kv = kv, .n_logits = n, .n_threads = 2};
+    if (tft_model_open(&m, path, &mo, &err) != TFT_OK || tft_session_open(&s, m, &so, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+
+    struct tft_source src;
+    assert_int_equal(tft_source_open(&src, path, NULL, NULL, NULL), TFT_OK);
+    struct oracle *o = oracle_open(&src, n);
+    assert_non_null(o);
+
+    int32_t tokens[LONG];
+    toy_tokens(7, oracle_vocab(o), tokens, n);
+    assert_int_equal(tft_prefill(s, tokens, n), TFT_OK);
+    double worst = 0, largest = 0;
+    for (uint32_t t = 0; t < n; t++) {
+        const double *want = oracle_step(o, tokens[t]);
+        const float *got = tft_logits(s, n - 1 - t);
+        assert_non_null(got);
+        for (uint32_t i = 0; i < oracle_vocab(o); i++) {
+            double off = fabs(want[i] - (double)got[i]);
+            assert_true(off < 1e9); /* no NaN */
+            worst = fmax(worst, off);
+            largest = fmax(largest, fabs(want[i]));
+        }
+    }
+    oracle_close(o);
+    tft_source_close(&src);
+    tft_session_close(s);
+    tft_model_close(m);
+    return worst / largest;
+}
+
+/* head sizes, ratios and widths that are no multiples of anything, and those that are */
+static const struct {
+    const char *what;
+    struct toy toy;
+} models[] = {
+    {"llama, grouped queries", {.arch = "llama", .n_vocab = 97, .n_ctx = 320, .n_embd = 48, .n_layer = 3, .n_head = 6, .n_head_kv = 2, .head_dim = 8, .n_ff = 72, .n_rot = 8}},
+    {"llama, tied head", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_head_kv = 4, .head_dim = 16, .n_ff = 96, .n_rot = 16, .tied = true}},
+    {"llama, linear RoPE scaling", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32, .linear_scaling = 3.5f}},
+    {"llama, llama3 RoPE scaling", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32, .llama3_scaling = true}},
+    {"llama, part of a head rotated, odd sizes", {.arch = "llama", .n_vocab = 31, .n_ctx = 301, .n_embd = 37, .n_layer = 2, .n_head = 3, .n_head_kv = 1, .head_dim = 19, .n_ff = 41, .n_rot = 14}},
+    {"qwen2", {.arch = "qwen2", .n_vocab = 80, .n_ctx = 320, .n_embd = 56, .n_layer = 3, .n_head = 7, .n_head_kv = 1, .head_dim = 8, .n_ff = 64, .n_rot = 8, .tied = true}},
+    {"qwen3, heads of their own size", {.arch = "qwen3", .n_vocab = 80, .n_ctx = 320, .n_embd = 48, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 32, .n_ff = 80, .n_rot = 32}},
+    {"gpt2", {.arch = "gpt2", .n_vocab = 90, .n_ctx = 310, .n_embd = 48, .n_layer = 3, .n_head = 4, .n_head_kv = 4, .head_dim = 12, .n_ff = 192, .tied = true}},
+};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static const char *written(const struct toy *t, enum tft_dtype type)
+{
+    struct toy copy = *t;
+    copy.type = type;
+    const char *path = in_folder("m.gguf");
+    assert_true(toy_write(&copy, path));
+    return path;
+}
+
+static void f32_weights_f32_cache(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        double off = difference(written(&models[i].toy, TFT_F32), i % 7 ? SHORT : LONG, TFT_KV_F32, TFT_WEIGHTS_F32);
+        if (!(off < 2e-5))
+            fail_msg("%s: off by %g", models[i].what, off);
+    }
+}
+
+/* Rounding keys and values to 11 bits is felt, and no more than that. */
+static void f16_cache(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        double off = difference(written(&models[i].toy, TFT_F32), SHORT, TFT_KV_F16, TFT_WEIGHTS_F32);
+        if (!(off > 1e-6 && off < 1e-2))
+            fail_msg("%s: off by %g", models[i].what, off);
+    }
+}
+
+/* Weights of 16 bits are computed with as they are. */
+static void half_weights(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            double off = difference(written(&models[i].toy, bf16 ? TFT_BF16 : TFT_F16), SHORT, TFT_KV_F32, TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, %s: off by %g", models[i].what, bf16 ? "bf16" : "f16", off);
+        }
+}
+
+/* Quantized weights become exactly what they stand for in f32, and are rounded to what 16 bits hold. */
+static void quantized_weights(void **state)
+{
+    (void)state;
+    struct toy t = {.arch = "llama", .n_vocab = 96, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32};
+    const char *path = written(&t, TFT_Q8_0);
+    double f32 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_F32);
+    double f16 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_F16);
+    double bf16 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_BF16);
+    assert_true(f32 < 2e-5);
+    assert_true(f16 > f32 && f16 < 1e-2);
+    assert_true(bf16 > f16 && bf16 < 1e-1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_weights_f32_cache),
+        cmocka_unit_test(f16_cache),
+        cmocka_unit_test(half_weights),
+        cmocka_unit_test(quantized_weights),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

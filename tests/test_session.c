@@ -1,0 +1,304 @@
+/* Sessions: the same bits on every rung, with any number of threads, however the tokens were fed; and what the verbs promise. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <pthread.h>
+
+#include "folder.h"
+#include "kernels.h"
+#include "memory.h"
+#include "session.h"
+#include "toy.h"
+#include "tuffet.h"
+
+enum { TOKENS = 530 }; /* into the third span of attention; few, as they run under emulation too */
+
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 47, .n_ctx = 640, .n_embd = 28, .n_layer = 2, .n_head = 3, .n_head_kv = 1, .head_dim = 8, .n_ff = 50, .n_rot = 8, .type = TFT_F16},
+    {.arch = "qwen3", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 16, .n_ff = 48, .n_rot = 16, .type = TFT_BF16, .tied = true},
+    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 20, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true},
+};
+enum { N_TOYS = sizeof toys / sizeof *toys };
+
+static const char *written(const struct toy *t)
+{
+    const char *path = in_folder("m.gguf");
+    assert_true(toy_write(t, path));
+    return path;
+}
+
+static struct tft_model *opened(const char *path)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+static struct tft_session *session(const struct tft_model *m, struct tft_session_opts o)
+{
+    struct tft_session *s;
+    struct tft_error err;
+    o.size = sizeof o;
+    if (tft_session_open(&s, m, &o, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return s;
+}
+
+/* FNV-1a over the bits of the logits that follow the newest token. */
+static uint64_t hash_logits(uint64_t h, const struct tft_session *s)
+{
+    const unsigned char *p = (const unsigned char *)tft_logits(s, 0);
+    assert_non_null(p);
+    for (size_t i = 0; i < s->m->n_vocab * sizeof(float); i++)
+        h = (h ^ p[i]) * 0x100000001b3;
+    return h;
+}
+
+/* The logits at a few places of TOKENS tokens, fed `chunk` at a time up to each of them. */
+static uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch, enum tft_kv_type kv)
+{
+    static const uint32_t stops[] = {1, 17, 255, 256, 257, 300, 513, TOKENS};
+    struct tft_model *m = opened(path);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv});
+    int32_t tokens[TOKENS];
+    toy_tokens(3, m->n_vocab, tokens, TOKENS);
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        while (tft_pos(s) < stops[i]) {
+            uint32_t left = stops[i] - (uint32_t)tft_pos(s);
+            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk), TFT_OK);
+        }
+        h = hash_logits(h, s);
+    }
+    tft_session_close(s);
+    tft_model_close(m);
+    return h;
+}
+
+static void same_bits_however_fed(void **state)
+{
+    (void)state;
+    static const uint32_t chunks[] = {1, 257};
+    for (int i = 0; i < N_TOYS; i++) {
+        const char *path = written(&toys[i]);
+        uint64_t want = fed(path, 1, TOKENS, TOKENS, TFT_KV_F16);
+        for (int c = 0; c < 2; c++)
+            assert_int_equal(fed(path, 1, chunks[c], 512, TFT_KV_F16), want);
+        assert_int_equal(fed(path, 1, TOKENS, 33, TFT_KV_F16), want);
+    }
+    const char *path = written(&toys[0]);
+    assert_int_equal(fed(path, 1, 5, 512, TFT_KV_F32), fed(path, 1, TOKENS, 40, TFT_KV_F32));
+}
+
+static void same_bits_on_any_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        const char *path = written(&toys[i]);
+        uint64_t want = fed(path, 1, 100, 512, TFT_KV_F16);
+        for (int threads = 2; threads <= 5; threads += threads - 1)
+            assert_int_equal(fed(path, threads, 100, 512, TFT_KV_F16), want);
+        assert_int_equal(fed(path, 3, 1, 512, TFT_KV_F16), want);
+    }
+}
+
+/* These numbers are the contract: every CPU, compiler, operating system and build of tuffet gives them. */
+static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786, 0xb61ad19586a3173b};
+
+static void same_bits_on_every_rung_and_machine(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        const char *path = written(&toys[i]);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            assert_string_equal(tft_cpu_name(), tft_kernels_name(rung));
+            uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
+            if (got != contract[i])
+                fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(), (unsigned long long)got);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+    assert_int_equal(tft_cpu_limit("quantum"), TFT_ERR_ARG);
+}
+
+static void sync_and_rewind(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&toys[0]));
+    struct tft_session *s = session(m, (struct tft_session_opts){.capacity = 400});
+    int32_t a[400], b[400];
+    toy_tokens(1, m->n_vocab, a, 400);
+    toy_tokens(1, m->n_vocab, b, 400);
+    b[300] = (a[300] + 1) % (int32_t)m->n_vocab;
+
+    assert_int_equal(tft_prefill(s, a, 400), TFT_OK);
+    uint64_t ha = hash_logits(1, s);
+    assert_int_equal(tft_sync(s, b, 350), TFT_OK);
+    assert_int_equal(tft_pos(s), 350);
+    assert_memory_equal(tft_tokens(s), b, 350 * sizeof *b);
+    uint64_t hb = hash_logits(1, s);
+    assert_int_not_equal(ha, hb);
+
+    assert_int_equal(tft_sync(s, a, 400), TFT_OK);
+    assert_int_equal(hash_logits(1, s), ha);
+    assert_int_equal(tft_sync(s, a, 400), TFT_OK); /* nothing new: the last token again */
+    assert_int_equal(hash_logits(1, s), ha);
+    assert_int_equal(tft_sync(s, tft_tokens(s), 350), TFT_OK); /* its own tokens */
+    assert_memory_equal(tft_tokens(s), a, 350 * sizeof *a);
+
+    assert_int_equal(tft_rewind(s, 300), TFT_OK);
+    assert_null(tft_logits(s, 0));
+    assert_int_equal(tft_prefill(s, b + 300, 50), TFT_OK);
+    assert_int_equal(hash_logits(1, s), hb);
+    assert_int_equal(tft_rewind(s, 351), TFT_ERR_ARG);
+    assert_int_equal(tft_pos(s), 350);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+static void logits_of_several_tokens(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&toys[1]));
+    int32_t tokens[100];
+    toy_tokens(1, m->n_vocab, tokens, 100);
+    float want[100][32];
+    struct tft_session *one = session(m, (struct tft_session_opts){0});
+    assert_null(tft_logits(one, 0));
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(tft_decode(one, tokens[i]), TFT_OK);
+        memcpy(want[i], tft_logits(one, 0), sizeof want[i]);
+        assert_null(tft_logits(one, 1));
+    }
+    tft_session_close(one);
+
+    static const uint32_t batches[] = {10, 13, 99, 512};
+    for (int b = 0; b < 4; b++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_batch = batches[b], .n_logits = 10});
+        assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);
+        for (size_t back = 0; back < 10; back++)
+            assert_memory_equal(tft_logits(s, back), want[99 - back], sizeof want[0]);
+        assert_null(tft_logits(s, 10));
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+static void what_does_not_fit_changes_nothing(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&toys[0]));
+    struct tft_session *s = session(m, (struct tft_session_opts){.capacity = 10});
+    int32_t tokens[11];
+    toy_tokens(1, m->n_vocab, tokens, 11);
+    assert_int_equal(tft_prefill(s, tokens, 8), TFT_OK);
+    uint64_t h = hash_logits(1, s);
+
+    assert_int_equal(tft_prefill(s, tokens, 3), TFT_ERR_FULL);
+    assert_int_equal(tft_sync(s, tokens, 11), TFT_ERR_FULL);
+    assert_int_equal(tft_prefill(s, tokens, 0), TFT_ERR_ARG);
+    assert_int_equal(tft_sync(s, tokens, 0), TFT_ERR_ARG);
+    assert_int_equal(tft_decode(s, -1), TFT_ERR_ARG);
+    assert_int_equal(tft_decode(s, (int32_t)m->n_vocab), TFT_ERR_ARG);
+    tokens[9] = INT32_MAX;
+    assert_int_equal(tft_sync(s, tokens, 10), TFT_ERR_ARG);
+    assert_int_equal(tft_pos(s), 8);
+    assert_int_equal(hash_logits(1, s), h);
+    assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK);
+    assert_int_equal(tft_pos(s), tft_capacity(s));
+    assert_int_equal(tft_decode(s, 1), TFT_ERR_FULL);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+static void memory_is_known_before(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&toys[0]));
+    struct memory mem = {0};
+    struct tft_allocator a = memory_allocator(&mem);
+    struct tft_session_opts o = {.size = sizeof o, .allocator = &a, .capacity = 500, .n_threads = 3};
+    struct tft_session *s = session(m, o);
+    assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
+    assert_int_equal(mem.calls, 1);
+
+    int32_t tokens[400];
+    toy_tokens(1, m->n_vocab, tokens, 400);
+    struct tft_sampler z = {.temperature = 1};
+    assert_int_equal(tft_prefill(s, tokens, 400), TFT_OK);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(tft_decode(s, tft_sample(&z, s)), TFT_OK);
+    assert_int_equal(mem.calls, 1);
+    tft_session_close(s);
+    assert_int_equal(mem.in_use, 0);
+
+    mem.fail_at = 2;
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_NOMEM);
+    assert_null(s);
+    o.capacity = 641;
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
+    assert_int_equal(tft_session_bytes(m, &o), 0);
+    o.capacity = 0;
+    o.n_threads = -1;
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
+    o.n_threads = 1;
+    o.kv = (enum tft_kv_type)9;
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
+    tft_session_close(NULL);
+    tft_model_close(m);
+}
+
+/* Two threads of the program, each with a session of its own on one model. */
+struct worker {
+    struct tft_model *m;
+    uint64_t hash;
+};
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct tft_session *s = session(w->m, (struct tft_session_opts){.n_threads = 2});
+    int32_t tokens[300];
+    toy_tokens(5, w->m->n_vocab, tokens, 300);
+    w->hash = 1;
+    for (int i = 0; i < 300; i += 20) {
+        tft_prefill(s, tokens + i, 20);
+        w->hash = hash_logits(w->hash, s);
+    }
+    tft_session_close(s);
+    return NULL;
+}
+
+static void sessions_share_a_model(void **state)
+{
+    (void)state;
+    struct worker w[3] = {{.m = opened(written(&toys[0]))}};
+    w[1] = w[2] = w[0];
+    work(&w[2]);
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, work, &w[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    assert_int_equal(w[0].hash, w[2].hash);
+    assert_int_equal(w[1].hash, w[2].hash);
+    tft_model_close(w[0].m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(same_bits_on_any_threads),
+        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(sync_and_rewind),
+        cmocka_unit_test(logits_of_several_tokens),
+        cmocka_unit_test(what_does_not_fit_changes_nothing),
+        cmocka_unit_test(memory_is_known_before),
+        cmocka_unit_test(sessions_share_a_model),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

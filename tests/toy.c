@@ -1,0 +1,194 @@
+#include "toy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gguf.h"
+#include "half.h"
+
+static uint64_t next(uint64_t *seed) /* SplitMix64 */
+{
+    uint64_t z = *seed += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* [-1, 1), a whole number of 2^-23: exact in every format of float, and the product with a power of two too. */
+static float uniform(uint64_t *seed)
+{
+    return (float)((int32_t)(next(seed) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+static struct tft_str str(const char *s)
+{
+    return (struct tft_str){s, strlen(s)};
+}
+
+struct writer {
+    struct tft_gguf_writer *w;
+    const struct toy *t;
+    bool data; /* second run: the tensors' data instead of their descriptions */
+    uint64_t seed;
+};
+
+static void put_rows(struct writer *w, enum tft_dtype type, uint64_t n, float mean, float spread)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float x = mean + uniform(&w->seed) * spread;
+        uint16_t h = type == TFT_F16 ? tft_f32_to_f16(x) : tft_f32_to_bf16(x);
+        if (type == TFT_F32)
+            tft_gguf_put_data(w->w, &x, sizeof x);
+        else if (type != TFT_Q8_0)
+            tft_gguf_put_data(w->w, &h, sizeof h);
+        else if (i % 32 == 0) { /* a block: f16 scale, 32 integers */
+            uint16_t scale = tft_f32_to_f16(spread / 127);
+            int8_t q[32];
+            for (int j = 0; j < 32; j++)
+                q[j] = (int8_t)(uniform(&w->seed) * 127);
+            tft_gguf_put_data(w->w, &scale, sizeof scale);
+            tft_gguf_put_data(w->w, q, sizeof q);
+        }
+    }
+}
+
+static void tensor(struct writer *w, const char *fmt, unsigned layer, enum tft_dtype type, uint32_t rows, uint32_t cols, float mean,
+                   float spread)
+{
+    if (w->data) {
+        put_rows(w, type, (uint64_t)rows * cols, mean, spread);
+        return;
+    }
+    char name[64];
+    snprintf(name, sizeof name, fmt, layer);
+    tft_gguf_put_tensor(w->w, str(name), type, rows > 1 ? 2 : 1, (const uint64_t[]){cols, rows});
+}
+
+/* Entries of about sqrt(2 / cols) keep the size of a row's activations. */
+static void matrix(struct writer *w, const char *fmt, unsigned layer, uint32_t rows, uint32_t cols)
+{
+    float spread = 1;
+    while (spread * spread * (float)cols > 8)
+        spread /= 2;
+    tensor(w, fmt, layer, w->t->type, rows, cols, 0, spread);
+}
+
+static void vector(struct writer *w, const char *fmt, unsigned layer, uint32_t n, float mean)
+{
+    tensor(w, fmt, layer, TFT_F32, 1, n, mean, 0.5f);
+}
+
+static void gpt2_tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim;
+    matrix(w, "position_embd.weight", 0, t->n_ctx, d);
+    for (unsigned l = 0; l < t->n_layer; l++) {
+        vector(w, "blk.%u.attn_norm.weight", l, d, 1);
+        vector(w, "blk.%u.attn_norm.bias", l, d, 0);
+        matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
+        vector(w, "blk.%u.attn_qkv.bias", l, q + 2 * kv, 0);
+        matrix(w, "blk.%u.attn_output.weight", l, d, q);
+        vector(w, "blk.%u.attn_output.bias", l, d, 0);
+        vector(w, "blk.%u.ffn_norm.weight", l, d, 1);
+        vector(w, "blk.%u.ffn_norm.bias", l, d, 0);
+        matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
+        vector(w, "blk.%u.ffn_up.bias", l, t->n_ff, 0);
+        matrix(w, "blk.%u.ffn_down.weight", l, d, t->n_ff);
+        vector(w, "blk.%u.ffn_down.bias", l, d, 0);
+    }
+    vector(w, "output_norm.bias", 0, d, 0);
+}
+
+static void llama_tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim;
+    bool qwen2 = strcmp(t->arch, "qwen2") == 0, qwen3 = strcmp(t->arch, "qwen3") == 0;
+    if (t->llama3_scaling)
+        tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
+    for (unsigned l = 0; l < t->n_layer; l++) {
+        vector(w, "blk.%u.attn_norm.weight", l, d, 1);
+        matrix(w, "blk.%u.attn_q.weight", l, q, d);
+        matrix(w, "blk.%u.attn_k.weight", l, kv, d);
+        matrix(w, "blk.%u.attn_v.weight", l, kv, d);
+        if (qwen2) {
+            vector(w, "blk.%u.attn_q.bias", l, q, 0);
+            vector(w, "blk.%u.attn_k.bias", l, kv, 0);
+            vector(w, "blk.%u.attn_v.bias", l, kv, 0);
+        }
+        if (qwen3) {
+            vector(w, "blk.%u.attn_q_norm.weight", l, t->head_dim, 1);
+            vector(w, "blk.%u.attn_k_norm.weight", l, t->head_dim, 1);
+        }
+        matrix(w, "blk.%u.attn_output.weight", l, d, q);
+        vector(w, "blk.%u.ffn_norm.weight", l, d, 1);
+        matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
+        matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
+        matrix(w, "blk.%u.ffn_down.weight", l, d, t->n_ff);
+    }
+}
+
+static void tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    matrix(w, "token_embd.weight", 0, t->n_vocab, t->n_embd);
+    if (strcmp(t->arch, "gpt2") == 0)
+        gpt2_tensors(w);
+    else
+        llama_tensors(w);
+    vector(w, "output_norm.weight", 0, t->n_embd, 1);
+    if (!t->tied)
+        matrix(w, "output.weight", 0, t->n_vocab, t->n_embd);
+}
+
+static const char *key(const struct toy *t, const char *name)
+{
+    static char full[96];
+    snprintf(full, sizeof full, "%s.%s", t->arch, name);
+    return full;
+}
+
+static void values(struct tft_gguf_writer *w, const struct toy *t)
+{
+    tft_gguf_put_str(w, "general.architecture", str(t->arch));
+    tft_gguf_put_str(w, "general.name", str("toy"));
+    tft_gguf_put_u32(w, key(t, "context_length"), t->n_ctx);
+    tft_gguf_put_u32(w, key(t, "embedding_length"), t->n_embd);
+    tft_gguf_put_u32(w, key(t, "block_count"), t->n_layer);
+    tft_gguf_put_u32(w, key(t, "feed_forward_length"), t->n_ff);
+    tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head);
+    tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
+    tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
+    tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
+    if (strcmp(t->arch, "gpt2") == 0) {
+        tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);
+        return;
+    }
+    tft_gguf_put_f32(w, key(t, "attention.layer_norm_rms_epsilon"), 1e-6f);
+    tft_gguf_put_u32(w, key(t, "rope.dimension_count"), t->n_rot);
+    tft_gguf_put_f32(w, key(t, "rope.freq_base"), 10000);
+    if (t->linear_scaling > 0) {
+        tft_gguf_put_str(w, key(t, "rope.scaling.type"), str("linear"));
+        tft_gguf_put_f32(w, key(t, "rope.scaling.factor"), t->linear_scaling);
+    }
+}
+
+bool toy_write(const struct toy *t, const char *path)
+{
+    struct tft_gguf_writer *w;
+    if (tft_gguf_create(&w, path, NULL) != TFT_OK)
+        return false;
+    values(w, t);
+    struct writer run = {.w = w, .t = t, .seed = t->seed};
+    tensors(&run);
+    run.data = true;
+    tensors(&run);
+    return tft_gguf_close(w, true, NULL) == TFT_OK;
+}
+
+void toy_tokens(uint64_t seed, uint32_t n_vocab, int32_t *tokens, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(next(&seed) % n_vocab);
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Writes src/unicode_tables.h: which code points are letters, numbers and white space.
+
+    unicode_tables.py > src/unicode_tables.h
+    unicode_tables.py --check src/unicode_tables.h      exit status 77 if this Python has another version of Unicode
+
+The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property White_Space: the categories
+Z* and U+0009..000D, U+0085.
+"""
+import sys
+import unicodedata
+
+OTHER, LETTER, NUMBER, SPACE = range(4)
+
+
+def kind(code):
+    category = unicodedata.category(chr(code))
+    if category[0] == "Z" or 0x09 <= code <= 0x0D or code == 0x85:
+        return SPACE
+    return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
+
+
+def rows(items, per_row):
+    for i in range(0, len(items), per_row):
+        yield "    " + ", ".join(items[i:i + per_row]) + ","
+
+
+def table():
+    ranges = []
+    last = None
+    for code in range(0x110000):
+        this = kind(code)
+        if this != last:
+            ranges.append("0x%x" % (code << 2 | this))
+            last = this
+    yield "/* Unicode %s, written by tools/scripts/unicode_tables.py. */" % unicodedata.unidata_version
+    yield "#ifndef TFT_UNICODE_TABLES_H"
+    yield "#define TFT_UNICODE_TABLES_H"
+    yield ""
+    yield "#include <stdint.h>"
+    yield ""
+    yield '#define TFT_UNICODE_VERSION "%s"' % unicodedata.unidata_version
+    yield ""
+    yield "enum tft_char_kind { TFT_CHAR_OTHER, TFT_CHAR_LETTER, TFT_CHAR_NUMBER, TFT_CHAR_SPACE };"
+    yield ""
+    yield "static const unsigned char tft_ascii_kind[128] = {"
+    yield from rows([str(kind(code)) for code in range(128)], 32)
+    yield "};"
+    yield ""
+    yield "/* Sorted: a code point << 2 | the kind of all from there up to the next entry. */"
+    yield "static const uint32_t tft_char_ranges[%d] = {" % len(ranges)
+    yield from rows(ranges, 12)
+    yield "};"
+    yield ""
+    yield "#endif"
+
+
+def main():
+    text = "\n".join(table()) + "\n"
+    if sys.argv[1:2] != ["--check"]:
+        sys.stdout.write(text)
+        return 0
+    with open(sys.argv[2], encoding="ascii") as file:
+        found = file.read()
+    if found.split(",")[0] != text.split(",")[0]:
+        print("skipped: this Python has Unicode " + unicodedata.unidata_version)
+        return 77
+    return 0 if found == text else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
