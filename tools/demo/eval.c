@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     float *flat = checkpoint_read(&e.shape, argv[1]);
     if (argc > 4)
         for (size_t i = 0; i < params_count(&e.shape); i++)
-            flat[i] = half_to_float(half_from_float(flat[i]));
+            flat[i] = tft_f16_to_f32(tft_f32_to_f16(flat[i]));
     e.w = params_at(&e.shape, flat);
     e.tape = tape_open(&e.shape);
     spm_read(&e.spm, argv[2]);

@@ -140,7 +140,7 @@ static void put_data(struct tft_gguf_writer *w, const struct tensor *t)
     }
     uint16_t *half = take(n, sizeof *half);
     for (size_t i = 0; i < n; i++)
-        half[i] = half_from_float(t->data[i]);
+        half[i] = tft_f32_to_f16(t->data[i]);
     tft_gguf_put_data(w, half, n * sizeof *half);
     free(half);
 }
