@@ -24,7 +24,7 @@ struct settings {
     long dim, ffn, layers, heads, kv_heads, vocab, context; /* in the order of struct shape */
     long batch;                                             /* windows of `context` tokens per step */
     long steps, warmup, seed;
-    double rate; /* the highest; it rises over `warmup` steps and falls to 0 along a cosine */
+    double rate; /* the highest; see rate_at */
     double clip; /* norm of the gradient */
 };
 
@@ -131,6 +131,7 @@ static void resume(struct training *t)
     read_all(f, &magic, sizeof magic, t->state_path);
     read_all(f, &t->optim.step, sizeof t->optim.step, t->state_path);
     read_all(f, &set, sizeof set, t->state_path);
+    set.steps = t->set.steps;
     if (magic != STATE_MAGIC || memcmp(&set, &t->set, sizeof set))
         die("%s: belongs to other settings", t->state_path);
     read_all(f, t->flat, bytes, t->state_path);
@@ -205,12 +206,12 @@ static float clip(float *grad, size_t n, double limit)
     return (float)norm;
 }
 
+/* Up, level, and in the last third of the steps straight down to 0: a run that is not falling yet can go on to another number
+   of steps as if it had had that from the start. */
 static float rate_at(const struct settings *s, long step)
 {
-    if (step < s->warmup)
-        return (float)(s->rate * (double)(step + 1) / (double)s->warmup);
-    double done = (double)(step - s->warmup) / (double)(s->steps - s->warmup);
-    return (float)(s->rate * 0.5 * (1 + cos(3.14159265358979 * done)));
+    double rise = (double)(step + 1) / (double)s->warmup, fall = 3 * (double)(s->steps - step) / (double)s->steps;
+    return (float)(s->rate * fmin(1, fmin(rise, fall)));
 }
 
 static void train(struct training *t)
@@ -259,7 +260,7 @@ int main(int argc, char **argv)
 {
     struct training *t = take(1, sizeof *t);
     t->set = (struct settings){.dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944, .context = 512,
-                               .batch = 32, .steps = 10000, .warmup = 200, .seed = 1, .rate = 0.003, .clip = 1};
+                               .batch = 16, .steps = 10000, .warmup = 100, .seed = 1, .rate = 0.01, .clip = 1};
     int files = 0;
     for (int i = 1; i < argc; i++) {
         if (strchr(argv[i], '='))
