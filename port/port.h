@@ -37,6 +37,10 @@ uint64_t tft_port_ns(void); /* monotonic */
 /* CPUs this process may use: affinity, and the cgroup's quota rounded down; at least 1. */
 int tft_port_cpus(void);
 
+/* What a 64-bit ARM can do beyond NEON, as the operating system knows it; 0 on other CPUs. */
+enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2 };
+unsigned tft_port_arm_features(void);
+
 /* ---- threads */
 
 /* Runs fn(arg, tid, n) on n threads, tid 0 on the caller, and returns when all have. May run with fewer threads than

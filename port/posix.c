@@ -175,3 +175,38 @@ int tft_port_cpus(void)
 }
 
 #endif
+
+#if defined __linux__ && defined __aarch64__
+
+#include <sys/auxv.h>
+
+unsigned tft_port_arm_features(void)
+{
+    enum { DOTPROD = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP, HWCAP2_I8MM of Linux, arch/arm64/include/uapi/asm/hwcap.h */
+    return (getauxval(AT_HWCAP) & DOTPROD ? TFT_ARM_DOTPROD : 0) | (getauxval(AT_HWCAP2) & I8MM ? TFT_ARM_I8MM : 0);
+}
+
+#elif defined __APPLE__ && defined __aarch64__
+
+#include <sys/sysctl.h>
+
+static bool has(const char *name)
+{
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value;
+}
+
+unsigned tft_port_arm_features(void)
+{
+    return (has("hw.optional.arm.FEAT_DotProd") ? TFT_ARM_DOTPROD : 0) | (has("hw.optional.arm.FEAT_I8MM") ? TFT_ARM_I8MM : 0);
+}
+
+#else
+
+unsigned tft_port_arm_features(void)
+{
+    return 0;
+}
+
+#endif

@@ -92,6 +92,15 @@ typedef void tft_blend_fn(float *y, float a, const float *x, float b, size_t n);
 /* y: [n]. y = y * a */
 typedef void tft_scale_fn(float *y, float a, size_t n);
 
+/*
+ * What the machine can do at most, for tuffet bench: loops of nothing but the instruction that the kernels live on, over registers. Each
+ * returns how many operations it did (a multiply-add is two).
+ */
+typedef double tft_peak_fn(size_t rounds);
+
+/* Reads n floats, n a multiple of 64, and returns the largest. */
+typedef float tft_read_fn(const float *x, size_t n);
+
 struct tft_kernels {
     const char *name; /* the rung: "c", "avx2", "avx512", "neon" */
     tft_gemm_fn *gemm[TFT_NUM_COUNT];
@@ -108,6 +117,9 @@ struct tft_kernels {
     tft_mix_fn *mix[TFT_NUM_COUNT]; /* f32 and f16 */
     tft_blend_fn *blend;
     tft_scale_fn *scale;
+
+    tft_peak_fn *peak_fma, *peak_int8; /* float fma; exact sums of int8 products */
+    tft_read_fn *read;
 };
 
 /* The ladder: rung 0 is the reference, which every machine has; each higher rung keeps the slots it does not replace. */

@@ -16,6 +16,9 @@ bool tft_always(void);
 void tft_rung_c(struct tft_kernels *k);      /* all slots */
 void tft_rung_avx2(struct tft_kernels *k);   /* AVX2, FMA, F16C */
 void tft_rung_avx512(struct tft_kernels *k); /* AVX-512 F, BW, DQ, VL */
-void tft_rung_neon(struct tft_kernels *k);   /* armv8.0 */
+void tft_rung_avx512vnni(struct tft_kernels *k);
+void tft_rung_neon(struct tft_kernels *k); /* armv8.0 */
+void tft_rung_dotprod(struct tft_kernels *k);
+void tft_rung_i8mm(struct tft_kernels *k);
 
 #endif

@@ -15,14 +15,9 @@
 
 #include "expf.h"
 #include "half.h"
+#include "peak.h"
 
 #define WIDE static inline __attribute__((always_inline))
-#if defined __clang__ /* each compiler has its word for it; unrolled, an array of accumulators becomes registers */
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
 enum { PARTS = 16 / LANES };
 
 typedef struct {
@@ -516,6 +511,19 @@ static void ISA(scale)(float *y, float a, size_t n)
         put(y + i, v_mul(get(y + i, n - i), v_set(a)), n - i);
 }
 
+/* ------------------------------------------------------------------------------------------------ limits */
+
+TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, acc[i], a), 2 * LANES)
+
+static float ISA(read)(const float *x, size_t n)
+{
+    v16 sum[4];
+    UNROLL for (int i = 0; i < 4; i++) sum[i] = v_set(0);
+    for (size_t k = 0; k < n; k += 64)
+        UNROLL for (int i = 0; i < 4; i++) sum[i] = v_max(sum[i], v_load(x + k + i * 16));
+    return v_top(v_max(v_max(sum[0], sum[1]), v_max(sum[2], sum[3])));
+}
+
 static void wide_rung(struct tft_kernels *k)
 {
     k->gemm[TFT_NUM_F32] = ISA(gemm_f32);
@@ -538,4 +546,6 @@ static void wide_rung(struct tft_kernels *k)
     k->mix[TFT_NUM_F16] = ISA(mix_f16);
     k->blend = ISA(blend);
     k->scale = ISA(scale);
+    k->peak_fma = ISA(peak_fma);
+    k->read = ISA(read);
 }

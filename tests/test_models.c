@@ -16,7 +16,7 @@ static double difference(const char *path, uint32_t n, enum tft_kv_type kv, enum
 {
     struct tft_error err;
     struct tft_model *m;
-    struct tft_session *s;
+    struct tft_session *s = NULL;
     struct tft_model_opts mo = {.size = sizeof mo, .weights = weights};
     struct tft_session_opts so = {.size = sizeof so, .kv = kv, .n_logits = n, .n_threads = 2};
     if (tft_model_open(&m, path, &mo, &err) != TFT_OK || tft_session_open(&s, m, &so, &err) != TFT_OK)

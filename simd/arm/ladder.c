@@ -1,8 +1,22 @@
-/* Every 64-bit ARM has NEON with fma. */
+/* Every 64-bit ARM has NEON with fma; the kernel tells of the rest. */
 #include "rungs.h"
+
+#include "port.h"
+
+static bool has_dotprod(void)
+{
+    return tft_port_arm_features() & TFT_ARM_DOTPROD;
+}
+
+static bool has_i8mm(void)
+{
+    return tft_port_arm_features() & TFT_ARM_I8MM;
+}
 
 const struct tft_rung tft_ladder[] = {
     {"c", tft_always, tft_rung_c},
     {"neon", tft_always, tft_rung_neon},
+    {"dotprod", has_dotprod, tft_rung_dotprod},
+    {"i8mm", has_i8mm, tft_rung_i8mm},
     {0},
 };

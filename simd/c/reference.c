@@ -6,6 +6,7 @@
 
 #include "expf.h"
 #include "half.h"
+#include "peak.h"
 
 /* ------------------------------------------------------------------------------------- the defined orders */
 
@@ -229,6 +230,19 @@ static void scale_c(float *y, float a, size_t n)
         y[i] *= a;
 }
 
+/* ------------------------------------------------------------------------------------------------ limits */
+
+TFT_PEAK(peak_fma_c, float, 1, fmaf(a, acc[i], a), 2)
+TFT_PEAK(peak_int8_c, int32_t, 1, (int32_t)((uint32_t)acc[i] + (uint32_t)((int8_t)a * (int8_t)acc[i])), 2)
+
+static float read_c(const float *x, size_t n)
+{
+    float top = x[0];
+    for (size_t i = 0; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    return top;
+}
+
 void tft_rung_c(struct tft_kernels *k)
 {
     *k = (struct tft_kernels){
@@ -247,5 +261,8 @@ void tft_rung_c(struct tft_kernels *k)
         .mix = {mix_f32_c, mix_f16_c},
         .blend = blend_c,
         .scale = scale_c,
+        .peak_fma = peak_fma_c,
+        .peak_int8 = peak_int8_c,
+        .read = read_c,
     };
 }

@@ -9,7 +9,10 @@
 #define TILE_V 4
 #include "wide.h"
 
+TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1), _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
+
 void tft_rung_avx512(struct tft_kernels *k)
 {
     wide_rung(k);
+    k->peak_int8 = peak_int8_avx512;
 }

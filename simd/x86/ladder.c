@@ -20,9 +20,15 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl");
 }
 
+static bool has_avx512vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni");
+}
+
 const struct tft_rung tft_ladder[] = {
     {"c", tft_always, tft_rung_c},
     {"avx2", has_avx2, tft_rung_avx2},
     {"avx512", has_avx512, tft_rung_avx512},
+    {"avx512vnni", has_avx512vnni, tft_rung_avx512vnni},
     {0},
 };

@@ -286,8 +286,41 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
                now->narrow[num](y, x, BENCH_N));
 }
 
+/* The limits only have to do the work they claim: twice the rounds, twice the operations, and about twice the time. */
+static void limits(struct check *c)
+{
+    static const char *const name[] = {"peak_fma", "peak_int8"};
+    for (int i = 0; i < 2; i++) {
+        tft_peak_fn *const *slot = i ? &c->now->peak_int8 : &c->now->peak_fma;
+        if (!check_begin(c, name[i], slot))
+            continue;
+        check_near(c, 2 * (*slot)(100), (*slot)(200), 1, 0, "operations");
+        tft_peak_fn *ref = i ? c->ref->peak_int8 : c->ref->peak_fma, *now = *slot;
+        CHECK_TIME(c, "1000 rounds", now(1000), 0, ref(1000), now(1000));
+    }
+}
+
+static void read_all(struct check *c)
+{
+    CASE(c, "read", read);
+    for (size_t n = 64; n <= 640; n += 64) { /* every number matters */
+        float *x = check_buf(c, n, 4);
+        memset(x, 0, n * 4);
+        for (size_t k = 0; k < n; k++) {
+            x[k] = 1;
+            check_near(c, 1, (double)now->read(x, n), 1, 0, "%zu of %zu", k, n);
+            x[k] = 0;
+        }
+    }
+    float *x = check_buf(c, 1 << 20, 4);
+    memset(x, 0, 4 << 20);
+    CHECK_TIME(c, "4 MiB", 0, 4 << 20, ref->read(x, 1 << 20), now->read(x, 1 << 20));
+}
+
 void check_rows(struct check *c)
 {
+    limits(c);
+    read_all(c);
     rmsnorm(c);
     layernorm(c);
     rope_pairs(c);

@@ -1,0 +1,126 @@
+/*
+ * What the commands of tuffet share: options, errors, progress, interruption, JSON, opening a model.
+ *
+ * Conventions: text that was asked for goes to standard output, everything for people to standard error. A command returns its
+ * exit status: CLI_OK, CLI_FAILED after one line on standard error, CLI_USAGE for a wrong command line, CLI_INTERRUPTED.
+ */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tuffet.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+#define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* ---- errors: "tuffet: ..." on standard error */
+
+int cli_fail(const char *fmt, ...) CLI_PRINTF(1, 2);  /* CLI_FAILED */
+int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2); /* CLI_USAGE, and where help is to be found */
+
+/* ---- the command line */
+
+enum cli_type {
+    CLI_FLAG,  /* bool */
+    CLI_TEXT,  /* const char * */
+    CLI_COUNT, /* uint32_t, at least 1 unless the default is 0 */
+    CLI_REAL,  /* float, not negative */
+    CLI_SEED,  /* uint64_t */
+    CLI_WORD,  /* int: index of one of the words in `arg`, "f16|f32" */
+};
+
+struct cli_option {
+    char letter; /* 0: none */
+    const char *name;
+    enum cli_type type;
+    void *value;      /* holds the default */
+    const char *arg;  /* how help names the argument; the words of CLI_WORD */
+    const char *help; /* NULL ends the list */
+};
+
+struct cli_command {
+    const char *name, *operands, *summary; /* "run", "MODEL", one line */
+    const struct cli_option *const *options; /* lists, then NULL */
+    const char *notes;                       /* after the options: examples */
+};
+
+/* Parses argv[1..]. Operands are stored in `operand`, exactly as many as the command names. CLI_OK to go on; -1 if --help was printed and
+   the command is done; CLI_USAGE. */
+int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand);
+
+/* ---- a model and its session */
+
+struct cli_model_options {
+    const char *tokenizer, *cpu;
+    int weights;
+    uint32_t threads;
+};
+extern struct cli_model_options cli_model_options;
+extern const struct cli_option cli_model_option_list[];
+
+struct cli_session_options {
+    uint32_t ctx;
+    int kv;
+};
+extern struct cli_session_options cli_session_options;
+extern const struct cli_option cli_session_option_list[];
+
+struct cli_sampling_options {
+    float temperature, top_p, min_p, repeat_penalty;
+    uint32_t top_k, repeat_last;
+    uint64_t seed; /* CLI_ANY_SEED until cli_sampler takes one from the clock */
+};
+#define CLI_ANY_SEED UINT64_MAX
+extern struct cli_sampling_options cli_sampling_options;
+extern const struct cli_option cli_sampling_option_list[];
+
+/* With progress; CLI_OK or CLI_FAILED. */
+int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
+/* o->size and what the options say is filled in; the rest is the caller's. */
+int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
+struct tft_sampler cli_sampler(void);
+
+/* The tokens of a text, to be freed; NULL after an error line. */
+int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags, size_t *n);
+
+/* ---- text files; "-" is standard input */
+
+/* All of it with a NUL after it, to be freed; NULL after an error line. */
+char *cli_read(const char *path, size_t *len);
+
+/* ---- progress: a line with time left on a terminal, once something takes over two seconds */
+
+struct cli_progress {
+    const char *what;
+    uint64_t start, shown; /* ns */
+    bool drawn;
+};
+void cli_progress_begin(struct cli_progress *p, const char *what);
+void cli_progress_at(struct cli_progress *p, double done); /* 0..1 */
+void cli_progress_end(struct cli_progress *p);             /* takes the line away */
+
+uint64_t cli_ns(void);
+
+/* ---- Ctrl-C */
+
+/* From now on an interrupt only sets a flag; a second one while it is set ends the program. */
+void cli_catch_interrupts(void);
+bool cli_interrupted(void);
+void cli_clear_interrupt(void);
+
+/* ---- JSON */
+
+/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD. */
+void cli_json_string(FILE *f, const char *s, size_t len);
+
+/* ---- the commands */
+
+int cmd_ppl(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun with
+ * BOS in place of a token of its own; every token of a window is predicted from those before it; the result is
+ * exp(mean of -ln p). With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static struct {
+    const char *file;
+    uint32_t tokens, ctx;
+    int score;
+    bool json;
+} opt;
+
+enum { ALL, SECOND_HALF };
+
+static const struct cli_option options[] = {
+    {'f', "file", CLI_TEXT, &opt.file, "FILE", "the text, - for standard input"},
+    {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "stop after N tokens of text, BOS included"},
+    {0, "score", CLI_WORD, &opt.score, "all|second-half", "which tokens of a window count (all)"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: ppl, nll, tokens, seconds"},
+    {0},
+};
+
+static const struct cli_command command = {
+    "ppl", "MODEL", "perplexity of a text",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list, NULL},
+    "A window is --ctx tokens long, the model's context if that is not given.\n\n"
+    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024\n"
+    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --tokens 6144 --score second-half --json\n",
+};
+
+enum { BATCH = 128 }; /* tokens whose logits are kept at a time */
+
+/* -ln p of a token: ln(sum e^l) - l, from the largest logit up. */
+static double surprise(const float *logits, uint32_t n, int32_t token)
+{
+    double max = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        max = fmax(max, (double)logits[i]);
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - max);
+    return log(sum) + max - (double)logits[token];
+}
+
+struct score {
+    double nll; /* summed */
+    uint32_t n;
+};
+
+static enum tft_status score_window(struct tft_session *s, uint32_t n_vocab, const int32_t *ids, uint32_t n, struct score *total)
+{
+    uint32_t first = opt.score == SECOND_HALF ? opt.ctx / 2 + 1 : 1; /* the first token that counts */
+    tft_rewind(s, 0);
+    for (uint32_t i = 0; i + 1 < n && !cli_interrupted(); i += BATCH) {
+        uint32_t step = n - 1 - i < BATCH ? n - 1 - i : BATCH;
+        enum tft_status status = tft_prefill(s, ids + i, step);
+        if (status != TFT_OK)
+            return status;
+        for (uint32_t j = 0; j < step; j++)
+            if (i + j + 1 >= first) {
+                total->nll += surprise(tft_logits(s, step - 1 - j), n_vocab, ids[i + j + 1]);
+                total->n++;
+            }
+    }
+    return TFT_OK;
+}
+
+static void report(const struct score *t, double seconds)
+{
+    double nll = t->nll / t->n;
+    if (opt.json)
+        printf("{\"ppl\":%.6f,\"nll\":%.8f,\"tokens\":%u,\"seconds\":%.3f}\n", exp(nll), nll, t->n, seconds);
+    else
+        printf("perplexity %.4f over %u tokens, %.1f tokens/s\n", exp(nll), t->n, t->n / seconds);
+}
+
+static int measure(const struct tft_model *m, struct tft_session *s, int32_t *ids, size_t n)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    struct cli_progress progress;
+    struct score total = {0};
+    int32_t bos = tft_token_bos(m);
+    tft_model_describe(m, &info);
+    uint64_t start = cli_ns();
+    cli_progress_begin(&progress, "perplexity");
+    for (size_t at = 0; at < n && !cli_interrupted(); at += opt.ctx) {
+        uint32_t window = n - at < opt.ctx ? (uint32_t)(n - at) : opt.ctx;
+        if (at && window < opt.ctx)
+            break; /* what is left over is no window */
+        if (bos >= 0)
+            ids[at] = bos;
+        enum tft_status status = score_window(s, info.n_vocab, ids + at, window, &total);
+        if (status != TFT_OK)
+            return cli_fail("%s", tft_status_text(status));
+        cli_progress_at(&progress, (double)(at + window) / (double)n);
+    }
+    cli_progress_end(&progress);
+    if (cli_interrupted())
+        return CLI_INTERRUPTED;
+    if (!total.n)
+        return cli_fail("%s: %zu tokens are too few to be scored", opt.file, n);
+    report(&total, (double)(cli_ns() - start) / 1e9);
+    return CLI_OK;
+}
+
+int cmd_ppl(int argc, char **argv)
+{
+    const char *path;
+    struct tft_model *m = NULL;
+    struct tft_session *s = NULL;
+    struct tft_session_opts so = {.n_batch = BATCH, .n_logits = BATCH};
+    int32_t *ids = NULL;
+    size_t len, n = 0;
+    int status = cli_parse(&command, argc, argv, &path);
+    if (status != CLI_OK)
+        return status < 0 ? CLI_OK : status;
+    if (!opt.file)
+        return cli_usage("a text is missing: -f FILE");
+
+    cli_catch_interrupts();
+    char *text = cli_read(opt.file, &len);
+    status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
+    if (status == CLI_OK)
+        status = cli_open_session(&s, m, &so);
+    if (status == CLI_OK) {
+        ids = cli_tokenize(m, text, len, TFT_ADD_BOS, &n);
+        opt.ctx = (uint32_t)tft_capacity(s);
+        if (opt.tokens && n > opt.tokens)
+            n = opt.tokens;
+        status = ids ? measure(m, s, ids, n) : CLI_FAILED;
+    }
+    free(ids);
+    free(text);
+    tft_session_close(s);
+    tft_model_close(m);
+    return status;
+}

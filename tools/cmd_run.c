@@ -1,0 +1,192 @@
+/* tuffet run: one completion, streamed. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static struct {
+    const char *prompt, *file;
+    uint32_t n;
+    bool json, special, echo;
+} opt;
+
+static const struct cli_option options[] = {
+    {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "start from this text"},
+    {'f', "file", CLI_TEXT, &opt.file, "FILE", "start from this file, - for standard input"},
+    {'n', "tokens", CLI_COUNT, &opt.n, "N", "at most N tokens; until the model ends if not given"},
+    {0, "echo", CLI_FLAG, &opt.echo, NULL, "write the prompt too"},
+    {0, "special", CLI_FLAG, &opt.special, NULL, "let <|names|> in the prompt stand for special tokens"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object instead of text"},
+    {0},
+};
+
+static const struct cli_command command = {
+    "run", "MODEL", "write on from a prompt, to standard output as it comes",
+    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_model_option_list, NULL},
+    "Without -p or -f the prompt is what comes from a pipe on standard input; without that, nothing.\n\n"
+    "  tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
+    "  tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
+    "  echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
+};
+
+/* The text so far, kept for --json. */
+struct text {
+    char *p;
+    size_t n, room;
+};
+
+static bool put(struct text *t, const char *p, size_t n)
+{
+    if (!opt.json)
+        return fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0;
+    if (t->n + n > t->room) {
+        size_t room = (t->n + n) * 2;
+        char *more = realloc(t->p, room);
+        if (!more)
+            return false;
+        t->p = more;
+        t->room = room;
+    }
+    memcpy(t->p + t->n, p, n);
+    t->n += n;
+    return true;
+}
+
+static char *read_prompt(size_t *len)
+{
+    if (opt.file || (!opt.prompt && !isatty(STDIN_FILENO)))
+        return cli_read(opt.file ? opt.file : "-", len);
+    char *copy = strdup(opt.prompt ? opt.prompt : "");
+    *len = copy ? strlen(copy) : 0;
+    return copy;
+}
+
+/* Feeds the prompt in steps that leave room to draw and to be interrupted. */
+static enum tft_status feed(struct tft_session *s, const int32_t *ids, size_t n)
+{
+    enum { STEP = 256 };
+    struct cli_progress progress;
+    enum tft_status status = TFT_OK;
+    cli_progress_begin(&progress, "reading the prompt");
+    for (size_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += STEP) {
+        status = tft_prefill(s, ids + i, n - i < STEP ? n - i : STEP);
+        cli_progress_at(&progress, (double)(i + STEP) / (double)n);
+    }
+    cli_progress_end(&progress);
+    return status;
+}
+
+struct result {
+    const char *stop; /* "end", "length", "context", "interrupt" */
+    uint32_t n;
+    double seconds;
+};
+
+static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z, struct tft_text *text, struct text *out,
+                    struct result *r)
+{
+    char piece[TFT_TEXT_MAX];
+    uint64_t start = cli_ns();
+    bool good = true;
+    r->stop = NULL;
+    while (!r->stop && good) {
+        int32_t id = tft_sample(z, s);
+        if (cli_interrupted())
+            r->stop = "interrupt";
+        else if (tft_token_ends(m, id))
+            r->stop = "end";
+        else {
+            good = put(out, piece, tft_text_push(text, m, id, piece));
+            r->n++;
+            if (opt.n && r->n == opt.n)
+                r->stop = "length";
+            else if (good && tft_decode(s, id) != TFT_OK)
+                r->stop = "context";
+        }
+    }
+    good = good && put(out, piece, tft_text_push(text, m, -1, piece));
+    r->seconds = (double)(cli_ns() - start) / 1e9;
+    return good ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
+}
+
+static void report(const struct text *text, const struct result *r, size_t n_prompt, double prompt_seconds)
+{
+    double tok_s = r->seconds > 0 ? r->n / r->seconds : 0, prompt_tok_s = prompt_seconds > 0 ? (double)n_prompt / prompt_seconds : 0;
+    if (opt.json) {
+        printf("{\"text\":");
+        cli_json_string(stdout, text->p ? text->p : "", text->n);
+        printf(",\"stop\":\"%s\",\"tokens\":%u,\"prompt_tokens\":%zu,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n", r->stop, r->n,
+               n_prompt, tok_s, prompt_tok_s, (unsigned long long)cli_sampling_options.seed);
+        return;
+    }
+    putchar('\n');
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\n%zu tokens of prompt, %.1f/s; %u written, %.1f/s; stopped by %s; seed %llu\n", n_prompt, prompt_tok_s, r->n,
+                tok_s, r->stop, (unsigned long long)cli_sampling_options.seed);
+}
+
+/* From here on everything is open; ids is the prompt. */
+static int complete(const struct tft_model *m, struct tft_session *s, const int32_t *ids, size_t n, const char *prompt, size_t len)
+{
+    struct tft_sampler z = cli_sampler();
+    struct tft_text text = {.started = len > 0 && !opt.echo};
+    struct text out = {0};
+    struct result r = {0};
+    uint64_t start = cli_ns();
+    if (n >= tft_capacity(s))
+        return cli_fail("the prompt has %zu tokens, and the context holds %zu", n, tft_capacity(s));
+    enum tft_status status = feed(s, ids, n);
+    double seconds = (double)(cli_ns() - start) / 1e9;
+    if (status != TFT_OK)
+        return cli_fail("%s", tft_status_text(status));
+    if (cli_interrupted())
+        return CLI_INTERRUPTED;
+
+    if (opt.echo) {
+        put(&out, prompt, len);
+        text.started = true;
+    }
+    int exit_status = generate(m, s, &z, &text, &out, &r);
+    if (exit_status == CLI_OK)
+        report(&out, &r, n, seconds);
+    free(out.p);
+    return exit_status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : exit_status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    const char *path;
+    struct tft_model *m = NULL;
+    struct tft_session *s = NULL;
+    struct tft_session_opts so = {0};
+    int32_t *ids = NULL;
+    size_t len, n = 0;
+    int status = cli_parse(&command, argc, argv, &path);
+    if (status != CLI_OK)
+        return status < 0 ? CLI_OK : status;
+    if (opt.prompt && opt.file)
+        return cli_usage("-p and -f are two prompts");
+
+    cli_catch_interrupts();
+    char *prompt = read_prompt(&len);
+    status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
+    if (status == CLI_OK)
+        status = cli_open_session(&s, m, &so);
+    if (status == CLI_OK) {
+        ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
+        if (!ids)
+            status = CLI_FAILED;
+        else if (!n)
+            status = cli_fail("the prompt is empty, and the model has no token to begin with");
+        else
+            status = complete(m, s, ids, n, prompt, len);
+    }
+    free(ids);
+    free(prompt);
+    tft_session_close(s);
+    tft_model_close(m);
+    return status;
+}
