@@ -1,22 +1,23 @@
-/* teach-eval CHECKPOINT TOKENIZER TEXT [--f16]: bits per byte of a text, with the weights as they are or rounded to f16. */
-#include "checkpoint.h"
-#include "half.h"
-#include "spm.h"
+/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text. MODEL: GGUF, or a llama2.c checkpoint and its TOKENIZER. */
 #include "tool.h"
+#include "tuffet.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-/* Paragraphs are separated by one newline, as in the text that the models learned from, and grouped into pieces of at most
-   this many bytes: the same for every model and short enough for a context of 256 tokens. Each is scored from BOS. */
+/*
+ * Paragraphs are separated by one newline, as in the text that the teacher learned from, and grouped into pieces of at most
+ * this many bytes: the same for every model and short enough for a context of 256 tokens. Each is scored from BOS. So bits
+ * per byte can be compared between vocabularies, which perplexity per token cannot.
+ */
 enum { PIECE_BYTES = 700 };
 
 struct evaluation {
-    struct shape shape;
-    struct params w;
-    struct tape *tape;
-    struct spm spm;
-    double bits;
-    size_t bytes, tokens, pieces;
+    struct tft_model *model;
+    struct tft_session *session;
+    uint32_t n_vocab;
+    double nats;
+    size_t bytes, tokens;
 };
 
 static size_t drop_blank_lines(char *text, size_t len)
@@ -38,49 +39,60 @@ static size_t piece_length(const char *text, size_t left)
     return PIECE_BYTES;
 }
 
+/* -ln p of a token. */
+static double cost(const float *logits, uint32_t n, int32_t token)
+{
+    double max = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        max = fmax(max, (double)logits[i]);
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - max);
+    return log(sum) + max - (double)logits[token];
+}
+
 static void score(struct evaluation *e, const char *text, size_t len)
 {
-    char spaced[PIECE_BYTES + 1] = " "; /* SentencePiece's leading space */
-    uint16_t token[PIECE_BYTES + 2] = {ID_BOS};
-    double cost[PIECE_BYTES + 2];
-    memcpy(spaced + 1, text, len);
-    int n = 1 + spm_encode(&e->spm, spaced, (int)len + 1, token + 1, NULL);
-    if (n > e->shape.context)
-        die("%d tokens do not fit the context: \"%.*s\"", n, (int)len, text);
-    llama_forward(e->tape, &e->w, token, n);
-    llama_cost(e->tape, &e->w, token, n, cost);
-    for (int i = 0; i < n - 1; i++)
-        e->bits += cost[i] / log(2);
+    int32_t ids[PIECE_BYTES + 2]; /* BOS and the leading space */
+    size_t n;
+    tft_rewind(e->session, 0);
+    if (tft_tokenize(e->model, text, len, TFT_ADD_BOS, ids, sizeof ids / sizeof *ids, &n) || tft_prefill(e->session, ids, n))
+        die("%zu bytes do not fit the context: \"%.*s\"", len, (int)len, text);
+    for (size_t i = 1; i < n; i++)
+        e->nats += cost(tft_logits(e->session, n - i), e->n_vocab, ids[i]);
     e->bytes += len;
-    e->tokens += (size_t)n - 1;
-    e->pieces++;
+    e->tokens += n - 1;
+}
+
+static void open_model(struct evaluation *e, const char *path, const char *tokenizer)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_error err;
+    if (tft_model_open(&e->model, path, &(struct tft_model_opts){.size = sizeof(struct tft_model_opts), .tokenizer = tokenizer}, &err))
+        die("%s", err.msg);
+    tft_model_describe(e->model, &info);
+    struct tft_session_opts opts = {.size = sizeof opts, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
+    if (tft_session_open(&e->session, e->model, &opts, &err))
+        die("%s", err.msg);
+    e->n_vocab = info.n_vocab;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 4)
-        die("usage: teach-eval CHECKPOINT TOKENIZER TEXT [--f16]");
+    if (argc < 3)
+        die("usage: teach-eval TEXT MODEL [TOKENIZER]");
     struct evaluation e = {0};
-    float *flat = checkpoint_read(&e.shape, argv[1]);
-    if (argc > 4)
-        for (size_t i = 0; i < params_count(&e.shape); i++)
-            flat[i] = tft_f16_to_f32(tft_f32_to_f16(flat[i]));
-    e.w = params_at(&e.shape, flat);
-    e.tape = tape_open(&e.shape);
-    spm_read(&e.spm, argv[2]);
-    if (e.spm.n != e.shape.vocab)
-        die("%s: has %d pieces, the checkpoint %d", argv[2], e.spm.n, e.shape.vocab);
     size_t len;
-    char *text = read_text(argv[3], &len);
+    char *text = read_text(argv[1], &len);
+    open_model(&e, argv[2], argv[3]);
     len = drop_blank_lines(text, len);
-    for (size_t at = 0; at < len;) {
-        size_t n = piece_length(text + at, len - at);
+    for (size_t at = 0, n; at < len; at += n + (text[at + n] == '\n')) {
+        n = piece_length(text + at, len - at);
         score(&e, text + at, n);
-        for (at += n; at < len && text[at] == '\n'; at++)
-            ;
     }
-    printf("%.4f bits per byte, perplexity %.3f per token, %.3f bytes per token; %zu pieces, %zu bytes, %zu parameters\n",
-           e.bits / (double)e.bytes, exp2(e.bits / (double)e.tokens), (double)e.bytes / (double)e.tokens, e.pieces, e.bytes,
-           params_count(&e.shape));
+    printf("%.4f bits per byte, perplexity %.3f per token, %.3f bytes per token; %zu bytes\n",
+           e.nats / log(2) / (double)e.bytes, exp(e.nats / (double)e.tokens), (double)e.bytes / (double)e.tokens, e.bytes);
+    tft_session_close(e.session);
+    tft_model_close(e.model);
+    free(text);
     return 0;
 }

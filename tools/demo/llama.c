@@ -349,19 +349,6 @@ static void head_logits(struct tape *tape, const struct params *w, int from, int
     linear(tape->logits, tape->norm + (size_t)from * (size_t)s->dim, w->embed, rows, s->vocab, s->dim, false);
 }
 
-void llama_cost(struct tape *tape, const struct params *w, const uint16_t *token, int t, double *cost)
-{
-    int vocab = tape->s.vocab;
-    for (int from = 0; from < t - 1; from += ROWS) {
-        int rows = t - 1 - from < ROWS ? t - 1 - from : ROWS;
-        head_logits(tape, w, from, rows);
-        for (int i = 0; i < rows; i++) {
-            real *z = tape->logits + (size_t)i * (size_t)vocab, max = row_max(z, vocab), target = z[token[from + i + 1]];
-            cost[from + i] = (double)max + log((double)row_exp(z, vocab, max)) - (double)target;
-        }
-    }
-}
-
 /* z: logits in, gradient out. The gradient of a listed token is q - p; of another one, q (1 - p_rest / q_rest). */
 static double row_loss(real *z, int vocab, const struct target *target, real scale)
 {

@@ -63,9 +63,6 @@ struct tape *tape_open(const struct shape *s);
 /* Runs the layers over t tokens. */
 void llama_forward(struct tape *tape, const struct params *w, const uint16_t *token, int t);
 
-/* -log p(token[i + 1]) into cost[i], i < t - 1, after llama_forward. */
-void llama_cost(struct tape *tape, const struct params *w, const uint16_t *token, int t, double *cost);
-
 /*
  * The cross-entropy between target[i] and the prediction after token i, summed over i < t, after llama_forward. The tokens that
  * a target does not list count as one: -(sum_k p_k log q_k + p_rest log q_rest). With `grad`, its gradient times `scale`

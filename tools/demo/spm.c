@@ -111,18 +111,6 @@ int spm_find(const struct spm *s, const char *text, int len)
     return -1;
 }
 
-const char *spm_text(const struct spm *s, int id, int *len)
-{
-    static char bytes[256];
-    if (id < ID_BYTE || id >= ID_PIECE) {
-        *len = s->len[id];
-        return s->text[id];
-    }
-    bytes[id - ID_BYTE] = (char)(id - ID_BYTE);
-    *len = 1;
-    return &bytes[id - ID_BYTE];
-}
-
 static int character_length(const char *text, int len)
 {
     int n = 1;

@@ -26,7 +26,4 @@ int spm_find(const struct spm *s, const char *text, int len); /* -1 if there is 
    is set for every piece that exists on the way: what must be in a vocabulary for this text to be merged the same way. */
 int spm_encode(const struct spm *s, const char *text, int len, uint16_t *out, unsigned char *seen);
 
-/* Text of a token; a byte token is its byte. */
-const char *spm_text(const struct spm *s, int id, int *len);
-
 #endif
