@@ -77,7 +77,8 @@ static void rotate(float *x, const float *table, int n, int hd)
 }
 
 /* out[hd] = softmax(q . k) v over n positions; k: [hd, context], v: [context, kv_dim] */
-static void attend(float *out, const float *q, const float *k, const float *v, float *scores, int n, int hd, int context, int kd)
+static void attend(float *out, const float *q, const float *k, const float *v, float *scores, int n, int hd, int context,
+                   int kd)
 {
     float scale = 1 / sqrtf((float)hd), max = -1e30f, sum = 0;
     memset(scores, 0, (size_t)n * sizeof *scores);
@@ -98,7 +99,8 @@ static void attend(float *out, const float *q, const float *k, const float *v, f
     int p = 0;
     for (; p + 4 <= n; p += 4, v += 4 * kd)
         for (int j = 0; j < hd; j++)
-            out[j] += scores[p] * v[j] + scores[p + 1] * v[kd + j] + scores[p + 2] * v[2 * kd + j] + scores[p + 3] * v[3 * kd + j];
+            out[j] += scores[p] * v[j] + scores[p + 1] * v[kd + j] + scores[p + 2] * v[2 * kd + j] +
+                      scores[p + 3] * v[3 * kd + j];
     for (; p < n; p++, v += kd)
         for (int j = 0; j < hd; j++)
             out[j] += scores[p] * v[j];
@@ -124,7 +126,8 @@ static void attention(struct decoder *d, int layer, const int *pos)
         memcpy(v + (size_t)pos[i] * (size_t)kd, d->new_v + (size_t)i * (size_t)kd, (size_t)kd * sizeof *v);
         for (int h = 0; h < s->heads; h++) {
             int from = h / per_kv * hd;
-            attend(att + h * hd, q + h * hd, k + (size_t)from * (size_t)s->context, v + from, d->scores, pos[i] + 1, hd, s->context, kd);
+            attend(att + h * hd, q + h * hd, k + (size_t)from * (size_t)s->context, v + from, d->scores, pos[i] + 1, hd,
+                   s->context, kd);
         }
     }
 }

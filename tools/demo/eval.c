@@ -1,4 +1,4 @@
-/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text. MODEL: GGUF, or a llama2.c checkpoint and its TOKENIZER. */
+/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text by a GGUF file, or a llama2.c checkpoint and its TOKENIZER. */
 #include "tool.h"
 #include "tuffet.h"
 
@@ -66,12 +66,13 @@ static void score(struct evaluation *e, const char *text, size_t len)
 static void open_model(struct evaluation *e, const char *path, const char *tokenizer)
 {
     struct tft_model_info info = {.size = sizeof info};
+    struct tft_model_opts opts = {.size = sizeof opts, .tokenizer = tokenizer};
     struct tft_error err;
-    if (tft_model_open(&e->model, path, &(struct tft_model_opts){.size = sizeof(struct tft_model_opts), .tokenizer = tokenizer}, &err))
+    if (tft_model_open(&e->model, path, &opts, &err))
         die("%s", err.msg);
     tft_model_describe(e->model, &info);
-    struct tft_session_opts opts = {.size = sizeof opts, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
-    if (tft_session_open(&e->session, e->model, &opts, &err))
+    struct tft_session_opts all = {.size = sizeof all, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
+    if (tft_session_open(&e->session, e->model, &all, &err))
         die("%s", err.msg);
     e->n_vocab = info.n_vocab;
 }

@@ -225,8 +225,8 @@ static int attention_scores(const struct tape *tape, const struct layer_tape *l,
 {
     const struct shape *s = &tape->s;
     int hd = head_dim(s), kd = kv_dim(s), keys = from + rows, kv = head / (s->heads / s->kv_heads);
-    gemm(false, true, rows, keys, hd, 1 / (real)sqrt(hd), l->q + (size_t)from * (size_t)s->dim + head * hd, s->dim, l->k + kv * hd,
-         kd, false, tape->scores, keys);
+    gemm(false, true, rows, keys, hd, 1 / (real)sqrt(hd), l->q + (size_t)from * (size_t)s->dim + head * hd, s->dim,
+         l->k + kv * hd, kd, false, tape->scores, keys);
     return keys;
 }
 

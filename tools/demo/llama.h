@@ -6,7 +6,8 @@
  *               h = norm(x) * ffn_norm;   x += down (silu(gate h) * (up h))
  *   logits = embed (norm(x) * out_norm)                            (the head is the embedding)
  *
- * norm is x / rms(x) with eps 1e-5, rope turns neighbouring pairs with base 10000, query head i uses KV head i / (heads / kv_heads).
+ * norm is x / rms(x) with eps 1e-5, rope turns neighbouring pairs with base 10000, query head i uses KV head
+ * i / (heads / kv_heads).
  * T: tokens of a sequence. Matrices are [outputs, inputs], row-major.
  */
 #ifndef DEMO_LLAMA_H

@@ -1,18 +1,17 @@
 #!/bin/sh
-# Makes models/demo/stories2M.gguf again from its teacher: sh tools/demo/make.sh BUILD TEACHER TOKENIZER [TEXT]
+# Makes models/demo/stories2M.gguf again from its teacher: sh tools/demo/make.sh BUILD TEACHER TOKENIZER
 #
 #   BUILD      a meson build directory of this tree
 #   TEACHER    stories15M.bin, TOKENIZER: its tokenizer.bin, both from github.com/karpathy/llama2.c
-#   TEXT       something to measure bits per byte on
 #
 # Everything on the way is kept in $TUFFET_DEMO (default ~/.cache/tuffet/demo); a step whose result is there is not done again,
 # and training goes on where it was stopped. Two cores are kept busy, at the lowest priority.
 set -eu
-[ $# -ge 3 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 3 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=$here/../../models/demo/stories2M.gguf
-build=$(cd "$1" && pwd) teacher=$2 tokenizer=$3 text=${4:-}
+build=$(cd "$1" && pwd) teacher=$(realpath "$2") tokenizer=$(realpath "$3")
 work=${TUFFET_DEMO:-$HOME/.cache/tuffet/demo}
 prompts=$here/prompts.txt
 bin=$build/tools/demo
@@ -23,8 +22,8 @@ if grep -q avx512dq /proc/cpuinfo; then
     export OPENBLAS_CORETYPE=SkylakeX
 fi
 
-for name in sample vocab train eval tell export; do
-    ninja -C "$build" "tools/demo/teach-$name" >&2
+for name in demo/teach-sample demo/teach-vocab demo/teach-train demo/teach-export tuffet; do
+    ninja -C "$build" "tools/$name" >&2
 done
 mkdir -p "$work"
 cd "$work"
@@ -46,16 +45,12 @@ make_once vocab.bin "$bin/teach-vocab" "$tokenizer" mass.txt 2944 vocab.bin.new
 sample() {
     make_once "$1" "$bin/teach-sample" corpus "$teacher" "$tokenizer" "$prompts" "$1.new" "$2" "$3" vocab.bin mass.txt
 }
-sample corpus1.bin 10000000 1 &
+sample corpus1.bin 32472 1 &
 first=$!
-sample corpus2.bin 10000000 2
+sample corpus2.bin 32529 2
 wait $first
-sample valid.bin 200000 3
+sample valid.bin 859 3
 
-nice -n 19 "$bin/teach-train" student.bin valid.bin corpus1.bin corpus2.bin steps=15000
-nice -n 19 "$bin/teach-export" student.bin vocab.bin "$out"
-nice -n 19 "$bin/teach-tell" student.bin vocab.bin
-if [ -n "$text" ]; then
-    nice -n 19 "$bin/teach-eval" "$teacher" "$tokenizer" "$text"
-    nice -n 19 "$bin/teach-eval" student.bin vocab.bin "$text" --f16
-fi
+nice -n 19 "$bin/teach-train" student.bin 6000 valid.bin corpus1.bin corpus2.bin
+"$bin/teach-export" student.bin vocab.bin "$out"
+"$build/tools/tuffet" run "$out" -p "Once upon a time" --echo --temp 0

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static const float decay = 0.1f;                        /* of weights, per unit of the learning rate */
+static const float decay = 0.1f; /* of weights, per unit of the learning rate */
 static const float muon_beta = 0.95f;
 static const float adam_beta1 = 0.9f, adam_beta2 = 0.98f, adam_eps = 1e-8f;
 

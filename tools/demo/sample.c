@@ -3,9 +3,9 @@
  *
  * teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED
  *     OUT: a line "token probability" per token of the teacher: how often it is to be expected in its stories.
- * teach-sample corpus TEACHER TOKENIZER PROMPTS OUT TOKENS SEED STUDENT-TOKENIZER MASS
- *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to EOS, with what the teacher
- *     predicted at every place.
+ * teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED STUDENT-TOKENIZER MASS
+ *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to EOS, with what the
+ *     teacher predicted at every place.
  */
 #include "checkpoint.h"
 #include "decode.h"
@@ -51,8 +51,14 @@ struct sampler {
     FILE *out;
     const char *path;
     uint64_t random;
+    size_t goal;               /* tokens, or in a corpus stories */
     size_t done, stories, cut; /* tokens, stories, and stories that were too long */
 };
+
+static bool finished(const struct sampler *s)
+{
+    return (s->mass ? s->done : s->stories) >= s->goal;
+}
 
 static void start_story(struct sampler *s, struct slot *slot)
 {
@@ -75,7 +81,7 @@ static void start_story(struct sampler *s, struct slot *slot)
 
 static void end_story(struct sampler *s, struct slot *slot)
 {
-    if (!s->mass)
+    if (!s->mass && !finished(s))
         write_all(s->out, slot->record, (size_t)slot->n_records * sizeof *slot->record, s->path);
     s->stories++;
     start_story(s, slot);
@@ -160,13 +166,14 @@ static void advance(struct sampler *s, struct slot *slot, const float *logits)
     slot->pos++;
     if (slot->fed == slot->told)
         tell(s, slot, logits);
-    if (slot->pos == s->shape.context) { /* go on with the newer half as context: the teacher learned from such windows */
+    /* Go on with the newer half as context: the teacher learned from such windows. */
+    if (slot->pos == s->shape.context) {
         slot->fed -= s->shape.context / 2;
         slot->pos = 0;
     }
 }
 
-static void run(struct sampler *s, size_t tokens)
+static void run(struct sampler *s)
 {
     uint16_t token[SLOTS];
     int pos[SLOTS];
@@ -175,7 +182,7 @@ static void run(struct sampler *s, size_t tokens)
         s->slot[i].record = take(ROOM, sizeof *s->slot[i].record);
         start_story(s, &s->slot[i]);
     }
-    while (s->done < tokens) {
+    while (!finished(s)) {
         for (int i = 0; i < SLOTS; i++) {
             token[i] = s->slot[i].story[s->slot[i].fed];
             pos[i] = s->slot[i].pos;
@@ -184,10 +191,9 @@ static void run(struct sampler *s, size_t tokens)
         for (int i = 0; i < SLOTS; i++)
             advance(s, &s->slot[i], logits + (size_t)i * (size_t)s->n_tokens);
         double now = seconds();
-        if (now - said > 30 || s->done >= tokens) {
-            double rate = (double)s->done / (now - start);
-            fprintf(stderr, "%zu of %zu tokens, %zu stories, %zu cut, %.0f tokens/s, %.0f s left\n", s->done, tokens, s->stories,
-                    s->cut, rate, s->done < tokens ? (double)(tokens - s->done) / rate : 0.0);
+        if (now - said > 30 || finished(s)) {
+            fprintf(stderr, "%zu tokens, %zu stories, %zu cut, %.0f tokens/s\n", s->done, s->stories, s->cut,
+                    (double)s->done / (now - start));
             said = now;
         }
     }
@@ -228,7 +234,7 @@ int main(int argc, char **argv)
     bool corpus = argc == 10 && !strcmp(argv[1], "corpus");
     if (!corpus && !(argc == 8 && !strcmp(argv[1], "mass")))
         die("usage: teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED\n"
-            "       teach-sample corpus TEACHER TOKENIZER PROMPTS OUT TOKENS SEED STUDENT-TOKENIZER MASS");
+            "       teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED STUDENT-TOKENIZER MASS");
     struct sampler *s = take(1, sizeof *s);
     float *flat = checkpoint_read(&s->shape, argv[2]);
     struct params w = params_at(&s->shape, flat);
@@ -238,6 +244,7 @@ int main(int argc, char **argv)
     s->prompts = prompts_read(argv[4]);
     s->path = argv[5];
     s->out = open_file(s->path, "wb");
+    s->goal = strtoull(argv[6], NULL, 10);
     s->random = strtoull(argv[7], NULL, 10);
     s->decoder = decoder_open(&s->shape, &w, SLOTS);
     s->token = take((size_t)s->shape.vocab, sizeof *s->token);
@@ -249,7 +256,7 @@ int main(int argc, char **argv)
     } else {
         all_tokens(s);
     }
-    run(s, strtoull(argv[6], NULL, 10));
+    run(s);
     if (!corpus)
         write_mass(s);
     if (fclose(s->out))

@@ -19,7 +19,8 @@ static struct target random_target(uint64_t *random)
 {
     struct target t = {0};
     size_t n = random_below(random, 4) ? random_below(random, TARGETS + 1) : random_below(random, 2);
-    unsigned step = 1 + 2 * (unsigned)random_below(random, 2), at = (unsigned)random_below(random, 40); /* 1 or 3: coprime to 40 */
+    unsigned step = 1 + 2 * (unsigned)random_below(random, 2); /* coprime to 40 */
+    unsigned at = (unsigned)random_below(random, 40);
     for (size_t k = 0; k < n; k++, at += step) {
         t.id[k] = (uint16_t)(at % 40);
         t.p[k] = (uint16_t)(60000 / (n * (k + 1)) + 1);

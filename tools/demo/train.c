@@ -13,7 +13,8 @@
 #include <stdlib.h>
 
 /* With the vocabulary of make.sh: 1.95 million parameters, and in f16 what 4 MB hold. */
-static const struct shape shape = {.dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944, .context = 512};
+static const struct shape shape = {.dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944,
+                                   .context = 512};
 
 enum {
     LANES = 2,  /* threads; each runs its own part of a batch into its own gradient, so a run can be repeated */
