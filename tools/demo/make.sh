@@ -51,6 +51,6 @@ sample corpus2.bin 32529 2
 wait $first
 sample valid.bin 859 3
 
-nice -n 19 "$bin/teach-train" student.bin 6000 valid.bin corpus1.bin corpus2.bin
+nice -n 19 "$bin/teach-train" student.bin 5500 valid.bin corpus1.bin corpus2.bin
 "$bin/teach-export" student.bin vocab.bin "$out"
 "$build/tools/tuffet" run "$out" -p "Once upon a time" --echo --temp 0

@@ -6,14 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#if defined __GNUC__
-#define DEMO_PRINTF __attribute__((format(printf, 1, 2), noreturn))
-#else
-#define DEMO_PRINTF
-#endif
-
 /* One line on stderr, exit status 1. */
-void die(const char *fmt, ...) DEMO_PRINTF;
+void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 void *take(size_t count, size_t size); /* zeroed, aligned to 64 bytes */
 
