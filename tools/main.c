@@ -9,6 +9,7 @@ static const struct {
 } commands[] = {
     {"run", "write on from a prompt", cmd_run},
     {"ppl", "perplexity of a text", cmd_ppl},
+    {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
