@@ -9,7 +9,8 @@
 /* One line on stderr, exit status 1. */
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-void *take(size_t count, size_t size); /* zeroed, aligned to 64 bytes */
+/* Zeroed, aligned to 64 bytes. What a tool needs to its end it never frees. */
+void *take(size_t count, size_t size);
 
 FILE *open_file(const char *path, const char *mode);
 void read_all(FILE *f, void *out, size_t bytes, const char *path);
