@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static void help(FILE *f)
           f);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
@@ -41,4 +42,13 @@ int main(int argc, char **argv)
         return cli_usage("there is no command \"%s\"", name);
     help(stderr);
     return CLI_USAGE;
+}
+
+/* What was written is still in a buffer, and a full disk shows only when it is not. */
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK)
+        status = cli_fail("standard output: %s", strerror(errno));
+    return status;
 }
