@@ -264,7 +264,7 @@ bool cli_put(const char *p, size_t n)
         else
             fwrite(p + i, 1, len, stdout);
     }
-    if (!terminal)
+    if (!terminal && n)
         fwrite(p, 1, n, stdout);
     return fflush(stdout) == 0 && !ferror(stdout);
 }

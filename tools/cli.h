@@ -144,5 +144,6 @@ void cli_json_string(FILE *f, const char *s, size_t len);
 
 int cmd_ppl(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
 
 #endif

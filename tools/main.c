@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"run", "write on from a prompt", cmd_run},
     {"ppl", "perplexity of a text", cmd_ppl},
+    {"tokenize", "text to tokens, and back", cmd_tokenize},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
