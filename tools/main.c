@@ -9,6 +9,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "write on from a prompt", cmd_run},
+    {"chat", "a conversation", cmd_chat},
     {"ppl", "perplexity of a text", cmd_ppl},
     {"tokenize", "text to tokens, and back", cmd_tokenize},
 };
