@@ -285,10 +285,10 @@ int cmd_chat(int argc, char **argv)
     if (opt.format && !template_named(opt.format))
         return cli_usage("--template is %s, not \"%s\"", template_names(), opt.format);
 
-    cli_catch_interrupts();
     status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
     if (status == CLI_OK)
         status = chat(m, s, path);
     tft_session_close(s);

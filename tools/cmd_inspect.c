@@ -36,7 +36,7 @@ static const struct cli_command command = {
     "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
     "  tuffet inspect model.gguf\n"
-    "  tuffet inspect model.gguf --tensors | sort -k 2\n"
+    "  tuffet inspect model.gguf --tensors | grep attn_q\n"
     "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
 };
 
@@ -295,6 +295,8 @@ static void show_memory(const struct facts *f)
         fputs(", ", stdout);
         put_bytes(f->session);
         printf(" for a session of %" PRIu32 " tokens", f->session_context);
+    } else {
+        printf("; a session cannot have %" PRIu32 " tokens", f->session_context);
     }
     putchar('\n');
 }

@@ -123,11 +123,11 @@ int cmd_ppl(int argc, char **argv)
     if (!opt.file)
         return cli_usage("a text is missing: -f FILE");
 
-    cli_catch_interrupts();
     char *text = cli_read(opt.file, &len);
     status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, TFT_ADD_BOS, &n);
         opt.ctx = (uint32_t)tft_capacity(s);

@@ -129,11 +129,11 @@ int cmd_run(int argc, char **argv)
     if (opt.prompt && opt.file)
         return cli_usage("-p and -f are two prompts");
 
-    cli_catch_interrupts();
     char *prompt = cli_read_given(opt.prompt, opt.file, &len);
     status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
         if (!ids)
