@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -142,8 +143,9 @@ static int decode(const struct tft_model *m, const char *text, size_t len)
         cli_json_string(stdout, out.p, out.n);
         puts("}");
     } else if (status == CLI_OK) {
-        cli_put(out.p, out.n);
-        if (isatty(STDOUT_FILENO))
+        if (!cli_put(out.p, out.n))
+            status = cli_fail("standard output: %s", strerror(errno));
+        else if (isatty(STDOUT_FILENO))
             putchar('\n'); /* elsewhere the text is exactly what the ids stand for */
     }
     free(out.p);
