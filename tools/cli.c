@@ -337,18 +337,19 @@ static void on_interrupt(int sig)
 
 void cli_catch_interrupts(void)
 {
-    struct sigaction a = {.sa_handler = on_interrupt}; /* no SA_RESTART: a read from the terminal should end */
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    interrupted = 0;
     sigaction(SIGINT, &a, NULL);
+}
+
+void cli_release_interrupts(void)
+{
+    signal(SIGINT, SIG_DFL);
 }
 
 bool cli_interrupted(void)
 {
     return interrupted;
-}
-
-void cli_clear_interrupt(void)
-{
-    interrupted = 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------- JSON */

@@ -131,10 +131,10 @@ uint64_t cli_ns(void);
 /* ---- Ctrl-C */
 
 /* From now on an interrupt only sets a flag; a second one while it is set ends the program. For when there is something to finish:
-   until then an interrupt ends the program at once. */
+   before, and once released, an interrupt ends the program at once. */
 void cli_catch_interrupts(void);
+void cli_release_interrupts(void);
 bool cli_interrupted(void);
-void cli_clear_interrupt(void);
 
 /* ---- JSON */
 

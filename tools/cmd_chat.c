@@ -203,6 +203,7 @@ static bool finish(struct chat *c, struct answer *a)
 static int turn(struct chat *c, const char *p, size_t n)
 {
     struct answer a = {0};
+    cli_catch_interrupts();
     if (!add(c, TEMPLATE_USER, p, n) || !add(c, TEMPLATE_ASSISTANT, NULL, 0))
         return cli_fail("out of memory");
     int status = answer(c, &a);
@@ -223,6 +224,7 @@ static int converse(struct chat *c)
     ssize_t n;
     int status = CLI_OK;
     while (status == CLI_OK) {
+        cli_release_interrupts(); /* a flag could be set just before the read begins, and nobody would look at it */
         if (terminal)
             fputs("> ", stderr);
         n = getline(&line, &room, stdin);
@@ -232,17 +234,13 @@ static int converse(struct chat *c)
             n--;
         if (n)
             status = turn(c, line, (size_t)n);
-        if (terminal && !ferror(stdout)) {
-            cli_clear_interrupt();
+        if (terminal && !ferror(stdout))
             status = CLI_OK; /* what went wrong has been said */
-        }
     }
     int err = errno;
     free(line);
     if (terminal)
         fputc('\n', stderr);
-    if (cli_interrupted())
-        return CLI_INTERRUPTED;
     return status == CLI_OK && ferror(stdin) ? cli_fail("standard input: %s", strerror(err)) : status;
 }
 
@@ -288,7 +286,6 @@ int cmd_chat(int argc, char **argv)
     status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
-    cli_catch_interrupts();
     if (status == CLI_OK)
         status = chat(m, s, path);
     tft_session_close(s);
