@@ -1,5 +1,6 @@
 /*
- * The machine behind one page. posix.c implements it for Linux, the BSDs and macOS; threads_openmp.c or threads_none.c the team.
+ * The machine behind one page. posix.c implements it for Linux, the BSDs and macOS, windows.c for
+ * Windows; threads_openmp.c or threads_none.c the team.
  *
  * Conventions: functions that can fail return 0 or an errno; result parameters are never NULL and are untouched on
  * failure; nothing here prints or aborts.

@@ -35,7 +35,9 @@ static inline size_t tft_num_bytes(enum tft_num t)
 }
 
 /* y: [M, N], x: [M, K], w: [N, K] of the slot's type; rows ldy, ldx and K apart.
-   y[m][n] = dot16(x[m], w[n]), then + bias[n] unless bias is NULL, then y[m][n] + that if `add`. */
+   y[m][n] = start, then + dot16 of each piece of x[m] and w[n] in turn, where a piece is TFT_PIECE elements, the last one what is left,
+   and start is 0, or y[m][n] if `add`, then + bias[n] unless bias is NULL. (Pieces let a block of x stay in the cache.) */
+enum { TFT_PIECE = 1024 };
 typedef void tft_gemm_fn(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
                          size_t N, size_t K);
 

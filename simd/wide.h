@@ -126,36 +126,54 @@ WIDE v16 keep(v16 sum, v16 old, size_t n)
 
 /* ------------------------------------------------------------------------------------------ matrix product */
 
+/* A row of w is long from a page on. What is asked of memory ahead of its use: two pages. */
+enum { STREAM_ROW = 4096, STREAM_AHEAD = 8192 };
+
+static inline size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One tile of outputs: where it goes, and what it starts from. */
 struct gemm_out {
     float *y;
     size_t ldy;
     const float *bias; /* of the first row of w in hand, or NULL */
-    int add;
+    int add;           /* to y */
 };
 
-WIDE void put_sum(const struct gemm_out *o, size_t m, size_t n, float sum)
+WIDE void put_sums(const struct gemm_out *o, size_t m, size_t nt, const float *sum)
 {
+    float *y = o->y + m * o->ldy, start[TILE_N];
+    for (size_t j = 0; j < nt; j++)
+        start[j] = o->add ? y[j] : 0;
     if (o->bias)
-        sum += o->bias[n];
-    float *y = o->y + m * o->ldy + n;
-    *y = o->add ? *y + sum : sum;
+        for (size_t j = 0; j < nt; j++)
+            start[j] += o->bias[j];
+    for (size_t j = 0; j < nt; j++)
+        y[j] = start[j] + sum[j];
 }
 
-/* mt tokens by nt rows of w, both constants after inlining, an accumulator of 16 lanes each: x: [mt, ldx], w: [nt, K]. Every load of w serves
-   mt products and every load of x nt of them; a register's share of the lanes at a time, so that few operands are live. */
-WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx, const void *w, size_t K,
+/* One piece of mt tokens against nt rows of w, both constants after inlining, an accumulator of 16 lanes each: x: [mt, ldx],
+   w: [nt, ldw], n numbers of each. Every load of w serves mt products and every load of x nt of them; a register's share of the lanes
+   at a time, so that few operands are live. A single token waits for memory, and asks for what comes `ahead` bytes further on. */
+WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx, const void *w, size_t ldw, size_t n,
                     enum tft_num num)
 {
+    size_t ahead = nt > 1 ? nt * ldw * tft_num_bytes(num) : STREAM_AHEAD;
     const char *row[TILE_N];
     v16 acc[TILE_M][TILE_N];
-    for (size_t j = 0; j < nt; j++)
-        row[j] = (const char *)w + j * K * tft_num_bytes(num);
+    UNROLL for (size_t j = 0; j < nt; j++)
+        row[j] = (const char *)w + j * ldw * tft_num_bytes(num);
     UNROLL for (size_t i = 0; i < mt; i++)
         UNROLL for (size_t j = 0; j < nt; j++)
             acc[i][j] = v_set(0);
 
     size_t k = 0;
-    for (; k + 16 <= K; k += 16)
+    for (; k + 16 <= n; k += 16) {
+        if (mt == 1)
+            UNROLL for (size_t j = 0; j < nt; j++)
+                __builtin_prefetch(row[j] + ahead + k * tft_num_bytes(num));
         UNROLL for (size_t p = 0; p < PARTS; p++) {
             reg b[TILE_N];
             UNROLL for (size_t j = 0; j < nt; j++)
@@ -166,12 +184,13 @@ WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float 
                     acc[i][j].r[p] = r_fma(a, b[j], acc[i][j].r[p]);
             }
         }
-    if (k < K)
+    }
+    if (k < n)
         UNROLL for (size_t j = 0; j < nt; j++) {
-            v16 b = v_load_rest(row[j], k, K - k, num);
+            v16 b = v_load_rest(row[j], k, n - k, num);
             UNROLL for (size_t i = 0; i < mt; i++) {
-                v16 a = v_load_rest(x + i * ldx, k, K - k, TFT_NUM_F32);
-                acc[i][j] = keep_rest(v_fma(a, b, acc[i][j]), acc[i][j], K - k);
+                v16 a = v_load_rest(x + i * ldx, k, n - k, TFT_NUM_F32);
+                acc[i][j] = keep_rest(v_fma(a, b, acc[i][j]), acc[i][j], n - k);
             }
         }
 
@@ -184,50 +203,69 @@ WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float 
 #endif
             UNROLL for (size_t j = 0; j < nt; j++)
                 sum[j] = v_sum(acc[i][j]);
-        UNROLL for (size_t j = 0; j < nt; j++)
-            put_sum(o, i, j, sum[j]);
+        put_sums(o, i, nt, sum);
     }
 }
 
-/* All tokens against nt rows of w. */
-WIDE void gemm_rows(struct gemm_out o, size_t nt, const float *x, size_t ldx, const void *w, size_t M, size_t K, enum tft_num num)
+/* One piece of M tokens against nt rows of w. */
+WIDE void gemm_tokens(struct gemm_out o, size_t nt, const float *x, size_t ldx, const void *w, size_t ldw, size_t M, size_t n,
+                      enum tft_num num)
 {
     for (; M >= TILE_M; M -= TILE_M) {
-        gemm_tile(&o, TILE_M, nt, x, ldx, w, K, num);
+        gemm_tile(&o, TILE_M, nt, x, ldx, w, ldw, n, num);
         x += TILE_M * ldx;
         o.y += TILE_M * o.ldy;
     }
     switch (M) {
 #if TILE_M > 4
-    case 5: gemm_tile(&o, 5, nt, x, ldx, w, K, num); break;
-    case 4: gemm_tile(&o, 4, nt, x, ldx, w, K, num); break;
-    case 3: gemm_tile(&o, 3, nt, x, ldx, w, K, num); break;
+    case 5: gemm_tile(&o, 5, nt, x, ldx, w, ldw, n, num); break;
+    case 4: gemm_tile(&o, 4, nt, x, ldx, w, ldw, n, num); break;
+    case 3: gemm_tile(&o, 3, nt, x, ldx, w, ldw, n, num); break;
 #endif
-    case 2: gemm_tile(&o, 2, nt, x, ldx, w, K, num); break;
-    case 1: gemm_tile(&o, 1, nt, x, ldx, w, K, num); break;
+    case 2: gemm_tile(&o, 2, nt, x, ldx, w, ldw, n, num); break;
+    case 1: gemm_tile(&o, 1, nt, x, ldx, w, ldw, n, num); break;
     }
 }
 
+/* One piece of M tokens against N rows of w. */
+WIDE void gemm_rows(struct gemm_out o, const float *x, size_t ldx, const char *w, size_t ldw, size_t M, size_t N, size_t n,
+                    enum tft_num num)
+{
+    for (size_t nt; N; N -= nt) {
+        nt = N >= TILE_N ? TILE_N : 1;
+        if (nt == TILE_N)
+            gemm_tokens(o, TILE_N, x, ldx, w, ldw, M, n, num);
+        else
+            gemm_tokens(o, 1, x, ldx, w, ldw, M, n, num);
+        w += nt * ldw * tft_num_bytes(num);
+        o.y += nt;
+        o.bias = o.bias ? o.bias + nt : NULL;
+    }
+}
+
+/* Rows of w that are taken through all their pieces before the next ones. Few tokens wait for w to come from memory, and read it front to
+   back: a row at a time where rows are long (one stream comes faster than four: 41 against 32 GB/s), a tile's where they are short. Many
+   tokens are a block whose share of x stays in the L2 cache while a piece of all rows goes by. */
+WIDE size_t rows_at_once(size_t M, size_t N, size_t row_bytes)
+{
+    if (M > TILE_M)
+        return N;
+    return M == 1 && row_bytes >= STREAM_ROW ? 1 : TILE_N;
+}
+
+/* A block's share of x, 96 tokens x 1024 floats, is 384 KiB, and a tile's share of x and w, 40 KiB, about an L1. */
 WIDE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M, size_t N,
                size_t K, enum tft_num num)
 {
-    struct gemm_out o = {y, ldy, bias, add};
-    const char *row = w;
-    size_t n = 0;
-    for (; n + TILE_N <= N; n += TILE_N) {
-        gemm_rows(o, TILE_N, x, ldx, row, M, K, num);
-        row += TILE_N * K * tft_num_bytes(num);
-        o.y += TILE_N;
-        if (bias)
-            o.bias += TILE_N;
-    }
-    for (; n < N; n++) {
-        gemm_rows(o, 1, x, ldx, row, M, K, num);
-        row += K * tft_num_bytes(num);
-        o.y++;
-        if (bias)
-            o.bias++;
-    }
+    enum { BLOCK = 96 };
+    size_t size = tft_num_bytes(num), rows = rows_at_once(M, N, K * size);
+    for (size_t m = 0; m < M; m += BLOCK)
+        for (size_t n = 0; n < N; n += rows)
+            for (size_t k = 0; k < K; k += TFT_PIECE) {
+                struct gemm_out o = {y + m * ldy + n, ldy, bias && k == 0 ? bias + n : NULL, add || k};
+                gemm_rows(o, x + m * ldx + k, ldx, (const char *)w + (n * K + k) * size, K, least(BLOCK, M - m), least(rows, N - n),
+                          least(TFT_PIECE, K - k), num);
+            }
 }
 
 #define GEMM(name, num)                                                                                              \

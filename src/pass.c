@@ -32,10 +32,19 @@ uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf)
     }
 }
 
+/* Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it a power of two, the same column of
+   all rows would fall into the same few lines of a cache. */
+uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf)
+{
+    enum { LINE = 16 };
+    uint32_t width = tft_pass_width(p, buf);
+    return buf == TFT_LOGITS ? width : ((width + LINE - 1) / LINE | 1) * LINE;
+}
+
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
     uint32_t row = buf == TFT_LOGITS ? t - p->first : t;
-    return p->s->buf[buf] + (size_t)row * tft_pass_width(p, buf);
+    return p->s->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
 }
 
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end)
@@ -88,22 +97,37 @@ void tft_rmsnorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, 
         p->m->kern.rmsnorm(tft_pass_row(p, to, t), tft_pass_row(p, from, t), w->w, tft_pass_width(p, from), p->m->norm_eps);
 }
 
-/* Heads follow each other without a gap, over the tokens too: this thread's share of all of them. */
-static void head_share(const struct tft_pass *p, enum tft_buf buf, size_t *begin, size_t *end, uint32_t *per_token)
+/* This thread's part of every row of a pass: tokens [begin, end), numbers [from, to) of each. Many tokens are shared out whole, few are cut
+   into multiples of `unit` numbers. */
+struct part {
+    uint32_t begin, end;
+    size_t from, to;
+};
+
+static struct part row_part(const struct tft_pass *p, enum tft_buf buf, size_t unit)
 {
-    *per_token = tft_pass_width(p, buf) / p->m->head_dim;
-    tft_pass_share(p, (size_t)(p->n - p->first) * *per_token, begin, end);
+    size_t width = tft_pass_width(p, buf), from, to;
+    struct part r = {p->first, p->n, 0, width};
+    if (p->n - p->first >= (uint32_t)p->n_threads) {
+        token_share(p, &r.begin, &r.end);
+        return r;
+    }
+    tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
+    r.from = from * unit < width ? from * unit : width;
+    r.to = to * unit < width ? to * unit : width;
+    return r;
 }
 
 void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
 {
-    size_t begin, end;
-    uint32_t per_token, dim = p->m->head_dim;
+    uint32_t dim = p->m->head_dim;
     tft_pass_touch(p, 0, BIT(buf));
-    head_share(p, buf, &begin, &end, &per_token);
-    float *head = tft_pass_row(p, buf, p->first);
-    for (size_t i = begin; i < end; i++)
-        p->m->kern.rmsnorm(head + i * dim, head + i * dim, w->w, dim, p->m->norm_eps);
+    struct part r = row_part(p, buf, dim);
+    for (uint32_t t = r.begin; t < r.end; t++) {
+        float *row = tft_pass_row(p, buf, t);
+        for (size_t i = r.from; i < r.to; i += dim)
+            p->m->kern.rmsnorm(row + i, row + i, w->w, dim, p->m->norm_eps);
+    }
 }
 
 void tft_layernorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from)
@@ -120,45 +144,33 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rotate = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
-    size_t begin, end;
-    uint32_t per_token;
     tft_pass_touch(p, BIT(TFT_ROPE), BIT(buf));
-    head_share(p, buf, &begin, &end, &per_token);
-    for (size_t i = begin; i < end;) { /* the heads of one token share their angles */
-        size_t t = p->first + i / per_token, n = per_token - i % per_token;
-        n = n < end - i ? n : end - i;
-        rotate(tft_pass_row(p, buf, p->first) + i * m->head_dim, p->s->rope_cos + t * m->n_rot, p->s->rope_sin + t * m->n_rot, n,
-               m->head_dim, m->n_rot);
-        i += n;
-    }
+    struct part r = row_part(p, buf, m->head_dim);
+    for (uint32_t t = r.begin; t < r.end; t++)
+        rotate(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
+               (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
 }
 
-/* Numbers one by one: this thread's share of a buffer's rows, a cache line at a time. */
-static float *element_share(const struct tft_pass *p, enum tft_buf buf, size_t *offset, size_t *n)
-{
-    enum { LINE = 16 };
-    size_t all = (size_t)(p->n - p->first) * tft_pass_width(p, buf), begin, end;
-    tft_pass_share(p, (all + LINE - 1) / LINE, &begin, &end);
-    end = end * LINE < all ? end * LINE : all;
-    *offset = begin * LINE < end ? begin * LINE : end;
-    *n = end - *offset;
-    return tft_pass_row(p, buf, p->first) + *offset;
-}
+enum { LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
 
 void tft_silu_mul(struct tft_pass *p)
 {
-    size_t offset, n;
     tft_pass_touch(p, BIT(TFT_U), BIT(TFT_G));
-    float *g = element_share(p, TFT_G, &offset, &n);
-    p->m->kern.silu_mul(g, g, tft_pass_row(p, TFT_U, p->first) + offset, n);
+    struct part r = row_part(p, TFT_G, LINE);
+    for (uint32_t t = r.begin; t < r.end; t++) {
+        float *g = tft_pass_row(p, TFT_G, t) + r.from;
+        p->m->kern.silu_mul(g, g, tft_pass_row(p, TFT_U, t) + r.from, r.to - r.from);
+    }
 }
 
 void tft_gelu(struct tft_pass *p)
 {
-    size_t offset, n;
     tft_pass_touch(p, 0, BIT(TFT_G));
-    float *g = element_share(p, TFT_G, &offset, &n);
-    p->m->kern.gelu(g, g, n);
+    struct part r = row_part(p, TFT_G, LINE);
+    for (uint32_t t = r.begin; t < r.end; t++) {
+        float *g = tft_pass_row(p, TFT_G, t) + r.from;
+        p->m->kern.gelu(g, g, r.to - r.from);
+    }
 }
 
 void tft_kv_append(struct tft_pass *p, uint32_t layer)
@@ -175,34 +187,21 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
 
 /* ------------------------------------------------------------------------------------------ matrix product */
 
-/* Tokens taken against all of a thread's rows at a time: their activations should stay in a small L2 cache (256 KiB) while
-   the weights go by, yet be enough that the weights go by seldom. */
-static uint32_t tokens_per_block(uint32_t cols)
-{
-    enum { BYTES = 256 << 10, STEP = 12, LEAST = 24 };
-    uint32_t fit = BYTES / (cols * (uint32_t)sizeof(float)) / STEP * STEP;
-    return fit < LEAST ? LEAST : fit;
-}
-
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
 {
-    enum { UNIT = 16 }; /* rows per share: a cache line of results, so that threads do not write to the same one */
     const struct tft_mat *w = &l->w;
     tft_pass_touch(p, BIT(from), BIT(to));
 
     size_t begin, end;
-    tft_pass_share(p, (w->rows + UNIT - 1) / UNIT, &begin, &end);
-    begin *= UNIT;
-    end = end * UNIT < w->rows ? end * UNIT : w->rows;
+    tft_pass_share(p, (w->rows + LINE - 1) / LINE, &begin, &end);
+    begin *= LINE;
+    end = end * LINE < w->rows ? end * LINE : w->rows;
     if (begin >= end)
         return;
 
-    uint32_t block = tokens_per_block(w->cols), ldy = tft_pass_width(p, to), ldx = tft_pass_width(p, from);
-    for (uint32_t t = p->first; t < p->n; t += block) {
-        uint32_t n = p->n - t < block ? p->n - t : block;
-        p->m->kern.gemm[w->num](tft_pass_row(p, to, t) + begin, ldy, tft_pass_row(p, from, t), ldx,
-                                mat_row(w, (uint32_t)begin), l->bias ? l->bias + begin : NULL, add, n, end - begin, w->cols);
-    }
+    p->m->kern.gemm[w->num](tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), tft_pass_row(p, from, p->first),
+                            tft_pass_stride(p, from), mat_row(w, (uint32_t)begin), l->bias ? l->bias + begin : NULL, add,
+                            p->n - p->first, end - begin, w->cols);
 }
 
 void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)

@@ -73,9 +73,10 @@ void tft_keep_last(struct tft_pass *p);
 /* Barrier if this thread's next reads and writes (bit masks of tft_buf) conflict with anybody's since the last one. */
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);
 
-/* Row of token t, and its width. */
+/* Row of token t; how many numbers it has, and how far the next row is. */
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
 uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf);
+uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf);
 
 /* This thread's share [*begin, *end) of n units. */
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end);

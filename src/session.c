@@ -53,7 +53,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 
     struct tft_pass shape = {.m = m};
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
-        s->buf[b] = tft_arena_take(a, b == TFT_LOGITS ? s->n_logits : s->n_batch, (size_t)tft_pass_width(&shape, b) * sizeof(float));
+        s->buf[b] = tft_arena_take(a, b == TFT_LOGITS ? s->n_logits : s->n_batch, (size_t)tft_pass_stride(&shape, b) * sizeof(float));
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
     s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
 

@@ -34,7 +34,7 @@ struct tft_session {
     int32_t *tokens;   /* [capacity] */
     struct tft_kv kv;
 
-    float *buf[TFT_N_BUF];      /* [n_batch, width]; logits [n_logits, V] */
+    float *buf[TFT_N_BUF];      /* [n_batch, stride]; logits [n_logits, V] */
     float *rope_cos, *rope_sin; /* [n_batch, n_rot] */
     struct tft_attend_scratch *scratch; /* [n_threads] */
     float *part_o;              /* [H, spans, E]: attention of one token, split over spans */

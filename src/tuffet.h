@@ -32,7 +32,7 @@
  * Rules that hold everywhere:
  *   - Every function that can fail returns a tft_status. Where it also takes a struct tft_error, the error
  *     (which may be NULL) gets one line for a person; on success it is left alone.
- *   - The library never prints, exits or aborts, and keeps no global state but the mask of tft_cpu_mask.
+ *   - The library never prints, exits or aborts, and keeps no global state but the limit of tft_cpu_limit.
  *   - Option structs start with `size`, which the caller sets to sizeof; every other field means "default" when
  *     zero, so `struct tft_model_opts o = { sizeof o };` is the default. A NULL options pointer means the same.
  *   - Text is UTF-8 in bytes with a length; it need not end in NUL.
@@ -56,10 +56,12 @@ extern "C" {
 #define TFT_VERSION_MINOR 1
 #define TFT_VERSION_PATCH 0
 
-#if defined _WIN32
-#define TFT_API
-#else
+#if !defined _WIN32
 #define TFT_API __attribute__((visibility("default")))
+#elif defined TFT_BUILD /* of the library itself */
+#define TFT_API __declspec(dllexport)
+#else
+#define TFT_API
 #endif
 
 /* ------------------------------------------------------------------------------------------------ errors */

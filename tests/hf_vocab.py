@@ -7,6 +7,7 @@ FOLDER is below tokenizers/ of the folder shared/ (see tests/paths.h). Exit stat
 """
 import json
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -86,7 +87,8 @@ def main():
         return 77
     with open(out, "wb") as file:
         file.write(convert(folder))
-    return subprocess.call(sys.argv[3:] + [out]) if sys.argv[3:] else 0
+    wrapper = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # qemu
+    return subprocess.call(wrapper + sys.argv[3:] + [out]) if sys.argv[3:] else 0
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ layers = ["port", "simd", "src", "models", "tools"]  # each may include itself a
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
 standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool", "stddef", "stdint", "stdio",
             "stdlib", "string"}
-# What may be asked by #if in portable code: an include guard, the language, the compiler.
-conditions = re.compile(r"#\s*ifndef (TFT_\w+|TUFFET)_H$|#\s*(ifdef|if defined) (__cplusplus|__GNUC__)$|#\s*(else|endif)\b")
+# What may be asked by #if in portable code: an include guard, the language, the compiler, how tuffet is built.
+conditions = re.compile(r"#\s*ifndef (TFT_\w+|TUFFET)_H$|#\s*(ifdef|if defined|elif defined) (__cplusplus|__GNUC__|TFT_\w+)$|#\s*(else|endif)\b")
 machine = re.compile(r"\b(_mm\d*_\w+|__m\d+\w*|__builtin_(ia32|neon|aarch64)\w*|v\w+q?_[fsu](8|16|32|64)|(float|u?int)\d+x\d+_t"
                      r"|(__)?asm(__)?)\b")
 # How a symbol is exported is the one thing that the public header must ask the system.
-allowed = {("src/tuffet.h", "#if defined _WIN32")}
+allowed = {("src/tuffet.h", "#if !defined _WIN32")}
 
 files = {p: layer for layer in layers for p in sorted((root / layer).rglob("*.[ch]"))}
 owner = {p.name: layer for p, layer in files.items() if p.suffix == ".h"}
@@ -21,7 +21,7 @@ wrong = []
 for path, layer in files.items():
     portable = layer in ("src", "models")
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        line = line.strip()
+        line = re.sub(r"/\*.*?\*/", "", line).strip()
         include = re.match(r'#\s*include\s*(["<])([^">]+)[">]', line)
         why = None
         if include and include[1] == '"':

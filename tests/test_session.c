@@ -105,7 +105,7 @@ static void same_bits_on_any_threads(void **state)
 }
 
 /* These numbers are the contract: every CPU, compiler, operating system and build of tuffet gives them. */
-static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786, 0xb61ad19586a3173b};
+static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786, 0x151a932168717505};
 
 static void same_bits_on_every_rung_and_machine(void **state)
 {

@@ -143,6 +143,7 @@ void cli_json_string(FILE *f, const char *s, size_t len);
 
 /* ---- the commands */
 
+int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_ppl(int argc, char **argv);

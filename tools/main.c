@@ -11,6 +11,7 @@ static const struct {
     {"run", "write on from a prompt", cmd_run},
     {"chat", "a conversation", cmd_chat},
     {"ppl", "perplexity of a text", cmd_ppl},
+    {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
     {"inspect", "what is in a file", cmd_inspect},
     {"tokenize", "text to tokens, and back", cmd_tokenize},
 };

@@ -49,12 +49,15 @@ static float total16(const float *x, size_t n)
 static inline void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
                         size_t N, size_t K, enum tft_num num)
 {
+    size_t size = tft_num_bytes(num);
     for (size_t n = 0; n < N; n++)
         for (size_t m = 0; m < M; m++) {
-            float sum = dot16(x + m * ldx, (const char *)w + n * K * tft_num_bytes(num), K, num);
+            float sum = add ? y[m * ldy + n] : 0;
             if (bias)
                 sum += bias[n];
-            y[m * ldy + n] = add ? y[m * ldy + n] + sum : sum;
+            for (size_t k = 0; k < K; k += TFT_PIECE)
+                sum += dot16(x + m * ldx + k, (const char *)w + (n * K + k) * size, K - k < TFT_PIECE ? K - k : TFT_PIECE, num);
+            y[m * ldy + n] = sum;
         }
 }
 

@@ -6,7 +6,7 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = ["run", "chat", "ppl", "inspect", "tokenize"]
+COMMANDS = ["run", "chat", "ppl", "bench", "inspect", "tokenize"]
 
 
 class Common(Case):

@@ -54,10 +54,12 @@ static void one_shape(struct check *c, enum tft_num num, size_t M, size_t N, siz
 static void check_type(struct check *c, const char *name, enum tft_num num)
 {
     CASE(c, name, gemm[num]);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 30; i++)
         one_shape(c, num, check_size(c, 20), check_size(c, 40), check_size(c, 300));
+    for (int i = 0; i < 3; i++) /* more than one block of tokens, more than one piece */
+        one_shape(c, num, 40 + check_size(c, 20), check_size(c, 9), TFT_PIECE - 20 + check_size(c, 2 * TFT_PIECE));
 
-    size_t M = 5, N = 7, K = 1000;
+    size_t M = 5, N = 7, K = 2500;
     float *x = check_buf(c, M * K, sizeof *x), *y = check_buf(c, M * N, sizeof *y);
     void *w = check_buf(c, N * K, tft_num_bytes(num));
     check_fill(c, x, M * K);
@@ -65,17 +67,18 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
     now->gemm[num](y, N, x, K, w, NULL, 0, M, N, K);
     against_double(c, y, x, w, M, N, K, num);
 
-    static const size_t shape[][3] = {{1, 2048, 2048}, {4, 512, 2048}, {48, 512, 2048}};
+    static const size_t shape[][3] = {{1, 32000, 2048}, {4, 512, 2048}, {512, 2048, 2048}};
     for (size_t i = 0; c->bench && i < sizeof shape / sizeof *shape; i++) {
         M = shape[i][0], N = shape[i][1], K = shape[i][2];
-        x = check_buf(c, M * K, sizeof *x), y = check_buf(c, M * N, sizeof *y);
+        size_t ldx = K + 16; /* as a session has it */
+        x = check_buf(c, M * ldx, sizeof *x), y = check_buf(c, M * N, sizeof *y);
         w = check_buf(c, N * K, tft_num_bytes(num));
-        check_fill(c, x, M * K);
+        check_fill(c, x, M * ldx);
         check_fill_num(c, w, N * K, num);
         char what[40];
         snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
         CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K * tft_num_bytes(num)),
-                   ref->gemm[num](y, N, x, K, w, NULL, 0, M, N, K), now->gemm[num](y, N, x, K, w, NULL, 0, M, N, K));
+                   ref->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K), now->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K));
     }
 }
 

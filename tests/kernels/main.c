@@ -143,13 +143,15 @@ bool check_begin(struct check *c, const char *name, const void *slot)
     return true;
 }
 
-static void fail(struct check *c, const char *fmt, va_list args)
+/* Counts a failure. The first 20 are named, and a line of detail is to follow: returns whether. */
+static bool fail(struct check *c, const char *fmt, va_list args)
 {
     if (c->failed++ >= 20)
-        return;
+        return false;
     fprintf(stderr, "%s_%s: ", c->name, c->now->name);
     vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    fputs("\n    ", stderr);
+    return true;
 }
 
 void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt, ...)
@@ -158,12 +160,13 @@ void check_same(struct check *c, const void *want, const void *got, size_t bytes
         return;
     va_list args;
     va_start(args, fmt);
-    fail(c, fmt, args);
+    bool named = fail(c, fmt, args);
     va_end(args);
     size_t i = 0;
     while (((const char *)want)[i] == ((const char *)got)[i])
         i++;
-    fprintf(stderr, "    first difference at byte %zu of %zu\n", i, bytes);
+    if (named)
+        fprintf(stderr, "first difference at byte %zu of %zu\n", i, bytes);
 }
 
 void check_near(struct check *c, double want, double got, double scale, double tol, const char *fmt, ...)
@@ -172,9 +175,9 @@ void check_near(struct check *c, double want, double got, double scale, double t
         return;
     va_list args;
     va_start(args, fmt);
-    fail(c, fmt, args);
+    if (fail(c, fmt, args))
+        fprintf(stderr, "%.9g, exactly %.17g: off by %.3g of %.3g\n", got, want, got - want, scale);
     va_end(args);
-    fprintf(stderr, "    %.9g, exactly %.17g: off by %.3g of %.3g\n", got, want, got - want, scale);
 }
 
 /* ---------------------------------------------------------------------------------------------- timing */

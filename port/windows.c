@@ -1,0 +1,144 @@
+/* Windows 8 and later. */
+#define _WIN32_WINNT 0x0602
+#include "port.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <windows.h>
+
+void *tft_port_alloc(size_t size, size_t align)
+{
+    return _aligned_malloc(size, align);
+}
+
+void tft_port_free(void *ptr)
+{
+    _aligned_free(ptr);
+}
+
+/* The errors that a file gives, as errno; the rest is EIO. */
+static int last_errno(void)
+{
+    static const struct {
+        DWORD from;
+        int to;
+    } known[] = {
+        {ERROR_FILE_NOT_FOUND, ENOENT}, {ERROR_PATH_NOT_FOUND, ENOENT}, {ERROR_INVALID_NAME, ENOENT},
+        {ERROR_ACCESS_DENIED, EACCES}, {ERROR_SHARING_VIOLATION, EACCES}, {ERROR_DISK_FULL, ENOSPC},
+        {ERROR_NOT_ENOUGH_MEMORY, ENOMEM}, {ERROR_TOO_MANY_OPEN_FILES, EMFILE}, {ERROR_NO_UNICODE_TRANSLATION, EINVAL},
+    };
+    DWORD e = GetLastError();
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].from == e)
+            return known[i].to;
+    return EIO;
+}
+
+/* A path of UTF-8 as Windows wants it; NULL on failure. */
+static wchar_t *wide_path(const char *path)
+{
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
+    wchar_t *wide = n > 0 ? malloc((size_t)n * sizeof *wide) : NULL;
+    if (wide)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, n);
+    return wide;
+}
+
+static HANDLE open_file(const char *path, DWORD access)
+{
+    wchar_t *wide = wide_path(path);
+    if (!wide)
+        return INVALID_HANDLE_VALUE;
+    HANDLE f = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    DWORD attributes = f == INVALID_HANDLE_VALUE ? GetFileAttributesW(wide) : 0;
+    free(wide);
+    if (f == INVALID_HANDLE_VALUE && attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_DIRECTORY)
+        SetLastError(ERROR_DIRECTORY);
+    return f;
+}
+
+static int map_whole(struct tft_map *out, HANDLE file)
+{
+    LARGE_INTEGER size;
+    if (GetFileType(file) != FILE_TYPE_DISK)
+        return EINVAL;
+    if (!GetFileSizeEx(file, &size))
+        return last_errno();
+    if ((uint64_t)size.QuadPart > SIZE_MAX)
+        return EFBIG;
+    if (size.QuadPart == 0) {
+        *out = (struct tft_map){0};
+        return 0;
+    }
+    HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (!mapping)
+        return last_errno();
+    const void *p = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    int err = p ? 0 : last_errno();
+    CloseHandle(mapping); /* the view keeps it */
+    if (p)
+        *out = (struct tft_map){p, (size_t)size.QuadPart};
+    return err;
+}
+
+int tft_port_map(struct tft_map *out, const char *path)
+{
+    HANDLE file = open_file(path, GENERIC_READ);
+    if (file == INVALID_HANDLE_VALUE)
+        return GetLastError() == ERROR_DIRECTORY ? EISDIR : last_errno();
+    int err = map_whole(out, file);
+    CloseHandle(file);
+    return err;
+}
+
+void tft_port_unmap(struct tft_map *map)
+{
+    if (map->data)
+        UnmapViewOfFile(map->data);
+    *map = (struct tft_map){0};
+}
+
+int tft_port_replace(const char *tmp, const char *path)
+{
+    HANDLE file = open_file(tmp, GENERIC_WRITE);
+    if (file == INVALID_HANDLE_VALUE)
+        return last_errno();
+    int err = FlushFileBuffers(file) ? 0 : last_errno();
+    CloseHandle(file);
+    if (err)
+        return err;
+
+    wchar_t *from = wide_path(tmp), *to = wide_path(path);
+    if (!from || !to)
+        err = last_errno();
+    else if (!MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+        err = last_errno();
+    free(from);
+    free(to);
+    return err;
+}
+
+uint64_t tft_port_ns(void)
+{
+    LARGE_INTEGER ticks, per_second;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&per_second);
+    uint64_t t = (uint64_t)ticks.QuadPart, f = (uint64_t)per_second.QuadPart;
+    return t / f * 1000000000u + t % f * 1000000000u / f;
+}
+
+int tft_port_cpus(void)
+{
+    DWORD_PTR mine, system;
+    int n = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &system))
+        for (; mine; mine &= mine - 1)
+            n++;
+    return n ? n : 1;
+}
+
+unsigned tft_port_arm_features(void)
+{
+    enum { PF_ARM_V82_DP_INSTRUCTIONS = 43 };
+    return IsProcessorFeaturePresent(PF_ARM_V82_DP_INSTRUCTIONS) ? TFT_ARM_DOTPROD : 0;
+}

@@ -1,0 +1,223 @@
+/*
+ * tuffet bench: speed, against what the machine could do. Prefill is bound by arithmetic, decoding by the bytes that every token
+ * reads; the time that the binding limit alone would take, over the time it took, is the share.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "limits.h"
+
+static struct {
+    uint32_t prefill, decode, depth, runs;
+    const char *threads;
+    bool json;
+} opt = {.prefill = 512, .decode = 128, .runs = 5};
+
+static const struct cli_option options[] = {
+    {'p', "prefill", CLI_COUNT, &opt.prefill, "N", "tokens of prompt (512)"},
+    {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128)"},
+    {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
+    {'T', "thread-list", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
+    {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: limits (with the most threads of the list) and rows"},
+    {0},
+};
+
+static const struct cli_command command = {
+    "bench", "MODEL", "speed, and how near it is to the machine's limits",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list, NULL},
+    "The limits - memory read, int8 and float arithmetic - are measured in the same run. A model that fits the CPU's caches can read\n"
+    "faster than memory: its share may exceed 100 %.\n\n"
+    "  tuffet bench model.gguf\n"
+    "  tuffet bench model.gguf -d 2048 --thread-list 1,4 --kv f32 --json\n",
+};
+
+enum { MAX_LIST = 16, MAX_RUNS = 64 };
+
+struct row {
+    const char *what;
+    uint32_t tokens;
+    int threads;
+    double tok_s, gbps, gflops, share;
+};
+
+static int parse_threads(int *list)
+{
+    int n = 0;
+    if (!opt.threads) {
+        int all = cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads();
+        list[n++] = 1;
+        if (all > 1)
+            list[n++] = all;
+        return n;
+    }
+    for (const char *p = opt.threads; *p && n < MAX_LIST; n++) {
+        char *end;
+        long v = strtol(p, &end, 10);
+        if (end == p || v < 1 || v > 1024 || (*end && *end != ','))
+            return 0;
+        list[n] = (int)v;
+        p = *end ? end + 1 : end;
+    }
+    return n;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of the runs in seconds. */
+static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids, uint32_t n, bool one_by_one)
+{
+    double t[MAX_RUNS];
+    for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first one only warms up */
+        enum tft_status status = tft_rewind(s, opt.depth);
+        uint64_t start = cli_ns();
+        for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += one_by_one ? 1 : n)
+            status = tft_prefill(s, ids + i, one_by_one ? 1 : n);
+        if (status != TFT_OK || cli_interrupted())
+            return status;
+        if (r)
+            t[r - 1] = (double)(cli_ns() - start) / 1e9;
+    }
+    qsort(t, opt.runs, sizeof *t, by_value);
+    *seconds = t[opt.runs / 2];
+    return TFT_OK;
+}
+
+/* Multiply-adds that n tokens need at a mean depth. Of a prompt only the last token goes through the head, and through the last layer
+   past its keys and values. */
+static double needed_macs(const struct tft_model_info *m, bool decode, double n, double depth)
+{
+    double head = (double)m->n_vocab * m->n_embd, kv = 2.0 * m->n_head_kv * m->head_dim * m->n_embd;
+    double layer = ((double)m->matmul_macs - head) / m->n_layer, attention = 2.0 * m->n_head * m->head_dim * depth;
+    double whole = decode ? n : 1; /* tokens that go all the way */
+    return n * ((m->n_layer - 1) * (layer + attention) + kv) + whole * (layer - kv + attention + head);
+}
+
+static struct row evaluate(const struct tft_model_info *m, const struct limits *l, bool decode, uint32_t n, int threads, double seconds)
+{
+    double kv_bytes = (double)m->kv_width * (cli_session_options.kv == TFT_KV_F16 ? 2 : 4), depth = opt.depth + (n + 1) / 2.0;
+    double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * depth), flops = 2 * needed_macs(m, decode, n, depth);
+    double by_bytes = bytes / 1e9 / l->read_gbps, by_flops = flops / 1e9 / l->fma_gflops;
+    return (struct row){
+        .what = decode ? "decode" : "prefill",
+        .tokens = n,
+        .threads = threads,
+        .tok_s = n / seconds,
+        .gbps = bytes / 1e9 / seconds,
+        .gflops = flops / 1e9 / seconds,
+        .share = (by_bytes > by_flops ? by_bytes : by_flops) / seconds,
+    };
+}
+
+static const char *kv_name(void)
+{
+    return cli_session_options.kv == TFT_KV_F16 ? "f16" : "f32";
+}
+
+static void print_row(const struct row *r, bool first)
+{
+    if (opt.json)
+        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
+               "\"tok_s\":%.2f,\"gbps\":%.2f,\"gflops\":%.2f,\"share\":%.4f}",
+               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s, r->gbps, r->gflops, r->share);
+    else
+        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f %6.0f %%\n", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s,
+               r->gbps, r->gflops, 100 * r->share);
+    fflush(stdout);
+}
+
+static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads, const struct limits *l, bool first)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_session *s;
+    uint32_t most = opt.prefill > opt.decode ? opt.prefill : opt.decode;
+    struct tft_session_opts so = {.capacity = opt.depth + most};
+    cli_model_options.threads = (uint32_t)threads;
+    if (cli_open_session(&s, m, &so) != CLI_OK)
+        return CLI_FAILED;
+    tft_model_describe(m, &info);
+
+    enum tft_status status = opt.depth ? tft_prefill(s, ids, opt.depth) : TFT_OK;
+    for (int decode = 0; decode < 2 && status == TFT_OK && !cli_interrupted(); decode++) {
+        uint32_t n = decode ? opt.decode : opt.prefill;
+        double seconds = 0;
+        status = time_runs(&seconds, s, ids, n, decode);
+        if (seconds > 0) {
+            struct row r = evaluate(&info, l, decode, n, threads, seconds);
+            print_row(&r, first && !decode);
+        }
+    }
+    tft_session_close(s);
+    if (cli_interrupted())
+        return CLI_INTERRUPTED;
+    return status == TFT_OK ? CLI_OK : cli_fail("%s", tft_status_text(status));
+}
+
+static int32_t *some_tokens(const struct tft_model *m)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    uint32_t most = opt.prefill > opt.decode ? opt.prefill : opt.decode, n = most > opt.depth ? most : opt.depth, x = 1;
+    int32_t *ids = malloc(n * sizeof *ids);
+    for (uint32_t i = 0; ids && i < n; i++) {
+        x = x * 1664525 + 1013904223;
+        ids[i] = (int32_t)((x >> 8) % info.n_vocab);
+    }
+    return ids;
+}
+
+static int bench(const struct tft_model *m, const int *list, int n)
+{
+    struct limits l[MAX_LIST], *most = &l[0];
+    int32_t *ids = some_tokens(m);
+    if (!ids)
+        return cli_fail("no memory");
+    for (int i = 0; i < n; i++) {
+        l[i] = measure_limits(list[i]);
+        if (list[i] > list[most - l])
+            most = &l[i];
+        if (!opt.json)
+            printf("%s, %d thread%s: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", tft_cpu_name(), list[i],
+                   list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
+    }
+    if (opt.json)
+        printf("{\"limits\":{\"read_gbps\":%.2f,\"int8_gops\":%.1f,\"fma_gflops\":%.1f},\"rows\":[", most->read_gbps, most->int8_gops,
+               most->fma_gflops);
+    else
+        printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
+               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GFLOP/s", "share");
+    int status = CLI_OK;
+    for (int i = 0; i < n && status == CLI_OK; i++)
+        status = bench_threads(m, ids, list[i], &l[i], i == 0);
+    if (opt.json)
+        puts("]}");
+    free(ids);
+    return status;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    const char *path;
+    struct tft_model *m;
+    int list[MAX_LIST], status = cli_parse(&command, argc, argv, &path);
+    if (status != CLI_OK)
+        return status < 0 ? CLI_OK : status;
+    if (!opt.prefill || !opt.decode || !opt.runs || opt.runs > MAX_RUNS)
+        return cli_usage("--prefill, --decode and --runs are at least 1, and --runs at most %d", MAX_RUNS);
+    int n = parse_threads(list);
+    if (!n)
+        return cli_usage("--thread-list takes numbers of threads like 1,2,4, not \"%s\"", opt.threads);
+
+    cli_catch_interrupts();
+    status = cli_open_model(&m, path, false);
+    if (status == CLI_OK) {
+        status = bench(m, list, n);
+        tft_model_close(m);
+    }
+    return status;
+}

@@ -1,0 +1,68 @@
+#include "limits.h"
+
+#include "cli.h"
+#include "kernels.h"
+#include "port.h"
+
+enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 }; /* the buffer is larger than any last-level cache it is likely to meet */
+
+struct job {
+    struct tft_kernels kern;
+    float *x;     /* BUFFER bytes */
+    size_t rounds;
+    double work[1024];  /* by thread: what it did */
+    double read, int8, fma; /* best of RUNS, per second */
+};
+
+/* Keeps the best of the runs of one measurement; thread 0 does the bookkeeping. */
+static void take_best(struct job *j, int tid, int n, uint64_t start, double *best)
+{
+    tft_port_barrier();
+    if (tid == 0) {
+        double seconds = (double)(cli_ns() - start) / 1e9, work = 0;
+        for (int i = 0; i < n; i++)
+            work += j->work[i];
+        *best = work / seconds > *best ? work / seconds : *best;
+    }
+    tft_port_barrier();
+}
+
+static void measure(void *arg, int tid, int n)
+{
+    struct job *j = arg;
+    size_t chunks = BUFFER / sizeof *j->x / CHUNK, begin = chunks * (size_t)tid / (size_t)n * CHUNK;
+    size_t end = chunks * ((size_t)tid + 1) / (size_t)n * CHUNK;
+    volatile float sink;
+    for (size_t i = begin; i < end; i++)
+        j->x[i] = (float)(i * 2654435761u); /* its own share, so that it is near; not zeros, which some memory is quicker with */
+    for (int r = 0; r < RUNS; r++) {
+        tft_port_barrier();
+        uint64_t start = cli_ns();
+        sink = j->kern.read(j->x + begin, end - begin);
+        j->work[tid] = (double)(end - begin) * sizeof *j->x;
+        take_best(j, tid, n, start, &j->read);
+
+        start = cli_ns();
+        j->work[tid] = j->kern.peak_int8(j->rounds);
+        take_best(j, tid, n, start, &j->int8);
+
+        start = cli_ns();
+        j->work[tid] = j->kern.peak_fma(j->rounds);
+        take_best(j, tid, n, start, &j->fma);
+    }
+    (void)sink;
+}
+
+struct limits measure_limits(int threads)
+{
+    static struct job j;
+    j = (struct job){.x = tft_port_alloc(BUFFER, 64), .rounds = 5000000};
+    if (!j.x)
+        return (struct limits){0};
+    tft_kernels_fill(&j.kern, tft_kernels_best());
+    if (tft_kernels_best() == 0)
+        j.rounds /= 20; /* the reference is slow */
+    tft_port_team(threads, measure, &j);
+    tft_port_free(j.x);
+    return (struct limits){j.read / 1e9, j.int8 / 1e9, j.fma / 1e9};
+}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# From a fresh Debian to a story: installs what is needed, builds build/demo/tools/tuffet, and runs it on the model that ships.
+# Arguments go to `tuffet run`: sh tools/scripts/demo.sh -p "The old robot" --seed 7
+set -eu
+cd "$(dirname "$0")/../.."
+
+sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf libsleef-dev
+[ -d build/demo ] || meson setup build/demo -Dtests=false >/dev/null
+ninja -C build/demo --quiet
+[ $# -gt 0 ] || set -- --echo -p "Once upon a time"
+exec build/demo/tools/tuffet run models/demo/stories2M.gguf "$@"

@@ -1,0 +1,10 @@
+#!/bin/sh
+# From a fresh Debian to passed tests: installs what is needed, builds in build/test with warnings as errors, runs every test.
+# Arguments go to `meson test`: sh tools/scripts/test.sh kernels --verbose
+set -eu
+cd "$(dirname "$0")/../.."
+
+sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf libsleef-dev libcmocka-dev libpcre2-dev libopenblas-dev
+[ -d build/test ] || meson setup build/test --werror
+ninja -C build/test --quiet
+meson test -C build/test --no-rebuild --print-errorlogs "$@"
