@@ -4,12 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names come from files: keep the line one line. */
+#include "utf8.h"
+
+/* Names come from files: keep the line one line, and UTF-8 without what a terminal may act upon: C0, DEL, C1, bytes that are
+   no characters. Each becomes as many '?' as it has bytes. */
 static void make_printable(char *s)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            *s = '?';
+    size_t n = strlen(s), len;
+    for (; n; s += len, n -= len) {
+        uint32_t c;
+        len = tft_utf8_next(s, n, &c);
+        if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c >= TFT_UTF8_BAD)
+            memset(s, '?', len);
+    }
 }
 
 static enum tft_status fill(struct tft_error *err, enum tft_status code, int os, uint64_t offset, const char *prefix,

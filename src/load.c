@@ -70,13 +70,15 @@ float tft_load_real(struct tft_load *ld, const char *key, float def)
 void tft_load_shape(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
+    if (!ld->s->n_tensor)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "there are no weights in it");
     m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
     m->n_ff = tft_load_dim(ld, "feed_forward_length", 0, MAX_WIDTH);
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     m->n_head_kv = tft_load_dim(ld, "attention.head_count_kv", m->n_head, m->n_head);
     /* a layer has tensors of its own, so a file cannot hold more layers than tensors */
-    m->n_layer = tft_load_dim(ld, "block_count", 0, ld->s->n_tensor ? (uint32_t)ld->s->n_tensor : 1);
+    m->n_layer = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head, m->n_embd);

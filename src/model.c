@@ -108,9 +108,28 @@ static enum tft_status choose_arch(struct tft_model *m, struct tft_error *err)
                        name.n < 60 ? (int)name.n : 60, name.p);
 }
 
+static const enum tft_num expand_to[] = {TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16}; /* by enum tft_weights */
+
+enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err)
+{
+    size_t n = m->source.n_tensor;
+    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = expand_to[weights]};
+    ld.status = choose_arch(m, err);
+    if (ld.status != TFT_OK)
+        return ld.status;
+    ld.used = tft_alloc(m->allocator, n);
+    if (!ld.used)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+    memset(ld.used, 0, n);
+    load(&ld, false);
+    tft_load_check_all_used(&ld);
+    m->memory_size = ld.arena.failed ? SIZE_MAX : ld.arena.used;
+    tft_free(m->allocator, ld.used, n);
+    return ld.status;
+}
+
 static enum tft_status open_weights(struct tft_model *m, const struct tft_model_opts *opts, struct tft_error *err)
 {
-    static const enum tft_num expand_to[] = {TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16};
     struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = expand_to[opts->weights]};
     load(&ld, opts->vocab_only);
     size_t lists_at = ld.arena.used, n_list = ld.n_expansion; /* what only loading needs comes last */

@@ -77,4 +77,8 @@ struct tft_model {
     size_t memory_size;
 };
 
+/* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and in *m the dimensions and
+   counts, but no weights. memory_size is what would be taken; nothing is. All else in *m is zero before. */
+enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err);
+
 #endif

@@ -17,13 +17,12 @@ static double draw(uint64_t *state)
 }
 
 /* CTRL (Keskar et al. 2019, section 4.1), as everybody has it since: negative logits are multiplied. A token that occurs often counts
-   once: its logit differs from the original by then (or the penalty leaves it as it is). */
+   once: each time from its logit as it was. */
 static void penalize(cand *c, const float *logits, const struct tft_session *s, float penalty, uint32_t last)
 {
     for (uint32_t i = s->pos > last ? s->pos - last : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
-        if (c[id].logit == logits[id])
-            c[id].logit = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
+        c[id].logit = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
     }
 }
 
@@ -89,10 +88,14 @@ static cand greediest(const cand *c, size_t n)
     return best;
 }
 
-/* Relative to the likeliest: exp((logit - best) / temperature). */
+/* Relative to the likeliest: exp((logit - best) / temperature). 1 for its equals, where infinities would give NaN: as logits, or as
+   the inverse of a tiny temperature. 0 for NaN, which would spoil every sum. */
 static float weight(cand c, cand best, const struct tft_sampler *z)
 {
-    return tft_expf((c.logit - best.logit) * (1 / z->temperature));
+    if (c.logit == best.logit)
+        return 1;
+    float w = tft_expf((c.logit - best.logit) * (1 / z->temperature));
+    return w > 0 ? w : 0;
 }
 
 /* How many of the first k candidates top-p and min-p keep, and the sum of their weights; `sum` is that of all k. */

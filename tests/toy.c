@@ -138,7 +138,9 @@ static void tensors(struct writer *w)
     else
         llama_tensors(w);
     vector(w, "output_norm.weight", 0, t->n_embd, 1);
-    if (!t->tied)
+    if (t->uniform)
+        tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
+    else if (!t->tied)
         matrix(w, "output.weight", 0, t->n_vocab, t->n_embd);
 }
 
@@ -161,6 +163,10 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
     tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
     tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
+    if (t->vocab)
+        toy_put_vocab(w, t->vocab, t->endless);
+    if (t->chat_template)
+        tft_gguf_put_str(w, "tokenizer.chat_template", str(t->chat_template));
     if (strcmp(t->arch, "gpt2") == 0) {
         tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);
         return;

@@ -173,7 +173,7 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
     return n == wanted ? CLI_OK : cli_usage("%s is missing", c->operands);
 }
 
-/* ---------------------------------------------------------------------------------------------- text files */
+/* ------------------------------------------------------------------------------------------------- text in */
 
 char *cli_read(const char *path, size_t *len)
 {
@@ -210,6 +210,80 @@ char *cli_read(const char *path, size_t *len)
     text[n] = 0;
     *len = n;
     return text;
+}
+
+char *cli_read_given(const char *text, const char *file, size_t *len)
+{
+    if (file || (!text && !isatty(STDIN_FILENO)))
+        return cli_read(file ? file : "-", len);
+    char *copy = strdup(text ? text : "");
+    *len = copy ? strlen(copy) : 0;
+    if (!copy)
+        cli_fail("out of memory");
+    return copy;
+}
+
+bool cli_text_add(struct cli_text *t, const char *p, size_t n)
+{
+    if (n > t->room - t->n) {
+        size_t room = (t->n + n) * 2;
+        char *more = realloc(t->p, room);
+        if (!more)
+            return false;
+        t->p = more;
+        t->room = room;
+    }
+    if (n)
+        memcpy(t->p + t->n, p, n);
+    t->n += n;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ text out */
+
+/* C0, DEL and C1: what terminals act upon (ECMA-48, sections 5.2 and 5.3). */
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+/* What moves the text around it: line separators, and marks of direction (Unicode Standard Annex 9, section 2). */
+static bool is_invisible(uint32_t c)
+{
+    return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+bool cli_put(const char *p, size_t n)
+{
+    bool terminal = isatty(STDOUT_FILENO);
+    for (size_t i = 0, len; terminal && i < n; i += len) {
+        uint32_t c;
+        len = tft_utf8_next(p + i, n - i, &c);
+        if (c >= TFT_UTF8_BAD || (is_control(c) && c != '\n' && c != '\t'))
+            fputs("\xef\xbf\xbd", stdout);
+        else
+            fwrite(p + i, 1, len, stdout);
+    }
+    if (!terminal && n)
+        fwrite(p, 1, n, stdout);
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+void cli_put_escaped(FILE *f, const char *p, size_t n)
+{
+    for (size_t i = 0, len; i < n; i += len) {
+        uint32_t c;
+        len = tft_utf8_next(p + i, n - i, &c);
+        if (c == '\n' || c == '\t' || c == '\\')
+            fprintf(f, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : '\\');
+        else if (c >= TFT_UTF8_BAD || is_control(c))
+            for (size_t j = 0; j < len; j++)
+                fprintf(f, "\\x%02x", (unsigned char)p[i + j]);
+        else if (is_invisible(c))
+            fprintf(f, "\\u{%x}", c);
+        else
+            fwrite(p + i, 1, len, f);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ progress */
@@ -263,18 +337,19 @@ static void on_interrupt(int sig)
 
 void cli_catch_interrupts(void)
 {
-    struct sigaction a = {.sa_handler = on_interrupt}; /* no SA_RESTART: a read from the terminal should end */
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    interrupted = 0;
     sigaction(SIGINT, &a, NULL);
+}
+
+void cli_release_interrupts(void)
+{
+    signal(SIGINT, SIG_DFL);
 }
 
 bool cli_interrupted(void)
 {
     return interrupted;
-}
-
-void cli_clear_interrupt(void)
-{
-    interrupted = 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------- JSON */
@@ -291,7 +366,7 @@ void cli_json_string(FILE *f, const char *s, size_t len)
             fprintf(f, "\\%c", (char)c);
         else if (c == '\n')
             fputs("\\n", f);
-        else if (c < 0x20 || c == 0x7f)
+        else if (is_control(c) || is_invisible(c))
             fprintf(f, "\\u%04x", c);
         else
             fwrite(s + i, 1, n, f);

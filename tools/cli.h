@@ -88,10 +88,32 @@ struct tft_sampler cli_sampler(void);
 /* The tokens of a text, to be freed; NULL after an error line. */
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags, size_t *n);
 
-/* ---- text files; "-" is standard input */
+/* Makes the session hold these tokens, computing what is new in steps that leave room to draw and to be interrupted. */
+enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n);
 
-/* All of it with a NUL after it, to be freed; NULL after an error line. */
+/* ---- text in; "-" is standard input */
+
+/* All of a file with a NUL after it, to be freed; NULL after an error line. */
 char *cli_read(const char *path, size_t *len);
+
+/* The same for what a user gives as -p TEXT, as -f FILE, or through a pipe; empty if it is none of them. */
+char *cli_read_given(const char *text, const char *file, size_t *len);
+
+/* A text that grows. */
+struct cli_text {
+    char *p;
+    size_t n, room;
+};
+bool cli_text_add(struct cli_text *t, const char *p, size_t n); /* false without memory */
+
+/* ---- text out. A model is a file like any other: its strings and what it generates may be made to play with a terminal. */
+
+/* To standard output, at once. On a terminal U+FFFD stands for control characters other than newline and tab. False if it
+   could not be written. */
+bool cli_put(const char *p, size_t n);
+
+/* Printable on one line: backslash, and what is no character or none that shows, as \n, \t, \\, \xHH and \u{HHHH}. */
+void cli_put_escaped(FILE *f, const char *p, size_t n);
 
 /* ---- progress: a line with time left on a terminal, once something takes over two seconds */
 
@@ -108,20 +130,24 @@ uint64_t cli_ns(void);
 
 /* ---- Ctrl-C */
 
-/* From now on an interrupt only sets a flag; a second one while it is set ends the program. */
+/* From now on an interrupt only sets a flag; a second one while it is set ends the program. For when there is something to finish:
+   before, and once released, an interrupt ends the program at once. */
 void cli_catch_interrupts(void);
+void cli_release_interrupts(void);
 bool cli_interrupted(void);
-void cli_clear_interrupt(void);
 
 /* ---- JSON */
 
-/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD. */
+/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD, control characters are escaped. */
 void cli_json_string(FILE *f, const char *s, size_t len);
 
 /* ---- the commands */
 
 int cmd_bench(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
 int cmd_ppl(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
 
 #endif

@@ -106,3 +106,22 @@ int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, u
         cli_fail("cannot tokenize: %s", tft_status_text(status));
     return NULL;
 }
+
+enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n)
+{
+    enum { STEP = 256 };
+    struct cli_progress progress;
+    size_t known = 0;
+    while (known < tft_pos(s) && known < n && tft_tokens(s)[known] == ids[known])
+        known++;
+    cli_progress_begin(&progress, "reading the prompt");
+    enum tft_status status;
+    size_t to = known;
+    do {
+        to = n - to > STEP ? to + STEP : n;
+        status = tft_sync(s, ids, to);
+        cli_progress_at(&progress, (double)(to - known + 1) / (double)(n - known + 1));
+    } while (status == TFT_OK && to < n && !cli_interrupted());
+    cli_progress_end(&progress);
+    return status;
+}

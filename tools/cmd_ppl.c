@@ -1,7 +1,7 @@
 /*
  * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun with
- * BOS in place of a token of its own; every token of a window is predicted from those before it; the result is
- * exp(mean of -ln p). With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
+ * BOS in place of a token of its own, if the model was trained with one; every token of a window is predicted from those before it; the
+ * result is exp(mean of -ln p). With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -84,22 +84,23 @@ static int measure(const struct tft_model *m, struct tft_session *s, int32_t *id
     struct tft_model_info info = {.size = sizeof info};
     struct cli_progress progress;
     struct score total = {0};
-    int32_t bos = tft_token_bos(m);
+    size_t with_bos = 0;
+    enum tft_status status = tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &with_bos);
     tft_model_describe(m, &info);
     uint64_t start = cli_ns();
     cli_progress_begin(&progress, "perplexity");
-    for (size_t at = 0; at < n && !cli_interrupted(); at += opt.ctx) {
+    for (size_t at = 0; at < n && status == TFT_OK && !cli_interrupted(); at += opt.ctx) {
         uint32_t window = n - at < opt.ctx ? (uint32_t)(n - at) : opt.ctx;
         if (at && window < opt.ctx)
             break; /* what is left over is no window */
-        if (bos >= 0)
-            ids[at] = bos;
-        enum tft_status status = score_window(s, info.n_vocab, ids + at, window, &total);
-        if (status != TFT_OK)
-            return cli_fail("%s", tft_status_text(status));
+        if (with_bos)
+            ids[at] = tft_token_bos(m);
+        status = score_window(s, info.n_vocab, ids + at, window, &total);
         cli_progress_at(&progress, (double)(at + window) / (double)n);
     }
     cli_progress_end(&progress);
+    if (status != TFT_OK)
+        return cli_fail("%s", tft_status_text(status));
     if (cli_interrupted())
         return CLI_INTERRUPTED;
     if (!total.n)
@@ -122,11 +123,11 @@ int cmd_ppl(int argc, char **argv)
     if (!opt.file)
         return cli_usage("a text is missing: -f FILE");
 
-    cli_catch_interrupts();
     char *text = cli_read(opt.file, &len);
     status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, TFT_ADD_BOS, &n);
         opt.ctx = (uint32_t)tft_capacity(s);

@@ -32,51 +32,10 @@ static const struct cli_command command = {
     "  echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
 };
 
-/* The text so far, kept for --json. */
-struct text {
-    char *p;
-    size_t n, room;
-};
-
-static bool put(struct text *t, const char *p, size_t n)
+/* Text is kept for --json, or written as it comes. */
+static bool put(struct cli_text *t, const char *p, size_t n)
 {
-    if (!opt.json)
-        return fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0;
-    if (t->n + n > t->room) {
-        size_t room = (t->n + n) * 2;
-        char *more = realloc(t->p, room);
-        if (!more)
-            return false;
-        t->p = more;
-        t->room = room;
-    }
-    memcpy(t->p + t->n, p, n);
-    t->n += n;
-    return true;
-}
-
-static char *read_prompt(size_t *len)
-{
-    if (opt.file || (!opt.prompt && !isatty(STDIN_FILENO)))
-        return cli_read(opt.file ? opt.file : "-", len);
-    char *copy = strdup(opt.prompt ? opt.prompt : "");
-    *len = copy ? strlen(copy) : 0;
-    return copy;
-}
-
-/* Feeds the prompt in steps that leave room to draw and to be interrupted. */
-static enum tft_status feed(struct tft_session *s, const int32_t *ids, size_t n)
-{
-    enum { STEP = 256 };
-    struct cli_progress progress;
-    enum tft_status status = TFT_OK;
-    cli_progress_begin(&progress, "reading the prompt");
-    for (size_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += STEP) {
-        status = tft_prefill(s, ids + i, n - i < STEP ? n - i : STEP);
-        cli_progress_at(&progress, (double)(i + STEP) / (double)n);
-    }
-    cli_progress_end(&progress);
-    return status;
+    return opt.json ? cli_text_add(t, p, n) : cli_put(p, n);
 }
 
 struct result {
@@ -85,7 +44,7 @@ struct result {
     double seconds;
 };
 
-static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z, struct tft_text *text, struct text *out,
+static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z, struct tft_text *text, struct cli_text *out,
                     struct result *r)
 {
     char piece[TFT_TEXT_MAX];
@@ -112,7 +71,7 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
     return good ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
 }
 
-static void report(const struct text *text, const struct result *r, size_t n_prompt, double prompt_seconds)
+static void report(const struct cli_text *text, const struct result *r, size_t n_prompt, double prompt_seconds)
 {
     double tok_s = r->seconds > 0 ? r->n / r->seconds : 0, prompt_tok_s = prompt_seconds > 0 ? (double)n_prompt / prompt_seconds : 0;
     if (opt.json) {
@@ -133,12 +92,12 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
 {
     struct tft_sampler z = cli_sampler();
     struct tft_text text = {.started = len > 0 && !opt.echo};
-    struct text out = {0};
+    struct cli_text out = {0};
     struct result r = {0};
     uint64_t start = cli_ns();
     if (n >= tft_capacity(s))
         return cli_fail("the prompt has %zu tokens, and the context holds %zu", n, tft_capacity(s));
-    enum tft_status status = feed(s, ids, n);
+    enum tft_status status = cli_feed(s, ids, n);
     double seconds = (double)(cli_ns() - start) / 1e9;
     if (status != TFT_OK)
         return cli_fail("%s", tft_status_text(status));
@@ -170,11 +129,11 @@ int cmd_run(int argc, char **argv)
     if (opt.prompt && opt.file)
         return cli_usage("-p and -f are two prompts");
 
-    cli_catch_interrupts();
-    char *prompt = read_prompt(&len);
+    char *prompt = cli_read_given(opt.prompt, opt.file, &len);
     status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
         if (!ids)

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,11 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "write on from a prompt", cmd_run},
+    {"chat", "a conversation", cmd_chat},
     {"ppl", "perplexity of a text", cmd_ppl},
     {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
+    {"inspect", "what is in a file", cmd_inspect},
+    {"tokenize", "text to tokens, and back", cmd_tokenize},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -24,7 +28,7 @@ static void help(FILE *f)
           f);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
@@ -42,4 +46,13 @@ int main(int argc, char **argv)
         return cli_usage("there is no command \"%s\"", name);
     help(stderr);
     return CLI_USAGE;
+}
+
+/* What was written is still in a buffer, and a full disk shows only when it is not. */
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK)
+        status = cli_fail("standard output: %s", strerror(errno));
+    return status;
 }

@@ -1,0 +1,116 @@
+"""tuffet chat"""
+import json
+import re
+import signal
+import subprocess
+
+from program import TUFFET, Case, Terminal, interrupt, main
+
+ZEPHYR = "{% for message in messages %}{{ '<|user|>' + message['content'] + eos_token + '<|assistant|>' }}{% endfor %}"
+
+
+class Chat(Case):
+    def answers(self, *args, stdin):
+        return [json.loads(line) for line in self.tuffet("chat", *args, "--json", stdin=stdin).splitlines()]
+
+    def test_an_answer_is_the_text_after_the_prompt(self):
+        toy = self.toy(template=ZEPHYR)
+        prompt = "<|user|>\nhello</s>\n<|assistant|>\n"
+        want = self.json("run", toy, "--special", "-p", prompt, "-s1", "-n20")
+        got = self.json("chat", toy, "-phello", "-s1", "-n20")
+        self.assertEqual(set(got), {"role", "content", "stop", "tokens", "tok_s"})
+        self.assertEqual((got["role"], got["content"], got["stop"], got["tokens"]),
+                         ("assistant", want["text"], want["stop"], want["tokens"]))
+        self.assertEqual(self.tuffet("chat", toy, "-phello", "-s1", "-n20").decode(), got["content"] + "\n")
+
+        prompt = "<|system|>\nonce</s>\n" + prompt
+        want = self.json("run", toy, "--special", "-p", prompt, "-s1", "-n20")
+        self.assertEqual(self.json("chat", toy, "-phello", "-s1", "-n20", "--system=once")["content"], want["text"])
+
+    def test_it_remembers(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        first, second = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\n\nonce upon\r\n")
+        # an endless vocabulary has no </s> to put after a message
+        prompt = f"<|user|>\nhello\n<|assistant|>\n{first['content']}\n<|user|>\nonce upon\n<|assistant|>\n"
+        self.assertEqual(second["content"], self.json("run", toy, "--temp=0", "-n8", "--special", "-p", prompt)["text"])
+        plain = self.tuffet("chat", toy, "--temp=0", "-n8", stdin=b"hello\nonce upon").decode()
+        self.assertEqual(plain, first["content"] + "\n" + second["content"] + "\n")
+
+    def test_no_answer_is_not_remembered(self):
+        toy = self.toy(template=ZEPHYR, seed=146)  # it has nothing to say to this
+        nothing, something = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\nonce upon\n")
+        self.assertEqual((nothing["content"], nothing["stop"], nothing["tokens"]), ("", "end", 0))
+        self.assertEqual(something["content"], self.json("chat", toy, "--temp=0", "-n8", "-ponce upon")["content"])
+
+    def test_it_forgets_the_oldest(self):
+        toy, turns = self.toy(template=ZEPHYR, endless=1), 14
+        done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8", "--json", "--system=once upon"],
+                              input=b"hello world\n" * turns, capture_output=True)
+        self.assertEqual(done.returncode, 0)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["stop"] for answer in answers], ["length"] * turns)
+        said = re.fullmatch(rb"tuffet: the context is full: the oldest (\d+) of the messages are forgotten\n", done.stderr)
+        prompt, question = "<|system|>\nonce upon\n", "<|user|>\nhello world\n<|assistant|>\n"
+        for answer in answers[int(said[1]) // 2:-1]:
+            prompt += question + answer["content"] + "\n"
+        self.assertEqual(answers[-1]["content"], self.json("run", toy, "--temp=0", "-n8", "--special", "-p", prompt + question)["text"])
+        self.assertEqual(self.json("chat", toy, "-phello", "--temp=0")["stop"], "context")  # its own answer fills it
+
+    def test_what_does_not_fit(self):
+        self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR), "-p", "x" * 300))
+
+    def test_formats(self):
+        self.assertIn("it has no chat template; name one with --template: chatml", self.fails("chat", self.toy(), "-phello"))
+        self.assertIn("none that is known", self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
+        self.assertIn("do not think aloud", self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--no-think"))
+        for name in ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]:
+            self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template", name)["role"], "assistant")
+
+    def test_at_a_terminal(self):
+        t = Terminal("chat", self.toy(template=ZEPHYR, endless=1, ctx=100000), "-s1", "-t1")
+        t.wait_for(b"> ")
+        t.type(b"hello\n")
+        t.wait_for(b"hello\r\n")
+        t.wait_for(b"e")  # it talks, and would for long
+        t.type(b"\x03")
+        t.wait_for(b"\n> ")
+        t.type(b"\n")  # nothing said, nothing answered
+        self.assertEqual(t.wait_for(b"> "), b"\r\n> ")
+        t.type(b"once\n")
+        t.wait_for(b"once\r\n")
+        t.wait_for(b"e")
+        t.type(b"\x03")
+        t.wait_for(b"\n> ")
+        t.type(b"\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_an_interrupt_at_the_prompt(self):
+        for after in [b"", b"hello\n"] * 10:  # it may come just before the program reads, or just after
+            t = Terminal("chat", self.toy(template=ZEPHYR), "-n1")
+            t.wait_for(b"> ")
+            t.type(after)
+            if after:
+                t.wait_for(b"\n> ")
+            t.type(b"\x03")
+            self.assertEqual(t.end(), -signal.SIGINT)
+
+    def test_what_went_wrong_does_not_end_a_conversation(self):
+        t = Terminal("chat", self.toy(template=ZEPHYR), "-s1")
+        t.wait_for(b"> ")
+        t.type(b"x" * 300 + b"\n")
+        t.wait_for(b"the message makes a prompt of")
+        t.wait_for(b"> ")
+        t.type(b"\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_an_interrupt_in_a_pipe(self):
+        toy = self.toy(template=ZEPHYR, endless=1, ctx=100000)
+        with subprocess.Popen([*TUFFET, "chat", toy, "-s1", "-t1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            p.stdin.write(b"hello\nonce\n")
+            p.stdin.flush()
+            p.stdout.read(1)
+            out, _ = interrupt(p)
+        self.assertEqual((p.returncode, out[-1:]), (130, b"\n"))
+
+
+main()

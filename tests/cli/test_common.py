@@ -1,0 +1,112 @@
+"""What holds for every command."""
+import os
+import struct
+import subprocess
+import unittest
+
+from program import PATIENCE, TUFFET, Case, main
+
+COMMANDS = ["run", "chat", "ppl", "bench", "inspect", "tokenize"]
+
+
+class Common(Case):
+    def test_help(self):
+        overview = self.tuffet("--help").decode()
+        for command in COMMANDS:
+            self.assertRegex(overview, rf"\n  {command} +\w")
+            text = self.tuffet(command, "--help").decode()
+            self.assertEqual(text, self.tuffet(command, "--json", "no-such-file", "-h").decode())
+            self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] MODEL\n", text)
+            self.assertIn(f"\n\n  tuffet {command} ", text)  # an example
+            self.assertIn("  --json", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 140)
+
+    def test_version(self):
+        self.assertRegex(self.tuffet("--version"), rb"^tuffet \d+\.\d+\.\d+ \(\w+, \d+ threads\)\n$")
+
+    def test_no_command(self):
+        done = subprocess.run(TUFFET, capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"Usage: tuffet COMMAND", done.stderr)
+        self.assertIn('no command "sing"', self.fails("sing", status=2))
+
+    def test_wrong_command_lines(self):
+        toy = self.toy()
+        for args, why in [
+            (["run"], "MODEL is missing"),
+            (["run", toy, toy], "one argument too many"),
+            (["run", toy, "--what"], "no option --what"),
+            (["run", toy, "-x"], "no option -x"),
+            (["run", toy, "-n"], "--tokens needs a value"),
+            (["run", toy, "-n", "many"], 'not "many"'),
+            (["run", toy, "-n-1"], 'not "-1"'),
+            (["run", toy, "-n", "1e3"], 'not "1e3"'),
+            (["run", toy, "-n", "99999999999"], 'not "99999999999"'),
+            (["run", toy, "--temp=-1"], 'not "-1"'),
+            (["run", toy, "--temp=nan"], 'not "nan"'),
+            (["run", toy, "--temp="], 'not ""'),
+            (["run", toy, "--kv", "f64"], 'one of f16|f32, not "f64"'),
+            (["run", toy, "--json=yes"], "takes no value"),
+            (["run", toy, "-p", "a", "-f", "b"], "two prompts"),
+            (["ppl", toy], "-f FILE"),
+            (["chat", toy, "--template", "morse"], "chatml"),
+            (["tokenize", toy, "-p", "a", "-f", "b"], "two texts"),
+            (["tokenize", toy, "-p", "a", "--decode", "--bos"], "does not go with --bos"),
+            (["tokenize", toy, "-p", "a", "--decode", "--pieces"], "does not go with --pieces"),
+        ]:
+            self.assertIn(why, self.fails(*args, status=2))
+
+    def test_options_take_every_form(self):
+        want = self.tuffet("run", self.toy(), "-p", "hello", "-n", "5", "-s", "1")
+        for args in [["-phello", "-n5", "-s1"], ["--prompt=hello", "--tokens=5", "--seed=1"],
+                     ["--prompt", "hello", "--tokens", "0x5", "--seed", "1"]]:
+            self.assertEqual(self.tuffet("run", *args, "--", self.toy()), want)
+
+    def test_files_that_are_none(self):
+        whole = self.read(self.toy())
+        string = struct.pack("<Q", 20) + b"general.architecture" + struct.pack("<IQ", 8, 5) + b"llama"
+        for name, data, why in [
+            ("empty", b"", "byte 0: the file is empty"),
+            ("text", b"Once upon a time", "byte 0: neither"),
+            ("cut", whole[:-1], "ends at byte"),
+            ("version", whole[:4] + b"\x09" + whole[5:], "byte 4: "),
+            ("bare", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + string, "there are no weights in it"),
+        ]:
+            path = self.write(name, data)
+            for command in ["run", "chat", "ppl"]:
+                line = self.fails(command, path, *(["-f", path] if command == "ppl" else []))
+                self.assertTrue(line.startswith(f"tuffet: {path}: ") and why in line, line)
+            if name != "bare":
+                self.assertIn(why, self.fails("inspect", path))
+        for path, why in [("no such file", "No such file"), (self.folder.name, "Is a directory")]:
+            for command in ["run", "chat", "inspect", "tokenize"]:
+                self.assertTrue(self.fails(command, path).startswith(f"tuffet: {path}: cannot be read: {why}"))
+        self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f", "no such text"))
+
+    def test_options_that_do_not_fit(self):
+        for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"), (["--cpu", "abacus"], '"abacus"')]:
+            for command in ["run", "chat"]:
+                self.assertIn(why, self.fails(command, self.toy(), *args))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_a_full_disk(self):
+        toy = self.toy()
+        for args in [["--help"], ["run", "--help"], ["run", toy, "-phello", "-s1"], ["run", toy, "-phello", "-s1", "--json"],
+                     ["chat", toy, "--template=phi3", "-phello", "-s1"], ["chat", toy, "--template=phi3", "-phello", "-s1", "--json"],
+                     ["inspect", toy], ["inspect", toy, "--json"], ["tokenize", toy, "-phello"],
+                     ["tokenize", toy, "-p365", "--decode"]]:
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([*TUFFET, *args], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stderr), (1, b"tuffet: standard output: No space left on device\n"), args)
+
+    def test_a_reader_that_goes_away(self):
+        toy = self.toy(endless=1, ctx=100000)
+        for args in [["run", toy], ["tokenize", toy, "-f", toy, "--pieces"]]:  # more than fits in a pipe
+            with subprocess.Popen([*TUFFET, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+                self.assertEqual(len(p.stdout.read(10)), 10)
+                p.stdout.close()
+                self.assertEqual(p.stderr.read(), b"")
+                self.assertNotEqual(p.wait(PATIENCE), 0)
+
+
+main()

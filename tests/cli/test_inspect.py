@@ -1,0 +1,67 @@
+"""tuffet inspect"""
+import os
+import re
+
+from program import Case, main
+
+
+class Inspect(Case):
+    def test_json(self):
+        toy = self.toy(type="q8_0", template="<|im_start|>")
+        facts = self.json("inspect", toy)
+        for key, want in {"file": toy, "format": "gguf", "version": 3, "bytes": os.path.getsize(toy), "name": "toy", "architecture": "llama",
+                          "runs": True, "why_not": None, "context": 256, "width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head": 8,
+                          "feed_forward": 64, "chat_template": "chatml"}.items():
+            self.assertEqual(facts[key], want, key)
+        self.assertEqual(facts["tokenizer"], {"model": "llama", "tokens": 420, "bos": 1, "eos": 2})
+        tensors = facts["tensors"]
+        self.assertEqual(sum(t["bytes"] for t in tensors), sum(t["bytes"] for t in facts["types"].values()))
+        self.assertEqual(len(tensors), sum(t["tensors"] for t in facts["types"].values()))
+        self.assertEqual(facts["parameters"], sum(t["shape"][0] * (t["shape"] + [1])[1] for t in tensors))
+        self.assertEqual(next(t for t in tensors if t["name"] == "blk.1.ffn_down.weight")["shape"], [64, 32])
+        self.assertEqual(facts["values"]["llama.block_count"], 2)
+        self.assertEqual(len(facts["values"]["tokenizer.ggml.tokens"]), 420)
+        self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * 8 * 2 * 2)
+
+    def test_memory_is_that_of_the_options(self):
+        def memory(*args):
+            return self.json("inspect", self.toy(type="q8_0"), *args)["memory"]
+        f32, f16 = memory(), memory("--weights=f16")
+        q8 = self.json("inspect", self.toy(type="q8_0"))["types"]["Q8_0"]["bytes"]
+        self.assertEqual(f32["weights"] - f16["weights"], q8 // 34 * 32 * 2)  # 34 bytes hold 32 numbers
+        self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * f32["kv_per_token"])
+        self.assertEqual(memory("--ctx=100")["context"], 100)
+        self.assertLess(memory("--ctx=100")["session"], f32["session"])
+        self.assertIsNone(memory("--ctx=257")["session"])
+        self.assertIn(b"a session cannot have 257 tokens", self.tuffet("inspect", self.toy(), "--ctx=257"))
+
+    def test_lists(self):
+        toy = self.toy()
+        facts = self.json("inspect", toy)
+        tensors = self.tuffet("inspect", toy, "--tensors").decode().splitlines()[1:]
+        self.assertEqual([line.split()[-1] for line in tensors], [t["name"] for t in facts["tensors"]])
+        self.assertEqual([int(line.split()[-2]) for line in tensors], [t["offset"] for t in facts["tensors"]])
+        values = self.tuffet("inspect", toy, "--values").decode().splitlines()
+        self.assertEqual([line.split()[1] for line in values], list(facts["values"]))
+
+    def test_what_does_not_run(self):
+        data = self.read(self.toy())
+        other = self.write("other", data.replace(b"llama", b"b\x1b\"rt", 1))
+        facts = self.json("inspect", other)
+        self.assertEqual((facts["runs"], facts["architecture"], facts["memory"]), (False, 'b\x1b"rt', None))
+        self.assertIn('"b?"rt" is not supported', facts["why_not"])
+        text = self.tuffet("inspect", other).decode()
+        self.assertRegex(text, r'\narchitecture +b\\x1b"rt\n')
+        self.assertRegex(text, r"\nruns +no: .* is not supported\n$")
+        odd = self.json("inspect", self.write("odd", data.replace(b"tokenizer.ggml.model", b"tokenizer.ggml.medal", 1)))
+        self.assertIsNone(odd["tokenizer"])
+
+    def test_for_people(self):
+        text = self.tuffet("inspect", self.toy(template="{{ morse }}")).decode()
+        lines = dict(re.match(r"(\w+(?: \w+)?)  +(.*)", line).groups() for line in text.splitlines())
+        self.assertEqual(list(lines), ["file", "format", "name", "architecture", "dimensions", "context", "tensors", "parameters",
+                                       "KV cache", "memory", "tokenizer", "chat template", "runs"])
+        self.assertEqual((lines["chat template"], lines["runs"]), ("unknown", "yes"))
+
+
+main()

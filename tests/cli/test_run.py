@@ -1,0 +1,91 @@
+"""tuffet run"""
+import json
+import os
+import subprocess
+
+from program import PATIENCE, TUFFET, Case, Terminal, interrupt, main
+
+
+class Run(Case):
+    def test_the_prompt_may_come_in_three_ways(self):
+        args, text = ["run", self.toy(endless=1), "-s1", "-n9"], b"hello world\n"
+        want = self.tuffet(*args, "-p", text)
+        self.assertEqual(self.tuffet(*args, "-f", self.write("prompt", text)), want)
+        self.assertEqual(self.tuffet(*args, "-f", "-", stdin=text), want)
+        self.assertEqual(self.tuffet(*args, stdin=text), want)
+        self.assertNotEqual(self.tuffet(*args, stdin=text[:-1]), want)
+
+    def test_json_is_the_same_text(self):
+        for seed in range(1, 6):
+            args = ["run", self.toy(), "-phello", "-s", str(seed)]
+            answer = self.json(*args)
+            self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens", "tok_s", "prompt_tok_s", "seed"})
+            self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
+            self.assertEqual(self.tuffet(*args).decode(), answer["text"] + "\n")
+
+    def test_a_seed_is_a_text(self):
+        toy = self.toy(endless=1)
+        texts = {self.tuffet("run", toy, "-phello", "-n20", "-s", str(seed)) for seed in range(5)}
+        self.assertEqual(len(texts), 5)
+        chosen = self.json("run", toy, "-phello", "-n20")
+        again = self.json("run", toy, "-phello", "-n20", "-s", str(chosen["seed"]))
+        self.assertEqual(again["text"], chosen["text"])
+        greedy = self.tuffet("run", toy, "-phello", "-n20", "--temp=0")
+        self.assertEqual(self.tuffet("run", toy, "-phello", "-n20", "--top-k=1"), greedy)
+        self.assertNotEqual(self.tuffet("run", toy, "-phello", "-n20", "--temp=0", "--repeat-penalty=5"), greedy)
+
+    def test_why_it_stops(self):
+        endless = self.toy(endless=1)
+        self.assertEqual(self.json("run", endless, "-phello", "-n7")["stop"], "length")
+        self.assertEqual(self.json("run", endless, "-phello", "-n7")["tokens"], 7)
+        full = self.json("run", endless, "-phello", "-c16")
+        self.assertEqual((full["stop"], full["prompt_tokens"] + full["tokens"]), ("context", 17))  # the last one is not fed
+        self.assertEqual(self.json("run", self.toy(), "-phello", "-s1")["stop"], "end")
+
+    def test_prompts(self):
+        toy = self.toy()
+        self.assertEqual(self.json("run", toy, "-p", "", "-n1")["prompt_tokens"], 1)
+        self.assertGreater(self.json("run", toy, "-p", "<|user|>", "-n1")["prompt_tokens"], 4)
+        self.assertEqual(self.json("run", toy, "-p", "<|user|>", "-n1", "--special")["prompt_tokens"], 2)
+        spaced = self.toy(seed=58)  # it goes on with a word
+        self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0"), b" upon\n")
+        self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0", "--echo"), b"hello upon\n")
+        self.assertIn("the prompt is empty", self.fails("run", self.toy(vocab="gpt2"), "-p", ""))
+        self.assertIn("the prompt has 257 tokens, and the context holds 256", self.fails("run", toy, "-p", "x" * 255))
+        self.assertIn("needs --tokenizer", self.fails("run", self.toy(vocab=""), "-phello"))
+
+    def test_same_text_everywhere(self):
+        for args in [["--weights=f32"], ["--weights=f16"]]:
+            texts = {self.tuffet("run", self.toy(type="q8_0", endless=1), "-phello", "-s3", "-n30", *args, *more)
+                     for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
+            self.assertEqual(len(texts), 1)
+
+    def test_it_comes_as_it_is_written(self):
+        toy = self.toy(endless=1, ctx=100000)
+        with subprocess.Popen([*TUFFET, "run", toy, "-t1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            os.read(p.stdout.fileno(), 1)
+            self.assertIsNone(p.poll())
+            out, err = interrupt(p)
+            self.assertEqual((p.returncode, err, out[-1:]), (130, b"", b"\n"))
+
+    def test_an_interrupt_ends_the_text(self):
+        toy = self.toy(endless=1, ctx=100000)
+        with subprocess.Popen([*TUFFET, "run", toy, "-t1", "-s1", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as p:
+            with self.assertRaises(subprocess.TimeoutExpired):
+                p.wait(1)
+            out, err = interrupt(p)
+        self.assertEqual((p.returncode, err, json.loads(out)["stop"]), (130, b"", "interrupt"))
+
+    def test_at_a_terminal(self):
+        t = Terminal("run", self.toy(endless=1), "-phello", "-n20", "-s1")
+        self.assertEqual(t.end(), 0)
+        text, figures = t.screen.decode().replace("\r\n", "\n").rsplit("\n\n", 1)
+        self.assertRegex(figures, r"^2 tokens of prompt, .*; 20 written, .*; stopped by length; seed 1\n$")
+        # the model writes control characters, which are not for the terminal
+        plain = self.tuffet("run", self.toy(endless=1), "-phello", "-n20", "-s1").decode()
+        self.assertTrue(any(not c.isprintable() for c in plain))
+        self.assertEqual(text, "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in plain[:-1]))
+
+
+main()

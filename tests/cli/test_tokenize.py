@@ -1,0 +1,53 @@
+"""tuffet tokenize"""
+from program import Case, main
+
+TEXT = "hello world, once upon ä time\n\n<|user|>"
+
+
+class Tokenize(Case):
+    def test_there_and_back(self):
+        for vocab in ["llama", "gpt2"]:
+            toy = self.toy(vocab=vocab)
+            for special in [[], ["--special"]]:
+                ids = self.tuffet("tokenize", toy, "-p", TEXT, *special)
+                self.assertRegex(ids, rb"^\d+( \d+)+\n$")
+                self.assertEqual(self.tuffet("tokenize", toy, "--decode", *special, stdin=ids).decode(), TEXT)
+                self.assertEqual(self.json("tokenize", toy, "--decode", *special, stdin=ids), {"text": TEXT})
+                answer = self.json("tokenize", toy, "-p", TEXT, *special)
+                self.assertEqual(answer["tokens"], list(map(int, ids.split())))
+                self.assertEqual(len(answer["pieces"]), len(answer["tokens"]))
+                self.assertEqual("<|user|>" in answer["pieces"], bool(special))
+                pieces = self.tuffet("tokenize", toy, "-p", TEXT, "--pieces", *special).decode().splitlines()
+                self.assertEqual([int(line.split("\t")[0]) for line in pieces], answer["tokens"])
+                self.assertIn("\\xc3", pieces[answer["pieces"].index("\ufffd")])
+
+    def test_texts(self):
+        toy, text = self.toy(), self.write("text", TEXT.encode())
+        want = self.tuffet("tokenize", toy, "-p", TEXT)
+        self.assertEqual(self.tuffet("tokenize", toy, "-f", text), want)
+        self.assertEqual(self.tuffet("tokenize", toy, stdin=TEXT.encode()), want)
+        self.assertEqual(self.tuffet("tokenize", toy, "--bos", "-p", TEXT), b"1 " + want)
+        self.assertEqual(self.tuffet("tokenize", toy, "-p", ""), b"\n")
+        self.assertEqual(self.json("tokenize", toy, "-p", ""), {"tokens": [], "pieces": []})
+        self.assertEqual(self.tuffet("tokenize", toy, "--decode", "-p", ""), b"")
+        data = bytes(range(1, 256)) * 3
+        ids = self.tuffet("tokenize", self.toy(vocab="gpt2"), stdin=b"\0" + data)
+        self.assertGreater(len(ids.split()), len(data) // 2)
+
+    def test_separators(self):
+        toy = self.toy()
+        want = self.tuffet("tokenize", toy, "--decode", "-p", "365 381")
+        for ids in ["365,381", " 365\n\t381\r\n", "365, 381"]:
+            self.assertEqual(self.tuffet("tokenize", toy, "--decode", "-p", ids), want)
+
+    def test_what_is_no_id(self):
+        for ids, at in [("365 x", 4), ("-1", 0), ("365 420", 4), ("1.5", 0), ("99999999999999999999", 0), ("365;381", 0)]:
+            self.assertIn(f"byte {at} of the text", self.fails("tokenize", self.toy(), "--decode", "-p", ids))
+
+    def test_a_vocabulary_is_enough(self):
+        self.assertIn("no tokenizer in it", self.fails("tokenize", self.toy(vocab=""), "-phello"))
+        other = self.read(self.toy()).replace(b"llama", b"other", 1)  # the architecture
+        self.assertEqual(self.tuffet("tokenize", self.write("other", other), "-phello"), b"365\n")
+
+
+main()

@@ -1,0 +1,7 @@
+/* tuffet.h needs nothing before it, in C99, C11 and C++. */
+#include "tuffet.h"
+
+int main(void)
+{
+    return tft_version()[0] == '0' + TFT_VERSION_MAJOR ? 0 : 1;
+}

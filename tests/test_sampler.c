@@ -1,0 +1,355 @@
+/* Sampling against a plain restatement of what tuffet.h says: sort everything, filter, normalise, look the draw up. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "folder.h"
+#include "session.h"
+#include "toy.h"
+#include "tuffet.h"
+
+enum { V = 53, HELD = 6 };
+
+static struct tft_model *model;
+static struct tft_session *session;
+static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* tokens of the session */
+
+static int open_session(void **state)
+{
+    static const struct toy t = {.arch = "llama", .n_vocab = V, .n_ctx = 16, .n_embd = 8, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
+                                 .head_dim = 8, .n_ff = 8, .n_rot = 8, .tied = true};
+    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
+    return make_folder(state) || !toy_write(&t, in_folder("m.gguf")) || tft_model_open(&model, in_folder("m.gguf"), NULL, NULL) ||
+           tft_session_open(&session, model, &o, NULL) || tft_prefill(session, held, HELD);
+}
+
+static int close_session(void **state)
+{
+    tft_session_close(session);
+    tft_model_close(model);
+    return remove_folder(state);
+}
+
+static void set_logits(const float *x)
+{
+    memcpy(session->buf[TFT_LOGITS], x, V * sizeof *x);
+}
+
+/* Some that are near and far, negative and positive, and two that are equal. */
+static const float *some_logits(uint64_t seed)
+{
+    static float x[V];
+    int32_t r[V];
+    toy_tokens(seed, 1 << 20, r, V);
+    for (int i = 0; i < V; i++)
+        x[i] = (float)r[i] / (1 << 20) * 12 - 7;
+    x[31] = x[17];
+    set_logits(x);
+    return x;
+}
+
+/* ---- the restatement */
+
+struct ranked {
+    double logit, p;
+    int id;
+};
+
+static int by_logit(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return x->logit != y->logit ? (x->logit < y->logit ? 1 : -1) : x->id - y->id;
+}
+
+/* The tokens that may be drawn, likeliest first, with their probabilities; returns how many. */
+static int distribution(const struct tft_sampler *z, const float *logits, struct ranked out[V])
+{
+    for (int i = 0; i < V; i++)
+        out[i] = (struct ranked){(double)logits[i], 0, i};
+    double penalty = (double)z->repeat_penalty;
+    int last = z->repeat_last ? z->repeat_last : 64;
+    for (int id = 0; id < V && penalty > 0; id++) {
+        bool recent = false;
+        for (int i = HELD - last > 0 ? HELD - last : 0; i < HELD; i++)
+            recent = recent || held[i] == id;
+        if (recent)
+            out[id].logit = out[id].logit > 0 ? out[id].logit / penalty : out[id].logit * penalty;
+    }
+    qsort(out, V, sizeof *out, by_logit);
+
+    int n = z->top_k > 0 && z->top_k < V ? z->top_k : V;
+    double sum = 0, kept = 0;
+    for (int i = 0; i < n; i++)
+        sum += out[i].p = exp((out[i].logit - out[0].logit) / (double)z->temperature);
+    if (z->top_p > 0 && z->top_p < 1) {
+        int i = 0;
+        while (i < n && kept < (double)z->top_p * sum)
+            kept += out[i++].p;
+        n = i;
+    }
+    while (n > 1 && out[n - 1].p < (double)z->min_p)
+        n--;
+    kept = 0;
+    for (int i = 0; i < n; i++)
+        kept += out[i].p;
+    for (int i = 0; i < n; i++)
+        out[i].p /= kept;
+    return n;
+}
+
+/* SplitMix64, of which tuffet.h says only that there is a state; the draws that it gives are fixed all the same. */
+static double draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0; /* 2^53 */
+}
+
+/* ---- greedy */
+
+static void greedy_takes_the_largest_and_of_equals_the_first(void **state)
+{
+    (void)state;
+    float x[V];
+    struct tft_sampler greedy = {0}, k1 = {.temperature = 1, .top_k = 1}, p0 = {.temperature = 1, .top_p = 1e-9f};
+    for (int i = 0; i < V; i++)
+        x[i] = -(float)i;
+    for (int best = 0; best < V; best += 4) {
+        x[best] = 5;
+        set_logits(x);
+        assert_int_equal(tft_sample(&greedy, session), best);
+        assert_int_equal(tft_sample(&k1, session), best);
+        assert_int_equal(tft_sample(&p0, session), best);
+        for (int i = best + 1; i < V; i += 3)
+            x[i] = 5;
+        set_logits(x);
+        assert_int_equal(tft_sample(&greedy, session), best);
+        assert_int_equal(tft_sample(&k1, session), best);
+        assert_int_equal(tft_sample(&p0, session), best);
+        for (int i = best; i < V; i++)
+            x[i] = -(float)i;
+    }
+    assert_int_equal(greedy.seed, 0); /* nothing was drawn */
+}
+
+static void nothing_to_sample_from(void **state)
+{
+    (void)state;
+    struct tft_sampler z = {.temperature = 1};
+    tft_rewind(session, HELD - 1);
+    assert_int_equal(tft_sample(&z, session), -1);
+    assert_int_equal(tft_decode(session, held[HELD - 1]), TFT_OK);
+}
+
+/* ---- filters */
+
+static const struct tft_sampler settings[] = {
+    {.temperature = 1},
+    {.temperature = 0.7f},
+    {.temperature = 2.5f},
+    {.temperature = 1, .top_k = 1},
+    {.temperature = 1, .top_k = 5},
+    {.temperature = 1.5f, .top_k = V - 1},
+    {.temperature = 1, .top_k = V},
+    {.temperature = 1, .top_k = 1000},
+    {.temperature = 1, .top_k = -3},
+    {.temperature = 1, .top_p = 0.5f},
+    {.temperature = 1, .top_p = 0.95f},
+    {.temperature = 1, .top_p = 1},
+    {.temperature = 1.2f, .top_p = 0.8f, .top_k = 9},
+    {.temperature = 1, .min_p = 0.05f},
+    {.temperature = 1, .min_p = 0.3f},
+    {.temperature = 1, .min_p = 1},
+    {.temperature = 0.8f, .top_k = 30, .top_p = 0.9f, .min_p = 0.05f},
+    {.temperature = 1, .repeat_penalty = 1.3f},
+    {.temperature = 1, .repeat_penalty = 3, .repeat_last = 2},
+    {.temperature = 1, .repeat_penalty = 0.5f, .repeat_last = 5},
+    {.temperature = 0.9f, .top_k = 40, .top_p = 0.9f, .min_p = 0.02f, .repeat_penalty = 1.1f},
+};
+enum { N_SETTINGS = sizeof settings / sizeof *settings };
+
+/* Of the numbers from 0 to 1, those up to which the first, the first two, ... tokens are drawn. */
+static void draws_are_looked_up_in_order(void **state)
+{
+    (void)state;
+    int checked = 0;
+    for (int i = 0; i < N_SETTINGS; i++)
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            struct tft_sampler z = settings[i];
+            struct ranked list[V];
+            int n = distribution(&z, some_logits(seed), list);
+            uint64_t mine = z.seed = seed * 77;
+            int32_t got = tft_sample(&z, session);
+            double u = draw(&mine), sum = 0;
+            assert_int_equal(z.seed, mine);
+            bool sorted = z.min_p > 0 || (z.top_p > 0 && z.top_p < 1) || (z.top_k > 0 && z.top_k < V);
+            if (!sorted)
+                continue; /* no need to sort, so the order is another */
+            int want = 0;
+            while (want + 1 < n && sum + list[want].p <= u)
+                sum += list[want++].p;
+            if (fabs(u - sum) < 1e-5 || fabs(u - sum - list[want].p) < 1e-5)
+                continue; /* too near to the limit for float */
+            if (got != list[want].id)
+                fail_msg("setting %d, seed %d: token %d, not %d", i, (int)seed, got, list[want].id);
+            checked++;
+        }
+    assert_true(checked > 200);
+}
+
+/* Pearson's test on 20000 draws. Of correct samplers one in a thousand would fail with a random seed; these seeds are fixed. */
+static void draws_have_the_right_frequencies(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    for (int i = 0; i < N_SETTINGS; i++) {
+        struct tft_sampler z = settings[i];
+        struct ranked list[V];
+        int count[V] = {0}, n = distribution(&z, some_logits(3), list), classes = 0;
+        z.seed = 42;
+        for (int d = 0; d < DRAWS; d++)
+            count[tft_sample(&z, session)]++;
+        double chi2 = 0, rest_want = 0, rest_got = DRAWS;
+        for (int j = 0; j < n; j++) {
+            double want = list[j].p * DRAWS;
+            if (want >= 5) {
+                chi2 += (count[list[j].id] - want) * (count[list[j].id] - want) / want;
+                rest_got -= count[list[j].id];
+                classes++;
+            } else {
+                rest_want += want;
+            }
+            count[list[j].id] = 0;
+        }
+        for (int j = 0; j < V; j++)
+            if (count[j])
+                fail_msg("setting %d: token %d was drawn %d times, but is filtered out", i, j, count[j]);
+        if (rest_want >= 5) {
+            chi2 += (rest_got - rest_want) * (rest_got - rest_want) / rest_want;
+            classes++;
+        }
+        /* Wilson and Hilferty's approximation of the 99.9th percentile, 3.09 standard deviations */
+        double df = classes > 1 ? classes - 1 : 1, a = 2 / (9 * df), limit = df * pow(1 - a + 3.09 * sqrt(a), 3);
+        if (chi2 > limit)
+            fail_msg("setting %d: chi square %.1f of %d classes, more than %.1f", i, chi2, classes, limit);
+    }
+}
+
+/* Half of four is two. */
+static void just_enough(void **state)
+{
+    (void)state;
+    float x[V];
+    for (int i = 0; i < V; i++)
+        x[i] = i < 4 ? 0 : -INFINITY;
+    set_logits(x);
+    struct tft_sampler z = {.temperature = 1, .top_p = 0.5f};
+    int count[4] = {0};
+    for (int i = 0; i < 100; i++)
+        count[tft_sample(&z, session)]++;
+    assert_true(count[0] > 20 && count[1] > 20);
+    assert_int_equal(count[0] + count[1], 100);
+}
+
+static void penalty_is_for_recent_tokens_once(void **state)
+{
+    (void)state;
+    float x[V];
+    struct tft_sampler z = {.repeat_penalty = 2};
+    for (int i = 0; i < V; i++)
+        x[i] = -50;
+    x[7] = 4; /* held twice */
+    x[1] = 1.5f;
+    set_logits(x);
+    assert_int_equal(tft_sample(&z, session), 7); /* 4 / 2, not 4 / 4 */
+    x[1] = 2.5f;
+    set_logits(x);
+    assert_int_equal(tft_sample(&z, session), 1);
+    z.repeat_last = 3; /* 11, 2, 5 */
+    assert_int_equal(tft_sample(&z, session), 7);
+    x[7] = x[1] = -50;
+    x[5] = -1;
+    x[6] = -1.5f;
+    set_logits(x);
+    assert_int_equal(tft_sample(&z, session), 6); /* -1 * 2 */
+}
+
+/* ---- the same for ever */
+
+static void same_seed_same_tokens(void **state)
+{
+    (void)state;
+    some_logits(1);
+    struct tft_sampler a = {.temperature = 2, .min_p = 0.001f, .seed = 5}, b = a, c = a;
+    c.seed = 6;
+    int same = 0;
+    for (int i = 0; i < 200; i++) {
+        int32_t x = tft_sample(&a, session);
+        assert_int_equal(tft_sample(&b, session), x);
+        same += tft_sample(&c, session) == x;
+    }
+    assert_true(same < 100);
+    assert_int_equal(a.seed, b.seed);
+}
+
+/* ---- what no model should give, and a damaged one may */
+
+static void no_number_is_too_strange(void **state)
+{
+    (void)state;
+    static const float strange[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f};
+    enum { STRANGE = sizeof strange / sizeof *strange };
+    static const float temperatures[] = {0, 1e-45f, 1e-38f, 1e-6f, 1, 1e30f};
+    for (int i = 0; i < N_SETTINGS; i++)
+        for (int s = 0; s < STRANGE * STRANGE; s++)
+            for (int t = 0; t < 6; t++) {
+                float x[V];
+                struct tft_sampler z = settings[i];
+                z.temperature = temperatures[t];
+                for (int j = 0; j < V; j++)
+                    x[j] = j % 3 ? strange[s % STRANGE] : strange[s / STRANGE];
+                x[20] = 0;
+                set_logits(x);
+                int32_t id = tft_sample(&z, session);
+                assert_in_range(id, 0, V - 1);
+                assert_true(x[id] == x[id]); /* there is always something better than NaN */
+            }
+    float x[V];
+    for (int j = 0; j < V; j++)
+        x[j] = NAN;
+    set_logits(x);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        struct tft_sampler z = settings[i];
+        assert_in_range(tft_sample(&z, session), 0, V - 1);
+    }
+}
+
+static void nearly_no_temperature_is_greedy(void **state)
+{
+    (void)state;
+    for (float t = 1e-45f; t < 1e-4f; t *= 8)
+        for (uint64_t seed = 0; seed < 10; seed++) {
+            const float *x = some_logits(seed);
+            struct tft_sampler z = {.temperature = t, .seed = seed}, greedy = {0};
+            if (x[tft_sample(&z, session)] != x[tft_sample(&greedy, session)])
+                fail_msg("temperature %g", (double)t);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_largest_and_of_equals_the_first),
+        cmocka_unit_test(nothing_to_sample_from),
+        cmocka_unit_test(draws_are_looked_up_in_order),
+        cmocka_unit_test(draws_have_the_right_frequencies),
+        cmocka_unit_test(just_enough),
+        cmocka_unit_test(penalty_is_for_recent_tokens_once),
+        cmocka_unit_test(same_seed_same_tokens),
+        cmocka_unit_test(no_number_is_too_strange),
+        cmocka_unit_test(nearly_no_temperature_is_greedy),
+    };
+    return cmocka_run_group_tests(tests, open_session, close_session);
+}

@@ -1,0 +1,100 @@
+/*
+ * For the tests of the program: writes a toy model, or computes what the program should.
+ *
+ *      toy write FILE [NAME=VALUE]...      see settings[]
+ *      toy nll FILE IDS CTX FIRST          the mean of -ln p over the tokens FIRST.. of every whole window of CTX tokens, by the oracle
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "oracle.h"
+#include "toy.h"
+
+static struct toy t = {
+    .arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 256, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8,
+    .n_ff = 64, .n_rot = 8, .type = TFT_F32, .seed = 1, .vocab = "llama",
+};
+
+static int set(const char *arg)
+{
+    const char *value = strchr(arg, '=');
+    size_t n = value ? (size_t)(value++ - arg) : 0;
+    char name[16] = "";
+    if (!n || n >= sizeof name)
+        return 2;
+    memcpy(name, arg, n);
+    if (strcmp(name, "arch") == 0)
+        t.arch = value;
+    else if (strcmp(name, "vocab") == 0)
+        t.vocab = *value ? value : NULL;
+    else if (strcmp(name, "template") == 0)
+        t.chat_template = value;
+    else if (strcmp(name, "type") == 0)
+        t.type = strcmp(value, "q8_0") == 0 ? TFT_Q8_0 : TFT_F32;
+    else if (strcmp(name, "ctx") == 0)
+        t.n_ctx = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(name, "seed") == 0)
+        t.seed = strtoul(value, NULL, 10);
+    else if (strcmp(name, "endless") == 0)
+        t.endless = true;
+    else if (strcmp(name, "uniform") == 0)
+        t.uniform = true;
+    else
+        return 2;
+    return 0;
+}
+
+static int write_toy(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (set(argv[i]) != 0)
+            return 2;
+    return toy_write(&t, argv[0]) ? 0 : 1;
+}
+
+static double surprise(const double *logits, uint32_t n, uint32_t token)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp(logits[i] - logits[token]);
+    return log(sum);
+}
+
+static int nll(char **argv)
+{
+    struct tft_source s;
+    uint32_t ctx = (uint32_t)strtoul(argv[2], NULL, 10), first = (uint32_t)strtoul(argv[3], NULL, 10), n = 0, scored = 0;
+    static int32_t ids[1 << 16];
+    for (char *p = argv[1], *end; *p && n < 1 << 16; p = end)
+        ids[n++] = (int32_t)strtol(p, &end, 10);
+    if (tft_source_open(&s, argv[0], NULL, NULL, NULL) != TFT_OK)
+        return 1;
+    double sum = 0;
+    for (uint32_t at = 0; at + ctx <= n; at += ctx) {
+        struct oracle *o = oracle_open(&s, ctx);
+        if (!o)
+            return 1;
+        for (uint32_t i = 0; i + 1 < ctx; i++) {
+            const double *logits = oracle_step(o, ids[at + i]);
+            if (i + 1 >= first) {
+                sum += surprise(logits, oracle_vocab(o), (uint32_t)ids[at + i + 1]);
+                scored++;
+            }
+        }
+        oracle_close(o);
+    }
+    tft_source_close(&s);
+    printf("%.9f %u\n", sum / scored, scored);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 3 && strcmp(argv[1], "write") == 0)
+        return write_toy(argc - 2, argv + 2);
+    if (argc == 6 && strcmp(argv[1], "nll") == 0)
+        return nll(argv + 2);
+    return 2;
+}

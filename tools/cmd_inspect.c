@@ -1,0 +1,498 @@
+/*
+ * tuffet inspect: what is in a file. It reads the file's description only, so that it is quick and takes what tuffet cannot run: other
+ * architectures, vocabularies without weights. What it says about memory is what opening would take, counted and not taken.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "template.h"
+
+static struct {
+    bool values, tensors, json;
+} opt;
+
+static const struct cli_option options[] = {
+    {0, "values", CLI_FLAG, &opt.values, NULL, "list all keys and values; of arrays the beginning"},
+    {0, "tensors", CLI_FLAG, &opt.tensors, NULL, "list all tensors: name, type, shape, bytes, offset in the file"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "everything as one JSON object"},
+    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights would be expanded to (f32)"},
+    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
+    {0},
+};
+
+static const struct cli_command command = {
+    "inspect", "MODEL", "what is in a file",
+    (const struct cli_option *const[]){options, cli_session_option_list, NULL},
+    "Shapes are as the file has them, the row length first. Memory is for a session of --ctx tokens, the model's context if not given.\n"
+    "What does not print is escaped: \\n, \\xHH, \\u{HHHH}.\n\n"
+    "The object of --json (null: unknown, or not there):\n"
+    "  file, format (\"gguf\" or \"llama2.c\"), version, bytes, name, architecture, runs, why_not,\n"
+    "  parameters, context, width, layers, heads, kv_heads, head, feed_forward: numbers\n"
+    "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are expanded, the rest stays in the file\n"
+    "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
+    "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
+    "  tuffet inspect model.gguf\n"
+    "  tuffet inspect model.gguf --tensors | grep attn_q\n"
+    "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
+};
+
+/* ---- what is found out */
+
+struct facts {
+    struct tft_source s;
+    struct tft_tokenizer *tokenizer; /* NULL: none, or none that is known */
+    struct tft_str name, arch, vocab, jinja; /* n is 0 where there is none */
+    uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward; /* 0: unknown */
+
+    bool runs;
+    struct tft_error why_not;
+    size_t weights; /* bytes that opening takes */
+    size_t kv_per_token, session;
+    uint32_t session_context;
+};
+
+static struct tft_str text(const struct tft_source *s, const char *key)
+{
+    struct tft_str str = {0};
+    const struct tft_value *v = tft_source_value(s, key);
+    if (v)
+        tft_value_str(v, &str);
+    return str;
+}
+
+/* The number "ARCH.key". */
+static uint64_t number(const struct facts *f, const char *key)
+{
+    char full[128];
+    uint64_t n = 0;
+    snprintf(full, sizeof full, "%.*s.%s", TFT_STR_ARG(f->arch), key);
+    const struct tft_value *v = tft_source_value(&f->s, full);
+    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
+}
+
+static void read_facts(struct facts *f)
+{
+    const struct tft_source *s = &f->s;
+    f->name = text(s, "general.name");
+    f->arch = text(s, "general.architecture");
+    f->vocab = text(s, "tokenizer.ggml.model");
+    f->jinja = text(s, "tokenizer.chat_template");
+    f->context = number(f, "context_length");
+    f->width = number(f, "embedding_length");
+    f->layers = number(f, "block_count");
+    f->heads = number(f, "attention.head_count");
+    f->kv_heads = number(f, "attention.head_count_kv");
+    f->head = number(f, "attention.key_length");
+    f->feed_forward = number(f, "feed_forward_length");
+    for (size_t i = 0; i < s->n_tensor; i++)
+        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
+}
+
+/* Whether it runs, and what that takes. */
+static void plan(struct facts *f)
+{
+    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
+    if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
+        return;
+    struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
+    f->runs = tft_model_plan(&m, (enum tft_weights)cli_model_options.weights, &f->why_not) == TFT_OK;
+    if (!f->runs)
+        return;
+    f->kv_heads = m.n_head_kv;
+    f->head = m.head_dim;
+    f->weights = m.memory_size;
+    f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so.kv == TFT_KV_F16 ? 2 : 4);
+    f->session_context = so.capacity ? so.capacity : m.n_ctx;
+    f->session = tft_session_bytes(&m, &so);
+}
+
+/* The name of its format, "unknown", or NULL if there is none. */
+static const char *chat_format(const struct facts *f)
+{
+    if (!f->jinja.n)
+        return NULL;
+    char *jinja = strndup(f->jinja.p, f->jinja.n);
+    const struct template_format *format = jinja ? template_recognize(jinja) : NULL;
+    free(jinja);
+    return format ? template_name(format) : "unknown";
+}
+
+/* ---- values */
+
+static void put_number(const struct tft_value *v, uint64_t i, bool json)
+{
+    uint64_t u;
+    int64_t n;
+    double x = 0;
+    if (v->type == TFT_VALUE_BOOL && tft_value_uint(v, i, &u))
+        fputs(u ? "true" : "false", stdout);
+    else if (tft_value_uint(v, i, &u))
+        printf("%" PRIu64, u);
+    else if (tft_value_int(v, i, &n))
+        printf("%" PRId64, n);
+    else if (tft_value_real(v, i, &x) && json && !isfinite(x))
+        fputs("null", stdout);
+    else
+        printf("%.*g", !json ? 6 : v->type == TFT_VALUE_F32 ? 9 : 17, x);
+}
+
+static void put_str(struct tft_str s, bool json, bool quoted)
+{
+    if (json) {
+        cli_json_string(stdout, s.p, s.n);
+        return;
+    }
+    fputs(quoted ? "\"" : "", stdout);
+    cli_put_escaped(stdout, s.p, s.n);
+    fputs(quoted ? "\"" : "", stdout);
+}
+
+/* The first `most` elements. */
+static void put_elements(const struct tft_value *v, uint64_t most, bool json)
+{
+    const unsigned char *at = v->data;
+    for (uint64_t i = 0; i < v->n && i < most; i++) {
+        fputs(!i ? "" : json ? "," : ", ", stdout);
+        if (v->type == TFT_VALUE_STRING)
+            put_str(tft_value_next_str(&at), json, v->is_array);
+        else
+            put_number(v, i, json);
+    }
+    if (v->n > most)
+        fputs(", ...", stdout);
+}
+
+static void list_values(const struct tft_source *s)
+{
+    enum { BEGINNING = 8 };
+    for (size_t i = 0; i < s->n_value; i++) {
+        const struct tft_value *v = &s->value[i];
+        char type[40];
+        snprintf(type, sizeof type, v->is_array ? "%s[%" PRIu64 "]" : "%s", tft_value_type_name(v->type), v->n);
+        printf("%-15s ", type);
+        cli_put_escaped(stdout, v->key.p, v->key.n);
+        fputs(" = ", stdout);
+        put_elements(v, BEGINNING, false);
+        putchar('\n');
+    }
+}
+
+/* ---- tensors */
+
+static uint64_t offset(const struct tft_source *s, const struct tft_tensor *t)
+{
+    return (uint64_t)(t->data - s->data);
+}
+
+static void list_tensors(const struct tft_source *s)
+{
+    printf("%-8s %-24s %12s %14s  %s\n", "type", "shape", "bytes", "offset", "name");
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        char shape[96] = "";
+        for (uint32_t d = 0; d < t->n_dims; d++)
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? " x %" PRIu64 : "%" PRIu64, t->ne[d]);
+        printf("%-8s %-24s %12" PRIu64 " %14" PRIu64 "  ", tft_dtype_name(t->type), shape, t->bytes, offset(s, t));
+        cli_put_escaped(stdout, t->name.p, t->name.n);
+        putchar('\n');
+    }
+}
+
+enum { TYPES = 64 }; /* above every number of a type */
+
+struct share {
+    size_t tensors;
+    uint64_t bytes;
+};
+
+static void count_types(const struct tft_source *s, struct share share[TYPES])
+{
+    memset(share, 0, TYPES * sizeof *share);
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        share[s->tensor[i].type].tensors++;
+        share[s->tensor[i].type].bytes += s->tensor[i].bytes;
+    }
+}
+
+/* ---- for people */
+
+static void put_bytes(uint64_t n)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double x = (double)n;
+    int unit = 0;
+    for (; x >= 1000 && unit < 4; unit++)
+        x /= 1000;
+    printf(unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
+}
+
+static void put_label(const char *label)
+{
+    printf("%-14s ", label);
+}
+
+static void show_str(const char *label, struct tft_str s)
+{
+    put_label(label);
+    put_str(s, false, false);
+    putchar('\n');
+}
+
+static void show_dimensions(const struct facts *f)
+{
+    const struct {
+        uint64_t n;
+        const char *what;
+    } all[] = {{f->layers, "layers"}, {f->width, "wide"}, {f->heads, "heads"}, {f->kv_heads, "heads of keys and values"},
+               {f->head, "numbers a head"}, {f->feed_forward, "in the feed-forward"}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].n) {
+            if (!any)
+                put_label("dimensions");
+            printf("%s%" PRIu64 " %s", any ? ", " : "", all[i].n, all[i].what);
+            any = true;
+        }
+    if (any)
+        putchar('\n');
+    if (f->context) {
+        put_label("context");
+        printf("%" PRIu64 " tokens\n", f->context);
+    }
+}
+
+static void show_tensors(const struct facts *f)
+{
+    struct share share[TYPES];
+    count_types(&f->s, share);
+    put_label("tensors");
+    printf("%zu", f->s.n_tensor);
+    for (uint32_t type = 0, any = 0; type < TYPES; type++)
+        if (share[type].tensors) {
+            printf("%s %zu %s (", any++ ? "," : ":", share[type].tensors, tft_dtype_name(type));
+            put_bytes(share[type].bytes);
+            putchar(')');
+        }
+    putchar('\n');
+    if (f->parameters) {
+        put_label("parameters");
+        printf("%" PRIu64 "\n", f->parameters);
+    }
+}
+
+static void show_memory(const struct facts *f)
+{
+    put_label("KV cache");
+    printf("%zu bytes a token, as %s\n", f->kv_per_token, cli_session_options.kv ? "f32" : "f16");
+    put_label("memory");
+    put_bytes(f->weights);
+    fputs(" for weights that cannot stay in the file as they are", stdout);
+    if (f->session) {
+        fputs(", ", stdout);
+        put_bytes(f->session);
+        printf(" for a session of %" PRIu32 " tokens", f->session_context);
+    } else {
+        printf("; a session cannot have %" PRIu32 " tokens", f->session_context);
+    }
+    putchar('\n');
+}
+
+static void show_token(const struct facts *f, const char *what, int32_t id)
+{
+    if (id < 0)
+        return;
+    size_t n;
+    const char *p = tft_tokenizer_text(f->tokenizer, id, true, &n);
+    printf(", %s %" PRId32 " \"", what, id);
+    cli_put_escaped(stdout, p, n);
+    putchar('"');
+}
+
+static void show_tokenizer(const struct facts *f)
+{
+    put_label("tokenizer");
+    if (!f->vocab.n) {
+        puts("none");
+        return;
+    }
+    put_str(f->vocab, false, false);
+    if (f->tokenizer) {
+        printf(", %" PRIu32 " tokens", tft_tokenizer_size(f->tokenizer));
+        show_token(f, "BOS", tft_tokenizer_bos(f->tokenizer));
+        show_token(f, "EOS", tft_tokenizer_eos(f->tokenizer));
+    }
+    putchar('\n');
+}
+
+static void show(const struct facts *f, const char *path)
+{
+    show_str("file", (struct tft_str){path, strlen(path)});
+    put_label("format");
+    printf(f->s.version ? "GGUF version %" PRIu32 ", " : "llama2.c, ", f->s.version);
+    put_bytes(f->s.size);
+    putchar('\n');
+    if (f->name.n)
+        show_str("name", f->name);
+    show_str("architecture", f->arch.n ? f->arch : (struct tft_str){"not named", 9});
+    show_dimensions(f);
+    show_tensors(f);
+    if (f->runs)
+        show_memory(f);
+    show_tokenizer(f);
+    const char *format = chat_format(f);
+    show_str("chat template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){"none", 4});
+    put_label("runs");
+    printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
+}
+
+/* ---- for programs */
+
+static void json_key(const char *key)
+{
+    printf(",\"%s\":", key);
+}
+
+/* An optional string. */
+static void json_str(const char *key, struct tft_str s)
+{
+    json_key(key);
+    if (s.p)
+        cli_json_string(stdout, s.p, s.n);
+    else
+        fputs("null", stdout);
+}
+
+static void json_number(const char *key, uint64_t n, bool known)
+{
+    json_key(key);
+    if (known)
+        printf("%" PRIu64, n);
+    else
+        fputs("null", stdout);
+}
+
+static void json_memory(const struct facts *f)
+{
+    json_key("memory");
+    if (!f->runs) {
+        fputs("null", stdout);
+        return;
+    }
+    printf("{\"weights\":%zu", f->weights);
+    json_number("kv_per_token", f->kv_per_token, true);
+    json_number("context", f->session_context, true);
+    json_number("session", f->session, f->session > 0);
+    putchar('}');
+}
+
+static void json_tokenizer(const struct facts *f)
+{
+    json_key("tokenizer");
+    if (!f->vocab.n) {
+        fputs("null", stdout);
+        return;
+    }
+    const struct tft_tokenizer *t = f->tokenizer;
+    const struct tft_value *tokens = tft_source_value(&f->s, "tokenizer.ggml.tokens");
+    int64_t bos = t ? tft_tokenizer_bos(t) : -1, eos = t ? tft_tokenizer_eos(t) : -1;
+    fputs("{\"model\":", stdout);
+    cli_json_string(stdout, f->vocab.p, f->vocab.n);
+    json_number("tokens", tokens ? tokens->n : 0, tokens);
+    json_number("bos", (uint64_t)bos, bos >= 0);
+    json_number("eos", (uint64_t)eos, eos >= 0);
+    putchar('}');
+}
+
+static void json_lists(const struct tft_source *s)
+{
+    struct share share[TYPES];
+    count_types(s, share);
+    json_key("types");
+    for (uint32_t type = 0, any = 0; type < TYPES; type++)
+        if (share[type].tensors)
+            printf("%s\"%s\":{\"tensors\":%zu,\"bytes\":%" PRIu64 "}", any++ ? "," : "{", tft_dtype_name(type), share[type].tensors,
+                   share[type].bytes);
+    fputs(s->n_tensor ? "}" : "{}", stdout);
+
+    json_key("values");
+    for (size_t i = 0; i < s->n_value; i++) {
+        const struct tft_value *v = &s->value[i];
+        putchar(i ? ',' : '{');
+        cli_json_string(stdout, v->key.p, v->key.n);
+        fputs(v->is_array ? ":[" : ":", stdout);
+        put_elements(v, UINT64_MAX, true);
+        fputs(v->is_array ? "]" : "", stdout);
+    }
+    fputs(s->n_value ? "}" : "{}", stdout);
+
+    json_key("tensors");
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        fputs(i ? ",{\"name\":" : "[{\"name\":", stdout);
+        cli_json_string(stdout, t->name.p, t->name.n);
+        printf(",\"type\":\"%s\",\"shape\":", tft_dtype_name(t->type));
+        for (uint32_t d = 0; d < t->n_dims; d++)
+            printf("%c%" PRIu64, d ? ',' : '[', t->ne[d]);
+        printf("],\"bytes\":%" PRIu64 ",\"offset\":%" PRIu64 "}", t->bytes, offset(s, t));
+    }
+    fputs(s->n_tensor ? "]" : "[]", stdout);
+}
+
+static void show_json(const struct facts *f, const char *path)
+{
+    const struct {
+        const char *key;
+        uint64_t n;
+    } numbers[] = {{"parameters", f->parameters}, {"context", f->context}, {"width", f->width}, {"layers", f->layers}, {"heads", f->heads},
+                   {"kv_heads", f->kv_heads}, {"head", f->head}, {"feed_forward", f->feed_forward}};
+    const char *format = chat_format(f);
+    fputs("{\"file\":", stdout);
+    cli_json_string(stdout, path, strlen(path));
+    printf(",\"format\":\"%s\"", f->s.version ? "gguf" : "llama2.c");
+    json_number("version", f->s.version, true);
+    json_number("bytes", f->s.size, true);
+    json_str("name", f->name);
+    json_str("architecture", f->arch);
+    json_key("runs");
+    fputs(f->runs ? "true" : "false", stdout);
+    json_str("why_not", f->runs ? (struct tft_str){0} : (struct tft_str){f->why_not.msg, strlen(f->why_not.msg)});
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
+    json_memory(f);
+    json_tokenizer(f);
+    json_str("chat_template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){0});
+    json_lists(&f->s);
+    puts("}");
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    const char *path;
+    struct facts f = {0};
+    struct tft_error err;
+    int status = cli_parse(&command, argc, argv, &path);
+    if (status != CLI_OK)
+        return status < 0 ? CLI_OK : status;
+    if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+
+    read_facts(&f);
+    plan(&f);
+    if (opt.json) {
+        show_json(&f, path);
+    } else if (opt.values || opt.tensors) {
+        if (opt.values)
+            list_values(&f.s);
+        if (opt.tensors)
+            list_tensors(&f.s);
+    } else {
+        show(&f, path);
+    }
+    tft_tokenizer_close(f.tokenizer);
+    tft_source_close(&f.s);
+    return CLI_OK;
+}
