@@ -86,8 +86,10 @@ static int take_number(const struct cli_option *o, const char *text)
     }
     unsigned long long n = strtoull(text, &end, 0);
     bool count = o->type == CLI_COUNT;
-    if (*end || end == text || errno || text[0] == '-' || (count && n > INT32_MAX) || (count && !n && *(uint32_t *)o->value))
+    if (*end || end == text || errno || text[0] == '-' || (count && n > INT32_MAX))
         return cli_usage("--%s takes a whole number, not \"%s\"", o->name, text);
+    if (count && !n && *(uint32_t *)o->value)
+        return cli_usage("--%s is at least 1", o->name);
     if (count)
         *(uint32_t *)o->value = (uint32_t)n;
     else

@@ -61,7 +61,7 @@ struct cli_model_options {
     uint32_t threads;
 };
 extern struct cli_model_options cli_model_options;
-extern const struct cli_option cli_model_option_list[];
+extern const struct cli_option cli_model_option_list[], cli_thread_option_list[];
 
 struct cli_session_options {
     uint32_t ctx;

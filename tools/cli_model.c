@@ -10,7 +10,6 @@ struct cli_session_options cli_session_options;
 struct cli_sampling_options cli_sampling_options = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
 
 const struct cli_option cli_model_option_list[] = {
-    {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N", "threads; all CPUs this process may use if not given"},
     {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights are expanded to (f32)"},
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG", "use no better kernels than c, avx2, avx512 or neon"},
@@ -20,6 +19,11 @@ const struct cli_option cli_model_option_list[] = {
 const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N", "tokens of context; all the model can if not given"},
     {0, "kv", CLI_WORD, &cli_session_options.kv, "f16|f32", "how keys and values are held (f16)"},
+    {0},
+};
+
+const struct cli_option cli_thread_option_list[] = {
+    {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N", "threads; all CPUs this process may use if not given"},
     {0},
 };
 

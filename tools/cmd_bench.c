@@ -18,7 +18,7 @@ static const struct cli_option options[] = {
     {'p', "prefill", CLI_COUNT, &opt.prefill, "N", "tokens of prompt (512)"},
     {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
-    {'T', "thread-list", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
+    {'t', "threads", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: limits (with the most threads of the list) and rows"},
     {0},
@@ -30,7 +30,7 @@ static const struct cli_command command = {
     "The limits - memory read, int8 and float arithmetic - are measured in the same run. A model that fits the CPU's caches can read\n"
     "faster than memory: its share may exceed 100 %.\n\n"
     "  tuffet bench model.gguf\n"
-    "  tuffet bench model.gguf -d 2048 --thread-list 1,4 --kv f32 --json\n",
+    "  tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
 };
 
 enum { MAX_LIST = 16, MAX_RUNS = 64 };
@@ -46,7 +46,7 @@ static int parse_threads(int *list)
 {
     int n = 0;
     if (!opt.threads) {
-        int all = cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads();
+        int all = tft_cpu_threads();
         list[n++] = 1;
         if (all > 1)
             list[n++] = all;
@@ -158,23 +158,28 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     return status == TFT_OK ? CLI_OK : cli_fail("%s", tft_status_text(status));
 }
 
-static int32_t *some_tokens(const struct tft_model *m)
+static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
 {
-    struct tft_model_info info = {.size = sizeof info};
-    tft_model_describe(m, &info);
-    uint32_t most = opt.prefill > opt.decode ? opt.prefill : opt.decode, n = most > opt.depth ? most : opt.depth, x = 1;
+    uint32_t x = 1;
     int32_t *ids = malloc(n * sizeof *ids);
     for (uint32_t i = 0; ids && i < n; i++) {
         x = x * 1664525 + 1013904223;
-        ids[i] = (int32_t)((x >> 8) % info.n_vocab);
+        ids[i] = (int32_t)((x >> 8) % n_vocab);
     }
     return ids;
 }
 
 static int bench(const struct tft_model *m, const int *list, int n)
 {
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    uint64_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode, all = opt.depth + longest;
+    if (all > info.n_ctx)
+        return cli_fail("--depth and what is measured make %llu tokens, more than the model's context of %u", (unsigned long long)all,
+                        info.n_ctx);
+
     struct limits l[MAX_LIST], *most = &l[0];
-    int32_t *ids = some_tokens(m);
+    int32_t *ids = some_tokens((uint32_t)all, info.n_vocab);
     if (!ids)
         return cli_fail("no memory");
     for (int i = 0; i < n; i++) {
@@ -207,14 +212,14 @@ int cmd_bench(int argc, char **argv)
     int list[MAX_LIST], status = cli_parse(&command, argc, argv, &path);
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
-    if (!opt.prefill || !opt.decode || !opt.runs || opt.runs > MAX_RUNS)
-        return cli_usage("--prefill, --decode and --runs are at least 1, and --runs at most %d", MAX_RUNS);
+    if (opt.runs > MAX_RUNS)
+        return cli_usage("--runs is at most %d", MAX_RUNS);
     int n = parse_threads(list);
     if (!n)
-        return cli_usage("--thread-list takes numbers of threads like 1,2,4, not \"%s\"", opt.threads);
+        return cli_usage("--threads takes numbers of threads like 1,2,4, not \"%s\"", opt.threads);
 
-    cli_catch_interrupts();
     status = cli_open_model(&m, path, false);
+    cli_catch_interrupts();
     if (status == CLI_OK) {
         status = bench(m, list, n);
         tft_model_close(m);

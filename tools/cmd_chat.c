@@ -28,7 +28,8 @@ static const struct cli_option options[] = {
 
 static const struct cli_command command = {
     "chat", "MODEL", "a conversation",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_model_option_list, NULL},
+    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_thread_option_list,
+                                        cli_model_option_list, NULL},
     "Every line is a message. Ctrl-C ends an answer, or the program when it waits for a message; Ctrl-D ends it too. From a pipe every\n"
     "line is a message as well, and only the answers are written. The formats are chatml, qwen3, llama2, llama3, zephyr, phi3, gemma\n"
     "and mistral. When the context is full the oldest messages are forgotten, except for the system message.\n\n"

@@ -25,7 +25,8 @@ static const struct cli_option options[] = {
 
 static const struct cli_command command = {
     "run", "MODEL", "write on from a prompt, to standard output as it comes",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_model_option_list, NULL},
+    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_thread_option_list,
+                                        cli_model_option_list, NULL},
     "Without -p or -f the prompt is what comes from a pipe on standard input; without that, nothing.\n\n"
     "  tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
     "  tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"

@@ -9,7 +9,7 @@ enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 }; /* the buffer is larger than 
 struct job {
     struct tft_kernels kern;
     float *x;     /* BUFFER bytes */
-    size_t rounds;
+    size_t int8_rounds, fma_rounds;
     double work[1024];  /* by thread: what it did */
     double read, int8, fma; /* best of RUNS, per second */
 };
@@ -43,25 +43,36 @@ static void measure(void *arg, int tid, int n)
         take_best(j, tid, n, start, &j->read);
 
         start = cli_ns();
-        j->work[tid] = j->kern.peak_int8(j->rounds);
+        j->work[tid] = j->kern.peak_int8(j->int8_rounds);
         take_best(j, tid, n, start, &j->int8);
 
         start = cli_ns();
-        j->work[tid] = j->kern.peak_fma(j->rounds);
+        j->work[tid] = j->kern.peak_fma(j->fma_rounds);
         take_best(j, tid, n, start, &j->fma);
     }
     (void)sink;
 }
 
+/* As many as take this machine 10 ms or a bit more. */
+static size_t rounds_of(tft_peak_fn *peak)
+{
+    for (size_t rounds = 1000;; rounds *= 2) {
+        uint64_t start = cli_ns();
+        peak(rounds);
+        if (cli_ns() - start > 10000000)
+            return rounds;
+    }
+}
+
 struct limits measure_limits(int threads)
 {
     static struct job j;
-    j = (struct job){.x = tft_port_alloc(BUFFER, 64), .rounds = 5000000};
+    j = (struct job){.x = tft_port_alloc(BUFFER, 64)};
     if (!j.x)
         return (struct limits){0};
     tft_kernels_fill(&j.kern, tft_kernels_best());
-    if (tft_kernels_best() == 0)
-        j.rounds /= 20; /* the reference is slow */
+    j.int8_rounds = rounds_of(j.kern.peak_int8);
+    j.fma_rounds = rounds_of(j.kern.peak_fma);
     tft_port_team(threads, measure, &j);
     tft_port_free(j.x);
     return (struct limits){j.read / 1e9, j.int8 / 1e9, j.fma / 1e9};

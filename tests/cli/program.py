@@ -1,4 +1,4 @@
-"""What the tests of the program share. TUFFET and TOY are the programs; under emulation MESON_EXE_WRAPPER runs them."""
+"""What the tests of the program share: test_NAME.py TUFFET TOY EMBED [unittest's]; under emulation MESON_EXE_WRAPPER runs the three."""
 import json
 import os
 import pathlib
@@ -7,12 +7,12 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
 WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
-TUFFET = [*WRAPPER, os.environ["TUFFET"]]
-TOY = [*WRAPPER, os.environ["TOY"]]
+TUFFET, TOY, EMBED = ([*WRAPPER, program] for program in sys.argv[1:4])
 PATIENCE = 60  # seconds, for what should take none
 
 
@@ -110,4 +110,5 @@ def interrupt(process):
     return process.communicate(timeout=PATIENCE)
 
 
-main = unittest.main
+def main():
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,13 +1,12 @@
 """examples/embed.c, which is linked to the shared library."""
-import os
 import subprocess
 
-from program import PATIENCE, WRAPPER, Case, main
+from program import EMBED, PATIENCE, Case, main
 
 
 class Embed(Case):
     def embed(self, *args):
-        done = subprocess.run([*WRAPPER, os.environ["EMBED"], *args], capture_output=True, timeout=PATIENCE)
+        done = subprocess.run([*EMBED, *args], capture_output=True, timeout=PATIENCE)
         return done.returncode, done.stdout, done.stderr.decode()
 
     def test_it_writes_what_run_writes(self):

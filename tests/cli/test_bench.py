@@ -1,0 +1,35 @@
+"""tuffet bench: what its figures mean, not how large they are."""
+from program import Case, main
+
+
+class Bench(Case):
+    def test_json(self):
+        model = self.toy()
+        found = self.json("bench", model, "-p", "12", "-n", "5", "-d", "7", "-r", "2", "-t", "1,2", "--kv", "f32")
+        self.assertEqual(set(found), {"limits", "rows"})
+        self.assertEqual(set(found["limits"]), {"read_gbps", "int8_gops", "fma_gflops"})
+        for value in found["limits"].values():
+            self.assertGreater(value, 0)
+        self.assertEqual([(r["what"], r["tokens"], r["depth"], r["threads"], r["kv"]) for r in found["rows"]],
+                         [("prefill", 12, 7, 1, "f32"), ("decode", 5, 7, 1, "f32"),
+                          ("prefill", 12, 7, 2, "f32"), ("decode", 5, 7, 2, "f32")])
+        for row in found["rows"]:
+            self.assertGreater(row["tok_s"], 0)
+
+    def test_share_is_of_the_limit_that_binds(self):
+        found = self.json("bench", self.toy(), "-p", "30", "-n", "30", "-r", "1", "-t", "1")
+        limits = found["limits"]
+        for row in found["rows"]:
+            shares = [row["gbps"] / limits["read_gbps"], row["gflops"] / limits["fma_gflops"]]
+            self.assertAlmostEqual(row["share"], max(shares), delta=0.01 + 0.02 * max(shares))
+
+    def test_wrong_use(self):
+        model = self.toy()
+        for list in ["", "0", "1,x", "1;2", "2000"]:
+            self.assertIn("--threads", self.fails("bench", model, "-t", list, status=2))
+        for option in ["-p", "-n", "-r"]:
+            self.assertIn("at least 1", self.fails("bench", model, option, "0", status=2))
+        self.assertIn("100512 tokens, more than", self.fails("bench", model, "-d", "100000", "-t", "1"))
+
+
+main()
