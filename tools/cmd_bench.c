@@ -12,11 +12,11 @@ static struct {
     uint32_t prefill, decode, depth, runs;
     const char *threads;
     bool json;
-} opt = {.prefill = 512, .decode = 128, .runs = 5};
+} opt = {.runs = 5};
 
 static const struct cli_option options[] = {
-    {'p', "prefill", CLI_COUNT, &opt.prefill, "N", "tokens of prompt (512)"},
-    {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128)"},
+    {'p', "prefill", CLI_COUNT, &opt.prefill, "N", "tokens of prompt (512, or what the context has room for)"},
+    {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128, or likewise)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
@@ -169,17 +169,25 @@ static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
     return ids;
 }
 
+static void set_default(uint32_t *n, uint32_t wanted, uint32_t room)
+{
+    if (!*n)
+        *n = wanted < room ? wanted : room;
+}
+
 static int bench(const struct tft_model *m, const int *list, int n)
 {
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);
-    uint64_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode, all = opt.depth + longest;
-    if (all > info.n_ctx)
-        return cli_fail("--depth and what is measured make %llu tokens, more than the model's context of %u", (unsigned long long)all,
-                        info.n_ctx);
+    uint32_t room = opt.depth < info.n_ctx ? info.n_ctx - opt.depth : 0;
+    set_default(&opt.prefill, 512, room);
+    set_default(&opt.decode, 128, room);
+    uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
+    if (!longest || longest > room)
+        return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx, longest ? longest : 1, opt.depth);
 
     struct limits l[MAX_LIST], *most = &l[0];
-    int32_t *ids = some_tokens((uint32_t)all, info.n_vocab);
+    int32_t *ids = some_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("no memory");
     for (int i = 0; i < n; i++) {

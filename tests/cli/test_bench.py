@@ -27,9 +27,13 @@ class Bench(Case):
         model = self.toy()
         for list in ["", "0", "1,x", "1;2", "2000"]:
             self.assertIn("--threads", self.fails("bench", model, "-t", list, status=2))
-        for option in ["-p", "-n", "-r"]:
-            self.assertIn("at least 1", self.fails("bench", model, option, "0", status=2))
-        self.assertIn("100512 tokens, more than", self.fails("bench", model, "-d", "100000", "-t", "1"))
+        self.assertIn("at least 1", self.fails("bench", model, "-r", "0", status=2))
+        self.assertIn("no room for 1 tokens after 100000", self.fails("bench", model, "-d", "100000"))
+        self.assertIn("no room for 300 tokens after 5", self.fails("bench", model, "-d", "5", "-p", "300"))
+
+    def test_the_context_is_what_it_is(self):
+        rows = self.json("bench", self.toy(), "-d", "250", "-r", "1", "-t", "1")["rows"]
+        self.assertEqual([r["tokens"] for r in rows], [6, 6])
 
 
 main()
