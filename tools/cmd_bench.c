@@ -123,7 +123,7 @@ static void print_row(const struct row *r, bool first)
 {
     if (opt.json)
         printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
-               "\"tok_s\":%.2f,\"gbps\":%.2f,\"gflops\":%.2f,\"share\":%.4f}",
+               "\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g,\"share\":%.6g}",
                first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s, r->gbps, r->gflops, r->share);
     else
         printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f %6.0f %%\n", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s,
@@ -199,7 +199,7 @@ static int bench(const struct tft_model *m, const int *list, int n)
                    list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
     }
     if (opt.json)
-        printf("{\"limits\":{\"read_gbps\":%.2f,\"int8_gops\":%.1f,\"fma_gflops\":%.1f},\"rows\":[", most->read_gbps, most->int8_gops,
+        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[", most->read_gbps, most->int8_gops,
                most->fma_gflops);
     else
         printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",

@@ -21,7 +21,7 @@ class Bench(Case):
         limits = found["limits"]
         for row in found["rows"]:
             shares = [row["gbps"] / limits["read_gbps"], row["gflops"] / limits["fma_gflops"]]
-            self.assertAlmostEqual(row["share"], max(shares), delta=0.01 + 0.02 * max(shares))
+            self.assertAlmostEqual(row["share"], max(shares), delta=1e-4 * max(shares))
 
     def test_wrong_use(self):
         model = self.toy()
