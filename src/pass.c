@@ -32,11 +32,12 @@ uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf)
     }
 }
 
+enum { LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
+
 /* Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it a power of two, the same column of
    all rows would fall into the same few lines of a cache. */
 uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf)
 {
-    enum { LINE = 16 };
     uint32_t width = tft_pass_width(p, buf);
     return buf == TFT_LOGITS ? width : ((width + LINE - 1) / LINE | 1) * LINE;
 }
@@ -150,8 +151,6 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
         rotate(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
                (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
 }
-
-enum { LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
 
 void tft_silu_mul(struct tft_pass *p)
 {

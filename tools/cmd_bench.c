@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "limits.h"
+#include "port.h"
 
 static struct {
     uint32_t prefill, decode, depth, runs;
@@ -42,6 +43,7 @@ struct row {
     double tok_s, gbps, gflops, share;
 };
 
+/* How many there are; 0 if it is no list, or too long a one. */
 static int parse_threads(int *list)
 {
     int n = 0;
@@ -52,12 +54,12 @@ static int parse_threads(int *list)
             list[n++] = all;
         return n;
     }
-    for (const char *p = opt.threads; *p && n < MAX_LIST; n++) {
+    for (const char *p = opt.threads; *p; n++) {
         char *end;
         long v = strtol(p, &end, 10);
-        if (end == p || v < 1 || v > 1024 || (*end && *end != ','))
+        if (n == MAX_LIST || end == p || v < 1 || v > 1024 || (*end && *end != ','))
             return 0;
-        list[n] = (int)v;
+        list[n] = tft_port_threaded() ? (int)v : 1; /* what there will be */
         p = *end ? end + 1 : end;
     }
     return n;
@@ -169,6 +171,24 @@ static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
     return ids;
 }
 
+/* Of each number of threads; in JSON those with the most. */
+static void print_limits(const struct limits *l, const int *list, int n)
+{
+    int most = 0;
+    for (int i = 0; i < n; i++) {
+        most = list[i] > list[most] ? i : most;
+        if (!opt.json)
+            printf("%s, %d thread%s: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", tft_cpu_name(), list[i],
+                   list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
+    }
+    if (opt.json)
+        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[", l[most].read_gbps,
+               l[most].int8_gops, l[most].fma_gflops);
+    else
+        printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
+               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GFLOP/s", "share");
+}
+
 static void set_default(uint32_t *n, uint32_t wanted, uint32_t room)
 {
     if (!*n)
@@ -186,24 +206,14 @@ static int bench(const struct tft_model *m, const int *list, int n)
     if (!longest || longest > room)
         return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx, longest ? longest : 1, opt.depth);
 
-    struct limits l[MAX_LIST], *most = &l[0];
+    struct limits l[MAX_LIST];
+    for (int i = 0; i < n; i++)
+        if (!measure_limits(&l[i], list[i]))
+            return cli_fail("no memory to measure the machine's limits in");
     int32_t *ids = some_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("no memory");
-    for (int i = 0; i < n; i++) {
-        l[i] = measure_limits(list[i]);
-        if (list[i] > list[most - l])
-            most = &l[i];
-        if (!opt.json)
-            printf("%s, %d thread%s: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", tft_cpu_name(), list[i],
-                   list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
-    }
-    if (opt.json)
-        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[", most->read_gbps, most->int8_gops,
-               most->fma_gflops);
-    else
-        printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
-               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GFLOP/s", "share");
+    print_limits(l, list, n);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK; i++)
         status = bench_threads(m, ids, list[i], &l[i], i == 0);

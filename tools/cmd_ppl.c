@@ -30,7 +30,8 @@ static const struct cli_command command = {
     "ppl", "MODEL", "perplexity of a text",
     (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
                                         cli_model_option_list, NULL},
-    "A window is --ctx tokens long, the model's context if that is not given.\n\n"
+    "A window is --ctx tokens long, the model's context if that is not given, and begins with BOS. What is left after the last whole\n"
+    "window does not count, unless it is all there is.\n\n"
     "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024\n"
     "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --tokens 6144 --score second-half --json\n",
 };

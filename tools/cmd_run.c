@@ -105,10 +105,11 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
     if (cli_interrupted())
         return CLI_INTERRUPTED;
 
-    if (opt.echo) {
-        put(&out, prompt, len);
-        text.started = true;
+    if (opt.echo && !put(&out, prompt, len)) {
+        free(out.p);
+        return cli_fail("%s", strerror(errno));
     }
+    text.started = text.started || opt.echo;
     int exit_status = generate(m, s, &z, &text, &out, &r);
     if (exit_status == CLI_OK)
         report(&out, &r, n, seconds);

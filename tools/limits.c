@@ -64,16 +64,17 @@ static size_t rounds_of(tft_peak_fn *peak)
     }
 }
 
-struct limits measure_limits(int threads)
+bool measure_limits(struct limits *out, int threads)
 {
     static struct job j;
     j = (struct job){.x = tft_port_alloc(BUFFER, 64)};
     if (!j.x)
-        return (struct limits){0};
+        return false;
     tft_kernels_fill(&j.kern, tft_kernels_best());
     j.int8_rounds = rounds_of(j.kern.peak_int8);
     j.fma_rounds = rounds_of(j.kern.peak_fma);
     tft_port_team(threads, measure, &j);
     tft_port_free(j.x);
-    return (struct limits){j.read / 1e9, j.int8 / 1e9, j.fma / 1e9};
+    *out = (struct limits){j.read / 1e9, j.int8 / 1e9, j.fma / 1e9};
+    return true;
 }
