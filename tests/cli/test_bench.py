@@ -25,6 +25,27 @@ class Bench(Case):
             shares = [row["gbps"] / limits["read_gbps"], row["gflops"] / limits["fma_gflops"]]
             self.assertAlmostEqual(row["share"], max(shares), delta=1e-4 * max(shares))
 
+    def test_work(self):
+        """What the model's shape says has to be computed and read, held against the figures."""
+        model = self.toy()
+        m = self.json("inspect", model)
+        q, kv, width, vocab = m["heads"] * m["head"], m["kv_heads"] * m["head"], m["width"], m["tokenizer"]["tokens"]
+        layer = 2 * width * q + 2 * width * kv + 3 * width * m["feed_forward"]
+        rows = self.json("bench", model, "-p", "20", "-n", "10", "-d", "3", "-r", "1", "-t", "1")["rows"]
+        for row in rows:
+            n = row["tokens"]
+            depth = 3 + (n + 1) / 2
+            attention = 2 * q * depth
+            macs = n * (m["layers"] * (layer + attention) + vocab * width)
+            if row["what"] == "prefill":  # only the last token goes past the last layer's keys and values
+                macs -= (n - 1) * (layer + attention - 2 * width * kv + vocab * width)
+            self.assertAlmostEqual(row["gflops"] * n / row["tok_s"], 2 * macs / 1e9, delta=1e-4 * macs / 1e9)
+            norms = (2 * m["layers"] + 1) * width
+            weights = 4 * (m["layers"] * layer + vocab * width + norms + width)  # a row of the embedding
+            read = weights + 2 * m["layers"] * kv * 2 * depth
+            read *= n if row["what"] == "decode" else 1  # a prompt reads them once
+            self.assertAlmostEqual(row["gbps"] * n / row["tok_s"], read / 1e9, delta=1e-3 * read / 1e9)
+
     def test_wrong_use(self):
         model = self.toy()
         for list in ["", "0", "1,x", "1;2", "2000", "1," * 17]:
