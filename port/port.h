@@ -44,6 +44,8 @@ unsigned tft_port_arm_features(void);
 
 /* ---- threads */
 
+enum { TFT_PORT_THREADS = 1024 }; /* most threads of a team; libgomp crashes when asked for very many */
+
 /* Runs fn(arg, tid, n) on n threads, tid 0 on the caller, and returns when all have. May run with fewer threads than
    asked for; n is what it got. Not to be nested. */
 void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg);

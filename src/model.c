@@ -182,8 +182,10 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
     struct tft_model_opts opts = {0};
     if (given)
         memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
-    if ((unsigned)opts.weights > TFT_WEIGHTS_BF16 || opts.n_threads < 0)
-        return tft_fail(err, TFT_ERR_ARG, "the options of the model are out of range");
+    if ((unsigned)opts.weights > TFT_WEIGHTS_BF16)
+        return tft_fail(err, TFT_ERR_ARG, "%d is no type of weights", (int)opts.weights);
+    if (opts.n_threads < 0 || opts.n_threads > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", opts.n_threads, TFT_PORT_THREADS);
 
     struct tft_model *m = tft_alloc(opts.allocator, sizeof *m);
     if (!m)

@@ -5,7 +5,7 @@
 #include "error.h"
 #include "rope.h"
 
-enum { DEFAULT_BATCH = 512, MAX_THREADS = 1024 };
+enum { DEFAULT_BATCH = 512 };
 
 /* ------------------------------------------------------------------------------------------------ opening */
 
@@ -20,8 +20,8 @@ static enum tft_status resolve(struct tft_session_opts *o, const struct tft_mode
     if (o->capacity > m->n_ctx)
         return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is beyond the model's context of %u", m->source.name, o->capacity,
                         m->n_ctx);
-    if (o->n_threads < 0 || o->n_threads > MAX_THREADS)
-        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, MAX_THREADS);
+    if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, TFT_PORT_THREADS);
     if (o->kv != TFT_KV_F16 && o->kv != TFT_KV_F32)
         return tft_fail(err, TFT_ERR_ARG, "%d is no type of KV cache", (int)o->kv);
 

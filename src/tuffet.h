@@ -37,7 +37,8 @@
  *     zero, so `struct tft_model_opts o = { sizeof o };` is the default. A NULL options pointer means the same.
  *   - Text is UTF-8 in bytes with a length; it need not end in NUL.
  *   - Threads: a model is immutable once open and may be shared by any number of sessions on any number of threads.
- *     A session, a sampler and a text belong to one thread at a time.
+ *     A session, a sampler and a text belong to one thread at a time. More threads than the system allows are the one thing
+ *     that is no error here: OpenMP itself ends the process when it cannot start one.
  *   - Results are the same bits on every CPU, with any number of threads, however the tokens were fed, as long as the
  *     calling thread's floating-point environment is the C default (round to nearest, subnormals kept).
  */
@@ -129,7 +130,7 @@ struct tft_model_opts {
     enum tft_weights weights; /* what quantized tensors are expanded to when the model is opened. Tensors that are
                                  f32, f16 or bf16 in the file are used in place and as they are. */
     bool vocab_only;          /* open only the tokenizer, of any architecture; sessions are then refused */
-    int n_threads;            /* for expanding; 0: tft_cpu_threads() */
+    int n_threads;            /* for expanding, at most 1024; 0: tft_cpu_threads() */
     void (*progress)(void *user, double done); /* called now and then from the opening thread, done in 0..1 */
     void *progress_user;
 };
@@ -218,7 +219,7 @@ struct tft_session_opts {
     uint32_t capacity;   /* tokens it can hold; 0: the model's context length */
     uint32_t n_batch;    /* most tokens computed in one pass; 0: 512. More costs memory, less costs prefill speed. */
     uint32_t n_logits;   /* newest tokens of a call whose logits are kept; 0: 1 */
-    int n_threads;       /* 0: tft_cpu_threads() */
+    int n_threads;       /* at most 1024; 0: tft_cpu_threads() */
     enum tft_kv_type kv; /* how keys and values are held */
 };
 

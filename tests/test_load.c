@@ -460,6 +460,8 @@ static void options_out_of_range(void **state)
     struct tft_model *m;
     struct tft_model_opts o = {.size = sizeof o, .n_threads = -1};
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
+    o.n_threads = 1025;
+    assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o = (struct tft_model_opts){.size = sizeof o, .weights = (enum tft_weights)3};
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o = (struct tft_model_opts){.size = offsetof(struct tft_model_opts, weights), .weights = (enum tft_weights)3};

@@ -57,7 +57,7 @@ static int parse_threads(int *list)
     for (const char *p = opt.threads; *p; n++) {
         char *end;
         long v = strtol(p, &end, 10);
-        if (n == MAX_LIST || end == p || v < 1 || v > 1024 || (*end && *end != ','))
+        if (n == MAX_LIST || end == p || v < 1 || v > TFT_PORT_THREADS || (*end && *end != ','))
             return 0;
         list[n] = tft_port_threaded() ? (int)v : 1; /* what there will be */
         p = *end ? end + 1 : end;

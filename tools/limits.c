@@ -10,7 +10,7 @@ struct job {
     struct tft_kernels kern;
     float *x;     /* BUFFER bytes */
     size_t int8_rounds, fma_rounds;
-    double work[1024];  /* by thread: what it did */
+    double work[TFT_PORT_THREADS];  /* by thread: what it did */
     double read, int8, fma; /* best of RUNS, per second */
 };
 
