@@ -11,32 +11,42 @@ bool tft_always(void)
     return true;
 }
 
+/* The i-th rung that this machine has, from the bottom; NULL past the last. */
+static const struct tft_rung *rung(int i)
+{
+    const struct tft_rung *r = tft_ladder;
+    for (; r->name; r++)
+        if (r->present() && i-- == 0)
+            return r;
+    return NULL;
+}
+
 int tft_kernels_rungs(void)
 {
     int n = 0;
-    while (tft_ladder[n].name && tft_ladder[n].present())
+    while (rung(n))
         n++;
     return n;
 }
 
-void tft_kernels_fill(struct tft_kernels *k, int rung)
+void tft_kernels_fill(struct tft_kernels *k, int top)
 {
-    for (int i = 0; i <= rung; i++) {
-        tft_ladder[i].fill(k);
-        k->name = tft_ladder[i].name;
+    for (int i = 0; i <= top; i++) {
+        rung(i)->fill(k);
+        k->name = rung(i)->name;
     }
 }
 
-const char *tft_kernels_name(int rung)
+const char *tft_kernels_name(int i)
 {
-    return tft_ladder[rung].name;
+    return rung(i)->name;
 }
 
 int tft_kernels_best(void)
 {
     int n = tft_kernels_rungs() - 1;
     for (int i = 0; limit && i < n; i++)
-        if (strcmp(tft_ladder[i].name, limit) == 0)
+        if (strcmp(rung(i)->name, limit) == 0)
             return i;
     return n;
 }
@@ -45,8 +55,8 @@ bool tft_kernels_limit(const char *name)
 {
     int n = tft_kernels_rungs();
     for (int i = 0; name && i < n; i++)
-        if (strcmp(tft_ladder[i].name, name) == 0) {
-            limit = tft_ladder[i].name;
+        if (strcmp(rung(i)->name, name) == 0) {
+            limit = rung(i)->name;
             return true;
         }
     if (!name)

@@ -26,12 +26,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How the numbers of a matrix or of a cache are held. */
-enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT };
+#include "panel.h"
+
+/* How the numbers of a matrix or of a cache are held. I8 are panels (panel.h), and no slot that depends on a type is for them. */
+enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT, TFT_NUM_I8 = TFT_NUM_COUNT };
 
 static inline size_t tft_num_bytes(enum tft_num t)
 {
-    return t == TFT_NUM_F32 ? 4 : 2;
+    return t == TFT_NUM_F32 ? 4 : t == TFT_NUM_I8 ? 1 : 2;
 }
 
 /* y: [M, N], x: [M, K], w: [N, K] of the slot's type; rows ldy, ldx and K apart.
@@ -40,6 +42,48 @@ static inline size_t tft_num_bytes(enum tft_num t)
 enum { TFT_PIECE = 1024 };
 typedef void tft_gemm_fn(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
                          size_t N, size_t K);
+
+/*
+ * Integers. A number v is held as the byte q(v) = clamp(rint(v * inverse), -zero, 255 - zero) + zero, and the byte b stands for
+ * (b - zero) * scale (asymmetric, CushionCache eq. 3 and 4 with a zero-point that is an integer, so that 0 is exact). rint rounds ties to
+ * even; NaN becomes byte 0. The clamp comes before rint and in floats, so that nothing overflows.
+ */
+struct tft_affine {
+    float scale, inverse; /* positive, normal; inverse = 1 / scale */
+    int32_t zero;         /* 0 .. 255 */
+};
+
+/* W: [N, cols] in panels (panel.h), N whatever, all padding zero. */
+struct tft_panels {
+    const int8_t *data;
+    const float *scale;    /* [N padded]: w stands for w * scale[n] */
+    const int32_t *rowsum; /* [N padded]: sum of w over k */
+    size_t cols;           /* a multiple of 16, at most TFT_PANEL_MAX_K */
+};
+
+/* y: [M, N], x: [M, cols] bytes; rows ldy and ldx apart. Token m is held by xq[m * step], step 0 or 1.
+   acc = sum x[m][k] * w[n][k], exact;  d = acc - zero * rowsum[n], wrapping;  v = (float)d * (xq.scale * w.scale[n]), then + bias[n]
+   unless bias is NULL;  y[m][n] = v, or y[m][n] + v if `add`.   CushionCache eq. 5 */
+typedef void tft_gemm_i8_fn(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
+                            const struct tft_panels *w, const float *bias, int add, size_t M, size_t N);
+
+/* y: [n] bytes, x: [n]. y = q(x) */
+typedef void tft_quantize_fn(uint8_t *y, const float *x, size_t n, const struct tft_affine *q);
+
+/* The float kernels below with bytes as their result: q of exactly what those return. */
+typedef void tft_rmsnorm_u8_fn(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q);
+typedef void tft_layernorm_u8_fn(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
+                                 const struct tft_affine *q);
+typedef void tft_silu_mul_u8_fn(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q);
+typedef void tft_gelu_u8_fn(uint8_t *y, const float *x, size_t n, const struct tft_affine *q);
+
+/* x: [n] in place, each run of `block` numbers by itself; block is a power of two up to 256 that divides n. The Walsh-Hadamard transform in
+   natural order, without its factor 1 / sqrt(block): for h = 1, 2, 4 .. block / 2 and each pair i, i + h with i & h == 0,
+   (x[i], x[i + h]) = (x[i] + x[i + h], x[i] - x[i + h]).   Fino & Algazi 1976; QuaRot: Ashkboos et al. 2024, section 4 */
+typedef void tft_hadamard_fn(float *x, size_t n, size_t block);
+
+/* x: [n]: the least and the largest of them and 0. NaN counts for nothing. */
+typedef void tft_range_fn(const float *x, size_t n, float *min, float *max);
 
 /* y, x, w: [n], y may be x. r = 1 / sqrt(dot16(x, x) / n + eps);  y = (x * r) * w.   Zhang & Sennrich 2019, eq. 4 */
 typedef void tft_rmsnorm_fn(float *y, const float *x, const float *w, size_t n, float eps);
@@ -120,11 +164,21 @@ struct tft_kernels {
     tft_blend_fn *blend;
     tft_scale_fn *scale;
 
+    tft_gemm_i8_fn *gemm_i8;
+    tft_quantize_fn *quantize;
+    tft_rmsnorm_u8_fn *rmsnorm_u8;
+    tft_layernorm_u8_fn *layernorm_u8;
+    tft_silu_mul_u8_fn *silu_mul_u8;
+    tft_gelu_u8_fn *gelu_u8;
+    tft_hadamard_fn *hadamard;
+    tft_range_fn *range;
+
     tft_peak_fn *peak_fma, *peak_int8; /* float fma; exact sums of int8 products */
     tft_read_fn *read;
 };
 
-/* The ladder: rung 0 is the reference, which every machine has; each higher rung keeps the slots it does not replace. */
+/* The ladder: rung 0 is the reference, which every machine has; each higher rung keeps the slots it does not replace. A rung that the
+   machine lacks is left out, and those above it may be there all the same. */
 int tft_kernels_rungs(void);                          /* rungs of this machine, at least 1 */
 void tft_kernels_fill(struct tft_kernels *k, int rung); /* 0 <= rung < tft_kernels_rungs() */
 const char *tft_kernels_name(int rung);

@@ -233,6 +233,91 @@ static void scale_c(float *y, float a, size_t n)
         y[i] *= a;
 }
 
+/* ----------------------------------------------------------------------------------------------- integers */
+
+static void gemm_i8_c(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
+                      const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
+{
+    for (size_t n = 0; n < N; n++)
+        for (size_t m = 0; m < M; m++) {
+            const struct tft_affine *q = &xq[m * step];
+            int32_t acc = 0;
+            for (size_t k = 0; k < w->cols; k++)
+                acc += x[m * ldx + k] * w->data[tft_panel_at(n, k, w->cols)];
+            int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q->zero * (uint32_t)w->rowsum[n]);
+            float v = (float)d * (q->scale * w->scale[n]);
+            if (bias)
+                v += bias[n];
+            y[m * ldy + n] = add ? y[m * ldy + n] + v : v;
+        }
+}
+
+static uint8_t byte_of(float v, const struct tft_affine *q)
+{
+    float low = (float)-q->zero, high = (float)(255 - q->zero), t = v * q->inverse;
+    t = t > low ? t : low; /* NaN too */
+    t = t < high ? t : high;
+    return (uint8_t)((int32_t)rintf(t) + q->zero);
+}
+
+static void quantize_c(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = byte_of(x[i], q);
+}
+
+static void rmsnorm_u8_c(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q)
+{
+    float r = 1.0f / sqrtf(dot16(x, x, n, TFT_NUM_F32) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = byte_of(x[i] * r * w[i], q);
+}
+
+static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
+                           const struct tft_affine *q)
+{
+    float mean = total16(x, n) / (float)n, l[16] = {0};
+    for (size_t i = 0; i < n; i++)
+        l[i % 16] = fmaf(x[i] - mean, x[i] - mean, l[i % 16]);
+    float r = 1.0f / sqrtf(sum16(l) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = byte_of(fmaf((x[i] - mean) * r, w[i], b[i]), q);
+}
+
+static void silu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = byte_of(a[i] / (1.0f + tft_expf(-a[i])) * b[i], q);
+}
+
+static void gelu_u8_c(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
+{
+    for (size_t i = 0; i < n; i++) {
+        float u = x[i] * fmaf(x[i] * x[i], TFT_GELU_G3, TFT_GELU_G1);
+        y[i] = byte_of(x[i] / (1.0f + tft_expf(-u)), q);
+    }
+}
+
+static void hadamard_c(float *x, size_t n, size_t block)
+{
+    for (size_t h = 1; h < block; h *= 2)
+        for (size_t i = 0; i < n; i++)
+            if (!(i & h)) {
+                float a = x[i], b = x[i + h];
+                x[i] = a + b;
+                x[i + h] = a - b;
+            }
+}
+
+static void range_c(const float *x, size_t n, float *min, float *max)
+{
+    *min = *max = 0;
+    for (size_t i = 0; i < n; i++) {
+        *min = x[i] < *min ? x[i] : *min;
+        *max = x[i] > *max ? x[i] : *max;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ limits */
 
 TFT_PEAK(peak_fma_c, float, 1, fmaf(a, acc[i], a), 2)
@@ -264,6 +349,14 @@ void tft_rung_c(struct tft_kernels *k)
         .mix = {mix_f32_c, mix_f16_c},
         .blend = blend_c,
         .scale = scale_c,
+        .gemm_i8 = gemm_i8_c,
+        .quantize = quantize_c,
+        .rmsnorm_u8 = rmsnorm_u8_c,
+        .layernorm_u8 = layernorm_u8_c,
+        .silu_mul_u8 = silu_mul_u8_c,
+        .gelu_u8 = gelu_u8_c,
+        .hadamard = hadamard_c,
+        .range = range_c,
         .peak_fma = peak_fma_c,
         .peak_int8 = peak_int8_c,
         .read = read_c,
