@@ -25,10 +25,16 @@ static void load(struct tft_load *ld)
     for (unsigned l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", l, m->n_embd, true);
-        struct tft_linear qkv = tft_load_linear(ld, "blk.%u.attn_qkv", l, q + 2 * kv, m->n_embd, true);
-        b->q = tft_linear_rows(&qkv, 0, q);
-        b->k = tft_linear_rows(&qkv, q, kv);
-        b->v = tft_linear_rows(&qkv, q + kv, kv);
+        if (ld->quantized) { /* in parts, each of whole panels */
+            b->q = tft_load_linear(ld, "blk.%u.attn_q", l, q, m->n_embd, true);
+            b->k = tft_load_linear(ld, "blk.%u.attn_k", l, kv, m->n_embd, true);
+            b->v = tft_load_linear(ld, "blk.%u.attn_v", l, kv, m->n_embd, true);
+        } else {
+            struct tft_linear qkv = tft_load_linear(ld, "blk.%u.attn_qkv", l, q + 2 * kv, m->n_embd, true);
+            b->q = tft_linear_rows(&qkv, 0, q);
+            b->k = tft_linear_rows(&qkv, q, kv);
+            b->v = tft_linear_rows(&qkv, q + kv, kv);
+        }
         b->o = tft_load_linear(ld, "blk.%u.attn_output", l, m->n_embd, q, true);
         b->ffn_norm = tft_load_norm(ld, "blk.%u.ffn_norm", l, m->n_embd, true);
         b->up = tft_load_linear(ld, "blk.%u.ffn_up", l, m->n_ff, m->n_embd, true);
@@ -38,29 +44,23 @@ static void load(struct tft_load *ld)
     tft_load_head(ld);
 }
 
-static void forward(struct tft_pass *p)
+static void layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_model *m = p->m;
-    tft_embed(p);
-    for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
-        tft_layernorm(p, TFT_H, &b->attn_norm, TFT_X);
-        tft_linear(p, TFT_Q, &b->q, TFT_H);
-        tft_linear(p, TFT_K, &b->k, TFT_H);
-        tft_linear(p, TFT_V, &b->v, TFT_H);
-        tft_kv_append(p, l);
-        if (l + 1 == m->n_layer)
-            tft_keep_last(p);
-        tft_attend(p, l);
-        tft_linear_add(p, TFT_X, &b->o, TFT_A);
+    const struct tft_block *b = &m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_linear(p, TFT_Q, &b->q, TFT_H);
+    tft_linear(p, TFT_K, &b->k, TFT_H);
+    tft_linear(p, TFT_V, &b->v, TFT_H);
+    tft_kv_append(p, l);
+    if (l + 1 == m->n_layer)
+        tft_keep_last(p);
+    tft_attend(p, l, &b->o);
+    tft_linear_add(p, TFT_X, &b->o, TFT_A);
 
-        tft_layernorm(p, TFT_H, &b->ffn_norm, TFT_X);
-        tft_linear(p, TFT_G, &b->up, TFT_H);
-        tft_gelu(p);
-        tft_linear_add(p, TFT_X, &b->down, TFT_G);
-    }
-    tft_layernorm(p, TFT_H, &m->out_norm, TFT_X);
-    tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_gelu(p, &b->up, &b->down);
+    tft_linear_add(p, TFT_X, &b->down, TFT_G);
 }
 
-const struct tft_arch tft_arch_gpt2 = {"gpt2", load, forward};
+const struct tft_arch tft_arch_gpt2 = {"gpt2", load, layer};

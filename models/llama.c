@@ -39,32 +39,25 @@ static void load(struct tft_load *ld)
     tft_load_head(ld);
 }
 
-static void forward(struct tft_pass *p)
+static void layer(struct tft_pass *p, uint32_t l)
 {
     const struct tft_model *m = p->m;
-    tft_embed(p);
-    for (uint32_t l = 0; l < m->n_layer; l++) {
-        const struct tft_block *b = &m->block[l];
-        tft_rmsnorm(p, TFT_H, &b->attn_norm, TFT_X);
-        tft_linear(p, TFT_Q, &b->q, TFT_H);
-        tft_linear(p, TFT_K, &b->k, TFT_H);
-        tft_linear(p, TFT_V, &b->v, TFT_H);
-        tft_rope(p, TFT_Q);
-        tft_rope(p, TFT_K);
-        tft_kv_append(p, l);
-        if (l + 1 == m->n_layer)
-            tft_keep_last(p);
-        tft_attend(p, l);
-        tft_linear_add(p, TFT_X, &b->o, TFT_A);
+    const struct tft_block *b = &m->block[l];
+    tft_norm(p, &b->attn_norm, &b->q);
+    tft_linear(p, TFT_Q, &b->q, TFT_H);
+    tft_linear(p, TFT_K, &b->k, TFT_H);
+    tft_linear(p, TFT_V, &b->v, TFT_H);
+    tft_rope(p, TFT_Q);
+    tft_rope(p, TFT_K);
+    tft_kv_append(p, l);
+    if (l + 1 == m->n_layer)
+        tft_keep_last(p);
+    tft_attend(p, l, &b->o);
+    tft_linear_add(p, TFT_X, &b->o, TFT_A);
 
-        tft_rmsnorm(p, TFT_H, &b->ffn_norm, TFT_X);
-        tft_linear(p, TFT_G, &b->gate, TFT_H);
-        tft_linear(p, TFT_U, &b->up, TFT_H);
-        tft_silu_mul(p);
-        tft_linear_add(p, TFT_X, &b->down, TFT_G);
-    }
-    tft_rmsnorm(p, TFT_H, &m->out_norm, TFT_X);
-    tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
+    tft_norm(p, &b->ffn_norm, &b->up);
+    tft_swiglu(p, &b->gate, &b->up, &b->down);
+    tft_linear_add(p, TFT_X, &b->down, TFT_G);
 }
 
-const struct tft_arch tft_arch_llama = {"llama", load, forward};
+const struct tft_arch tft_arch_llama = {"llama", load, layer};

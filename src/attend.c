@@ -80,7 +80,20 @@ static void load_queries(const struct tft_pass *p, const struct tile *t, uint32_
         memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width, width * sizeof *q);
 }
 
-static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token, const struct tft_attend_scratch *w)
+/* A head's result [E], in the form that o takes; it is divided by `sum` in place first. */
+static void put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head, float *result, float sum)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    size_t dim = p->m->head_dim;
+    kern->scale(result, 1.0f / sum, dim);
+    if (in->range == TFT_RANGE_STATIC)
+        kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
+    else
+        memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);
+}
+
+static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token, const struct tft_attend_scratch *w,
+                        const struct tft_input *in)
 {
     uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, end = t->pos + t->n_tokens, first;
     struct softmax_part total[TFT_TILE], part[TFT_TILE];
@@ -92,14 +105,11 @@ static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t
         for (uint32_t i = first; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
-    for (uint32_t i = 0; i < rows; i++) {
-        float *a = tft_pass_row(p, TFT_A, token + i / t->group) + (t->head * t->group + i % t->group) * dim;
-        p->m->kern.scale(w->o + i * dim, 1.0f / total[i].sum, dim);
-        memcpy(a, w->o + i * dim, dim * sizeof *a);
-    }
+    for (uint32_t i = 0; i < rows; i++)
+        put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim, total[i].sum);
 }
 
-static void attend_tiles(struct tft_pass *p, uint32_t layer)
+static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
     uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
@@ -113,12 +123,12 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer)
             .n_tokens = p->n - token < step ? p->n - token : step,
             .group = group,
         };
-        attend_tile(p, &t, token, &p->s->scratch[p->tid]);
+        attend_tile(p, &t, token, &p->s->scratch[p->tid], in);
     }
 }
 
 /* One token: every (head, span) by itself, then every head's spans in order. */
-static void attend_split(struct tft_pass *p, uint32_t layer)
+static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
     struct tft_session *s = p->s;
@@ -145,23 +155,23 @@ static void attend_split(struct tft_pass *p, uint32_t layer)
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
     tft_pass_share(p, m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++) {
-        float *a = tft_pass_row(p, TFT_A, token) + h * dim;
         size_t at = h * spans;
+        float *o = s->part_o + at * dim;
         struct softmax_part total = {s->part_max[at], s->part_sum[at]};
-        memcpy(a, s->part_o + at * dim, dim * sizeof *a);
         for (uint32_t b = 1; b < spans; b++)
-            merge(&m->kern, a, &total, s->part_o + (at + b) * dim, (struct softmax_part){s->part_max[at + b], s->part_sum[at + b]}, dim);
-        m->kern.scale(a, 1.0f / total.sum, dim);
+            merge(&m->kern, o, &total, s->part_o + (at + b) * dim, (struct softmax_part){s->part_max[at + b], s->part_sum[at + b]}, dim);
+        put_head(p, in, token, h, o, total.sum);
     }
 }
 
-void tft_attend(struct tft_pass *p, uint32_t layer)
+void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
     if (p->n - p->first == 1) {
         tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
-        attend_split(p, layer);
+        attend_split(p, layer, o->in);
     } else {
         tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
-        attend_tiles(p, layer);
+        attend_tiles(p, layer, o->in);
     }
+    tft_pass_quantize(p, TFT_A, o->in);
 }

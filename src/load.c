@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quantized.h"
 #include "rope.h"
 #include "session.h"
 
@@ -118,40 +119,90 @@ static void expand_later(struct tft_load *ld, const struct tft_tensor *t, void *
     ld->n_expansion++;
 }
 
-/* The tensor as a matrix. f32, f16 and bf16 are used in place, unless only f32 will do; the rest is expanded. */
-static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols, bool only_f32)
+/* The tensor, marked as used; NULL after an error. */
+static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
 {
-    struct tft_mat w = {.rows = rows, .cols = cols};
-    if (ld->status != TFT_OK)
-        return w;
-    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
     if (!t) {
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing", name);
-        return w;
+        return NULL;
     }
     if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1) {
         ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, t->offset,
                                  "the tensor %s is %llu x %llu and should be %u x %u", name, (unsigned long long)t->ne[1],
                                  (unsigned long long)t->ne[0], rows, cols);
-        return w;
+        return NULL;
     }
+    if (ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+    return t;
+}
+
+static void wrong_type(struct tft_load *ld, const struct tft_tensor *t)
+{
+    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %.*s has type %s", TFT_STR_ARG(t->name),
+                             tft_dtype_info(t->type)->name);
+}
+
+enum use {
+    AS_IT_IS, /* f32, f16 and bf16 in place, the rest expanded */
+    AS_F32,
+    BY_ROW, /* a row now and then, by tft_mat_row: nothing is expanded */
+};
+
+static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols, enum use use)
+{
+    struct tft_mat w = {.rows = rows, .cols = cols, .tensor = shaped(ld, name, rows, cols)};
+    const struct tft_tensor *t = w.tensor;
+    if (!t)
+        return w;
     if (!tft_dtype_info(t->type)->to_f32) {
-        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %s has type %s", name,
-                                 tft_dtype_info(t->type)->name);
+        wrong_type(ld, t);
         return w;
     }
 
-    if (ld->used)
-        ld->used[t - ld->s->tensor] = 1;
     ld->m->n_params += (uint64_t)rows * cols;
-    if (enum_num(t->type, &w.num) && (w.num == TFT_NUM_F32 || !only_f32)) {
+    if (enum_num(t->type, &w.num) && (w.num == TFT_NUM_F32 || use != AS_F32)) {
         w.data = t->data;
         return w;
     }
-    w.num = only_f32 ? TFT_NUM_F32 : enum_num(t->type, &w.num) ? w.num : ld->expand_to;
+    w.num = use == AS_F32 ? TFT_NUM_F32 : enum_num(t->type, &w.num) ? w.num : ld->expand_to;
+    if (use == BY_ROW || (use == AS_IT_IS && ld->unexpanded))
+        return w;
     void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.num));
     w.data = to;
     expand_later(ld, t, to, w.num);
+    return w;
+}
+
+/* A tensor of n numbers of exactly this type, in place. */
+static const void *exactly(struct tft_load *ld, const char *name, enum tft_dtype type, uint32_t n)
+{
+    const struct tft_tensor *t = shaped(ld, name, 1, n);
+    if (t && t->type != type)
+        wrong_type(ld, t);
+    return t ? t->data : NULL;
+}
+
+/* "NAME.weight", panels of a W8A8 file, with "NAME.scale" and "NAME.rowsum" beside it: see quantized.h */
+static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
+{
+    char name[80];
+    uint32_t padded = (uint32_t)tft_panel_rows(rows), width = (uint32_t)tft_panel_cols(cols);
+    struct tft_mat w = {.num = TFT_NUM_I8, .rows = rows, .cols = cols};
+    if (cols > TFT_PANEL_MAX_K)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u, too long for int8", stem, cols);
+
+    snprintf(name, sizeof name, "%s.weight", stem);
+    const struct tft_tensor *t = w.tensor = shaped(ld, name, padded, width);
+    if (t && t->type != TFT_I8)
+        wrong_type(ld, t);
+    w.data = t ? t->data : NULL;
+    snprintf(name, sizeof name, "%s.scale", stem);
+    w.scale = exactly(ld, name, TFT_F32, padded);
+    snprintf(name, sizeof name, "%s.rowsum", stem);
+    w.rowsum = exactly(ld, name, TFT_I32, padded);
+    ld->m->n_params += (uint64_t)rows * cols;
     return w;
 }
 
@@ -167,7 +218,7 @@ static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer,
     char name[64];
     tensor_name(name, fmt, layer, suffix);
     ld->m->weight_bytes += n * sizeof(float);
-    return matrix(ld, name, 1, n, true).data;
+    return matrix(ld, name, 1, n, AS_F32).data;
 }
 
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n, bool bias)
@@ -182,14 +233,17 @@ static void count_product(struct tft_load *ld, const struct tft_mat *w)
 {
     uint64_t n = (uint64_t)w->rows * w->cols;
     ld->m->matmul_macs += n;
-    ld->m->weight_bytes += n * tft_num_bytes(w->num);
+    if (w->num == TFT_NUM_I8)
+        ld->m->weight_bytes += tft_panel_rows(w->rows) * (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
+    else
+        ld->m->weight_bytes += n * tft_num_bytes(w->num);
 }
 
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows, uint32_t cols, bool bias)
 {
     char name[64];
-    tensor_name(name, fmt, layer, ".weight");
-    struct tft_linear l = {.w = matrix(ld, name, rows, cols, false)};
+    tensor_name(name, fmt, layer, ld->quantized ? "" : ".weight");
+    struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols) : matrix(ld, name, rows, cols, AS_IT_IS)};
     count_product(ld, &l.w);
     if (bias)
         l.bias = vector(ld, fmt, layer, ".bias", rows);
@@ -200,6 +254,7 @@ struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uin
 {
     struct tft_linear part = *l;
     part.w.rows = n;
+    part.w.first = from;
     if (l->w.data)
         part.w.data = (const char *)l->w.data + (size_t)from * l->w.cols * tft_num_bytes(l->w.num);
     if (l->bias)
@@ -211,14 +266,20 @@ void tft_load_embedding(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_tensor *t = tft_source_tensor(ld->s, "token_embd.weight");
+    const struct tft_value *tokens = tft_source_value(ld->s, TFT_KEY_VOCAB);
+    uint64_t n = t ? t->ne[1] : 0;
     if (!t)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
-    else if (t->ne[1] > INT32_MAX)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)t->ne[1]);
+    else if (n > INT32_MAX - TFT_PANEL)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)n);
+    else if (ld->quantized && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 || tft_panel_rows((size_t)n) != t->ne[1]))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight", TFT_KEY_VOCAB,
+                      (unsigned long long)t->ne[1]);
     if (ld->status != TFT_OK)
         return;
-    m->n_vocab = (uint32_t)t->ne[1];
-    m->embed = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, false);
+    m->n_vocab = (uint32_t)n;
+    m->embed = ld->quantized ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
+                             : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
 }
 
 void tft_load_head(struct tft_load *ld)
@@ -226,15 +287,20 @@ void tft_load_head(struct tft_load *ld)
     struct tft_model *m = ld->m;
     if (tft_source_tensor(ld->s, "output.weight")) {
         m->output = tft_load_linear(ld, "output", 0, m->n_vocab, m->n_embd, false);
-    } else {
-        m->output = (struct tft_linear){.w = m->embed};
-        count_product(ld, &m->embed);
+        return;
     }
+    m->output = (struct tft_linear){.w = m->embed};
+    if (!ld->quantized) {
+        uint64_t n_params = m->n_params; /* counted already */
+        m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, AS_IT_IS);
+        m->n_params = n_params;
+    }
+    count_product(ld, &m->output.w);
 }
 
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
 {
-    return matrix(ld, name, rows, cols, true);
+    return matrix(ld, name, rows, cols, AS_F32);
 }
 
 void tft_load_check_all_used(struct tft_load *ld)

@@ -17,6 +17,8 @@ struct tft_load {
     struct tft_error *err;
     enum tft_status status; /* sticky */
     enum tft_num expand_to; /* for quantized matrices */
+    bool unexpanded;        /* those stay without data */
+    bool quantized;         /* linear layers and the embedding are panels of int8: quantized.h */
     struct tft_arena arena;
     struct tft_block block;          /* stands in for those of the model while counting */
     struct tft_expansion *expansion; /* [n_expansion], NULL while counting */

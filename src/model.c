@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "load.h"
+#include "quantized.h"
 #include "session.h"
 
 /* ------------------------------------------------------------------------------------- expanding tensors */
@@ -87,7 +88,10 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
     if (vocab_only)
         return;
+    tft_load_quantized(ld);
     m->arch->load(ld);
+    tft_load_inputs(ld);
+    tft_load_prefix(ld);
     if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u tokens in the vocabulary, but %u rows of embeddings",
                       tft_tokenizer_size(m->tokenizer), m->n_vocab);
@@ -128,9 +132,10 @@ enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, st
     return ld.status;
 }
 
-static enum tft_status open_weights(struct tft_model *m, const struct tft_model_opts *opts, struct tft_error *err)
+static enum tft_status open_weights(struct tft_model *m, const struct tft_model_opts *opts, bool unexpanded, struct tft_error *err)
 {
-    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = expand_to[opts->weights]};
+    struct tft_load ld = {
+        .m = m, .s = &m->source, .err = err, .expand_to = expand_to[opts->weights], .unexpanded = unexpanded};
     load(&ld, opts->vocab_only);
     size_t lists_at = ld.arena.used, n_list = ld.n_expansion; /* what only loading needs comes last */
     tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
@@ -156,7 +161,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_model_
     return ld.status;
 }
 
-static enum tft_status build(struct tft_model *m, const struct tft_model_opts *opts, struct tft_error *err)
+static enum tft_status build(struct tft_model *m, const struct tft_model_opts *opts, bool unexpanded, struct tft_error *err)
 {
     tft_kernels_fill(&m->kern, tft_kernels_best());
     if (!opts->vocab_only) {
@@ -171,12 +176,12 @@ static enum tft_status build(struct tft_model *m, const struct tft_model_opts *o
     } else if (opts->vocab_only) {
         return tft_fail(err, TFT_ERR_FORMAT, "%s: there is no tokenizer in it", m->source.name);
     }
-    return open_weights(m, opts, err);
+    return open_weights(m, opts, unexpanded, err);
 }
 
 /* path, or data and size. */
 static enum tft_status open_model(struct tft_model **out, const char *path, const void *data, size_t size,
-                                  const struct tft_model_opts *given, struct tft_error *err)
+                                  const struct tft_model_opts *given, bool unexpanded, struct tft_error *err)
 {
     *out = NULL;
     struct tft_model_opts opts = {0};
@@ -198,7 +203,7 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
     enum tft_status status = path ? tft_source_open(&m->source, path, opts.tokenizer, m->allocator, err)
                                   : tft_source_open_mem(&m->source, "memory", data, size, m->allocator, err);
     if (status == TFT_OK)
-        status = build(m, &opts, err);
+        status = build(m, &opts, unexpanded, err);
     if (status != TFT_OK) {
         tft_model_close(m);
         return status;
@@ -209,13 +214,19 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
 
 enum tft_status tft_model_open(struct tft_model **out, const char *path, const struct tft_model_opts *opts, struct tft_error *err)
 {
-    return open_model(out, path, NULL, 0, opts, err);
+    return open_model(out, path, NULL, 0, opts, false, err);
+}
+
+enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
+                                          struct tft_error *err)
+{
+    return open_model(out, path, NULL, 0, opts, true, err);
 }
 
 enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size, const struct tft_model_opts *opts,
                                    struct tft_error *err)
 {
-    return open_model(out, NULL, data, size, opts, err);
+    return open_model(out, NULL, data, size, opts, false, err);
 }
 
 void tft_model_close(struct tft_model *m)
@@ -242,13 +253,14 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .matmul_macs = m->matmul_macs,
         .kv_width = (uint64_t)m->n_layer * m->n_head_kv * m->head_dim * 2,
         .n_vocab = m->tokenizer ? tft_tokenizer_size(m->tokenizer) : m->n_vocab,
-        .n_ctx = m->n_ctx,
+        .n_ctx = m->n_ctx - m->n_prefix,
         .n_embd = m->n_embd,
         .n_layer = m->n_layer,
         .n_head = m->n_head,
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_ff = m->n_ff,
+        .n_prefix = m->n_prefix,
     };
     memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
 }
@@ -264,6 +276,8 @@ enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t
                              size_t *n)
 {
     *n = 0;
+    if (m->prefix_bos)
+        flags &= ~(unsigned)TFT_ADD_BOS;
     return m->tokenizer ? tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n) : TFT_ERR_UNSUPPORTED;
 }
 

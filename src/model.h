@@ -19,21 +19,43 @@ struct tft_load;
 struct tft_arch {
     const char *name;                  /* general.architecture */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights; see load.h */
-    void (*forward)(struct tft_pass *p); /* embedding to logits; see pass.h */
+    void (*layer)(struct tft_pass *p, uint32_t l); /* block l of the residual stream; see pass.h */
 };
 
 /* models/registry.c: all of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];
 
 struct tft_mat {
-    const void *data; /* [rows, cols] */
+    const void *data; /* [rows, cols]; I8: panels. NULL where only the tensor will do */
     enum tft_num num;
     uint32_t rows, cols;
+    const float *scale;    /* I8, as in struct tft_panels: [rows padded] */
+    const int32_t *rowsum; /* likewise */
+    const struct tft_tensor *tensor; /* what it was made of, */
+    uint32_t first;                  /* from this row on */
 };
+
+/* How the numbers that a linear layer multiplies are held. */
+enum tft_range {
+    TFT_RANGE_FLOAT,  /* f32, for weights that are floats */
+    TFT_RANGE_STATIC, /* bytes, whose scale and zero-point the file has: CushionCache, section 3 */
+    TFT_RANGE_TOKEN,  /* bytes; scale and zero-point from each token's own range, */
+    TFT_RANGE_TENSOR, /* or from the range of all tokens of a pass, so that results depend on how tokens were fed: for comparisons */
+};
+
+/* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
+struct tft_input {
+    uint32_t index; /* layer * TFT_LAYER_INPUTS + which; after those of all layers, the head's */
+    enum tft_range range;
+    struct tft_affine affine; /* STATIC */
+    uint32_t hadamard;        /* block of the transform that comes first (kernels.h); 0: none. The weights expect it. */
+};
+enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
 
 struct tft_linear { /* y = W x + bias */
     struct tft_mat w;
     const float *bias; /* [rows] or NULL */
+    const struct tft_input *in;
 };
 
 struct tft_norm {
@@ -48,6 +70,7 @@ struct tft_block {
     struct tft_linear o;                 /* [D, H E] */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
+    struct tft_input in[TFT_LAYER_INPUTS];
 };
 
 struct tft_model {
@@ -64,7 +87,14 @@ struct tft_model {
     struct tft_mat pos_embed; /* [n_ctx, D], f32; learned positions */
     struct tft_norm out_norm; /* [D] */
     struct tft_linear output; /* [V, D]; the embedding where the head is tied */
+    struct tft_input head_in;
     struct tft_block *block;  /* [n_layer] */
+
+    /* Keys and values that come before every sequence, at positions 0 .. n_prefix - 1: CushionCache (section 4), IntactKV */
+    uint32_t n_prefix;
+    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16, keys rotated */
+    bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
+    bool floats;                         /* some linear layer's input is made as floats first */
 
     struct tft_tokenizer *tokenizer; /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; the template may be NULL */
@@ -80,5 +110,12 @@ struct tft_model {
 /* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and in *m the dimensions and
    counts, but no weights. memory_size is what would be taken; nothing is. All else in *m is zero before. */
 enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err);
+
+/* tft_model_open, but matrices that would have to be expanded have a tensor and no data: for tools that take them one at a time. */
+enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
+                                          struct tft_error *err);
+
+/* Row `row` of a matrix as floats, y: [cols], however it is held. */
+void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row, float *y);
 
 #endif

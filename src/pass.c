@@ -1,5 +1,8 @@
 #include "pass.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "rope.h"
 #include "session.h"
 
@@ -48,6 +51,17 @@ float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
     return p->s->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
 }
 
+/* Rows of bytes: an odd number of cache lines apart for the same reason, and as long as a panel's rows with their padding. */
+uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf)
+{
+    return ((tft_pass_width(p, buf) + 63) / 64 | 1) * 64;
+}
+
+uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
+{
+    return p->s->bytes[buf] + (size_t)t * tft_pass_byte_stride(p, buf);
+}
+
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end)
 {
     *begin = n * (size_t)p->tid / (size_t)p->n_threads;
@@ -70,9 +84,31 @@ void tft_keep_last(struct tft_pass *p)
 
 /* --------------------------------------------------------------------------------------- token by token */
 
-static const void *mat_row(const struct tft_mat *w, uint32_t row)
+/* An I8 row is spread over its panel, 4 bytes a quad: a few hundred cache lines for a token, which is less than a second copy of the
+   embedding would cost where the head is tied to it. */
+static void panel_row(const struct tft_mat *w, uint32_t row, float *y)
+{
+    const int8_t *data = w->data;
+    size_t cols = tft_panel_cols(w->cols);
+    for (size_t k = 0; k < w->cols; k++)
+        y[k] = (float)data[tft_panel_at(row, k, cols)] * w->scale[row];
+}
+
+static const void *float_row(const struct tft_mat *w, uint32_t row)
 {
     return (const char *)w->data + (size_t)row * w->cols * tft_num_bytes(w->num);
+}
+
+void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row, float *y)
+{
+    if (w->num == TFT_NUM_I8) {
+        panel_row(w, row, y);
+    } else if (w->data) {
+        m->kern.widen[w->num](y, float_row(w, row), w->cols);
+    } else {
+        const struct tft_dtype_info *type = tft_dtype_info(w->tensor->type);
+        type->to_f32(y, w->tensor->data + (size_t)(w->first + row) * (w->cols / type->block * type->bytes), w->cols);
+    }
 }
 
 void tft_embed(struct tft_pass *p)
@@ -83,19 +119,44 @@ void tft_embed(struct tft_pass *p)
     token_share(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++) {
         float *x = tft_pass_row(p, TFT_X, t);
-        m->kern.widen[m->embed.num](x, mat_row(&m->embed, (uint32_t)p->tokens[t]), m->n_embd);
+        tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
         if (m->pos_embed.data)
-            m->kern.add(x, mat_row(&m->pos_embed, p->pos + t), m->n_embd);
+            m->kern.add(x, float_row(&m->pos_embed, p->pos + t), m->n_embd);
     }
 }
 
-void tft_rmsnorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from)
+static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    float *h = tft_pass_row(p, TFT_H, t), *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    if (w->b)
+        kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
+    else
+        kern->rmsnorm(h, x, w->w, p->m->n_embd, eps);
+}
+
+static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, const struct tft_affine *q)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    uint8_t *h = tft_pass_bytes(p, TFT_H, t);
+    float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    if (w->b)
+        kern->layernorm_u8(h, x, w->w, w->b, p->m->n_embd, eps, q);
+    else
+        kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
+}
+
+void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     uint32_t begin, end;
-    tft_pass_touch(p, BIT(from), BIT(to));
+    tft_pass_touch(p, BIT(TFT_X), BIT(TFT_H));
     token_share(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++)
-        p->m->kern.rmsnorm(tft_pass_row(p, to, t), tft_pass_row(p, from, t), w->w, tft_pass_width(p, from), p->m->norm_eps);
+        if (l->in->range == TFT_RANGE_STATIC)
+            norm_row_u8(p, w, t, &l->in->affine);
+        else
+            norm_row(p, w, t);
+    tft_pass_quantize(p, TFT_H, l->in);
 }
 
 /* This thread's part of every row of a pass: tokens [begin, end), numbers [from, to) of each. Many tokens are shared out whole, few are cut
@@ -131,16 +192,6 @@ void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_no
     }
 }
 
-void tft_layernorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from)
-{
-    uint32_t begin, end;
-    tft_pass_touch(p, BIT(from), BIT(to));
-    token_share(p, &begin, &end);
-    for (uint32_t t = begin; t < end; t++)
-        p->m->kern.layernorm(tft_pass_row(p, to, t), tft_pass_row(p, from, t), w->w, w->b, tft_pass_width(p, from),
-                             p->m->norm_eps);
-}
-
 void tft_rope(struct tft_pass *p, enum tft_buf buf)
 {
     const struct tft_model *m = p->m;
@@ -150,26 +201,6 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
     for (uint32_t t = r.begin; t < r.end; t++)
         rotate(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
                (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
-}
-
-void tft_silu_mul(struct tft_pass *p)
-{
-    tft_pass_touch(p, BIT(TFT_U), BIT(TFT_G));
-    struct part r = row_part(p, TFT_G, LINE);
-    for (uint32_t t = r.begin; t < r.end; t++) {
-        float *g = tft_pass_row(p, TFT_G, t) + r.from;
-        p->m->kern.silu_mul(g, g, tft_pass_row(p, TFT_U, t) + r.from, r.to - r.from);
-    }
-}
-
-void tft_gelu(struct tft_pass *p)
-{
-    tft_pass_touch(p, 0, BIT(TFT_G));
-    struct part r = row_part(p, TFT_G, LINE);
-    for (uint32_t t = r.begin; t < r.end; t++) {
-        float *g = tft_pass_row(p, TFT_G, t) + r.from;
-        p->m->kern.gelu(g, g, r.to - r.from);
-    }
 }
 
 void tft_kv_append(struct tft_pass *p, uint32_t layer)
@@ -184,12 +215,98 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
                        tft_pass_row(p, TFT_V, t) + h * m->head_dim);
 }
 
+/* ------------------------------------------------------------------------------------------ dynamic ranges */
+
+static struct tft_affine affine_of(float min, float max)
+{
+    float scale = (max - min) / 255;
+    if (!(scale >= FLT_MIN && scale <= FLT_MAX))
+        scale = 1; /* nothing but zeros, or nothing that makes sense */
+    return (struct tft_affine){scale, 1 / scale, (int32_t)rintf(fminf(-min / scale, 255))};
+}
+
+/* The range of tokens [begin, end). */
+static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end, float *min, float *max)
+{
+    *min = *max = 0;
+    for (uint32_t t = begin; t < end; t++) {
+        float row_min, row_max;
+        p->m->kern.range(tft_pass_row(p, buf, t), tft_pass_width(p, buf), &row_min, &row_max);
+        *min = fminf(*min, row_min);
+        *max = fmaxf(*max, row_max);
+    }
+}
+
+/* The range of all tokens of the pass, whichever thread has seen them. */
+static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end)
+{
+    float(*part)[2] = p->s->range_part, min = 0, max = 0;
+    rows_range(p, buf, begin, end, &part[p->tid][0], &part[p->tid][1]);
+    tft_port_barrier();
+    for (int i = 0; i < p->n_threads; i++) {
+        min = fminf(min, part[i][0]);
+        max = fmaxf(max, part[i][1]);
+    }
+    tft_port_barrier(); /* before anyone changes its part again */
+    return affine_of(min, max);
+}
+
+void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
+{
+    if (in->range != TFT_RANGE_TOKEN && in->range != TFT_RANGE_TENSOR)
+        return;
+    uint32_t begin, end;
+    struct tft_affine q = {0};
+    tft_pass_touch(p, 0, BIT(buf));
+    token_share(p, &begin, &end);
+    if (in->range == TFT_RANGE_TENSOR)
+        q = common_affine(p, buf, begin, end);
+    for (uint32_t t = begin; t < end; t++) {
+        if (in->range == TFT_RANGE_TOKEN) {
+            float min, max;
+            rows_range(p, buf, t, t + 1, &min, &max);
+            q = affine_of(min, max);
+        }
+        p->s->affine[buf][t] = q;
+        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), tft_pass_width(p, buf), &q);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------ matrix product */
+
+/* W from row `row` on, which begins a panel. */
+static struct tft_panels panels(const struct tft_mat *w, size_t row)
+{
+    size_t cols = tft_panel_cols(w->cols);
+    return (struct tft_panels){(const int8_t *)w->data + row * cols, w->scale + row, w->rowsum + row, cols};
+}
+
+/* Rows [begin, end) of l for tokens [t, t + n) of the bytes in `from`; begin is a multiple of 16. */
+static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l, enum tft_buf from, bool add,
+                         size_t begin, size_t end, uint32_t t, uint32_t n)
+{
+    bool fixed = l->in->range == TFT_RANGE_STATIC;
+    struct tft_panels w = panels(&l->w, begin);
+    p->m->kern.gemm_i8(y, ldy, tft_pass_bytes(p, from, t), tft_pass_byte_stride(p, from),
+                       fixed ? &l->in->affine : &p->s->affine[from][t], !fixed, &w, l->bias ? l->bias + begin : NULL, add, n,
+                       end - begin);
+}
+
+static void tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
+{
+    uint32_t begin, end;
+    token_share(p, &begin, &end);
+    if (begin < end && p->tapped != l->in)
+        p->s->tap(p->s->tap_user, p->tid, l->in, tft_pass_row(p, from, begin), end - begin, tft_pass_stride(p, from));
+    p->tapped = l->in;
+}
 
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
 {
     const struct tft_mat *w = &l->w;
     tft_pass_touch(p, BIT(from), BIT(to));
+    if (p->s->tap)
+        tap(p, l, from);
 
     size_t begin, end;
     tft_pass_share(p, (w->rows + LINE - 1) / LINE, &begin, &end);
@@ -198,9 +315,13 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
     if (begin >= end)
         return;
 
-    p->m->kern.gemm[w->num](tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), tft_pass_row(p, from, p->first),
-                            tft_pass_stride(p, from), mat_row(w, (uint32_t)begin), l->bias ? l->bias + begin : NULL, add,
-                            p->n - p->first, end - begin, w->cols);
+    float *y = tft_pass_row(p, to, p->first) + begin;
+    if (w->num == TFT_NUM_I8)
+        linear_bytes(p, y, tft_pass_stride(p, to), l, from, add, begin, end, p->first, p->n - p->first);
+    else
+        p->m->kern.gemm[w->num](y, tft_pass_stride(p, to), tft_pass_row(p, from, p->first), tft_pass_stride(p, from),
+                                float_row(w, (uint32_t)begin), l->bias ? l->bias + begin : NULL, add, p->n - p->first,
+                                end - begin, w->cols);
 }
 
 void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)
@@ -211,4 +332,112 @@ void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
 void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)
 {
     linear(p, to, w, from, true);
+}
+
+/* ----------------------------------------------------------------------------------- hidden activations */
+
+/* Floats, in place: g of n numbers, and u where there is a gate. */
+static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n, const struct tft_input *in)
+{
+    if (u)
+        kern->silu_mul(g, g, u, n);
+    else
+        kern->gelu(g, g, n);
+    if (in->hadamard)
+        kern->hadamard(g, n, in->hadamard);
+}
+
+/* y = the same, as bytes. */
+static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u, size_t n, const struct tft_input *in)
+{
+    if (in->hadamard) {
+        activate(kern, g, u, n, in);
+        kern->quantize(y, g, n, &in->affine);
+    } else if (u) {
+        kern->silu_mul_u8(y, g, u, n, &in->affine);
+    } else {
+        kern->gelu_u8(y, g, n, &in->affine);
+    }
+}
+
+static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+{
+    linear(p, TFT_G, gate ? gate : up, TFT_H, false);
+    if (gate)
+        linear(p, TFT_U, up, TFT_H, false);
+
+    tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
+    struct part r = row_part(p, TFT_G, down->in->hadamard > LINE ? down->in->hadamard : LINE);
+    for (uint32_t t = r.begin; t < r.end; t++)
+        activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + r.from, gate ? tft_pass_row(p, TFT_U, t) + r.from : NULL, r.to - r.from,
+                 down->in);
+    tft_pass_quantize(p, TFT_G, down->in);
+}
+
+/* A slice of the hidden rows, for a tile of tokens at a time: what the two products leave is still in the cache when it becomes bytes, and
+   no other copy of it is made. Slices are whole blocks of the transform. */
+static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+{
+    const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
+    uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
+    size_t from, to, width = up->w.rows;
+    tft_pass_touch(p, BIT(TFT_H), BIT(TFT_G));
+    tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
+    to = to * unit < width ? to * unit : width;
+
+    for (size_t i = from * unit; i < to; i += TFT_HIDDEN_ROWS)
+        for (uint32_t t = p->first; t < p->n; t += TFT_HIDDEN_TOKENS) {
+            size_t rows = to - i < TFT_HIDDEN_ROWS ? to - i : TFT_HIDDEN_ROWS;
+            uint32_t n = p->n - t < TFT_HIDDEN_TOKENS ? p->n - t : TFT_HIDDEN_TOKENS;
+            linear_bytes(p, w->gate, TFT_HIDDEN_ROWS, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
+            if (gate)
+                linear_bytes(p, w->up, TFT_HIDDEN_ROWS, up, TFT_H, false, i, i + rows, t, n);
+            for (uint32_t j = 0; j < n; j++)
+                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * TFT_HIDDEN_ROWS,
+                            gate ? w->up + j * TFT_HIDDEN_ROWS : NULL, rows, down->in);
+        }
+}
+
+static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+{
+    if (down->in->range == TFT_RANGE_STATIC)
+        hidden_bytes(p, gate, up, down);
+    else
+        hidden_floats(p, gate, up, down);
+}
+
+void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+{
+    hidden(p, gate, up, down);
+}
+
+void tft_gelu(struct tft_pass *p, const struct tft_linear *up, const struct tft_linear *down)
+{
+    hidden(p, NULL, up, down);
+}
+
+/* ---------------------------------------------------------------------------------------------- the whole */
+
+void tft_pass_positions(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    size_t begin, end;
+    if (!m->n_rot)
+        return;
+    tft_pass_touch(p, 0, BIT(TFT_ROPE));
+    tft_pass_share(p, p->n, &begin, &end);
+    for (size_t t = begin; t < end; t++)
+        tft_rope_angles(p->s->rope_cos + t * m->n_rot, p->s->rope_sin + t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
+                        p->pos + (uint32_t)t);
+}
+
+void tft_forward(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    tft_pass_positions(p);
+    tft_embed(p);
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        m->arch->layer(p, l);
+    tft_norm(p, &m->out_norm, &m->output);
+    tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
 }

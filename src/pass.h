@@ -11,7 +11,7 @@
 
 #include "model.h"
 
-/* Activations, one row per token of the pass; f32. */
+/* Activations, one row per token of the pass; f32. Those that feed linear layers, H, A and G, are bytes where the weights are. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_H,      /* [D] normalised */
@@ -19,7 +19,7 @@ enum tft_buf {
     TFT_K,      /* [G E] */
     TFT_V,      /* [G E] */
     TFT_A,      /* [H E] attention's output */
-    TFT_G,      /* [F] gate, then the hidden activations */
+    TFT_G,      /* [F] the hidden activations */
     TFT_U,      /* [F] up */
     TFT_LOGITS, /* [V], only for the tokens that tft_keep_last keeps */
     TFT_N_BUF,
@@ -38,17 +38,25 @@ struct tft_pass {
     uint32_t keep;         /* of the last ones the logits are wanted, of this many at most */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
+    const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
+
+/* Everything from the tokens to the logits: embedding, layers, last norm, head. */
+void tft_forward(struct tft_pass *p);
+
+/* Fills the rotation tables for the positions of the pass. Comes first where a layer is run by itself. */
+void tft_pass_positions(struct tft_pass *p);
 
 /* X = embedding of the tokens, plus the embedding of their positions where the model has one. */
 void tft_embed(struct tft_pass *p);
 
-/* to = norm(from). from may be to. Per head: each of the row's heads of E by itself. */
-void tft_rmsnorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from);
-void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w);
-void tft_layernorm(struct tft_pass *p, enum tft_buf to, const struct tft_norm *w, enum tft_buf from);
+/* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else RMSNorm. */
+void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
-/* to = W from + bias;  to += W from + bias. */
+/* Each head of E by itself, in place. */
+void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w);
+
+/* to = W from + bias;  to += W from + bias. from: H, A or G. */
 void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
 void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
 
@@ -58,12 +66,12 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf);
 /* Stores K and V of the tokens in layer `layer` of the cache. */
 void tft_kv_append(struct tft_pass *p, uint32_t layer);
 
-/* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing positions up to its own. */
-void tft_attend(struct tft_pass *p, uint32_t layer);
+/* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing positions up to its own, in the form that o takes. */
+void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
-/* G = silu(G) * U;  G = gelu(G). */
-void tft_silu_mul(struct tft_pass *p);
-void tft_gelu(struct tft_pass *p);
+/* G = silu(Wgate H) * Wup H;  G = gelu(Wup H): in the form that down takes. */
+void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down);
+void tft_gelu(struct tft_pass *p, const struct tft_linear *up, const struct tft_linear *down);
 
 /* From here on only the tokens whose logits are wanted. Put it where the cache of the last layer has been written. */
 void tft_keep_last(struct tft_pass *p);
@@ -73,10 +81,15 @@ void tft_keep_last(struct tft_pass *p);
 /* Barrier if this thread's next reads and writes (bit masks of tft_buf) conflict with anybody's since the last one. */
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);
 
-/* Row of token t; how many numbers it has, and how far the next row is. */
+/* Row of token t; how many numbers it has, and how far the next row is: in floats, and in bytes. */
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
+uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
 uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf);
 uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf);
+uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf);
+
+/* The float rows of buf, which are complete, in the form that `in` says. */
+void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
 /* This thread's share [*begin, *end) of n units. */
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end);

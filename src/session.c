@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "rope.h"
 
 enum { DEFAULT_BATCH = 512 };
 
@@ -17,16 +16,17 @@ static enum tft_status resolve(struct tft_session_opts *o, const struct tft_mode
         memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
     if (!m->arch)
         return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, so there is nothing to run", m->source.name);
-    if (o->capacity > m->n_ctx)
+    uint32_t most = m->n_ctx - m->n_prefix;
+    if (o->capacity > most)
         return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is beyond the model's context of %u", m->source.name, o->capacity,
-                        m->n_ctx);
+                        most);
     if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, TFT_PORT_THREADS);
     if (o->kv != TFT_KV_F16 && o->kv != TFT_KV_F32)
         return tft_fail(err, TFT_ERR_ARG, "%d is no type of KV cache", (int)o->kv);
 
     if (!o->capacity)
-        o->capacity = m->n_ctx;
+        o->capacity = most;
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
     if (o->n_batch > o->capacity)
@@ -42,6 +42,37 @@ static enum tft_status resolve(struct tft_session_opts *o, const struct tft_mode
     return TFT_OK;
 }
 
+/* Rows of activations. A model whose linear layers all take bytes of a static range has no floats of what they take. */
+static void layout_rows(struct tft_session *s, struct tft_arena *a)
+{
+    const struct tft_model *m = s->m;
+    struct tft_pass shape = {.m = m};
+    bool quantized = m->output.w.num == TFT_NUM_I8;
+    for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
+        bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
+        size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
+        if (m->floats || !(feeds || b == TFT_U))
+            s->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
+        if (quantized && feeds) {
+            s->bytes[b] = tft_arena_take(a, rows, tft_pass_byte_stride(&shape, b));
+            s->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
+        }
+    }
+    if (!quantized)
+        return;
+
+    s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);
+    struct tft_hidden_scratch *hidden = tft_arena_take(a, (size_t)s->n_threads, sizeof *hidden);
+    for (int i = 0; i < s->n_threads; i++) {
+        struct tft_hidden_scratch w;
+        w.gate = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
+        w.up = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
+        if (hidden)
+            hidden[i] = w;
+    }
+    s->hidden = hidden;
+}
+
 /* Counts, or places, everything a session needs: the session itself comes first. */
 static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m, const struct tft_session_opts *o)
 {
@@ -49,11 +80,10 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     *s = (struct tft_session){.m = m, .capacity = o->capacity, .n_batch = o->n_batch, .n_logits = o->n_logits, .n_threads = o->n_threads};
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
-    tft_kv_layout(&s->kv, a, m, s->capacity, o->kv == TFT_KV_F16 ? TFT_NUM_F16 : TFT_NUM_F32);
+    uint32_t positions = m->n_prefix + s->capacity;
+    tft_kv_layout(&s->kv, a, m, positions, o->kv == TFT_KV_F16 ? TFT_NUM_F16 : TFT_NUM_F32);
 
-    struct tft_pass shape = {.m = m};
-    for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
-        s->buf[b] = tft_arena_take(a, b == TFT_LOGITS ? s->n_logits : s->n_batch, (size_t)tft_pass_stride(&shape, b) * sizeof(float));
+    layout_rows(s, a);
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
     s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
 
@@ -69,12 +99,39 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     }
     s->scratch = scratch;
 
-    size_t parts = (size_t)m->n_head * ((s->capacity + TFT_SPAN - 1) / TFT_SPAN);
+    size_t parts = (size_t)m->n_head * ((positions + TFT_SPAN - 1) / TFT_SPAN);
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
     return place;
+}
+
+/* What rows of bytes have past their end meets weights of zero, but should be numbers of ours all the same. */
+static void clear_padding(struct tft_session *s)
+{
+    struct tft_pass shape = {.m = s->m, .s = s};
+    for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
+        for (uint32_t t = 0; s->bytes[b] && t < s->n_batch; t++) {
+            uint32_t width = tft_pass_width(&shape, b);
+            memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);
+        }
+}
+
+/* The model's keys and values take their places before all others; nothing ever overwrites them. */
+static void put_prefix(struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    uint32_t dim = m->head_dim;
+    float *k = s->scratch[0].q, *v = s->scratch[0].o;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        for (uint32_t pos = 0; pos < m->n_prefix; pos++)
+            for (uint32_t h = 0; h < m->n_head_kv; h++) {
+                size_t at = (((size_t)l * m->n_prefix + pos) * m->n_head_kv + h) * dim;
+                m->kern.widen[TFT_NUM_F16](k, m->prefix_k + at, dim);
+                m->kern.widen[TFT_NUM_F16](v, m->prefix_v + at, dim);
+                tft_kv_put(&s->kv, &m->kern, l, h, pos, k, v);
+            }
 }
 
 size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
@@ -105,11 +162,13 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
     struct tft_session *s = layout(&a, m, &o);
-    s->bytes = bytes;
+    s->size = bytes;
     if (o.allocator) {
         s->allocator_copy = *o.allocator;
         s->allocator = &s->allocator_copy;
     }
+    clear_padding(s);
+    put_prefix(s);
     *out = s;
     return TFT_OK;
 }
@@ -119,7 +178,7 @@ void tft_session_close(struct tft_session *s)
     if (!s)
         return;
     struct tft_allocator copy = s->allocator_copy;
-    tft_free(s->allocator ? &copy : NULL, s, s->bytes);
+    tft_free(s->allocator ? &copy : NULL, s, s->size);
 }
 
 /* ------------------------------------------------------------------------------------------------ running */
@@ -130,17 +189,7 @@ static void run(void *arg, int tid, int n_threads)
     struct tft_pass p = *(const struct tft_pass *)arg;
     p.tid = tid;
     p.n_threads = n_threads;
-
-    const struct tft_model *m = p.m;
-    if (m->n_rot) {
-        size_t begin, end;
-        tft_pass_touch(&p, 0, 1u << TFT_ROPE);
-        tft_pass_share(&p, p.n, &begin, &end);
-        for (size_t t = begin; t < end; t++)
-            tft_rope_angles(p.s->rope_cos + t * m->n_rot, p.s->rope_sin + t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
-                            p.pos + (uint32_t)t);
-    }
-    m->arch->forward(&p);
+    tft_forward(&p);
 }
 
 static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
@@ -167,7 +216,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
             step = (uint32_t)n - s->n_logits;
         n -= step;
         struct tft_pass p = {
-            .m = s->m, .s = s, .tokens = s->tokens + s->pos, .n = step, .keep = n ? 0 : s->n_logits, .pos = s->pos};
+            .m = s->m, .s = s, .tokens = s->tokens + s->pos, .n = step, .keep = n ? 0 : s->n_logits, .pos = s->m->n_prefix + s->pos};
         tft_port_team(s->n_threads, run, &p);
         s->pos += step;
         s->n_valid = step < s->n_logits ? step : s->n_logits;

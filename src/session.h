@@ -21,25 +21,41 @@ struct tft_attend_scratch {
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
 };
 
+/* A thread's tile of the hidden activations before they become bytes: 192 KiB of an L2 cache. */
+enum { TFT_HIDDEN_TOKENS = 96, TFT_HIDDEN_ROWS = 256 };
+struct tft_hidden_scratch {
+    float *gate, *up; /* [TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS] */
+};
+
+/* Is shown n rows of floats that are the input of linear layers, `stride` apart, by the thread tid of the team that has them. */
+typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, const float *rows, size_t n, size_t stride);
+
 struct tft_session {
     const struct tft_model *m;
     struct tft_allocator allocator_copy;
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
-    size_t bytes;                          /* of this allocation, which everything below is in */
+    size_t size;                           /* of this allocation, which everything below is in */
     uint32_t capacity, n_batch, n_logits;
     int n_threads;
 
-    uint32_t pos;      /* tokens held */
+    uint32_t pos;      /* tokens held; the prefix comes before them */
     uint32_t n_valid;  /* rows of logits of the last call, newest last */
     int32_t *tokens;   /* [capacity] */
     struct tft_kv kv;
 
-    float *buf[TFT_N_BUF];      /* [n_batch, stride]; logits [n_logits, V] */
+    float *buf[TFT_N_BUF];      /* [n_batch, stride]; logits [n_logits, V]. NULL where a static model has bytes only */
+    uint8_t *bytes[TFT_N_BUF];  /* [n_batch, byte stride]: H, A and G of a quantized model */
+    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch]: how the bytes of each token are held, where that is not static */
+    float (*range_part)[2];     /* [n_threads] */
+    struct tft_hidden_scratch *hidden; /* [n_threads] */
     float *rope_cos, *rope_sin; /* [n_batch, n_rot] */
     struct tft_attend_scratch *scratch; /* [n_threads] */
     float *part_o;              /* [H, spans, E]: attention of one token, split over spans */
     float *part_max, *part_sum; /* [H, spans] */
     struct tft_candidate *candidates; /* [V], for sampling */
+
+    tft_tap_fn *tap; /* set by tools; NULL otherwise. For models of floats. */
+    void *tap_user;
 };
 
 struct tft_candidate {

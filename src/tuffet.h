@@ -159,6 +159,7 @@ struct tft_model_info {
     uint64_t matmul_macs;  /* multiply-adds of one token in matrix products, attention excluded */
     uint64_t kv_width;     /* numbers that one position adds to the KV cache, over all layers: keys and values */
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    uint32_t n_prefix; /* keys and values that come before every sequence; n_ctx is what they leave */
 };
 
 /* Fills the fields that fit in info->size. With vocab_only the dimensions but n_vocab are 0. */
@@ -170,7 +171,7 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 /* ------------------------------------------------------------------------------------------------ tokens */
 
 enum {
-    TFT_ADD_BOS = 1,       /* put the beginning-of-sequence token first, if the model was trained with one */
+    TFT_ADD_BOS = 1,       /* put the beginning-of-sequence token first, if the model was trained with one and its prefix has none */
     TFT_PARSE_SPECIAL = 2, /* let "<|im_end|>" in the text stand for the special token. Never for text of a user's. */
 };
 

@@ -1,0 +1,134 @@
+#include "quantized.h"
+
+#include <float.h>
+#include <string.h>
+
+void tft_load_quantized(struct tft_load *ld)
+{
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_VERSION);
+    uint64_t version;
+    ld->quantized = v != NULL;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &version)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no number", TFT_KEY_VERSION);
+    else if (v && version != TFT_FILE_VERSION)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "version %llu of tuffet's format; this is %d", (unsigned long long)version,
+                      TFT_FILE_VERSION);
+}
+
+/* ------------------------------------------------------------------------------------------------ inputs */
+
+struct input_arrays {
+    const struct tft_value *scale, *zero, *range;
+    uint32_t hadamard;
+};
+
+static const struct tft_value *array(struct tft_load *ld, const char *key, uint64_t n)
+{
+    const struct tft_value *v = tft_source_value(ld->s, key);
+    if (!v || !v->is_array || v->n != n)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu", key, (unsigned long long)n);
+    return v;
+}
+
+static struct tft_input input(struct tft_load *ld, const struct input_arrays *a, uint32_t index)
+{
+    struct tft_input in = {.index = index};
+    double scale;
+    uint64_t zero, range;
+    if (!ld->quantized || ld->status != TFT_OK)
+        return in;
+    if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30) ||
+        !tft_value_uint(a->zero, index, &zero) || zero > 255 || !tft_value_uint(a->range, index, &range) ||
+        range < TFT_RANGE_STATIC || range > TFT_RANGE_TENSOR) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of tuffet.input.* makes no sense", index);
+        return in;
+    }
+    in.range = (enum tft_range)range;
+    in.affine = (struct tft_affine){(float)scale, 1 / (float)scale, (int32_t)zero};
+    return in;
+}
+
+static void connect(struct tft_block *b)
+{
+    b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
+    b->o.in = &b->in[TFT_IN_O];
+    b->gate.in = b->up.in = &b->in[TFT_IN_FFN];
+    b->down.in = &b->in[TFT_IN_DOWN];
+}
+
+static uint32_t hadamard(struct tft_load *ld)
+{
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_HADAMARD);
+    uint64_t block = 0;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 || (block & (block - 1)) || (block && ld->m->n_ff % block)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no power of two up to 256 that divides %u", TFT_KEY_HADAMARD, ld->m->n_ff);
+    return ld->status == TFT_OK ? (uint32_t)block : 0;
+}
+
+void tft_load_inputs(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    struct input_arrays a = {0};
+    if (ld->status == TFT_OK && ld->quantized) {
+        uint64_t n = (uint64_t)m->n_layer * TFT_LAYER_INPUTS + 1;
+        a.scale = array(ld, TFT_KEY_INPUT_SCALE, n);
+        a.zero = array(ld, TFT_KEY_INPUT_ZERO, n);
+        a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
+        a.hadamard = hadamard(ld);
+    }
+    m->floats = !ld->quantized;
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        struct tft_block *b = tft_load_block(ld, l);
+        for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+            b->in[i] = input(ld, &a, l * TFT_LAYER_INPUTS + i);
+            m->floats |= b->in[i].range != TFT_RANGE_STATIC;
+        }
+        b->in[TFT_IN_DOWN].hadamard = a.hadamard;
+        connect(b);
+    }
+    m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
+    m->floats |= m->head_in.range != TFT_RANGE_STATIC;
+    m->output.in = &m->head_in;
+}
+
+/* ------------------------------------------------------------------------------------------------ prefix */
+
+static const uint16_t *rows(struct tft_load *ld, const char *name)
+{
+    const struct tft_model *m = ld->m;
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    if (!t || t->type != TFT_F16 || t->ne[0] != m->head_dim || t->ne[1] != m->n_head_kv || t->ne[2] != m->n_prefix ||
+        t->ne[3] != m->n_layer) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing, or not %u x %u x %u x %u numbers of F16", name, m->n_layer,
+                      m->n_prefix, m->n_head_kv, m->head_dim);
+        return NULL;
+    }
+    if (ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+    return (const uint16_t *)(const void *)t->data;
+}
+
+void tft_load_prefix(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
+    m->n_prefix = 0;
+    if (!v || ld->status != TFT_OK)
+        return;
+    if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no array of 1 .. %u tokens", TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
+    if (ld->status != TFT_OK)
+        return;
+    m->n_prefix = (uint32_t)v->n;
+    m->prefix_k = rows(ld, TFT_KEY_PREFIX_K);
+    m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
+
+    int32_t bos = m->tokenizer ? tft_tokenizer_bos(m->tokenizer) : -1;
+    for (uint64_t i = 0; i < v->n; i++) {
+        int64_t id;
+        if (!tft_value_int(v, i, &id))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers", TFT_KEY_PREFIX_TOKENS);
+        else
+            m->prefix_bos |= bos >= 0 && id == bos;
+    }
+}

@@ -1,0 +1,34 @@
+/*
+ * What a W8A8 file of tuffet's has beyond a GGUF of its architecture. tools/quantize writes it, quantized.c reads it.
+ *
+ *   NAME.weight  I8 [N padded, K padded]: panels (panel.h) in place of each linear layer's matrix and of the embedding
+ *   NAME.scale   F32 [N padded], NAME.rowsum I32 [N padded]: struct tft_panels
+ *   output       is absent where the head is tied: the panels of token_embd then serve both
+ *
+ * Arrays "of the inputs" have TFT_LAYER_INPUTS elements per layer (enum in model.h), then one for the head.
+ */
+#ifndef TFT_QUANTIZED_H
+#define TFT_QUANTIZED_H
+
+#include "load.h"
+
+#define TFT_KEY_VERSION "tuffet.version"           /* u32: TFT_FILE_VERSION. Its presence makes a file one of these. */
+#define TFT_KEY_VOCAB "tuffet.vocab_size"          /* u32: rows of the embedding before padding */
+#define TFT_KEY_INPUT_SCALE "tuffet.input.scale"   /* f32[] of the inputs */
+#define TFT_KEY_INPUT_ZERO "tuffet.input.zero"     /* u8[] of the inputs */
+#define TFT_KEY_INPUT_RANGE "tuffet.input.range"   /* u8[] of the inputs: enum tft_range */
+#define TFT_KEY_HADAMARD "tuffet.hadamard"         /* u32: block of the transform at ffn_down's input; absent or 0: none */
+#define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens" /* i32[]: the tokens whose keys and values are the prefix, -1: none in particular */
+#define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E] */
+#define TFT_KEY_PREFIX_V "tuffet.prefix.v"
+#define TFT_KEY_CHECKSUM "tuffet.checksum"         /* u32: CRC-32 of the tensors' data */
+enum { TFT_FILE_VERSION = 1 };
+
+/* Before the architecture loads: whether the file is one of these, and a version that can be read. */
+void tft_load_quantized(struct tft_load *ld);
+
+/* After it: gives every linear layer its input, and the model its prefix. */
+void tft_load_inputs(struct tft_load *ld);
+void tft_load_prefix(struct tft_load *ld);
+
+#endif
