@@ -260,7 +260,9 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_ff = m->n_ff,
+        .weights = (enum tft_weights)m->output.w.num,
         .n_prefix = m->n_prefix,
+        .prefix_bos = m->prefix_bos,
     };
     memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
 }

@@ -292,11 +292,12 @@ static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const s
                        end - begin);
 }
 
-static void tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
+void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
     uint32_t begin, end;
+    tft_pass_touch(p, BIT(from), 0);
     token_share(p, &begin, &end);
-    if (begin < end && p->tapped != l->in)
+    if (p->s->tap && begin < end && p->tapped != l->in)
         p->s->tap(p->s->tap_user, p->tid, l->in, tft_pass_row(p, from, begin), end - begin, tft_pass_stride(p, from));
     p->tapped = l->in;
 }
@@ -305,8 +306,7 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
 {
     const struct tft_mat *w = &l->w;
     tft_pass_touch(p, BIT(from), BIT(to));
-    if (p->s->tap)
-        tap(p, l, from);
+    tft_pass_tap(p, l, from);
 
     size_t begin, end;
     tft_pass_share(p, (w->rows + LINE - 1) / LINE, &begin, &end);

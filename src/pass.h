@@ -88,6 +88,9 @@ uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf);
 uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf);
 uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf);
 
+/* Shows s->tap the input of l, unless it has just seen it. */
+void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
+
 /* The float rows of buf, which are complete, in the form that `in` says. */
 void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 

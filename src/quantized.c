@@ -93,19 +93,18 @@ void tft_load_inputs(struct tft_load *ld)
 
 /* ------------------------------------------------------------------------------------------------ prefix */
 
-static const uint16_t *rows(struct tft_load *ld, const char *name)
+static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype type, const uint64_t ne[4])
 {
-    const struct tft_model *m = ld->m;
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
-    if (!t || t->type != TFT_F16 || t->ne[0] != m->head_dim || t->ne[1] != m->n_head_kv || t->ne[2] != m->n_prefix ||
-        t->ne[3] != m->n_layer) {
-        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing, or not %u x %u x %u x %u numbers of F16", name, m->n_layer,
-                      m->n_prefix, m->n_head_kv, m->head_dim);
+    if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s", name,
+                      (unsigned long long)ne[3], (unsigned long long)ne[2], (unsigned long long)ne[1], (unsigned long long)ne[0],
+                      tft_dtype_name(type));
         return NULL;
     }
     if (ld->used)
         ld->used[t - ld->s->tensor] = 1;
-    return (const uint16_t *)(const void *)t->data;
+    return t->data;
 }
 
 void tft_load_prefix(struct tft_load *ld)
@@ -120,8 +119,12 @@ void tft_load_prefix(struct tft_load *ld)
     if (ld->status != TFT_OK)
         return;
     m->n_prefix = (uint32_t)v->n;
-    m->prefix_k = rows(ld, TFT_KEY_PREFIX_K);
-    m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
+    const uint64_t rows[4] = {m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer};
+    m->prefix_k = numbers(ld, TFT_KEY_PREFIX_K, TFT_F16, rows);
+    m->prefix_v = numbers(ld, TFT_KEY_PREFIX_V, TFT_F16, rows);
+    m->prefix_x = NULL;
+    if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
+        m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
 
     int32_t bos = m->tokenizer ? tft_tokenizer_bos(m->tokenizer) : -1;
     for (uint64_t i = 0; i < v->n; i++) {

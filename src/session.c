@@ -200,8 +200,32 @@ static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
     return n > 0;
 }
 
+/* The logits that follow the prefix, from what its last token left. */
+static void run_after_prefix(void *arg, int tid, int n_threads)
+{
+    struct tft_pass p = *(const struct tft_pass *)arg;
+    const struct tft_model *m = p.m;
+    p.tid = tid;
+    p.n_threads = n_threads;
+    tft_norm(&p, &m->out_norm, &m->output);
+    tft_linear(&p, TFT_LOGITS, &m->output, TFT_H);
+}
+
+static enum tft_status after_prefix(struct tft_session *s)
+{
+    if (s->pos || !s->m->prefix_x)
+        return TFT_ERR_ARG;
+    memcpy(s->buf[TFT_X], s->m->prefix_x, s->m->n_embd * sizeof(float));
+    struct tft_pass p = {.m = s->m, .s = s, .n = 1, .keep = 1};
+    tft_port_team(s->n_threads, run_after_prefix, &p);
+    s->n_valid = 1;
+    return TFT_OK;
+}
+
 enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
 {
+    if (!n)
+        return after_prefix(s);
     if (!valid(s, tokens, n))
         return TFT_ERR_ARG;
     if (n > s->capacity - s->pos)

@@ -119,6 +119,7 @@ enum tft_weights {
     TFT_WEIGHTS_F32 = 0,
     TFT_WEIGHTS_F16,
     TFT_WEIGHTS_BF16,
+    TFT_WEIGHTS_I8, /* what tuffet quantize makes; nothing is expanded to it */
 };
 
 struct tft_model; /* weights, tokenizer, architecture: immutable */
@@ -159,7 +160,9 @@ struct tft_model_info {
     uint64_t matmul_macs;  /* multiply-adds of one token in matrix products, attention excluded */
     uint64_t kv_width;     /* numbers that one position adds to the KV cache, over all layers: keys and values */
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    enum tft_weights weights; /* of the linear layers */
     uint32_t n_prefix; /* keys and values that come before every sequence; n_ctx is what they leave */
+    bool prefix_bos;   /* they are, among others, those of BOS, which is not to come again */
 };
 
 /* Fills the fields that fit in info->size. With vocab_only the dimensions but n_vocab are 0. */
@@ -236,7 +239,8 @@ TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct 
 TFT_API void tft_session_close(struct tft_session *s);
 
 /* Appends n tokens and computes their logits. TFT_ERR_FULL if there is no room for all of them, TFT_ERR_ARG if n is 0 or
-   one is no token of the vocabulary: nothing has changed then. Allocates nothing. */
+   one is no token of the vocabulary: nothing has changed then. Allocates nothing.
+   n = 0 is fine while the session holds no tokens, if the model's prefix ends in a token: the logits are those that follow it. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
 
 /* tft_prefill of one token: the step of generation. */

@@ -172,7 +172,8 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
             operand[n++] = argv[i];
         }
     }
-    return n == wanted ? CLI_OK : cli_usage("%s is missing", c->operands);
+    bool optional = c->operands[0] == '[';
+    return n == wanted || (optional && !n) ? CLI_OK : cli_usage("%s is missing", c->operands);
 }
 
 /* ------------------------------------------------------------------------------------------------- text in */

@@ -44,7 +44,7 @@ struct cli_option {
 };
 
 struct cli_command {
-    const char *name, *operands, *summary; /* "run", "MODEL", one line */
+    const char *name, *operands, *summary; /* "run", "MODEL" ("[MODEL]": or nothing), one line */
     const struct cli_option *const *options; /* lists, then NULL */
     const char *notes;                       /* after the options: examples */
 };

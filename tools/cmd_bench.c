@@ -2,16 +2,20 @@
  * tuffet bench: speed, against what the machine could do. Prefill is bound by arithmetic, decoding by the bytes that every token
  * reads; the time that the binding limit alone would take, over the time it took, is the share.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "limits.h"
 #include "port.h"
+#include "shape.h"
 
 static struct {
     uint32_t prefill, decode, depth, runs;
-    const char *threads;
+    const char *threads, *shape;
     bool json;
 } opt = {.runs = 5};
 
@@ -20,17 +24,20 @@ static const struct cli_option options[] = {
     {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128, or likewise)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
+    {0, "shape", CLI_TEXT, &opt.shape, "NAME", "instead of MODEL, random int8 weights: " SHAPE_NAMES},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: limits (with the most threads of the list) and rows"},
     {0},
 };
 
 static const struct cli_command command = {
-    "bench", "MODEL", "speed, and how near it is to the machine's limits",
+    "bench", "[MODEL]", "speed, and how near it is to the machine's limits",
     (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list, NULL},
     "The limits - memory read, int8 and float arithmetic - are measured in the same run. A model that fits the CPU's caches can read\n"
-    "faster than memory: its share may exceed 100 %.\n\n"
+    "faster than memory: its share may exceed 100 %. Where weights are int8, the arithmetic whose share is told is that of their products;\n"
+    "what attention computes comes on top. A model by --shape is written to a file in $TMPDIR or /tmp, and removed as soon as it is open.\n\n"
     "  tuffet bench model.gguf\n"
+    "  tuffet bench --shape smollm2-135m -t 1,2\n"
     "  tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
 };
 
@@ -90,21 +97,28 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     return TFT_OK;
 }
 
-/* Multiply-adds that n tokens need at a mean depth. Of a prompt only the last token goes through the head, and through the last layer
-   past its keys and values. */
-static double needed_macs(const struct tft_model_info *m, bool decode, double n, double depth)
+/* Multiply-adds that n tokens need. Of a prompt only the last token goes through the head, and through the last layer past its keys and
+   values. */
+static double product_macs(const struct tft_model_info *m, bool decode, double n)
 {
     double head = (double)m->n_vocab * m->n_embd, kv = 2.0 * m->n_head_kv * m->head_dim * m->n_embd;
-    double layer = ((double)m->matmul_macs - head) / m->n_layer, attention = 2.0 * m->n_head * m->head_dim * depth;
-    double whole = decode ? n : 1; /* tokens that go all the way */
-    return n * ((m->n_layer - 1) * (layer + attention) + kv) + whole * (layer - kv + attention + head);
+    double layer = ((double)m->matmul_macs - head) / m->n_layer, whole = decode ? n : 1; /* tokens that go all the way */
+    return n * ((m->n_layer - 1) * layer + kv) + whole * (layer - kv + head);
+}
+
+/* At a mean depth. */
+static double attention_macs(const struct tft_model_info *m, bool decode, double n, double depth)
+{
+    return (n * (m->n_layer - 1) + (decode ? n : 1)) * 2.0 * m->n_head * m->head_dim * depth;
 }
 
 static struct row evaluate(const struct tft_model_info *m, const struct limits *l, bool decode, uint32_t n, int threads, double seconds)
 {
     double kv_bytes = (double)m->kv_width * (cli_session_options.kv == TFT_KV_F16 ? 2 : 4), depth = opt.depth + (n + 1) / 2.0;
-    double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * depth), flops = 2 * needed_macs(m, decode, n, depth);
-    double by_bytes = bytes / 1e9 / l->read_gbps, by_flops = flops / 1e9 / l->fma_gflops;
+    double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * (m->n_prefix + depth));
+    double products = 2 * product_macs(m, decode, n), flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
+    double by_bytes = bytes / 1e9 / l->read_gbps;
+    double by_flops = m->weights == TFT_WEIGHTS_I8 ? products / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
     return (struct row){
         .what = decode ? "decode" : "prefill",
         .tokens = n,
@@ -186,7 +200,7 @@ static void print_limits(const struct limits *l, const int *list, int n)
                l[most].int8_gops, l[most].fma_gflops);
     else
         printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
-               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GFLOP/s", "share");
+               "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
 }
 
 static void set_default(uint32_t *n, uint32_t wanted, uint32_t room)
@@ -223,10 +237,39 @@ static int bench(const struct tft_model *m, const int *list, int n)
     return status;
 }
 
+static struct cli_progress writing;
+
+static bool written(double done)
+{
+    cli_progress_at(&writing, done);
+    return !cli_interrupted();
+}
+
+/* As a file, because that is what a model is: mapped, in pages of the file cache. */
+static int open_shape(struct tft_model **m)
+{
+    const char *dir = getenv("TMPDIR");
+    char path[4096];
+    struct tft_error err;
+    int len = snprintf(path, sizeof path, "%s/tuffet-%s-XXXXXX", dir && *dir ? dir : "/tmp", opt.shape);
+    int fd = len > 0 && (size_t)len < sizeof path ? mkstemp(path) : -1;
+    if (fd < 0)
+        return cli_fail("no file can be made in %s", dir && *dir ? dir : "/tmp");
+    close(fd);
+    cli_progress_begin(&writing, "making weights");
+    enum tft_status status = shape_write(opt.shape, path, written, &err);
+    cli_progress_end(&writing);
+    int result = cli_interrupted() ? CLI_INTERRUPTED : status == TFT_OK ? cli_open_model(m, path, false) : CLI_FAILED;
+    remove(path);
+    if (status == TFT_ERR_ARG)
+        return cli_usage("--shape is one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
+    return status == TFT_OK ? result : cli_fail("%s", err.msg);
+}
+
 int cmd_bench(int argc, char **argv)
 {
-    const char *path;
-    struct tft_model *m;
+    const char *path = NULL;
+    struct tft_model *m = NULL;
     int list[MAX_LIST], status = cli_parse(&command, argc, argv, &path);
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
@@ -236,8 +279,11 @@ int cmd_bench(int argc, char **argv)
     if (!n)
         return cli_usage("--threads takes numbers of threads like 1,2,4, not \"%s\"", opt.threads);
 
-    status = cli_open_model(&m, path, false);
+    if (!path == !opt.shape)
+        return cli_usage("either a MODEL or --shape");
+
     cli_catch_interrupts();
+    status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
         status = bench(m, list, n);
         tft_model_close(m);

@@ -1,7 +1,7 @@
 /*
  * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun with
  * BOS in place of a token of its own, if the model was trained with one; every token of a window is predicted from those before it; the
- * result is exp(mean of -ln p). With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
+ * result is exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -54,18 +54,21 @@ struct score {
     uint32_t n;
 };
 
-static enum tft_status score_window(struct tft_session *s, uint32_t n_vocab, const int32_t *ids, uint32_t n, struct score *total)
+/* ids[0] is BOS, perhaps that of the prefix. */
+static enum tft_status score_window(struct tft_session *s, const struct tft_model_info *m, const int32_t *ids, uint32_t n,
+                                    struct score *total)
 {
-    uint32_t first = opt.score == SECOND_HALF ? opt.ctx / 2 + 1 : 1; /* the first token that counts */
+    uint32_t first = opt.score == SECOND_HALF ? opt.ctx / 2 + 1 : 1, step; /* the first token that counts */
     tft_rewind(s, 0);
-    for (uint32_t i = 0; i + 1 < n && !cli_interrupted(); i += BATCH) {
-        uint32_t step = n - 1 - i < BATCH ? n - 1 - i : BATCH;
-        enum tft_status status = tft_prefill(s, ids + i, step);
+    for (uint32_t i = 0; i + 1 < n && !cli_interrupted(); i += step) {
+        bool given = i == 0 && m->prefix_bos;
+        step = given ? 1 : n - 1 - i < BATCH ? n - 1 - i : BATCH;
+        enum tft_status status = tft_prefill(s, ids + i, given ? 0 : step);
         if (status != TFT_OK)
             return status;
         for (uint32_t j = 0; j < step; j++)
             if (i + j + 1 >= first) {
-                total->nll += surprise(tft_logits(s, step - 1 - j), n_vocab, ids[i + j + 1]);
+                total->nll += surprise(tft_logits(s, step - 1 - j), m->n_vocab, ids[i + j + 1]);
                 total->n++;
             }
     }
@@ -95,9 +98,9 @@ static int measure(const struct tft_model *m, struct tft_session *s, int32_t *id
         uint32_t window = n - at < opt.ctx ? (uint32_t)(n - at) : opt.ctx;
         if (at && window < opt.ctx)
             break; /* what is left over is no window */
-        if (with_bos)
+        if (with_bos && !info.prefix_bos)
             ids[at] = tft_token_bos(m);
-        status = score_window(s, info.n_vocab, ids + at, window, &total);
+        status = score_window(s, &info, ids + at, window, &total);
         cli_progress_at(&progress, (double)(at + window) / (double)n);
     }
     cli_progress_end(&progress);
@@ -109,6 +112,20 @@ static int measure(const struct tft_model *m, struct tft_session *s, int32_t *id
         return cli_fail("%s: %zu tokens are too few to be scored", opt.file, n);
     report(&total, (double)(cli_ns() - start) / 1e9);
     return CLI_OK;
+}
+
+/* The text's tokens after BOS, if the model was trained with one. */
+static int32_t *tokens_with_bos(const struct tft_model *m, const char *text, size_t len, size_t *n)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    int32_t *ids = cli_tokenize(m, text, len, TFT_ADD_BOS, n);
+    tft_model_describe(m, &info);
+    if (ids && info.prefix_bos) { /* cli_tokenize leaves room */
+        memmove(ids + 1, ids, *n * sizeof *ids);
+        ids[0] = tft_token_bos(m);
+        ++*n;
+    }
+    return ids;
 }
 
 int cmd_ppl(int argc, char **argv)
@@ -131,7 +148,7 @@ int cmd_ppl(int argc, char **argv)
         status = cli_open_session(&s, m, &so);
     cli_catch_interrupts();
     if (status == CLI_OK) {
-        ids = cli_tokenize(m, text, len, TFT_ADD_BOS, &n);
+        ids = tokens_with_bos(m, text, len, &n);
         opt.ctx = (uint32_t)tft_capacity(s);
         if (opt.tokens && n > opt.tokens)
             n = opt.tokens;

@@ -1,0 +1,192 @@
+#include "layers.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "kv.h"
+
+struct tft_linear *layers_linear(struct tft_block *b, int which)
+{
+    struct tft_linear *const all[LAYER_MATS] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+    return all[which]->w.rows ? all[which] : NULL;
+}
+
+static size_t layer_numbers(struct tft_block *b)
+{
+    size_t n = 0;
+    for (int i = 0; i < LAYER_MATS; i++) {
+        const struct tft_linear *l = layers_linear(b, i);
+        n += l ? (size_t)l->w.rows * l->w.cols : 0;
+    }
+    return n;
+}
+
+/* ------------------------------------------------------------------------------------------------ weights */
+
+struct expand_job {
+    const struct tft_model *m;
+    const struct tft_mat *mat; /* [LAYER_MATS] */
+    float *to;
+};
+
+static void expand(void *arg, int tid, int n_threads)
+{
+    const struct expand_job *j = arg;
+    float *to = j->to;
+    for (int i = 0; i < LAYER_MATS; i++) {
+        const struct tft_mat *w = &j->mat[i];
+        for (uint32_t row = (uint32_t)tid; row < w->rows; row += (uint32_t)n_threads)
+            tft_mat_row(j->m, w, row, to + (size_t)row * w->cols);
+        to += (size_t)w->rows * w->cols;
+    }
+}
+
+void layers_load(struct layers *y, uint32_t l)
+{
+    struct tft_block *b = &y->m->block[l];
+    float *at = y->weights;
+    memset(y->kept, 0, sizeof y->kept);
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i))
+            y->kept[i] = layers_linear(b, i)->w;
+    tft_port_team(y->s->n_threads, expand, &(struct expand_job){y->m, y->kept, y->weights});
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i)) {
+            struct tft_mat *w = &layers_linear(b, i)->w;
+            *w = (struct tft_mat){.data = at, .num = TFT_NUM_F32, .rows = w->rows, .cols = w->cols};
+            at += (size_t)w->rows * w->cols;
+        }
+}
+
+void layers_unload(struct layers *y, uint32_t l)
+{
+    for (int i = 0; i < LAYER_MATS; i++) {
+        struct tft_linear *linear = layers_linear(&y->m->block[l], i);
+        if (linear)
+            linear->w = y->kept[i];
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ running */
+
+struct run_job {
+    const struct layers *y;
+    float *x;          /* rows of the pass */
+    const int32_t *tokens;
+    uint32_t pos, n, layer;
+    enum { EMBED, LAYER, HEAD } what;
+};
+
+static void run(void *arg, int tid, int n_threads)
+{
+    const struct run_job *j = arg;
+    struct tft_pass p = {.m = j->y->m, .s = j->y->s, .tid = tid, .n_threads = n_threads, .tokens = j->tokens, .n = j->n, .pos = j->pos, .keep = j->n};
+    if (j->what == EMBED) {
+        tft_embed(&p);
+    } else if (j->what == LAYER) {
+        tft_pass_positions(&p);
+        p.m->arch->layer(&p, j->layer);
+    } else {
+        tft_norm(&p, &p.m->out_norm, &p.m->output);
+        tft_pass_tap(&p, &p.m->output, TFT_H);
+    }
+}
+
+static void run_rows(const struct layers *y, struct run_job *j)
+{
+    float *own = y->s->buf[TFT_X];
+    y->s->buf[TFT_X] = j->x;
+    tft_port_team(y->s->n_threads, run, j);
+    y->s->buf[TFT_X] = own;
+}
+
+/* Nothing is to be learned from the prefix: at run time it is never computed. */
+static void run_prefix(const struct layers *y, struct run_job j)
+{
+    tft_tap_fn *tap = y->s->tap;
+    y->s->tap = NULL;
+    j.x = y->prefix;
+    j.n = y->o->n_prefix;
+    j.tokens = y->o->prefix;
+    if (j.n)
+        run_rows(y, &j);
+    y->s->tap = tap;
+}
+
+static void run_windows(const struct layers *y, struct run_job j, bool dry)
+{
+    size_t rows = y->o->window * y->stride;
+    j.n = y->o->window;
+    j.pos = y->o->n_prefix;
+    for (size_t i = 0; i < y->n_windows; i++) {
+        float *window = y->text + i * rows;
+        j.tokens = y->o->text + i * y->o->window;
+        j.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
+        run_rows(y, &j);
+    }
+}
+
+void layers_run(struct layers *y, uint32_t l, bool dry)
+{
+    struct run_job j = {.y = y, .what = LAYER, .layer = l};
+    if (!dry)
+        run_prefix(y, j);
+    run_windows(y, j, dry);
+}
+
+void layers_run_head(struct layers *y)
+{
+    run_windows(y, (struct run_job){.y = y, .what = HEAD}, false);
+}
+
+void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
+{
+    const struct tft_kv *kv = &y->s->kv;
+    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv;
+    for (uint32_t pos = 0; pos < y->o->n_prefix; pos++)
+        for (uint32_t h = 0; h < heads; h++) {
+            size_t at = ((size_t)pos * heads + h) * dim;
+            const uint16_t *panel = tft_kv_keys(kv, l, h, pos - pos % TFT_KEY_PANEL);
+            for (uint32_t d = 0; d < dim; d++)
+                k[at + d] = panel[d * TFT_KEY_PANEL + pos % TFT_KEY_PANEL];
+            memcpy(v + at, tft_kv_values(kv, l, h, pos), dim * sizeof *v);
+        }
+}
+
+/* ------------------------------------------------------------------------------------------------ opening */
+
+enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+{
+    size_t most = 0;
+    *y = (struct layers){.m = m, .o = o, .n_windows = o->n_text / o->window};
+    uint32_t batch = o->window > o->n_prefix ? o->window : o->n_prefix;
+    struct tft_session_opts so = {.size = sizeof so, .capacity = o->n_prefix + batch, .n_batch = batch, .n_threads = o->n_threads};
+    enum tft_status status = tft_session_open(&y->s, m, &so, err);
+    if (status != TFT_OK)
+        return status;
+
+    struct tft_pass shape = {.m = m, .s = y->s};
+    y->stride = tft_pass_stride(&shape, TFT_X);
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        most = layer_numbers(&m->block[l]) > most ? layer_numbers(&m->block[l]) : most;
+    y->prefix = tft_port_alloc((o->n_prefix + 1) * y->stride * sizeof *y->prefix, 64);
+    y->text = tft_port_alloc(y->n_windows * o->window * y->stride * sizeof *y->text, 64);
+    y->weights = tft_port_alloc((most + 15) / 16 * 16 * sizeof *y->weights, 64);
+    if (!y->prefix || !y->text || !y->weights) {
+        layers_close(y);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, o->n_text);
+    }
+    struct run_job j = {.y = y, .what = EMBED};
+    run_prefix(y, j);
+    run_windows(y, j, false);
+    return TFT_OK;
+}
+
+void layers_close(struct layers *y)
+{
+    tft_session_close(y->s);
+    tft_port_free(y->prefix);
+    tft_port_free(y->text);
+    tft_port_free(y->weights);
+    *y = (struct layers){0};
+}

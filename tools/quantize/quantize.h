@@ -1,0 +1,58 @@
+/*
+ * A model of floats to one of W8A8: weights int8, and for every linear layer's input a scale and a zero-point fixed from text
+ * (CushionCache, section 3; DESIGN 3). The conversion goes through the model once, a layer at a time, with the whole calibration text:
+ *
+ *      x = embed(text)
+ *      for each layer:   expand its weights to f32;  x = layer(x), watching what each linear layer takes;
+ *                        scales from what was seen;  fold, rotate, quantize and write the weights
+ *
+ * so that what is in memory is a layer's weights, x, and the statistics of one layer.
+ */
+#ifndef QUANTIZE_H
+#define QUANTIZE_H
+
+#include "model.h"
+#include "stats.h"
+
+enum quantize_rotate { QUANTIZE_ROTATE_NONE, QUANTIZE_ROTATE_O, QUANTIZE_ROTATE_O_DOWN };
+
+struct quantize_opts {
+    const int32_t *text; /* [n_text] calibration tokens, without BOS */
+    size_t n_text;
+    uint32_t window; /* tokens that are computed as one sequence; at most n_text */
+    enum stats_method method;
+    double param;  /* of the method */
+    float smooth;  /* SmoothQuant's alpha; 0: none */
+    enum quantize_rotate rotate;
+    bool per_tensor;       /* one scale for all rows of a matrix */
+    const int32_t *prefix; /* [n_prefix] tokens whose keys and values come before every sequence: IntactKV, section 4.1 */
+    uint32_t n_prefix;
+    const enum tft_range *range; /* [inputs] STATIC, or what is to stay dynamic */
+    int n_threads;
+    bool (*progress)(void *user, double done); /* false: stop, and leave nothing */
+    void *user;
+};
+
+/* What became of an input. */
+struct quantize_input {
+    struct tft_affine affine;
+    double error; /* |x - q(x)|^2 / |x|^2 over the calibration text */
+    float min, max; /* what was seen */
+};
+
+/* Inputs of a model: enum in model.h for each layer, then the head. */
+static inline uint32_t quantize_inputs(const struct tft_model *m)
+{
+    return m->n_layer * TFT_LAYER_INPUTS + 1;
+}
+
+/* Blocks of the transforms that a model's shapes allow: of a head, and of ffn_down's input. */
+uint32_t quantize_head_block(const struct tft_model *m);
+uint32_t quantize_down_block(const struct tft_model *m);
+
+/* m: opened by tft_model_open_unexpanded, and afterwards as it was. result: [inputs]. On failure there is no file, and err says why;
+   TFT_OK without a file if *stopped. */
+enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,
+                         struct tft_error *err);
+
+#endif
