@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- memory */
 
@@ -28,8 +29,24 @@ struct tft_map {
 int tft_port_map(struct tft_map *out, const char *path);
 void tft_port_unmap(struct tft_map *map);
 
-/* Makes a file that was written to `tmp` take the place of `path`, at once and durably. */
-int tft_port_replace(const char *tmp, const char *path);
+/*
+ * A file that is being written, and will then take the place of another. Where the system can, it has no name until then, so that a
+ * process that is killed leaves nothing behind; elsewhere it lies beside the other as PATH.tmpN, N the first number that is free.
+ */
+enum { TFT_DRAFT_ROOM = 32 };
+struct tft_draft {
+    char *name; /* how it can be mapped; the caller's, of strlen(path) + TFT_DRAFT_ROOM bytes */
+    int fd;     /* private to the port: keeps a file without a name, or -1 */
+};
+
+/* Creates it, and opens it for writing. d->name is filled. */
+int tft_port_draft(struct tft_draft *d, FILE **file, const char *path);
+
+/* When `file` has been closed: makes it take the place of `path`, at once and durably. To be discarded after a failure, too. */
+int tft_port_keep(struct tft_draft *d, const char *path);
+
+/* Nothing of it remains. */
+void tft_port_discard(struct tft_draft *d);
 
 /* ---- time and CPUs */
 

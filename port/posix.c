@@ -67,11 +67,27 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
+/* NULL if there is no memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+}
+
+static int sync_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int err = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return err;
+}
+
 /* The rename is durable only when the folder is written too. */
 static int sync_folder_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    char *dir = folder_of(path);
     if (!dir)
         return ENOMEM;
     int fd = open(dir, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
@@ -83,16 +99,117 @@ static int sync_folder_of(const char *path)
     return err;
 }
 
-int tft_port_replace(const char *tmp, const char *path)
+enum { DRAFTS = 1000 }; /* names that are tried; the number fits TFT_DRAFT_ROOM */
+
+static void draft_name(struct tft_draft *d, const char *path, int i)
 {
-    int fd = open(tmp, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    snprintf(d->name, strlen(path) + TFT_DRAFT_ROOM, "%s.tmp%d", path, i);
+}
+
+static int named_draft(struct tft_draft *d, FILE **file, const char *path)
+{
+    FILE *f = NULL;
+    errno = EEXIST;
+    for (int i = 0; !f && errno == EEXIST && i < DRAFTS; i++) {
+        draft_name(d, path, i);
+        f = fopen(d->name, "wbx");
+    }
+    if (!f)
         return errno;
-    int err = fsync(fd) == 0 ? 0 : errno;
-    close(fd);
-    if (!err && rename(tmp, path) != 0)
+    d->fd = -1;
+    *file = f;
+    return 0;
+}
+
+#ifdef O_TMPFILE
+
+/* The name by which a process knows its own descriptor. linkat() goes through it because AT_EMPTY_PATH wants a privilege. */
+static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
+{
+    snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
+}
+
+/* False where the file system has no such files, or there is no /proc to name them by. */
+static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
+{
+    char *dir = folder_of(path);
+    int fd = dir ? open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(dir);
+    if (fd < 0)
+        return false;
+    proc_name(d->name, fd);
+    int keeper = open(d->name, O_RDONLY | O_CLOEXEC);
+    FILE *f = keeper >= 0 ? fdopen(fd, "wb") : NULL;
+    if (!f) {
+        close(fd);
+        if (keeper >= 0)
+            close(keeper);
+        return false;
+    }
+    proc_name(d->name, keeper);
+    d->fd = keeper;
+    *file = f;
+    return true;
+}
+
+/* linkat() does not replace, so it takes two steps. Who is killed between them leaves a whole file. */
+static int give_name(struct tft_draft *d, const char *path)
+{
+    char from[TFT_DRAFT_ROOM];
+    int err = EEXIST;
+    proc_name(from, d->fd);
+    for (int i = 0; err == EEXIST && i < DRAFTS; i++) {
+        draft_name(d, path, i);
+        err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    }
+    if (!err) {
+        close(d->fd);
+        d->fd = -1;
+    }
+    return err;
+}
+
+#else
+
+static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
+{
+    (void)d, (void)file, (void)path;
+    return false;
+}
+
+static int give_name(struct tft_draft *d, const char *path)
+{
+    (void)d, (void)path;
+    return 0;
+}
+
+#endif
+
+int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
+{
+    return unnamed_draft(d, file, path) ? 0 : named_draft(d, file, path);
+}
+
+int tft_port_keep(struct tft_draft *d, const char *path)
+{
+    int err = sync_file(d->name);
+    if (!err && d->fd >= 0)
+        err = give_name(d, path);
+    if (!err && rename(d->name, path) != 0)
         err = errno;
-    return err ? err : sync_folder_of(path);
+    if (err)
+        return err;
+    d->name[0] = 0; /* whoever has the name now, it is not for us to remove */
+    return sync_folder_of(path);
+}
+
+void tft_port_discard(struct tft_draft *d)
+{
+    if (d->fd >= 0)
+        close(d->fd);
+    else
+        unlink(d->name);
+    d->fd = -1;
 }
 
 uint64_t tft_port_ns(void)

@@ -3,7 +3,12 @@
 #include "port.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <io.h>
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <windows.h>
 
 void *tft_port_alloc(size_t size, size_t align)
@@ -98,24 +103,66 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
-int tft_port_replace(const char *tmp, const char *path)
+/* EEXIST if the name is taken. */
+static int create_new(FILE **out, const char *path)
 {
-    HANDLE file = open_file(tmp, GENERIC_WRITE);
+    wchar_t *wide = wide_path(path);
+    if (!wide)
+        return last_errno();
+    int fd = _wopen(wide, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE);
+    int err = fd < 0 ? errno : 0;
+    free(wide);
+    FILE *f = fd < 0 ? NULL : _fdopen(fd, "wb");
+    if (f)
+        *out = f;
+    else if (!err) {
+        err = errno;
+        _close(fd);
+    }
+    return err;
+}
+
+int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
+{
+    enum { DRAFTS = 1000 }; /* names that are tried; the number fits TFT_DRAFT_ROOM */
+    int err = EEXIST;
+    d->fd = -1;
+    for (int i = 0; err == EEXIST && i < DRAFTS; i++) {
+        snprintf(d->name, strlen(path) + TFT_DRAFT_ROOM, "%s.tmp%d", path, i);
+        err = create_new(file, d->name);
+    }
+    return err;
+}
+
+static int flush(const char *path)
+{
+    HANDLE file = open_file(path, GENERIC_WRITE);
     if (file == INVALID_HANDLE_VALUE)
         return last_errno();
     int err = FlushFileBuffers(file) ? 0 : last_errno();
     CloseHandle(file);
+    return err;
+}
+
+int tft_port_keep(struct tft_draft *d, const char *path)
+{
+    int err = flush(d->name);
     if (err)
         return err;
-
-    wchar_t *from = wide_path(tmp), *to = wide_path(path);
-    if (!from || !to)
-        err = last_errno();
-    else if (!MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+    wchar_t *from = wide_path(d->name), *to = wide_path(path);
+    if (!from || !to || !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
         err = last_errno();
     free(from);
     free(to);
     return err;
+}
+
+void tft_port_discard(struct tft_draft *d)
+{
+    wchar_t *wide = wide_path(d->name);
+    if (wide)
+        DeleteFileW(wide);
+    free(wide);
 }
 
 uint64_t tft_port_ns(void)

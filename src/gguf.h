@@ -21,7 +21,10 @@ static inline bool tft_gguf_alignment_ok(uint64_t n)
  */
 struct tft_gguf_writer;
 
-/* Starts a temporary file beside `path`. */
+#define TFT_CHECKSUM_KEY "tuffet.checksum"
+
+/* Starts a file that will replace `path` when it is whole. A process that is killed before leaves nothing, or where the system has no
+   files without a name (tft_port_draft), PATH.tmpN. */
 enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path, struct tft_error *err);
 
 void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v);
@@ -29,6 +32,8 @@ void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v);
 void tft_gguf_put_bool(struct tft_gguf_writer *w, const char *key, bool v);
 void tft_gguf_put_str(struct tft_gguf_writer *w, const char *key, struct tft_str v);
 void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct tft_str *v, size_t n);
+/* A u32, TFT_CHECKSUM_KEY in files that tuffet makes, that will be the CRC-32 of all that follows the descriptions of the tensors: tft_source_checksum of the reader. Once. */
+void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key);
 /* type: a number type; v: n of them in the machine's order */
 void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, const void *v, size_t n);
 /* A value of another file, unchanged. */

@@ -1,17 +1,20 @@
 #include "gguf.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "alloc.h"
 #include "bytes.h"
+#include "crc32.h"
 #include "error.h"
 
 struct tft_gguf_writer {
     FILE *file;
-    char *path, *tmp;
-    size_t size; /* of this allocation, which holds path and tmp too */
+    struct tft_draft draft;
+    char *path;
+    size_t size; /* of this allocation, which holds path and the draft's name too */
     struct tft_error first;
     enum { VALUES, TENSORS, DATA } stage;
     uint32_t alignment;
@@ -22,7 +25,11 @@ struct tft_gguf_writer {
     uint64_t offset; /* of the next tensor's data, while they are described */
     size_t next;     /* the tensor whose data is being written, */
     uint64_t done;   /* and how much of it is */
+    uint64_t checksum_at; /* in the file; 0: none is wanted */
+    uint32_t checksum;    /* of the data that has been written */
 };
+
+enum { HEADER = 24 }; /* magic, version and two counts */
 
 static bool failed(const struct tft_gguf_writer *w)
 {
@@ -47,6 +54,8 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
     if (fwrite(p, 1, n, w->file) != n)
         fail_os(w, errno, "cannot be written");
     w->at += n;
+    if (w->stage == DATA && w->checksum_at)
+        w->checksum = tft_crc32(w->checksum, p, n);
 }
 
 static void put_u32(struct tft_gguf_writer *w, uint32_t v)
@@ -117,6 +126,15 @@ void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v)
     begin_value(w, str(key), TFT_VALUE_U32);
     put_u32(w, v);
     obey_alignment(w, str(key), v);
+}
+
+void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key)
+{
+    if (w->checksum_at)
+        MISUSE(w, "%s: a second checksum, \"%s\"", w->path, key);
+    begin_value(w, str(key), TFT_VALUE_U32);
+    w->checksum_at = w->at;
+    put_u32(w, 0); /* which finish() will know */
 }
 
 void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v)
@@ -275,18 +293,6 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 
 /* ---- the whole */
 
-/* "PATH.tmp0", or the first such name that is not taken. */
-static FILE *create_beside(const char *path, char *tmp, size_t cap)
-{
-    FILE *f = NULL;
-    errno = EEXIST;
-    for (int i = 0; !f && errno == EEXIST && i < 1000; i++) {
-        snprintf(tmp, cap, "%s.tmp%d", path, i);
-        f = fopen(tmp, "wbx");
-    }
-    return f;
-}
-
 /* What will be replaced must be a file: renaming over /dev/null would do harm, and over a folder fail when all is done. */
 static int replaceable(const char *path)
 {
@@ -303,25 +309,27 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path, 
     if (os)
         return tft_fail_os(err, os, path, "cannot be replaced");
 
-    size_t len = strlen(path), room = len + sizeof ".tmp999";
-    size_t size = sizeof(struct tft_gguf_writer) + len + 1 + room;
+    size_t len = strlen(path), size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
     struct tft_gguf_writer *w = tft_alloc(NULL, size);
     if (!w)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", path);
     *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
     w->path = memcpy(w + 1, path, len + 1);
-    w->tmp = w->path + len + 1;
-    w->file = create_beside(path, w->tmp, room);
-    if (!w->file) {
-        os = errno;
+    w->draft.name = w->path + len + 1;
+    os = tft_port_draft(&w->draft, &w->file, path);
+    if (os) {
         tft_free(NULL, w, size);
         return tft_fail_os(err, os, path, "cannot be created");
     }
-    put(w, "GGUF\3\0\0\0", 8);
-    put_u64(w, 0); /* the counts, which finish() knows */
-    put_u64(w, 0);
+    put(w, (const char[HEADER]){0}, HEADER); /* finish() makes it a GGUF file */
     *out = w;
     return TFT_OK;
+}
+
+static void seek(struct tft_gguf_writer *w, uint64_t at)
+{
+    if (!failed(w) && (at > LONG_MAX || fseek(w->file, (long)at, SEEK_SET) != 0))
+        fail_os(w, errno, "cannot be written");
 }
 
 static void finish(struct tft_gguf_writer *w)
@@ -330,8 +338,13 @@ static void finish(struct tft_gguf_writer *w)
     if (w->next < w->n_tensor)
         MISUSE(w, "%s: tensor %zu of %zu has %llu of its %llu bytes", w->path, w->next, w->n_tensor,
                (unsigned long long)w->done, (unsigned long long)w->bytes[w->next]);
-    if (fseek(w->file, 8, SEEK_SET) != 0)
-        fail_os(w, errno, "cannot be written");
+    uint32_t checksum = w->checksum; /* which what follows is no part of */
+    if (w->checksum_at) {
+        seek(w, w->checksum_at);
+        put_u32(w, checksum);
+    }
+    seek(w, 0);
+    put(w, "GGUF\3\0\0\0", 8);
     put_u64(w, w->n_tensor);
     put_u64(w, w->n_value);
 }
@@ -340,7 +353,7 @@ static void finish(struct tft_gguf_writer *w)
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->path};
-    int os = tft_port_map(&s.map[0], w->tmp);
+    int os = tft_port_map(&s.map[0], w->draft.name);
     if (os) {
         fail_os(w, os, "cannot be read back");
         return;
@@ -354,7 +367,7 @@ static void verify(struct tft_gguf_writer *w)
 
 static void replace(struct tft_gguf_writer *w)
 {
-    int os = tft_port_replace(w->tmp, w->path);
+    int os = tft_port_keep(&w->draft, w->path);
     if (os)
         fail_os(w, os, "cannot be replaced");
 }
@@ -373,7 +386,7 @@ enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_
     if (keep && !failed(w))
         replace(w);
     if (!keep || failed(w))
-        remove(w->tmp);
+        tft_port_discard(&w->draft);
 
     enum tft_status status = w->first.code;
     if (status && err)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "crc32.h"
 #include "error.h"
 #include "gguf.h"
 #include "llama2c.h"
@@ -198,6 +199,14 @@ enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, cons
     if (status)
         tft_source_close(s);
     return status;
+}
+
+uint32_t tft_source_checksum(const struct tft_source *s)
+{
+    if (!s->n_tensor)
+        return 0;
+    const unsigned char *data = s->tensor[0].data;
+    return tft_crc32(0, data, s->size - (size_t)(data - s->data));
 }
 
 void tft_source_close(struct tft_source *s)

@@ -74,6 +74,10 @@ enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, cons
 /* All zero, or half opened, is fine. */
 void tft_source_close(struct tft_source *s);
 
+/* CRC-32 of the data of the tensors as the file has it: from the first tensor's to the end of the file, padding and all. A pass over
+   the whole file. */
+uint32_t tft_source_checksum(const struct tft_source *s);
+
 /* By name; NULL if there is none. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);

@@ -1,9 +1,12 @@
-#define _POSIX_C_SOURCE 200809L /* mkdtemp, symlink */
+#define _GNU_SOURCE /* mkdtemp, O_TMPFILE */
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "folder.h"
 #include "gguf.h"
@@ -47,6 +50,24 @@ static void closes_with(struct tft_gguf_writer *w, enum tft_status status, const
         fail_msg("\"%s\" does not say \"%s\"", err.msg, what);
     assert_ptr_equal(strstr(err.msg, folder), err.msg);
     assert_int_equal(files_in_folder(false), 0);
+}
+
+/* What lies in the folder for each writer: nothing where files can be without a name. */
+static int named;
+
+static int make_folder_and_see(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    named = 1;
+#if defined O_TMPFILE && !defined TFT_TEST_NAMED
+    int fd = open(folder, O_TMPFILE | O_RDWR, 0600);
+    if (fd >= 0) {
+        close(fd);
+        named = 0;
+    }
+#endif
+    return 0;
 }
 
 static int clear(void **state)
@@ -273,9 +294,9 @@ static void the_old_file_stays_until_the_new_one_is_whole(void **state)
     assert_true(write_file(path, "old", 3));
     struct tft_gguf_writer *w = create(path), *other = create(path);
     write_values(w);
-    assert_int_equal(files_in_folder(false), 3);
+    assert_int_equal(files_in_folder(false), 1 + 2 * named);
     assert_int_equal(tft_gguf_close(other, false, NULL), TFT_OK);
-    assert_int_equal(files_in_folder(false), 2);
+    assert_int_equal(files_in_folder(false), 1 + named);
 
     struct tft_map map;
     assert_int_equal(tft_port_map(&map, path), 0);
@@ -298,6 +319,224 @@ static void thrown_away(void **state)
     assert_int_equal(tft_gguf_close(w, false, NULL), TFT_OK);
     assert_int_equal(files_in_folder(false), 0);
     assert_int_equal(tft_gguf_close(NULL, true, NULL), TFT_OK);
+}
+
+/* In a process of its own, which is killed `after` the file has grown to so many bytes, wherever it then is. */
+static void is_killed(const char *path, size_t after)
+{
+    static const unsigned char data[1 << 20];
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct tft_gguf_writer *w;
+        if (tft_gguf_create(&w, path, NULL) != TFT_OK)
+            _exit(1);
+        write_values(w);
+        tft_gguf_put_tensor(w, str("a"), TFT_I8, 1, &(uint64_t){sizeof data});
+        tft_gguf_put_data(w, data, after);
+        kill(getpid(), SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* What is there is what was there; a draft with a name is no model. */
+static void killed(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    for (size_t after = 1; after <= 1 << 20; after *= 1024) {
+        is_killed(path, after);
+        assert_int_equal(files_in_folder(false), named);
+        assert_int_equal(access(path, F_OK), -1);
+        files_in_folder(true);
+    }
+    assert_true(write_file(path, "old", 3));
+    is_killed(path, 1 << 20);
+    assert_int_equal(files_in_folder(false), 1 + named);
+    struct tft_map map;
+    assert_int_equal(tft_port_map(&map, path), 0);
+    assert_true(map.size == 3 && memcmp(map.data, "old", 3) == 0);
+    tft_port_unmap(&map);
+    if (named) {
+        struct tft_source s;
+        assert_int_equal(tft_source_open(&s, in_folder("m.tmp0"), NULL, NULL, NULL), TFT_ERR_FORMAT);
+    }
+
+    struct tft_gguf_writer *w = create(path); /* and it does not stand in the way */
+    write_values(w);
+    closes_well(w);
+    struct tft_source s;
+    opens_well(&s, path);
+    check_values(&s);
+    tft_source_close(&s);
+}
+
+/* Names that others have are left alone, while it is written and when it gets its name. */
+static void others_drafts(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    assert_true(write_file(in_folder("m.tmp0"), "theirs", 6) && write_file(in_folder("m.tmp1"), "theirs", 6));
+    struct tft_gguf_writer *w = create(path);
+    write_values(w);
+    closes_well(w);
+    assert_int_equal(files_in_folder(false), 3);
+    for (int i = 0; i < 2; i++) {
+        struct tft_map map;
+        assert_int_equal(tft_port_map(&map, in_folder(i ? "m.tmp1" : "m.tmp0")), 0);
+        assert_int_equal(map.size, 6);
+        tft_port_unmap(&map);
+    }
+}
+
+/* A path without a folder is one of this folder; permissions are those that the umask leaves. */
+static void here(void **state)
+{
+    (void)state;
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    mode_t old = umask(027);
+    struct tft_gguf_writer *w = create("m");
+    write_values(w);
+    closes_well(w);
+    umask(old);
+    assert_int_equal(chdir(before), 0);
+    struct stat st;
+    assert_int_equal(stat(in_folder("m"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+}
+
+/* ---- checksums */
+
+/* The definition: of every byte from the first tensor's on. */
+static uint32_t crc_of(const unsigned char *p, size_t n)
+{
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < 8 * n; i++)
+        crc = crc >> 1 ^ ((crc ^ (uint32_t)(p[i / 8] >> i % 8)) & 1 ? 0xedb88320 : 0);
+    return ~crc;
+}
+
+static void checksum_is_of_the_data(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    struct tft_source s;
+    for (uint32_t align = 8; align <= 4096; align *= 8) { /* padding before, between and after them */
+        struct tft_gguf_writer *w = create(path);
+        tft_gguf_put_u32(w, "general.alignment", align);
+        tft_gguf_put_checksum(w, "t.checksum");
+        write_values(w);
+        write_tensors(w);
+        closes_well(w);
+        opens_well(&s, path);
+        uint64_t sum;
+        size_t start = (size_t)(s.tensor[0].data - s.data);
+        assert_true(tft_value_uint(tft_source_value(&s, "t.checksum"), 0, &sum));
+        assert_int_equal(tft_source_value(&s, "t.checksum")->type, TFT_VALUE_U32);
+        assert_int_equal(sum, crc_of(s.data + start, s.size - start));
+        assert_int_equal(sum, tft_source_checksum(&s));
+        assert_int_equal(s.n_value, 13);
+        check_tensors(&s);
+        tft_source_close(&s);
+    }
+}
+
+static void checksum_of_nothing(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    struct tft_gguf_writer *w = create(path);
+    tft_gguf_put_checksum(w, "k");
+    closes_well(w);
+    struct tft_source s;
+    opens_well(&s, path);
+    uint64_t sum;
+    assert_true(tft_value_uint(tft_source_value(&s, "k"), 0, &sum) && sum == 0);
+    assert_int_equal(tft_source_checksum(&s), 0);
+    tft_source_close(&s);
+
+    w = create(path);
+    tft_gguf_put_checksum(w, "k");
+    tft_gguf_put_checksum(w, "l");
+    files_in_folder(true);
+    closes_with(w, TFT_ERR_ARG, "a second checksum, \"l\"");
+}
+
+static void checksum_sees_any_bit(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    struct tft_gguf_writer *w = create(path);
+    write_tensors(w);
+    closes_well(w);
+    struct tft_source s, t;
+    opens_well(&s, path);
+    _Alignas(32) unsigned char bytes[1024];
+    size_t start = (size_t)(s.tensor[0].data - s.data), size = s.size;
+    assert_true(size <= sizeof bytes);
+    memcpy(bytes, s.data, size);
+    uint32_t right = tft_source_checksum(&s);
+    tft_source_close(&s);
+    for (size_t bit = 0; bit < 8 * (size - start); bit++) {
+        bytes[start + bit / 8] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(tft_source_open_mem(&t, "memory", bytes, size, NULL, NULL), TFT_OK);
+        assert_int_not_equal(tft_source_checksum(&t), right);
+        tft_source_close(&t);
+        bytes[start + bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+}
+
+/* The parts of a quantized weight: panels, scales, sums, and numbers that stay as they are. */
+static void what_a_quantized_file_needs(void **state)
+{
+    (void)state;
+    static const int8_t panels[256] = {-127, 0, 127, -1, 1};
+    static const float scale[16] = {0.5f, 1e-38f, 3e38f};
+    static const int32_t sums[16] = {INT32_MIN, -1, 0, INT32_MAX};
+    static const uint16_t halves[8] = {0x3c00, 0x8000, 0x7bff};
+    static const struct {
+        const char *name;
+        enum tft_dtype type;
+        uint32_t n_dims;
+        uint64_t ne[3];
+        const void *data;
+        size_t bytes;
+    } all[] = {
+        {"w", TFT_I8, 3, {64, 4, 1}, panels, sizeof panels}, {"w.scale", TFT_F32, 1, {16}, scale, sizeof scale},
+        {"w.rowsum", TFT_I32, 1, {16}, sums, sizeof sums}, {"prefix", TFT_F16, 2, {4, 2}, halves, sizeof halves},
+    };
+    const char *path = in_folder("m");
+    struct tft_gguf_writer *w = create(path);
+    tft_gguf_put_array(w, "t.zero", TFT_VALUE_U8, "\0\377", 2);
+    tft_gguf_put_array(w, "t.scale", TFT_VALUE_F32, scale, 3);
+    tft_gguf_put_array(w, "t.prefix", TFT_VALUE_I32, sums, 4);
+    for (size_t i = 0; i < 4; i++)
+        tft_gguf_put_tensor(w, str(all[i].name), all[i].type, all[i].n_dims, all[i].ne);
+    for (size_t i = 0; i < 4; i++)
+        tft_gguf_put_data(w, all[i].data, all[i].bytes);
+    closes_well(w);
+
+    struct tft_source s;
+    opens_well(&s, path);
+    for (size_t i = 0; i < 4; i++) {
+        const struct tft_tensor *t = tft_source_tensor(&s, all[i].name);
+        assert_true(t && t->type == all[i].type && t->n_dims == all[i].n_dims && t->bytes == all[i].bytes);
+        assert_memory_equal(t->ne, all[i].ne, t->n_dims * sizeof *t->ne);
+        assert_memory_equal(t->data, all[i].data, all[i].bytes); /* little-endian as the machine */
+    }
+    int64_t n;
+    uint64_t u;
+    double x;
+    for (size_t i = 0; i < 4; i++)
+        assert_true(tft_value_int(tft_source_value(&s, "t.prefix"), i, &n) && n == sums[i]);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(tft_value_real(tft_source_value(&s, "t.scale"), i, &x) && x == scale[i]);
+    assert_true(tft_value_uint(tft_source_value(&s, "t.zero"), 1, &u) && u == 255);
+    tft_source_close(&s);
 }
 
 static void wrong_use(void **state)
@@ -445,10 +684,17 @@ int main(void)
         cmocka_unit_test_teardown(a_copy_of_a_real_file, clear),
         cmocka_unit_test_teardown(the_old_file_stays_until_the_new_one_is_whole, clear),
         cmocka_unit_test_teardown(thrown_away, clear),
+        cmocka_unit_test_teardown(killed, clear),
+        cmocka_unit_test_teardown(others_drafts, clear),
+        cmocka_unit_test_teardown(here, clear),
+        cmocka_unit_test_teardown(checksum_is_of_the_data, clear),
+        cmocka_unit_test_teardown(checksum_of_nothing, clear),
+        cmocka_unit_test_teardown(checksum_sees_any_bit, clear),
+        cmocka_unit_test_teardown(what_a_quantized_file_needs, clear),
         cmocka_unit_test_teardown(wrong_use, clear),
         cmocka_unit_test_teardown(what_could_not_be_read_is_not_written, clear),
         cmocka_unit_test_teardown(what_the_system_refuses, clear),
         cmocka_unit_test_teardown(the_disk_is_full, clear),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder_and_see, remove_folder);
 }

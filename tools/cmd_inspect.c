@@ -8,16 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gguf.h"
 #include "model.h"
 #include "template.h"
 
 static struct {
-    bool values, tensors, json;
+    bool values, tensors, verify, json;
 } opt;
 
 static const struct cli_option options[] = {
     {0, "values", CLI_FLAG, &opt.values, NULL, "list all keys and values; of arrays the beginning"},
     {0, "tensors", CLI_FLAG, &opt.tensors, NULL, "list all tensors: name, type, shape, bytes, offset in the file"},
+    {0, "verify", CLI_FLAG, &opt.verify, NULL, "read it all, and fail if its checksum does not match"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "everything as one JSON object"},
     {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights would be expanded to (f32)"},
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
@@ -37,6 +39,7 @@ static const struct cli_command command = {
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
     "  tuffet inspect model.gguf\n"
     "  tuffet inspect model.gguf --tensors | grep attn_q\n"
+    "  tuffet inspect model.gguf --verify\n"
     "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
 };
 
@@ -119,6 +122,23 @@ static const char *chat_format(const struct facts *f)
     const struct template_format *format = jinja ? template_recognize(jinja) : NULL;
     free(jinja);
     return format ? template_name(format) : "unknown";
+}
+
+/* ---- the checksum */
+
+/* CLI_OK only if there is one and it is right: who asks wants no maybe. */
+static int verify(const struct tft_source *s)
+{
+    const struct tft_value *v = tft_source_value(s, TFT_CHECKSUM_KEY);
+    uint64_t want;
+    if (!v)
+        return cli_fail("%s: there is no checksum in it", s->name);
+    if (v->is_array || !tft_value_uint(v, 0, &want) || want > UINT32_MAX)
+        return cli_fail("%s: byte %" PRIu64 ": " TFT_CHECKSUM_KEY " is no checksum", s->name, v->offset);
+    uint32_t got = tft_source_checksum(s);
+    if (got != want)
+        return cli_fail("%s: damaged: the checksum of its data is %08" PRIx32 ", and should be %08" PRIx32, s->name, got, (uint32_t)want);
+    return CLI_OK;
 }
 
 /* ---- values */
@@ -345,6 +365,8 @@ static void show(const struct facts *f, const char *path)
     show_tokenizer(f);
     const char *format = chat_format(f);
     show_str("chat template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){"none", 4});
+    if (opt.verify)
+        show_str("checksum", (struct tft_str){"right", 5});
     put_label("runs");
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
 }
@@ -464,6 +486,10 @@ static void show_json(const struct facts *f, const char *path)
         json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
     json_memory(f);
     json_tokenizer(f);
+    if (opt.verify) {
+        json_key("verified");
+        fputs("true", stdout);
+    }
     json_str("chat_template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){0});
     json_lists(&f->s);
     puts("}");
@@ -480,6 +506,12 @@ int cmd_inspect(int argc, char **argv)
     if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
 
+    if (opt.verify)
+        status = verify(&f.s);
+    if (status != CLI_OK) {
+        tft_source_close(&f.s);
+        return status;
+    }
     read_facts(&f);
     plan(&f);
     if (opt.json) {

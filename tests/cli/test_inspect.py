@@ -1,6 +1,8 @@
 """tuffet inspect"""
 import os
 import re
+import struct
+import zlib
 
 from program import Case, main
 
@@ -57,6 +59,29 @@ class Inspect(Case):
         self.assertRegex(text, r"\nruns +no: .* is not supported\n$")
         odd = self.json("inspect", self.write("odd", data.replace(b"tokenizer.ggml.model", b"tokenizer.ggml.medal", 1)))
         self.assertIsNone(odd["tokenizer"])
+
+    def checked(self, checksum, kind=4):
+        """A toy with a checksum: 64 bytes more before its data, so that what is aligned stays so."""
+        toy = self.toy()
+        data, start = self.read(toy), min(t["offset"] for t in self.json("inspect", toy)["tensors"])
+        if checksum is None:
+            checksum = zlib.crc32(data[start:])
+        values = struct.pack("<Q15sII", 15, b"tuffet.checksum", kind, checksum) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
+        tensors, count = struct.unpack_from("<QQ", data, 8)
+        return data[:8] + struct.pack("<QQ", tensors, count + 2) + values + data[24:]
+
+    def test_verify(self):
+        data = self.checked(None)
+        whole = self.write("whole", data)
+        self.assertIs(self.json("inspect", whole, "--verify")["verified"], True)
+        self.assertNotIn("verified", self.json("inspect", whole))
+        self.assertRegex(self.tuffet("inspect", whole, "--verify").decode(), r"\nchecksum +right\n")
+        self.assertIn("no checksum in it", self.fails("inspect", self.toy(), "--verify"))
+        self.assertIn("is no checksum", self.fails("inspect", self.write("odd", self.checked(0, 6)), "--verify"))
+        for name, damaged in {"last": data[:-1] + bytes([data[-1] ^ 1]), "longer": data + b"0", "wrong": self.checked(1)}.items():
+            path = self.write(name, damaged)
+            self.assertRegex(self.fails("inspect", path, "--verify"), r": damaged: the checksum of its data is \w{8}, and should be \w{8}$")
+            self.tuffet("inspect", path)
 
     def test_for_people(self):
         text = self.tuffet("inspect", self.toy(template="{{ morse }}")).decode()
