@@ -36,6 +36,9 @@ void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct 
 void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key);
 /* type: a number type; v: n of them in the machine's order */
 void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, const void *v, size_t n);
+/* The same with zeros, to be filled in at the place that is returned, at any time before the file is closed. */
+uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, size_t n);
+void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type, const void *v, size_t n);
 /* A value of another file, unchanged. */
 void tft_gguf_put_value(struct tft_gguf_writer *w, const struct tft_value *v);
 

@@ -58,6 +58,12 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
         w->checksum = tft_crc32(w->checksum, p, n);
 }
 
+static void seek(struct tft_gguf_writer *w, uint64_t at)
+{
+    if (!failed(w) && (at > LONG_MAX || fseek(w->file, (long)at, SEEK_SET) != 0))
+        fail_os(w, errno, "cannot be written");
+}
+
 static void put_u32(struct tft_gguf_writer *w, uint32_t v)
 {
     unsigned char b[4];
@@ -188,6 +194,27 @@ void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_val
     begin_array(w, str(key), type, n);
     for (size_t i = 0; i < n && !failed(w); i++)
         put_number(w, (const unsigned char *)v + i * bytes, bytes);
+}
+
+uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, size_t n)
+{
+    static const char zeros[8];
+    begin_array(w, str(key), type, n);
+    uint64_t place = w->at;
+    for (size_t i = 0; i < n; i++)
+        put(w, zeros, tft_value_type_bytes(type));
+    return place;
+}
+
+void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type, const void *v, size_t n)
+{
+    struct tft_gguf_writer now = *w; /* which goes on from here */
+    seek(w, place);
+    for (size_t i = 0; i < n && !failed(w); i++)
+        put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type), tft_value_type_bytes(type));
+    w->at = now.at;
+    w->checksum = now.checksum;
+    seek(w, now.at);
 }
 
 static size_t value_bytes(const struct tft_value *v)
@@ -324,12 +351,6 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path, 
     put(w, (const char[HEADER]){0}, HEADER); /* finish() makes it a GGUF file */
     *out = w;
     return TFT_OK;
-}
-
-static void seek(struct tft_gguf_writer *w, uint64_t at)
-{
-    if (!failed(w) && (at > LONG_MAX || fseek(w->file, (long)at, SEEK_SET) != 0))
-        fail_os(w, errno, "cannot be written");
 }
 
 static void finish(struct tft_gguf_writer *w)

@@ -22,7 +22,6 @@
 #define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E] */
 #define TFT_KEY_PREFIX_V "tuffet.prefix.v"
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
-#define TFT_KEY_CHECKSUM "tuffet.checksum"         /* u32: CRC-32 of the tensors' data */
 enum { TFT_FILE_VERSION = 1 };
 
 /* Before the architecture loads: whether the file is one of these, and a version that can be read. */

@@ -61,7 +61,7 @@ struct cli_model_options {
     uint32_t threads;
 };
 extern struct cli_model_options cli_model_options;
-extern const struct cli_option cli_model_option_list[], cli_thread_option_list[];
+extern const struct cli_option cli_model_option_list[], cli_thread_option_list[], cli_tokenizer_option_list[];
 
 struct cli_session_options {
     uint32_t ctx;
@@ -147,6 +147,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_ppl(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 

@@ -16,6 +16,11 @@ const struct cli_option cli_model_option_list[] = {
     {0},
 };
 
+const struct cli_option cli_tokenizer_option_list[] = {
+    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
+    {0},
+};
+
 const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N", "tokens of context; all the model can if not given"},
     {0, "kv", CLI_WORD, &cli_session_options.kv, "f16|f32", "how keys and values are held (f16)"},

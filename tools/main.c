@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"run", "write on from a prompt", cmd_run},
     {"chat", "a conversation", cmd_chat},
+    {"quantize", "floats to int8", cmd_quantize},
     {"ppl", "perplexity of a text", cmd_ppl},
     {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
     {"inspect", "what is in a file", cmd_inspect},

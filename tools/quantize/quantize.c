@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32.h"
 #include "error.h"
 #include "gguf.h"
 #include "layers.h"
 #include "pack.h"
 #include "quantized.h"
+#include "rotate.h"
 #include "smooth.h"
 
 struct work {
@@ -23,15 +25,17 @@ struct work {
     struct tft_error bad; /* the first problem */
 
     struct stats *stats; /* [TFT_LAYER_INPUTS, threads] of the layer in hand; the head's are at TFT_IN_ATTN */
-    float *row;          /* [threads, widest] */
-    size_t widest;
-    bool plain;                 /* show the statistics what comes by, untransformed */
-    float *smooth[2], *ones;    /* [D] what the inputs of attention and of the FFN are divided by */
-    int8_t *panel;              /* [16, widest padded] */
-    float *scale;               /* [most rows padded] */
-    int32_t *rowsum;
+    bool plain;          /* they are shown what comes by as it is, untransformed */
+    float *smooth[2];    /* [D] what the inputs of attention and of the FFN are divided by */
     uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] */
-    uint64_t place[3];             /* of the inputs' arrays in the file */
+
+    size_t widest; /* vector of the model, and */
+    float *row;    /* [threads + 1, widest] room for some */
+    float *rows;   /* [16, widest row of a matrix] */
+    int8_t *panel; /* likewise, padded */
+    float *scale;  /* [most rows, padded] */
+    int32_t *rowsum;
+    uint64_t scale_place, zero_place, range_place; /* of the inputs' arrays in the file */
 };
 
 static bool failed(const struct work *k)
@@ -39,23 +43,18 @@ static bool failed(const struct work *k)
     return k->bad.code != TFT_OK || k->stopped;
 }
 
-static uint32_t largest_block(uint32_t n, uint32_t least_blocks)
-{
-    uint32_t block = 256;
-    while (block > 1 && (n % block || n / block < least_blocks))
-        block /= 2;
-    return block;
-}
-
 uint32_t quantize_head_block(const struct tft_model *m)
 {
-    return largest_block(m->head_dim, 1);
+    return (uint32_t)rotate_block(m->head_dim);
 }
 
-/* Several blocks, so that threads can share them. */
+/* Eight blocks at least, so that threads can share them. */
 uint32_t quantize_down_block(const struct tft_model *m)
 {
-    return largest_block(m->n_ff, 8);
+    uint32_t block = (uint32_t)rotate_block(m->n_ff);
+    while (block > 1 && m->n_ff / block < 8)
+        block /= 2;
+    return block;
 }
 
 static uint32_t head_block(const struct work *k)
@@ -66,6 +65,16 @@ static uint32_t head_block(const struct work *k)
 static uint32_t down_block(const struct work *k)
 {
     return k->o->rotate == QUANTIZE_ROTATE_O_DOWN ? quantize_down_block(k->m) : 0;
+}
+
+static struct stats *stats_of(const struct work *k, uint32_t which, int tid)
+{
+    return &k->stats[which * (uint32_t)k->y.s->n_threads + (uint32_t)tid];
+}
+
+static size_t prefix_numbers(const struct work *k)
+{
+    return (size_t)k->m->n_layer * k->o->n_prefix * k->m->n_head_kv * k->m->head_dim;
 }
 
 /* ------------------------------------------------------------------------------------------------ watching */
@@ -100,30 +109,32 @@ static void watch(void *user, int tid, const struct tft_input *in, const float *
         memcpy(x, rows + i * stride, width * sizeof *x);
         if (!k->plain)
             transform(k, which, x, width);
-        stats_add(&k->stats[which * (size_t)k->y.s->n_threads + (size_t)tid], x, 1, width);
+        stats_add(stats_of(k, which, tid), x, 1, width);
     }
 }
 
+/* All threads' statistics of an input together, which are cleared from the others. */
 static struct stats *gathered(const struct work *k, uint32_t which)
 {
-    struct stats *s = &k->stats[which * (size_t)k->y.s->n_threads];
+    struct stats *s = stats_of(k, which, 0);
     for (int i = 1; i < k->y.s->n_threads; i++) {
-        stats_merge(s, &s[i]);
-        stats_clear(&s[i]);
+        stats_merge(s, stats_of(k, which, i));
+        stats_clear(stats_of(k, which, i));
     }
     return s;
 }
 
 static void forget(const struct work *k)
 {
-    for (int i = 0; i < TFT_LAYER_INPUTS * k->y.s->n_threads; i++)
-        stats_clear(&k->stats[i]);
+    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
+        for (int i = 0; i < k->y.s->n_threads; i++)
+            stats_clear(stats_of(k, which, i));
 }
 
-static const char *input_name(const struct work *k, uint32_t index, char name[64])
+const char *quantize_input_name(const struct tft_model *m, uint32_t index, char name[64])
 {
     static const char *const part[] = {"attn_q", "attn_output", "ffn_up", "ffn_down"};
-    if (index == k->m->n_layer * TFT_LAYER_INPUTS)
+    if (index == m->n_layer * TFT_LAYER_INPUTS)
         snprintf(name, 64, "output");
     else
         snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, part[index % TFT_LAYER_INPUTS]);
@@ -136,46 +147,457 @@ static void settle(struct work *k, uint32_t index)
     char name[64];
     struct stats *s = gathered(k, index % TFT_LAYER_INPUTS);
     struct quantize_input *r = &k->result[index];
-    if (!stats_finite(s)) {
-        tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: the calibration text makes the input of %s infinite or NaN", k->m->source.name,
-                 input_name(k, index, name));
+    if (!stats_affine(s, k->o->method, k->o->param, &r->affine)) {
+        tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity at the input of %s", k->m->source.name,
+                 quantize_input_name(k->m, index, name));
         return;
     }
-    r->affine = stats_affine(s, k->o->method, k->o->param);
-    r->error = stats_error(s, r->affine);
-    stats_range(s, &r->min, &r->max);
+    r->error = stats_error(s, &r->affine);
+    for (size_t j = 0; j < s->n_channel; j++) {
+        r->min = s->min[j] < r->min ? s->min[j] : r->min;
+        r->max = s->max[j] > r->max ? s->max[j] : r->max;
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ folding */
 
-static void keep_smooth(struct work *k, uint32_t which, const struct tft_linear *const *l, size_t n_l)
+/* While a layer is loaded its matrices are ours to change. */
+static float *numbers(const struct tft_linear *l)
 {
-    float *s = k->smooth[which == TFT_IN_FFN];
-    smooth_factors(s, gathered(k, which), l, n_l, k->o->smooth);
+    return (float *)(uintptr_t)l->w.data;
 }
 
-/* What q, k, v and gate, up take is divided by these: Xiao et al. 2023, eq. 4. The layer runs once more to see its inputs. */
+/* The linear layers that share one of the two inputs that come out of a norm. */
+static size_t readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3])
+{
+    if (which == TFT_IN_ATTN) {
+        l[0] = &b->q, l[1] = &b->k, l[2] = &b->v;
+        return 3;
+    }
+    l[0] = &b->up, l[1] = &b->gate;
+    return b->gate.w.rows ? 2 : 1;
+}
+
+static void smooth_input(struct work *k, struct tft_block *b, uint32_t which)
+{
+    struct tft_linear *l[3];
+    size_t n = readers(b, which, l), d = k->m->n_embd;
+    float *w_max = k->row, *x_max = k->row + k->widest;
+    memset(w_max, 0, d * sizeof *w_max);
+    for (size_t i = 0; i < n; i++)
+        smooth_columns_max(w_max, numbers(l[i]), d, l[i]->w.rows, d);
+    stats_absmax(gathered(k, which), x_max);
+    smooth_factors(k->smooth[which == TFT_IN_FFN], x_max, w_max, d, k->o->smooth);
+}
+
+/* The layer runs once more, to see what its inputs are before they are smoothed. */
 static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
 {
-    const struct tft_linear *attn[] = {&b->q, &b->k, &b->v}, *ffn[] = {&b->up, &b->gate};
     if (k->o->smooth == 0)
         return;
     k->plain = true;
     layers_run(&k->y, l, true);
-    keep_smooth(k, TFT_IN_ATTN, attn, 3);
-    keep_smooth(k, TFT_IN_FFN, ffn, b->gate.w.rows ? 2 : 1);
-    forget(k);
     k->plain = false;
+    smooth_input(k, b, TFT_IN_ATTN);
+    smooth_input(k, b, TFT_IN_FFN);
+    forget(k);
 }
 
-/* The layer's matrices in memory, changed so that they undo what happens to their inputs. */
+/* Changes the layer's matrices so that they undo what happens to their inputs. */
 static void fold(struct work *k, struct tft_block *b)
 {
+    static const uint32_t from_norm[] = {TFT_IN_ATTN, TFT_IN_FFN};
+    uint32_t head = head_block(k), down = down_block(k);
+    struct tft_linear *l[3];
+    for (int i = 0; i < 2 && k->o->smooth > 0; i++)
+        for (size_t j = 0, n = readers(b, from_norm[i], l); j < n; j++)
+            smooth_columns(numbers(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols, k->smooth[i]);
+    if (head) {
+        rotate_rows(numbers(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
+        rotate_columns(numbers(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
+    }
+    if (down)
+        rotate_columns_online(numbers(&b->down), b->down.w.cols, b->down.w.rows, b->down.w.cols, down);
+}
+
+/* Keys and values that the layer has for the prefix; values as its rotated weights would make them. */
+static void take_prefix(struct work *k, uint32_t l)
+{
+    size_t dim = k->m->head_dim, rows = (size_t)k->o->n_prefix * k->m->n_head_kv, at = l * rows * dim;
+    layers_prefix(&k->y, l, k->prefix_k + at, k->prefix_v + at);
+    if (!head_block(k))
+        return;
+    float *row = k->row;
+    for (size_t i = 0; i < rows; i++) {
+        k->m->kern.widen[TFT_NUM_F16](row, k->prefix_v + at + i * dim, dim);
+        rotate_columns(row, dim, 1, dim, head_block(k));
+        k->m->kern.narrow[TFT_NUM_F16](k->prefix_v + at + i * dim, row, dim);
+    }
+}
+
+/* Takes layer l through everything but the writing. */
+static void work_layer(struct work *k, uint32_t l)
+{
+    struct tft_block *b = &k->m->block[l];
+    layers_load(&k->y, l);
+    choose_smooth(k, b, l);
+    layers_run(&k->y, l, false);
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
+        settle(k, l * TFT_LAYER_INPUTS + i);
+    forget(k);
+    take_prefix(k, l);
+    fold(k, b);
+}
+
+/* ------------------------------------------------------------------------------------------------ writing */
+
+static void progress(struct work *k, double done)
+{
+    if (k->o->progress && !k->o->progress(k->o->user, done))
+        k->stopped = true;
+}
+
+static void named(struct work *k, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, const char *fmt, unsigned layer, const char *suffix)
+{
+    char name[80];
+    int n = snprintf(name, sizeof name, fmt, layer);
+    n += snprintf(name + n, sizeof name - (size_t)n, "%s", suffix);
+    tft_gguf_put_tensor(k->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
+}
+
+/* divide: [n] or NULL */
+static void put_vector(struct work *k, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t n, const float *divide)
+{
+    if (!v)
+        return;
+    if (k->describe) {
+        named(k, TFT_F32, 1, (const uint64_t[]){n}, fmt, layer, suffix);
+        return;
+    }
+    float *copy = memcpy(k->row, v, n * sizeof *v);
+    if (divide)
+        smooth_divide(copy, divide, n);
+    tft_gguf_put_data(k->w, copy, n * sizeof *v);
+}
+
+static void put_norm(struct work *k, const char *fmt, unsigned layer, const struct tft_norm *w, size_t n, const float *divide)
+{
+    put_vector(k, fmt, layer, ".weight", w->w, n, divide);
+    put_vector(k, fmt, layer, ".bias", w->b, n, divide);
+}
+
+/* Row i of a matrix, wherever its numbers are now. */
+static void get_rows(const struct work *k, const struct tft_mat *w, uint32_t first, uint32_t n, float *to)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tft_mat_row(k->m, w, first + i, to + (size_t)i * w->cols);
+}
+
+static bool bad_row(struct work *k, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof name, fmt, layer);
+    if (found < rows)
+        tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu", k->m->source.name, name, row + found);
+    return found < rows;
+}
+
+/* The largest weights of every row in k->scale, then what they are to be scaled by. */
+static void put_scales(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w)
+{
+    float top = 0;
+    for (uint32_t i = 0; i < w->rows && !failed(k); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        get_rows(k, w, i, n, k->rows);
+        bad_row(k, fmt, layer, i, pack_max(k->scale + i, k->rows, w->cols, n, w->cols), n);
+    }
+    for (uint32_t i = 0; i < w->rows; i++)
+        top = k->scale[i] > top ? k->scale[i] : top;
+    for (uint32_t i = 0; i < tft_panel_rows(w->rows); i++)
+        k->scale[i] = pack_scale(i >= w->rows ? 0 : k->o->per_tensor ? top : k->scale[i]);
+}
+
+static void put_panels(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w)
+{
+    size_t rows = tft_panel_rows(w->rows), cols = tft_panel_cols(w->cols);
+    if (k->describe) {
+        named(k, TFT_I8, 2, (const uint64_t[]){cols, rows}, fmt, layer, ".weight");
+        named(k, TFT_F32, 1, (const uint64_t[]){rows}, fmt, layer, ".scale");
+        named(k, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+        return;
+    }
+    put_scales(k, fmt, layer, w);
+    for (uint32_t i = 0; i < w->rows && !failed(k); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        get_rows(k, w, i, n, k->rows);
+        pack_panel(k->panel, k->rowsum + i, k->scale + i, k->rows, w->cols, n, w->cols);
+        tft_gguf_put_data(k->w, k->panel, TFT_PANEL * cols);
+    }
+    if (failed(k))
+        return;
+    tft_gguf_put_data(k->w, k->scale, rows * sizeof *k->scale);
+    tft_gguf_put_data(k->w, k->rowsum, rows * sizeof *k->rowsum);
+}
+
+static void put_linear(struct work *k, const char *fmt, unsigned layer, const struct tft_linear *l, uint32_t rotated)
+{
+    if (!l->w.rows)
+        return;
+    put_panels(k, fmt, layer, &l->w);
+    if (rotated && l->bias && !k->describe) {
+        float *copy = memcpy(k->row + k->widest, l->bias, l->w.rows * sizeof *copy);
+        rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
+        put_vector(k, fmt, layer, ".bias", copy, l->w.rows, NULL);
+    } else {
+        put_vector(k, fmt, layer, ".bias", l->bias, l->w.rows, NULL);
+    }
+}
+
+static void put_layer(struct work *k, uint32_t l)
+{
     const struct tft_model *m = k->m;
-    struct tft_linear *attn[] = {&b->q, &b->k, &b->v}, *ffn[] = {&b->up, &b->gate};
-    for (int i = 0; i < 3 && k->o->smooth > 0; i++)
-        pack_scale_columns(mutable(&attn[i]->w), attn[i]->w.rows, attn[i]->w.cols, k->smooth[0]);
-    for (int i = 0; i < 2 && k->o->smooth > 0 && ffn[i]->w.rows; i++)
-        pack_scale_columns(mutable(&ffn[i]->w), ffn[i]->w.rows, ffn[i]->w.cols, k->smooth[1]);
-    (void)m;
+    struct tft_block *b = &m->block[l];
+    const float *attn = k->o->smooth > 0 ? k->smooth[0] : NULL, *ffn = k->o->smooth > 0 ? k->smooth[1] : NULL;
+    if (!k->describe)
+        work_layer(k, l);
+    put_norm(k, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
+    put_linear(k, "blk.%u.attn_q", l, &b->q, 0);
+    put_linear(k, "blk.%u.attn_k", l, &b->k, 0);
+    put_linear(k, "blk.%u.attn_v", l, &b->v, head_block(k));
+    put_norm(k, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
+    put_norm(k, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
+    put_linear(k, "blk.%u.attn_output", l, &b->o, 0);
+    put_norm(k, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
+    put_linear(k, "blk.%u.ffn_gate", l, &b->gate, 0);
+    put_linear(k, "blk.%u.ffn_up", l, &b->up, 0);
+    put_linear(k, "blk.%u.ffn_down", l, &b->down, 0);
+    if (!k->describe)
+        layers_unload(&k->y, l);
+}
+
+/* The head reads the embedding's panels where the two are one. */
+static bool tied(const struct tft_model *m)
+{
+    return m->output.w.tensor == m->embed.tensor;
+}
+
+static void put_head(struct work *k)
+{
+    const struct tft_model *m = k->m;
+    if (!k->describe) {
+        for (int i = 0; i < 2; i++)
+            for (uint32_t j = 0; j < m->n_embd; j++)
+                k->smooth[i][j] = 1;
+        layers_run_head(&k->y);
+        settle(k, m->n_layer * TFT_LAYER_INPUTS);
+    }
+    put_norm(k, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
+    if (!tied(m))
+        put_linear(k, "output", 0, &m->output, 0);
+}
+
+static void put_prefix(struct work *k)
+{
+    const struct tft_model *m = k->m;
+    const uint64_t ne[4] = {m->head_dim, m->n_head_kv, k->o->n_prefix, m->n_layer};
+    if (!k->o->n_prefix)
+        return;
+    if (k->describe) {
+        named(k, TFT_F16, 4, ne, TFT_KEY_PREFIX_K, 0, "");
+        named(k, TFT_F16, 4, ne, TFT_KEY_PREFIX_V, 0, "");
+    } else {
+        tft_gguf_put_data(k->w, k->prefix_k, prefix_numbers(k) * sizeof *k->prefix_k);
+        tft_gguf_put_data(k->w, k->prefix_v, prefix_numbers(k) * sizeof *k->prefix_v);
+    }
+    put_vector(k, TFT_KEY_PREFIX_X, 0, "", k->y.prefix + (k->o->n_prefix - 1) * k->y.stride, m->n_embd, NULL);
+}
+
+/* Run once to name the tensors, and once to make and write them. */
+static void put_tensors(struct work *k, bool describe)
+{
+    const struct tft_model *m = k->m;
+    const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
+    k->describe = describe;
+    put_panels(k, "token_embd", 0, &m->embed);
+    put_vector(k, "position_embd", 0, ".weight", m->pos_embed.data, (size_t)m->pos_embed.rows * m->pos_embed.cols, NULL);
+    if (freqs)
+        put_vector(k, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
+    for (uint32_t l = 0; l < m->n_layer && !failed(k); l++) {
+        put_layer(k, l);
+        if (!describe)
+            progress(k, (l + 1.0) / (m->n_layer + 1.0));
+    }
+    if (!failed(k))
+        put_head(k);
+    if (!failed(k))
+        put_prefix(k);
+}
+
+/* ------------------------------------------------------------------------------------------------ values */
+
+static bool is_ours(struct tft_str key)
+{
+    static const char *const left_out[] = {"general.alignment", "general.file_type", "general.quantization_version"};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (tft_str_is(key, left_out[i]))
+            return true;
+    return false;
+}
+
+static void put_text(struct work *k, const char *key, const char *text)
+{
+    tft_gguf_put_str(k->w, key, (struct tft_str){text, strlen(text)});
+}
+
+static void put_values(struct work *k)
+{
+    static const char *const methods[] = {"min-max", "percentile", "mse"};
+    const struct quantize_opts *o = k->o;
+    const struct tft_source *s = &k->m->source;
+    uint32_t n = quantize_inputs(k->m);
+    tft_gguf_put_u32(k->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
+    for (size_t i = 0; i < s->n_value; i++)
+        if (!is_ours(s->value[i].key))
+            tft_gguf_put_value(k->w, &s->value[i]);
+
+    tft_gguf_put_u32(k->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
+    tft_gguf_put_checksum(k->w, TFT_CHECKSUM_KEY);
+    tft_gguf_put_u32(k->w, TFT_KEY_VOCAB, k->m->n_vocab);
+    put_text(k, "tuffet.weights", o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    k->scale_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
+    k->zero_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
+    k->range_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
+    tft_gguf_put_u32(k->w, TFT_KEY_HADAMARD, down_block(k));
+
+    /* how it was made, for people */
+    tft_gguf_put_u32(k->w, "tuffet.rotate.values", head_block(k));
+    tft_gguf_put_f32(k->w, "tuffet.smooth", o->smooth);
+    put_text(k, "tuffet.calibration.method", methods[o->method]);
+    tft_gguf_put_u32(k->w, "tuffet.calibration.tokens", (uint32_t)(k->y.n_windows * o->window));
+    tft_gguf_put_u32(k->w, "tuffet.calibration.window", o->window);
+    tft_gguf_put_u32(k->w, "tuffet.calibration.hash", tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    if (o->n_prefix) {
+        tft_gguf_put_array(k->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
+        put_text(k, "tuffet.prefix.method", "intact");
+    }
+}
+
+static void fill_inputs(struct work *k)
+{
+    for (uint32_t i = 0; i < quantize_inputs(k->m); i++) {
+        uint8_t zero = (uint8_t)k->result[i].affine.zero, range = (uint8_t)k->o->range[i];
+        tft_gguf_fill_array(k->w, k->scale_place + 4 * i, TFT_VALUE_F32, &k->result[i].affine.scale, 1);
+        tft_gguf_fill_array(k->w, k->zero_place + i, TFT_VALUE_U8, &zero, 1);
+        tft_gguf_fill_array(k->w, k->range_place + i, TFT_VALUE_U8, &range, 1);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- memory */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool take_stats(struct work *k)
+{
+    int threads = k->y.s->n_threads;
+    k->stats = calloc((size_t)TFT_LAYER_INPUTS * (size_t)threads, sizeof *k->stats);
+    for (uint32_t which = 0; k->stats && which < TFT_LAYER_INPUTS; which++)
+        for (int i = 0; i < threads; i++)
+            if (!stats_init(stats_of(k, which, i), input_width(k->m, which)))
+                return false;
+    return k->stats;
+}
+
+static bool take(struct work *k)
+{
+    const struct tft_model *m = k->m;
+    size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
+    size_t rows = larger(larger(cols, m->n_vocab), (size_t)m->n_head_kv * m->head_dim);
+    k->widest = larger(larger(cols, rows), (size_t)m->pos_embed.rows * m->pos_embed.cols);
+    k->row = calloc(((size_t)k->y.s->n_threads + 1) * k->widest, sizeof *k->row);
+    k->rows = malloc(TFT_PANEL * cols * sizeof *k->rows);
+    k->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
+    k->scale = malloc(tft_panel_rows(rows) * sizeof *k->scale);
+    k->rowsum = malloc(tft_panel_rows(rows) * sizeof *k->rowsum);
+    k->prefix_k = malloc((prefix_numbers(k) + 1) * sizeof *k->prefix_k);
+    k->prefix_v = malloc((prefix_numbers(k) + 1) * sizeof *k->prefix_v);
+    for (int i = 0; i < 2; i++) {
+        k->smooth[i] = malloc(m->n_embd * sizeof *k->smooth[i]);
+        for (uint32_t j = 0; k->smooth[i] && j < m->n_embd; j++)
+            k->smooth[i][j] = 1;
+    }
+    return k->row && k->rows && k->panel && k->scale && k->rowsum && k->prefix_k && k->prefix_v && k->smooth[0] && k->smooth[1] &&
+           take_stats(k);
+}
+
+static void give_back(struct work *k)
+{
+    for (int i = 0; k->stats && i < TFT_LAYER_INPUTS * k->y.s->n_threads; i++)
+        stats_free(&k->stats[i]);
+    free(k->stats);
+    free(k->row);
+    free(k->rows);
+    free(k->panel);
+    free(k->scale);
+    free(k->rowsum);
+    free(k->prefix_k);
+    free(k->prefix_v);
+    free(k->smooth[0]);
+    free(k->smooth[1]);
+}
+
+/* ---------------------------------------------------------------------------------------------- the whole */
+
+static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+{
+    if (m->output.w.num == TFT_NUM_I8)
+        return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
+    if (o->n_text < o->window || !o->window)
+        return tft_fail(err, TFT_ERR_ARG, "%s: a calibration text of %zu tokens is too short for a window of %u", m->source.name, o->n_text,
+                        o->window);
+    if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K || (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: rows longer than %d", m->source.name, TFT_PANEL_MAX_K);
+    return TFT_OK;
+}
+
+static void convert(struct work *k, const char *path)
+{
+    if (tft_gguf_create(&k->w, path, &k->bad) != TFT_OK)
+        return;
+    put_values(k);
+    put_tensors(k, true);
+    put_tensors(k, false);
+    if (!failed(k))
+        fill_inputs(k);
+    progress(k, 1);
+    struct tft_error err = {0};
+    if (tft_gguf_close(k->w, !failed(k), &err) != TFT_OK && k->bad.code == TFT_OK)
+        k->bad = err;
+}
+
+enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,
+                         struct tft_error *err)
+{
+    struct work k = {.m = m, .o = o, .result = result};
+    enum tft_status status = refuse(m, o, err);
+    *stopped = false;
+    if (status == TFT_OK)
+        status = layers_open(&k.y, m, o, err);
+    if (status != TFT_OK)
+        return status;
+    k.y.s->tap = watch;
+    k.y.s->tap_user = &k;
+    memset(result, 0, quantize_inputs(m) * sizeof *result);
+    if (take(&k))
+        convert(&k, path);
+    else
+        tft_fail(&k.bad, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+    give_back(&k);
+    layers_close(&k.y);
+    *stopped = k.stopped;
+    if (k.bad.code != TFT_OK && err)
+        *err = k.bad;
+    return k.bad.code;
 }

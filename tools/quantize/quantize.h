@@ -50,6 +50,9 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
 uint32_t quantize_head_block(const struct tft_model *m);
 uint32_t quantize_down_block(const struct tft_model *m);
 
+/* "blk.3.ffn_down": the linear layer, or the first of those, that takes an input. */
+const char *quantize_input_name(const struct tft_model *m, uint32_t index, char name[64]);
+
 /* m: opened by tft_model_open_unexpanded, and afterwards as it was. result: [inputs]. On failure there is no file, and err says why;
    TFT_OK without a file if *stopped. */
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,
