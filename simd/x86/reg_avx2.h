@@ -41,6 +41,13 @@ static inline float r_top(reg a)
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
 
+/* (float)(sum - zero * rowsum) */
+static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+{
+    __m256i z = _mm256_mullo_epi32(_mm256_set1_epi32(zero), _mm256_loadu_si256((const __m256i *)rowsum));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)sum), z));
+}
+
 #if TFT_SLEEF
 #include <sleef.h>
 static inline reg r_exp(reg a) { return Sleef_finz_expf8_u10avx2(a); }

@@ -53,6 +53,13 @@ static inline void r_sum4(float p[4], reg a, reg b, reg c, reg d)
     _mm_storeu_ps(p, _mm512_castps512_ps128(_mm512_permutexvar_ps(heads, q)));
 }
 
+/* (float)(sum - zero * rowsum) */
+static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+{
+    __m512i z = _mm512_mullo_epi32(_mm512_set1_epi32(zero), _mm512_loadu_si512(rowsum));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), z));
+}
+
 #if TFT_SLEEF
 #include <sleef.h>
 static inline reg r_exp(reg a) { return Sleef_finz_expf16_u10avx512f(a); }
