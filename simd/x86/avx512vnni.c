@@ -22,7 +22,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(_mm512_set1_epi32(quad)), "v"(w));
+    acc = _mm512_dpbusd_epi32(acc, _mm512_set1_epi32(quad), w);
+    __asm__("" : "+v"(acc)); /* or gcc moves the sums about */
     return acc;
 }
 

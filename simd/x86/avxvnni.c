@@ -30,9 +30,10 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     const __m256i *half = (const __m256i *)w;
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
-    __m256i b = _mm256_set1_epi32(quad), low = _mm256_loadu_si256(half), high = _mm256_loadu_si256(half + 1);
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.low) : "x"(b), "x"(low)); /* as in avx512vnni.c */
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.high) : "x"(b), "x"(high));
+    __m256i b = _mm256_set1_epi32(quad);
+    acc.low = _mm256_dpbusd_avx_epi32(acc.low, b, _mm256_loadu_si256(half));
+    acc.high = _mm256_dpbusd_avx_epi32(acc.high, b, _mm256_loadu_si256(half + 1));
+    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
     return acc;
 }
 
