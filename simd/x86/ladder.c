@@ -20,14 +20,21 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl");
 }
 
+static bool has_avxvnni(void) /* nor is this */
+{
+    unsigned a, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);
+}
+
 static bool has_avx512vnni(void)
 {
-    return __builtin_cpu_supports("avx512vnni");
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
 const struct tft_rung tft_ladder[] = {
     {"c", tft_always, tft_rung_c},
     {"avx2", has_avx2, tft_rung_avx2},
+    {"avxvnni", has_avxvnni, tft_rung_avxvnni},
     {"avx512", has_avx512, tft_rung_avx512},
     {"avx512vnni", has_avx512vnni, tft_rung_avx512vnni},
     {0},

@@ -53,6 +53,25 @@ static inline void r_sum4(float p[4], reg a, reg b, reg c, reg d)
     _mm_storeu_ps(p, _mm512_castps512_ps128(_mm512_permutexvar_ps(heads, q)));
 }
 
+/* (float)(sum - zero * rowsum) */
+static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+{
+    __m512i z = _mm512_mullo_epi32(_mm512_set1_epi32(zero), _mm512_loadu_si512(rowsum));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), z));
+}
+
+/* 32-bit integers, for dot_madd.h. */
+typedef __m512i ireg;
+static inline ireg i_set(int32_t x) { return _mm512_set1_epi32(x); }
+static inline ireg i_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline void i_store(int32_t *p, ireg a) { _mm512_storeu_si512(p, a); }
+static inline ireg i_add(ireg a, ireg b) { return _mm512_add_epi32(a, b); }
+static inline ireg i_and(ireg a, ireg b) { return _mm512_and_si512(a, b); }
+static inline ireg i_madd(ireg a, ireg b) { return _mm512_madd_epi16(a, b); }
+static inline ireg i_even(ireg a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
+static inline ireg i_odd(ireg a) { return _mm512_srai_epi16(a, 8); }
+static inline ireg i_high(ireg a) { return _mm512_srli_epi16(a, 8); }
+
 #if TFT_SLEEF
 #include <sleef.h>
 static inline reg r_exp(reg a) { return Sleef_finz_expf16_u10avx512f(a); }

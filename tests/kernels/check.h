@@ -46,8 +46,9 @@ float check_float(struct check *c);                         /* about normal; now
 void check_fill(struct check *c, float *x, size_t n);
 void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num);
 
-/* n elements between two unreadable pages, touching one of them (either, at random). Freed when the case ends. */
+/* n elements between two unreadable pages, touching one of them (either, at random). Freed when the case ends, or by check_free. */
 void *check_buf(struct check *c, size_t n, size_t size);
+void check_free(void);
 
 bool check_begin(struct check *c, const char *name, const void *slot);
 void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt, ...)
@@ -108,5 +109,6 @@ double check_median(double *t, size_t n);
 void check_gemm(struct check *c);
 void check_rows(struct check *c);
 void check_attention(struct check *c);
+void check_int8(struct check *c);
 
 #endif

@@ -81,7 +81,7 @@ static struct {
 } maps[256];
 static size_t n_maps;
 
-static void free_maps(void)
+void check_free(void)
 {
     while (n_maps) {
         n_maps--;
@@ -128,7 +128,7 @@ bool check_begin(struct check *c, const char *name, const void *slot)
     size_t at = (size_t)((const char *)slot - (const char *)c->now);
     fn *now, *below;
     memcpy(&now, slot, sizeof now);
-    free_maps();
+    check_free();
     c->covered[at] = 1;
     if (c->only && strcmp(c->only, name) != 0)
         return false;
@@ -258,7 +258,8 @@ int main(int argc, char **argv)
         check_gemm(&c);
         check_rows(&c);
         check_attention(&c);
-        free_maps();
+        check_int8(&c);
+        check_free();
         bad += c.failed + (c.only ? 0 : uncovered(&c));
         printf("%s: %u kernels checked, %u failures\n", c.now->name, c.checked, c.failed);
     }

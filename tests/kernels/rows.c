@@ -244,7 +244,7 @@ static void widen(struct check *c, const char *name, enum tft_num num)
         now->widen[num](got, x, n);
         check_same(c, want, got, n * 4, "n %zu", n);
         if (i % 50 == 49)
-            check_begin(c, name, &c->now->widen[num]); /* give the buffers back */
+            check_free();
     }
     void *x = check_buf(c, BENCH_N, tft_num_bytes(num));
     float *y = check_buf(c, BENCH_N, 4);

@@ -1,0 +1,187 @@
+/*
+ * The integer matrix product, once for all vector units, as wide.h has the float kernels. A sum is exact, so every order of its terms
+ * is the right one, and only the last few operations, in floats, are of the contract of kernels.h. A rung's .c file says how its unit
+ * multiplies a few quads (panel.h) of a panel by those of a token, defines its sizes and the suffix of its names, and includes this
+ * file. What a unit must offer:
+ *
+ *   d_acc                       the sums of one token and a panel's 16 rows; d_zero() and d_add(a, b)
+ *   d_weights, d_load(p)        DOT_QUADS quads of a panel
+ *   d_bytes, d_token(x)         16 bytes of a token
+ *   d_dot(acc, w, x, s)         acc + the products of w and the s-th DOT_QUADS quads of x
+ *   d_store(sum, acc)           the 16 sums as they are in memory
+ *   DOT_ACCS                    the tokens times panels whose sums fit into the registers beside the operands
+ *   DOT_TOKENS, DOT_PANELS      the largest tile; their product is DOT_ACCS
+ *   DOT_FLIP                    128 where d_dot takes the bytes of a token as x - 128, or 0
+ */
+#include <string.h>
+
+#include "peak.h"
+
+#define DOT static inline __attribute__((always_inline))
+
+/* DOT_STEPS times d_dot is 16 bytes of a token: cols is a multiple of that. Few tokens wait for memory, and ask for what comes two
+   pages further on. */
+enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS, DOT_AHEAD = 8192 };
+
+/* sum: [mt, np, 16], x: [mt, ldx], w: [np] panels; mt and np are constants after inlining. Where these are fewer sums than hide the latency of
+   d_dot, each is made of `ways` that are added at the end. */
+DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols, size_t mt, size_t np)
+{
+    size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4 : DOT_ACCS / (mt * np) >= 2 ? 2 : 1;
+    d_acc acc[DOT_TOKENS][4];
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t a = 0; a < np * ways; a++)
+            acc[i][a] = d_zero();
+
+    for (size_t k = 0; k < cols; k += TFT_K_PAD) {
+        d_bytes b[DOT_TOKENS];
+        UNROLL for (size_t i = 0; i < mt; i++)
+            b[i] = d_token(x + i * ldx + k);
+        UNROLL for (size_t s = 0; s < DOT_STEPS; s++) {
+            d_weights v[DOT_PANELS];
+            UNROLL for (size_t j = 0; j < np; j++) {
+                const int8_t *p = w + j * TFT_PANEL * cols + k * TFT_PANEL + s * DOT_BYTES;
+                v[j] = d_load(p);
+                if (np == 1)
+                    __builtin_prefetch(p + DOT_AHEAD);
+            }
+            UNROLL for (size_t i = 0; i < mt; i++)
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[i][j * ways + s % ways] = d_dot(acc[i][j * ways + s % ways], v[j], b[i], s);
+        }
+    }
+
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t j = 0; j < np; j++) {
+            d_acc *a = &acc[i][j * ways];
+            if (ways == 4)
+                a[0] = d_add(d_add(a[0], a[2]), d_add(a[1], a[3]));
+            else if (ways == 2)
+                a[0] = d_add(a[0], a[1]);
+            d_store(sum + (i * np + j) * TFT_PANEL, a[0]);
+        }
+}
+
+/* The arguments of tft_gemm_i8_fn. */
+struct dot_job {
+    float *y;
+    size_t ldy;
+    const uint8_t *x;
+    size_t ldx;
+    const struct tft_affine *xq;
+    size_t step;
+    const struct tft_panels *w;
+    const float *bias;
+    int add;
+    size_t N;
+};
+
+/* From sums to numbers, mt tokens of a panel. y: [mt, ldy], sum: [mt, lds], q: [mt] or one; scale, rowsum, bias: [16]. */
+DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
+                    const float *scale, const int32_t *rowsum, const float *bias, int add, size_t mt)
+{
+    for (size_t i = 0; i < mt; i++, y += ldy, sum += lds, q += step)
+        UNROLL for (size_t n = 0; n < TFT_PANEL; n += LANES) {
+            reg v = r_mul(r_centre(sum + n, rowsum + n, q->zero - DOT_FLIP), r_mul(r_set(q->scale), r_load(scale + n)));
+            if (bias)
+                v = r_add(v, r_load(bias + n));
+            if (add)
+                v = r_add(r_load(y + n), v);
+            r_store(y + n, v);
+        }
+}
+
+/* The last panel, of which only `rows` exist: y and bias have no padding, and go through memory of ours. */
+static void ISA(dot_finish_rest)(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
+                                 const float *scale, const int32_t *rowsum, const float *bias, int add, size_t mt, size_t rows)
+{
+    float b[TFT_PANEL] = {0};
+    if (bias)
+        bias = memcpy(b, bias, rows * sizeof *b);
+    for (size_t i = 0; i < mt; i++) {
+        float t[TFT_PANEL] = {0};
+        memcpy(t, y + i * ldy, rows * sizeof *t);
+        dot_finish(t, 0, sum + i * lds, 0, q + i * step, 0, scale, rowsum, bias, add, 1);
+        memcpy(y + i * ldy, t, rows * sizeof *t);
+    }
+}
+
+/* mt tokens from m on, np panels from row n on; mt and np are constants after inlining. */
+DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t mt, size_t np)
+{
+    const struct tft_panels *w = j->w;
+    const struct tft_affine *q = j->xq + m * j->step;
+    float *y = j->y + m * j->ldy;
+    int32_t sum[DOT_ACCS * TFT_PANEL];
+    dot_tile(sum, j->x + m * j->ldx, j->ldx, w->data + n * w->cols, w->cols, mt, np);
+    for (size_t p = 0; p < np; p++, n += TFT_PANEL) {
+        const float *bias = j->bias ? j->bias + n : NULL;
+        if (j->N - n >= TFT_PANEL)
+            dot_finish(y + n, j->ldy, sum + p * TFT_PANEL, np * TFT_PANEL, q, j->step, w->scale + n, w->rowsum + n, bias, j->add, mt);
+        else
+            ISA(dot_finish_rest)(y + n, j->ldy, sum + p * TFT_PANEL, np * TFT_PANEL, q, j->step, w->scale + n, w->rowsum + n, bias,
+                                 j->add, mt, j->N - n);
+    }
+}
+
+/* The largest tile of one panel. */
+enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
+
+#define DOT_CASE(mt, np)                                                                                             \
+    case mt:                                                                                                         \
+        if (mt <= DOT_TOKENS && mt * np <= DOT_ACCS)                                                                 \
+            dot_outputs(j, m, n, mt, np);                                                                            \
+        break
+
+static void ISA(dot_pair)(const struct dot_job *j, size_t m, size_t n, size_t mt)
+{
+    switch (mt) {
+        DOT_CASE(12, 2);
+        DOT_CASE(11, 2);
+        DOT_CASE(10, 2);
+        DOT_CASE(9, 2);
+    }
+}
+
+static void ISA(dot_single)(const struct dot_job *j, size_t m, size_t n, size_t mt)
+{
+    switch (mt) {
+        DOT_CASE(8, 1);
+        DOT_CASE(7, 1);
+        DOT_CASE(6, 1);
+        DOT_CASE(5, 1);
+        DOT_CASE(4, 1);
+        DOT_CASE(3, 1);
+        DOT_CASE(2, 1);
+        DOT_CASE(1, 1);
+    }
+}
+
+static inline size_t dot_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* mt <= DOT_TOKENS tokens against what there is of DOT_PANELS panels. */
+static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t mt)
+{
+    if (DOT_PANELS == 2 && mt > DOT_SINGLE && n + TFT_PANEL < j->N)
+        ISA(dot_pair)(j, m, n, mt);
+    else
+        for (size_t end = dot_least(j->N, n + DOT_PANELS * TFT_PANEL); n < end; n += TFT_PANEL)
+            for (size_t i = 0; i < mt; i += DOT_SINGLE)
+                ISA(dot_single)(j, m + i, n, dot_least(DOT_SINGLE, mt - i));
+}
+
+/* A block is as many tokens as stay in the L2 cache, 1 MiB or less, beside the panels that go by. */
+static void ISA(gemm_i8)(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
+                         const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
+{
+    enum { BLOCK_BYTES = 512 * 1024 };
+    struct dot_job j = {y, ldy, x, ldx, xq, step, w, bias, add, N};
+    size_t block = (BLOCK_BYTES / (w->cols + 1) / DOT_TOKENS + 1) * DOT_TOKENS;
+    for (size_t first = 0; first < M; first += block)
+        for (size_t n = 0, end = dot_least(M, first + block); n < N; n += DOT_PANELS * TFT_PANEL)
+            for (size_t m = first; m < end; m += DOT_TOKENS)
+                ISA(dot_tokens)(&j, m, n, dot_least(DOT_TOKENS, end - m));
+}

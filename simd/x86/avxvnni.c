@@ -1,0 +1,54 @@
+#include "rungs.h"
+
+#include <string.h>
+
+#include "reg_avx2.h"
+
+#if !defined __AVXVNNI__
+#error "build this file with -mavxvnni"
+#endif
+
+/* One quad of a panel is two registers, against 4 bytes of a token in every lane. */
+typedef struct {
+    __m256i low, high;
+} d_acc;
+typedef const int8_t *d_weights; /* operands in memory */
+typedef const uint8_t *d_bytes;
+
+static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+static inline d_weights d_load(const int8_t *p) { return p; }
+static inline d_bytes d_token(const uint8_t *x) { return x; }
+static inline void d_store(int32_t *sum, d_acc a)
+{
+    _mm256_storeu_si256((__m256i *)sum, a.low);
+    _mm256_storeu_si256((__m256i *)sum + 1, a.high);
+}
+
+static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
+{
+    const __m256i *half = (const __m256i *)w;
+    int32_t quad;
+    memcpy(&quad, x + 4 * s, 4);
+    __m256i b = _mm256_set1_epi32(quad);
+    acc.low = _mm256_dpbusd_avx_epi32(acc.low, b, _mm256_loadu_si256(half));
+    acc.high = _mm256_dpbusd_avx_epi32(acc.high, b, _mm256_loadu_si256(half + 1));
+    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
+    return acc;
+}
+
+#define ISA(name) name##_avxvnni
+#define DOT_QUADS 1
+#define DOT_FLIP 0
+#define DOT_TOKENS 6 /* 12 registers of sums, two of weights, one of a token: 15 of 16 */
+#define DOT_PANELS 1
+#define DOT_ACCS 6
+#include "dot.h"
+
+TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a), 2 * 32)
+
+void tft_rung_avxvnni(struct tft_kernels *k)
+{
+    k->gemm_i8 = gemm_i8_avxvnni;
+    k->peak_int8 = peak_int8_avxvnni;
+}
