@@ -4,14 +4,8 @@
 
 #include <pthread.h>
 
-#include "folder.h"
-#include "kernels.h"
+#include "fed.h"
 #include "memory.h"
-#include "session.h"
-#include "toy.h"
-#include "tuffet.h"
-
-enum { TOKENS = 530 }; /* into the third span of attention; few, as they run under emulation too */
 
 static const struct toy toys[] = {
     {.arch = "llama", .n_vocab = 47, .n_ctx = 640, .n_embd = 28, .n_layer = 2, .n_head = 3, .n_head_kv = 1, .head_dim = 8, .n_ff = 50, .n_rot = 8, .type = TFT_F16},
@@ -19,63 +13,6 @@ static const struct toy toys[] = {
     {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 20, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true},
 };
 enum { N_TOYS = sizeof toys / sizeof *toys };
-
-static const char *written(const struct toy *t)
-{
-    const char *path = in_folder("m.gguf");
-    assert_true(toy_write(t, path));
-    return path;
-}
-
-static struct tft_model *opened(const char *path)
-{
-    struct tft_model *m;
-    struct tft_error err;
-    if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
-        fail_msg("%s", err.msg);
-    return m;
-}
-
-static struct tft_session *session(const struct tft_model *m, struct tft_session_opts o)
-{
-    struct tft_session *s;
-    struct tft_error err;
-    o.size = sizeof o;
-    if (tft_session_open(&s, m, &o, &err) != TFT_OK)
-        fail_msg("%s", err.msg);
-    return s;
-}
-
-/* FNV-1a over the bits of the logits that follow the newest token. */
-static uint64_t hash_logits(uint64_t h, const struct tft_session *s)
-{
-    const unsigned char *p = (const unsigned char *)tft_logits(s, 0);
-    assert_non_null(p);
-    for (size_t i = 0; i < s->m->n_vocab * sizeof(float); i++)
-        h = (h ^ p[i]) * 0x100000001b3;
-    return h;
-}
-
-/* The logits at a few places of TOKENS tokens, fed `chunk` at a time up to each of them. */
-static uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch, enum tft_kv_type kv)
-{
-    static const uint32_t stops[] = {1, 17, 255, 256, 257, 300, 513, TOKENS};
-    struct tft_model *m = opened(path);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv});
-    int32_t tokens[TOKENS];
-    toy_tokens(3, m->n_vocab, tokens, TOKENS);
-    uint64_t h = 0xcbf29ce484222325;
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
-        while (tft_pos(s) < stops[i]) {
-            uint32_t left = stops[i] - (uint32_t)tft_pos(s);
-            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk), TFT_OK);
-        }
-        h = hash_logits(h, s);
-    }
-    tft_session_close(s);
-    tft_model_close(m);
-    return h;
-}
 
 static void same_bits_however_fed(void **state)
 {

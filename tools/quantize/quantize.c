@@ -235,11 +235,32 @@ static void take_prefix(struct work *k, uint32_t l)
     }
 }
 
+static bool bad_row(struct work *k, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof name, fmt, layer);
+    if (found < rows)
+        tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu", k->m->source.name, name, row + found);
+    return found < rows;
+}
+
+/* Before they spoil what is computed with them. */
+static void check_weights(struct work *k, struct tft_block *b, uint32_t layer)
+{
+    static const char *const name[LAYER_MATS] = {"blk.%u.attn_q", "blk.%u.attn_k", "blk.%u.attn_v", "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+    for (int i = 0; i < LAYER_MATS && !failed(k); i++) {
+        const struct tft_linear *l = layers_linear(b, i);
+        if (l)
+            bad_row(k, name[i], layer, 0, pack_max(k->scale, numbers(l), l->w.cols, l->w.rows, l->w.cols), l->w.rows);
+    }
+}
+
 /* Takes layer l through everything but the writing. */
 static void work_layer(struct work *k, uint32_t l)
 {
     struct tft_block *b = &k->m->block[l];
     layers_load(&k->y, l);
+    check_weights(k, b, l);
     choose_smooth(k, b, l);
     layers_run(&k->y, l, false);
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
@@ -265,19 +286,27 @@ static void named(struct work *k, enum tft_dtype type, uint32_t n_dims, const ui
     tft_gguf_put_tensor(k->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
 }
 
-/* divide: [n] or NULL */
-static void put_vector(struct work *k, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t n, const float *divide)
+/* v: [rows, n]; divide: [n] or NULL */
+static void put_floats(struct work *k, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t rows, size_t n,
+                       const float *divide)
 {
     if (!v)
         return;
     if (k->describe) {
-        named(k, TFT_F32, 1, (const uint64_t[]){n}, fmt, layer, suffix);
+        named(k, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
         return;
     }
-    float *copy = memcpy(k->row, v, n * sizeof *v);
-    if (divide)
-        smooth_divide(copy, divide, n);
-    tft_gguf_put_data(k->w, copy, n * sizeof *v);
+    for (size_t i = 0; i < rows; i++) {
+        float *copy = memcpy(k->row, v + i * n, n * sizeof *v);
+        if (divide)
+            smooth_divide(copy, divide, n);
+        tft_gguf_put_data(k->w, copy, n * sizeof *v);
+    }
+}
+
+static void put_vector(struct work *k, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t n, const float *divide)
+{
+    put_floats(k, fmt, layer, suffix, v, 1, n, divide);
 }
 
 static void put_norm(struct work *k, const char *fmt, unsigned layer, const struct tft_norm *w, size_t n, const float *divide)
@@ -291,15 +320,6 @@ static void get_rows(const struct work *k, const struct tft_mat *w, uint32_t fir
 {
     for (uint32_t i = 0; i < n; i++)
         tft_mat_row(k->m, w, first + i, to + (size_t)i * w->cols);
-}
-
-static bool bad_row(struct work *k, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
-{
-    char name[64];
-    snprintf(name, sizeof name, fmt, layer);
-    if (found < rows)
-        tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu", k->m->source.name, name, row + found);
-    return found < rows;
 }
 
 /* The largest weights of every row in k->scale, then what they are to be scaled by. */
@@ -419,7 +439,7 @@ static void put_tensors(struct work *k, bool describe)
     const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
     k->describe = describe;
     put_panels(k, "token_embd", 0, &m->embed);
-    put_vector(k, "position_embd", 0, ".weight", m->pos_embed.data, (size_t)m->pos_embed.rows * m->pos_embed.cols, NULL);
+    put_floats(k, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
     if (freqs)
         put_vector(k, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
     for (uint32_t l = 0; l < m->n_layer && !failed(k); l++) {
@@ -515,7 +535,7 @@ static bool take(struct work *k)
     const struct tft_model *m = k->m;
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
     size_t rows = larger(larger(cols, m->n_vocab), (size_t)m->n_head_kv * m->head_dim);
-    k->widest = larger(larger(cols, rows), (size_t)m->pos_embed.rows * m->pos_embed.cols);
+    k->widest = larger(cols, rows);
     k->row = calloc(((size_t)k->y.s->n_threads + 1) * k->widest, sizeof *k->row);
     k->rows = malloc(TFT_PANEL * cols * sizeof *k->rows);
     k->panel = malloc(TFT_PANEL * tft_panel_cols(cols));

@@ -1,0 +1,416 @@
+/* W8A8: the file is the same wherever it is made, what it computes is the same wherever it runs, and both are near the model of floats. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "fed.h"
+#include "gguf.h"
+#include "quantize.h"
+
+/* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one that is tied. */
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
+    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
+    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 640, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
+    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+};
+enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUTS = 9 };
+
+static int32_t text[TEXT];
+static const int32_t prefix[3] = {1, 7, 3};
+static enum tft_range fixed[MOST_INPUTS], by_token[MOST_INPUTS], by_tensor[MOST_INPUTS];
+static struct quantize_input result[MOST_INPUTS];
+
+static struct quantize_opts usual(const struct toy *t)
+{
+    toy_tokens(11, t->n_vocab, text, TEXT);
+    for (int i = 0; i < MOST_INPUTS; i++) {
+        fixed[i] = TFT_RANGE_STATIC;
+        by_token[i] = TFT_RANGE_TOKEN;
+        by_tensor[i] = TFT_RANGE_TENSOR;
+    }
+    return (struct quantize_opts){.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
+                                  .n_prefix = 3, .range = fixed, .n_threads = 1};
+}
+
+static enum tft_status convert(const char *from, const char *to, const struct quantize_opts *o, struct tft_error *err)
+{
+    struct tft_model *m;
+    bool stopped;
+    enum tft_status status = tft_model_open_unexpanded(&m, from, NULL, err);
+    if (status == TFT_OK)
+        status = quantize(m, to, o, result, &stopped, err);
+    tft_model_close(m);
+    return status;
+}
+
+static const char *quantized(const struct toy *t, const struct quantize_opts *o)
+{
+    const char *from = written(t), *to = in_folder("q.gguf");
+    struct tft_error err;
+    if (convert(from, to, o, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return to;
+}
+
+static uint64_t hash_file(const char *path)
+{
+    struct tft_map f;
+    uint64_t h = 0xcbf29ce484222325;
+    assert_int_equal(tft_port_map(&f, path), 0);
+    for (size_t i = 0; i < f.size; i++)
+        h = (h ^ f.data[i]) * 0x100000001b3;
+    tft_port_unmap(&f);
+    return h;
+}
+
+static void the_same_file_on_every_rung_with_any_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        o.method = STATS_MSE;
+        uint64_t want = hash_file(quantized(&toys[i], &o));
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            o.n_threads = 1 + rung % 3;
+            assert_int_equal(hash_file(quantized(&toys[i], &o)), want);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+}
+
+static void same_bits_however_fed(void **state)
+{
+    (void)state;
+    static const uint32_t chunks[] = {1, 257};
+    for (int i = 0; i < N_TOYS; i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            struct quantize_opts o = usual(&toys[i]);
+            o.range = dynamic ? by_token : fixed;
+            const char *path = quantized(&toys[i], &o);
+            uint64_t want = fed(path, 1, TOKENS, TOKENS, TFT_KV_F16);
+            for (int c = 0; c < 2; c++)
+                assert_int_equal(fed(path, 1 + c, chunks[c], 512, TFT_KV_F16), want);
+            assert_int_equal(fed(path, 3, TOKENS, 33, TFT_KV_F16), want);
+            assert_int_equal(fed(path, 5, 100, 512, TFT_KV_F16), want);
+        }
+}
+
+/* These numbers are the contract: see test_session.c. */
+static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4, 0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
+
+static void same_bits_on_every_rung_and_machine(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        const char *path = quantized(&toys[i], &o);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
+            if (got != contract[i])
+                fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(), (unsigned long long)got);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+}
+
+/* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| / |b|. */
+static double distance(const struct toy *t, const char *path, uint32_t n)
+{
+    struct tft_model *m[2] = {opened(written(t)), opened(path)};
+    struct tft_session *s[2];
+    int32_t tokens[TEXT];
+    double off = 0, size = 0;
+    toy_tokens(5, t->n_vocab, tokens, TEXT);
+    for (int i = 0; i < 2; i++)
+        s[i] = session(m[i], (struct tft_session_opts){0});
+    if (m[1]->n_prefix)
+        assert_int_equal(tft_prefill(s[0], prefix, m[1]->n_prefix), TFT_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(n || i ? tft_prefill(s[i], tokens, n) : TFT_OK, TFT_OK);
+    const float *want = tft_logits(s[0], 0), *got = tft_logits(s[1], 0);
+    for (uint32_t i = 0; i < t->n_vocab; i++) {
+        off += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        size += (double)want[i] * (double)want[i];
+    }
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return sqrt(off / size);
+}
+
+static void near(const struct toy *t, const struct quantize_opts *o, const char *what)
+{
+    static const uint32_t at[] = {1, 40};
+    const char *path = quantized(t, o);
+    for (int i = 0; i < 2; i++) {
+        double d = distance(t, path, at[i]);
+        if (!(d > 0 && d < 0.15)) /* random layers amplify: an eighth bit too few somewhere gives 0.2 */
+            fail_msg("%s, %s: off by %.3f of the logits of floats after %u tokens", t->arch, what, d, at[i]);
+    }
+}
+
+static void near_the_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        near(&toys[i], &o, "as usual");
+        if (i % 2) /* half of them: it takes long under emulation */
+            continue;
+        for (int r = QUANTIZE_ROTATE_NONE; r < QUANTIZE_ROTATE_O_DOWN; r++) {
+            o.rotate = (enum quantize_rotate)r;
+            near(&toys[i], &o, r == QUANTIZE_ROTATE_NONE ? "not rotated" : "o rotated");
+        }
+        o.n_prefix = 0;
+        near(&toys[i], &o, "without a prefix");
+        o = usual(&toys[i]);
+        o.smooth = 0.5f;
+        near(&toys[i], &o, "smoothed");
+        o.smooth = 0;
+        o.per_tensor = true;
+        near(&toys[i], &o, "one scale per matrix");
+        o.per_tensor = false;
+        o.method = STATS_MSE;
+        near(&toys[i], &o, "mse");
+        o.method = STATS_PERCENTILE;
+        o.param = 99.9;
+        near(&toys[i], &o, "percentile");
+        o.range = by_token;
+        near(&toys[i], &o, "dynamic per token");
+        o.range = by_tensor;
+        near(&toys[i], &o, "dynamic per tensor");
+    }
+}
+
+static void what_follows_the_prefix(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        assert_true(distance(&toys[i], quantized(&toys[i], &o), 0) < 0.15);
+        struct tft_model *m = opened(in_folder("q.gguf"));
+        struct tft_session *s = session(m, (struct tft_session_opts){0});
+        assert_int_equal(tft_capacity(s), toys[i].n_ctx - 3);
+        assert_int_equal(tft_prefill(s, text, 2), TFT_OK);
+        assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG); /* not at the beginning any more */
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
+static void the_error_is_that_of_the_ranges(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    quantized(&toys[0], &o);
+    double least = 0, all = 0;
+    for (int i = 0; i < 9; i++) {
+        assert_true(result[i].error > 0 && result[i].error < 1e-3);
+        all += result[i].error;
+    }
+    o.method = STATS_MSE;
+    quantized(&toys[0], &o);
+    for (int i = 0; i < 9; i++)
+        least += result[i].error;
+    assert_true(least < all);
+}
+
+static void fails(const char *from, const struct quantize_opts *o, const char *why)
+{
+    struct tft_error err;
+    int files = files_in_folder(false);
+    assert_int_not_equal(convert(from, in_folder("no.gguf"), o, &err), TFT_OK);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+    assert_int_equal(files_in_folder(false), files);
+}
+
+/* The file of a toy with four bytes of one of its tensors replaced. */
+static const char *with_bits(const char *path, const char *tensor, uint32_t bits)
+{
+    struct tft_source s;
+    const char *to = in_folder("bad.gguf");
+    assert_int_equal(tft_source_open(&s, path, NULL, NULL, NULL), TFT_OK);
+    unsigned char *copy = malloc(s.size);
+    assert_non_null(copy);
+    memcpy(copy, s.data, s.size);
+    memcpy(copy + (tft_source_tensor(&s, tensor)->data - s.data) + 40, &bits, 4);
+    assert_true(write_file(to, copy, s.size));
+    free(copy);
+    tft_source_close(&s);
+    return to;
+}
+
+static void bad_input_leaves_no_file(void **state)
+{
+    (void)state;
+    const struct toy *t = &toys[0];
+    struct quantize_opts o = usual(t);
+    files_in_folder(true);
+    o.n_text = WINDOW - 1;
+    fails(written(t), &o, "a calibration text of 99 tokens is too short for a window of 100");
+    o.n_text = TEXT;
+    fails(with_bits(in_folder("m.gguf"), "blk.1.ffn_up.weight", 0x7fc00000), &o, "NaN or infinity among the weights of blk.1.ffn_up, row 0");
+    fails(with_bits(in_folder("m.gguf"), "blk.0.attn_k.weight", 0x7f800000), &o, "NaN or infinity among the weights of blk.0.attn_k, row 0");
+    fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o, "NaN or infinity among the weights of output, row 0");
+    fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o, "NaN or infinity among the weights of token_embd, row 0");
+    fails(quantized(t, &o), &o, "is quantized already");
+}
+
+static bool stop(void *user, double done)
+{
+    (void)user;
+    return done < 0.5;
+}
+
+static void stopped_leaves_no_file(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    struct tft_model *m;
+    bool stopped = false;
+    files_in_folder(true);
+    assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
+    o.progress = stop;
+    assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
+    assert_true(stopped);
+    assert_int_equal(files_in_folder(false), 1);
+    tft_model_close(m);
+}
+
+/* ---- files that are not what they should be */
+
+enum change { DROP, SHORTEN, SET };
+
+/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set. */
+static const char *changed(enum change what, const char *name, double number)
+{
+    struct tft_source s;
+    struct tft_gguf_writer *w;
+    const char *to = in_folder("changed.gguf");
+    assert_int_equal(tft_source_open(&s, in_folder("q.gguf"), NULL, NULL, NULL), TFT_OK);
+    assert_int_equal(tft_gguf_create(&w, to, NULL), TFT_OK);
+    bool found = false;
+    for (size_t i = 0; i < s.n_value; i++) {
+        struct tft_value v = s.value[i];
+        bool here = tft_str_is(v.key, name);
+        float f = (float)number;
+        uint32_t u = (uint32_t)number;
+        unsigned char first[8];
+        found |= here;
+        if (here && what == DROP)
+            continue;
+        if (here && what == SHORTEN)
+            v.n--;
+        if (here && what == SET && !v.is_array) {
+            tft_gguf_put_u32(w, name, u);
+            continue;
+        }
+        if (here && what == SET) { /* its first number */
+            size_t bytes = tft_value_type_bytes(v.type);
+            unsigned char *copy = malloc(v.n * bytes);
+            memcpy(first, v.type == TFT_VALUE_F32 ? (void *)&f : (void *)&u, 4);
+            memcpy(copy, v.data, v.n * bytes);
+            memcpy(copy, first, bytes);
+            v.data = copy;
+            tft_gguf_put_value(w, &v);
+            free(copy);
+            continue;
+        }
+        tft_gguf_put_value(w, &v);
+    }
+    for (int data = 0; data < 2; data++)
+        for (size_t i = 0; i < s.n_tensor; i++) {
+            const struct tft_tensor *t = &s.tensor[i];
+            bool here = tft_str_is(t->name, name);
+            found |= here;
+            if (here && what == DROP)
+                continue;
+            uint64_t ne[4] = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
+            ne[0] -= here && what == SHORTEN;
+            if (data)
+                tft_gguf_put_data(w, t->data, here && what == SHORTEN ? (size_t)(t->bytes / t->ne[0] * ne[0]) : (size_t)t->bytes);
+            else
+                tft_gguf_put_tensor(w, t->name, here && what == SET ? (enum tft_dtype)number : t->type, t->n_dims, ne);
+        }
+    assert_true(found);
+    assert_int_equal(tft_gguf_close(w, true, NULL), TFT_OK);
+    tft_source_close(&s);
+    return to;
+}
+
+static void damaged_files_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        enum change what;
+        const char *name;
+        double number;
+        const char *why;
+    } cases[] = {
+        {SET, "tuffet.version", 2, "version 2 of tuffet's format"},
+        {DROP, "tuffet.version", 0, "the tensor token_embd.weight is 64 x 48 and should be 64 x 40"},
+        {DROP, "tuffet.vocab_size", 0, "tuffet.vocab_size does not fit the 64 rows of token_embd.weight"},
+        {SET, "tuffet.vocab_size", 48, "tuffet.vocab_size does not fit"},
+        {SET, "tuffet.vocab_size", 0, "tuffet.vocab_size does not fit"},
+        {DROP, "tuffet.input.scale", 0, "tuffet.input.scale is missing, or not an array of 9"},
+        {SHORTEN, "tuffet.input.zero", 0, "tuffet.input.zero is missing, or not an array of 9"},
+        {SHORTEN, "tuffet.input.range", 0, "tuffet.input.range is missing, or not an array of 9"},
+        {SET, "tuffet.input.scale", 0, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.input.scale", -1, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.input.scale", NAN, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.input.scale", INFINITY, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.input.range", 0, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.input.range", 4, "element 0 of tuffet.input.* makes no sense"},
+        {SET, "tuffet.hadamard", 3, "tuffet.hadamard is no power of two"},
+        {SET, "tuffet.hadamard", 64, "tuffet.hadamard is no power of two up to 256 that divides 96"},
+        {SET, "tuffet.hadamard", 512, "tuffet.hadamard is no power of two"},
+        {DROP, "blk.1.ffn_up.weight", 0, "the tensor blk.1.ffn_up.weight is missing"},
+        {DROP, "blk.1.ffn_up.scale", 0, "the tensor blk.1.ffn_up.scale is missing"},
+        {DROP, "blk.1.ffn_up.rowsum", 0, "the tensor blk.1.ffn_up.rowsum is missing"},
+        {SHORTEN, "blk.0.attn_v.rowsum", 0, "the tensor blk.0.attn_v.rowsum is 1 x 31 and should be 1 x 32"},
+        {SHORTEN, "blk.0.attn_v.weight", 0, "the tensor blk.0.attn_v.weight is 32 x 47 and should be 32 x 48"},
+        {SET, "blk.0.attn_v.scale", TFT_I32, "the tensor blk.0.attn_v.scale has type I32"},
+        {DROP, "tuffet.prefix.k", 0, "the tensor tuffet.prefix.k is missing"},
+        {SHORTEN, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
+        {SHORTEN, "tuffet.prefix.x", 0, "the tensor tuffet.prefix.x is missing, or not"},
+        {SHORTEN, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k is missing, or not 2 x 2 x 2 x 12 numbers of F16"},
+        {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in llama"},
+    };
+    struct quantize_opts o = usual(&toys[0]);
+    quantized(&toys[0], &o);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_model *m;
+        struct tft_error err = {.msg = "opened"};
+        tft_model_open(&m, changed(cases[i].what, cases[i].name, cases[i].number), NULL, &err);
+        tft_model_close(m);
+        if (!strstr(err.msg, cases[i].why))
+            fail_msg("%s: \"%s\" is not \"%s\"", cases[i].name, err.msg, cases[i].why);
+    }
+    struct tft_model *m = opened(changed(DROP, "tuffet.prefix.x", 0)); /* may be absent */
+    struct tft_session *s = session(m, (struct tft_session_opts){0});
+    assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_file_on_every_rung_with_any_threads),
+        cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(near_the_floats),
+        cmocka_unit_test(what_follows_the_prefix),
+        cmocka_unit_test(the_error_is_that_of_the_ranges),
+        cmocka_unit_test(bad_input_leaves_no_file),
+        cmocka_unit_test(stopped_leaves_no_file),
+        cmocka_unit_test(damaged_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
