@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "port.h"
 
 static struct {
     const char *file;
@@ -49,6 +50,21 @@ static double surprise(const float *logits, uint32_t n, int32_t token)
     return log(sum) + max - (double)logits[token];
 }
 
+/* Of the newest n tokens of a session, by all threads: with a large vocabulary it takes as long as the model does. */
+struct surprises {
+    const struct tft_session *s;
+    const int32_t *next; /* [n] the tokens that came after them */
+    uint32_t n, n_vocab;
+    double nll[BATCH];
+};
+
+static void take_surprises(void *arg, int tid, int n_threads)
+{
+    struct surprises *t = arg;
+    for (uint32_t j = (uint32_t)tid; j < t->n; j += (uint32_t)n_threads)
+        t->nll[j] = surprise(tft_logits(t->s, t->n - 1 - j), t->n_vocab, t->next[j]);
+}
+
 struct score {
     double nll; /* summed */
     uint32_t n;
@@ -66,9 +82,11 @@ static enum tft_status score_window(struct tft_session *s, const struct tft_mode
         enum tft_status status = tft_prefill(s, ids + i, given ? 0 : step);
         if (status != TFT_OK)
             return status;
+        struct surprises found = {.s = s, .next = ids + i + 1, .n = step, .n_vocab = m->n_vocab};
+        tft_port_team(cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads(), take_surprises, &found);
         for (uint32_t j = 0; j < step; j++)
             if (i + j + 1 >= first) {
-                total->nll += surprise(tft_logits(s, step - 1 - j), m->n_vocab, ids[i + j + 1]);
+                total->nll += found.nll[j];
                 total->n++;
             }
     }

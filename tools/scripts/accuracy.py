@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What W8A8 costs in perplexity, and what each part of the recipe is worth: one table.
+
+    tools/scripts/accuracy.py [--tuffet build/test/tools/tuffet] MODEL --text TEXT --calib OTHER_TEXT
+
+Each row converts MODEL with `tuffet quantize`, takes `tuffet ppl` of the first --tokens tokens of TEXT, and removes what it made. The
+text that ranges are taken from must be another one than that which is scored."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+PLAIN = ["--rotate", "none"]
+BOTH = ["--rotate", "o+down"]
+
+
+def rows(pivots):
+    """(what, arguments of quantize)"""
+    none, bos, free = ["--intact", "none"], ["--intact", "bos"], ["--intact-tokens", pivots]
+    token, tensor = ["--dynamic", "all"], ["--dynamic", "all", "--dynamic-per", "tensor"]
+    smooth = ["--smooth", "0.8"]
+    prefixes = [("no prefix", none), ("BOS", bos)] + ([("tokens " + pivots, free)] if pivots else [])
+    for name, prefix in prefixes:
+        for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o", ["--rotate", "o"]), (", rotate o+down", BOTH),
+                          (", smooth 0.8, rotate o+down", BOTH + smooth)):
+            yield f"static, {name}{how}", prefix + plus
+    best = prefixes[-1]
+    for name, how in (("percentile 99.99", ["--range", "percentile"]), ("percentile 99.999", ["--range", "percentile", "--percentile", "99.999"]),
+                      ("mse", ["--range", "mse"])):
+        for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH)):
+            yield f"static, {best[0]}, {name}{rotation}", best[1] + how + plus
+    yield f"static, {best[0]}, weights per tensor, rotate o+down", best[1] + BOTH + ["--weights", "per-tensor"]
+    for name, prefix in prefixes:
+        for what, dynamic in (("per tensor", tensor), ("per token", token)):
+            for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH)):
+                yield f"dynamic {what}, {name}{how}", prefix + dynamic + plus
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("model")
+    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
+    p.add_argument("--text", required=True, help="what is scored")
+    p.add_argument("--calib", required=True, help="what ranges are taken from")
+    p.add_argument("--calib-tokens", default="8192")
+    p.add_argument("--calib-window", default="512")
+    p.add_argument("--tokens", default="16384")
+    p.add_argument("--ctx", default="1024")
+    p.add_argument("--pivots", help='tokens of a third prefix, "1,13"')
+    p.add_argument("--only", default="", help="rows whose name has this in it")
+    a = p.parse_args()
+    tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
+
+    def tuffet(*args):
+        run = subprocess.run([a.tuffet, *args, "--json"], stdout=subprocess.PIPE, check=False)
+        if run.returncode:
+            sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
+        return json.loads(run.stdout)
+
+    def perplexity(model, *args):
+        return tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, *args)["ppl"]
+
+    float_ppl = perplexity(a.model, *tokenizer)
+    print("| | perplexity | over float | largest static error |\n|---|---|---|---|")
+    print(f"| float | {float_ppl:.3f} | | |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "w8a8.gguf")
+        for name, args in rows(a.pivots):
+            if a.only not in name:
+                continue
+            found = tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
+                           a.calib_window, *tokenizer, *args)
+            static = [i for i in found["inputs"] if i["range"] == "static"]
+            worst = max(static, key=lambda i: i["error"]) if static else None
+            note = f"{worst['name']} {100 * worst['error']:.2f} %" if worst else ""
+            ppl = perplexity(out)
+            print(f"| {name} | {ppl:.3f} | {100 * (ppl / float_ppl - 1):+.2f} % | {note} |", flush=True)
+
+
+main()
