@@ -1,0 +1,234 @@
+#include "stats.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool stats_init(struct stats *s, size_t n_channel)
+{
+    *s = (struct stats){.n_channel = n_channel};
+    s->min = calloc(n_channel ? n_channel : 1, sizeof *s->min);
+    s->max = calloc(n_channel ? n_channel : 1, sizeof *s->max);
+    s->bin = calloc(STATS_BINS, sizeof *s->bin);
+    if (s->min && s->max && s->bin)
+        return true;
+    stats_free(s);
+    return false;
+}
+
+void stats_free(struct stats *s)
+{
+    free(s->min);
+    free(s->max);
+    free(s->bin);
+    *s = (struct stats){0};
+}
+
+void stats_add(struct stats *s, const float *x, size_t n, size_t stride)
+{
+    for (size_t i = 0; i < n; i++, x += stride)
+        for (size_t k = 0; k < s->n_channel; k++) {
+            uint32_t bits;
+            memcpy(&bits, &x[k], sizeof bits);
+            s->bin[bits >> 16]++;
+            s->min[k] = x[k] < s->min[k] ? x[k] : s->min[k];
+            s->max[k] = x[k] > s->max[k] ? x[k] : s->max[k];
+        }
+}
+
+void stats_merge(struct stats *into, const struct stats *from)
+{
+    for (size_t k = 0; k < into->n_channel; k++) {
+        into->min[k] = fminf(into->min[k], from->min[k]);
+        into->max[k] = fmaxf(into->max[k], from->max[k]);
+    }
+    for (size_t b = 0; b < STATS_BINS; b++)
+        into->bin[b] += from->bin[b];
+}
+
+/* Bins of one sign from 0 to what is not finite. */
+enum { NEGATIVE = 0x8000, NOT_FINITE = 0x7f80 };
+
+bool stats_finite(const struct stats *s)
+{
+    for (size_t b = NOT_FINITE; b < NEGATIVE; b++)
+        if (s->bin[b] || s->bin[NEGATIVE + b])
+            return false;
+    return true;
+}
+
+void stats_absmax(const struct stats *s, float *y)
+{
+    for (size_t k = 0; k < s->n_channel; k++)
+        y[k] = fmaxf(-s->min[k], s->max[k]);
+}
+
+/* ---- ranges */
+
+struct range {
+    double low, high; /* low <= 0 <= high */
+};
+
+static struct range whole(const struct stats *s)
+{
+    struct range r = {0, 0};
+    for (size_t k = 0; k < s->n_channel; k++) {
+        r.low = fmin(r.low, s->min[k]);
+        r.high = fmax(r.high, s->max[k]);
+    }
+    return r;
+}
+
+/*
+ * CushionCache eq. 3 and 4 for bytes: the paper's 2^(N-1) - 1 steps are those of signed numbers, bytes have 2^N - 1. The zero-point is
+ * rounded, so that 0 is exact; the range moves by half a step at most, and what was in it is at most half a step off all the same.
+ */
+static struct tft_affine affine(struct range r)
+{
+    struct tft_affine q = {1, 1, 0};
+    if (r.low == r.high)
+        return q;
+    /* Normal numbers both: (high - low) / 255 of floats is below 2^121. */
+    q.scale = fmaxf((float)((r.high - r.low) / 255), FLT_MIN);
+    q.inverse = 1 / q.scale;
+    q.zero = (int32_t)rint(-r.low / q.scale);
+    return q;
+}
+
+/* ---- errors */
+
+/* What is left of x when the kernels have made a byte of it: kernels.h, "Integers" */
+static double lost(float x, const struct tft_affine *q)
+{
+    float low = (float)-q->zero, high = (float)(255 - q->zero), t = x * q->inverse;
+    t = t > low ? t : low;
+    t = t < high ? t : high;
+    return x - (double)rintf(t) * q->scale;
+}
+
+static double edge(size_t bin)
+{
+    uint32_t bits = (uint32_t)bin << 16;
+    float x;
+    if (bin == NOT_FINITE)
+        return 0x1p128;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+struct sums {
+    double error, power;
+};
+
+/*
+ * The numbers of a bin and a sign, taken to be spread evenly over that part of it which was seen. A bin that is narrow beside a step
+ * is one point; a wider one, near the ends of the range, is several: a single one would fall on a step or between two by chance.
+ */
+static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double most, const struct tft_affine *q)
+{
+    double from = edge(bin), width = fmin(edge(bin + 1), most) - from;
+    int points = width * 4 < q->scale ? 1 : 8;
+    if (bin == 0) { /* zero, or what is nothing beside anything */
+        points = 1;
+        width = 0;
+    }
+    for (int i = 0; i < points; i++) {
+        float x = (float)(sign * (from + width * (i + 0.5) / points));
+        double e = lost(x, q);
+        sum->error += e * e * count / points;
+        sum->power += (double)x * x * count / points;
+    }
+}
+
+static struct sums sums_of(const struct stats *s, struct range r, const struct tft_affine *q)
+{
+    struct sums sum = {0, 0};
+    for (size_t b = 0; b < NOT_FINITE; b++) {
+        if (s->bin[b])
+            sum_bin(&sum, b, 1, (double)s->bin[b], r.high, q);
+        if (s->bin[NEGATIVE + b])
+            sum_bin(&sum, b, -1, (double)s->bin[NEGATIVE + b], -r.low, q);
+    }
+    return sum;
+}
+
+double stats_error(const struct stats *s, const struct tft_affine *q)
+{
+    struct sums sum = sums_of(s, whole(s), q);
+    return sum.power > 0 ? sum.error / sum.power : 0;
+}
+
+/* ---- methods */
+
+/* The magnitude that `skip` numbers of one sign are beyond, between the edges of its bin as if they were spread evenly. */
+static double beyond(const uint64_t *bin, double most, double skip)
+{
+    for (size_t b = NOT_FINITE; b-- > 0;) {
+        double count = (double)bin[b];
+        if (count > skip) {
+            double from = edge(b), to = fmin(edge(b + 1), most);
+            return to - (to - from) * (skip / count);
+        }
+        skip -= count;
+    }
+    return 0;
+}
+
+static struct range percentile(const struct stats *s, double percent)
+{
+    struct range r = whole(s);
+    double n = 0;
+    for (size_t b = 0; b < STATS_BINS; b++)
+        n += (double)s->bin[b];
+    double skip = n * (100 - percent) / 200;
+    return (struct range){-beyond(s->bin + NEGATIVE, -r.low, skip), beyond(s->bin, r.high, skip)};
+}
+
+struct search {
+    const struct stats *s;
+    struct range whole, best;
+    double error;
+};
+
+/* Whether it is better than the best, and then it is the best. */
+static bool try(struct search *a, double low, double high)
+{
+    struct range r = {fmax(low, a->whole.low), fmin(high, a->whole.high)};
+    struct tft_affine q = affine(r);
+    double error = sums_of(a->s, a->whole, &q).error;
+    if (error >= a->error)
+        return false;
+    a->error = error;
+    a->best = r;
+    return true;
+}
+
+/* Every pair of ends that are a power of two below those seen, for an outlier at either end hides what the other end is worth; then
+   each end by itself in ever smaller steps, to 1 %. */
+static struct range least_error(const struct stats *s)
+{
+    enum { HALVINGS = 12 };
+    struct search a = {.s = s, .whole = whole(s), .error = DBL_MAX};
+    a.best = a.whole;
+    for (int i = 0; i <= HALVINGS; i++)
+        for (int j = 0; j <= HALVINGS; j++)
+            try(&a, ldexp(a.whole.low, -i), ldexp(a.whole.high, -j));
+    for (double ratio = sqrt(2); ratio > 1.01; ratio = sqrt(ratio))
+        while (try(&a, a.best.low * ratio, a.best.high) || try(&a, a.best.low / ratio, a.best.high) ||
+               try(&a, a.best.low, a.best.high * ratio) || try(&a, a.best.low, a.best.high / ratio))
+            continue;
+    return a.best;
+}
+
+bool stats_affine(const struct stats *s, enum stats_method method, double param, struct tft_affine *out)
+{
+    if (!stats_finite(s))
+        return false;
+    switch (method) {
+    case STATS_MIN_MAX: *out = affine(whole(s)); break;
+    case STATS_PERCENTILE: *out = affine(percentile(s, param)); break;
+    case STATS_MSE: *out = affine(least_error(s)); break;
+    }
+    return true;
+}
