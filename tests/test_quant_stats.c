@@ -226,13 +226,33 @@ static void error_is_the_kernels(void **state)
     free(x);
 }
 
+/* Also where all numbers are in one bin, which is wide beside a step: its centre, 1.0039, is a multiple of some of these. */
+static void error_in_one_bin(void **state)
+{
+    (void)state;
+    float *x = malloc(N * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < N; i++)
+        x[i] = 1 + (random_even() + 1) * 0x1p-8f;
+    struct stats s;
+    init(&s, 1);
+    stats_add(&s, x, N, 1);
+    for (int steps = 255; steps > 190; steps -= 7) {
+        float scale = 1.0078125f / (float)steps;
+        struct tft_affine q = {scale, 1 / scale, 0};
+        assert_float_equal(stats_error(&s, &q) / lost(x, N, &q), 1, 0.15);
+    }
+    stats_free(&s);
+    free(x);
+}
+
 /* Better than any range of a fine grid, but for what the grid has by chance; and far better than all there is where one is far off. */
 static void least_error(void **state)
 {
     (void)state;
-    static const float outliers[][2] = {{0, 0}, {164, 0}, {0, -164}, {40, -164}, {1e4f, -1e4f}};
+    static const float outliers[][2] = {{0, 0}, {164, 0}, {0, -164}, {40, -164}, {1e4f, -1e4f}, {3000, 0}};
     float *x = normal_numbers();
-    for (size_t o = 0; o < 5; o++) {
+    for (size_t o = 0; o < 6; o++) {
         x[7] = outliers[o][0];
         x[8] = outliers[o][1];
         struct tft_affine q = affine_of(x, N, STATS_MSE, 0), range = affine_of(x, N, STATS_MIN_MAX, 0);
@@ -255,13 +275,44 @@ static void least_error(void **state)
     free(x);
 }
 
+/* Numbers that are not worth keeping among 800 million others, at one end or both, where a little less of the range is worse than all. */
+static void outliers_that_go(void **state)
+{
+    (void)state;
+    static const float outliers[][2] = {{-251.5f, 2720}, {0, 4512}, {-4512, 0}, {-6608, 10.8125f}};
+    float *x = normal_numbers();
+    qsort(x, N, sizeof *x, ascending);
+    struct stats s;
+    init(&s, 1);
+    stats_add(&s, x, N, 1);
+    for (size_t b = 0; b < STATS_BINS; b++)
+        s.bin[b] *= 8192;
+    struct tft_affine alone = affine(&s, STATS_MSE, 0);
+    for (size_t o = 0; o < 4; o++) {
+        stats_add(&s, outliers[o], 2, 1);
+        struct tft_affine q = affine(&s, STATS_MSE, 0);
+        assert_float_equal(q.scale / alone.scale, 1, 0.1);
+        assert_float_equal(q.zero, alone.zero, 10);
+        for (size_t i = 0; i < 2; i++) { /* out again; zeros do no harm */
+            uint32_t bits;
+            memcpy(&bits, &outliers[o][i], sizeof bits);
+            s.bin[bits >> 16]--;
+        }
+        s.min[0] = x[0];
+        s.max[0] = x[N - 1];
+    }
+    stats_free(&s);
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channels),          cmocka_unit_test(merged_is_added), cmocka_unit_test(min_max),
         cmocka_unit_test(range_is_covered),  cmocka_unit_test(nothing_but_zeros), cmocka_unit_test(hardly_anything),
         cmocka_unit_test(not_finite),        cmocka_unit_test(percentile),      cmocka_unit_test(error_is_the_kernels),
-        cmocka_unit_test(least_error),
+        cmocka_unit_test(error_in_one_bin),  cmocka_unit_test(least_error),
+        cmocka_unit_test(outliers_that_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

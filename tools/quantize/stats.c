@@ -204,8 +204,8 @@ static bool try(struct search *a, double low, double high)
     return true;
 }
 
-/* Every pair of ends that are a power of two below those seen, for an outlier at either end hides what the other end is worth; then
-   each end by itself in ever smaller steps, to 1 %. */
+/* Every pair of ends that are a power of two below those seen: from a range that an outlier stretches a thousandfold, no small step at
+   either end leads anywhere. Then each end by itself, in ever smaller steps, to 1 %. */
 static struct range least_error(const struct stats *s)
 {
     enum { HALVINGS = 12 };
