@@ -9,9 +9,10 @@ size_t pack_max(float *max, const float *w, size_t stride, size_t rows, size_t c
     for (size_t n = 0; n < rows; n++, w += stride) {
         max[n] = 0;
         for (size_t k = 0; k < cols; k++) {
-            if (!isfinite(w[k]))
+            float a = fabsf(w[k]);
+            if (!(a <= FLT_MAX)) /* NaN too */
                 return n;
-            max[n] = fmaxf(max[n], fabsf(w[k]));
+            max[n] = a > max[n] ? a : max[n];
         }
     }
     return rows;
@@ -24,7 +25,8 @@ float pack_scale(float max)
 
 static int8_t quantize(float w, float scale)
 {
-    return (int8_t)fmaxf(-127, fminf(127, rintf(w / scale)));
+    float q = rintf(w / scale);
+    return (int8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
 }
 
 void pack_panel(int8_t *data, int32_t *rowsum, const float *scale, const float *w, size_t stride, size_t rows, size_t cols)
@@ -58,7 +60,9 @@ size_t pack_matrix(int8_t *data, int32_t *rowsum, float *scale, const float *w, 
         use_the_largest(scale, rows);
     for (size_t n = 0; n < tft_panel_rows(rows); n++)
         scale[n] = n < rows ? pack_scale(scale[n]) : 1;
-    for (size_t n = 0; n < rows; n += TFT_PANEL)
-        pack_panel(data + n * tft_panel_cols(cols), rowsum + n, scale + n, w + n * stride, stride, rows - n < TFT_PANEL ? rows - n : TFT_PANEL, cols);
+    for (size_t n = 0; n < rows; n += TFT_PANEL) {
+        size_t left = rows - n < TFT_PANEL ? rows - n : TFT_PANEL;
+        pack_panel(data + n * tft_panel_cols(cols), rowsum + n, scale + n, w + n * stride, stride, left, cols);
+    }
     return rows;
 }

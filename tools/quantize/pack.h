@@ -23,7 +23,7 @@ size_t pack_max(float *max, const float *w, size_t stride, size_t rows, size_t c
 float pack_scale(float max);
 
 /* w: [rows, cols], rows `stride` apart, rows <= 16, cols <= TFT_PANEL_MAX_K, finite; data: [16 * tft_panel_cols(cols)]; rowsum: [16];
-   scale: [rows]. The rows that are not there, and the columns, are zeros. */
+   scale: [rows], pack_scale of a max that is no less than the row's. The rows that are not there, and the columns, are zeros. */
 void pack_panel(int8_t *data, int32_t *rowsum, const float *scale, const float *w, size_t stride, size_t rows, size_t cols);
 
 /* All of that for a tensor, or a piece of one that ends with a panel: data: [tft_panel_rows(rows) * tft_panel_cols(cols)], rowsum, scale:

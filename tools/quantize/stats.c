@@ -99,7 +99,7 @@ static struct tft_affine affine(struct range r)
     /* Normal numbers both: (high - low) / 255 of floats is below 2^121. */
     q.scale = fmaxf((float)((r.high - r.low) / 255), FLT_MIN);
     q.inverse = 1 / q.scale;
-    q.zero = (int32_t)fmin(rint(-r.low / q.scale), 255);
+    q.zero = (int32_t)rint(-r.low / q.scale);
     return q;
 }
 
@@ -108,7 +108,9 @@ static struct tft_affine affine(struct range r)
 /* What is left of x when the kernels have made a byte of it: kernels.h, "Integers" */
 static double lost(float x, const struct tft_affine *q)
 {
-    float t = fminf(fmaxf(x * q->inverse, (float)-q->zero), (float)(255 - q->zero));
+    float low = (float)-q->zero, high = (float)(255 - q->zero), t = x * q->inverse;
+    t = t > low ? t : low;
+    t = t < high ? t : high;
     return x - (double)rintf(t) * q->scale;
 }
 
@@ -209,8 +211,8 @@ static bool try(struct search *a, double low, double high)
     return true;
 }
 
-/* Every pair of ends that are a power of two below those seen, for an outlier at either end hides what the other end is worth; then
-   each end by itself in ever smaller steps, to 1 %. */
+/* Every pair of ends that are a power of two below those seen: from a range that an outlier stretches a thousandfold, no small step at
+   either end leads anywhere. Then each end by itself, in ever smaller steps, to 1 %. */
 static struct range least_error(const struct stats *s)
 {
     enum { HALVINGS = 12 };
