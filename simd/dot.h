@@ -19,9 +19,11 @@
 
 #define DOT static inline __attribute__((always_inline))
 
-/* DOT_STEPS times d_dot is 16 bytes of a token: cols is a multiple of that. Few tokens wait for memory, and ask for what comes two
-   pages further on. */
-enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS, DOT_AHEAD = 8192 };
+/* DOT_STEPS times d_dot is 16 bytes of a token: cols is a multiple of that. */
+enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS };
+
+/* What is asked for ahead of its use: few tokens wait for memory, two pages of it; many for the L2 cache. */
+enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 2048 };
 
 /* sum: [mt, np, 16], x: [mt, ldx], w: [np] panels; mt and np are constants after inlining. Where these are fewer sums than hide the latency of
    d_dot, each is made of `ways` that are added at the end. */
@@ -42,8 +44,7 @@ DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, s
             UNROLL for (size_t j = 0; j < np; j++) {
                 const int8_t *p = w + j * TFT_PANEL * cols + k * TFT_PANEL + s * DOT_BYTES;
                 v[j] = d_load(p);
-                if (np == 1)
-                    __builtin_prefetch(p + DOT_AHEAD);
+                __builtin_prefetch(p + (np == 1 ? DOT_AHEAD_MEMORY : DOT_AHEAD_CACHE));
             }
             UNROLL for (size_t i = 0; i < mt; i++)
                 UNROLL for (size_t j = 0; j < np; j++)
@@ -80,11 +81,18 @@ struct dot_job {
 DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
                     const float *scale, const int32_t *rowsum, const float *bias, int add, size_t mt)
 {
+    enum { REGS = TFT_PANEL / LANES };
+    reg s[REGS], b[REGS];
+    UNROLL for (size_t r = 0; r < REGS; r++) {
+        s[r] = r_load(scale + r * LANES);
+        b[r] = bias ? r_load(bias + r * LANES) : r_set(0);
+    }
     for (size_t i = 0; i < mt; i++, y += ldy, sum += lds, q += step)
-        UNROLL for (size_t n = 0; n < TFT_PANEL; n += LANES) {
-            reg v = r_mul(r_centre(sum + n, rowsum + n, q->zero - DOT_FLIP), r_mul(r_set(q->scale), r_load(scale + n)));
+        UNROLL for (size_t r = 0; r < REGS; r++) {
+            size_t n = r * LANES;
+            reg v = r_mul(r_centre(sum + n, rowsum + n, q->zero - DOT_FLIP), r_mul(r_set(q->scale), s[r]));
             if (bias)
-                v = r_add(v, r_load(bias + n));
+                v = r_add(v, b[r]);
             if (add)
                 v = r_add(r_load(y + n), v);
             r_store(y + n, v);
@@ -112,7 +120,7 @@ DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t mt, siz
     const struct tft_panels *w = j->w;
     const struct tft_affine *q = j->xq + m * j->step;
     float *y = j->y + m * j->ldy;
-    int32_t sum[DOT_ACCS * TFT_PANEL];
+    _Alignas(64) int32_t sum[DOT_ACCS * TFT_PANEL];
     dot_tile(sum, j->x + m * j->ldx, j->ldx, w->data + n * w->cols, w->cols, mt, np);
     for (size_t p = 0; p < np; p++, n += TFT_PANEL) {
         const float *bias = j->bias ? j->bias + n : NULL;

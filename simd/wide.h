@@ -4,9 +4,12 @@
  * the suffix of its names, and includes this file. What a register must offer:
  *
  *   reg, LANES                          4, 8 or 16 floats
- *   r_set, r_add .. r_fma, r_max        in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
- *   r_swap                              lanes 2i and 2i + 1 exchanged
+ *   r_set, r_add .. r_fma               in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
+ *   r_max, r_min                        of a NaN and b it is b
+ *   r_flip(a, h)                        lanes i and i ^ h exchanged, h = 1, 2 .. LANES / 2, a constant
  *   r_load, r_load_f16, r_load_bf16     LANES numbers, unaligned; r_store and r_store_f16 likewise
+ *   r_store_bytes(p, a, zero)           (int)rint(a) + zero, which is in 0 .. 255
+ *   r_centre                            for dot.h, the integer product
  *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
  *   r_exp, with SLEEF                   tft_expf in every lane; without, the compiler makes it here from the C function
  */
@@ -46,8 +49,9 @@ WIDE v16 v_sub(v16 a, v16 b) { EACH_PART(r_sub(a.r[p], b.r[p])); }
 WIDE v16 v_mul(v16 a, v16 b) { EACH_PART(r_mul(a.r[p], b.r[p])); }
 WIDE v16 v_div(v16 a, v16 b) { EACH_PART(r_div(a.r[p], b.r[p])); }
 WIDE v16 v_max(v16 a, v16 b) { EACH_PART(r_max(a.r[p], b.r[p])); }
+WIDE v16 v_min(v16 a, v16 b) { EACH_PART(r_min(a.r[p], b.r[p])); }
 WIDE v16 v_fma(v16 a, v16 b, v16 c) { EACH_PART(r_fma(a.r[p], b.r[p], c.r[p])); }
-WIDE v16 v_swap(v16 a) { EACH_PART(r_swap(a.r[p])); }
+WIDE v16 v_flip(v16 a, int h) { EACH_PART(h < LANES ? r_flip(a.r[p], h) : a.r[p ^ h / LANES]); }
 WIDE v16 v_exp(v16 a) { EACH_PART(r_exp(a.r[p])); }
 WIDE v16 v_load(const float *x) { EACH_PART(r_load(x + p * LANES)); }
 WIDE void v_store(float *y, v16 a)
@@ -280,35 +284,140 @@ GEMM(gemm_bf16, TFT_NUM_BF16)
 
 /* --------------------------------------------------------------------------------------- rows of numbers */
 
-/* dot16(x, x) */
-WIDE float sum_of_squares(const float *x, size_t n)
+/* Where the results of a row go: numbers, or the bytes that q makes of them. Which of the two is known when the kernel is inlined. */
+typedef struct {
+    void *y;
+    bool bytes;
+    v16 inverse, low, high;
+    int32_t zero;
+} sink;
+
+WIDE sink to_numbers(float *y)
+{
+    return (sink){.y = y};
+}
+
+WIDE sink to_bytes(uint8_t *y, const struct tft_affine *q)
+{
+    return (sink){y, true, v_set(q->inverse), v_set((float)-q->zero), v_set((float)(255 - q->zero)), q->zero};
+}
+
+WIDE void put_bytes(const sink *s, size_t i, v16 a, size_t n)
+{
+    v16 t = v_min(v_max(v_mul(a, s->inverse), s->low), s->high); /* NaN becomes low */
+    uint8_t rest[16], *y = n >= 16 ? (uint8_t *)s->y + i : rest;
+    UNROLL for (int p = 0; p < PARTS; p++) r_store_bytes(y + p * LANES, t.r[p], s->zero);
+    if (n < 16)
+        memcpy((uint8_t *)s->y + i, rest, n);
+}
+
+/* Results i .. i + 15, or the n that are left. */
+WIDE void emit(const sink *s, size_t i, v16 a, size_t n)
+{
+    if (s->bytes)
+        put_bytes(s, i, a, n);
+    else
+        put((float *)s->y + i, a, n);
+}
+
+static void ISA(quantize)(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
+{
+    sink s = to_bytes(y, q);
+    for (size_t i = 0; i < n; i += 16)
+        emit(&s, i, get(x + i, n - i), n - i);
+}
+
+WIDE void rmsnorm(sink y, const float *x, const float *w, size_t n, float eps)
 {
     v16 sum = v_set(0);
     for (size_t i = 0; i < n; i += 16) {
         v16 a = get(x + i, n - i);
         sum = keep(v_fma(a, a, sum), sum, n - i);
     }
-    return v_sum(sum);
+    v16 r = v_set(1.0f / sqrtf(v_sum(sum) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16)
+        emit(&y, i, v_mul(v_mul(get(x + i, n - i), r), get(w + i, n - i)), n - i);
+}
+
+WIDE void layernorm(sink y, const float *x, const float *w, const float *b, size_t n, float eps)
+{
+    v16 sum = v_set(0), squares = v_set(0);
+    for (size_t i = 0; i < n; i += 16)
+        sum = keep(v_add(sum, get(x + i, n - i)), sum, n - i);
+    v16 mean = v_set(v_sum(sum) / (float)n);
+    for (size_t i = 0; i < n; i += 16) {
+        v16 d = v_sub(get(x + i, n - i), mean);
+        squares = keep(v_fma(d, d, squares), squares, n - i);
+    }
+    v16 r = v_set(1.0f / sqrtf(v_sum(squares) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16) {
+        v16 d = v_sub(get(x + i, n - i), mean);
+        emit(&y, i, v_fma(v_mul(d, r), get(w + i, n - i), get(b + i, n - i)), n - i);
+    }
+}
+
+/* a / (1 + exp(-u)) */
+WIDE v16 gated(v16 a, v16 u)
+{
+    return v_div(a, v_add(v_set(1.0f), v_exp(v_sub(v_set(-0.0f), u))));
+}
+
+WIDE void silu_mul(sink y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        v16 g = get(a + i, n - i);
+        emit(&y, i, v_mul(gated(g, g), get(b + i, n - i)), n - i);
+    }
+}
+
+WIDE void gelu(sink y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        v16 a = get(x + i, n - i);
+        v16 u = v_mul(a, v_fma(v_mul(a, a), v_set(TFT_GELU_G3), v_set(TFT_GELU_G1)));
+        emit(&y, i, gated(a, u), n - i);
+    }
 }
 
 static void ISA(rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps)
 {
-    v16 r = v_set(1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps));
-    for (size_t i = 0; i < n; i += 16)
-        put(y + i, v_mul(v_mul(get(x + i, n - i), r), get(w + i, n - i)), n - i);
+    rmsnorm(to_numbers(y), x, w, n, eps);
+}
+
+static void ISA(rmsnorm_u8)(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q)
+{
+    rmsnorm(to_bytes(y, q), x, w, n, eps);
 }
 
 static void ISA(layernorm)(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
 {
-    v16 sum = v_set(0);
-    for (size_t i = 0; i < n; i += 16)
-        sum = keep(v_add(sum, get(x + i, n - i)), sum, n - i);
-    v16 mean = v_set(v_sum(sum) / (float)n);
-    for (size_t i = 0; i < n; i += 16)
-        put(y + i, v_sub(get(x + i, n - i), mean), n - i);
-    v16 r = v_set(1.0f / sqrtf(sum_of_squares(y, n) / (float)n + eps));
-    for (size_t i = 0; i < n; i += 16)
-        put(y + i, v_fma(v_mul(get(y + i, n - i), r), get(w + i, n - i), get(b + i, n - i)), n - i);
+    layernorm(to_numbers(y), x, w, b, n, eps);
+}
+
+static void ISA(layernorm_u8)(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
+                              const struct tft_affine *q)
+{
+    layernorm(to_bytes(y, q), x, w, b, n, eps);
+}
+
+static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)
+{
+    silu_mul(to_numbers(y), a, b, n);
+}
+
+static void ISA(silu_mul_u8)(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q)
+{
+    silu_mul(to_bytes(y, q), a, b, n);
+}
+
+static void ISA(gelu)(float *y, const float *x, size_t n)
+{
+    gelu(to_numbers(y), x, n);
+}
+
+static void ISA(gelu_u8)(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
+{
+    gelu(to_bytes(y, q), x, n);
 }
 
 static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
@@ -317,7 +426,7 @@ static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_h
         for (size_t i = 0; i < n_rot; i += 16) {
             size_t n = n_rot - i;
             v16 a = get(x + i, n);
-            put(x + i, v_fma(a, get(c + i, n), v_mul(v_swap(a), get(s + i, n))), n);
+            put(x + i, v_fma(a, get(c + i, n), v_mul(v_flip(a, 1), get(s + i, n))), n);
         }
 }
 
@@ -331,29 +440,6 @@ static void ISA(rope_halves)(float *x, const float *c, const float *s, size_t n_
             put(x + i, v_fma(a, get(c + i, n), v_mul(b, get(s + i, n))), n);
             put(x + i + half, v_fma(b, get(c + i + half, n), v_mul(a, get(s + i + half, n))), n);
         }
-}
-
-/* a / (1 + exp(-u)) */
-WIDE v16 gated(v16 a, v16 u)
-{
-    return v_div(a, v_add(v_set(1.0f), v_exp(v_sub(v_set(-0.0f), u))));
-}
-
-static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        v16 g = get(a + i, n - i);
-        put(y + i, v_mul(gated(g, g), get(b + i, n - i)), n - i);
-    }
-}
-
-static void ISA(gelu)(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        v16 a = get(x + i, n - i);
-        v16 u = v_mul(a, v_fma(v_mul(a, a), v_set(TFT_GELU_G3), v_set(TFT_GELU_G1)));
-        put(y + i, gated(a, u), n - i);
-    }
 }
 
 static void ISA(add)(float *y, const float *x, size_t n)
@@ -386,6 +472,92 @@ static void ISA(narrow_f16)(void *y, const float *x, size_t n)
         r_store_f16(h + i, r_load(x + i));
     for (; i < n; i++)
         h[i] = tft_f32_to_f16(x[i]);
+}
+
+static void ISA(range)(const float *x, size_t n, float *min, float *max)
+{
+    v16 low = v_set(0), high = v_set(0); /* a lane past the end holds 0 */
+    for (size_t i = 0; i < n; i += 16) {
+        v16 a = get(x + i, n - i);
+        low = v_min(a, low);
+        high = v_max(a, high);
+    }
+    *min = 0.0f - v_top(v_sub(v_set(-0.0f), low)); /* never -0 */
+    *max = v_top(high) + 0.0f;
+}
+
+/* -------------------------------------------------------------------------------------- Hadamard transform */
+
+/* Stages h = 1 .. block / 2 inside 16 numbers: a lane becomes its partner plus itself, or minus itself where the lane has bit h; the product
+   with 1 or -1 is exact, so the fma rounds as a sum. */
+WIDE v16 hadamard_lanes(v16 a, int block)
+{
+    static const float sign[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
+                                      {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
+                                      {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
+                                      {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}};
+    if (block > 1)
+        a = v_fma(a, v_load(sign[0]), v_flip(a, 1));
+    if (block > 2)
+        a = v_fma(a, v_load(sign[1]), v_flip(a, 2));
+    if (block > 4)
+        a = v_fma(a, v_load(sign[2]), v_flip(a, 4));
+    if (block > 8)
+        a = v_fma(a, v_load(sign[3]), v_flip(a, 8));
+    return a;
+}
+
+WIDE void butterfly(v16 *a, v16 *b)
+{
+    v16 sum = v_add(*a, *b);
+    *b = v_sub(*a, *b);
+    *a = sum;
+}
+
+/* The stages among nv vectors that are `stride` numbers apart, 2 or 4 of them (or 1, which has none), after those inside each if `lanes`. */
+WIDE void hadamard_vectors(float *x, size_t stride, int nv, bool lanes)
+{
+    v16 a[4];
+    UNROLL for (int v = 0; v < nv; v++) {
+        a[v] = v_load(x + v * stride);
+        if (lanes)
+            a[v] = hadamard_lanes(a[v], 16);
+    }
+    if (nv > 1)
+        butterfly(&a[0], &a[1]);
+    if (nv > 2) {
+        butterfly(&a[2], &a[3]);
+        butterfly(&a[0], &a[2]);
+        butterfly(&a[1], &a[3]);
+    }
+    UNROLL for (int v = 0; v < nv; v++)
+        v_store(x + v * stride, a[v]);
+}
+
+WIDE void hadamard_some(float *x, size_t stride, size_t nv, bool lanes)
+{
+    switch (nv) {
+    case 4: hadamard_vectors(x, stride, 4, lanes); break;
+    case 2: hadamard_vectors(x, stride, 2, lanes); break;
+    default: hadamard_vectors(x, stride, 1, lanes);
+    }
+}
+
+/* Runs of 64 numbers, or of the block, are four vectors side by side; what is left to do are two stages at most, among their equals. */
+static void ISA(hadamard)(float *x, size_t n, size_t block)
+{
+    if (block < 16) {
+        for (size_t i = 0; i < n; i += 16)
+            put(x + i, hadamard_lanes(get(x + i, n - i), (int)block), n - i);
+        return;
+    }
+    for (size_t run = least(block, 64); n; n -= block, x += block) {
+        for (size_t i = 0; i < block; i += run)
+            hadamard_some(x + i, 16, run / 16, true);
+        if (block > run)
+            for (size_t i = 0; i < run; i += 16)
+                hadamard_some(x + i, run, block / run, false);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------- attention */
@@ -584,6 +756,13 @@ static void wide_rung(struct tft_kernels *k)
     k->mix[TFT_NUM_F16] = ISA(mix_f16);
     k->blend = ISA(blend);
     k->scale = ISA(scale);
+    k->quantize = ISA(quantize);
+    k->rmsnorm_u8 = ISA(rmsnorm_u8);
+    k->layernorm_u8 = ISA(layernorm_u8);
+    k->silu_mul_u8 = ISA(silu_mul_u8);
+    k->gelu_u8 = ISA(gelu_u8);
+    k->hadamard = ISA(hadamard);
+    k->range = ISA(range);
     k->peak_fma = ISA(peak_fma);
     k->read = ISA(read);
 }

@@ -1,5 +1,6 @@
 /* The vocabulary of wide.h for NEON as every 64-bit ARM has it: 16 lanes are four registers. */
 #include <arm_neon.h>
+#include <string.h>
 
 typedef float32x4_t reg;
 enum { LANES = 4 };
@@ -9,15 +10,29 @@ static inline reg r_add(reg a, reg b) { return vaddq_f32(a, b); }
 static inline reg r_sub(reg a, reg b) { return vsubq_f32(a, b); }
 static inline reg r_mul(reg a, reg b) { return vmulq_f32(a, b); }
 static inline reg r_div(reg a, reg b) { return vdivq_f32(a, b); }
-static inline reg r_max(reg a, reg b) { return vmaxq_f32(a, b); }
+static inline reg r_max(reg a, reg b) { return vmaxnmq_f32(a, b); }
+static inline reg r_min(reg a, reg b) { return vminnmq_f32(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return vfmaq_f32(c, a, b); }
-static inline reg r_swap(reg a) { return vrev64q_f32(a); }
+static inline reg r_flip(reg a, int h) { return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
 
 static inline reg r_load(const float *p) { return vld1q_f32(p); }
 static inline void r_store(float *p, reg a) { vst1q_f32(p, a); }
 static inline reg r_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 static inline void r_store_f16(uint16_t *p, reg a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
 static inline reg r_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+
+static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
+{
+    uint16x4_t h = vmovn_u32(vreinterpretq_u32_s32(vaddq_s32(vcvtnq_s32_f32(a), vdupq_n_s32(zero))));
+    uint32_t b = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(h, h))), 0);
+    memcpy(p, &b, 4);
+}
+
+/* (float)(sum - zero * rowsum) */
+static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+{
+    return vcvtq_f32_s32(vmlsq_s32(vld1q_s32(sum), vdupq_n_s32(zero), vld1q_s32(rowsum)));
+}
 
 static inline float r_sum(reg a)
 {

@@ -14,8 +14,12 @@ static inline reg r_sub(reg a, reg b) { return _mm256_sub_ps(a, b); }
 static inline reg r_mul(reg a, reg b) { return _mm256_mul_ps(a, b); }
 static inline reg r_div(reg a, reg b) { return _mm256_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm256_max_ps(a, b); }
+static inline reg r_min(reg a, reg b) { return _mm256_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }
-static inline reg r_swap(reg a) { return _mm256_permute_ps(a, 0xb1); }
+static inline reg r_flip(reg a, int h)
+{
+    return h == 1 ? _mm256_permute_ps(a, 0xb1) : h == 2 ? _mm256_permute_ps(a, 0x4e) : _mm256_permute2f128_ps(a, a, 1);
+}
 
 static inline reg r_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm256_storeu_ps(p, a); }
@@ -39,6 +43,13 @@ static inline float r_top(reg a)
     __m128 c = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     c = _mm_max_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
+{
+    __m256i b = _mm256_add_epi32(_mm256_cvtps_epi32(a), _mm256_set1_epi32(zero));
+    __m128i c = _mm_packus_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(c, c));
 }
 
 /* (float)(sum - zero * rowsum) */

@@ -14,8 +14,15 @@ static inline reg r_sub(reg a, reg b) { return _mm512_sub_ps(a, b); }
 static inline reg r_mul(reg a, reg b) { return _mm512_mul_ps(a, b); }
 static inline reg r_div(reg a, reg b) { return _mm512_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm512_max_ps(a, b); }
+static inline reg r_min(reg a, reg b) { return _mm512_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm512_fmadd_ps(a, b, c); }
-static inline reg r_swap(reg a) { return _mm512_permute_ps(a, 0xb1); }
+static inline reg r_flip(reg a, int h)
+{
+    return h == 1   ? _mm512_permute_ps(a, 0xb1)
+           : h == 2 ? _mm512_permute_ps(a, 0x4e)
+           : h == 4 ? _mm512_shuffle_f32x4(a, a, 0xb1)
+                    : _mm512_shuffle_f32x4(a, a, 0x4e);
+}
 
 static inline reg r_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm512_storeu_ps(p, a); }
@@ -51,6 +58,12 @@ static inline void r_sum4(float p[4], reg a, reg b, reg c, reg d)
     q = _mm512_add_ps(q, _mm512_permute_ps(q, 0xb1));
     const __m512i heads = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     _mm_storeu_ps(p, _mm512_castps512_ps128(_mm512_permutexvar_ps(heads, q)));
+}
+
+static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
+{
+    __m512i b = _mm512_add_epi32(_mm512_cvtps_epi32(a), _mm512_set1_epi32(zero));
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(b));
 }
 
 /* (float)(sum - zero * rowsum) */
