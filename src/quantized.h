@@ -17,6 +17,7 @@
 #define TFT_KEY_INPUT_SCALE "tuffet.input.scale"   /* f32[] of the inputs */
 #define TFT_KEY_INPUT_ZERO "tuffet.input.zero"     /* u8[] of the inputs */
 #define TFT_KEY_INPUT_RANGE "tuffet.input.range"   /* u8[] of the inputs: enum tft_range */
+#define TFT_KEY_INPUT_ERROR "tuffet.input.error"   /* f32[] of the inputs, for people: |x - q(x)|^2 / |x|^2 of the calibration text with these */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"         /* u32: block of the transform at ffn_down's input; absent or 0: none */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens" /* i32[]: the tokens whose keys and values are the prefix, -1: none in particular */
 #define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E] */

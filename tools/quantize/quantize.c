@@ -35,7 +35,7 @@ struct work {
     int8_t *panel; /* likewise, padded */
     float *scale;  /* [most rows, padded] */
     int32_t *rowsum;
-    uint64_t scale_place, zero_place, range_place; /* of the inputs' arrays in the file */
+    uint64_t scale_place, zero_place, range_place, error_place; /* of the inputs' arrays in the file */
 };
 
 static bool failed(const struct work *k)
@@ -487,6 +487,7 @@ static void put_values(struct work *k)
     k->scale_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
     k->zero_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     k->range_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
+    k->error_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
     tft_gguf_put_u32(k->w, TFT_KEY_HADAMARD, down_block(k));
 
     /* how it was made, for people */
@@ -505,9 +506,11 @@ static void put_values(struct work *k)
 static void fill_inputs(struct work *k)
 {
     for (uint32_t i = 0; i < quantize_inputs(k->m); i++) {
+        float error = (float)k->result[i].error;
         uint8_t zero = (uint8_t)k->result[i].affine.zero, range = (uint8_t)k->o->range[i];
         tft_gguf_fill_array(k->w, k->scale_place + 4 * i, TFT_VALUE_F32, &k->result[i].affine.scale, 1);
         tft_gguf_fill_array(k->w, k->zero_place + i, TFT_VALUE_U8, &zero, 1);
+        tft_gguf_fill_array(k->w, k->error_place + 4 * i, TFT_VALUE_F32, &error, 1);
         tft_gguf_fill_array(k->w, k->range_place + i, TFT_VALUE_U8, &range, 1);
     }
 }
