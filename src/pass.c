@@ -375,7 +375,8 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate, con
 }
 
 /* A slice of the hidden rows, for a tile of tokens at a time: what the two products leave is still in the cache when it becomes bytes, and
-   no other copy of it is made. Slices are whole blocks of the transform. */
+   no other copy of it is made. Slices are whole blocks of the transform; the fewer the tokens the longer they are, because a few tokens
+   wait for weights to come from memory, and those come quickest in long runs. */
 static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
 {
     const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
@@ -384,17 +385,21 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, cons
     tft_pass_touch(p, BIT(TFT_H), BIT(TFT_G));
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
+    if (p->first == p->n)
+        return;
 
-    for (size_t i = from * unit; i < to; i += TFT_HIDDEN_ROWS)
-        for (uint32_t t = p->first; t < p->n; t += TFT_HIDDEN_TOKENS) {
-            size_t rows = to - i < TFT_HIDDEN_ROWS ? to - i : TFT_HIDDEN_ROWS;
-            uint32_t n = p->n - t < TFT_HIDDEN_TOKENS ? p->n - t : TFT_HIDDEN_TOKENS;
-            linear_bytes(p, w->gate, TFT_HIDDEN_ROWS, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
+    uint32_t tokens = p->n - p->first < TFT_HIDDEN_TOKENS ? p->n - p->first : TFT_HIDDEN_TOKENS;
+    size_t slice = TFT_HIDDEN_TOKENS / tokens * TFT_HIDDEN_ROWS;
+    for (size_t i = from * unit; i < to; i += slice)
+        for (uint32_t t = p->first; t < p->n; t += tokens) {
+            size_t rows = to - i < slice ? to - i : slice;
+            uint32_t n = p->n - t < tokens ? p->n - t : tokens;
+            linear_bytes(p, w->gate, slice, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
             if (gate)
-                linear_bytes(p, w->up, TFT_HIDDEN_ROWS, up, TFT_H, false, i, i + rows, t, n);
+                linear_bytes(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
             for (uint32_t j = 0; j < n; j++)
-                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * TFT_HIDDEN_ROWS,
-                            gate ? w->up + j * TFT_HIDDEN_ROWS : NULL, rows, down->in);
+                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice, gate ? w->up + j * slice : NULL, rows,
+                            down->in);
         }
 }
 

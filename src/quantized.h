@@ -1,5 +1,7 @@
 /*
- * What a W8A8 file of tuffet's has beyond a GGUF of its architecture. tools/quantize writes it, quantized.c reads it.
+ * What a W8A8 file of tuffet's has beyond a GGUF of its architecture. tools/quantize writes it, quantized.c reads it. Nothing depends on the
+ * order of the tensors, but speed: the panels of a layer should lie one after the other in the order in which they are used, so that
+ * memory is read in one long run.
  *
  *   NAME.weight  I8 [N padded, K padded]: panels (panel.h) in place of each linear layer's matrix and of the embedding
  *   NAME.scale   F32 [N padded], NAME.rowsum I32 [N padded]: struct tft_panels

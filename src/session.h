@@ -21,10 +21,11 @@ struct tft_attend_scratch {
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
 };
 
-/* A thread's tile of the hidden activations before they become bytes: 192 KiB of an L2 cache. */
+/* A thread's tile of the hidden activations before they become bytes, 192 KiB of an L2 cache: as many tokens and rows, or fewer tokens and
+   more rows. */
 enum { TFT_HIDDEN_TOKENS = 96, TFT_HIDDEN_ROWS = 256 };
 struct tft_hidden_scratch {
-    float *gate, *up; /* [TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS] */
+    float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
 };
 
 /* Is shown n rows of floats that are the input of linear layers, `stride` apart, by the thread tid of the team that has them. */

@@ -21,6 +21,14 @@ static const struct shape shapes[] = {
     {"llama-3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, false},
 };
 
+struct matrix {
+    const char *fmt; /* of its name, with the layer */
+    uint32_t rows, cols;
+    bool bias;
+    char stem[64];
+    int32_t *sum; /* [rows] of the weights that were made */
+};
+
 struct work {
     const struct shape *s;
     struct tft_gguf_writer *w;
@@ -63,33 +71,21 @@ static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
         sum[i / TFT_QUAD % TFT_PANEL] += panel[i];
 }
 
-/* Entries that keep the size of what they multiply: uniform bytes have a standard deviation of 73. */
-static void matrix(struct work *k, const char *stem, uint32_t rows, uint32_t cols)
+static void panels(struct work *k, struct matrix *x)
 {
     if (!k->data) {
-        describe(k, stem, ".weight", TFT_I8, 2, cols, rows);
-        describe(k, stem, ".scale", TFT_F32, 1, rows, 1);
-        describe(k, stem, ".rowsum", TFT_I32, 1, rows, 1);
-        k->all += (double)rows * cols;
+        describe(k, x->stem, ".weight", TFT_I8, 2, x->cols, x->rows);
+        k->all += (double)x->rows * x->cols;
         return;
     }
-    int32_t *sum = calloc(rows, sizeof *sum);
-    float *scale = calloc(rows, sizeof *scale);
-    for (uint32_t i = 0; sum && scale && i < rows && !k->stopped; i += TFT_PANEL) {
-        random_panel(k, (int8_t *)k->panel, (size_t)TFT_PANEL * cols);
-        sum_rows((int8_t *)k->panel, cols, sum + i);
-        tft_gguf_put_data(k->w, k->panel, (size_t)TFT_PANEL * cols);
-        k->done += (double)TFT_PANEL * cols;
+    x->sum = calloc(x->rows, sizeof *x->sum);
+    for (uint32_t i = 0; x->sum && i < x->rows && !k->stopped; i += TFT_PANEL) {
+        random_panel(k, (int8_t *)k->panel, (size_t)TFT_PANEL * x->cols);
+        sum_rows((int8_t *)k->panel, x->cols, x->sum + i);
+        tft_gguf_put_data(k->w, k->panel, (size_t)TFT_PANEL * x->cols);
+        k->done += (double)TFT_PANEL * x->cols;
         k->stopped = k->progress && !k->progress(k->done / k->all);
     }
-    for (uint32_t i = 0; scale && i < rows; i++)
-        scale[i] = 1 / (73 * sqrtf((float)cols));
-    if (sum && scale && !k->stopped) {
-        tft_gguf_put_data(k->w, scale, rows * sizeof *scale);
-        tft_gguf_put_data(k->w, sum, rows * sizeof *sum);
-    }
-    free(scale);
-    free(sum);
 }
 
 static void vector(struct work *k, const char *stem, const char *suffix, uint32_t n, float value)
@@ -100,13 +96,27 @@ static void vector(struct work *k, const char *stem, const char *suffix, uint32_
         tft_gguf_put_data(k->w, &value, sizeof value);
 }
 
-static void projection(struct work *k, unsigned layer, const char *name, uint32_t rows, uint32_t cols, bool bias)
+/* Scales that keep the size of what is multiplied: uniform bytes have a standard deviation of 73. */
+static void beside(struct work *k, struct matrix *x)
 {
-    char stem[64];
-    snprintf(stem, sizeof stem, "blk.%u.%s", layer, name);
-    matrix(k, stem, rows, cols);
-    if (bias)
-        vector(k, stem, ".bias", rows, 0.1f);
+    vector(k, x->stem, ".scale", x->rows, 1 / (73 * sqrtf((float)x->cols)));
+    if (x->bias)
+        vector(k, x->stem, ".bias", x->rows, 0.1f);
+    if (!k->data)
+        describe(k, x->stem, ".rowsum", TFT_I32, 1, x->rows, 1);
+    else if (x->sum)
+        tft_gguf_put_data(k->w, x->sum, x->rows * sizeof *x->sum);
+    free(x->sum);
+}
+
+static void matrices(struct work *k, unsigned layer, struct matrix *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        snprintf(x[i].stem, sizeof x[i].stem, x[i].fmt, layer);
+        panels(k, &x[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        beside(k, &x[i]);
 }
 
 static void norm(struct work *k, unsigned layer, const char *name)
@@ -119,17 +129,21 @@ static void norm(struct work *k, unsigned layer, const char *name)
 static void tensors(struct work *k)
 {
     const struct shape *s = k->s;
-    matrix(k, "token_embd", s->vocab, s->width);
-    for (unsigned l = 0; l < s->layers; l++) {
+    uint32_t q = s->heads * s->head, kv = s->kv_heads * s->head;
+    matrices(k, 0, &(struct matrix){.fmt = "token_embd", .rows = s->vocab, .cols = s->width}, 1);
+    for (unsigned l = 0; l < s->layers && !k->stopped; l++) {
+        struct matrix x[] = {
+            {.fmt = "blk.%u.attn_q", .rows = q, .cols = s->width, .bias = s->bias},
+            {.fmt = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
+            {.fmt = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
+            {.fmt = "blk.%u.attn_output", .rows = s->width, .cols = q},
+            {.fmt = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
+            {.fmt = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
+            {.fmt = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
+        };
+        matrices(k, l, x, sizeof x / sizeof *x);
         norm(k, l, "attn_norm");
-        projection(k, l, "attn_q", s->heads * s->head, s->width, s->bias);
-        projection(k, l, "attn_k", s->kv_heads * s->head, s->width, s->bias);
-        projection(k, l, "attn_v", s->kv_heads * s->head, s->width, s->bias);
-        projection(k, l, "attn_output", s->width, s->heads * s->head, false);
         norm(k, l, "ffn_norm");
-        projection(k, l, "ffn_gate", s->ffn, s->width, false);
-        projection(k, l, "ffn_up", s->ffn, s->width, false);
-        projection(k, l, "ffn_down", s->width, s->ffn, false);
     }
     vector(k, "output_norm", ".weight", s->width, 1);
 }

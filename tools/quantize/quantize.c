@@ -33,8 +33,8 @@ struct work {
     float *row;    /* [threads + 1, widest] room for some */
     float *rows;   /* [16, widest row of a matrix] */
     int8_t *panel; /* likewise, padded */
-    float *scale;  /* [most rows, padded] */
-    int32_t *rowsum;
+    float *scale[LAYER_MATS];    /* [most rows, padded] */
+    int32_t *rowsum[LAYER_MATS]; /* likewise */
     uint64_t scale_place, zero_place, range_place, error_place; /* of the inputs' arrays in the file */
 };
 
@@ -235,6 +235,9 @@ static void take_prefix(struct work *k, uint32_t l)
     }
 }
 
+static const char *const mat_names[LAYER_MATS] = {
+    "blk.%u.attn_q", "blk.%u.attn_k", "blk.%u.attn_v", "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+
 static bool bad_row(struct work *k, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
 {
     char name[64];
@@ -247,11 +250,10 @@ static bool bad_row(struct work *k, const char *fmt, unsigned layer, size_t row,
 /* Before they spoil what is computed with them. */
 static void check_weights(struct work *k, struct tft_block *b, uint32_t layer)
 {
-    static const char *const name[LAYER_MATS] = {"blk.%u.attn_q", "blk.%u.attn_k", "blk.%u.attn_v", "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
     for (int i = 0; i < LAYER_MATS && !failed(k); i++) {
         const struct tft_linear *l = layers_linear(b, i);
         if (l)
-            bad_row(k, name[i], layer, 0, pack_max(k->scale, numbers(l), l->w.cols, l->w.rows, l->w.cols), l->w.rows);
+            bad_row(k, mat_names[i], layer, 0, pack_max(k->scale[0], numbers(l), l->w.cols, l->w.rows, l->w.cols), l->w.rows);
     }
 }
 
@@ -322,57 +324,64 @@ static void get_rows(const struct work *k, const struct tft_mat *w, uint32_t fir
         tft_mat_row(k->m, w, first + i, to + (size_t)i * w->cols);
 }
 
-/* The largest weights of every row in k->scale, then what they are to be scaled by. */
-static void put_scales(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w)
+/* The largest weights of every row, then what they are to be scaled by. */
+static void choose_scales(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w, float *scale)
 {
     float top = 0;
     for (uint32_t i = 0; i < w->rows && !failed(k); i += TFT_PANEL) {
         uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
         get_rows(k, w, i, n, k->rows);
-        bad_row(k, fmt, layer, i, pack_max(k->scale + i, k->rows, w->cols, n, w->cols), n);
+        bad_row(k, fmt, layer, i, pack_max(scale + i, k->rows, w->cols, n, w->cols), n);
     }
     for (uint32_t i = 0; i < w->rows; i++)
-        top = k->scale[i] > top ? k->scale[i] : top;
+        top = scale[i] > top ? scale[i] : top;
     for (uint32_t i = 0; i < tft_panel_rows(w->rows); i++)
-        k->scale[i] = pack_scale(i >= w->rows ? 0 : k->o->per_tensor ? top : k->scale[i]);
+        scale[i] = pack_scale(i >= w->rows ? 0 : k->o->per_tensor ? top : scale[i]);
 }
 
-static void put_panels(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w)
+/* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
+static void put_panels(struct work *k, const char *fmt, unsigned layer, const struct tft_mat *w, int which)
 {
-    size_t rows = tft_panel_rows(w->rows), cols = tft_panel_cols(w->cols);
+    size_t cols = tft_panel_cols(w->cols);
     if (k->describe) {
-        named(k, TFT_I8, 2, (const uint64_t[]){cols, rows}, fmt, layer, ".weight");
-        named(k, TFT_F32, 1, (const uint64_t[]){rows}, fmt, layer, ".scale");
-        named(k, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+        named(k, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer, ".weight");
         return;
     }
-    put_scales(k, fmt, layer, w);
+    choose_scales(k, fmt, layer, w, k->scale[which]);
     for (uint32_t i = 0; i < w->rows && !failed(k); i += TFT_PANEL) {
         uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
         get_rows(k, w, i, n, k->rows);
-        pack_panel(k->panel, k->rowsum + i, k->scale + i, k->rows, w->cols, n, w->cols);
+        pack_panel(k->panel, k->rowsum[which] + i, k->scale[which] + i, k->rows, w->cols, n, w->cols);
         tft_gguf_put_data(k->w, k->panel, TFT_PANEL * cols);
     }
-    if (failed(k))
-        return;
-    tft_gguf_put_data(k->w, k->scale, rows * sizeof *k->scale);
-    tft_gguf_put_data(k->w, k->rowsum, rows * sizeof *k->rowsum);
 }
 
-static void put_linear(struct work *k, const char *fmt, unsigned layer, const struct tft_linear *l, uint32_t rotated)
+/* What goes with them. A bias of rotated rows is rotated too. */
+static void put_beside(struct work *k, const char *fmt, unsigned layer, const struct tft_linear *l, int which, uint32_t rotated)
 {
-    if (!l->w.rows)
-        return;
-    put_panels(k, fmt, layer, &l->w);
-    if (rotated && l->bias && !k->describe) {
-        float *copy = memcpy(k->row + k->widest, l->bias, l->w.rows * sizeof *copy);
+    const float *bias = l->bias;
+    size_t rows = tft_panel_rows(l->w.rows);
+    if (rotated && bias && !k->describe) {
+        float *copy = memcpy(k->row + k->widest, bias, l->w.rows * sizeof *copy);
         rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
-        put_vector(k, fmt, layer, ".bias", copy, l->w.rows, NULL);
-    } else {
-        put_vector(k, fmt, layer, ".bias", l->bias, l->w.rows, NULL);
+        bias = copy;
     }
+    put_vector(k, fmt, layer, ".scale", k->scale[which], rows, NULL);
+    put_vector(k, fmt, layer, ".bias", bias, l->w.rows, NULL);
+    if (k->describe)
+        named(k, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+    else
+        tft_gguf_put_data(k->w, k->rowsum[which], rows * sizeof *k->rowsum[which]);
 }
 
+static void put_single(struct work *k, const char *name, const struct tft_mat *w)
+{
+    put_panels(k, name, 0, w, 0);
+    if (!failed(k))
+        put_beside(k, name, 0, &(struct tft_linear){.w = *w}, 0, 0);
+}
+
+/* Panels first, then all that is small: see quantized.h. */
 static void put_layer(struct work *k, uint32_t l)
 {
     const struct tft_model *m = k->m;
@@ -380,17 +389,16 @@ static void put_layer(struct work *k, uint32_t l)
     const float *attn = k->o->smooth > 0 ? k->smooth[0] : NULL, *ffn = k->o->smooth > 0 ? k->smooth[1] : NULL;
     if (!k->describe)
         work_layer(k, l);
+    for (int i = 0; i < LAYER_MATS && !failed(k); i++)
+        if (layers_linear(b, i))
+            put_panels(k, mat_names[i], l, &layers_linear(b, i)->w, i);
+    for (int i = 0; i < LAYER_MATS && !failed(k); i++)
+        if (layers_linear(b, i))
+            put_beside(k, mat_names[i], l, layers_linear(b, i), i, i == MAT_V ? head_block(k) : 0);
     put_norm(k, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
-    put_linear(k, "blk.%u.attn_q", l, &b->q, 0);
-    put_linear(k, "blk.%u.attn_k", l, &b->k, 0);
-    put_linear(k, "blk.%u.attn_v", l, &b->v, head_block(k));
     put_norm(k, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
     put_norm(k, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
-    put_linear(k, "blk.%u.attn_output", l, &b->o, 0);
     put_norm(k, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
-    put_linear(k, "blk.%u.ffn_gate", l, &b->gate, 0);
-    put_linear(k, "blk.%u.ffn_up", l, &b->up, 0);
-    put_linear(k, "blk.%u.ffn_down", l, &b->down, 0);
     if (!k->describe)
         layers_unload(&k->y, l);
 }
@@ -413,7 +421,7 @@ static void put_head(struct work *k)
     }
     put_norm(k, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(m))
-        put_linear(k, "output", 0, &m->output, 0);
+        put_single(k, "output", &m->output.w);
 }
 
 static void put_prefix(struct work *k)
@@ -438,7 +446,7 @@ static void put_tensors(struct work *k, bool describe)
     const struct tft_model *m = k->m;
     const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
     k->describe = describe;
-    put_panels(k, "token_embd", 0, &m->embed);
+    put_single(k, "token_embd", &m->embed);
     put_floats(k, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
     if (freqs)
         put_vector(k, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
@@ -537,13 +545,18 @@ static bool take(struct work *k)
 {
     const struct tft_model *m = k->m;
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
-    size_t rows = larger(larger(cols, m->n_vocab), (size_t)m->n_head_kv * m->head_dim);
-    k->widest = larger(cols, rows);
+    size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
+    k->widest = tft_panel_rows(rows);
     k->row = calloc(((size_t)k->y.s->n_threads + 1) * k->widest, sizeof *k->row);
     k->rows = malloc(TFT_PANEL * cols * sizeof *k->rows);
     k->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
-    k->scale = malloc(tft_panel_rows(rows) * sizeof *k->scale);
-    k->rowsum = malloc(tft_panel_rows(rows) * sizeof *k->rowsum);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows); /* the first serves the vocabulary too */
+        k->scale[i] = malloc(most * sizeof *k->scale[i]);
+        k->rowsum[i] = malloc(most * sizeof *k->rowsum[i]);
+        if (!k->scale[i] || !k->rowsum[i])
+            return false;
+    }
     k->prefix_k = malloc((prefix_numbers(k) + 1) * sizeof *k->prefix_k);
     k->prefix_v = malloc((prefix_numbers(k) + 1) * sizeof *k->prefix_v);
     for (int i = 0; i < 2; i++) {
@@ -551,7 +564,7 @@ static bool take(struct work *k)
         for (uint32_t j = 0; k->smooth[i] && j < m->n_embd; j++)
             k->smooth[i][j] = 1;
     }
-    return k->row && k->rows && k->panel && k->scale && k->rowsum && k->prefix_k && k->prefix_v && k->smooth[0] && k->smooth[1] &&
+    return k->row && k->rows && k->panel && k->prefix_k && k->prefix_v && k->smooth[0] && k->smooth[1] &&
            take_stats(k);
 }
 
@@ -563,8 +576,10 @@ static void give_back(struct work *k)
     free(k->row);
     free(k->rows);
     free(k->panel);
-    free(k->scale);
-    free(k->rowsum);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        free(k->scale[i]);
+        free(k->rowsum[i]);
+    }
     free(k->prefix_k);
     free(k->prefix_v);
     free(k->smooth[0]);
