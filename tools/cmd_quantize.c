@@ -17,7 +17,7 @@ static struct {
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
     {0, "calib", CLI_TEXT, &opt.calib, "FILE", "text to take ranges from; not the text that the result is judged by"},
-    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of it (8192)"},
+    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of it, in windows spread evenly over it (8192)"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N", "tokens that are read as one sequence (512)"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse", "how the range of an input is chosen (min-max)"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P", "percent of the numbers that --range percentile keeps (99.99)"},
@@ -225,6 +225,19 @@ static int convert(struct tft_model *m, struct quantize_opts *o)
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
+/* Leaves about opt.tokens of n, in whole windows that are as far apart as the text allows. How many there are then. */
+static size_t spread_windows(int32_t *ids, size_t n)
+{
+    size_t have = n / opt.window, wanted = opt.tokens / opt.window;
+    if (wanted < 1)
+        wanted = 1;
+    if (have <= wanted)
+        return n;
+    for (size_t i = 0; i < wanted; i++)
+        memmove(ids + i * opt.window, ids + i * have / wanted * opt.window, opt.window * sizeof *ids);
+    return wanted * opt.window;
+}
+
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     size_t n_text = 0, n_prefix = 0;
@@ -236,7 +249,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     if (status == CLI_OK) {
         struct quantize_opts o = {
             .text = ids,
-            .n_text = n_text < opt.tokens ? n_text : opt.tokens,
+            .n_text = spread_windows(ids, n_text),
             .window = opt.window,
             .method = (enum stats_method)opt.method,
             .param = (double)opt.percentile,
