@@ -605,8 +605,13 @@ WIDE void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, 
 {
     for (; nq >= TILE_Q; nq -= TILE_Q, s += TILE_Q * ns, q += TILE_Q * ldq)
         score_panels(s, ns, q, ldq, k, TILE_Q, n, head_dim, scale, num);
-    for (; nq; nq--, s += ns, q += ldq)
-        score_panels(s, ns, q, ldq, k, 1, n, head_dim, scale, num);
+    switch (nq) {
+#if TILE_Q > 3
+    case 3: score_panels(s, ns, q, ldq, k, 3, n, head_dim, scale, num); break;
+#endif
+    case 2: score_panels(s, ns, q, ldq, k, 2, n, head_dim, scale, num); break;
+    case 1: score_panels(s, ns, q, ldq, k, 1, n, head_dim, scale, num); break;
+    }
 }
 
 static void ISA(score_f32)(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
@@ -695,8 +700,13 @@ WIDE void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, s
 {
     for (; nq >= TILE_Q; nq -= TILE_Q, o += TILE_Q * ldo, p += TILE_Q * ldp)
         mix_channels(o, ldo, p, ldp, v, TILE_Q, n, head_dim, num);
-    for (; nq; nq--, o += ldo, p += ldp)
-        mix_channels(o, ldo, p, ldp, v, 1, n, head_dim, num);
+    switch (nq) {
+#if TILE_Q > 3
+    case 3: mix_channels(o, ldo, p, ldp, v, 3, n, head_dim, num); break;
+#endif
+    case 2: mix_channels(o, ldo, p, ldp, v, 2, n, head_dim, num); break;
+    case 1: mix_channels(o, ldo, p, ldp, v, 1, n, head_dim, num); break;
+    }
 }
 
 static void ISA(mix_f32)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)

@@ -58,9 +58,11 @@ static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t
     memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
     kern->mix[kv->num](o + first * dim, dim, scores + first * TFT_SPAN, TFT_SPAN, tft_kv_values(kv, t->layer, t->head, start),
                        rows - first, common, dim);
-    for (uint32_t i = first; i < rows; i++)
+    for (uint32_t i = first, n; i < rows; i += n) { /* the queries of a token see the same */
+        n = t->group - i % t->group;
         kern->mix[kv->num](o + i * dim, dim, scores + i * TFT_SPAN + common, TFT_SPAN,
-                           tft_kv_values(kv, t->layer, t->head, start + common), 1, visible(t, i, start) - common, dim);
+                           tft_kv_values(kv, t->layer, t->head, start + common), n, visible(t, i, start) - common, dim);
+    }
 }
 
 static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into, const float *o_b, struct softmax_part b,
