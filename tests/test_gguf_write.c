@@ -445,6 +445,42 @@ static void checksum_is_of_the_data(void **state)
     }
 }
 
+/* Numbers that are known when the data is, filled in piece by piece in between, are no part of the checksum. */
+static void arrays_filled_in_later(void **state)
+{
+    (void)state;
+    static const float real[3] = {1.5f, -2, 3e-20f};
+    static const uint8_t small[2] = {7, 255};
+    const char *path = in_folder("m");
+    struct tft_source s;
+    struct tft_gguf_writer *w = create(path);
+    tft_gguf_put_checksum(w, "t.checksum");
+    uint64_t at_real = tft_gguf_put_array_later(w, "t.real", TFT_VALUE_F32, 3);
+    uint64_t at_small = tft_gguf_put_array_later(w, "t.small", TFT_VALUE_U8, 2);
+    write_values(w);
+    tft_gguf_fill_array(w, at_small, TFT_VALUE_U8, small, 2);
+    write_tensors(w);
+    tft_gguf_fill_array(w, at_real + 4, TFT_VALUE_F32, real + 1, 2);
+    tft_gguf_fill_array(w, at_real, TFT_VALUE_F32, real, 1);
+    closes_well(w);
+    opens_well(&s, path);
+    for (uint64_t i = 0; i < 3; i++) {
+        double x;
+        assert_true(tft_value_real(tft_source_value(&s, "t.real"), i, &x));
+        assert_true((float)x == real[i]);
+    }
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t n;
+        assert_true(tft_value_uint(tft_source_value(&s, "t.small"), i, &n));
+        assert_int_equal(n, small[i]);
+    }
+    uint64_t sum;
+    assert_true(tft_value_uint(tft_source_value(&s, "t.checksum"), 0, &sum));
+    assert_int_equal(sum, tft_source_checksum(&s));
+    check_tensors(&s);
+    tft_source_close(&s);
+}
+
 static void checksum_of_nothing(void **state)
 {
     (void)state;
@@ -688,6 +724,7 @@ int main(void)
         cmocka_unit_test_teardown(others_drafts, clear),
         cmocka_unit_test_teardown(here, clear),
         cmocka_unit_test_teardown(checksum_is_of_the_data, clear),
+        cmocka_unit_test_teardown(arrays_filled_in_later, clear),
         cmocka_unit_test_teardown(checksum_of_nothing, clear),
         cmocka_unit_test_teardown(checksum_sees_any_bit, clear),
         cmocka_unit_test_teardown(what_a_quantized_file_needs, clear),

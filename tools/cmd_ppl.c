@@ -132,13 +132,18 @@ static int measure(const struct tft_model *m, struct tft_session *s, int32_t *id
     return CLI_OK;
 }
 
+static bool bos_is_given(const struct tft_model *m)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    return info.prefix_bos;
+}
+
 /* The text's tokens after BOS, if the model was trained with one. */
 static int32_t *tokens_with_bos(const struct tft_model *m, const char *text, size_t len, size_t *n)
 {
-    struct tft_model_info info = {.size = sizeof info};
     int32_t *ids = cli_tokenize(m, text, len, TFT_ADD_BOS, n);
-    tft_model_describe(m, &info);
-    if (ids && info.prefix_bos) { /* cli_tokenize leaves room */
+    if (ids && bos_is_given(m)) { /* cli_tokenize leaves room */
         memmove(ids + 1, ids, *n * sizeof *ids);
         ids[0] = tft_token_bos(m);
         ++*n;
@@ -162,12 +167,15 @@ int cmd_ppl(int argc, char **argv)
 
     char *text = cli_read(opt.file, &len);
     status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
+    bool given = status == CLI_OK && bos_is_given(m); /* then it takes no room */
+    if (given && cli_session_options.ctx > 1)
+        cli_session_options.ctx--;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
     cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = tokens_with_bos(m, text, len, &n);
-        opt.ctx = (uint32_t)tft_capacity(s);
+        opt.ctx = (uint32_t)tft_capacity(s) + given;
         if (opt.tokens && n > opt.tokens)
             n = opt.tokens;
         status = ids ? measure(m, s, ids, n) : CLI_FAILED;

@@ -12,13 +12,13 @@ static struct {
     int method, rotate, per_tensor, dynamic_per;
     float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .window = 512, .percentile = 99.99f, .rotate = QUANTIZE_ROTATE_O_DOWN};
+} opt = {.tokens = 8192, .percentile = 99.99f, .rotate = QUANTIZE_ROTATE_O_DOWN};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
     {0, "calib", CLI_TEXT, &opt.calib, "FILE", "text to take ranges from; not the text that the result is judged by"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of it, in windows spread evenly over it (8192)"},
-    {0, "calib-window", CLI_COUNT, &opt.window, "N", "tokens that are read as one sequence (512)"},
+    {0, "calib-window", CLI_COUNT, &opt.window, "N", "tokens that are read as one sequence (512, or what the context has room for)"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse", "how the range of an input is chosen (min-max)"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P", "percent of the numbers that --range percentile keeps (99.99)"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A", "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
@@ -136,9 +136,12 @@ static int check_tokens(const struct tft_model *m, const int32_t *ids, size_t n)
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->n_vocab)
             return cli_usage("--intact: not a list of tokens of this model's %u", m->n_vocab);
-    if (n + opt.window > m->n_ctx)
+    size_t room = n < m->n_ctx ? m->n_ctx - n : 0;
+    if (!room || opt.window > room)
         return cli_fail("%s: a prefix of %zu tokens and a window of %u are more than its context of %u", m->source.name, n, opt.window,
                         m->n_ctx);
+    if (!opt.window)
+        opt.window = room < 512 ? (uint32_t)room : 512;
     return CLI_OK;
 }
 
