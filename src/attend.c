@@ -168,7 +168,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_in
 
 void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
-    if (p->n - p->first == 1) {
+    if (p->n - p->first == 1 && p->pos + p->n > TFT_SPAN) {
         tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
         attend_split(p, layer, o->in);
     } else {

@@ -12,10 +12,21 @@ void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes)
 {
     if ((reads & p->written) | (writes & (p->written | p->read))) {
         tft_port_barrier();
-        p->read = p->written = 0;
+        p->read = p->written = p->by_head = 0;
     }
     p->read |= reads;
     p->written |= writes;
+}
+
+/* The same for heads of `buf`, read or written by their share: who wrote them like this has not to wait for itself. */
+static void touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, unsigned buf)
+{
+    bool shared_out = p->n - p->first < (uint32_t)p->n_threads; /* see row_part */
+    unsigned own = shared_out ? p->by_head & buf : 0;
+    p->written &= ~own;
+    tft_pass_touch(p, reads, writes);
+    p->written |= own;
+    p->by_head |= shared_out ? writes & buf : 0;
 }
 
 #define BIT(buf) (1u << (buf))
@@ -135,10 +146,9 @@ static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_
         kern->rmsnorm(h, x, w->w, p->m->n_embd, eps);
 }
 
-static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, const struct tft_affine *q)
+static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, uint8_t *h, const struct tft_affine *q)
 {
     const struct tft_kernels *kern = &p->m->kern;
-    uint8_t *h = tft_pass_bytes(p, TFT_H, t);
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
     if (w->b)
         kern->layernorm_u8(h, x, w->w, w->b, p->m->n_embd, eps, q);
@@ -146,14 +156,25 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
         kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
 }
 
+/* One token's normalised row is made by each thread for itself: that takes less time than to wait for another. */
+static bool own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
+{
+    return buf == TFT_H && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
+}
+
 void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     uint32_t begin, end;
+    if (own_row(p, TFT_H, l->in)) {
+        tft_pass_touch(p, BIT(TFT_X), 0);
+        norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_H, (uint32_t)p->tid), &l->in->affine);
+        return;
+    }
     tft_pass_touch(p, BIT(TFT_X), BIT(TFT_H));
     token_share(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++)
         if (l->in->range == TFT_RANGE_STATIC)
-            norm_row_u8(p, w, t, &l->in->affine);
+            norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_H, t), &l->in->affine);
         else
             norm_row(p, w, t);
     tft_pass_quantize(p, TFT_H, l->in);
@@ -183,7 +204,7 @@ static struct part row_part(const struct tft_pass *p, enum tft_buf buf, size_t u
 void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
 {
     uint32_t dim = p->m->head_dim;
-    tft_pass_touch(p, 0, BIT(buf));
+    touch_heads(p, 0, BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, dim);
     for (uint32_t t = r.begin; t < r.end; t++) {
         float *row = tft_pass_row(p, buf, t);
@@ -196,7 +217,7 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rotate = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
-    tft_pass_touch(p, BIT(TFT_ROPE), BIT(buf));
+    touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, m->head_dim);
     for (uint32_t t = r.begin; t < r.end; t++)
         rotate(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
@@ -207,7 +228,7 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
     size_t begin, end;
-    tft_pass_touch(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV));
+    touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
     tft_pass_share(p, m->n_head_kv, &begin, &end); /* by heads: a panel belongs to 16 tokens */
     for (uint32_t h = (uint32_t)begin; h < end; h++)
         for (uint32_t t = 0; t < p->n; t++)
@@ -287,7 +308,8 @@ static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const s
 {
     bool fixed = l->in->range == TFT_RANGE_STATIC;
     struct tft_panels w = panels(&l->w, begin);
-    p->m->kern.gemm_i8(y, ldy, tft_pass_bytes(p, from, t), tft_pass_byte_stride(p, from),
+    uint32_t row = own_row(p, from, l->in) ? (uint32_t)p->tid : t;
+    p->m->kern.gemm_i8(y, ldy, tft_pass_bytes(p, from, row), tft_pass_byte_stride(p, from),
                        fixed ? &l->in->affine : &p->s->affine[from][t], !fixed, &w, l->bias ? l->bias + begin : NULL, add, n,
                        end - begin);
 }
@@ -305,7 +327,7 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
 {
     const struct tft_mat *w = &l->w;
-    tft_pass_touch(p, BIT(from), BIT(to));
+    tft_pass_touch(p, own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
 
     size_t begin, end;
@@ -382,7 +404,7 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, cons
     const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
     size_t from, to, width = up->w.rows;
-    tft_pass_touch(p, BIT(TFT_H), BIT(TFT_G));
+    tft_pass_touch(p, own_row(p, TFT_H, up->in) ? 0 : BIT(TFT_H), BIT(TFT_G));
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
     if (p->first == p->n)

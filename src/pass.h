@@ -38,6 +38,7 @@ struct tft_pass {
     uint32_t keep;         /* of the last ones the logits are wanted, of this many at most */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
+    unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each thread, which so may go on with its own */
     const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
 

@@ -42,6 +42,12 @@ static enum tft_status resolve(struct tft_session_opts *o, const struct tft_mode
     return TFT_OK;
 }
 
+/* One for each token of a pass, and for each thread: tft_norm. */
+static uint32_t byte_rows(const struct tft_session *s)
+{
+    return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
+}
+
 /* Rows of activations. A model whose linear layers all take bytes of a static range has no floats of what they take. */
 static void layout_rows(struct tft_session *s, struct tft_arena *a)
 {
@@ -54,7 +60,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
         if (m->floats || !(feeds || b == TFT_U))
             s->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
         if (quantized && feeds) {
-            s->bytes[b] = tft_arena_take(a, rows, tft_pass_byte_stride(&shape, b));
+            s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_pass_byte_stride(&shape, b));
             s->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
         }
     }
@@ -112,7 +118,7 @@ static void clear_padding(struct tft_session *s)
 {
     struct tft_pass shape = {.m = s->m, .s = s};
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
-        for (uint32_t t = 0; s->bytes[b] && t < s->n_batch; t++) {
+        for (uint32_t t = 0; s->bytes[b] && t < byte_rows(s); t++) {
             uint32_t width = tft_pass_width(&shape, b);
             memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);
         }
