@@ -23,7 +23,7 @@
 enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS, DOT_ACCS = DOT_TOKENS * DOT_PANELS };
 
 /* What is asked for ahead of its use: few tokens wait for memory, two pages of it; many for the L2 cache. */
-enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 2048, DOT_LINE = 64 };
+enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
 /* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are constants after inlining; an odd token is
    multiplied twice. Where there are fewer sums than hide the latency of d_dot, each is made of `ways` that are added at the end. */
@@ -78,61 +78,78 @@ struct dot_job {
     size_t N;
 };
 
-/* From sums to numbers, mt tokens of a panel. y: [mt, ldy], sum: [mt, lds], q: [mt] or one; scale, rowsum, bias: [16]. */
-DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
-                    const float *scale, const int32_t *rowsum, const float *bias, int add, size_t mt)
+/* What a token's sums of a panel's rows become: (sum - shift) * by. */
+struct dot_affine {
+    _Alignas(64) int32_t shift[TFT_PANEL];
+    _Alignas(64) float by[TFT_PANEL];
+};
+
+DOT void dot_affine(struct dot_affine *a, const struct tft_affine *q, const float *scale, const int32_t *rowsum)
 {
-    enum { REGS = TFT_PANEL / LANES };
-    reg s[REGS], b[REGS];
-    UNROLL for (size_t r = 0; r < REGS; r++) {
-        s[r] = r_load(scale + r * LANES);
-        b[r] = bias ? r_load(bias + r * LANES) : r_set(0);
+    for (size_t n = 0; n < TFT_PANEL; n++) {
+        a->shift[n] = (int32_t)((uint32_t)(q->zero - DOT_FLIP) * (uint32_t)rowsum[n]);
+        a->by[n] = q->scale * scale[n];
     }
-    for (size_t i = 0; i < mt; i++, y += ldy, sum += lds, q += step)
-        UNROLL for (size_t r = 0; r < REGS; r++) {
-            size_t n = r * LANES;
-            reg v = r_mul(r_centre(sum + n, rowsum + n, q->zero - DOT_FLIP), r_mul(r_set(q->scale), s[r]));
+}
+
+/* From sums to numbers, the tokens of a tile. y: [tokens, ldy], sum: [tokens, lds], bias: [16] */
+DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
+                    const float *scale, const int32_t *rowsum, const float *bias, int add, size_t tokens)
+{
+    struct dot_affine a;
+    dot_affine(&a, q, scale, rowsum);
+    for (size_t i = 0; i < tokens; i++, y += ldy, sum += lds) {
+        if (step && i)
+            dot_affine(&a, q + i, scale, rowsum);
+        UNROLL for (size_t n = 0; n < TFT_PANEL; n += LANES) {
+            reg v = r_mul(r_centre(sum + n, a.shift + n), r_load(a.by + n));
             if (bias)
-                v = r_add(v, b[r]);
+                v = r_add(v, r_load(bias + n));
             if (add)
                 v = r_add(r_load(y + n), v);
             r_store(y + n, v);
         }
+    }
 }
 
 /* The last panel, of which only `rows` exist: y and bias have no padding, and go through memory of ours. */
-static void ISA(dot_finish_rest)(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
-                                 const float *scale, const int32_t *rowsum, const float *bias, int add, size_t mt, size_t rows)
+DOT void dot_finish_rest(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
+                         const float *scale, const int32_t *rowsum, const float *bias, int add, size_t tokens, size_t rows)
 {
-    float b[TFT_PANEL] = {0};
+    float b[TFT_PANEL] = {0}, t[TFT_PANEL] = {0};
     if (bias)
         bias = memcpy(b, bias, rows * sizeof *b);
-    for (size_t i = 0; i < mt; i++) {
-        float t[TFT_PANEL] = {0};
+    for (size_t i = 0; i < tokens; i++) {
         memcpy(t, y + i * ldy, rows * sizeof *t);
         dot_finish(t, 0, sum + i * lds, 0, q + i * step, 0, scale, rowsum, bias, add, 1);
         memcpy(y + i * ldy, t, rows * sizeof *t);
     }
 }
 
+/* sum: [tokens, lds], of the tokens from m on and the panel of row n. Not a part of the tiles, which are many. */
+static __attribute__((noinline)) void ISA(dot_panel)(const struct dot_job *j, size_t m, size_t n, size_t tokens, const int32_t *sum, size_t lds)
+{
+    float *y = j->y + m * j->ldy + n;
+    const float *bias = j->bias ? j->bias + n : NULL, *scale = j->w->scale + n;
+    const int32_t *rowsum = j->w->rowsum + n;
+    const struct tft_affine *q = j->xq + m * j->step;
+    if (j->N - n < TFT_PANEL)
+        dot_finish_rest(y, j->ldy, sum, lds, q, j->step, scale, rowsum, bias, j->add, tokens, j->N - n);
+    else if (bias || j->add)
+        dot_finish(y, j->ldy, sum, lds, q, j->step, scale, rowsum, bias, j->add, tokens);
+    else
+        dot_finish(y, j->ldy, sum, lds, q, j->step, scale, rowsum, NULL, 0, tokens);
+}
+
 /* The outputs of some tokens from m on and np panels from row n on; mt, their number in units of DOT_ROWS, and np are constants after
    inlining. */
 DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t tokens, size_t mt, size_t np)
 {
-    const struct tft_panels *w = j->w;
-    const struct tft_affine *q = j->xq + m * j->step;
-    float *y = j->y + m * j->ldy;
-    size_t lds = np * TFT_PANEL;
     _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
-    dot_tile(sum, j->x + m * j->ldx, j->ldx, w->data + n * w->cols, w->cols, tokens, mt, np);
-    for (size_t p = 0; p < np; p++, n += TFT_PANEL) {
-        const float *bias = j->bias ? j->bias + n : NULL, *scale = w->scale + n;
-        const int32_t *rowsum = w->rowsum + n, *s = sum + p * TFT_PANEL;
-        if (j->N - n >= TFT_PANEL)
-            dot_finish(y + n, j->ldy, s, lds, q, j->step, scale, rowsum, bias, j->add, tokens);
-        else
-            ISA(dot_finish_rest)(y + n, j->ldy, s, lds, q, j->step, scale, rowsum, bias, j->add, tokens, j->N - n);
-    }
+    size_t cols = j->w->cols;
+    dot_tile(sum, j->x + m * j->ldx, j->ldx, j->w->data + n * cols, cols, tokens, mt, np);
+    for (size_t p = 0; p < np; p++)
+        ISA(dot_panel)(j, m, n + p * TFT_PANEL, tokens, sum + p * TFT_PANEL, np * TFT_PANEL);
 }
 
 /* The largest tile of one panel, where there are tiles of two: these are for more tokens. */
@@ -189,7 +206,7 @@ static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t 
 static void ISA(gemm_i8)(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
                          const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
 {
-    enum { BLOCK_BYTES = 512 * 1024, TILE = DOT_TOKENS * DOT_ROWS };
+    enum { BLOCK_BYTES = 768 * 1024, TILE = DOT_TOKENS * DOT_ROWS };
     struct dot_job j = {y, ldy, x, ldx, xq, step, w, bias, add, N};
     size_t block = (BLOCK_BYTES / (w->cols + 1) / TILE + 1) * TILE;
     for (size_t first = 0; first < M; first += block)
