@@ -35,10 +35,13 @@ DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, s
         UNROLL for (size_t a = 0; a < np * ways; a++)
             acc[i][a] = d_zero();
 
+    const uint8_t *row[DOT_TOKENS]; /* every third is held in a register; one more holds ldx, and addresses are row + 0, 1, 2 times that */
+    UNROLL for (size_t i = 0; i < mt; i += 3)
+        row[i] = x + i * DOT_ROWS * ldx;
     for (size_t k = 0; k < cols; k += TFT_K_PAD) {
         d_bytes b[DOT_TOKENS];
         UNROLL for (size_t i = 0; i < mt; i++)
-            b[i] = d_token(x + i * DOT_ROWS * ldx + k, (i + 1) * DOT_ROWS <= tokens ? ldx : 0);
+            b[i] = d_token(row[i - i % 3] + i % 3 * DOT_ROWS * ldx, (i + 1) * DOT_ROWS <= tokens ? ldx : 0);
         UNROLL for (size_t s = 0; s < DOT_STEPS; s++) {
             d_weights v[DOT_PANELS];
             UNROLL for (size_t j = 0; j < np; j++) {
@@ -50,6 +53,10 @@ DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, s
             UNROLL for (size_t i = 0; i < mt; i++)
                 UNROLL for (size_t j = 0; j < np; j++)
                     acc[i][j * ways + s % ways] = d_dot(acc[i][j * ways + s % ways], v[j], b[i], s);
+        }
+        UNROLL for (size_t i = 0; i < mt; i += 3) {
+            row[i] += TFT_K_PAD;
+            __asm__("" : "+r"(row[i])); /* so much to the compiler */
         }
     }
 
