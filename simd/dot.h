@@ -35,7 +35,7 @@ DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, s
         UNROLL for (size_t a = 0; a < np * ways; a++)
             acc[i][a] = d_zero();
 
-    const uint8_t *row[DOT_TOKENS]; /* every third is held in a register; one more holds ldx, and addresses are row + 0, 1, 2 times that */
+    const uint8_t *row[DOT_TOKENS]; /* every third: x86 has no registers for all, but addresses of row + 0, 1, 2 times ldx */
     UNROLL for (size_t i = 0; i < mt; i += 3)
         row[i] = x + i * DOT_ROWS * ldx;
     for (size_t k = 0; k < cols; k += TFT_K_PAD) {
@@ -56,7 +56,7 @@ DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, s
         }
         UNROLL for (size_t i = 0; i < mt; i += 3) {
             row[i] += TFT_K_PAD;
-            __asm__("" : "+r"(row[i])); /* so much to the compiler */
+            __asm__("" : "+r"(row[i])); /* or the compiler makes a pointer of each */
         }
     }
 
@@ -134,7 +134,8 @@ DOT void dot_finish_rest(float *y, size_t ldy, const int32_t *sum, size_t lds, c
 }
 
 /* sum: [tokens, lds], of the tokens from m on and the panel of row n. Not a part of the tiles, which are many. */
-static __attribute__((noinline)) void ISA(dot_panel)(const struct dot_job *j, size_t m, size_t n, size_t tokens, const int32_t *sum, size_t lds)
+static __attribute__((noinline)) void ISA(dot_panel)(const struct dot_job *j, size_t m, size_t n, size_t tokens, const int32_t *sum,
+                                                     size_t lds)
 {
     float *y = j->y + m * j->ldy + n;
     const float *bias = j->bias ? j->bias + n : NULL, *scale = j->w->scale + n;
@@ -209,7 +210,7 @@ static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t 
                 ISA(dot_single)(j, m + i, n, dot_least(MOST, tokens - i));
 }
 
-/* A block is as many tokens as stay in the L2 cache, 1 MiB or less, beside the panels that go by. */
+/* A block is as many tokens as stay in an L2 cache of 1 MiB beside the panels that go by. */
 static void ISA(gemm_i8)(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
                          const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
 {
