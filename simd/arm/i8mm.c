@@ -1,6 +1,6 @@
 #include "rungs.h"
 
-#include <arm_neon.h>
+#include "reg_neon.h"
 
 #include "peak.h"
 
@@ -8,10 +8,78 @@
 #error "build this file with -march=armv8.2-a+dotprod+i8mm"
 #endif
 
+/* usmmla multiplies two tokens' 8 bytes by two rows' 8, which are the zip of two neighbouring quads. */
+typedef struct {
+    int8x16_t r[8]; /* two rows, 8 k each */
+} d_weights;
+typedef struct {
+    int32x4_t r[8]; /* first token's two rows, second token's */
+} d_acc;
+typedef struct {
+    uint8x16_t half[2]; /* 8 k of either token */
+} d_bytes;
+
+static inline d_acc d_zero(void)
+{
+    d_acc a;
+    UNROLL for (int i = 0; i < 8; i++)
+        a.r[i] = vdupq_n_s32(0);
+    return a;
+}
+
+static inline d_acc d_add(d_acc a, d_acc b)
+{
+    UNROLL for (int i = 0; i < 8; i++)
+        a.r[i] = vaddq_s32(a.r[i], b.r[i]);
+    return a;
+}
+
+static inline void d_store(int32_t *sum, size_t next, d_acc a)
+{
+    UNROLL for (int i = 0; i < 4; i++) {
+        int64x2_t b = vreinterpretq_s64_s32(a.r[2 * i]), c = vreinterpretq_s64_s32(a.r[2 * i + 1]);
+        vst1q_s32(sum + 4 * i, vreinterpretq_s32_s64(vzip1q_s64(b, c)));
+        vst1q_s32(sum + next + 4 * i, vreinterpretq_s32_s64(vzip2q_s64(b, c)));
+    }
+}
+
+static inline d_weights d_load(const int8_t *p)
+{
+    d_weights w;
+    UNROLL for (int i = 0; i < 4; i++) {
+        int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(p + 16 * i)), b = vreinterpretq_s32_s8(vld1q_s8(p + 64 + 16 * i));
+        w.r[2 * i] = vreinterpretq_s8_s32(vzip1q_s32(a, b));
+        w.r[2 * i + 1] = vreinterpretq_s8_s32(vzip2q_s32(a, b));
+    }
+    return w;
+}
+
+static inline d_bytes d_token(const uint8_t *x, size_t next)
+{
+    uint64x2_t a = vreinterpretq_u64_u8(vld1q_u8(x)), b = vreinterpretq_u64_u8(vld1q_u8(x + next));
+    return (d_bytes){{vreinterpretq_u8_u64(vzip1q_u64(a, b)), vreinterpretq_u8_u64(vzip2q_u64(a, b))}};
+}
+
+static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
+{
+    UNROLL for (int i = 0; i < 8; i++)
+        acc.r[i] = vusmmlaq_s32(acc.r[i], x.half[s], w.r[i]);
+    return acc;
+}
+
+#define ISA(name) name##_i8mm
+#define DOT_ROWS 2
+#define DOT_QUADS 2
+#define DOT_FLIP 0
+#define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens: 28 of 32 */
+#define DOT_PANELS 1
+#include "dot.h"
+
 TFT_PEAK(peak_int8_i8mm, int32x4_t, vdupq_n_s32(0x01010101),
          vmmlaq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 32)
 
 void tft_rung_i8mm(struct tft_kernels *k)
 {
+    k->gemm_i8 = gemm_i8_i8mm;
     k->peak_int8 = peak_int8_i8mm;
 }

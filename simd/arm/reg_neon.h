@@ -28,10 +28,10 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     memcpy(p, &b, 4);
 }
 
-/* (float)(sum - zero * rowsum) */
-static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+/* (float)(sum - shift) */
+static inline reg r_centre(const int32_t *sum, const int32_t *shift)
 {
-    return vcvtq_f32_s32(vmlsq_s32(vld1q_s32(sum), vdupq_n_s32(zero), vld1q_s32(rowsum)));
+    return vcvtq_f32_s32(vsubq_s32(vld1q_s32(sum), vld1q_s32(shift)));
 }
 
 static inline float r_sum(reg a)

@@ -11,7 +11,6 @@
 
 #define DOT_TOKENS 3 /* 6 registers of sums, 4 of weights, 2 of a token, a mask, products: 16 registers */
 #define DOT_PANELS 1
-#define DOT_ACCS 3
 #include "dot_madd.h"
 
 /* vpmaddwd on bytes that were widened before: vpmaddubsw would saturate. */

@@ -11,7 +11,6 @@
 
 #define DOT_TOKENS 10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
 #define DOT_PANELS 2
-#define DOT_ACCS 20
 #include "dot_madd.h"
 
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1), _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)

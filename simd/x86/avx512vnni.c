@@ -15,8 +15,8 @@ typedef const uint8_t *d_bytes;
 static inline d_acc d_zero(void) { return _mm512_setzero_si512(); }
 static inline d_acc d_add(d_acc a, d_acc b) { return _mm512_add_epi32(a, b); }
 static inline d_weights d_load(const int8_t *p) { return _mm512_loadu_si512(p); }
-static inline d_bytes d_token(const uint8_t *x) { return x; }
-static inline void d_store(int32_t *sum, d_acc a) { _mm512_storeu_si512(sum, a); }
+static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
+static inline void d_store(int32_t *sum, size_t next, d_acc a) { (void)next, _mm512_storeu_si512(sum, a); }
 
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
@@ -28,11 +28,11 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 }
 
 #define ISA(name) name##_avx512vnni
+#define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
 #define DOT_TOKENS 12 /* 24 sums, two loads of weights, one of a token: 27 of 32 registers */
 #define DOT_PANELS 2
-#define DOT_ACCS 24
 #include "dot.h"
 
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a), 2 * 64)

@@ -18,9 +18,10 @@ typedef const uint8_t *d_bytes;
 static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
 static inline d_weights d_load(const int8_t *p) { return p; }
-static inline d_bytes d_token(const uint8_t *x) { return x; }
-static inline void d_store(int32_t *sum, d_acc a)
+static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
+static inline void d_store(int32_t *sum, size_t next, d_acc a)
 {
+    (void)next;
     _mm256_storeu_si256((__m256i *)sum, a.low);
     _mm256_storeu_si256((__m256i *)sum + 1, a.high);
 }
@@ -38,11 +39,11 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 }
 
 #define ISA(name) name##_avxvnni
+#define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
 #define DOT_TOKENS 6 /* 12 registers of sums, two of weights, one of a token: 15 of 16 */
 #define DOT_PANELS 1
-#define DOT_ACCS 6
 #include "dot.h"
 
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a), 2 * 32)

@@ -38,13 +38,15 @@ static inline d_weights d_load(const int8_t *w)
     return v;
 }
 
-static inline d_bytes d_token(const uint8_t *x)
+static inline d_bytes d_token(const uint8_t *x, size_t next)
 {
+    (void)next;
     return x;
 }
 
-static inline void d_store(int32_t *sum, d_acc a)
+static inline void d_store(int32_t *sum, size_t next, d_acc a)
 {
+    (void)next;
     UNROLL for (int p = 0; p < DOT_REGS; p++)
         i_store(sum + p * LANES, a.r[p]);
 }
@@ -61,6 +63,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     return acc;
 }
 
+#define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
 #include "dot.h"

@@ -52,11 +52,11 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(c, c));
 }
 
-/* (float)(sum - zero * rowsum) */
-static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+/* (float)(sum - shift) */
+static inline reg r_centre(const int32_t *sum, const int32_t *shift)
 {
-    __m256i z = _mm256_mullo_epi32(_mm256_set1_epi32(zero), _mm256_loadu_si256((const __m256i *)rowsum));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)sum), z));
+    const __m256i *a = (const __m256i *)sum, *b = (const __m256i *)shift;
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256(a), _mm256_loadu_si256(b)));
 }
 
 /* 32-bit integers, for dot_madd.h. */

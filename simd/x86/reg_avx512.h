@@ -66,11 +66,10 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(b));
 }
 
-/* (float)(sum - zero * rowsum) */
-static inline reg r_centre(const int32_t *sum, const int32_t *rowsum, int32_t zero)
+/* (float)(sum - shift) */
+static inline reg r_centre(const int32_t *sum, const int32_t *shift)
 {
-    __m512i z = _mm512_mullo_epi32(_mm512_set1_epi32(zero), _mm512_loadu_si512(rowsum));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), z));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), _mm512_loadu_si512(shift)));
 }
 
 /* 32-bit integers, for dot_madd.h. */
