@@ -13,8 +13,8 @@
 
 /*
  * The barrier is our own. That of libgomp goes on spinning while a thread of the team is kept from running by other work: beside a second
- * busy process one token took seconds. Ours spins for about as long as a fair share of work can be late, then sleeps, so that the CPU is
- * free for the one that is waited for.
+ * busy process one token took seconds. Ours spins for as long as a fair share of work can be late, then sleeps, so that the CPU is
+ * free for the one that is waited for. To sleep sooner would be to give one's own turn away, which beside one busy process is the worse.
  */
 struct team {
     int n;
@@ -24,7 +24,7 @@ struct team {
 
 static _Thread_local struct team *mine; /* of the team that this thread is in */
 
-enum { SPIN_NS = 20000, LOOKS = 64 }; /* between two looks at the clock */
+enum { SPIN_NS = 200000, LOOKS = 64 }; /* between two looks at the clock */
 
 static inline void relax(void)
 {
