@@ -131,13 +131,19 @@ static void forget(const struct work *k)
             stats_clear(stats_of(k, which, i));
 }
 
-const char *quantize_input_name(const struct tft_model *m, uint32_t index, char name[64])
+const char *quantize_part_name(uint32_t which)
 {
-    static const char *const part[] = {"attn_q", "attn_output", "ffn_up", "ffn_down"};
-    if (index == m->n_layer * TFT_LAYER_INPUTS)
+    static const char *const part[TFT_LAYER_INPUTS] = {
+        [TFT_IN_ATTN] = "attn_q", [TFT_IN_O] = "attn_output", [TFT_IN_FFN] = "ffn_up", [TFT_IN_DOWN] = "ffn_down"};
+    return part[which];
+}
+
+const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
+{
+    if (index == n_layer * TFT_LAYER_INPUTS)
         snprintf(name, 64, "output");
     else
-        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, part[index % TFT_LAYER_INPUTS]);
+        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, quantize_part_name(index % TFT_LAYER_INPUTS));
     return name;
 }
 
@@ -149,7 +155,7 @@ static void settle(struct work *k, uint32_t index)
     struct quantize_input *r = &k->result[index];
     if (!stats_affine(s, k->o->method, k->o->param, &r->affine)) {
         tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity at the input of %s", k->m->source.name,
-                 quantize_input_name(k->m, index, name));
+                 quantize_input_name(k->m->n_layer, index, name));
         return;
     }
     r->error = stats_error(s, &r->affine);
@@ -483,7 +489,7 @@ static void put_values(struct work *k)
     tft_gguf_put_u32(k->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
     tft_gguf_put_checksum(k->w, TFT_CHECKSUM_KEY);
     tft_gguf_put_u32(k->w, TFT_KEY_VOCAB, k->m->n_vocab);
-    put_text(k, "tuffet.weights", o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    put_text(k, TFT_KEY_WEIGHTS, o->per_tensor ? "int8 per tensor" : "int8 per channel");
     k->scale_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
     k->zero_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     k->range_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
@@ -491,15 +497,15 @@ static void put_values(struct work *k)
     tft_gguf_put_u32(k->w, TFT_KEY_HADAMARD, down_block(k));
 
     /* how it was made, for people */
-    tft_gguf_put_u32(k->w, "tuffet.rotate.values", head_block(k));
-    tft_gguf_put_f32(k->w, "tuffet.smooth", o->smooth);
-    put_text(k, "tuffet.calibration.method", methods[o->method]);
-    tft_gguf_put_u32(k->w, "tuffet.calibration.tokens", (uint32_t)(k->y.n_windows * o->window));
-    tft_gguf_put_u32(k->w, "tuffet.calibration.window", o->window);
-    tft_gguf_put_u32(k->w, "tuffet.calibration.hash", tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    tft_gguf_put_u32(k->w, TFT_KEY_ROTATE_VALUES, head_block(k));
+    tft_gguf_put_f32(k->w, TFT_KEY_SMOOTH, o->smooth);
+    put_text(k, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(k->y.n_windows * o->window));
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
     if (o->n_prefix) {
         tft_gguf_put_array(k->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
-        put_text(k, "tuffet.prefix.method", "intact");
+        put_text(k, TFT_KEY_PREFIX_METHOD, "intact");
     }
 }
 
