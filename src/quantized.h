@@ -38,7 +38,10 @@ enum { TFT_FILE_VERSION = 1 };
 /* Before the architecture loads: whether the file is one of these, and a version that can be read. */
 void tft_load_quantized(struct tft_load *ld);
 
-/* After it: gives every linear layer its input, and the model its prefix. */
+/* Whether BOS is in the prefix: all that a tokenizer by itself needs to know of it. */
+void tft_load_prefix_bos(struct tft_load *ld);
+
+/* After the architecture: gives every linear layer its input, and the model its prefix. */
 void tft_load_inputs(struct tft_load *ld);
 void tft_load_prefix(struct tft_load *ld);
 
