@@ -1,14 +1,13 @@
 """tuffet quantize, and what the other commands make of its result."""
 import os
-import pathlib
+import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
 import time
 
-from program import PATIENCE, TUFFET, Case, interrupt, main
+from program import PATIENCE, TUFFET, Case, main
 
 TEXT = b"hello world, once upon a time and the end. " * 60
 INPUTS = [f"blk.{layer}.{part}" for layer in range(2) for part in ["attn_q", "attn_output", "ffn_up", "ffn_down"]] + ["output"]
@@ -133,6 +132,30 @@ class Quantize(Case):
         for settings in [{"arch": "qwen2"}, {"arch": "qwen3"}, {"arch": "gpt2", "vocab": "gpt2"}, {"type": "q8_0"}]:
             model = self.quantized("--smooth=0.5", model=self.toy(endless=1, **settings))
             self.assertGreater(len(self.tuffet("run", model, "-phello", "-s1", "-n20")), 5)
+
+    def test_a_checksum_is_not_handed_on(self):
+        data = self.read(self.toy(endless=1))  # 64 bytes more before its data, so that what is aligned stays so
+        more = struct.pack("<Q15sII", 15, b"tuffet.checksum", 4, 1) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
+        tensors, values = struct.unpack_from("<QQ", data, 8)
+        model = self.write("checked", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
+        self.assertIn(b"right", self.tuffet("inspect", self.quantized(model=model), "--verify"))
+
+    def test_a_llama2c_model(self):
+        random.seed(1)
+        dim, hidden, layers, heads, kv_heads, vocab, ctx = shape = 16, 32, 1, 2, 1, 260, 64
+        kv = dim // heads * kv_heads
+        data = struct.pack("<7i", *shape)
+        for n, mean in [(vocab * dim, 0), (dim, 1), (dim * dim, 0), (dim * kv, 0), (dim * kv, 0), (dim * dim, 0), (dim, 1), (dim * hidden, 0),
+                        (dim * hidden, 0), (dim * hidden, 0), (dim, 1), (ctx * dim // heads, 0)]:
+            data += struct.pack(f"<{n}f", *(random.gauss(mean, 0.3) for _ in range(n)))
+        pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % byte for byte in range(256)), b" "]
+        words = struct.pack("<i", max(map(len, pieces))) + b"".join(struct.pack("<fi", 0, len(p)) + p for p in pieces)
+        model, tokenizer = self.write("model.bin", data), self.write("tokenizer.bin", words)
+        self.assertIn("--tokenizer FILE", self.fails(*self.arguments(model=model)))
+        result = self.quantized("--tokenizer", tokenizer, model=model)
+        facts = self.json("inspect", result)
+        self.assertEqual((facts["format"], facts["tokenizer"]["tokens"], facts["memory"]["context"]), ("gguf", 260, 63))
+        self.assertEqual(self.json("run", result, "-phello", "-s1", "-n5")["prompt_tokens"], 6)  # it needs no tokenizer beside it
 
     def test_wrong_use(self):
         toy = self.toy(endless=1)

@@ -461,13 +461,14 @@ static void put_tensors(struct work *k, bool describe)
 
 /* ------------------------------------------------------------------------------------------------ values */
 
-static bool is_ours(struct tft_str key)
+/* What says how the old file was written, a checksum of ours perhaps. */
+static bool of_the_file(struct tft_str key)
 {
-    static const char *const left_out[] = {"general.alignment", "general.file_type", "general.quantization_version"};
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (tft_str_is(key, left_out[i]))
+    static const char *const some[] = {"general.alignment", "general.file_type", "general.quantization_version"}, ours[] = "tuffet.";
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (tft_str_is(key, some[i]))
             return true;
-    return false;
+    return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
 }
 
 static void put_text(struct work *k, const char *key, const char *text)
@@ -483,7 +484,7 @@ static void put_values(struct work *k)
     uint32_t n = quantize_inputs(k->m);
     tft_gguf_put_u32(k->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
     for (size_t i = 0; i < s->n_value; i++)
-        if (!is_ours(s->value[i].key))
+        if (!of_the_file(s->value[i].key))
             tft_gguf_put_value(k->w, &s->value[i]);
 
     tft_gguf_put_u32(k->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
