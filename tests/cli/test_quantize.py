@@ -113,6 +113,7 @@ class Quantize(Case):
         self.assertEqual(prefix("--intact=none"), [])
         self.assertEqual(prefix("--intact-tokens=0,419"), [0, 419])
         self.assertEqual(prefix("--intact-text=hello"), [1, *self.json("tokenize", self.toy(), "-phello")["tokens"]])
+        self.assertEqual(len(prefix("--intact-tokens", ",".join(["1"] * 200), "--calib-window=56")), 200)  # the whole context
         gpt2 = self.toy(vocab="gpt2")  # its texts do not begin with its BOS
         self.assertEqual(prefix(model=gpt2), [])
         self.assertEqual(prefix("--intact=bos", model=gpt2), [self.json("inspect", gpt2)["tokenizer"]["bos"]])

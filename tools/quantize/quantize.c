@@ -22,6 +22,7 @@ struct work {
     struct tft_gguf_writer *w;
     bool describe; /* the tensors are only named yet */
     bool stopped;
+    uint32_t layers_done, runs; /* and runs of the next layer over the text */
     struct tft_error bad; /* the first problem */
 
     struct stats *stats; /* [TFT_LAYER_INPUTS, threads] of the layer in hand; the head's are at TFT_IN_ATTN */
@@ -204,6 +205,7 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     k->plain = true;
     layers_run(&k->y, l, true);
     k->plain = false;
+    k->runs = 1;
     smooth_input(k, b, TFT_IN_ATTN);
     smooth_input(k, b, TFT_IN_FFN);
     forget(k);
@@ -267,8 +269,10 @@ static void work_layer(struct work *k, uint32_t l)
     struct tft_block *b = &k->m->block[l];
     layers_load(&k->y, l);
     check_weights(k, b, l);
-    choose_smooth(k, b, l);
-    layers_run(&k->y, l, false);
+    if (!failed(k))
+        choose_smooth(k, b, l);
+    if (!failed(k))
+        layers_run(&k->y, l, false);
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
         settle(k, l * TFT_LAYER_INPUTS + i);
     forget(k);
@@ -282,6 +286,15 @@ static void progress(struct work *k, double done)
 {
     if (k->o->progress && !k->o->progress(k->o->user, done))
         k->stopped = true;
+}
+
+/* A window of a layer, which smoothing takes two runs over all of them, or of the head, which counts as one. */
+static bool step(void *user, double done)
+{
+    struct work *k = user;
+    double runs = k->o->smooth > 0 && k->layers_done < k->m->n_layer ? 2 : 1;
+    progress(k, (k->layers_done + (k->runs + done) / runs) / (k->m->n_layer + 1.0));
+    return !k->stopped;
 }
 
 static void named(struct work *k, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, const char *fmt, unsigned layer, const char *suffix)
@@ -379,13 +392,11 @@ static void put_linear(struct work *k, const char *fmt, unsigned layer, const st
     }
 }
 
-static void put_layer(struct work *k, uint32_t l)
+static void put_block(struct work *k, uint32_t l)
 {
     const struct tft_model *m = k->m;
-    struct tft_block *b = &m->block[l];
+    const struct tft_block *b = &m->block[l];
     const float *attn = k->o->smooth > 0 ? k->smooth[0] : NULL, *ffn = k->o->smooth > 0 ? k->smooth[1] : NULL;
-    if (!k->describe)
-        work_layer(k, l);
     put_norm(k, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
     put_linear(k, "blk.%u.attn_q", l, &b->q, 0);
     put_linear(k, "blk.%u.attn_k", l, &b->k, 0);
@@ -397,8 +408,20 @@ static void put_layer(struct work *k, uint32_t l)
     put_linear(k, "blk.%u.ffn_gate", l, &b->gate, 0);
     put_linear(k, "blk.%u.ffn_up", l, &b->up, 0);
     put_linear(k, "blk.%u.ffn_down", l, &b->down, 0);
-    if (!k->describe)
-        layers_unload(&k->y, l);
+}
+
+static void put_layer(struct work *k, uint32_t l)
+{
+    if (k->describe) {
+        put_block(k, l);
+        return;
+    }
+    work_layer(k, l);
+    if (!failed(k))
+        put_block(k, l);
+    layers_unload(&k->y, l);
+    k->layers_done++;
+    k->runs = 0;
 }
 
 /* The head reads the embedding's panels where the two are one. */
@@ -415,8 +438,11 @@ static void put_head(struct work *k)
             for (uint32_t j = 0; j < m->n_embd; j++)
                 k->smooth[i][j] = 1;
         layers_run_head(&k->y);
-        settle(k, m->n_layer * TFT_LAYER_INPUTS);
+        if (!failed(k))
+            settle(k, m->n_layer * TFT_LAYER_INPUTS);
     }
+    if (failed(k))
+        return;
     put_norm(k, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(m))
         put_linear(k, "output", 0, &m->output, 0);
@@ -448,11 +474,8 @@ static void put_tensors(struct work *k, bool describe)
     put_floats(k, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
     if (freqs)
         put_vector(k, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
-    for (uint32_t l = 0; l < m->n_layer && !failed(k); l++) {
+    for (uint32_t l = 0; l < m->n_layer && !failed(k); l++)
         put_layer(k, l);
-        if (!describe)
-            progress(k, (l + 1.0) / (m->n_layer + 1.0));
-    }
     if (!failed(k))
         put_head(k);
     if (!failed(k))
@@ -546,7 +569,7 @@ static bool take(struct work *k)
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
     size_t rows = larger(larger(cols, m->n_vocab), (size_t)m->n_head_kv * m->head_dim);
     k->widest = larger(cols, rows);
-    k->row = calloc(((size_t)k->y.s->n_threads + 1) * k->widest, sizeof *k->row);
+    k->row = calloc((size_t)k->y.s->n_threads + 1, k->widest * sizeof *k->row);
     k->rows = malloc(TFT_PANEL * cols * sizeof *k->rows);
     k->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
     k->scale = malloc(tft_panel_rows(rows) * sizeof *k->scale);
@@ -619,6 +642,8 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         return status;
     k.y.s->tap = watch;
     k.y.s->tap_user = &k;
+    k.y.step = step;
+    k.y.step_user = &k;
     memset(result, 0, quantize_inputs(m) * sizeof *result);
     if (take(&k))
         convert(&k, path);
