@@ -622,9 +622,10 @@ static void convert(struct work *k, const char *path)
     put_values(k);
     put_tensors(k, true);
     put_tensors(k, false);
-    if (!failed(k))
+    if (!failed(k)) {
         fill_inputs(k);
-    progress(k, 1);
+        progress(k, 1);
+    }
     struct tft_error err = {0};
     if (tft_gguf_close(k->w, !failed(k), &err) != TFT_OK && k->bad.code == TFT_OK)
         k->bad = err;
