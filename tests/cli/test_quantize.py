@@ -2,12 +2,15 @@
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
+import unittest
 
-from program import PATIENCE, TUFFET, Case, main
+from program import PATIENCE, TUFFET, WRAPPER, Case, main
 
 TEXT = b"hello world, once upon a time and the end. " * 60
 INPUTS = [f"blk.{layer}.{part}" for layer in range(2) for part in ["attn_q", "attn_output", "ffn_up", "ffn_down"]] + ["output"]
@@ -228,9 +231,21 @@ class Quantize(Case):
             self.assertEqual([name for name in self.left() if not re.fullmatch(r"out\.tmp\d+", name) or sig == signal.SIGINT], [])
 
     def test_shapes(self):
-        self.assertIn("--shape is one of smollm2-135m|", self.fails("bench", "--shape=gpt-5", status=2))
+        for name in ["gpt-5", "", "../../qwen2.5-0.5b", "x" * 5000]:
+            self.assertIn("--shape is one of smollm2-135m|", self.fails("bench", "--shape", name, status=2))
         self.assertIn("either a MODEL or --shape", self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))
         self.assertIn("either a MODEL or --shape", self.fails("bench", status=2))
+
+    @unittest.skipIf(WRAPPER, "too slow under emulation")
+    @unittest.skipIf(shutil.disk_usage(tempfile.gettempdir()).free < 1 << 29, "135 MB of weights want a larger disk")
+    def test_a_shape(self):
+        before = set(os.listdir(tempfile.gettempdir()))
+        rows = self.json("bench", "--shape=smollm2-135m", "-p4", "-n2", "-r1", "-t1")["rows"]
+        self.assertEqual([(row["what"], row["tokens"]) for row in rows], [("prefill", 4), ("decode", 2)])
+        for row in rows:  # every weight is read, a byte each
+            passes = 1 if row["what"] == "prefill" else row["tokens"]
+            self.assertAlmostEqual(row["gbps"] * row["tokens"] / row["tok_s"] / passes, 0.136, delta=0.003)
+        self.assertEqual([name for name in set(os.listdir(tempfile.gettempdir())) - before if re.fullmatch("tuffet-.{6}", name)], [])
 
 
 main()
