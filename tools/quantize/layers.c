@@ -160,8 +160,8 @@ void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
 /* NULL where the product does not fit too. */
 static float *take(size_t rows, size_t stride)
 {
-    size_t n, bytes;
-    return tft_mul(rows, stride, &n) && tft_mul(n + 15, sizeof(float), &bytes) ? tft_port_alloc(bytes / 64 * 64, 64) : NULL;
+    size_t bytes;
+    return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
 }
 
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
