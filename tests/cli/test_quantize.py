@@ -221,7 +221,7 @@ class Quantize(Case):
     def test_an_interrupt_leaves_nothing(self):
         self.text = self.write("long", TEXT * 1000)  # that takes it a while
         for sig, status in [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]:
-            with subprocess.Popen([*TUFFET, *self.arguments("--calib-tokens=300000", "--json")], stdout=subprocess.PIPE,
+            with subprocess.Popen([*TUFFET, *self.arguments("--calib-tokens=500000", "--smooth=0.5", "-t1", "--json")], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE) as p:
                 time.sleep(1)
                 self.assertIsNone(p.poll(), "it was too quick")
