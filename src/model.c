@@ -86,6 +86,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->n_params = m->weight_bytes = m->matmul_macs = 0;
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
+    tft_load_prefix_bos(ld);
     if (vocab_only)
         return;
     tft_load_quantized(ld);

@@ -107,6 +107,21 @@ static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype
     return t->data;
 }
 
+void tft_load_prefix_bos(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
+    int32_t bos = m->tokenizer ? tft_tokenizer_bos(m->tokenizer) : -1;
+    m->prefix_bos = false;
+    for (uint64_t i = 0; v && i < v->n; i++) {
+        int64_t id;
+        if (!tft_value_int(v, i, &id))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers", TFT_KEY_PREFIX_TOKENS);
+        else
+            m->prefix_bos |= bos >= 0 && id == bos;
+    }
+}
+
 void tft_load_prefix(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -125,13 +140,4 @@ void tft_load_prefix(struct tft_load *ld)
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
         m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
-
-    int32_t bos = m->tokenizer ? tft_tokenizer_bos(m->tokenizer) : -1;
-    for (uint64_t i = 0; i < v->n; i++) {
-        int64_t id;
-        if (!tft_value_int(v, i, &id))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers", TFT_KEY_PREFIX_TOKENS);
-        else
-            m->prefix_bos |= bos >= 0 && id == bos;
-    }
 }

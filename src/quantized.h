@@ -27,10 +27,23 @@
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
 enum { TFT_FILE_VERSION = 1 };
 
+/* How it was made, for people */
+#define TFT_KEY_WEIGHTS "tuffet.weights"              /* string: "int8 per channel", "int8 per tensor" */
+#define TFT_KEY_ROTATE_VALUES "tuffet.rotate.values"  /* u32: block of the rotation of V and O; 0: none */
+#define TFT_KEY_SMOOTH "tuffet.smooth"                /* f32: SmoothQuant's alpha; 0: none */
+#define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact" */
+#define TFT_KEY_CALIBRATION_METHOD "tuffet.calibration.method" /* string: "min-max", "percentile", "mse" */
+#define TFT_KEY_CALIBRATION_TOKENS "tuffet.calibration.tokens" /* u32, and in windows of */
+#define TFT_KEY_CALIBRATION_WINDOW "tuffet.calibration.window" /* u32 */
+#define TFT_KEY_CALIBRATION_HASH "tuffet.calibration.hash"     /* u32: CRC-32 of the tokens as i32 */
+
 /* Before the architecture loads: whether the file is one of these, and a version that can be read. */
 void tft_load_quantized(struct tft_load *ld);
 
-/* After it: gives every linear layer its input, and the model its prefix. */
+/* Whether BOS is in the prefix: all that a tokenizer by itself needs to know of it. */
+void tft_load_prefix_bos(struct tft_load *ld);
+
+/* After the architecture: gives every linear layer its input, and the model its prefix. */
 void tft_load_inputs(struct tft_load *ld);
 void tft_load_prefix(struct tft_load *ld);
 

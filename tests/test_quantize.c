@@ -262,24 +262,42 @@ static void bad_input_leaves_no_file(void **state)
     fails(quantized(t, &o), &o, "is quantized already");
 }
 
+struct stop {
+    unsigned calls, last; /* it stops at the last */
+    double done;
+};
+
 static bool stop(void *user, double done)
 {
-    (void)user;
-    return done < 0.5;
+    struct stop *s = user;
+    assert_true(done >= s->done && done <= 1);
+    s->done = done;
+    return ++s->calls != s->last;
 }
 
+/* At whichever call of progress: after each of the 3 windows of 2 layers (twice with smoothing) and the head, and at the end. */
 static void stopped_leaves_no_file(void **state)
 {
     (void)state;
-    struct quantize_opts o = usual(&toys[0]);
     struct tft_model *m;
-    bool stopped = false;
     files_in_folder(true);
     assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
-    o.progress = stop;
-    assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
-    assert_true(stopped);
-    assert_int_equal(files_in_folder(false), 1);
+    for (int smooth = 0; smooth < 2; smooth++) {
+        unsigned calls = smooth ? 3 * 5 + 1 : 3 * 3 + 1;
+        struct quantize_opts o = usual(&toys[0]);
+        o.smooth = smooth ? 0.5f : 0;
+        o.progress = stop;
+        for (unsigned last = 1; last <= calls + 1; last++) {
+            struct stop s = {.last = last};
+            bool stopped;
+            o.user = &s;
+            assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
+            assert_int_equal(stopped, last <= calls);
+            assert_int_equal(s.calls, stopped ? last : calls);
+            assert_int_equal(files_in_folder(false), stopped ? 1 : 2);
+        }
+        remove(in_folder("q.gguf"));
+    }
     tft_model_close(m);
 }
 

@@ -251,7 +251,7 @@ static int open_shape(struct tft_model **m)
     const char *dir = getenv("TMPDIR");
     char path[4096];
     struct tft_error err;
-    int len = snprintf(path, sizeof path, "%s/tuffet-%s-XXXXXX", dir && *dir ? dir : "/tmp", opt.shape);
+    int len = snprintf(path, sizeof path, "%s/tuffet-XXXXXX", dir && *dir ? dir : "/tmp");
     int fd = len > 0 && (size_t)len < sizeof path ? mkstemp(path) : -1;
     if (fd < 0)
         return cli_fail("no file can be made in %s", dir && *dir ? dir : "/tmp");

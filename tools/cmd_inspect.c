@@ -8,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "gguf.h"
+#include "lossy.h"
 #include "model.h"
+#include "quantize.h"
+#include "quantized.h"
 #include "template.h"
 
 static struct {
@@ -36,6 +40,9 @@ static const struct cli_command command = {
     "  parameters, context, width, layers, heads, kv_heads, head, feed_forward: numbers\n"
     "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are expanded, the rest stays in the file\n"
     "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
+    "  w8a8: {weights, prefix: {method, tokens}, rotation: {values, ffn_down}: blocks of the transforms, 0 without, smooth,\n"
+    "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
+    "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
     "  tuffet inspect model.gguf\n"
     "  tuffet inspect model.gguf --tensors | grep attn_q\n"
@@ -56,6 +63,13 @@ struct facts {
     size_t weights; /* bytes that opening takes */
     size_t kv_per_token, session;
     uint32_t session_context;
+
+    bool quantized; /* by tuffet: what follows is known */
+    struct tft_str weights_are, prefix_method, calibration_method;
+    uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window, inputs[TFT_RANGE_TENSOR + 1];
+    double smooth;
+    const struct tft_value *prefix; /* its tokens, or NULL */
+    struct lossy lossy;
 };
 
 static struct tft_str text(const struct tft_source *s, const char *key)
@@ -95,6 +109,48 @@ static void read_facts(struct facts *f)
         f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
 }
 
+/* A scalar, or 0. */
+static uint64_t uint_of(const struct facts *f, const char *key)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(&f->s, key);
+    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
+}
+
+/* Input i, of which the loader has checked all but the error. */
+static void read_input(struct facts *f, uint32_t i)
+{
+    const struct tft_value *errors = tft_source_value(&f->s, TFT_KEY_INPUT_ERROR);
+    double scale = 1, error = 0;
+    uint64_t zero = 0, range = TFT_RANGE_STATIC;
+    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_RANGE), i, &range);
+    tft_value_real(tft_source_value(&f->s, TFT_KEY_INPUT_SCALE), i, &scale);
+    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_ZERO), i, &zero);
+    if (errors)
+        tft_value_real(errors, i, &error);
+    f->inputs[range]++;
+    if (range == TFT_RANGE_STATIC)
+        lossy_add(&f->lossy, (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
+}
+
+static void read_quantized(struct facts *f, const struct tft_model *m)
+{
+    const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
+    f->quantized = true;
+    f->weights_are = text(&f->s, TFT_KEY_WEIGHTS);
+    f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
+    f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
+    f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
+    f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);
+    f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);
+    f->rotate_values = uint_of(f, TFT_KEY_ROTATE_VALUES);
+    f->rotate_down = uint_of(f, TFT_KEY_HADAMARD);
+    if (smooth)
+        tft_value_real(smooth, 0, &f->smooth);
+    for (uint32_t i = 0; i < quantize_inputs(m); i++)
+        read_input(f, i);
+}
+
 /* Whether it runs, and what that takes. */
 static void plan(struct facts *f)
 {
@@ -109,8 +165,11 @@ static void plan(struct facts *f)
     f->head = m.head_dim;
     f->weights = m.memory_size;
     f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so.kv == TFT_KV_F16 ? 2 : 4);
-    f->session_context = so.capacity ? so.capacity : m.n_ctx;
+    f->session_context = so.capacity ? so.capacity : m.n_ctx - m.n_prefix;
     f->session = tft_session_bytes(&m, &so);
+    f->parameters = m.n_params; /* without padding, scales and the prefix */
+    if (m.output.w.num == TFT_NUM_I8)
+        read_quantized(f, &m);
 }
 
 /* The name of its format, "unknown", or NULL if there is none. */
@@ -321,6 +380,36 @@ static void show_memory(const struct facts *f)
     putchar('\n');
 }
 
+static void show_quantized(const struct facts *f)
+{
+    if (f->weights_are.n)
+        show_str("weights", f->weights_are);
+    put_label("inputs");
+    printf("%" PRIu64 " static, %" PRIu64 " per token, %" PRIu64 " per pass\n", f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN],
+           f->inputs[TFT_RANGE_TENSOR]);
+    put_label("rotation");
+    printf(f->rotate_values ? "values by %" PRIu64 : "values not", f->rotate_values);
+    printf(f->rotate_down ? ", ffn_down's input by %" PRIu64 "\n" : ", ffn_down's input not\n", f->rotate_down);
+    if (f->smooth > 0) {
+        put_label("smoothing");
+        printf("alpha %g\n", f->smooth);
+    }
+    put_label("prefix");
+    if (f->prefix) {
+        put_str(f->prefix_method, false, false);
+        printf("%s%" PRIu64 " token%s: ", f->prefix_method.n ? ", " : "", f->prefix->n, f->prefix->n > 1 ? "s" : "");
+        put_elements(f->prefix, 8, false);
+        putchar('\n');
+    } else {
+        puts("none");
+    }
+    if (f->calibration_method.n) {
+        put_label("calibration");
+        put_str(f->calibration_method, false, false);
+        printf(", %" PRIu64 " tokens in windows of %" PRIu64 "\n", f->calibration_tokens, f->calibration_window);
+    }
+}
+
 static void show_token(const struct facts *f, const char *what, int32_t id)
 {
     if (id < 0)
@@ -360,6 +449,8 @@ static void show(const struct facts *f, const char *path)
     show_str("architecture", f->arch.n ? f->arch : (struct tft_str){"not named", 9});
     show_dimensions(f);
     show_tensors(f);
+    if (f->quantized)
+        show_quantized(f);
     if (f->runs)
         show_memory(f);
     show_tokenizer(f);
@@ -369,6 +460,7 @@ static void show(const struct facts *f, const char *path)
         show_str("checksum", (struct tft_str){"right", 5});
     put_label("runs");
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
+    lossy_print(stdout, &f->lossy, (uint32_t)f->layers);
 }
 
 /* ---- for programs */
@@ -408,6 +500,48 @@ static void json_memory(const struct facts *f)
     json_number("kv_per_token", f->kv_per_token, true);
     json_number("context", f->session_context, true);
     json_number("session", f->session, f->session > 0);
+    putchar('}');
+}
+
+static void json_inputs(const struct facts *f)
+{
+    char name[64];
+    printf(",\"inputs\":{\"static\":%" PRIu64 ",\"token\":%" PRIu64 ",\"tensor\":%" PRIu64 ",\"lossy\":%" PRIu32 ",\"worst\":[",
+           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR], f->lossy.n);
+    for (uint32_t i = 0; i < lossy_shown(&f->lossy); i++) {
+        const struct lossy_input *input = &f->lossy.worst[i];
+        printf("%s{\"name\":\"%s\",\"error\":%.6g,\"min\":%.6g,\"max\":%.6g}", i ? "," : "",
+               quantize_input_name((uint32_t)f->layers, input->index, name), input->error, lossy_min(input), lossy_max(input));
+    }
+    fputs("]}", stdout);
+}
+
+static void json_quantized(const struct facts *f)
+{
+    json_key("w8a8");
+    if (!f->quantized) {
+        fputs("null", stdout);
+        return;
+    }
+    fputs("{\"weights\":", stdout);
+    cli_json_string(stdout, f->weights_are.p, f->weights_are.n);
+    json_key("prefix");
+    if (f->prefix) {
+        fputs("{\"method\":", stdout);
+        cli_json_string(stdout, f->prefix_method.p, f->prefix_method.n);
+        fputs(",\"tokens\":[", stdout);
+        put_elements(f->prefix, UINT64_MAX, true);
+        fputs("]}", stdout);
+    } else {
+        fputs("null", stdout);
+    }
+    printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64 "},\"smooth\":%.6g,\"calibration\":{\"method\":", f->rotate_values,
+           f->rotate_down, isfinite(f->smooth) ? f->smooth : 0);
+    cli_json_string(stdout, f->calibration_method.p, f->calibration_method.n);
+    json_number("tokens", f->calibration_tokens, true);
+    json_number("window", f->calibration_window, true);
+    putchar('}');
+    json_inputs(f);
     putchar('}');
 }
 
@@ -484,6 +618,7 @@ static void show_json(const struct facts *f, const char *path)
     json_str("why_not", f->runs ? (struct tft_str){0} : (struct tft_str){f->why_not.msg, strlen(f->why_not.msg)});
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
+    json_quantized(f);
     json_memory(f);
     json_tokenizer(f);
     if (opt.verify) {

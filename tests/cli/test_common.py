@@ -6,17 +6,18 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = ["run", "chat", "ppl", "bench", "inspect", "tokenize"]
+COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL",
+            "tokenize": "MODEL"}
 
 
 class Common(Case):
     def test_help(self):
         overview = self.tuffet("--help").decode()
-        for command in COMMANDS:
+        for command, operands in COMMANDS.items():
             self.assertRegex(overview, rf"\n  {command} +\w")
             text = self.tuffet(command, "--help").decode()
             self.assertEqual(text, self.tuffet(command, "--json", "no-such-file", "-h").decode())
-            self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] MODEL\n", text)
+            self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] {operands}\n", text)
             self.assertIn(f"\n\n  tuffet {command} ", text)  # an example
             self.assertIn("  --json", text)
             self.assertLessEqual(max(map(len, text.splitlines())), 140)

@@ -123,6 +123,8 @@ static void run_windows(const struct layers *y, struct run_job j, bool dry)
         j.tokens = y->o->text + i * y->o->window;
         j.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
         run_rows(y, &j);
+        if (y->step && !y->step(y->step_user, (double)(i + 1) / (double)y->n_windows))
+            return;
     }
 }
 
@@ -155,12 +157,23 @@ void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
 
 /* ------------------------------------------------------------------------------------------------ opening */
 
+/* NULL where the product does not fit too. */
+static float *take(size_t rows, size_t stride)
+{
+    size_t bytes;
+    return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
+}
+
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
 {
     size_t most = 0;
     *y = (struct layers){.m = m, .o = o, .n_windows = o->n_text / o->window};
-    uint32_t batch = o->window > o->n_prefix ? o->window : o->n_prefix;
-    struct tft_session_opts so = {.size = sizeof so, .capacity = o->n_prefix + batch, .n_batch = batch, .n_threads = o->n_threads};
+    struct tft_session_opts so = {
+        .size = sizeof so,
+        .capacity = o->n_prefix + o->window,
+        .n_batch = o->window > o->n_prefix ? o->window : o->n_prefix,
+        .n_threads = o->n_threads,
+    };
     enum tft_status status = tft_session_open(&y->s, m, &so, err);
     if (status != TFT_OK)
         return status;
@@ -169,9 +182,9 @@ enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct 
     y->stride = tft_pass_stride(&shape, TFT_X);
     for (uint32_t l = 0; l < m->n_layer; l++)
         most = layer_numbers(&m->block[l]) > most ? layer_numbers(&m->block[l]) : most;
-    y->prefix = tft_port_alloc((o->n_prefix + 1) * y->stride * sizeof *y->prefix, 64);
-    y->text = tft_port_alloc(y->n_windows * o->window * y->stride * sizeof *y->text, 64);
-    y->weights = tft_port_alloc((most + 15) / 16 * 16 * sizeof *y->weights, 64);
+    y->prefix = take((size_t)o->n_prefix + 1, y->stride);
+    y->text = take(y->n_windows * o->window, y->stride); /* no more rows than n_text */
+    y->weights = take(most, 1);
     if (!y->prefix || !y->text || !y->weights) {
         layers_close(y);
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, o->n_text);

@@ -17,6 +17,8 @@ struct layers {
     float *prefix; /* [n_prefix, stride] the residual stream */
     float *text;   /* [n_windows, window, stride] */
     float *weights; /* a layer's matrices as f32, one after the other */
+    bool (*step)(void *user, double done); /* NULL, or called after each window of a run, done in 0..1; false: leave the rest of them */
+    void *step_user;
     struct tft_mat kept[LAYER_MATS]; /* what the block had before */
 };
 

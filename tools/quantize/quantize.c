@@ -22,6 +22,7 @@ struct work {
     struct tft_gguf_writer *w;
     bool describe; /* the tensors are only named yet */
     bool stopped;
+    uint32_t layers_done, runs; /* and runs of the next layer over the text */
     struct tft_error bad; /* the first problem */
 
     struct stats *stats; /* [TFT_LAYER_INPUTS, threads] of the layer in hand; the head's are at TFT_IN_ATTN */
@@ -131,13 +132,19 @@ static void forget(const struct work *k)
             stats_clear(stats_of(k, which, i));
 }
 
-const char *quantize_input_name(const struct tft_model *m, uint32_t index, char name[64])
+const char *quantize_part_name(uint32_t which)
 {
-    static const char *const part[] = {"attn_q", "attn_output", "ffn_up", "ffn_down"};
-    if (index == m->n_layer * TFT_LAYER_INPUTS)
+    static const char *const part[TFT_LAYER_INPUTS] = {
+        [TFT_IN_ATTN] = "attn_q", [TFT_IN_O] = "attn_output", [TFT_IN_FFN] = "ffn_up", [TFT_IN_DOWN] = "ffn_down"};
+    return part[which];
+}
+
+const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
+{
+    if (index == n_layer * TFT_LAYER_INPUTS)
         snprintf(name, 64, "output");
     else
-        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, part[index % TFT_LAYER_INPUTS]);
+        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, quantize_part_name(index % TFT_LAYER_INPUTS));
     return name;
 }
 
@@ -149,7 +156,7 @@ static void settle(struct work *k, uint32_t index)
     struct quantize_input *r = &k->result[index];
     if (!stats_affine(s, k->o->method, k->o->param, &r->affine)) {
         tft_fail(&k->bad, TFT_ERR_FORMAT, "%s: NaN or infinity at the input of %s", k->m->source.name,
-                 quantize_input_name(k->m, index, name));
+                 quantize_input_name(k->m->n_layer, index, name));
         return;
     }
     r->error = stats_error(s, &r->affine);
@@ -198,6 +205,7 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     k->plain = true;
     layers_run(&k->y, l, true);
     k->plain = false;
+    k->runs = 1;
     smooth_input(k, b, TFT_IN_ATTN);
     smooth_input(k, b, TFT_IN_FFN);
     forget(k);
@@ -263,8 +271,10 @@ static void work_layer(struct work *k, uint32_t l)
     struct tft_block *b = &k->m->block[l];
     layers_load(&k->y, l);
     check_weights(k, b, l);
-    choose_smooth(k, b, l);
-    layers_run(&k->y, l, false);
+    if (!failed(k))
+        choose_smooth(k, b, l);
+    if (!failed(k))
+        layers_run(&k->y, l, false);
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
         settle(k, l * TFT_LAYER_INPUTS + i);
     forget(k);
@@ -278,6 +288,15 @@ static void progress(struct work *k, double done)
 {
     if (k->o->progress && !k->o->progress(k->o->user, done))
         k->stopped = true;
+}
+
+/* A window of a layer, which smoothing takes two runs over all of them, or of the head, which counts as one. */
+static bool step(void *user, double done)
+{
+    struct work *k = user;
+    double runs = k->o->smooth > 0 && k->layers_done < k->m->n_layer ? 2 : 1;
+    progress(k, (k->layers_done + (k->runs + done) / runs) / (k->m->n_layer + 1.0));
+    return !k->stopped;
 }
 
 static void named(struct work *k, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, const char *fmt, unsigned layer, const char *suffix)
@@ -382,13 +401,11 @@ static void put_single(struct work *k, const char *name, const struct tft_mat *w
 }
 
 /* Panels first, then all that is small: see quantized.h. */
-static void put_layer(struct work *k, uint32_t l)
+static void put_block(struct work *k, uint32_t l)
 {
     const struct tft_model *m = k->m;
     struct tft_block *b = &m->block[l];
     const float *attn = k->o->smooth > 0 ? k->smooth[0] : NULL, *ffn = k->o->smooth > 0 ? k->smooth[1] : NULL;
-    if (!k->describe)
-        work_layer(k, l);
     for (int i = 0; i < LAYER_MATS && !failed(k); i++)
         if (layers_linear(b, i))
             put_panels(k, mat_names[i], l, &layers_linear(b, i)->w, i);
@@ -399,8 +416,20 @@ static void put_layer(struct work *k, uint32_t l)
     put_norm(k, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
     put_norm(k, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
     put_norm(k, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
-    if (!k->describe)
-        layers_unload(&k->y, l);
+}
+
+static void put_layer(struct work *k, uint32_t l)
+{
+    if (k->describe) {
+        put_block(k, l);
+        return;
+    }
+    work_layer(k, l);
+    if (!failed(k))
+        put_block(k, l);
+    layers_unload(&k->y, l);
+    k->layers_done++;
+    k->runs = 0;
 }
 
 /* The head reads the embedding's panels where the two are one. */
@@ -417,8 +446,11 @@ static void put_head(struct work *k)
             for (uint32_t j = 0; j < m->n_embd; j++)
                 k->smooth[i][j] = 1;
         layers_run_head(&k->y);
-        settle(k, m->n_layer * TFT_LAYER_INPUTS);
+        if (!failed(k))
+            settle(k, m->n_layer * TFT_LAYER_INPUTS);
     }
+    if (failed(k))
+        return;
     put_norm(k, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(m))
         put_single(k, "output", &m->output.w);
@@ -450,11 +482,8 @@ static void put_tensors(struct work *k, bool describe)
     put_floats(k, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
     if (freqs)
         put_vector(k, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
-    for (uint32_t l = 0; l < m->n_layer && !failed(k); l++) {
+    for (uint32_t l = 0; l < m->n_layer && !failed(k); l++)
         put_layer(k, l);
-        if (!describe)
-            progress(k, (l + 1.0) / (m->n_layer + 1.0));
-    }
     if (!failed(k))
         put_head(k);
     if (!failed(k))
@@ -463,13 +492,14 @@ static void put_tensors(struct work *k, bool describe)
 
 /* ------------------------------------------------------------------------------------------------ values */
 
-static bool is_ours(struct tft_str key)
+/* What says how the old file was written, a checksum of ours perhaps. */
+static bool of_the_file(struct tft_str key)
 {
-    static const char *const left_out[] = {"general.alignment", "general.file_type", "general.quantization_version"};
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (tft_str_is(key, left_out[i]))
+    static const char *const some[] = {"general.alignment", "general.file_type", "general.quantization_version"}, ours[] = "tuffet.";
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (tft_str_is(key, some[i]))
             return true;
-    return false;
+    return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
 }
 
 static void put_text(struct work *k, const char *key, const char *text)
@@ -485,13 +515,13 @@ static void put_values(struct work *k)
     uint32_t n = quantize_inputs(k->m);
     tft_gguf_put_u32(k->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
     for (size_t i = 0; i < s->n_value; i++)
-        if (!is_ours(s->value[i].key))
+        if (!of_the_file(s->value[i].key))
             tft_gguf_put_value(k->w, &s->value[i]);
 
     tft_gguf_put_u32(k->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
     tft_gguf_put_checksum(k->w, TFT_CHECKSUM_KEY);
     tft_gguf_put_u32(k->w, TFT_KEY_VOCAB, k->m->n_vocab);
-    put_text(k, "tuffet.weights", o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    put_text(k, TFT_KEY_WEIGHTS, o->per_tensor ? "int8 per tensor" : "int8 per channel");
     k->scale_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
     k->zero_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     k->range_place = tft_gguf_put_array_later(k->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
@@ -499,15 +529,15 @@ static void put_values(struct work *k)
     tft_gguf_put_u32(k->w, TFT_KEY_HADAMARD, down_block(k));
 
     /* how it was made, for people */
-    tft_gguf_put_u32(k->w, "tuffet.rotate.values", head_block(k));
-    tft_gguf_put_f32(k->w, "tuffet.smooth", o->smooth);
-    put_text(k, "tuffet.calibration.method", methods[o->method]);
-    tft_gguf_put_u32(k->w, "tuffet.calibration.tokens", (uint32_t)(k->y.n_windows * o->window));
-    tft_gguf_put_u32(k->w, "tuffet.calibration.window", o->window);
-    tft_gguf_put_u32(k->w, "tuffet.calibration.hash", tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    tft_gguf_put_u32(k->w, TFT_KEY_ROTATE_VALUES, head_block(k));
+    tft_gguf_put_f32(k->w, TFT_KEY_SMOOTH, o->smooth);
+    put_text(k, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(k->y.n_windows * o->window));
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
+    tft_gguf_put_u32(k->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
     if (o->n_prefix) {
         tft_gguf_put_array(k->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
-        put_text(k, "tuffet.prefix.method", "intact");
+        put_text(k, TFT_KEY_PREFIX_METHOD, "intact");
     }
 }
 
@@ -547,7 +577,7 @@ static bool take(struct work *k)
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
     size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
     k->widest = tft_panel_rows(rows);
-    k->row = calloc(((size_t)k->y.s->n_threads + 1) * k->widest, sizeof *k->row);
+    k->row = calloc((size_t)k->y.s->n_threads + 1, k->widest * sizeof *k->row);
     k->rows = malloc(TFT_PANEL * cols * sizeof *k->rows);
     k->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
     for (int i = 0; i < LAYER_MATS; i++) {
@@ -607,9 +637,10 @@ static void convert(struct work *k, const char *path)
     put_values(k);
     put_tensors(k, true);
     put_tensors(k, false);
-    if (!failed(k))
+    if (!failed(k)) {
         fill_inputs(k);
-    progress(k, 1);
+        progress(k, 1);
+    }
     struct tft_error err = {0};
     if (tft_gguf_close(k->w, !failed(k), &err) != TFT_OK && k->bad.code == TFT_OK)
         k->bad = err;
@@ -627,6 +658,8 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         return status;
     k.y.s->tap = watch;
     k.y.s->tap_user = &k;
+    k.y.step = step;
+    k.y.step_user = &k;
     memset(result, 0, quantize_inputs(m) * sizeof *result);
     if (take(&k))
         convert(&k, path);

@@ -50,8 +50,11 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
 uint32_t quantize_head_block(const struct tft_model *m);
 uint32_t quantize_down_block(const struct tft_model *m);
 
-/* "blk.3.ffn_down": the linear layer, or the first of those, that takes an input. */
-const char *quantize_input_name(const struct tft_model *m, uint32_t index, char name[64]);
+/* What a layer's input is called by the linear layer, or the first of those, that takes it: "ffn_down" */
+const char *quantize_part_name(uint32_t which);
+
+/* "blk.3.ffn_down", and "output" for the input after those of n_layer layers. */
+const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64]);
 
 /* m: opened by tft_model_open_unexpanded, and afterwards as it was. result: [inputs]. On failure there is no file, and err says why;
    TFT_OK without a file if *stopped. */

@@ -1,0 +1,251 @@
+"""tuffet quantize, and what the other commands make of its result."""
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import PATIENCE, TUFFET, WRAPPER, Case, main
+
+TEXT = b"hello world, once upon a time and the end. " * 60
+INPUTS = [f"blk.{layer}.{part}" for layer in range(2) for part in ["attn_q", "attn_output", "ffn_up", "ffn_down"]] + ["output"]
+
+
+class Quantize(Case):
+    def setUp(self):
+        self.text = self.write("text", TEXT)
+
+    def arguments(self, *args, model=None, out="out"):
+        return ["quantize", model or self.toy(endless=1), "-o", self.path(out), "--calib", self.text, *args]
+
+    def quantized(self, *args, **where):
+        self.json(*self.arguments(*args, **where))
+        return self.path(where.get("out", "out"))
+
+    def ranges(self, *args):
+        """Which inputs are dynamic."""
+        inputs = self.json(*self.arguments(*args))["inputs"]
+        self.assertEqual([i["name"] for i in inputs], INPUTS)
+        return {i["name"]: i["range"] for i in inputs if i["range"] != "static"}
+
+    def left(self):
+        return sorted(name for name in os.listdir(self.folder.name) if name.startswith("out"))
+
+    def tearDown(self):
+        for name in self.left():
+            path = self.path(name)
+            os.rmdir(path) if os.path.isdir(path) else os.remove(path)
+
+    def test_json(self):
+        found = self.json(*self.arguments())
+        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "inputs"})
+        self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))  # all that BOS leaves of the context
+        for i in found["inputs"]:
+            self.assertEqual(set(i), {"name", "range", "scale", "zero", "min", "max", "error"})
+            self.assertAlmostEqual(i["scale"], (i["max"] - i["min"]) / 255, delta=1e-4 * i["scale"])
+            self.assertAlmostEqual(i["zero"], -i["min"] / i["scale"], delta=0.51)
+            self.assertTrue(0 < i["error"] < 0.01, i)
+        self.assertEqual(self.tuffet(*self.arguments("-t1")), b"")  # nothing to say
+
+    def test_the_other_commands_take_it(self):
+        model, ids = self.quantized(), "-phello world"
+        texts = {self.tuffet("run", model, ids, "-s3", "-n30", *args) for args in [["-t1"], ["-t3"], ["--cpu=c"], ["--kv=f16"]]}
+        self.assertEqual(len(texts), 1)
+        self.assertGreater(len(texts.pop()), 10)
+        self.assertEqual(self.json("run", model, "-p", "", "-n1")["prompt_tokens"], 0)  # the prefix is the prompt
+        ppl = [self.json("ppl", m, "-f", self.text, "--ctx=64")["ppl"] for m in [self.toy(endless=1), model]]
+        self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.2)
+        self.assertEqual([row["what"] for row in self.json("bench", model, "-p9", "-n3", "-r1", "-t1")["rows"]], ["prefill", "decode"])
+        self.assertEqual(self.json("chat", model, "-phello", "-n3", "--template=phi3")["role"], "assistant")
+        plain = self.json("tokenize", self.toy(endless=1), ids)["tokens"]
+        self.assertEqual(self.json("tokenize", model, ids)["tokens"], plain)
+        self.assertEqual(self.json("tokenize", model, ids, "--bos")["tokens"], plain)  # it is in the prefix
+        self.assertIn(b"right", self.tuffet("inspect", model, "--verify"))
+
+    def test_inspect(self):
+        model = self.quantized("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o", "--weights=per-tensor", "--calib-window=50",
+                               "--calib-tokens=120", "--range=percentile", "--percentile=90", "--dynamic=0.attn_q,output", out="out-i")
+        made = self.json(*self.arguments("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o", "--weights=per-tensor", "--calib-window=50",
+                                         "--calib-tokens=120", "--range=percentile", "--percentile=90", "--dynamic=0.attn_q,output"))
+        facts, toy = self.json("inspect", model), self.json("inspect", self.toy(endless=1))
+        self.assertIsNone(toy["w8a8"])
+        about = facts["w8a8"]
+        worst = sorted((i for i in made["inputs"] if i["range"] == "static" and i["error"] > 0.01), key=lambda i: -i["error"])
+        self.assertGreater(len(worst), 2)
+        self.assertEqual([w["name"] for w in about["inputs"].pop("worst")], [w["name"] for w in worst][:8])
+        self.assertEqual(about, {
+            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13]}, "rotation": {"values": 8, "ffn_down": 0},
+            "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
+            "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})
+        self.assertEqual((facts["parameters"], facts["runs"]), (toy["parameters"], True))
+        self.assertEqual(facts["memory"]["context"], 254)
+        self.assertEqual(facts["memory"]["kv_per_token"], toy["memory"]["kv_per_token"])
+        self.assertLess(facts["memory"]["weights"], 4096)  # nothing is expanded
+
+        text = self.tuffet("inspect", model).decode()
+        for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token, 0 per pass", r"rotation +values by 8, ffn_down's input not",
+                     r"smoothing +alpha 0.5", r"prefix +intact, 2 tokens: 1, 13", r"calibration +percentile, 100 tokens in windows of 50"]:
+            self.assertRegex(text, f"\n{line}\n")
+        said = text[text.index("\nruns"):].splitlines()[2:]
+        self.assertEqual(said[0], f"{len(worst)} of 7 static inputs lose more than 1 % of their power to 8 bits:")
+        self.assertEqual([line.split()[0] for line in said[1:]], [w["name"] for w in worst][:8])
+        done = subprocess.run([*TUFFET, *self.arguments("--range=percentile", "--percentile=60")], capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        self.assertTrue(self.tuffet("inspect", self.path("out")).endswith(done.stderr))
+
+    def test_every_option_changes_the_file(self):
+        files = [self.read(self.quantized())]
+        for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
+                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--weights=per-tensor",
+                     "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
+                     "--dynamic=all --dynamic-per=tensor"]:
+            files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
+            self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
+        self.assertEqual(len(set(files)), len(files))
+        for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="]]:
+            self.assertEqual(self.read(self.quantized(*args)), files[0], args)
+
+    def test_prefixes(self):
+        def prefix(*args, **where):
+            return self.json(*self.arguments(*args, **where))["prefix"]
+        self.assertEqual(prefix("--intact=none"), [])
+        self.assertEqual(prefix("--intact-tokens=0,419"), [0, 419])
+        self.assertEqual(prefix("--intact-text=hello"), [1, *self.json("tokenize", self.toy(), "-phello")["tokens"]])
+        self.assertEqual(len(prefix("--intact-tokens", ",".join(["1"] * 200), "--calib-window=56")), 200)  # the whole context
+        gpt2 = self.toy(vocab="gpt2")  # its texts do not begin with its BOS
+        self.assertEqual(prefix(model=gpt2), [])
+        self.assertEqual(prefix("--intact=bos", model=gpt2), [self.json("inspect", gpt2)["tokenizer"]["bos"]])
+        self.assertIn("no BOS", self.fails(*self.arguments("--intact=bos", model=self.toy(vocab="gpt2", endless=1))))
+
+    def test_dynamic(self):
+        token = {name: "token" for name in INPUTS}
+        for list, names in {"all": INPUTS, "output": INPUTS[-1:], "0": INPUTS[:4], "0-1": INPUTS[:-1], "ffn_down": INPUTS[3:8:4],
+                            "1.attn_q": INPUTS[4:5], "0-1.attn_output": INPUTS[1:8:4], "0.ffn_up,output,1": [INPUTS[2], *INPUTS[4:]]}.items():
+            self.assertEqual(self.ranges("--dynamic", list), {name: token[name] for name in names}, list)
+        self.assertEqual(set(self.ranges("--dynamic=all", "--dynamic-per=tensor").values()), {"tensor"})
+        model = self.quantized("--dynamic=all")
+        self.assertGreater(len(self.tuffet("run", model, "-phello", "-s1", "-n20")), 5)
+        self.assertEqual(self.json("inspect", model)["w8a8"]["inputs"], {"static": 0, "token": 9, "tensor": 0, "lossy": 0, "worst": []})
+
+    def test_models_of_every_kind(self):
+        for settings in [{"arch": "qwen2"}, {"arch": "qwen3"}, {"arch": "gpt2", "vocab": "gpt2"}, {"type": "q8_0"}]:
+            model = self.quantized("--smooth=0.5", model=self.toy(endless=1, **settings))
+            self.assertGreater(len(self.tuffet("run", model, "-phello", "-s1", "-n20")), 5)
+
+    def test_a_checksum_is_not_handed_on(self):
+        data = self.read(self.toy(endless=1))  # 64 bytes more before its data, so that what is aligned stays so
+        more = struct.pack("<Q15sII", 15, b"tuffet.checksum", 4, 1) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
+        tensors, values = struct.unpack_from("<QQ", data, 8)
+        model = self.write("checked", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
+        self.assertIn(b"right", self.tuffet("inspect", self.quantized(model=model), "--verify"))
+
+    def test_a_llama2c_model(self):
+        random.seed(1)
+        dim, hidden, layers, heads, kv_heads, vocab, ctx = shape = 16, 32, 1, 2, 1, 260, 64
+        kv = dim // heads * kv_heads
+        data = struct.pack("<7i", *shape)
+        for n, mean in [(vocab * dim, 0), (dim, 1), (dim * dim, 0), (dim * kv, 0), (dim * kv, 0), (dim * dim, 0), (dim, 1), (dim * hidden, 0),
+                        (dim * hidden, 0), (dim * hidden, 0), (dim, 1), (ctx * dim // heads, 0)]:
+            data += struct.pack(f"<{n}f", *(random.gauss(mean, 0.3) for _ in range(n)))
+        pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % byte for byte in range(256)), b" "]
+        words = struct.pack("<i", max(map(len, pieces))) + b"".join(struct.pack("<fi", 0, len(p)) + p for p in pieces)
+        model, tokenizer = self.write("model.bin", data), self.write("tokenizer.bin", words)
+        self.assertIn("--tokenizer FILE", self.fails(*self.arguments(model=model)))
+        result = self.quantized("--tokenizer", tokenizer, model=model)
+        facts = self.json("inspect", result)
+        self.assertEqual((facts["format"], facts["tokenizer"]["tokens"], facts["memory"]["context"]), ("gguf", 260, 63))
+        self.assertEqual(self.json("run", result, "-phello", "-s1", "-n5")["prompt_tokens"], 6)  # it needs no tokenizer beside it
+
+    def test_wrong_use(self):
+        toy = self.toy(endless=1)
+        self.assertIn("-o FILE", self.fails("quantize", toy, "--calib", self.text, status=2))
+        self.assertIn("--calib FILE", self.fails("quantize", toy, "-o", self.path("out"), status=2))
+        for args, why in [
+            (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
+            (["--percentile=101"], "at most 100"), (["--rotate=x"], "none|o|o+down"), (["--range=x"], "min-max|percentile|mse"),
+            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"),
+            (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
+            (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),
+            (["--calib-tokens=100"], "less than a window, 255"),
+        ]:
+            self.assertIn(why, self.fails(*self.arguments(*args), status=2))
+        for item in ["99", "0-99", "1-0", "0-", "ffn", "0.", "0.ffn", "0.output", "0x1", "-1", "+1", " 0", "", "4294967296", "99999999999999999999",
+                     "0-4294967296", "0-99999999999999999999", "all ", "0.attn_q.attn_q"]:
+            for list in [item, "0," + item + ",0"]:
+                self.assertIn(f'"{item}" is no input', self.fails(*self.arguments("--dynamic", list), status=2))
+        for list in ["", "x", "1,x", "1,", ",1", "1,,2", "-1", "420", "4294967297", "99999999999999999999", "1 2", "1;2"]:
+            self.assertIn(f'like 1,13, not "{list}"', self.fails(*self.arguments("--intact-tokens", list), status=2))
+        self.assertEqual(self.left(), [])
+
+    def damaged(self, bits):
+        """A toy with something else than a number among the weights of layer 1's ffn_up, row 3."""
+        toy = self.toy(endless=1)
+        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"] if t["name"] == "blk.1.ffn_up.weight") + (3 * 32 + 5) * 4
+        data = self.read(toy)
+        return self.write("damaged", data[:at] + struct.pack("<I", bits) + data[at + 4:])
+
+    def test_failures(self):
+        short = self.write("short", b"hello world")
+        quantized = self.quantized(out="q")
+        toy, out = self.toy(endless=1), self.path("out")
+        many = ",".join(["1"] * 256)
+        for args, why in [
+            ([toy, "-o", out, "--calib", short], f"{short}: a text of 2 tokens is too short for a window of 255"),
+            ([toy, "-o", out, "--calib", "no such text"], "no such text: No such file"),
+            ([toy, "-o", self.path("nowhere/out"), "--calib", self.text], self.path("nowhere/out") + ": "),
+            ([toy, "-o", self.folder.name, "--calib", self.text], self.folder.name + ": "),
+            (["no such file", "-o", out, "--calib", self.text], "no such file: cannot be read"),
+            ([quantized, "-o", out, "--calib", self.text], f"{quantized}: is quantized already"),
+            ([self.toy(vocab=""), "-o", out, "--calib", self.text], "no tokenizer"),
+            ([toy, "-o", out, "--calib", self.text, "--calib-window=256"], "no room for a window of 256 after a prefix of 1"),
+            ([toy, "-o", out, "--calib", self.text, "--intact-tokens", many], "no room for a window of 1 after a prefix of 256"),
+            ([toy, "-o", out, "--calib", self.text, "-t2000"], "2000 threads"),
+            *[([self.damaged(bits), "-o", out, "--calib", self.text], "NaN or infinity among the weights of blk.1.ffn_up, row 3")
+              for bits in [0x7fc00000, 0x7f800000, 0xff800000]],
+        ]:
+            self.assertIn(why, self.fails("quantize", *args))
+            self.assertEqual(self.left(), [])
+
+    def test_a_file_is_replaced_by_a_whole_one_only(self):
+        self.write("out", b"precious")
+        self.assertIn("NaN", self.fails(*self.arguments(model=self.damaged(0x7fc00000))))
+        self.assertEqual((self.read(self.path("out")), self.left()), (b"precious", ["out"]))
+        self.assertIn(b"yes", self.tuffet("inspect", self.quantized()))
+        self.assertEqual(self.left(), ["out"])
+
+    def test_an_interrupt_leaves_nothing(self):
+        self.text = self.write("long", TEXT * 1000)  # that takes it a while
+        for sig, status in [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]:
+            with subprocess.Popen([*TUFFET, *self.arguments("--calib-tokens=500000", "--smooth=0.5", "-t1", "--json")], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as p:
+                time.sleep(1)
+                self.assertIsNone(p.poll(), "it was too quick")
+                p.send_signal(sig)
+                out, err = p.communicate(timeout=PATIENCE)
+            self.assertEqual((p.returncode, out, err), (status, b"", b""))
+            self.assertEqual([name for name in self.left() if not re.fullmatch(r"out\.tmp\d+", name) or sig == signal.SIGINT], [])
+
+    def test_shapes(self):
+        for name in ["gpt-5", "", "../../qwen2.5-0.5b", "x" * 5000]:
+            self.assertIn("--shape is one of smollm2-135m|", self.fails("bench", "--shape", name, status=2))
+        self.assertIn("either a MODEL or --shape", self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))
+        self.assertIn("either a MODEL or --shape", self.fails("bench", status=2))
+
+    @unittest.skipIf(WRAPPER, "too slow under emulation")
+    @unittest.skipIf(shutil.disk_usage(tempfile.gettempdir()).free < 1 << 29, "135 MB of weights want a larger disk")
+    def test_a_shape(self):
+        before = set(os.listdir(tempfile.gettempdir()))
+        rows = self.json("bench", "--shape=smollm2-135m", "-p4", "-n2", "-r1", "-t1")["rows"]
+        self.assertEqual([(row["what"], row["tokens"]) for row in rows], [("prefill", 4), ("decode", 2)])
+        for row in rows:  # every weight is read, a byte each
+            passes = 1 if row["what"] == "prefill" else row["tokens"]
+            self.assertAlmostEqual(row["gbps"] * row["tokens"] / row["tok_s"] / passes, 0.136, delta=0.003)
+        self.assertEqual([name for name in set(os.listdir(tempfile.gettempdir())) - before if re.fullmatch("tuffet-.{6}", name)], [])
+
+
+main()

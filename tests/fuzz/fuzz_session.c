@@ -1,0 +1,78 @@
+/*
+ * The input is a model, of floats or W8A8, that is opened and run for a few tokens. Numbers may come out as nonsense; nothing may be read
+ * or written beyond what is there, and no more memory taken than the file accounts for.
+ */
+#include "fuzz.h"
+
+#include "../blob.h"
+#include "kernels.h"
+#include "session.h"
+
+enum { CAPACITY = 40, MOST_MACS = 1 << 20, MOST_SESSION = 1 << 24 };
+
+/* Memory for weights that have to be expanded grows with the file by no more than from 84 bytes to 256 floats, that for layers by a block
+   per tensor, and that for the tokenizer by a few numbers per token. */
+static void check_memory(const struct memory *m, size_t size)
+{
+    MUST(m->peak <= 64 * size + (1 << 20));
+}
+
+static void feed(struct tft_session *s, uint32_t n_vocab)
+{
+    int32_t tokens[CAPACITY];
+    size_t n = tft_capacity(s);
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(i * 7 % n_vocab);
+    enum tft_status empty = tft_prefill(s, NULL, 0);
+    MUST(empty == TFT_OK || empty == TFT_ERR_ARG);
+    if (empty == TFT_OK)
+        touch(tft_logits(s, 0), n_vocab * sizeof(float));
+    MUST(tft_prefill(s, tokens, (n + 1) / 2) == TFT_OK);
+    MUST(tft_prefill(s, NULL, 0) == TFT_ERR_ARG);
+    MUST(tft_decode(s, (int32_t)n_vocab) == TFT_ERR_ARG);
+    for (size_t i = tft_pos(s); i < n; i++)
+        MUST(tft_decode(s, tokens[i]) == TFT_OK);
+    MUST(tft_decode(s, 0) == TFT_ERR_FULL);
+    MUST(tft_sync(s, tokens, 1) == TFT_OK);
+    touch(tft_logits(s, 0), n_vocab * sizeof(float));
+    struct tft_sampler z = {.temperature = 1, .top_p = 0.9f, .seed = 1};
+    MUST(tft_sample(&z, s) < (int32_t)n_vocab);
+}
+
+static void run(const struct tft_model *m)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_session_opts o = {.size = sizeof o, .n_batch = 5, .n_logits = 2, .n_threads = 1};
+    struct tft_session *s;
+    struct tft_error err;
+    tft_model_describe(m, &info);
+    o.capacity = info.n_ctx < CAPACITY ? info.n_ctx : CAPACITY;
+    o.kv = info.n_ctx % 2 ? TFT_KV_F32 : TFT_KV_F16;
+    size_t bytes = tft_session_bytes(m, &o);
+    if (info.matmul_macs > MOST_MACS || bytes > MOST_SESSION || !bytes)
+        return;
+    MUST(tft_session_open(&s, m, &o, &err) == TFT_OK);
+    feed(s, info.n_vocab);
+    tft_session_close(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct memory memory = {0};
+    struct tft_allocator a = memory_allocator(&memory);
+    struct tft_model_opts o = {.size = sizeof o, .allocator = &a, .n_threads = 1};
+    struct tft_model *m;
+    struct tft_error err = {0};
+    unsigned char *copy = exact_copy(data, size);
+    MUST(tft_cpu_limit(tft_kernels_name((int)(size % (size_t)tft_kernels_rungs()))) == TFT_OK);
+    enum tft_status status = tft_model_open_mem(&m, copy, size, &o, &err);
+    check_memory(&memory, size);
+    if (status == TFT_OK)
+        run(m);
+    else
+        MUST(!m && err.code == status && strncmp(err.msg, "memory: ", 8) == 0 && !strchr(err.msg, '\n'));
+    tft_model_close(m);
+    MUST(memory.in_use == 0);
+    tft_port_free(copy);
+    return 0;
+}
