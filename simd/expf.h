@@ -12,6 +12,17 @@
 #include <stdint.h>
 #include <string.h>
 
+#define TFT_R_LN2 1.442695040888963407f
+#define TFT_LN2_HI 0.693145751953125f
+#define TFT_LN2_LO 1.428606765330187045e-06f
+
+/* (exp(s) - 1 - s) / s^2, minimax on the interval; the term without s is 0.5 */
+#define TFT_EXP_6 0.000198527617612853646278381f
+#define TFT_EXP_5 0.00139304355252534151077271f
+#define TFT_EXP_4 0.00833336077630519866943359f
+#define TFT_EXP_3 0.0416664853692054748535156f
+#define TFT_EXP_2 0.166666671633720397949219f
+
 static inline float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
 {
     uint32_t bits = (uint32_t)(e + 127) << 23;
@@ -22,21 +33,18 @@ static inline float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
 
 static inline float tft_expf(float x)
 {
-    const float R_LN2 = 1.442695040888963407f, LN2_HI = 0.693145751953125f, LN2_LO = 1.428606765330187045e-06f;
-
     /* beyond these the result is 0 or infinite anyway; within, q fits the two factors of 2^q below. NaN becomes -104 for now. */
     float y = x > -104.0f ? x : -104.0f;
     y = y < 104.0f ? y : 104.0f;
-    float q = rintf(y * R_LN2);
-    float s = fmaf(q, -LN2_HI, y);
-    s = fmaf(q, -LN2_LO, s);
+    float q = rintf(y * TFT_R_LN2);
+    float s = fmaf(q, -TFT_LN2_HI, y);
+    s = fmaf(q, -TFT_LN2_LO, s);
 
-    /* (exp(s) - 1 - s) / s^2, minimax on the interval */
-    float u = 0.000198527617612853646278381f;
-    u = fmaf(u, s, 0.00139304355252534151077271f);
-    u = fmaf(u, s, 0.00833336077630519866943359f);
-    u = fmaf(u, s, 0.0416664853692054748535156f);
-    u = fmaf(u, s, 0.166666671633720397949219f);
+    float u = TFT_EXP_6;
+    u = fmaf(u, s, TFT_EXP_5);
+    u = fmaf(u, s, TFT_EXP_4);
+    u = fmaf(u, s, TFT_EXP_3);
+    u = fmaf(u, s, TFT_EXP_2);
     u = fmaf(u, s, 0.5f);
     u = 1.0f + fmaf(s * s, u, s);
 

@@ -11,7 +11,7 @@
  *   r_store_bytes(p, a, zero)           (int)rint(a) + zero, which is in 0 .. 255
  *   r_centre                            for dot.h, the integer product
  *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
- *   r_exp, with SLEEF                   tft_expf in every lane; without, the compiler makes it here from the C function
+ *   r_exp, with SLEEF or HAVE_EXP       tft_expf in every lane; without, the compiler makes it here from the C function
  */
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct {
     reg r[PARTS];
 } v16;
 
-#if !TFT_SLEEF
+#if !TFT_SLEEF && !defined HAVE_EXP
 WIDE reg r_exp(reg a)
 {
     float t[LANES];

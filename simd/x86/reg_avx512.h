@@ -1,6 +1,8 @@
 /* The vocabulary of wide.h for AVX-512 F, BW, DQ, VL: 16 lanes are one register. */
 #include <immintrin.h>
 
+#include "expf.h"
+
 #if !defined __AVX512F__ || !defined __AVX512BW__ || !defined __AVX512DQ__ || !defined __AVX512VL__
 #error "build this file with -mavx512f -mavx512bw -mavx512dq -mavx512vl"
 #endif
@@ -84,7 +86,22 @@ static inline ireg i_even(ireg a) { return _mm512_srai_epi16(_mm512_slli_epi16(a
 static inline ireg i_odd(ireg a) { return _mm512_srai_epi16(a, 8); }
 static inline ireg i_high(ireg a) { return _mm512_srli_epi16(a, 8); }
 
-#if TFT_SLEEF
-#include <sleef.h>
-static inline reg r_exp(reg a) { return Sleef_finz_expf16_u10avx512f(a); }
-#endif
+/* tft_expf (expf.h). vscalefps is its multiplication by 2^q, rounded once and without detours around the ends of the range. Inlined it
+   takes half the time of SLEEF's function, and softmax and SiLU are a tenth of a prompt. */
+#define HAVE_EXP
+static inline reg r_exp(reg x)
+{
+    const reg limit = _mm512_set1_ps(104.0f);
+    reg y = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), limit);
+    reg q = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(TFT_R_LN2)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    reg s = _mm512_fmadd_ps(q, _mm512_set1_ps(-TFT_LN2_HI), y);
+    s = _mm512_fmadd_ps(q, _mm512_set1_ps(-TFT_LN2_LO), s);
+    reg u = _mm512_set1_ps(TFT_EXP_6);
+    u = _mm512_fmadd_ps(u, s, _mm512_set1_ps(TFT_EXP_5));
+    u = _mm512_fmadd_ps(u, s, _mm512_set1_ps(TFT_EXP_4));
+    u = _mm512_fmadd_ps(u, s, _mm512_set1_ps(TFT_EXP_3));
+    u = _mm512_fmadd_ps(u, s, _mm512_set1_ps(TFT_EXP_2));
+    u = _mm512_fmadd_ps(u, s, _mm512_set1_ps(0.5f));
+    u = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(_mm512_mul_ps(s, s), u, s));
+    return _mm512_mask_mov_ps(_mm512_scalef_ps(u, q), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
