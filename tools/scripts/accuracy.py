@@ -8,6 +8,7 @@ text that ranges are taken from must be another one than that which is scored.""
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,20 +19,21 @@ BOTH = ["--rotate", "o+down"]
 
 def rows(pivots):
     """(what, arguments of quantize)"""
-    none, bos, free = ["--intact", "none"], ["--intact", "bos"], ["--intact-tokens", pivots]
+    none, bos = ["--intact", "none"], ["--intact", "bos"]
     token, tensor = ["--dynamic", "all"], ["--dynamic", "all", "--dynamic-per", "tensor"]
     smooth = ["--smooth", "0.8"]
-    prefixes = [("no prefix", none), ("BOS", bos)] + ([("tokens " + pivots, free)] if pivots else [])
+    prefixes = [("no prefix", none), ("BOS", bos)] + [("tokens " + p, ["--intact-tokens", p]) for p in pivots]
     for name, prefix in prefixes:
         for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o", ["--rotate", "o"]), (", rotate o+down", BOTH),
                           (", smooth 0.8, rotate o+down", BOTH + smooth)):
             yield f"static, {name}{how}", prefix + plus
-    best = prefixes[-1]
-    for name, how in (("percentile 99.99", ["--range", "percentile"]), ("percentile 99.999", ["--range", "percentile", "--percentile", "99.999"]),
-                      ("mse", ["--range", "mse"])):
-        for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH)):
-            yield f"static, {best[0]}, {name}{rotation}", best[1] + how + plus
-    yield f"static, {best[0]}, weights per tensor, rotate o+down", best[1] + BOTH + ["--weights", "per-tensor"]
+    for name, prefix in prefixes[1:]:
+        for what, how in (("percentile 99.99", ["--range", "percentile"]), ("mse", ["--range", "mse"])):
+            for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH)):
+                yield f"static, {name}, {what}{rotation}", prefix + how + plus
+    name, prefix = prefixes[-1]
+    yield f"static, {name}, mse, smooth 0.8, rotate o+down", prefix + ["--range", "mse"] + BOTH + smooth
+    yield f"static, {name}, mse, rotate o+down, weights per tensor", prefix + ["--range", "mse"] + BOTH + ["--weights", "per-tensor"]
     for name, prefix in prefixes:
         for what, dynamic in (("per tensor", tensor), ("per token", token)):
             for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH)):
@@ -49,8 +51,8 @@ def main():
     p.add_argument("--calib-window", default="512")
     p.add_argument("--tokens", default="16384")
     p.add_argument("--ctx", default="1024")
-    p.add_argument("--pivots", help='tokens of a third prefix, "1,13"')
-    p.add_argument("--only", default="", help="rows whose name has this in it")
+    p.add_argument("--pivots", action="append", default=[], help='tokens of a further prefix, "1,13"; may be given again')
+    p.add_argument("--only", default="", help="a regular expression: rows whose name it is found in")
     a = p.parse_args()
     tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
 
@@ -69,7 +71,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "w8a8.gguf")
         for name, args in rows(a.pivots):
-            if a.only not in name:
+            if not re.search(a.only, name):
                 continue
             found = tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
                            a.calib_window, *tokenizer, *args)
