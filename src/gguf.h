@@ -32,7 +32,8 @@ void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v);
 void tft_gguf_put_bool(struct tft_gguf_writer *w, const char *key, bool v);
 void tft_gguf_put_str(struct tft_gguf_writer *w, const char *key, struct tft_str v);
 void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct tft_str *v, size_t n);
-/* A u32, TFT_CHECKSUM_KEY in files that tuffet makes, that will be the CRC-32 of all that follows the descriptions of the tensors: tft_source_checksum of the reader. Once. */
+/* A u32, TFT_CHECKSUM_KEY in files that tuffet makes, that will be the CRC-32 of all that follows the descriptions of the tensors:
+   tft_source_checksum of the reader. Once. */
 void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key);
 /* type: a number type; v: n of them in the machine's order */
 void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, const void *v, size_t n);

@@ -136,8 +136,8 @@ struct tft_model_opts {
     void *progress_user;
 };
 
-/* Opens a GGUF (v2, v3) or llama2.c v0 file. The file is mapped, not read: pages are shared between processes, and it must
-   not be truncated while the model is open (replace it by renaming, as every careful program does).
+/* Opens a GGUF (v2, v3) file, of floats or as tuffet quantize makes them, or a llama2.c v0 file. The file is mapped, not read: pages
+   are shared between processes, and it must not be truncated while the model is open (replace it by renaming, as every careful program does).
    On failure *out is NULL and err says which file, where in it, and what. Time: next to nothing, unless
    quantized tensors have to be expanded. */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
