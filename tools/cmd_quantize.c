@@ -227,6 +227,18 @@ static size_t spread_windows(int32_t *ids, size_t n, size_t window, size_t wante
     return wanted * window;
 }
 
+/* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the prefix sees to it. */
+static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids)
+{
+    size_t with_bos = 0;
+    int32_t bos = tft_token_bos(m);
+    bool given = tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &with_bos) != TFT_OK || !with_bos;
+    for (uint32_t i = 0; i < o->n_prefix; i++)
+        given |= o->prefix[i] == bos;
+    for (size_t i = 0; !given && i + o->window <= o->n_text; i += o->window)
+        ids[i] = bos;
+}
+
 /* Whether prefix, window and text fit the model and each other; ids is the text. */
 static int choose_window(const struct tft_model *m, struct quantize_opts *o, int32_t *ids)
 {
@@ -240,6 +252,7 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
     if (o->n_text < o->window)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib, o->n_text, o->window);
     o->n_text = spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
+    begin_windows(m, o, ids);
     return CLI_OK;
 }
 
