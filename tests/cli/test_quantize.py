@@ -110,6 +110,21 @@ class Quantize(Case):
         for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
 
+    def test_windows(self):
+        """Two of four, as far apart as the text allows; and where no prefix has BOS, it takes the place of their first tokens."""
+        def inputs(changed, *args):
+            text = bytearray(b"QZXJKVWQ" * 4 + b"QZXJKVW")  # a space goes in front, and a token is a byte
+            if changed:
+                text[changed - 1] = ord("B")
+            self.write("text", bytes(text))
+            found = self.json(*self.arguments("--calib-window=10", "--calib-tokens=20", *args))
+            self.assertEqual((found["tokens"], found["window"]), (20, 10))
+            return found["inputs"]
+        for intact, first_counts in [("--intact=bos", True), ("--intact=none", False)]:
+            whole = inputs(None, intact)
+            for token, counts in [(5, True), (15, False), (20, first_counts), (25, True), (35, False)]:
+                self.assertEqual(inputs(token, intact) != whole, counts, (intact, token))
+
     def test_prefixes(self):
         def prefix(*args, **where):
             return self.json(*self.arguments(*args, **where))["prefix"]
