@@ -26,7 +26,7 @@ static void touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, uns
     p->written &= ~own;
     tft_pass_touch(p, reads, writes);
     p->written |= own;
-    p->by_head |= shared_out ? writes & buf : 0;
+    p->by_head |= writes & buf;
 }
 
 #define BIT(buf) (1u << (buf))
