@@ -101,7 +101,7 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
     enum tft_status status = n ? cli_feed(s, ids, n) : tft_prefill(s, NULL, 0);
     double seconds = (double)(cli_ns() - start) / 1e9;
     if (status != TFT_OK)
-        return cli_fail("%s", tft_status_text(status));
+        return cli_fail("%s", n ? tft_status_text(status) : "the prompt is empty, and the model has no token to begin with");
     if (cli_interrupted())
         return CLI_INTERRUPTED;
 
@@ -140,8 +140,6 @@ int cmd_run(int argc, char **argv)
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
         if (!ids)
             status = CLI_FAILED;
-        else if (!n && tft_prefill(s, NULL, 0) != TFT_OK)
-            status = cli_fail("the prompt is empty, and the model has no token to begin with");
         else
             status = complete(m, s, ids, n, prompt, len);
     }

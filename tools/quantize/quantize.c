@@ -278,6 +278,8 @@ static void work_layer(struct work *k, uint32_t l)
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
         settle(k, l * TFT_LAYER_INPUTS + i);
     forget(k);
+    if (failed(k))
+        return;
     take_prefix(k, l);
     fold(k, b);
 }
