@@ -9,16 +9,64 @@
 #define TILE_V 2
 #include "wide.h"
 
-#define DOT_TOKENS 3 /* 6 registers of sums, 4 of weights, 2 of a token, a mask, products: 16 registers */
-#define DOT_PANELS 1
-#include "dot_madd.h"
+#include <string.h>
 
-/* vpmaddwd on bytes that were widened before: vpmaddubsw would saturate. */
+/*
+ * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte in 16 bits, where
+ * two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
+ * takes over: 2 * 128 * 127 fits. One quad of a panel is two registers, against 4 bytes of a token in every lane.
+ */
+typedef struct {
+    __m256i low, high;
+} d_acc, d_weights;
+typedef const uint8_t *d_bytes;
+
+static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+static inline d_weights d_load(const int8_t *p)
+{
+    const __m256i *half = (const __m256i *)(const void *)p;
+    return (d_weights){_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
+}
+static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
+static inline void d_store(int32_t *sum, size_t next, d_acc a)
+{
+    (void)next;
+    _mm256_storeu_si256((__m256i *)sum, a.low);
+    _mm256_storeu_si256((__m256i *)sum + 1, a.high);
+}
+
+static inline __m256i d_products(__m256i acc, __m256i w, __m256i x, __m256i size)
+{
+    __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(w, x));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
+{
+    int32_t quad;
+    memcpy(&quad, x + 4 * s, 4);
+    __m256i b = _mm256_xor_si256(_mm256_set1_epi32(quad), _mm256_set1_epi8(-128)), size = _mm256_abs_epi8(b);
+    acc.low = d_products(acc.low, w.low, b, size);
+    acc.high = d_products(acc.high, w.high, b, size);
+    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
+    return acc;
+}
+
+#define DOT_ROWS 1
+#define DOT_QUADS 1
+#define DOT_FLIP 128
+#define DOT_TOKENS 4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
+#define DOT_PANELS 1
+#include "dot.h"
+#include "madd_block.h"
+
+/* What the blocks do. */
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1), _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
 
 void tft_rung_avx2(struct tft_kernels *k)
 {
     wide_rung(k);
-    k->gemm_i8 = gemm_i8_avx2;
+    k->gemm_i8 = gemm_i8_blocks_avx2;
     k->peak_int8 = peak_int8_avx2;
 }

@@ -59,17 +59,15 @@ static inline reg r_centre(const int32_t *sum, const int32_t *shift)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256(a), _mm256_loadu_si256(b)));
 }
 
-/* 32-bit integers, for dot_madd.h. */
+/* 32-bit integers, for madd_block.h. */
 typedef __m256i ireg;
 static inline ireg i_set(int32_t x) { return _mm256_set1_epi32(x); }
 static inline ireg i_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void i_store(int32_t *p, ireg a) { _mm256_storeu_si256((__m256i *)p, a); }
 static inline ireg i_add(ireg a, ireg b) { return _mm256_add_epi32(a, b); }
-static inline ireg i_and(ireg a, ireg b) { return _mm256_and_si256(a, b); }
 static inline ireg i_madd(ireg a, ireg b) { return _mm256_madd_epi16(a, b); }
 static inline ireg i_even(ireg a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
 static inline ireg i_odd(ireg a) { return _mm256_srai_epi16(a, 8); }
-static inline ireg i_high(ireg a) { return _mm256_srli_epi16(a, 8); }
 
 #if TFT_SLEEF
 #include <sleef.h>

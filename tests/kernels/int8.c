@@ -153,7 +153,9 @@ static void gemm_i8(struct check *c)
         one_shape(c, 1 + check_below(c, 14), 17, 8192, kind % 2, kind / 2);
     one_shape(c, 2, 16, TFT_PANEL_MAX_K, 1, 1);
     one_shape(c, 1, 16, TFT_PANEL_MAX_K, 1, 0);
-    one_shape(c, 100, 40, 12000, 2, 3); /* more than one block of tokens */
+    one_shape(c, 9, 16, TFT_PANEL_MAX_K, 1, 1);
+    one_shape(c, 100, 40, 12000, 2, 3); /* more than one block of tokens, */
+    one_shape(c, 99, 150, 368, 2, 3);   /* and of panels and columns */
 
     /* M, N, K: prefill in the shapes of small models; decoding from memory, from the caches, and a few tokens at once */
     static const size_t shape[][3] = {{512, 4864, 896}, {512, 2048, 2048}, {512, 896, 4864}, {512, 1536, 576}, {512, 576, 1536},
