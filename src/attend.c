@@ -115,14 +115,14 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_in
 {
     const struct tft_model *m = p->m;
     uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
-    uint32_t tiles = (p->n - p->first + step - 1) / step;
-    for (uint32_t i = (uint32_t)p->tid; i < tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
-        uint32_t token = p->first + i / m->n_head_kv * step;
+    uint32_t each = p->each ? p->each : p->n - p->first, tiles = (each + step - 1) / step, sequences = (p->n - p->first) / each;
+    for (uint32_t i = (uint32_t)p->tid; i < sequences * tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
+        uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step, token = p->first + sequence * each + at;
         struct tile t = {
-            .layer = layer,
+            .layer = p->each ? sequence : layer,
             .head = i % m->n_head_kv,
-            .pos = p->pos + token,
-            .n_tokens = p->n - token < step ? p->n - token : step,
+            .pos = tft_pass_position(p, token),
+            .n_tokens = each - at < step ? each - at : step,
             .group = group,
         };
         attend_tile(p, &t, token, &p->s->scratch[p->tid], in);
@@ -168,7 +168,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_in
 
 void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
-    if (p->n - p->first == 1 && p->pos + p->n > TFT_SPAN) {
+    if (p->n - p->first == 1 && p->pos + p->n > TFT_SPAN && !p->each) {
         tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
         attend_split(p, layer, o->in);
     } else {

@@ -73,6 +73,11 @@ uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
     return p->s->bytes[buf] + (size_t)t * tft_pass_byte_stride(p, buf);
 }
 
+uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t)
+{
+    return p->pos + (p->each ? t % p->each : t);
+}
+
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end)
 {
     *begin = n * (size_t)p->tid / (size_t)p->n_threads;
@@ -132,7 +137,7 @@ void tft_embed(struct tft_pass *p)
         float *x = tft_pass_row(p, TFT_X, t);
         tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
         if (m->pos_embed.data)
-            m->kern.add(x, float_row(&m->pos_embed, p->pos + t), m->n_embd);
+            m->kern.add(x, float_row(&m->pos_embed, tft_pass_position(p, t)), m->n_embd);
     }
 }
 
@@ -232,8 +237,8 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
     tft_pass_share(p, m->n_head_kv, &begin, &end); /* by heads: a panel belongs to 16 tokens */
     for (uint32_t h = (uint32_t)begin; h < end; h++)
         for (uint32_t t = 0; t < p->n; t++)
-            tft_kv_put(&p->s->kv, &m->kern, layer, h, p->pos + t, tft_pass_row(p, TFT_K, t) + h * m->head_dim,
-                       tft_pass_row(p, TFT_V, t) + h * m->head_dim);
+            tft_kv_put(&p->s->kv, &m->kern, p->each ? t / p->each : layer, h, tft_pass_position(p, t),
+                       tft_pass_row(p, TFT_K, t) + h * m->head_dim, tft_pass_row(p, TFT_V, t) + h * m->head_dim);
 }
 
 /* ------------------------------------------------------------------------------------------ dynamic ranges */
@@ -316,11 +321,13 @@ static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const s
 
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
-    uint32_t begin, end;
+    size_t unit = p->each ? p->each : 1, begin, end; /* a sequence is shown to one thread */
     tft_pass_touch(p, BIT(from), 0);
-    token_share(p, &begin, &end);
+    tft_pass_share(p, (p->n - p->first) / unit, &begin, &end);
+    begin = p->first + begin * unit;
+    end = p->first + end * unit;
     if (p->s->tap && begin < end && p->tapped != l->in)
-        p->s->tap(p->s->tap_user, p->tid, l->in, tft_pass_row(p, from, begin), end - begin, tft_pass_stride(p, from));
+        p->s->tap(p->s->tap_user, p->tid, l->in, begin, end - begin, tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
     p->tapped = l->in;
 }
 
@@ -455,7 +462,7 @@ void tft_pass_positions(struct tft_pass *p)
     tft_pass_share(p, p->n, &begin, &end);
     for (size_t t = begin; t < end; t++)
         tft_rope_angles(p->s->rope_cos + t * m->n_rot, p->s->rope_sin + t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
-                        p->pos + (uint32_t)t);
+                        tft_pass_position(p, (uint32_t)t));
 }
 
 void tft_forward(struct tft_pass *p)

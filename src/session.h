@@ -28,8 +28,9 @@ struct tft_hidden_scratch {
     float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
 };
 
-/* Is shown n rows of floats that are the input of linear layers, `stride` apart, by the thread tid of the team that has them. */
-typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, const float *rows, size_t n, size_t stride);
+/* Is shown the rows of floats that are the input of linear layers, `stride` apart, of n tokens of the pass from `first` on, by the thread
+   tid of the team that has them. */
+typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride);
 
 struct tft_session {
     const struct tft_model *m;

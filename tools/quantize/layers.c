@@ -69,21 +69,20 @@ void layers_unload(struct layers *y, uint32_t l)
 
 /* ------------------------------------------------------------------------------------------------ running */
 
-struct run_job {
+struct run {
     const struct layers *y;
-    float *x;          /* rows of the pass */
-    const int32_t *tokens;
-    uint32_t pos, n, layer;
-    enum { EMBED, LAYER, HEAD } what;
+    const struct layers_job *job;
 };
 
 static void run(void *arg, int tid, int n_threads)
 {
-    const struct run_job *j = arg;
-    struct tft_pass p = {.m = j->y->m, .s = j->y->s, .tid = tid, .n_threads = n_threads, .tokens = j->tokens, .n = j->n, .pos = j->pos, .keep = j->n};
-    if (j->what == EMBED) {
+    const struct run *r = arg;
+    const struct layers_job *j = r->job;
+    struct tft_pass p = {.m = r->y->m, .s = r->y->s, .tid = tid, .n_threads = n_threads, .tokens = j->tokens, .n = j->n, .pos = j->pos,
+                         .each = j->each, .keep = j->n};
+    if (j->what == LAYERS_EMBED) {
         tft_embed(&p);
-    } else if (j->what == LAYER) {
+    } else if (j->what == LAYERS_LAYER) {
         tft_pass_positions(&p);
         p.m->arch->layer(&p, j->layer);
     } else {
@@ -92,16 +91,16 @@ static void run(void *arg, int tid, int n_threads)
     }
 }
 
-static void run_rows(const struct layers *y, struct run_job *j)
+void layers_pass(const struct layers *y, const struct layers_job *j)
 {
     float *own = y->s->buf[TFT_X];
     y->s->buf[TFT_X] = j->x;
-    tft_port_team(y->s->n_threads, run, j);
+    tft_port_team(y->s->n_threads, run, &(struct run){y, j});
     y->s->buf[TFT_X] = own;
 }
 
 /* Nothing is to be learned from the prefix: at run time it is never computed. */
-static void run_prefix(const struct layers *y, struct run_job j)
+static void run_prefix(const struct layers *y, struct layers_job j)
 {
     tft_tap_fn *tap = y->s->tap;
     y->s->tap = NULL;
@@ -109,11 +108,11 @@ static void run_prefix(const struct layers *y, struct run_job j)
     j.n = y->o->n_prefix;
     j.tokens = y->o->prefix;
     if (j.n)
-        run_rows(y, &j);
+        layers_pass(y, &j);
     y->s->tap = tap;
 }
 
-static void run_windows(const struct layers *y, struct run_job j, bool dry)
+static void run_windows(const struct layers *y, struct layers_job j, bool dry)
 {
     size_t rows = y->o->window * y->stride;
     j.n = y->o->window;
@@ -122,7 +121,7 @@ static void run_windows(const struct layers *y, struct run_job j, bool dry)
         float *window = y->text + i * rows;
         j.tokens = y->o->text + i * y->o->window;
         j.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
-        run_rows(y, &j);
+        layers_pass(y, &j);
         if (y->step && !y->step(y->step_user, (double)(i + 1) / (double)y->n_windows))
             return;
     }
@@ -130,7 +129,7 @@ static void run_windows(const struct layers *y, struct run_job j, bool dry)
 
 void layers_run(struct layers *y, uint32_t l, bool dry)
 {
-    struct run_job j = {.y = y, .what = LAYER, .layer = l};
+    struct layers_job j = {.what = LAYERS_LAYER, .layer = l};
     if (!dry)
         run_prefix(y, j);
     run_windows(y, j, dry);
@@ -138,7 +137,7 @@ void layers_run(struct layers *y, uint32_t l, bool dry)
 
 void layers_run_head(struct layers *y)
 {
-    run_windows(y, (struct run_job){.y = y, .what = HEAD}, false);
+    run_windows(y, (struct layers_job){.what = LAYERS_HEAD}, false);
 }
 
 void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
@@ -164,32 +163,46 @@ static float *take(size_t rows, size_t stride)
     return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
 }
 
-enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+/* The cache has a slot for each token of a pass, which may be of many sequences: more than a context. */
+static enum tft_status open_session(struct layers *y, uint32_t n_prefix, uint32_t batch, int n_threads, struct tft_error *err)
+{
+    struct tft_session_opts so = {.size = sizeof so, .capacity = n_prefix + batch, .n_batch = batch > n_prefix ? batch : n_prefix, .n_threads = n_threads};
+    uint32_t n_ctx = y->m->n_ctx;
+    y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
+    enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
+    y->m->n_ctx = n_ctx;
+    return status;
+}
+
+enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, uint32_t batch, size_t rows,
+                            struct tft_error *err)
 {
     size_t most = 0;
-    *y = (struct layers){.m = m, .o = o, .n_windows = o->n_text / o->window};
-    struct tft_session_opts so = {
-        .size = sizeof so,
-        .capacity = o->n_prefix + o->window,
-        .n_batch = o->window > o->n_prefix ? o->window : o->n_prefix,
-        .n_threads = o->n_threads,
-    };
-    enum tft_status status = tft_session_open(&y->s, m, &so, err);
+    *y = (struct layers){.m = m, .o = o};
+    enum tft_status status = open_session(y, o->n_prefix, batch, o->n_threads, err);
     if (status != TFT_OK)
         return status;
-
     struct tft_pass shape = {.m = m, .s = y->s};
     y->stride = tft_pass_stride(&shape, TFT_X);
     for (uint32_t l = 0; l < m->n_layer; l++)
         most = layer_numbers(&m->block[l]) > most ? layer_numbers(&m->block[l]) : most;
     y->prefix = take((size_t)o->n_prefix + 1, y->stride);
-    y->text = take(y->n_windows * o->window, y->stride); /* no more rows than n_text */
+    y->text = take(rows, y->stride);
     y->weights = take(most, 1);
-    if (!y->prefix || !y->text || !y->weights) {
-        layers_close(y);
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, o->n_text);
-    }
-    struct run_job j = {.y = y, .what = EMBED};
+    if (y->prefix && y->text && y->weights)
+        return TFT_OK;
+    layers_close(y);
+    return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, rows);
+}
+
+enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+{
+    size_t n_windows = o->n_text / o->window;
+    enum tft_status status = layers_take(y, m, o, o->window, n_windows * o->window, err);
+    if (status != TFT_OK)
+        return status;
+    y->n_windows = n_windows;
+    struct layers_job j = {.what = LAYERS_EMBED};
     run_prefix(y, j);
     run_windows(y, j, false);
     return TFT_OK;

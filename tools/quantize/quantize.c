@@ -100,8 +100,9 @@ static void transform(const struct work *k, uint32_t which, float *x, size_t n)
         k->m->kern.scale(x, 1 / sqrtf((float)block), n);
 }
 
-static void watch(void *user, int tid, const struct tft_input *in, const float *rows, size_t n, size_t stride)
+static void watch(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
 {
+    (void)first;
     const struct work *k = user;
     uint32_t which = in->index % TFT_LAYER_INPUTS;
     size_t width = input_width(k->m, which);
