@@ -91,22 +91,21 @@ static struct range whole(const struct stats *s)
  * CushionCache eq. 3 and 4 for bytes: the paper's 2^(N-1) - 1 steps are those of signed numbers, bytes have 2^N - 1. The zero-point is
  * rounded, so that 0 is exact; the range moves by half a step at most, and what was in it is at most half a step off all the same.
  */
-static struct tft_affine affine(struct range r)
+struct tft_affine stats_cover(double low, double high)
 {
     struct tft_affine q = {1, 1, 0};
-    if (r.low == r.high)
+    if (low == high)
         return q;
     /* Normal numbers both: (high - low) / 255 of floats is below 2^121. */
-    q.scale = fmaxf((float)((r.high - r.low) / 255), FLT_MIN);
+    q.scale = fmaxf((float)((high - low) / 255), FLT_MIN);
     q.inverse = 1 / q.scale;
-    q.zero = (int32_t)rint(-r.low / q.scale);
+    q.zero = (int32_t)rint(-low / q.scale);
     return q;
 }
 
 /* ---- errors */
 
-/* What is left of x when the kernels have made a byte of it: kernels.h, "Integers" */
-static double lost(float x, const struct tft_affine *q)
+double stats_lost(float x, const struct tft_affine *q)
 {
     float low = (float)-q->zero, high = (float)(255 - q->zero), t = x * q->inverse;
     t = t > low ? t : low;
@@ -142,7 +141,7 @@ static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double
     }
     for (int i = 0; i < points; i++) {
         float x = (float)(sign * (from + width * (i + 0.5) / points));
-        double e = lost(x, q);
+        double e = stats_lost(x, q);
         sum->error += e * e * count / points;
         sum->power += (double)x * x * count / points;
     }
@@ -202,7 +201,7 @@ struct search {
 static bool try(struct search *a, double low, double high)
 {
     struct range r = {fmax(low, a->whole.low), fmin(high, a->whole.high)};
-    struct tft_affine q = affine(r);
+    struct tft_affine q = stats_cover(r.low, r.high);
     double error = sums_of(a->s, a->whole, &q).error;
     if (error >= a->error)
         return false;
@@ -232,10 +231,7 @@ bool stats_affine(const struct stats *s, enum stats_method method, double param,
 {
     if (!stats_finite(s))
         return false;
-    switch (method) {
-    case STATS_MIN_MAX: *out = affine(whole(s)); break;
-    case STATS_PERCENTILE: *out = affine(percentile(s, param)); break;
-    case STATS_MSE: *out = affine(least_error(s)); break;
-    }
+    struct range r = method == STATS_MIN_MAX ? whole(s) : method == STATS_PERCENTILE ? percentile(s, param) : least_error(s);
+    *out = stats_cover(r.low, r.high);
     return true;
 }

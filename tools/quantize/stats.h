@@ -46,6 +46,12 @@ enum stats_method {
 /* False if something seen was not finite. Scale 1 and zero 0 where only zeros were seen, or nothing. */
 bool stats_affine(const struct stats *s, enum stats_method method, double param, struct tft_affine *out);
 
+/* low <= 0 <= high: the bytes that cover this range. Scale 1 and zero 0 where it is empty. */
+struct tft_affine stats_cover(double low, double high);
+
+/* What is left of x when the kernels have made a byte of it: kernels.h, "Integers" */
+double stats_lost(float x, const struct tft_affine *q);
+
 /* sum (x - q(x))^2 / sum x^2: what share of the signal's power is lost; 0 where there is no signal. Of finite statistics. */
 double stats_error(const struct stats *s, const struct tft_affine *q);
 

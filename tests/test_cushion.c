@@ -1,0 +1,210 @@
+/* The greedy prefix search: its loss against a plain restatement, its choice against all choices. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cushion.h"
+#include "fed.h"
+
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 90, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
+    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
+    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+};
+enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 90, SAMPLE = 30 };
+
+static int32_t text[TEXT];
+
+static struct cushion_opts usual(const struct toy *t)
+{
+    toy_tokens(5, t->n_vocab, text, TEXT);
+    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .most = 2, .tau = 0.5, .n_threads = 2};
+}
+
+static struct tft_model *unexpanded(const struct toy *t)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    if (tft_model_open_unexpanded(&m, written(t), NULL, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+static double loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n)
+{
+    struct tft_error err;
+    double l;
+    if (cushion_loss(m, o, prefix, n, o->text, o->sample, &l, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return l;
+}
+
+static struct cushion found(struct tft_model *m, const struct cushion_opts *o)
+{
+    struct tft_error err;
+    struct cushion c;
+    bool stopped;
+    if (cushion_search(m, o, &c, &stopped, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_false(stopped);
+    return c;
+}
+
+/* ---- eq. 6, in doubles, of what a session shows of prefix and text in one */
+
+struct seen {
+    const struct tft_model *m;
+    size_t skip;
+    double sum;
+};
+
+static void restate(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+{
+    struct seen *s = user;
+    static const enum tft_buf from[] = {[TFT_IN_ATTN] = TFT_H, [TFT_IN_O] = TFT_A, [TFT_IN_FFN] = TFT_H, [TFT_IN_DOWN] = TFT_G};
+    struct tft_pass shape = {.m = s->m};
+    double low = 0, high = 0;
+    (void)tid;
+    assert_int_equal(first, 0);
+    if (in->index == s->m->n_layer * TFT_LAYER_INPUTS) /* the head */
+        return;
+    size_t width = tft_pass_width(&shape, from[in->index % TFT_LAYER_INPUTS]);
+    for (size_t t = s->skip; t < n; t++)
+        for (size_t j = 0; j < width; j++) {
+            low = fmin(low, rows[t * stride + j]);
+            high = fmax(high, rows[t * stride + j]);
+        }
+    double step = (high - low) / 255, zero = rint(-low / step);
+    for (size_t t = s->skip; t < n; t++)
+        for (size_t j = 0; j < width; j++) {
+            double x = rows[t * stride + j], q = fmin(fmax(rint(x / step) + zero, 0), 255);
+            s->sum += (x - (q - zero) * step) * (x - (q - zero) * step);
+        }
+}
+
+static void the_loss_is_that_of_the_paper(void **state)
+{
+    (void)state;
+    static const int32_t prefix[3] = {4, 1, 30};
+    for (int i = 0; i < N_TOYS; i++) {
+        struct cushion_opts o = usual(&toys[i]);
+        for (uint32_t n = 0; n <= 3; n++) {
+            struct tft_model *whole = opened(written(&toys[i]));
+            struct tft_session *s = session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .n_logits = 64});
+            struct seen seen = {.m = whole, .skip = n};
+            int32_t all[3 + SAMPLE];
+            memcpy(all, prefix, n * sizeof *all);
+            memcpy(all + n, text, SAMPLE * sizeof *all);
+            s->tap = restate;
+            s->tap_user = &seen;
+            assert_int_equal(tft_prefill(s, all, n + SAMPLE), TFT_OK);
+            tft_session_close(s);
+            tft_model_close(whole);
+
+            struct tft_model *m = unexpanded(&toys[i]);
+            double got = loss(m, &o, prefix, n);
+            if (fabs(got - seen.sum) > 1e-4 * seen.sum)
+                fail_msg("%s, prefix of %u: %.9g, not %.9g", toys[i].arch, n, got, seen.sum);
+            tft_model_close(m);
+        }
+    }
+}
+
+/* The sequences of a pass do not see each other: what a search finds of many at once is what each is by itself. */
+static void exhaustive_finds_the_best(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        for (int rotate = 0; rotate < 3; rotate++) {
+            struct cushion_opts o = usual(&toys[i]);
+            struct tft_model *m = unexpanded(&toys[i]);
+            static const int32_t start[1] = {3};
+            o.start = start;
+            o.n_start = 1;
+            o.exhaustive = true;
+            o.tau = INFINITY;
+            o.rotate = (enum quantize_rotate)rotate;
+            struct cushion c = found(m, &o);
+            assert_int_equal(c.n, 2);
+            assert_int_equal(c.tried, 1);
+            assert_int_equal(c.token[0], 3);
+            assert_true(c.before[0] == loss(m, &o, start, 1));
+            for (int32_t t = 0; t < (int32_t)toys[i].n_vocab; t++) {
+                double l = loss(m, &o, (const int32_t[]){3, t}, 2);
+                assert_true(t == c.token[1] ? l == c.after[0] : l >= c.after[0]);
+            }
+            tft_model_close(m);
+        }
+}
+
+static void halving_tells_the_truth_of_what_it_finds(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct cushion_opts o = usual(&toys[i]);
+        struct tft_model *m = unexpanded(&toys[i]);
+        o.tau = INFINITY;
+        o.most = 3;
+        struct cushion c = found(m, &o), again;
+        assert_int_equal(c.n, 3);
+        assert_int_equal(c.tried, 3);
+        for (uint32_t r = 0; r < 3; r++) { /* each round has a sample of its own */
+            o.text = text + r * SAMPLE;
+            assert_true(c.before[r] == loss(m, &o, c.token, r));
+            assert_true(c.after[r] == loss(m, &o, c.token, r + 1));
+        }
+        o.text = text;
+        o.n_threads = 3;
+        again = found(m, &o);
+        assert_memory_equal(again.token, c.token, sizeof c.token);
+        assert_memory_equal(again.after, c.after, sizeof c.after);
+        tft_model_close(m);
+    }
+}
+
+static bool halt(void *user, uint32_t round, double done)
+{
+    (void)user;
+    (void)round;
+    return done < 0.3;
+}
+
+static void it_ends(void **state)
+{
+    (void)state;
+    struct cushion_opts o = usual(&toys[0]);
+    struct tft_model *m = unexpanded(&toys[0]);
+    struct tft_error err;
+    struct cushion c;
+    bool stopped;
+    o.tau = 0;
+    c = found(m, &o);
+    assert_int_equal(c.n, 0);
+    assert_int_equal(c.tried, 1);
+    o.most = 0;
+    c = found(m, &o);
+    assert_int_equal(c.tried, 0);
+    o = usual(&toys[0]);
+    o.progress = halt;
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
+    assert_true(stopped);
+    o.sample = TEXT + 1;
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_ERR_ARG);
+    o.sample = 64;
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_ERR_ARG);
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_is_that_of_the_paper),
+        cmocka_unit_test(exhaustive_finds_the_best),
+        cmocka_unit_test(halving_tells_the_truth_of_what_it_finds),
+        cmocka_unit_test(it_ends),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,50 @@
+/*
+ * Greedy prefix search: CushionCache, section 4.1, algorithm 1. Tokens are added one by one to a prefix p, each the one that leaves the least
+ *
+ *      L_q(t | p) = sum over inputs X of linear layers, over the tokens t:  |X - q(X)|^2                           (eq. 6, 9)
+ *
+ * where t is a sample of text that comes after the prefix, and q is the 8-bit numbers whose range is that of this X, the tokens of t alone; until
+ * one does not make it less than tau times what it was (eq. 10). The paper says "activation of a transformer block": the inputs of its linear
+ * layers are what q is applied to, in the form that it is applied to (rotated). Each token has a sample of its own, as in the paper.
+ *
+ * The paper tries the whole vocabulary on the whole sample. Here the whole vocabulary is tried too, but on two tokens of text and in the
+ * layers up to where large activations arise; those that do best there on more text, and so on: successive halving (Jamieson & Talwalkar
+ * 2016). What text there is to try on is the part of the sample that the prefix so far serves worst.
+ */
+#ifndef CUSHION_H
+#define CUSHION_H
+
+#include "quantize.h"
+
+enum { CUSHION_MAX = 8 };
+
+struct cushion {
+    int32_t token[CUSHION_MAX];
+    uint32_t n;
+    uint32_t tried;           /* rounds: n less what it began with, or one more */
+    double before[CUSHION_MAX]; /* [tried] L_q of a round's sample without another token, */
+    double after[CUSHION_MAX];  /* and with the best one */
+};
+
+struct cushion_opts {
+    const int32_t *text; /* [n_text] */
+    size_t n_text;
+    uint32_t sample;      /* tokens of a sample; at most n_text */
+    const int32_t *start; /* [n_start] tokens that the prefix begins with */
+    uint32_t n_start, most; /* tokens of the prefix at most: n_start <= most <= CUSHION_MAX */
+    double tau;
+    bool exhaustive; /* all tokens on all of the sample */
+    enum quantize_rotate rotate;
+    int n_threads;
+    bool (*progress)(void *user, uint32_t round, double done); /* done: of the round, 0..1. false: stop */
+    void *user;
+};
+
+/* m: opened by tft_model_open_unexpanded. TFT_OK with the prefix so far if *stopped. */
+enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c, bool *stopped, struct tft_error *err);
+
+/* For the tests. L_q of text: [n] after a prefix of n_prefix <= CUSHION_MAX tokens; for text of at most o->sample tokens. */
+enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
+                             uint32_t n, double *loss, struct tft_error *err);
+
+#endif
