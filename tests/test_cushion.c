@@ -21,7 +21,7 @@ static int32_t text[TEXT];
 static struct cushion_opts usual(const struct toy *t)
 {
     toy_tokens(5, t->n_vocab, text, TEXT);
-    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .most = 2, .tau = 0.5, .n_threads = 2};
+    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .most = 2, .tau = 0.5, .n_threads = 1};
 }
 
 static struct tft_model *unexpanded(const struct toy *t)
