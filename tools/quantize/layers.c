@@ -11,6 +11,21 @@ struct tft_linear *layers_linear(struct tft_block *b, int which)
     return all[which]->w.rows ? all[which] : NULL;
 }
 
+float *layers_numbers(const struct tft_linear *l)
+{
+    return (float *)(uintptr_t)l->w.data;
+}
+
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3])
+{
+    if (which == TFT_IN_ATTN) {
+        l[0] = &b->q, l[1] = &b->k, l[2] = &b->v;
+        return 3;
+    }
+    l[0] = &b->up, l[1] = &b->gate;
+    return b->gate.w.rows ? 2 : 1;
+}
+
 static size_t layer_numbers(struct tft_block *b)
 {
     size_t n = 0;
@@ -153,6 +168,11 @@ void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
                 k[at + d] = panel[d * TFT_KEY_PANEL + pos % TFT_KEY_PANEL];
             memcpy(v + at, tft_kv_values(kv, l, h, pos), dim * sizeof *v);
         }
+}
+
+const float *layers_prefix_x(const struct layers *y)
+{
+    return y->prefix + (y->o->n_prefix ? y->o->n_prefix - 1 : 0) * y->stride;
 }
 
 /* ------------------------------------------------------------------------------------------------ opening */

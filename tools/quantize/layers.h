@@ -28,6 +28,12 @@ void layers_close(struct layers *y);
 /* A matrix of the block, NULL where the architecture has none. */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
+/* While a layer is loaded its matrices are ours to change. */
+float *layers_numbers(const struct tft_linear *l);
+
+/* The linear layers that share one of the two inputs that come out of a norm: how many, and which. */
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3]);
+
 /* Expands layer l into weights, and gives it them; then back. */
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
@@ -40,5 +46,8 @@ void layers_run_head(struct layers *y);
 
 /* Keys and values of the prefix in layer l: [n_prefix, G, E] each, f16. */
 void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
+
+/* [D] what its last token has in the residual stream by now. */
+const float *layers_prefix_x(const struct layers *y);
 
 #endif

@@ -46,9 +46,9 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
     return m->n_layer * TFT_LAYER_INPUTS + 1;
 }
 
-/* Blocks of the transforms that a model's shapes allow: of a head, and of ffn_down's input. */
-uint32_t quantize_head_block(const struct tft_model *m);
-uint32_t quantize_down_block(const struct tft_model *m);
+/* Blocks of the transforms that are wanted, as large as the model's shapes allow: of a head, and of ffn_down's input. 0: none */
+uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o);
+uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o);
 
 /* What a layer's input is called by the linear layer, or the first of those, that takes it: "ffn_down" */
 const char *quantize_part_name(uint32_t which);
