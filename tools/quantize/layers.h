@@ -3,6 +3,7 @@
 #define LAYERS_H
 
 #include "quantize.h"
+#include "residual.h"
 #include "session.h"
 
 /* The matrices of a layer in the order of the file. */
@@ -19,9 +20,14 @@ struct layers {
     float *weights; /* a layer's matrices as f32, one after the other */
     bool (*step)(void *user, double done); /* NULL, or called after each window of a run, done in 0..1; false: leave the rest of them */
     void *step_user;
-    struct tft_mat kept[LAYER_MATS]; /* what the block had before */
+    struct tft_block kept;      /* the layer in hand as it was */
+    struct tft_norm kept_norm;  /* and the last norm */
+    struct residual q;          /* n is 0 where the residual stream is not rotated */
+    float *ones;                /* [D] weights of norms whose gain the matrices have taken up; NULL then too */
+    float *bias[2];             /* [D] rotated ones of a layer's o and down */
 };
 
+/* Afterwards, until it is closed, the last norm is as a rotated residual stream wants it. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err);
 void layers_close(struct layers *y);
 
@@ -37,6 +43,13 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 /* Expands layer l into weights, and gives it them; then back. */
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
+
+/* Where the residual stream is rotated: layer l, loaded and without a NaN, becomes one that reads and writes the rotated stream. */
+void layers_rotate(struct layers *y, uint32_t l);
+
+/* Rows first .. first + n - 1 of a matrix as floats, wherever its numbers are now: to: [n, cols]. Those of embedding and head, which are
+   never loaded, are rotated here. */
+void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n, float *to);
 
 /* Runs the layer over prefix and text, or over the text only with `dry`: then x stays as it was. s->tap sees what comes by in the text. */
 void layers_run(struct layers *y, uint32_t l, bool dry);

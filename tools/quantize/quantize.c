@@ -61,7 +61,7 @@ uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_op
     uint32_t block = (uint32_t)rotate_block(m->n_ff);
     while (block > 1 && m->n_ff / block < 8)
         block /= 2;
-    return o->rotate == QUANTIZE_ROTATE_O_DOWN ? block : 0;
+    return o->rotate >= QUANTIZE_ROTATE_O_DOWN ? block : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------ folding */
@@ -151,6 +151,8 @@ static void work_layer(struct work *k, uint32_t l)
     layers_load(&k->y, l);
     write_check(&k->file, l);
     if (!failed(k))
+        layers_rotate(&k->y, l);
+    if (!failed(k))
         choose_smooth(k, b, l);
     if (!failed(k))
         layers_run(&k->y, l, false);
@@ -201,12 +203,12 @@ static void put_tensors(struct work *k, bool describe)
     if (!failed(k))
         put_head(k);
     if (!failed(k))
-        write_prefix(&k->file, k->prefix_k, k->prefix_v, layers_prefix_x(&k->y));
+        write_prefix(&k->file, k->prefix_k, k->prefix_v);
 }
 
 static void convert(struct work *k)
 {
-    write_values(&k->file, k->y.n_windows * k->o->window);
+    write_values(&k->file);
     put_tensors(k, true);
     put_tensors(k, false);
     if (failed(k))
@@ -247,6 +249,9 @@ static enum tft_status refuse(const struct tft_model *m, const struct quantize_o
 {
     if (m->output.w.num == TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
+    if (o->rotate == QUANTIZE_ROTATE_ALL && (m->out_norm.b || m->pos_embed.data))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: the residual stream of %s cannot be rotated (all): its norms are not RMSNorm",
+                        m->source.name, m->arch->name);
     if (o->n_text < o->window || !o->window)
         return tft_fail(err, TFT_ERR_ARG, "%s: a calibration text of %zu tokens is too short for a window of %u", m->source.name, o->n_text,
                         o->window);
@@ -271,7 +276,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
     k.y.step_user = &k;
     memset(result, 0, quantize_inputs(m) * sizeof *result);
     if (take(&k))
-        write_open(&k.file, m, o, path, &k.bad);
+        write_open(&k.file, &k.y, path, &k.bad);
     else
         tft_fail(&k.bad, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     if (!failed(&k))

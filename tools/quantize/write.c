@@ -82,20 +82,13 @@ void write_check(struct writing *f, uint32_t l)
     }
 }
 
-/* n rows of a matrix, wherever its numbers are now. */
-static void get_rows(const struct writing *f, const struct tft_mat *w, uint32_t first, uint32_t n, float *to)
-{
-    for (uint32_t i = 0; i < n; i++)
-        tft_mat_row(f->m, w, first + i, to + (size_t)i * w->cols);
-}
-
 /* The largest weights of every row, then what they are to be scaled by. */
 static void choose_scales(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w, float *scale)
 {
     float top = 0;
     for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
         uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
-        get_rows(f, w, i, n, f->rows);
+        layers_rows(f->y, w, i, n, f->rows);
         bad_row(f, fmt, layer, i, pack_max(scale + i, f->rows, w->cols, n, w->cols), n);
     }
     for (uint32_t i = 0; i < w->rows; i++)
@@ -115,7 +108,7 @@ static void put_panels(struct writing *f, const char *fmt, unsigned layer, const
     choose_scales(f, fmt, layer, w, f->scale[which]);
     for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
         uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
-        get_rows(f, w, i, n, f->rows);
+        layers_rows(f->y, w, i, n, f->rows);
         pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n, w->cols);
         tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
     }
@@ -139,6 +132,7 @@ static void put_beside(struct writing *f, const char *fmt, unsigned layer, const
         tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
 }
 
+/* w: that of the model itself, by which layers_rows knows it */
 static void put_single(struct writing *f, const char *name, const struct tft_mat *w)
 {
     put_panels(f, name, 0, w, 0);
@@ -175,21 +169,22 @@ void write_layer(struct writing *f, uint32_t l, const float *attn, const float *
     put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
 }
 
-/* The head reads the embedding's panels where the two are one. */
-static bool tied(const struct tft_model *m)
+/* The head reads the embedding's panels where the two are one. With a rotated residual stream they are not: the head has the gain of the
+   last norm. */
+static bool tied(const struct writing *f)
 {
-    return m->output.w.tensor == m->embed.tensor;
+    return f->m->output.w.tensor == f->m->embed.tensor && !f->y->q.n;
 }
 
 void write_head(struct writing *f)
 {
     const struct tft_model *m = f->m;
     put_norm(f, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
-    if (!tied(m))
+    if (!tied(f))
         put_single(f, "output", &m->output.w);
 }
 
-void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v, const float *x)
+void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
 {
     const struct tft_model *m = f->m;
     const uint64_t ne[4] = {m->head_dim, m->n_head_kv, f->o->n_prefix, m->n_layer};
@@ -203,7 +198,7 @@ void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v, const
         tft_gguf_put_data(f->w, k, bytes);
         tft_gguf_put_data(f->w, v, bytes);
     }
-    put_vector(f, TFT_KEY_PREFIX_X, 0, "", x, m->n_embd, NULL);
+    put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------- values */
@@ -223,7 +218,7 @@ static void put_text(struct writing *f, const char *key, const char *text)
     tft_gguf_put_str(f->w, key, (struct tft_str){text, strlen(text)});
 }
 
-void write_values(struct writing *f, size_t n_tokens)
+void write_values(struct writing *f)
 {
     static const char *const methods[] = {"min-max", "percentile", "mse"};
     const struct quantize_opts *o = f->o;
@@ -246,9 +241,10 @@ void write_values(struct writing *f, size_t n_tokens)
 
     /* how it was made, for people */
     tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
+    tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->q.n);
     tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);
     put_text(f, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
-    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)n_tokens);
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(f->y->n_windows * o->window));
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
     if (o->n_prefix) {
@@ -295,13 +291,13 @@ static bool take(struct writing *f)
     return f->row && f->bias && f->rows && f->panel;
 }
 
-void write_open(struct writing *f, const struct tft_model *m, const struct quantize_opts *o, const char *path, struct tft_error *bad)
+void write_open(struct writing *f, const struct layers *y, const char *path, struct tft_error *bad)
 {
-    *f = (struct writing){.m = m, .o = o, .bad = bad};
+    *f = (struct writing){.y = y, .m = y->m, .o = y->o, .bad = bad};
     if (take(f))
         tft_gguf_create(&f->w, path, bad);
     else
-        tft_fail(bad, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+        tft_fail(bad, TFT_ERR_NOMEM, "%s: no memory", y->m->source.name);
 }
 
 void write_close(struct writing *f, bool keep)

@@ -6,6 +6,7 @@
 #include "layers.h"
 
 struct writing {
+    const struct layers *y;
     const struct tft_model *m;
     const struct quantize_opts *o;
     struct tft_error *bad; /* the first problem, after which nothing more is written */
@@ -20,12 +21,11 @@ struct writing {
 };
 
 /* Failures, here and below, are put into *bad, which may have one from elsewhere. All zero is fine to close, and a failed open. */
-void write_open(struct writing *f, const struct tft_model *m, const struct quantize_opts *o, const char *path, struct tft_error *bad);
+void write_open(struct writing *f, const struct layers *y, const char *path, struct tft_error *bad);
 /* Without `keep`, or after a failure, there is no file. */
 void write_close(struct writing *f, bool keep);
 
-/* n_tokens: of the calibration text, as far as it was used */
-void write_values(struct writing *f, size_t n_tokens);
+void write_values(struct writing *f);
 /* The arrays of the inputs, which stand among the values, once it is known what they are. result: [inputs] */
 void write_inputs(struct writing *f, const struct quantize_input *result);
 
@@ -34,8 +34,8 @@ void write_embedding(struct writing *f);
 /* attn, ffn: [D] what the weights of the norms are divided by, or NULL */
 void write_layer(struct writing *f, uint32_t l, const float *attn, const float *ffn);
 void write_head(struct writing *f);
-/* k, v: [n_layer, n_prefix, G, E]; x: [D] what the last of them leaves in the residual stream */
-void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v, const float *x);
+/* k, v: [n_layer, n_prefix, G, E] */
+void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v);
 
 /* Fails if there is no number among the loaded weights of layer l: before they spoil what is computed with them. */
 void write_check(struct writing *f, uint32_t l);
