@@ -5,7 +5,8 @@
  *
  *   NAME.weight  I8 [N padded, K padded]: panels (panel.h) in place of each linear layer's matrix and of the embedding
  *   NAME.scale   F32 [N padded], NAME.rowsum I32 [N padded]: struct tft_panels
- *   output       is absent where the head is tied: the panels of token_embd then serve both
+ *   output       is absent where the head is tied: the panels of token_embd then serve both. A rotated residual stream unties them, as the
+ *                head takes up the gain of output_norm
  *
  * Arrays "of the inputs" have TFT_LAYER_INPUTS elements per layer (enum in model.h), then one for the head.
  */
@@ -30,6 +31,7 @@ enum { TFT_FILE_VERSION = 1 };
 /* How it was made, for people */
 #define TFT_KEY_WEIGHTS "tuffet.weights"              /* string: "int8 per channel", "int8 per tensor" */
 #define TFT_KEY_ROTATE_VALUES "tuffet.rotate.values"  /* u32: block of the rotation of V and O; 0: none */
+#define TFT_KEY_ROTATE_RESIDUAL "tuffet.rotate.residual" /* bool: of the residual stream, whose norms' gains are in the weights then */
 #define TFT_KEY_SMOOTH "tuffet.smooth"                /* f32: SmoothQuant's alpha; 0: none */
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact" */
 #define TFT_KEY_CALIBRATION_METHOD "tuffet.calibration.method" /* string: "min-max", "percentile", "mse" */

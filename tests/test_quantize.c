@@ -6,7 +6,9 @@
 
 #include "fed.h"
 #include "gguf.h"
+#include "layers.h"
 #include "quantize.h"
+#include "random.h"
 
 /* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one that is tied. */
 static const struct toy toys[] = {
@@ -32,6 +34,12 @@ static struct quantize_opts usual(const struct toy *t)
     }
     return (struct quantize_opts){.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
                                   .n_prefix = 3, .range = fixed, .n_threads = 1};
+}
+
+/* Whether the residual stream can be rotated: RMSNorm. */
+static bool rotatable(const struct toy *t)
+{
+    return strcmp(t->arch, "gpt2") != 0;
 }
 
 static enum tft_status convert(const char *from, const char *to, const struct quantize_opts *o, struct tft_error *err)
@@ -71,6 +79,7 @@ static void the_same_file_on_every_rung_with_any_threads(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
         o.method = STATS_MSE;
+        o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
         uint64_t want = hash_file(quantized(&toys[i], &o));
         for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
             assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
@@ -100,21 +109,30 @@ static void same_bits_however_fed(void **state)
 
 /* These numbers are the contract: see test_session.c. */
 static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4, 0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
+static const uint64_t contract_all = 0xf44113e18c464618; /* of the first one, with the residual stream rotated */
+
+static void on_every_rung(const struct toy *t, const struct quantize_opts *o, uint64_t want)
+{
+    const char *path = quantized(t, o);
+    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
+        if (got != want)
+            fail_msg("%s on %s: 0x%016llx", t->arch, tft_cpu_name(), (unsigned long long)got);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+}
 
 static void same_bits_on_every_rung_and_machine(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
-        const char *path = quantized(&toys[i], &o);
-        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
-            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-            uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
-            if (got != contract[i])
-                fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(), (unsigned long long)got);
-        }
-        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        on_every_rung(&toys[i], &o, contract[i]);
     }
+    struct quantize_opts o = usual(&toys[0]);
+    o.rotate = QUANTIZE_ROTATE_ALL;
+    on_every_rung(&toys[0], &o, contract_all);
 }
 
 /* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| / |b|. */
@@ -160,6 +178,9 @@ static void near_the_floats(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
         near(&toys[i], &o, "as usual");
+        o.rotate = QUANTIZE_ROTATE_ALL;
+        if (rotatable(&toys[i]))
+            near(&toys[i], &o, "all rotated");
         if (i % 2) /* half of them: it takes long under emulation */
             continue;
         for (int r = QUANTIZE_ROTATE_NONE; r < QUANTIZE_ROTATE_O_DOWN; r++) {
@@ -171,6 +192,9 @@ static void near_the_floats(void **state)
         o = usual(&toys[i]);
         o.smooth = 0.5f;
         near(&toys[i], &o, "smoothed");
+        o.rotate = QUANTIZE_ROTATE_ALL;
+        near(&toys[i], &o, "all rotated, smoothed");
+        o.rotate = QUANTIZE_ROTATE_O_DOWN;
         o.smooth = 0;
         o.per_tensor = true;
         near(&toys[i], &o, "one scale per matrix");
@@ -192,6 +216,7 @@ static void what_follows_the_prefix(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
+        o.rotate = i == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
         assert_true(distance(&toys[i], quantized(&toys[i], &o), 0) < 0.15);
         struct tft_model *m = opened(in_folder("q.gguf"));
         struct tft_session *s = session(m, (struct tft_session_opts){0});
@@ -201,6 +226,107 @@ static void what_follows_the_prefix(void **state)
         tft_session_close(s);
         tft_model_close(m);
     }
+}
+
+/* ---- the residual stream, rotated */
+
+/* All layers over prefix and text, in floats. */
+static void run_floats(struct layers *y, struct tft_model *m, const struct quantize_opts *o)
+{
+    struct tft_error err;
+    if (layers_open(y, m, o, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        layers_load(y, l);
+        layers_rotate(y, l);
+        layers_run(y, l, false);
+        layers_unload(y, l);
+    }
+}
+
+/* got: [n] = Q want */
+static void assert_rotated(const struct residual *q, const float *got, const float *want, size_t n)
+{
+    float row[64];
+    assert_true(n <= 64);
+    memcpy(row, want, n * sizeof *row);
+    residual_rows(q, row, n, 1, NULL);
+    for (size_t i = 0; i < n; i++)
+        assert_float_equal(got[i], row[i], 2e-3 * (1 + fabsf(row[i]))); /* keys and values are f16 */
+}
+
+static double product(const float *a, const float *b, const float *gain, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i] * (gain ? (double)gain[i] : 1);
+    return sum;
+}
+
+/* Of the last token of the text, but for what the last norm divides by. */
+static void assert_same_logits(const struct layers *rotated, const struct layers *plain, const float *gain)
+{
+    const struct tft_mat *head = &plain->m->output.w;
+    size_t last = (TEXT - 1) * plain->stride;
+    float a[64], b[64];
+    for (uint32_t i = 0; i < head->rows; i++) {
+        layers_rows(rotated, head, i, 1, a);
+        layers_rows(plain, head, i, 1, b);
+        double got = product(a, rotated->text + last, NULL, head->cols), want = product(b, plain->text + last, gain, head->cols);
+        assert_float_equal(got, want, 1e-2 * (1 + fabs(want)));
+    }
+}
+
+/* The stream is Q times that of the model as it is, and the head makes the same of it. With biases where the stream is written, which no
+   architecture of RMSNorm has yet. */
+static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS && rotatable(&toys[i]); i++) {
+        struct tft_model *m;
+        struct layers plain, rotated;
+        struct quantize_opts o = usual(&toys[i]), all = o;
+        float bias[2][64], got[64], want[64];
+        uint32_t d = toys[i].n_embd;
+        random_fill(bias[0], 128);
+        all.rotate = QUANTIZE_ROTATE_ALL;
+        assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[i]), NULL, NULL), TFT_OK);
+        m->block[0].o.bias = bias[0];
+        m->block[1].down.bias = bias[1];
+        const float *gain = m->out_norm.w;
+        run_floats(&plain, m, &o);
+        run_floats(&rotated, m, &all);
+        for (uint32_t t = 0; t < TEXT; t++)
+            assert_rotated(&rotated.q, rotated.text + t * rotated.stride, plain.text + t * plain.stride, d);
+        assert_rotated(&rotated.q, layers_prefix_x(&rotated), layers_prefix_x(&plain), d);
+        assert_same_logits(&rotated, &plain, gain);
+        layers_rows(&plain, &m->embed, 5, 1, want);
+        layers_rows(&rotated, &m->embed, 5, 1, got);
+        assert_rotated(&rotated.q, got, want, d);
+        layers_close(&rotated);
+        layers_close(&plain);
+        assert_ptr_equal(m->out_norm.w, gain);
+        tft_model_close(m);
+    }
+}
+
+/* However it is converted. */
+static void the_model_is_as_it_was(void **state)
+{
+    (void)state;
+    struct tft_model *m;
+    struct quantize_opts o = usual(&toys[0]);
+    assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
+    struct tft_model before = *m;
+    struct tft_block block[2] = {m->block[0], m->block[1]};
+    for (int r = QUANTIZE_ROTATE_NONE; r <= QUANTIZE_ROTATE_ALL; r++) {
+        bool stopped;
+        o.rotate = (enum quantize_rotate)r;
+        assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
+        assert_memory_equal(m, &before, sizeof before);
+        assert_memory_equal(m->block, block, sizeof block);
+    }
+    tft_model_close(m);
 }
 
 static void the_error_is_that_of_the_ranges(void **state)
@@ -260,6 +386,8 @@ static void bad_input_leaves_no_file(void **state)
     fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o, "NaN or infinity among the weights of output, row 0");
     fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o, "NaN or infinity among the weights of token_embd, row 0");
     fails(quantized(t, &o), &o, "is quantized already");
+    o.rotate = QUANTIZE_ROTATE_ALL;
+    fails(written(&toys[3]), &o, "the residual stream of gpt2 cannot be rotated");
 }
 
 struct stop {
@@ -425,6 +553,8 @@ int main(void)
         cmocka_unit_test(same_bits_on_every_rung_and_machine),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(what_follows_the_prefix),
+        cmocka_unit_test(a_rotated_stream_is_that_of_an_equivalent_model),
+        cmocka_unit_test(the_model_is_as_it_was),
         cmocka_unit_test(the_error_is_that_of_the_ranges),
         cmocka_unit_test(bad_input_leaves_no_file),
         cmocka_unit_test(stopped_leaves_no_file),

@@ -37,6 +37,8 @@ static int set(const char *arg)
         t.n_ctx = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "seed") == 0)
         t.seed = strtoul(value, NULL, 10);
+    else if (strcmp(name, "tied") == 0)
+        t.tied = true;
     else if (strcmp(name, "endless") == 0)
         t.endless = true;
     else if (strcmp(name, "uniform") == 0)

@@ -40,7 +40,8 @@ static const struct cli_command command = {
     "  parameters, context, width, layers, heads, kv_heads, head, feed_forward: numbers\n"
     "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are expanded, the rest stays in the file\n"
     "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
-    "  w8a8: {weights, prefix: {method, tokens}, rotation: {values, ffn_down}: blocks of the transforms, 0 without, smooth,\n"
+    "  w8a8: {weights, prefix: {method, tokens}, rotation: {values, ffn_down: blocks of the transforms, 0 without, residual:\n"
+    "         bool}, smooth,\n"
     "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
     "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
@@ -67,6 +68,7 @@ struct facts {
     bool quantized; /* by tuffet: what follows is known */
     struct tft_str weights_are, prefix_method, calibration_method;
     uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window, inputs[TFT_RANGE_TENSOR + 1];
+    bool rotate_residual;
     double smooth;
     const struct tft_value *prefix; /* its tokens, or NULL */
     struct lossy lossy;
@@ -145,6 +147,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);
     f->rotate_values = uint_of(f, TFT_KEY_ROTATE_VALUES);
     f->rotate_down = uint_of(f, TFT_KEY_HADAMARD);
+    f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
     if (smooth)
         tft_value_real(smooth, 0, &f->smooth);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
@@ -389,7 +392,8 @@ static void show_quantized(const struct facts *f)
            f->inputs[TFT_RANGE_TENSOR]);
     put_label("rotation");
     printf(f->rotate_values ? "values by %" PRIu64 : "values not", f->rotate_values);
-    printf(f->rotate_down ? ", ffn_down's input by %" PRIu64 "\n" : ", ffn_down's input not\n", f->rotate_down);
+    printf(f->rotate_down ? ", ffn_down's input by %" PRIu64 : ", ffn_down's input not", f->rotate_down);
+    puts(f->rotate_residual ? ", the residual stream" : ", the residual stream not");
     if (f->smooth > 0) {
         put_label("smoothing");
         printf("alpha %g\n", f->smooth);
@@ -535,8 +539,8 @@ static void json_quantized(const struct facts *f)
     } else {
         fputs("null", stdout);
     }
-    printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64 "},\"smooth\":%.6g,\"calibration\":{\"method\":", f->rotate_values,
-           f->rotate_down, isfinite(f->smooth) ? f->smooth : 0);
+    printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64 ",\"residual\":%s},\"smooth\":%.6g,\"calibration\":{\"method\":",
+           f->rotate_values, f->rotate_down, f->rotate_residual ? "true" : "false", isfinite(f->smooth) ? f->smooth : 0);
     cli_json_string(stdout, f->calibration_method.p, f->calibration_method.n);
     json_number("tokens", f->calibration_tokens, true);
     json_number("window", f->calibration_window, true);

@@ -24,7 +24,8 @@ static const struct cli_option options[] = {
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse", "how the range of an input is chosen (min-max)"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P", "percent of the numbers that --range percentile keeps (99.99)"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A", "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
-    {0, "rotate", CLI_WORD, &opt.rotate, "none|o|o+down", "Hadamard transforms of attention's output, and of ffn_down's input (o+down)"},
+    {0, "rotate", CLI_WORD, &opt.rotate, "none|o|o+down|all",
+     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (o+down)"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
@@ -39,7 +40,8 @@ static const struct cli_command command = {
     "quantize", "MODEL", "make a W8A8 model: int8 weights, static per-tensor int8 activations",
     (const struct cli_option *const[]){options, cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
-    "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n\n"
+    "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
+    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n",
 };

@@ -79,7 +79,8 @@ class Quantize(Case):
         self.assertGreater(len(worst), 2)
         self.assertEqual([w["name"] for w in about["inputs"].pop("worst")], [w["name"] for w in worst][:8])
         self.assertEqual(about, {
-            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13]}, "rotation": {"values": 8, "ffn_down": 0},
+            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13]},
+            "rotation": {"values": 8, "ffn_down": 0, "residual": False},
             "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
             "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})
         self.assertEqual((facts["parameters"], facts["runs"]), (toy["parameters"], True))
@@ -88,7 +89,8 @@ class Quantize(Case):
         self.assertLess(facts["memory"]["weights"], 4096)  # nothing is expanded
 
         text = self.tuffet("inspect", model).decode()
-        for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token, 0 per pass", r"rotation +values by 8, ffn_down's input not",
+        for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token, 0 per pass",
+                     r"rotation +values by 8, ffn_down's input not, the residual stream not",
                      r"smoothing +alpha 0.5", r"prefix +intact, 2 tokens: 1, 13", r"calibration +percentile, 100 tokens in windows of 50"]:
             self.assertRegex(text, f"\n{line}\n")
         said = text[text.index("\nruns"):].splitlines()[2:]
@@ -98,11 +100,28 @@ class Quantize(Case):
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertTrue(self.tuffet("inspect", self.path("out")).endswith(done.stderr))
 
+    def test_a_rotated_residual_stream(self):
+        """A tied head has a tensor of its own then; what the model says stays."""
+        for settings in [{}, {"arch": "qwen2", "tied": 1}, {"arch": "qwen3", "type": "q8_0"}]:
+            toy = self.toy(endless=1, **settings)
+            model = self.quantized("--rotate=all", "--smooth=0.5", model=toy)
+            facts = self.json("inspect", model)
+            self.assertEqual(facts["w8a8"]["rotation"], {"values": 8, "ffn_down": 8, "residual": True})
+            self.assertIs(facts["values"]["tuffet.rotate.residual"], True)
+            self.assertIn("output.weight", [t["name"] for t in facts["tensors"]])
+            text = self.tuffet("inspect", model).decode()
+            self.assertRegex(text, r"\nrotation +values by 8, ffn_down's input by 8, the residual stream\n")
+            ppl = [self.json("ppl", m, "-f", self.text, "--ctx=64")["ppl"] for m in [toy, model]]
+            self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.2)
+        gpt2 = self.toy(arch="gpt2", vocab="gpt2")
+        self.assertEqual(self.fails(*self.arguments("--rotate=all", model=gpt2)),
+                         f"tuffet: {gpt2}: the residual stream of gpt2 cannot be rotated (all): its norms are not RMSNorm")
+
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
         for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
-                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--weights=per-tensor",
-                     "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
+                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=all",
+                     "--weights=per-tensor", "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor"]:
             files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
@@ -182,7 +201,7 @@ class Quantize(Case):
         self.assertIn("--calib FILE", self.fails("quantize", toy, "-o", self.path("out"), status=2))
         for args, why in [
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
-            (["--percentile=101"], "at most 100"), (["--rotate=x"], "none|o|o+down"), (["--range=x"], "min-max|percentile|mse"),
+            (["--percentile=101"], "at most 100"), (["--rotate=x"], "none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
             (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"),
             (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
             (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),
@@ -197,12 +216,13 @@ class Quantize(Case):
             self.assertIn(f'like 1,13, not "{list}"', self.fails(*self.arguments("--intact-tokens", list), status=2))
         self.assertEqual(self.left(), [])
 
-    def damaged(self, bits):
-        """A toy with something else than a number among the weights of layer 1's ffn_up, row 3."""
+    def damaged(self, bits, part="ffn_up"):
+        """A toy with something else than a number among the weights of a part of layer 1, row 3."""
         toy = self.toy(endless=1)
-        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"] if t["name"] == "blk.1.ffn_up.weight") + (3 * 32 + 5) * 4
+        tensor = next(t for t in self.json("inspect", toy)["tensors"] if t["name"] == f"blk.1.{part}.weight")
+        at = tensor["offset"] + (3 * tensor["shape"][0] + 5) * 4
         data = self.read(toy)
-        return self.write("damaged", data[:at] + struct.pack("<I", bits) + data[at + 4:])
+        return self.write(f"damaged-{part}-{bits}", data[:at] + struct.pack("<I", bits) + data[at + 4:])
 
     def test_failures(self):
         short = self.write("short", b"hello world")
@@ -222,6 +242,8 @@ class Quantize(Case):
             ([toy, "-o", out, "--calib", self.text, "-t2000"], "2000 threads"),
             *[([self.damaged(bits), "-o", out, "--calib", self.text], "NaN or infinity among the weights of blk.1.ffn_up, row 3")
               for bits in [0x7fc00000, 0x7f800000, 0xff800000]],
+            *[([self.damaged(0x7fc00000, part), "-o", out, "--calib", self.text, "--rotate=all"],
+               f"NaN or infinity among the weights of blk.1.{part}, row 3") for part in ["ffn_up", "ffn_down"]],
         ]:
             self.assertIn(why, self.fails("quantize", *args))
             self.assertEqual(self.left(), [])

@@ -42,19 +42,16 @@ static size_t width_of(const struct tft_model *m, uint32_t which)
     return which == TFT_IN_O ? (size_t)m->n_head * m->head_dim : which == TFT_IN_DOWN ? m->n_ff : m->n_embd;
 }
 
+/* By orthonormal matrices, so that every input's error counts as in the paper. */
 static void rotate(const struct search *k, uint32_t which, float *x, size_t n)
 {
-    const struct tft_kernels *kern = &k->m->kern;
-    if (which == TFT_IN_O && k->o->rotate >= QUANTIZE_ROTATE_O) {
-        uint32_t block = quantize_head_block(k->m);
-        kern->hadamard(x, n, block);
-        kern->scale(x, 1 / sqrtf((float)block), n);
-    }
-    if (which == TFT_IN_DOWN && k->o->rotate >= QUANTIZE_ROTATE_O_DOWN) {
-        uint32_t block = quantize_down_block(k->m);
-        kern->hadamard(x, n, block);
-        kern->scale(x, 1 / sqrtf((float)block), n);
-    }
+    uint32_t block = which == TFT_IN_O      ? quantize_head_block(k->m, &k->shape)
+                     : which == TFT_IN_DOWN ? quantize_down_block(k->m, &k->shape)
+                                            : 0;
+    if (!block)
+        return;
+    k->m->kern.hadamard(x, n, block);
+    k->m->kern.scale(x, 1 / sqrtf((float)block), n);
 }
 
 /* |X - q(X)|^2, x: [n] of a sequence's rows, one after the other */
@@ -138,6 +135,7 @@ static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, uint32_t la
     pass(k, LAYERS_EMBED, 0, k->y.text, k->tokens, n, n_prefix, k->each);
     for (uint32_t l = 0; l < layers && !k->stopped; l++) {
         layers_load(&k->y, l);
+        layers_rotate(&k->y, l);
         if (n_prefix)
             pass(k, LAYERS_LAYER, l, k->y.prefix, NULL, n_prefix, 0, n_prefix);
         share_prefix(k, n_prefix, n_seq);

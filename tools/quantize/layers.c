@@ -11,6 +11,21 @@ struct tft_linear *layers_linear(struct tft_block *b, int which)
     return all[which]->w.rows ? all[which] : NULL;
 }
 
+float *layers_numbers(const struct tft_linear *l)
+{
+    return (float *)(uintptr_t)l->w.data;
+}
+
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3])
+{
+    if (which == TFT_IN_ATTN) {
+        l[0] = &b->q, l[1] = &b->k, l[2] = &b->v;
+        return 3;
+    }
+    l[0] = &b->up, l[1] = &b->gate;
+    return b->gate.w.rows ? 2 : 1;
+}
+
 static size_t layer_numbers(struct tft_block *b)
 {
     size_t n = 0;
@@ -25,7 +40,7 @@ static size_t layer_numbers(struct tft_block *b)
 
 struct expand_job {
     const struct tft_model *m;
-    const struct tft_mat *mat; /* [LAYER_MATS] */
+    struct tft_block *from;
     float *to;
 };
 
@@ -34,10 +49,12 @@ static void expand(void *arg, int tid, int n_threads)
     const struct expand_job *j = arg;
     float *to = j->to;
     for (int i = 0; i < LAYER_MATS; i++) {
-        const struct tft_mat *w = &j->mat[i];
-        for (uint32_t row = (uint32_t)tid; row < w->rows; row += (uint32_t)n_threads)
-            tft_mat_row(j->m, w, row, to + (size_t)row * w->cols);
-        to += (size_t)w->rows * w->cols;
+        const struct tft_linear *l = layers_linear(j->from, i);
+        if (!l)
+            continue;
+        for (uint32_t row = (uint32_t)tid; row < l->w.rows; row += (uint32_t)n_threads)
+            tft_mat_row(j->m, &l->w, row, to + (size_t)row * l->w.cols);
+        to += (size_t)l->w.rows * l->w.cols;
     }
 }
 
@@ -45,11 +62,8 @@ void layers_load(struct layers *y, uint32_t l)
 {
     struct tft_block *b = &y->m->block[l];
     float *at = y->weights;
-    memset(y->kept, 0, sizeof y->kept);
-    for (int i = 0; i < LAYER_MATS; i++)
-        if (layers_linear(b, i))
-            y->kept[i] = layers_linear(b, i)->w;
-    tft_port_team(y->s->n_threads, expand, &(struct expand_job){y->m, y->kept, y->weights});
+    y->kept = *b;
+    tft_port_team(y->s->n_threads, expand, &(struct expand_job){y->m, &y->kept, y->weights});
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i)) {
             struct tft_mat *w = &layers_linear(b, i)->w;
@@ -60,11 +74,47 @@ void layers_load(struct layers *y, uint32_t l)
 
 void layers_unload(struct layers *y, uint32_t l)
 {
-    for (int i = 0; i < LAYER_MATS; i++) {
-        struct tft_linear *linear = layers_linear(&y->m->block[l], i);
-        if (linear)
-            linear->w = y->kept[i];
-    }
+    y->m->block[l] = y->kept;
+}
+
+/* ----------------------------------------------------------------------------------------------- rotation */
+
+/* The layers that read what comes out of a norm take up its gain. */
+static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which, struct tft_norm *norm)
+{
+    struct tft_linear *l[3];
+    for (size_t i = 0, n = layers_readers(b, which, l); i < n; i++)
+        residual_rows(&y->q, layers_numbers(l[i]), l[i]->w.cols, l[i]->w.rows, norm->w);
+    norm->w = y->ones;
+}
+
+static void rotate_writer(struct layers *y, struct tft_linear *l, float *bias)
+{
+    residual_columns(&y->q, layers_numbers(l), l->w.cols, l->w.cols);
+    if (!l->bias)
+        return;
+    l->bias = memcpy(bias, l->bias, y->q.n * sizeof *bias);
+    residual_rows(&y->q, bias, y->q.n, 1, NULL);
+}
+
+void layers_rotate(struct layers *y, uint32_t l)
+{
+    struct tft_block *b = &y->m->block[l];
+    if (!y->q.n)
+        return;
+    rotate_readers(y, b, TFT_IN_ATTN, &b->attn_norm);
+    rotate_readers(y, b, TFT_IN_FFN, &b->ffn_norm);
+    rotate_writer(y, &b->o, y->bias[0]);
+    rotate_writer(y, &b->down, y->bias[1]);
+}
+
+void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n, float *to)
+{
+    bool head = w == &y->m->output.w, embedding = w == &y->m->embed;
+    for (uint32_t i = 0; i < n; i++)
+        tft_mat_row(y->m, w, first + i, to + (size_t)i * w->cols);
+    if (y->q.n && (head || embedding))
+        residual_rows(&y->q, to, w->cols, n, head ? y->kept_norm.w : NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ running */
@@ -97,6 +147,8 @@ void layers_pass(const struct layers *y, const struct layers_job *j)
     y->s->buf[TFT_X] = j->x;
     tft_port_team(y->s->n_threads, run, &(struct run){y, j});
     y->s->buf[TFT_X] = own;
+    if (j->what == LAYERS_EMBED && y->q.n)
+        residual_rows(&y->q, j->x, y->stride, j->n, NULL);
 }
 
 /* Nothing is to be learned from the prefix: at run time it is never computed. */
@@ -154,6 +206,11 @@ void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
         }
 }
 
+const float *layers_prefix_x(const struct layers *y)
+{
+    return y->prefix + (y->o->n_prefix ? y->o->n_prefix - 1 : 0) * y->stride;
+}
+
 /* ------------------------------------------------------------------------------------------------ opening */
 
 /* NULL where the product does not fit too. */
@@ -161,6 +218,34 @@ static float *take(size_t rows, size_t stride)
 {
     size_t bytes;
     return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
+}
+
+static bool take_rotation(struct layers *y)
+{
+    size_t n = y->m->n_embd;
+    y->ones = take(n, 1);
+    y->bias[0] = take(n, 1);
+    y->bias[1] = take(n, 1);
+    if (!y->ones || !y->bias[0] || !y->bias[1] || !residual_open(&y->q, n, y->s->n_threads))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        y->ones[i] = 1;
+    y->kept_norm = y->m->out_norm;
+    y->m->out_norm.w = y->ones;
+    return true;
+}
+
+static bool take_all(struct layers *y, size_t rows)
+{
+    struct tft_pass shape = {.m = y->m, .s = y->s};
+    size_t most = 0;
+    y->stride = tft_pass_stride(&shape, TFT_X);
+    for (uint32_t l = 0; l < y->m->n_layer; l++)
+        most = layer_numbers(&y->m->block[l]) > most ? layer_numbers(&y->m->block[l]) : most;
+    y->prefix = take((size_t)y->o->n_prefix + 1, y->stride);
+    y->text = take(rows, y->stride);
+    y->weights = take(most, 1);
+    return y->prefix && y->text && y->weights && (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
 }
 
 /* The cache has a slot for each token of a pass, which may be of many sequences: more than a context. */
@@ -177,19 +262,11 @@ static enum tft_status open_session(struct layers *y, uint32_t n_prefix, uint32_
 enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, uint32_t batch, size_t rows,
                             struct tft_error *err)
 {
-    size_t most = 0;
     *y = (struct layers){.m = m, .o = o};
     enum tft_status status = open_session(y, o->n_prefix, batch, o->n_threads, err);
     if (status != TFT_OK)
         return status;
-    struct tft_pass shape = {.m = m, .s = y->s};
-    y->stride = tft_pass_stride(&shape, TFT_X);
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        most = layer_numbers(&m->block[l]) > most ? layer_numbers(&m->block[l]) : most;
-    y->prefix = take((size_t)o->n_prefix + 1, y->stride);
-    y->text = take(rows, y->stride);
-    y->weights = take(most, 1);
-    if (y->prefix && y->text && y->weights)
+    if (take_all(y, rows))
         return TFT_OK;
     layers_close(y);
     return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, rows);
@@ -210,9 +287,15 @@ enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct 
 
 void layers_close(struct layers *y)
 {
+    if (y->q.n)
+        y->m->out_norm = y->kept_norm;
     tft_session_close(y->s);
     tft_port_free(y->prefix);
     tft_port_free(y->text);
     tft_port_free(y->weights);
+    tft_port_free(y->ones);
+    tft_port_free(y->bias[0]);
+    tft_port_free(y->bias[1]);
+    residual_close(&y->q);
     *y = (struct layers){0};
 }

@@ -3,6 +3,7 @@
 #define LAYERS_H
 
 #include "quantize.h"
+#include "residual.h"
 #include "session.h"
 
 /* The matrices of a layer in the order of the file. */
@@ -19,10 +20,14 @@ struct layers {
     float *weights; /* a layer's matrices as f32, one after the other */
     bool (*step)(void *user, double done); /* NULL, or called after each window of a run, done in 0..1; false: leave the rest of them */
     void *step_user;
-    struct tft_mat kept[LAYER_MATS]; /* what the block had before */
+    struct tft_block kept;      /* the layer in hand as it was */
+    struct tft_norm kept_norm;  /* and the last norm */
+    struct residual q;          /* n is 0 where the residual stream is not rotated */
+    float *ones;                /* [D] weights of norms whose gain the matrices have taken up; NULL then too */
+    float *bias[2];             /* [D] rotated ones of a layer's o and down */
 };
 
-/* With the text's embedding in `text`; or with room for so many rows there, for passes of up to `batch` tokens. */
+/* With the text's embedding in `text`; or with room for so many rows there, for passes of up to `batch` tokens. Afterwards, until it is closed, the last norm is as a rotated residual stream wants it. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err);
 enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, uint32_t batch, size_t rows,
                             struct tft_error *err);
@@ -31,9 +36,22 @@ void layers_close(struct layers *y);
 /* A matrix of the block, NULL where the architecture has none. */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
+/* While a layer is loaded its matrices are ours to change. */
+float *layers_numbers(const struct tft_linear *l);
+
+/* The linear layers that share one of the two inputs that come out of a norm: how many, and which. */
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3]);
+
 /* Expands layer l into weights, and gives it them; then back. */
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
+
+/* Where the residual stream is rotated: layer l, loaded and without a NaN, becomes one that reads and writes the rotated stream. */
+void layers_rotate(struct layers *y, uint32_t l);
+
+/* Rows first .. first + n - 1 of a matrix as floats, wherever its numbers are now: to: [n, cols]. Those of embedding and head, which are
+   never loaded, are rotated here. */
+void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n, float *to);
 
 /* Rows x of n tokens through a part of the model: their embedding; a loaded layer; the last norm, for s->tap. See struct tft_pass. */
 struct layers_job {
@@ -52,5 +70,8 @@ void layers_run_head(struct layers *y);
 
 /* Keys and values of the prefix in layer l: [n_prefix, G, E] each, f16. */
 void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
+
+/* [D] what its last token has in the residual stream by now. */
+const float *layers_prefix_x(const struct layers *y);
 
 #endif

@@ -6,7 +6,8 @@
  *      for each layer:   expand its weights to f32;  x = layer(x), watching what each linear layer takes;
  *                        scales from what was seen;  fold, rotate, quantize and write the weights
  *
- * so that what is in memory is a layer's weights, x, and the statistics of one layer.
+ * (where the residual stream is rotated, x is from the start, and so are the weights as soon as they are expanded: all that follows sees
+ * another model of the same outputs) so that what is in memory is a layer's weights, x, and the statistics of one layer.
  */
 #ifndef QUANTIZE_H
 #define QUANTIZE_H
@@ -14,7 +15,8 @@
 #include "model.h"
 #include "stats.h"
 
-enum quantize_rotate { QUANTIZE_ROTATE_NONE, QUANTIZE_ROTATE_O, QUANTIZE_ROTATE_O_DOWN };
+/* Each what the one before it is, and more: heads of attention's output; ffn_down's input, online; the residual stream (residual.h) */
+enum quantize_rotate { QUANTIZE_ROTATE_NONE, QUANTIZE_ROTATE_O, QUANTIZE_ROTATE_O_DOWN, QUANTIZE_ROTATE_ALL };
 
 struct quantize_opts {
     const int32_t *text; /* [n_text] calibration tokens, without BOS */
@@ -46,9 +48,9 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
     return m->n_layer * TFT_LAYER_INPUTS + 1;
 }
 
-/* Blocks of the transforms that a model's shapes allow: of a head, and of ffn_down's input. */
-uint32_t quantize_head_block(const struct tft_model *m);
-uint32_t quantize_down_block(const struct tft_model *m);
+/* Blocks of the transforms that are wanted, as large as the model's shapes allow: of a head, and of ffn_down's input. 0: none */
+uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o);
+uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o);
 
 /* What a layer's input is called by the linear layer, or the first of those, that takes it: "ffn_down" */
 const char *quantize_part_name(uint32_t which);

@@ -15,6 +15,7 @@ import tempfile
 
 PLAIN = ["--rotate", "none"]
 BOTH = ["--rotate", "o+down"]
+ALL = ["--rotate", "all"]  # not for models with LayerNorm
 
 
 def rows(pivots):
@@ -25,18 +26,19 @@ def rows(pivots):
     prefixes = [("no prefix", none), ("BOS", bos)] + [("tokens " + p, ["--intact-tokens", p]) for p in pivots]
     for name, prefix in prefixes:
         for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o", ["--rotate", "o"]), (", rotate o+down", BOTH),
-                          (", smooth 0.8, rotate o+down", BOTH + smooth)):
+                          (", smooth 0.8, rotate o+down", BOTH + smooth), (", rotate all", ALL)):
             yield f"static, {name}{how}", prefix + plus
     for name, prefix in prefixes[1:]:
         for what, how in (("percentile 99.99", ["--range", "percentile"]), ("mse", ["--range", "mse"])):
-            for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH)):
+            for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH), (", rotate all", ALL)):
                 yield f"static, {name}, {what}{rotation}", prefix + how + plus
     name, prefix = prefixes[-1]
     yield f"static, {name}, mse, smooth 0.8, rotate o+down", prefix + ["--range", "mse"] + BOTH + smooth
+    yield f"static, {name}, mse, smooth 0.8, rotate all", prefix + ["--range", "mse"] + ALL + smooth
     yield f"static, {name}, mse, rotate o+down, weights per tensor", prefix + ["--range", "mse"] + BOTH + ["--weights", "per-tensor"]
     for name, prefix in prefixes:
         for what, dynamic in (("per tensor", tensor), ("per token", token)):
-            for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH)):
+            for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH), (", rotate all", ALL)):
                 yield f"dynamic {what}, {name}{how}", prefix + dynamic + plus
 
 

@@ -1,0 +1,317 @@
+#include "write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crc32.h"
+#include "error.h"
+#include "pack.h"
+#include "quantized.h"
+#include "rotate.h"
+#include "smooth.h"
+
+static bool failed(const struct writing *f)
+{
+    return f->bad->code != TFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ vectors */
+
+static void named(struct writing *f, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, const char *fmt, unsigned layer,
+                  const char *suffix)
+{
+    char name[80];
+    int n = snprintf(name, sizeof name, fmt, layer);
+    n += snprintf(name + n, sizeof name - (size_t)n, "%s", suffix);
+    tft_gguf_put_tensor(f->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
+}
+
+/* v: [rows, n]; divide: [n] or NULL */
+static void put_floats(struct writing *f, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t rows, size_t n,
+                       const float *divide)
+{
+    if (!v)
+        return;
+    if (f->describe) {
+        named(f, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
+        return;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        float *copy = memcpy(f->row, v + i * n, n * sizeof *v);
+        if (divide)
+            smooth_divide(copy, divide, n);
+        tft_gguf_put_data(f->w, copy, n * sizeof *v);
+    }
+}
+
+static void put_vector(struct writing *f, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t n,
+                       const float *divide)
+{
+    put_floats(f, fmt, layer, suffix, v, 1, n, divide);
+}
+
+static void put_norm(struct writing *f, const char *fmt, unsigned layer, const struct tft_norm *w, size_t n, const float *divide)
+{
+    put_vector(f, fmt, layer, ".weight", w->w, n, divide);
+    put_vector(f, fmt, layer, ".bias", w->b, n, divide);
+}
+
+/* ----------------------------------------------------------------------------------------------- matrices */
+
+static const char *const mat_names[LAYER_MATS] = {
+    "blk.%u.attn_q", "blk.%u.attn_k", "blk.%u.attn_v", "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+
+static bool bad_row(struct writing *f, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof name, fmt, layer);
+    if (found < rows)
+        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu", f->m->source.name, name, row + found);
+    return found < rows;
+}
+
+void write_check(struct writing *f, uint32_t l)
+{
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++) {
+        const struct tft_linear *linear = layers_linear(&f->m->block[l], i);
+        if (!linear)
+            continue;
+        const struct tft_mat *w = &linear->w;
+        bad_row(f, mat_names[i], l, 0, pack_max(f->scale[0], layers_numbers(linear), w->cols, w->rows, w->cols), w->rows);
+    }
+}
+
+/* The largest weights of every row, then what they are to be scaled by. */
+static void choose_scales(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w, float *scale)
+{
+    float top = 0;
+    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        layers_rows(f->y, w, i, n, f->rows);
+        bad_row(f, fmt, layer, i, pack_max(scale + i, f->rows, w->cols, n, w->cols), n);
+    }
+    for (uint32_t i = 0; i < w->rows; i++)
+        top = scale[i] > top ? scale[i] : top;
+    for (uint32_t i = 0; i < tft_panel_rows(w->rows); i++)
+        scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
+}
+
+/* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
+static void put_panels(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w, int which)
+{
+    size_t cols = tft_panel_cols(w->cols);
+    if (f->describe) {
+        named(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer, ".weight");
+        return;
+    }
+    choose_scales(f, fmt, layer, w, f->scale[which]);
+    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        layers_rows(f->y, w, i, n, f->rows);
+        pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n, w->cols);
+        tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
+    }
+}
+
+/* What goes with them. A bias of rotated rows is rotated too. */
+static void put_beside(struct writing *f, const char *fmt, unsigned layer, const struct tft_linear *l, int which, uint32_t rotated)
+{
+    const float *bias = l->bias;
+    size_t rows = tft_panel_rows(l->w.rows);
+    if (rotated && bias && !f->describe) {
+        float *copy = memcpy(f->bias, bias, l->w.rows * sizeof *copy);
+        rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
+        bias = copy;
+    }
+    put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
+    put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
+    if (f->describe)
+        named(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+    else
+        tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
+}
+
+/* w: that of the model itself, by which layers_rows knows it */
+static void put_single(struct writing *f, const char *name, const struct tft_mat *w)
+{
+    put_panels(f, name, 0, w, 0);
+    if (!failed(f))
+        put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------ tensors */
+
+void write_embedding(struct writing *f)
+{
+    const struct tft_model *m = f->m;
+    const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
+    put_single(f, "token_embd", &m->embed);
+    put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
+    if (freqs)
+        put_vector(f, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
+}
+
+/* Panels first, then all that is small: see quantized.h. */
+void write_layer(struct writing *f, uint32_t l, const float *attn, const float *ffn)
+{
+    const struct tft_model *m = f->m;
+    struct tft_block *b = &m->block[l];
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++)
+        if (layers_linear(b, i))
+            put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++)
+        if (layers_linear(b, i))
+            put_beside(f, mat_names[i], l, layers_linear(b, i), i, i == MAT_V ? quantize_head_block(m, f->o) : 0);
+    put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
+    put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
+    put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
+    put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
+}
+
+/* The head reads the embedding's panels where the two are one. With a rotated residual stream they are not: the head has the gain of the
+   last norm. */
+static bool tied(const struct writing *f)
+{
+    return f->m->output.w.tensor == f->m->embed.tensor && !f->y->q.n;
+}
+
+void write_head(struct writing *f)
+{
+    const struct tft_model *m = f->m;
+    put_norm(f, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
+    if (!tied(f))
+        put_single(f, "output", &m->output.w);
+}
+
+void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
+{
+    const struct tft_model *m = f->m;
+    const uint64_t ne[4] = {m->head_dim, m->n_head_kv, f->o->n_prefix, m->n_layer};
+    size_t bytes = (size_t)(ne[0] * ne[1] * ne[2] * ne[3]) * sizeof *k;
+    if (!f->o->n_prefix)
+        return;
+    if (f->describe) {
+        named(f, TFT_F16, 4, ne, TFT_KEY_PREFIX_K, 0, "");
+        named(f, TFT_F16, 4, ne, TFT_KEY_PREFIX_V, 0, "");
+    } else {
+        tft_gguf_put_data(f->w, k, bytes);
+        tft_gguf_put_data(f->w, v, bytes);
+    }
+    put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------- values */
+
+/* What says how the old file was written, a checksum of ours perhaps. */
+static bool of_the_file(struct tft_str key)
+{
+    static const char *const some[] = {"general.alignment", "general.file_type", "general.quantization_version"}, ours[] = "tuffet.";
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (tft_str_is(key, some[i]))
+            return true;
+    return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
+}
+
+static void put_text(struct writing *f, const char *key, const char *text)
+{
+    tft_gguf_put_str(f->w, key, (struct tft_str){text, strlen(text)});
+}
+
+void write_values(struct writing *f)
+{
+    static const char *const methods[] = {"min-max", "percentile", "mse"};
+    const struct quantize_opts *o = f->o;
+    const struct tft_source *s = &f->m->source;
+    uint32_t n = quantize_inputs(f->m);
+    tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
+    for (size_t i = 0; i < s->n_value; i++)
+        if (!of_the_file(s->value[i].key))
+            tft_gguf_put_value(f->w, &s->value[i]);
+
+    tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
+    tft_gguf_put_checksum(f->w, TFT_CHECKSUM_KEY);
+    tft_gguf_put_u32(f->w, TFT_KEY_VOCAB, f->m->n_vocab);
+    put_text(f, TFT_KEY_WEIGHTS, o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    f->scale_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
+    f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
+    f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
+    f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
+    tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));
+
+    /* how it was made, for people */
+    tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
+    tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->q.n);
+    tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);
+    put_text(f, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(f->y->n_windows * o->window));
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    if (o->n_prefix) {
+        tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
+        put_text(f, TFT_KEY_PREFIX_METHOD, "intact");
+    }
+}
+
+void write_inputs(struct writing *f, const struct quantize_input *result)
+{
+    for (uint32_t i = 0; i < quantize_inputs(f->m); i++) {
+        float error = (float)result[i].error;
+        uint8_t zero = (uint8_t)result[i].affine.zero, range = (uint8_t)f->o->range[i];
+        tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale, 1);
+        tft_gguf_fill_array(f->w, f->zero_place + i, TFT_VALUE_U8, &zero, 1);
+        tft_gguf_fill_array(f->w, f->error_place + 4 * i, TFT_VALUE_F32, &error, 1);
+        tft_gguf_fill_array(f->w, f->range_place + i, TFT_VALUE_U8, &range, 1);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ opening */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool take(struct writing *f)
+{
+    const struct tft_model *m = f->m;
+    size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
+    size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
+    f->row = malloc(tft_panel_rows(rows) * sizeof *f->row);
+    f->bias = malloc(kv * sizeof *f->bias);
+    f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
+    f->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
+    for (int i = 0; i < LAYER_MATS; i++) {
+        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows); /* the first serves the vocabulary too */
+        f->scale[i] = malloc(most * sizeof *f->scale[i]);
+        f->rowsum[i] = malloc(most * sizeof *f->rowsum[i]);
+        if (!f->scale[i] || !f->rowsum[i])
+            return false;
+    }
+    return f->row && f->bias && f->rows && f->panel;
+}
+
+void write_open(struct writing *f, const struct layers *y, const char *path, struct tft_error *bad)
+{
+    *f = (struct writing){.y = y, .m = y->m, .o = y->o, .bad = bad};
+    if (take(f))
+        tft_gguf_create(&f->w, path, bad);
+    else
+        tft_fail(bad, TFT_ERR_NOMEM, "%s: no memory", y->m->source.name);
+}
+
+void write_close(struct writing *f, bool keep)
+{
+    struct tft_error err = {0};
+    if (tft_gguf_close(f->w, keep && !failed(f), &err) != TFT_OK && !failed(f))
+        *f->bad = err;
+    free(f->row);
+    free(f->bias);
+    free(f->rows);
+    free(f->panel);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        free(f->scale[i]);
+        free(f->rowsum[i]);
+    }
+    *f = (struct writing){0};
+}
