@@ -53,36 +53,37 @@ static struct cushion found(struct tft_model *m, const struct cushion_opts *o)
     return c;
 }
 
-/* ---- eq. 6, in doubles, of what a session shows of prefix and text in one */
+/* ---- eq. 6, in doubles, of what each block leaves of prefix and text in one sequence */
 
 struct seen {
-    const struct tft_model *m;
-    size_t skip;
+    struct tft_session *s;
+    const int32_t *tokens;
+    uint32_t n, skip;
     double sum;
 };
 
-static void restate(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+static void block_by_block(void *arg, int tid, int n_threads)
 {
-    struct seen *s = user;
-    static const enum tft_buf from[] = {[TFT_IN_ATTN] = TFT_H, [TFT_IN_O] = TFT_A, [TFT_IN_FFN] = TFT_H, [TFT_IN_DOWN] = TFT_G};
-    struct tft_pass shape = {.m = s->m};
-    double low = 0, high = 0;
-    (void)tid;
-    assert_int_equal(first, 0);
-    if (in->index == s->m->n_layer * TFT_LAYER_INPUTS) /* the head */
-        return;
-    size_t width = tft_pass_width(&shape, from[in->index % TFT_LAYER_INPUTS]);
-    for (size_t t = s->skip; t < n; t++)
-        for (size_t j = 0; j < width; j++) {
-            low = fmin(low, rows[t * stride + j]);
-            high = fmax(high, rows[t * stride + j]);
-        }
-    double step = (high - low) / 255, zero = rint(-low / step);
-    for (size_t t = s->skip; t < n; t++)
-        for (size_t j = 0; j < width; j++) {
-            double x = rows[t * stride + j], q = fmin(fmax(rint(x / step) + zero, 0), 255);
-            s->sum += (x - (q - zero) * step) * (x - (q - zero) * step);
-        }
+    struct seen *s = arg;
+    const struct tft_model *m = s->s->m;
+    struct tft_pass p = {.m = m, .s = s->s, .tid = tid, .n_threads = n_threads, .tokens = s->tokens, .n = s->n, .keep = s->n};
+    tft_pass_positions(&p);
+    tft_embed(&p);
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        double low = 0, high = 0;
+        m->arch->layer(&p, l);
+        for (uint32_t t = s->skip; t < s->n; t++)
+            for (uint32_t j = 0; j < m->n_embd; j++) {
+                low = fmin(low, tft_pass_row(&p, TFT_X, t)[j]);
+                high = fmax(high, tft_pass_row(&p, TFT_X, t)[j]);
+            }
+        double step = (high - low) / 255, zero = rint(-low / step);
+        for (uint32_t t = s->skip; t < s->n; t++)
+            for (uint32_t j = 0; j < m->n_embd; j++) {
+                double x = tft_pass_row(&p, TFT_X, t)[j], q = fmin(fmax(rint(x / step) + zero, 0), 255);
+                s->sum += (x - (q - zero) * step) * (x - (q - zero) * step);
+            }
+    }
 }
 
 static void the_loss_is_that_of_the_paper(void **state)
@@ -93,14 +94,12 @@ static void the_loss_is_that_of_the_paper(void **state)
         struct cushion_opts o = usual(&toys[i]);
         for (uint32_t n = 0; n <= 3; n++) {
             struct tft_model *whole = opened(written(&toys[i]));
-            struct tft_session *s = session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .n_logits = 64});
-            struct seen seen = {.m = whole, .skip = n};
+            struct tft_session *s = session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64});
             int32_t all[3 + SAMPLE];
+            struct seen seen = {.s = s, .tokens = all, .n = n + SAMPLE, .skip = n};
             memcpy(all, prefix, n * sizeof *all);
             memcpy(all + n, text, SAMPLE * sizeof *all);
-            s->tap = restate;
-            s->tap_user = &seen;
-            assert_int_equal(tft_prefill(s, all, n + SAMPLE), TFT_OK);
+            tft_port_team(1, block_by_block, &seen);
             tft_session_close(s);
             tft_model_close(whole);
 
@@ -117,27 +116,25 @@ static void the_loss_is_that_of_the_paper(void **state)
 static void exhaustive_finds_the_best(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++)
-        for (int rotate = 0; rotate < 3; rotate++) {
-            struct cushion_opts o = usual(&toys[i]);
-            struct tft_model *m = unexpanded(&toys[i]);
-            static const int32_t start[1] = {3};
-            o.start = start;
-            o.n_start = 1;
-            o.exhaustive = true;
-            o.tau = INFINITY;
-            o.rotate = (enum quantize_rotate)rotate;
-            struct cushion c = found(m, &o);
-            assert_int_equal(c.n, 2);
-            assert_int_equal(c.tried, 1);
-            assert_int_equal(c.token[0], 3);
-            assert_true(c.before[0] == loss(m, &o, start, 1));
-            for (int32_t t = 0; t < (int32_t)toys[i].n_vocab; t++) {
-                double l = loss(m, &o, (const int32_t[]){3, t}, 2);
-                assert_true(t == c.token[1] ? l == c.after[0] : l >= c.after[0]);
-            }
-            tft_model_close(m);
+    for (int i = 0; i < N_TOYS; i++) {
+        struct cushion_opts o = usual(&toys[i]);
+        struct tft_model *m = unexpanded(&toys[i]);
+        static const int32_t start[1] = {3};
+        o.start = start;
+        o.n_start = 1;
+        o.exhaustive = true;
+        o.tau = INFINITY;
+        struct cushion c = found(m, &o);
+        assert_int_equal(c.n, 2);
+        assert_int_equal(c.tried, 1);
+        assert_int_equal(c.token[0], 3);
+        assert_true(c.before[0] == loss(m, &o, start, 1));
+        for (int32_t t = 0; t < (int32_t)toys[i].n_vocab; t++) {
+            double l = loss(m, &o, (const int32_t[]){3, t}, 2);
+            assert_true(t == c.token[1] ? l == c.after[0] : l >= c.after[0]);
         }
+        tft_model_close(m);
+    }
 }
 
 static void halving_tells_the_truth_of_what_it_finds(void **state)

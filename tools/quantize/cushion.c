@@ -27,9 +27,7 @@ struct search {
     struct candidate *candidate; /* [V] */
     int32_t *tokens; /* [rows] of a pass */
     double *loss;    /* [rows] of its sequences, of */
-    uint32_t each, skip; /* this many tokens, of which the first few do not count */
-    float *x;        /* [threads, each, widest] as the linear layer gets them */
-    size_t widest;
+    uint32_t n_seq, each, skip; /* so many of so many tokens, of which the first few do not count */
 
     double done, all; /* work of the round */
     uint32_t layers;  /* of the rounds' first stages */
@@ -37,50 +35,33 @@ struct search {
 
 /* ------------------------------------------------------------------------------------------------- L_q */
 
-static size_t width_of(const struct tft_model *m, uint32_t which)
+/* |X - q(X)|^2, x: [n, width], rows `stride` apart */
+static double rounding(const struct tft_kernels *kern, const float *x, size_t stride, size_t n, size_t width)
 {
-    return which == TFT_IN_O ? (size_t)m->n_head * m->head_dim : which == TFT_IN_DOWN ? m->n_ff : m->n_embd;
-}
-
-/* By orthonormal matrices, so that every input's error counts as in the paper. */
-static void rotate(const struct search *k, uint32_t which, float *x, size_t n)
-{
-    uint32_t block = which == TFT_IN_O      ? quantize_head_block(k->m, &k->shape)
-                     : which == TFT_IN_DOWN ? quantize_down_block(k->m, &k->shape)
-                                            : 0;
-    if (!block)
-        return;
-    k->m->kern.hadamard(x, n, block);
-    k->m->kern.scale(x, 1 / sqrtf((float)block), n);
-}
-
-/* |X - q(X)|^2, x: [n] of a sequence's rows, one after the other */
-static double rounding(const struct tft_kernels *kern, const float *x, size_t n)
-{
-    float min, max;
+    float min = 0, max = 0;
     double sum = 0;
-    kern->range(x, n, &min, &max);
-    struct tft_affine q = stats_cover(fmin(min, 0), fmax(max, 0));
-    for (size_t i = 0; i < n; i++) {
-        double e = stats_lost(x[i], &q);
-        sum += e * e;
+    for (size_t t = 0; t < n; t++) {
+        float row_min, row_max;
+        kern->range(x + t * stride, width, &row_min, &row_max);
+        min = fminf(min, row_min);
+        max = fmaxf(max, row_max);
     }
+    struct tft_affine q = stats_cover(min, max);
+    for (size_t t = 0; t < n; t++)
+        for (size_t j = 0; j < width; j++) {
+            double e = stats_lost(x[t * stride + j], &q);
+            sum += e * e;
+        }
     return sum;
 }
 
-static void watch(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+/* Adds to the losses what the block has left of the sequences in hand. */
+static void add_losses(void *arg, int tid, int n_threads)
 {
-    struct search *k = user;
-    uint32_t which = in->index % TFT_LAYER_INPUTS, counted = k->each - k->skip;
-    size_t width = width_of(k->m, which);
-    float *x = k->x + (size_t)tid * k->o->sample * k->widest;
-    for (size_t i = 0; i < n / k->each; i++, rows += k->each * stride) {
-        for (size_t t = 0; t < counted; t++) {
-            memcpy(x + t * width, rows + (k->skip + t) * stride, width * sizeof *x);
-            rotate(k, which, x + t * width, width);
-        }
-        k->loss[first / k->each + i] += rounding(&k->m->kern, x, counted * width);
-    }
+    const struct search *k = arg;
+    size_t stride = k->y.stride;
+    for (uint32_t i = (uint32_t)tid; i < k->n_seq; i += (uint32_t)n_threads)
+        k->loss[i] += rounding(&k->m->kern, k->y.text + (i * k->each + k->skip) * stride, stride, k->each - k->skip, k->m->n_embd);
 }
 
 /* -------------------------------------------------------------------------------------------- sequences */
@@ -122,32 +103,31 @@ static float largest(const struct search *k, uint32_t n)
     return most;
 }
 
-/* loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix, in so many layers; top: [layers], NULL or the
+/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix, in so many layers; top: [layers], NULL or the
    largest number that each leaves in the residual stream. */
 static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, uint32_t layers, float *top)
 {
-    struct tft_session *s = k->y.s;
-    uint32_t n = n_seq * k->each, capacity = s->kv.capacity;
-    s->kv.capacity = (n_prefix + k->each + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    struct tft_kv *kv = &k->y.s->kv;
+    uint32_t n = n_seq * k->each, capacity = kv->capacity;
+    k->n_seq = n_seq;
+    kv->capacity = (n_prefix + k->each + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
     memset(k->loss, 0, n_seq * sizeof *k->loss);
     if (n_prefix)
         pass(k, LAYERS_EMBED, 0, k->y.prefix, k->prefix, n_prefix, 0, n_prefix);
     pass(k, LAYERS_EMBED, 0, k->y.text, k->tokens, n, n_prefix, k->each);
     for (uint32_t l = 0; l < layers && !k->stopped; l++) {
         layers_load(&k->y, l);
-        layers_rotate(&k->y, l);
         if (n_prefix)
             pass(k, LAYERS_LAYER, l, k->y.prefix, NULL, n_prefix, 0, n_prefix);
         share_prefix(k, n_prefix, n_seq);
-        s->tap = watch;
         pass(k, LAYERS_LAYER, l, k->y.text, NULL, n, n_prefix, k->each);
-        s->tap = NULL;
         layers_unload(&k->y, l);
+        tft_port_team(k->y.s->n_threads, add_losses, k);
         if (top)
             top[l] = largest(k, n);
         report(k, n);
     }
-    s->kv.capacity = capacity;
+    kv->capacity = capacity;
 }
 
 /* As many sequences of `each` tokens as a pass and the cache, which the sequences share, have room for. */
@@ -318,18 +298,14 @@ static enum tft_status open(struct search *k, uint32_t rows, struct tft_error *e
         return tft_fail(err, TFT_ERR_ARG, "%s: a sample of %u tokens does not fit a context of %u and a text of %zu", m->source.name, o->sample,
                         m->n_ctx, o->n_text);
     k->rows = rows;
-    k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .rotate = o->rotate, .n_threads = o->n_threads};
+    k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
     enum tft_status status = layers_take(&k->y, k->m, &k->shape, k->rows, k->rows, err);
     if (status != TFT_OK)
         return status;
-    k->y.s->tap_user = k;
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
-        k->widest = width_of(m, which) > k->widest ? width_of(m, which) : k->widest;
     k->candidate = malloc(m->n_vocab * sizeof *k->candidate);
     k->tokens = malloc(k->rows * sizeof *k->tokens);
     k->loss = malloc(k->rows * sizeof *k->loss);
-    k->x = malloc((size_t)k->y.s->n_threads * o->sample * k->widest * sizeof *k->x);
-    if (!k->candidate || !k->tokens || !k->loss || !k->x)
+    if (!k->candidate || !k->tokens || !k->loss)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     return TFT_OK;
 }
@@ -340,7 +316,6 @@ static void close(struct search *k)
     free(k->candidate);
     free(k->tokens);
     free(k->loss);
-    free(k->x);
 }
 
 enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c, bool *stopped, struct tft_error *err)
