@@ -1,7 +1,4 @@
-/*
- * tuffet inspect: what is in a file. It reads the file's description only, so that it is quick and takes what tuffet cannot run: other
- * architectures, vocabularies without weights. What it says about memory is what opening would take, counted and not taken.
- */
+/* tuffet inspect: what is in a file. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <math.h>
@@ -9,11 +6,9 @@
 #include <string.h>
 
 #include "cli.h"
+#include "facts.h"
 #include "gguf.h"
-#include "lossy.h"
-#include "model.h"
 #include "quantize.h"
-#include "quantized.h"
 #include "template.h"
 
 static struct {
@@ -50,130 +45,6 @@ static const struct cli_command command = {
     "  tuffet inspect model.gguf --verify\n"
     "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
 };
-
-/* ---- what is found out */
-
-struct facts {
-    struct tft_source s;
-    struct tft_tokenizer *tokenizer; /* NULL: none, or none that is known */
-    struct tft_str name, arch, vocab, jinja; /* n is 0 where there is none */
-    uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward; /* 0: unknown */
-
-    bool runs;
-    struct tft_error why_not;
-    size_t weights; /* bytes that opening takes */
-    size_t kv_per_token, session;
-    uint32_t session_context;
-
-    bool quantized; /* by tuffet: what follows is known */
-    struct tft_str weights_are, prefix_method, calibration_method;
-    uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window, inputs[TFT_RANGE_TENSOR + 1];
-    bool rotate_residual;
-    double smooth;
-    const struct tft_value *prefix; /* its tokens, or NULL */
-    struct lossy lossy;
-};
-
-static struct tft_str text(const struct tft_source *s, const char *key)
-{
-    struct tft_str str = {0};
-    const struct tft_value *v = tft_source_value(s, key);
-    if (v)
-        tft_value_str(v, &str);
-    return str;
-}
-
-/* The number "ARCH.key". */
-static uint64_t number(const struct facts *f, const char *key)
-{
-    char full[128];
-    uint64_t n = 0;
-    snprintf(full, sizeof full, "%.*s.%s", TFT_STR_ARG(f->arch), key);
-    const struct tft_value *v = tft_source_value(&f->s, full);
-    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
-}
-
-static void read_facts(struct facts *f)
-{
-    const struct tft_source *s = &f->s;
-    f->name = text(s, "general.name");
-    f->arch = text(s, "general.architecture");
-    f->vocab = text(s, "tokenizer.ggml.model");
-    f->jinja = text(s, "tokenizer.chat_template");
-    f->context = number(f, "context_length");
-    f->width = number(f, "embedding_length");
-    f->layers = number(f, "block_count");
-    f->heads = number(f, "attention.head_count");
-    f->kv_heads = number(f, "attention.head_count_kv");
-    f->head = number(f, "attention.key_length");
-    f->feed_forward = number(f, "feed_forward_length");
-    for (size_t i = 0; i < s->n_tensor; i++)
-        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
-}
-
-/* A scalar, or 0. */
-static uint64_t uint_of(const struct facts *f, const char *key)
-{
-    uint64_t n;
-    const struct tft_value *v = tft_source_value(&f->s, key);
-    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
-}
-
-/* Input i, of which the loader has checked all but the error. */
-static void read_input(struct facts *f, uint32_t i)
-{
-    const struct tft_value *errors = tft_source_value(&f->s, TFT_KEY_INPUT_ERROR);
-    double scale = 1, error = 0;
-    uint64_t zero = 0, range = TFT_RANGE_STATIC;
-    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_RANGE), i, &range);
-    tft_value_real(tft_source_value(&f->s, TFT_KEY_INPUT_SCALE), i, &scale);
-    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_ZERO), i, &zero);
-    if (errors)
-        tft_value_real(errors, i, &error);
-    f->inputs[range]++;
-    if (range == TFT_RANGE_STATIC)
-        lossy_add(&f->lossy, (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
-}
-
-static void read_quantized(struct facts *f, const struct tft_model *m)
-{
-    const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
-    f->quantized = true;
-    f->weights_are = text(&f->s, TFT_KEY_WEIGHTS);
-    f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
-    f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
-    f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
-    f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);
-    f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);
-    f->rotate_values = uint_of(f, TFT_KEY_ROTATE_VALUES);
-    f->rotate_down = uint_of(f, TFT_KEY_HADAMARD);
-    f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
-    if (smooth)
-        tft_value_real(smooth, 0, &f->smooth);
-    for (uint32_t i = 0; i < quantize_inputs(m); i++)
-        read_input(f, i);
-}
-
-/* Whether it runs, and what that takes. */
-static void plan(struct facts *f)
-{
-    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
-    if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
-        return;
-    struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
-    f->runs = tft_model_plan(&m, (enum tft_weights)cli_model_options.weights, &f->why_not) == TFT_OK;
-    if (!f->runs)
-        return;
-    f->kv_heads = m.n_head_kv;
-    f->head = m.head_dim;
-    f->weights = m.memory_size;
-    f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so.kv == TFT_KV_F16 ? 2 : 4);
-    f->session_context = so.capacity ? so.capacity : m.n_ctx - m.n_prefix;
-    f->session = tft_session_bytes(&m, &so);
-    f->parameters = m.n_params; /* without padding, scales and the prefix */
-    if (m.output.w.num == TFT_NUM_I8)
-        read_quantized(f, &m);
-}
 
 /* The name of its format, "unknown", or NULL if there is none. */
 static const char *chat_format(const struct facts *f)
@@ -651,8 +522,8 @@ int cmd_inspect(int argc, char **argv)
         tft_source_close(&f.s);
         return status;
     }
-    read_facts(&f);
-    plan(&f);
+    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
+    facts_read(&f, (enum tft_weights)cli_model_options.weights, &so);
     if (opt.json) {
         show_json(&f, path);
     } else if (opt.values || opt.tensors) {
@@ -663,7 +534,6 @@ int cmd_inspect(int argc, char **argv)
     } else {
         show(&f, path);
     }
-    tft_tokenizer_close(f.tokenizer);
-    tft_source_close(&f.s);
+    facts_close(&f);
     return CLI_OK;
 }
