@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "activations_report.h"
 #include "cli.h"
 #include "facts.h"
 #include "gguf.h"
@@ -13,21 +14,24 @@
 
 static struct {
     bool values, tensors, verify, json;
-} opt;
+    const char *activations, *svg;
+    uint32_t tokens;
+} opt = {.tokens = 512};
 
 static const struct cli_option options[] = {
     {0, "values", CLI_FLAG, &opt.values, NULL, "list all keys and values; of arrays the beginning"},
     {0, "tensors", CLI_FLAG, &opt.tensors, NULL, "list all tensors: name, type, shape, bytes, offset in the file"},
     {0, "verify", CLI_FLAG, &opt.verify, NULL, "read it all, and fail if its checksum does not match"},
+    {0, "activations", CLI_TEXT, &opt.activations, "FILE", "instead: outliers and attention while it reads the text of FILE"},
+    {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of that text, from its beginning (512)"},
+    {0, "svg", CLI_TEXT, &opt.svg, "PREFIX", "draw them too: PREFIX-magnitudes.svg, PREFIX-tokens.svg, PREFIX-attention.svg"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "everything as one JSON object"},
-    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights would be expanded to (f32)"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
     {0},
 };
 
 static const struct cli_command command = {
-    "inspect", "MODEL", "what is in a file",
-    (const struct cli_option *const[]){options, cli_session_option_list, NULL},
+    "inspect", "MODEL", "what is in a file, and the outliers of what goes through it",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list, cli_model_option_list, NULL},
     "Shapes are as the file has them, the row length first. Memory is for a session of --ctx tokens, the model's context if not given.\n"
     "What does not print is escaped: \\n, \\xHH, \\u{HHHH}.\n\n"
     "The object of --json (null: unknown, or not there):\n"
@@ -40,10 +44,22 @@ static const struct cli_command command = {
     "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
     "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
+    "--activations runs the model over the text, in windows of --ctx tokens (512, or what there is room for), and tells how large the\n"
+    "numbers are that go into its blocks and linear layers: the three largest, the magnitude that a tenth of them reach, the median,\n"
+    "averages of the windows; where the largest of all is; and the share of attention that falls on the prefix, or without one on the\n"
+    "first token. A model with a prefix runs without it too. A W8A8 model's numbers are rotated where it is; what its linear layers take\n"
+    "are bytes, cut off at their range; without the prefix, which ranges were made for, each token has its own.\n"
+    "The object of --json is then:\n"
+    "  file, text, tokens, windows, runs: the one without the prefix, then the one with it: [{prefix: tokens of it, window: tokens of one,\n"
+    "    blocks: [{name, top: the three, top_10_percent, median, largest: of all windows, and where: window, position, channel, token, text,\n"
+    "              attention: average of the heads, heads: of each}], the last norm at the end, without attention,\n"
+    "    inputs: [the same of linear layers], worst: the block with the largest three, of the first run,\n"
+    "    tokens: [{token, text, top: its largest number there, pivot: whether it stands out}] of the first window}]\n\n"
     "  tuffet inspect model.gguf\n"
     "  tuffet inspect model.gguf --tensors | grep attn_q\n"
     "  tuffet inspect model.gguf --verify\n"
-    "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
+    "  tuffet inspect model.gguf --json | python3 -m json.tool\n"
+    "  tuffet inspect model.w8a8.gguf --activations text.txt --svg outliers\n",
 };
 
 /* The name of its format, "unknown", or NULL if there is none. */
@@ -513,6 +529,12 @@ int cmd_inspect(int argc, char **argv)
     int status = cli_parse(&command, argc, argv, &path);
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
+    if (opt.activations && (opt.values || opt.tensors || opt.verify))
+        return cli_usage("--activations is a report of its own, without --values, --tensors and --verify");
+    if (opt.activations)
+        return activations_report(path, &(struct activations_report_opts){opt.activations, opt.svg, opt.tokens, opt.json});
+    if (opt.svg)
+        return cli_usage("--svg draws what --activations FILE shows");
     if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
 
