@@ -1,38 +1,37 @@
-/*
- * tuffet inspect: what is in a file. It reads the file's description only, so that it is quick and takes what tuffet cannot run: other
- * architectures, vocabularies without weights. What it says about memory is what opening would take, counted and not taken.
- */
+/* tuffet inspect: what is in a file. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "activations_report.h"
 #include "cli.h"
+#include "facts.h"
 #include "gguf.h"
-#include "lossy.h"
-#include "model.h"
 #include "quantize.h"
-#include "quantized.h"
 #include "template.h"
 
 static struct {
     bool values, tensors, verify, json;
-} opt;
+    const char *activations, *svg;
+    uint32_t tokens;
+} opt = {.tokens = 512};
 
 static const struct cli_option options[] = {
     {0, "values", CLI_FLAG, &opt.values, NULL, "list all keys and values; of arrays the beginning"},
     {0, "tensors", CLI_FLAG, &opt.tensors, NULL, "list all tensors: name, type, shape, bytes, offset in the file"},
     {0, "verify", CLI_FLAG, &opt.verify, NULL, "read it all, and fail if its checksum does not match"},
+    {0, "activations", CLI_TEXT, &opt.activations, "FILE", "instead: outliers and attention while it reads the text of FILE"},
+    {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of that text, from its beginning (512)"},
+    {0, "svg", CLI_TEXT, &opt.svg, "PREFIX", "draw them too: PREFIX-magnitudes.svg, PREFIX-tokens.svg, PREFIX-attention.svg"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "everything as one JSON object"},
-    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights would be expanded to (f32)"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
     {0},
 };
 
 static const struct cli_command command = {
-    "inspect", "MODEL", "what is in a file",
-    (const struct cli_option *const[]){options, cli_session_option_list, NULL},
+    "inspect", "MODEL", "what is in a file, and the outliers of what goes through it",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list, cli_model_option_list, NULL},
     "Shapes are as the file has them, the row length first. Memory is for a session of --ctx tokens, the model's context if not given.\n"
     "What does not print is escaped: \\n, \\xHH, \\u{HHHH}.\n\n"
     "The object of --json (null: unknown, or not there):\n"
@@ -45,135 +44,23 @@ static const struct cli_command command = {
     "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
     "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
+    "--activations runs the model over the text, in windows of --ctx tokens (512, or what there is room for), and tells how large the\n"
+    "numbers are that go into its blocks and linear layers: the three largest, the magnitude that a tenth of them reach, the median,\n"
+    "averages of the windows; where the largest of all is; and the share of attention that falls on the prefix, or without one on the\n"
+    "first token. A model with a prefix runs without it too. A W8A8 model's numbers are rotated where it is; what its linear layers take\n"
+    "are bytes, cut off at their range; without the prefix, which ranges were made for, each token has its own.\n"
+    "The object of --json is then:\n"
+    "  file, text, tokens, windows, runs: the one without the prefix, then the one with it: [{prefix: tokens of it, window: tokens of one,\n"
+    "    blocks: [{name, top: the three, top_10_percent, median, largest: of all windows, and where: window, position, channel, token, text,\n"
+    "              attention: average of the heads, heads: of each}], the last norm at the end, without attention,\n"
+    "    inputs: [the same of linear layers], worst: the block with the largest three, of the first run,\n"
+    "    tokens: [{token, text, top: its largest number there, pivot: whether it stands out}] of the first window}]\n\n"
     "  tuffet inspect model.gguf\n"
     "  tuffet inspect model.gguf --tensors | grep attn_q\n"
     "  tuffet inspect model.gguf --verify\n"
-    "  tuffet inspect model.gguf --json | python3 -m json.tool\n",
+    "  tuffet inspect model.gguf --json | python3 -m json.tool\n"
+    "  tuffet inspect model.w8a8.gguf --activations text.txt --svg outliers\n",
 };
-
-/* ---- what is found out */
-
-struct facts {
-    struct tft_source s;
-    struct tft_tokenizer *tokenizer; /* NULL: none, or none that is known */
-    struct tft_str name, arch, vocab, jinja; /* n is 0 where there is none */
-    uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward; /* 0: unknown */
-
-    bool runs;
-    struct tft_error why_not;
-    size_t weights; /* bytes that opening takes */
-    size_t kv_per_token, session;
-    uint32_t session_context;
-
-    bool quantized; /* by tuffet: what follows is known */
-    struct tft_str weights_are, prefix_method, calibration_method;
-    uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window, inputs[TFT_RANGE_TENSOR + 1];
-    bool rotate_residual;
-    double smooth;
-    const struct tft_value *prefix; /* its tokens, or NULL */
-    struct lossy lossy;
-};
-
-static struct tft_str text(const struct tft_source *s, const char *key)
-{
-    struct tft_str str = {0};
-    const struct tft_value *v = tft_source_value(s, key);
-    if (v)
-        tft_value_str(v, &str);
-    return str;
-}
-
-/* The number "ARCH.key". */
-static uint64_t number(const struct facts *f, const char *key)
-{
-    char full[128];
-    uint64_t n = 0;
-    snprintf(full, sizeof full, "%.*s.%s", TFT_STR_ARG(f->arch), key);
-    const struct tft_value *v = tft_source_value(&f->s, full);
-    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
-}
-
-static void read_facts(struct facts *f)
-{
-    const struct tft_source *s = &f->s;
-    f->name = text(s, "general.name");
-    f->arch = text(s, "general.architecture");
-    f->vocab = text(s, "tokenizer.ggml.model");
-    f->jinja = text(s, "tokenizer.chat_template");
-    f->context = number(f, "context_length");
-    f->width = number(f, "embedding_length");
-    f->layers = number(f, "block_count");
-    f->heads = number(f, "attention.head_count");
-    f->kv_heads = number(f, "attention.head_count_kv");
-    f->head = number(f, "attention.key_length");
-    f->feed_forward = number(f, "feed_forward_length");
-    for (size_t i = 0; i < s->n_tensor; i++)
-        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
-}
-
-/* A scalar, or 0. */
-static uint64_t uint_of(const struct facts *f, const char *key)
-{
-    uint64_t n;
-    const struct tft_value *v = tft_source_value(&f->s, key);
-    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
-}
-
-/* Input i, of which the loader has checked all but the error. */
-static void read_input(struct facts *f, uint32_t i)
-{
-    const struct tft_value *errors = tft_source_value(&f->s, TFT_KEY_INPUT_ERROR);
-    double scale = 1, error = 0;
-    uint64_t zero = 0, range = TFT_RANGE_STATIC;
-    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_RANGE), i, &range);
-    tft_value_real(tft_source_value(&f->s, TFT_KEY_INPUT_SCALE), i, &scale);
-    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_ZERO), i, &zero);
-    if (errors)
-        tft_value_real(errors, i, &error);
-    f->inputs[range]++;
-    if (range == TFT_RANGE_STATIC)
-        lossy_add(&f->lossy, (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
-}
-
-static void read_quantized(struct facts *f, const struct tft_model *m)
-{
-    const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
-    f->quantized = true;
-    f->weights_are = text(&f->s, TFT_KEY_WEIGHTS);
-    f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
-    f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
-    f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
-    f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);
-    f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);
-    f->rotate_values = uint_of(f, TFT_KEY_ROTATE_VALUES);
-    f->rotate_down = uint_of(f, TFT_KEY_HADAMARD);
-    f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
-    if (smooth)
-        tft_value_real(smooth, 0, &f->smooth);
-    for (uint32_t i = 0; i < quantize_inputs(m); i++)
-        read_input(f, i);
-}
-
-/* Whether it runs, and what that takes. */
-static void plan(struct facts *f)
-{
-    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
-    if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
-        return;
-    struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
-    f->runs = tft_model_plan(&m, (enum tft_weights)cli_model_options.weights, &f->why_not) == TFT_OK;
-    if (!f->runs)
-        return;
-    f->kv_heads = m.n_head_kv;
-    f->head = m.head_dim;
-    f->weights = m.memory_size;
-    f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so.kv == TFT_KV_F16 ? 2 : 4);
-    f->session_context = so.capacity ? so.capacity : m.n_ctx - m.n_prefix;
-    f->session = tft_session_bytes(&m, &so);
-    f->parameters = m.n_params; /* without padding, scales and the prefix */
-    if (m.output.w.num == TFT_NUM_I8)
-        read_quantized(f, &m);
-}
 
 /* The name of its format, "unknown", or NULL if there is none. */
 static const char *chat_format(const struct facts *f)
@@ -642,6 +529,12 @@ int cmd_inspect(int argc, char **argv)
     int status = cli_parse(&command, argc, argv, &path);
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
+    if (opt.activations && (opt.values || opt.tensors || opt.verify))
+        return cli_usage("--activations is a report of its own, without --values, --tensors and --verify");
+    if (opt.activations)
+        return activations_report(path, &(struct activations_report_opts){opt.activations, opt.svg, opt.tokens, opt.json});
+    if (opt.svg)
+        return cli_usage("--svg draws what --activations FILE shows");
     if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
 
@@ -651,8 +544,8 @@ int cmd_inspect(int argc, char **argv)
         tft_source_close(&f.s);
         return status;
     }
-    read_facts(&f);
-    plan(&f);
+    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
+    facts_read(&f, (enum tft_weights)cli_model_options.weights, &so);
     if (opt.json) {
         show_json(&f, path);
     } else if (opt.values || opt.tensors) {
@@ -663,7 +556,6 @@ int cmd_inspect(int argc, char **argv)
     } else {
         show(&f, path);
     }
-    tft_tokenizer_close(f.tokenizer);
-    tft_source_close(&f.s);
+    facts_close(&f);
     return CLI_OK;
 }

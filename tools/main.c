@@ -13,7 +13,7 @@ static const struct {
     {"quantize", "floats to int8", cmd_quantize},
     {"ppl", "perplexity of a text", cmd_ppl},
     {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
-    {"inspect", "what is in a file", cmd_inspect},
+    {"inspect", "what is in a file, and the outliers of what goes through it", cmd_inspect},
     {"tokenize", "text to tokens, and back", cmd_tokenize},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

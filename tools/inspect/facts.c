@@ -1,0 +1,118 @@
+#include "facts.h"
+
+#include <stdio.h>
+
+#include "quantize.h"
+#include "quantized.h"
+
+static struct tft_str text(const struct tft_source *s, const char *key)
+{
+    struct tft_str str = {0};
+    const struct tft_value *v = tft_source_value(s, key);
+    if (v)
+        tft_value_str(v, &str);
+    return str;
+}
+
+/* The number "ARCH.key". */
+static uint64_t number(const struct facts *f, const char *key)
+{
+    char full[128];
+    uint64_t n = 0;
+    snprintf(full, sizeof full, "%.*s.%s", TFT_STR_ARG(f->arch), key);
+    const struct tft_value *v = tft_source_value(&f->s, full);
+    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
+}
+
+static void read_values(struct facts *f)
+{
+    const struct tft_source *s = &f->s;
+    f->name = text(s, "general.name");
+    f->arch = text(s, "general.architecture");
+    f->vocab = text(s, "tokenizer.ggml.model");
+    f->jinja = text(s, "tokenizer.chat_template");
+    f->context = number(f, "context_length");
+    f->width = number(f, "embedding_length");
+    f->layers = number(f, "block_count");
+    f->heads = number(f, "attention.head_count");
+    f->kv_heads = number(f, "attention.head_count_kv");
+    f->head = number(f, "attention.key_length");
+    f->feed_forward = number(f, "feed_forward_length");
+    for (size_t i = 0; i < s->n_tensor; i++)
+        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
+}
+
+/* A scalar, or 0. */
+static uint64_t uint_of(const struct facts *f, const char *key)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(&f->s, key);
+    return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
+}
+
+/* Input i, of which the loader has checked all but the error. */
+static void read_input(struct facts *f, uint32_t i)
+{
+    const struct tft_value *errors = tft_source_value(&f->s, TFT_KEY_INPUT_ERROR);
+    double scale = 1, error = 0;
+    uint64_t zero = 0, range = TFT_RANGE_STATIC;
+    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_RANGE), i, &range);
+    tft_value_real(tft_source_value(&f->s, TFT_KEY_INPUT_SCALE), i, &scale);
+    tft_value_uint(tft_source_value(&f->s, TFT_KEY_INPUT_ZERO), i, &zero);
+    if (errors)
+        tft_value_real(errors, i, &error);
+    f->inputs[range]++;
+    if (range == TFT_RANGE_STATIC)
+        lossy_add(&f->lossy, (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
+}
+
+static void read_quantized(struct facts *f, const struct tft_model *m)
+{
+    const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
+    f->quantized = true;
+    f->weights_are = text(&f->s, TFT_KEY_WEIGHTS);
+    f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
+    f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
+    f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
+    f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);
+    f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);
+    f->rotate_values = uint_of(f, TFT_KEY_ROTATE_VALUES);
+    f->rotate_down = uint_of(f, TFT_KEY_HADAMARD);
+    f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
+    if (smooth)
+        tft_value_real(smooth, 0, &f->smooth);
+    for (uint32_t i = 0; i < quantize_inputs(m); i++)
+        read_input(f, i);
+}
+
+/* Whether it runs, and what that takes. */
+static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *so)
+{
+    if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
+        return;
+    struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
+    f->runs = tft_model_plan(&m, weights, &f->why_not) == TFT_OK;
+    if (!f->runs)
+        return;
+    f->kv_heads = m.n_head_kv;
+    f->head = m.head_dim;
+    f->weights = m.memory_size;
+    f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so->kv == TFT_KV_F16 ? 2 : 4);
+    f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
+    f->session = tft_session_bytes(&m, so);
+    f->parameters = m.n_params; /* without padding, scales and the prefix */
+    if (m.output.w.num == TFT_NUM_I8)
+        read_quantized(f, &m);
+}
+
+void facts_read(struct facts *f, enum tft_weights weights, const struct tft_session_opts *so)
+{
+    read_values(f);
+    plan(f, weights, so);
+}
+
+void facts_close(struct facts *f)
+{
+    tft_tokenizer_close(f->tokenizer);
+    tft_source_close(&f->s);
+}

@@ -1,0 +1,186 @@
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "plot.h"
+#include "report.h"
+
+/* The name of the model for a title. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* What the panels of a drawing are called; room: for the only one. */
+static const char *const *panel_titles(const struct report *r, char room[256], const char *only[1])
+{
+    static const char *const both[RUNS] = {"without the prefix", "with the prefix"};
+    snprintf(room, 256, "%s, %u tokens", file_name(r->o->text), r->a[0].n_window * r->window);
+    only[0] = room;
+    return r->n_runs == RUNS ? both : only;
+}
+
+/* False without memory, as the other two. */
+static bool draw_magnitudes(const struct report *r, FILE *f)
+{
+    static const char *const series[] = {"top-1", "top-2", "top-3", "top 10 %", "median"};
+    enum { SERIES = sizeof series / sizeof *series };
+    char title[256], room[256];
+    const char *only[1];
+    size_t n = r->m->n_layer;
+    double *y = calloc(n, RUNS * SERIES * sizeof *y);
+    if (!y)
+        return false;
+    for (int run = 0; run < r->n_runs; run++)
+        for (size_t l = 0; l < n; l++) {
+            const struct activations_input *in = &r->a[run].stream[l];
+            const double all[SERIES] = {in->top[0], in->top[1], in->top[2], in->tenth, in->median};
+            for (size_t i = 0; i < SERIES; i++)
+                y[((size_t)run * SERIES + i) * n + l] = all[i];
+        }
+    snprintf(title, sizeof title, "What goes into the blocks of %s", file_name(r->path));
+    plot_lines(f, &(struct plot_lines){.title = title, .x_title = "block", .y_title = "magnitude", .name = series, .n_series = SERIES,
+                                       .panel = panel_titles(r, room, only), .n_panels = (size_t)r->n_runs, .n = n, .y = y});
+    free(y);
+    return true;
+}
+
+/* To be freed: what a bar is called. Of one that stands out, its position too; of blanks, that they are some. */
+static char *bar_label(const struct report *r, int run, uint32_t position)
+{
+    char *label = NULL;
+    size_t n, size;
+    const char *p = tft_token_text(r->m, report_token(&r->a[run], 0, position), true, &n);
+    FILE *f = open_memstream(&label, &size);
+    if (!f)
+        return NULL;
+    bool blank = n > 0;
+    for (size_t i = 0; i < n; i++)
+        blank &= p[i] == ' ';
+    if (r->pivot[run][position])
+        fprintf(f, "%u: ", position);
+    fputs(blank ? "\"" : "", f);
+    cli_put_escaped(f, p, n);
+    fputs(blank ? "\"" : "", f);
+    bool bad = ferror(f);
+    if (fclose(f) == 0 && !bad)
+        return label;
+    free(label);
+    return NULL;
+}
+
+enum { BARS = 56 };
+
+/* Those of one run. False without memory. */
+static bool fill_bars(const struct report *r, int run, struct plot_bar *bar, size_t n)
+{
+    const struct activations *a = &r->a[run];
+    for (uint32_t i = 0; i < n; i++) {
+        bar[i].y = (double)a->token_top[(size_t)r->worst * a->window + i];
+        bar[i].marked = r->pivot[run][i];
+        bar[i].label = bar_label(r, run, i);
+        if (!bar[i].label)
+            return false;
+    }
+    return true;
+}
+
+static bool draw_tokens(const struct report *r, FILE *f)
+{
+    struct plot_bar bar[RUNS][BARS] = {{{0}}};
+    struct plot_bars_panel panel[RUNS];
+    char title[256], room[256];
+    const char *only[1], *const *name = panel_titles(r, room, only);
+    bool done = true;
+    for (int run = 0; run < r->n_runs; run++) {
+        uint32_t first = r->a[0].window - r->a[run].window, n = r->a[run].window;
+        n = n < BARS - first ? n : BARS - first;
+        panel[run] = (struct plot_bars_panel){name[run], bar[run], n, first};
+        done = done && fill_bars(r, run, bar[run], n);
+    }
+    snprintf(title, sizeof title, "The largest number of each token at the input of block %u of %s", r->worst, file_name(r->path));
+    if (done)
+        plot_bars(f, &(struct plot_bars){title, "magnitude", panel, (size_t)r->n_runs});
+    for (int i = 0; i < RUNS * BARS; i++)
+        free((char *)(uintptr_t)bar[i / BARS][i % BARS].label);
+    return done;
+}
+
+static bool draw_attention(const struct report *r, FILE *f)
+{
+    static const char *const panel[RUNS] = {"on the first token, without the prefix", "on the prefix"};
+    static const char *const only[] = {"on the first token"};
+    char title[256];
+    size_t each = (size_t)r->m->n_layer * r->m->n_head;
+    double *share = calloc(each, RUNS * sizeof *share);
+    if (!share)
+        return false;
+    for (int run = 0; run < r->n_runs; run++)
+        memcpy(share + (size_t)run * each, r->a[run].sink, each * sizeof *share);
+    snprintf(title, sizeof title, "Share of attention in %s", file_name(r->path));
+    plot_heat(f, &(struct plot_heat){.title = title, .x_title = "head", .y_title = "block", .panel = r->n_runs == RUNS ? panel : only,
+                                     .rows = r->m->n_layer, .columns = r->m->n_head, .n_panels = (size_t)r->n_runs, .share = share});
+    free(share);
+    return true;
+}
+
+static const struct {
+    const char *suffix;
+    bool (*draw)(const struct report *r, FILE *f);
+} drawings[DRAWINGS] = {{"-magnitudes.svg", draw_magnitudes}, {"-tokens.svg", draw_tokens}, {"-attention.svg", draw_attention}};
+
+/* ---- files */
+
+static int begin_drawing(struct drawing *d, const char *prefix, const char *suffix)
+{
+    size_t n = strlen(prefix) + strlen(suffix) + 1;
+    d->path = malloc(2 * n + TFT_DRAFT_ROOM);
+    if (!d->path)
+        return cli_fail("no memory");
+    snprintf(d->path, n, "%s%s", prefix, suffix);
+    d->draft.name = d->path + n;
+    int os = tft_port_draft(&d->draft, &d->file, d->path);
+    return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
+}
+
+static int keep_drawing(struct drawing *d)
+{
+    bool bad = ferror(d->file);
+    errno = 0;
+    bad |= fclose(d->file) != 0;
+    d->file = NULL;
+    int os = bad ? errno ? errno : EIO : tft_port_keep(&d->draft, d->path);
+    if (os)
+        tft_port_discard(&d->draft);
+    return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
+}
+
+int report_begin_drawings(struct drawing d[DRAWINGS], const char *prefix)
+{
+    int status = CLI_OK;
+    for (int i = 0; i < DRAWINGS && status == CLI_OK; i++)
+        status = begin_drawing(&d[i], prefix, drawings[i].suffix);
+    return status;
+}
+
+int report_draw(const struct report *r, struct drawing d[DRAWINGS])
+{
+    int status = CLI_OK;
+    for (int i = 0; i < DRAWINGS && status == CLI_OK; i++)
+        status = drawings[i].draw(r, d[i].file) ? keep_drawing(&d[i]) : cli_fail("no memory");
+    return status;
+}
+
+void report_end_drawings(struct drawing d[DRAWINGS])
+{
+    for (int i = 0; i < DRAWINGS; i++) {
+        if (d[i].file) {
+            fclose(d[i].file);
+            tft_port_discard(&d[i].draft);
+        }
+        free(d[i].path);
+    }
+}
