@@ -201,26 +201,28 @@ static const int32_t *worst_window(struct search *k, const int32_t *sample, uint
     return sample + (size_t)best * n;
 }
 
-enum { STAGES = 5 };
-
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
+enum { STAGES = 8, FIRST_TEXT = 2, MORE_TEXT = 4, FINALISTS = 8 };
+
+/* Multiply-adds that the first stage may take, half a minute of two cores: with a small model it sees more text, and a tiny one is tried
+   exhaustively. */
+static const double first_macs = 2e12;
+
+/* Every stage has four times the text of the one before, and at most half of its work. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
-    size_t all = k->m->n_vocab, sample = k->o->sample, few = all / 32 > 64 ? all / 32 : 64;
-    if (k->o->exhaustive) {
-        stage[0] = (struct stage){(uint32_t)sample, false, 1};
-        return 1;
+    double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd, text = fmax(first_macs / (n * macs), FIRST_TEXT);
+    uint32_t i = 0;
+    for (; i + 1 < STAGES && text < k->o->sample && !k->o->exhaustive; i++, text *= MORE_TEXT) {
+        n = fmin(n, fmax(n / (2 * MORE_TEXT), FINALISTS));
+        stage[i] = (struct stage){(uint32_t)text, i < 2, (size_t)n};
     }
-    stage[0] = (struct stage){(uint32_t)least(sample, 2), true, few};
-    stage[1] = (struct stage){(uint32_t)least(sample, 8), true, 128};
-    stage[2] = (struct stage){(uint32_t)least(sample, 32), false, 24};
-    stage[3] = (struct stage){(uint32_t)least(sample, 128), false, 6};
-    stage[4] = (struct stage){(uint32_t)sample, false, 1};
-    return STAGES;
+    stage[i] = (struct stage){k->o->sample, false, 1};
+    return i + 1;
 }
 
 /* What a round takes, in tokens and layers. */
