@@ -1,7 +1,8 @@
 /*
- * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun with
- * BOS in place of a token of its own, if the model was trained with one; every token of a window is predicted from those before it; the
- * result is exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With --score second-half only the second half of each window counts, as in llama.cpp's llama-perplexity.
+ * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun
+ * with BOS in place of a token of its own, if the model was trained with one; every token of a window is predicted from those before it;
+ * the result is exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With --score second-half only the
+ * second half of each window counts, as in llama.cpp's llama-perplexity.
  */
 #include <math.h>
 #include <stdlib.h>
