@@ -222,7 +222,7 @@ class Eval(Case):
         self.assertIn("no tokenizer", self.fails("eval", self.toy(vocab=""), "--task=lambada", "-f", path))
 
     def test_an_interrupt(self):
-        path = self.write("many", b'{"text": "once upon a time there was a world"}\n' * 300000)
+        path = self.write("many", b'{"text": "once upon a time there was a world"}\n' * 200000)
         t = Terminal("eval", self.toy(), "--task=lambada", "-f", path, "-t1")
         t.wait_for(b"answering [")
         t.type(b"\x03")
