@@ -308,6 +308,8 @@ static bool not_json(struct reader *r, json_error_t *err)
     char *near = strstr(err->text, " near ");
     if (near)
         *near = 0;
+    if (!*err->text) /* nothing is wrong with the line */
+        return wrong(r, "%s", tft_status_text(TFT_ERR_NOMEM));
     return wrong(r, "byte %d: %s", err->position, err->text);
 }
 
