@@ -145,6 +145,7 @@ void cli_json_string(FILE *f, const char *s, size_t len);
 
 int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_ppl(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);

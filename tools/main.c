@@ -12,6 +12,9 @@ static const struct {
     {"chat", "a conversation", cmd_chat},
     {"quantize", "floats to int8", cmd_quantize},
     {"ppl", "perplexity of a text", cmd_ppl},
+#if TUFFET_EVAL
+    {"eval", "zero-shot accuracy in a task", cmd_eval},
+#endif
     {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
     {"inspect", "what is in a file, and the outliers of what goes through it", cmd_inspect},
     {"tokenize", "text to tokens, and back", cmd_tokenize},

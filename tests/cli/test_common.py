@@ -1,5 +1,6 @@
 """What holds for every command."""
 import os
+import re
 import struct
 import subprocess
 import unittest
@@ -7,14 +8,15 @@ import unittest
 from program import PATIENCE, TUFFET, Case, main
 
 COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL",
-            "tokenize": "MODEL"}
+            "tokenize": "MODEL", "eval": "MODEL"}
 
 
 class Common(Case):
     def test_help(self):
-        overview = self.tuffet("--help").decode()
-        for command, operands in COMMANDS.items():
-            self.assertRegex(overview, rf"\n  {command} +\w")
+        listed = re.findall(r"^  (\w+) +\w", self.tuffet("--help").decode(), re.M)
+        self.assertEqual(COMMANDS.keys() - listed - {"eval"}, set())  # which is not everywhere
+        for command in listed:
+            operands = COMMANDS[command]
             text = self.tuffet(command, "--help").decode()
             self.assertEqual(text, self.tuffet(command, "--json", "no-such-file", "-h").decode())
             self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] {operands}\n", text)

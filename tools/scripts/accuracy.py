@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What W8A8 costs in perplexity, and what each part of the recipe is worth: one table.
 
-    tools/scripts/accuracy.py [--tuffet build/test/tools/tuffet] MODEL --text TEXT --calib OTHER_TEXT
+    tools/scripts/accuracy.py [--tuffet build/test/tools/tuffet] MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE]
 
 Each row converts MODEL with `tuffet quantize`, takes `tuffet ppl` of the first --tokens tokens of TEXT, and removes what it made. The
-text that ranges are taken from must be another one than that which is scored."""
+text that ranges are taken from must be another one than that which is scored. With --lambada a column has the accuracy of `tuffet eval`
+on the first --passages passages of FILE, and its standard error."""
 import argparse
 import json
 import os
@@ -52,6 +53,8 @@ def main():
     p.add_argument("--calib-tokens", default="8192")
     p.add_argument("--calib-window", default="512")
     p.add_argument("--tokens", default="16384")
+    p.add_argument("--lambada", help="lambada_test.jsonl")
+    p.add_argument("--passages", default="500", help="how many of them")
     p.add_argument("--ctx", default="1024")
     p.add_argument("--pivots", action="append", default=[], help='tokens of a further prefix, "1,13"; may be given again')
     p.add_argument("--only", default="", help="a regular expression: rows whose name it is found in")
@@ -67,9 +70,18 @@ def main():
     def perplexity(model, *args):
         return tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, *args)["ppl"]
 
+    def lambada(model, *args):
+        """The column, or nothing."""
+        if not a.lambada:
+            return ""
+        found = tuffet("eval", model, "--task", "lambada", "-f", a.lambada, "-n", a.passages, "--ctx", a.ctx, *args)
+        error = f" ± {100 * found['acc_stderr']:.1f}" if found["acc_stderr"] is not None else ""
+        return f" {100 * found['acc']:.1f}{error} % |"
+
     float_ppl = perplexity(a.model, *tokenizer)
-    print("| | perplexity | over float | largest static error |\n|---|---|---|---|")
-    print(f"| float | {float_ppl:.3f} | | |", flush=True)
+    more, rule = ("| lambada ", "|---") if a.lambada else ("", "")
+    print(f"| | perplexity | over float {more}| largest static error |\n|---|---|---{rule}|---|")
+    print(f"| float | {float_ppl:.3f} | |{lambada(a.model, *tokenizer)} |", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "w8a8.gguf")
         for name, args in rows(a.pivots):
@@ -81,7 +93,7 @@ def main():
             worst = max(static, key=lambda i: i["error"]) if static else None
             note = f"{worst['name']} {100 * worst['error']:.2f} %" if worst else ""
             ppl = perplexity(out)
-            print(f"| {name} | {ppl:.3f} | {100 * (ppl / float_ppl - 1):+.2f} % | {note} |", flush=True)
+            print(f"| {name} | {ppl:.3f} | {100 * (ppl / float_ppl - 1):+.2f} % |{lambada(out)} {note} |", flush=True)
 
 
 main()
