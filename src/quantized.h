@@ -33,7 +33,9 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_ROTATE_VALUES "tuffet.rotate.values"  /* u32: block of the rotation of V and O; 0: none */
 #define TFT_KEY_ROTATE_RESIDUAL "tuffet.rotate.residual" /* bool: of the residual stream, whose norms' gains are in the weights then */
 #define TFT_KEY_SMOOTH "tuffet.smooth"                /* f32: SmoothQuant's alpha; 0: none */
-#define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact" */
+#define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact", "cushion" */
+#define TFT_KEY_PREFIX_TAU "tuffet.prefix.tau"        /* f32: of the search for a cushion */
+#define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"  /* f32[]: its loss before and after each round, the last of which may have failed */
 #define TFT_KEY_CALIBRATION_METHOD "tuffet.calibration.method" /* string: "min-max", "percentile", "mse" */
 #define TFT_KEY_CALIBRATION_TOKENS "tuffet.calibration.tokens" /* u32, and in windows of */
 #define TFT_KEY_CALIBRATION_WINDOW "tuffet.calibration.window" /* u32 */

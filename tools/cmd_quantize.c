@@ -3,18 +3,21 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cushion.h"
 #include "lossy.h"
 #include "quantize.h"
 
 enum intact { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
+enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
 
 static struct {
     const char *out, *calib, *intact_text, *intact_tokens, *dynamic;
     uint32_t tokens, window;
-    int method, rotate, per_tensor, intact, dynamic_per;
-    float percentile, smooth;
+    int method, rotate, per_tensor, intact, cushion, dynamic_per;
+    uint32_t cushion_max, cushion_sample;
+    float percentile, smooth, cushion_tau;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f, .rotate = QUANTIZE_ROTATE_O_DOWN};
+} opt = {.tokens = 8192, .percentile = 99.99f, .rotate = QUANTIZE_ROTATE_O_DOWN, .cushion_max = 4, .cushion_tau = 0.5f};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
@@ -30,9 +33,13 @@ static const struct cli_option options[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
+    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive", "add tokens to these that take the outliers, found in the calibration text (none)"},
+    {0, "cushion-max", CLI_COUNT, &opt.cushion_max, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
+    {0, "cushion-tau", CLI_REAL, &opt.cushion_tau, "T", "stop where a token does not take the error below T times what it was (0.5)"},
+    {0, "cushion-sample", CLI_COUNT, &opt.cushion_sample, "N", "tokens of text that a prefix is judged by (512, or what the context has room for)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, inputs with range, scale, zero, min, max, error"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, inputs with range, scale, zero, min, max, error"},
     {0},
 };
 
@@ -43,7 +50,8 @@ static const struct cli_command command = {
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n",
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n",
 };
 
 /* ---- which inputs are dynamic */
@@ -158,11 +166,116 @@ static int choose_prefix(const struct tft_model *m, struct prefix *f)
     return f->ids[0] >= 0 ? CLI_OK : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
 }
 
+/* ---- the search for more of it */
+
+struct search_bar {
+    struct cli_progress bar;
+    uint32_t round;
+    char what[64];
+};
+
+/* Each round has a line of its own: how many there will be nobody knows. */
+static bool search_progress(void *user, uint32_t round, double done)
+{
+    struct search_bar *b = user;
+    if (round != b->round) {
+        cli_progress_end(&b->bar);
+        b->round = round;
+        snprintf(b->what, sizeof b->what, "searching, round %u", (unsigned)round + 1);
+        cli_progress_begin(&b->bar, b->what);
+    }
+    cli_progress_at(&b->bar, done);
+    return !cli_interrupted();
+}
+
+/* The tokens that a search may begin with; those of a text to be kept come after what it finds. */
+static size_t search_start(const struct prefix *f)
+{
+    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
+}
+
+static int replace_start(struct prefix *f, const struct cushion *c)
+{
+    size_t start = search_start(f), rest = f->n - start;
+    int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
+    if (!ids)
+        return cli_fail("no memory");
+    memcpy(ids, c->token, c->n * sizeof *ids);
+    memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
+    free(f->ids);
+    f->ids = ids;
+    f->n = c->n + rest;
+    return CLI_OK;
+}
+
+static size_t spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
+
+/* ids: [n] of text */
+static int search(struct tft_model *m, struct prefix *f, const int32_t *ids, size_t n, struct cushion *c)
+{
+    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0, sample = opt.cushion_sample ? opt.cushion_sample : 512;
+    size_t start = search_start(f);
+    if (start > opt.cushion_max)
+        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with", opt.cushion_max, start);
+    sample = opt.cushion_sample || sample < room ? sample : room;
+    int32_t *text = malloc((n + 1) * sizeof *text);
+    if (!text)
+        return cli_fail("no memory");
+    memcpy(text, ids, n * sizeof *text);
+
+    struct search_bar bar = {.what = "searching"};
+    struct cushion_opts o = {
+        .text = text,
+        .n_text = sample ? spread_windows(text, n, sample, CUSHION_MAX) : n,
+        .sample = sample,
+        .start = f->ids,
+        .n_start = (uint32_t)start,
+        .most = opt.cushion_max,
+        .tau = (double)opt.cushion_tau,
+        .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
+        .n_threads = (int)cli_model_options.threads,
+        .progress = search_progress,
+        .user = &bar,
+    };
+    struct tft_error err;
+    bool stopped;
+    cli_progress_begin(&bar.bar, "searching, round 1");
+    enum tft_status status = cushion_search(m, &o, c, &stopped, &err);
+    cli_progress_end(&bar.bar);
+    free(text);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    return stopped ? CLI_INTERRUPTED : replace_start(f, c);
+}
+
 /* ---- the report */
+
+/* A line for each round; the last one may have found nothing good enough. */
+static void report_search(const struct tft_model *m, const struct cushion *c)
+{
+    uint32_t found = c->tried;
+    if (found && !(c->after[found - 1] < c->tau * c->before[found - 1]))
+        found--;
+    for (uint32_t i = 0; i < c->tried; i++) {
+        fprintf(stderr, "cushion: error %.4g -> %.4g: ", c->before[i], c->after[i]);
+        if (i == found) {
+            fputs("not worth another token\n", stderr);
+            break;
+        }
+        size_t len;
+        int32_t id = c->token[c->n - found + i];
+        const char *piece = tft_token_text(m, id, true, &len);
+        fprintf(stderr, "token %d, \"", (int)id);
+        cli_put_escaped(stderr, piece, len);
+        fputs("\"\n", stderr);
+    }
+}
 
 static void report_people(const struct tft_model *m, const struct quantize_input *result, const struct quantize_opts *o)
 {
     struct lossy l = {0};
+    if (o->cushion)
+        report_search(m, o->cushion);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             lossy_add(&l, (struct lossy_input){i, result[i].error, result[i].affine});
@@ -176,7 +289,16 @@ static void report_json(const struct tft_model *m, const struct quantize_input *
     printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds, o->n_text / o->window * o->window, o->window);
     for (uint32_t i = 0; i < o->n_prefix; i++)
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
-    fputs("],\"inputs\":[", stdout);
+    fputs("],\"cushion\":", stdout);
+    if (o->cushion) {
+        printf("{\"tau\":%.6g,\"rounds\":[", o->cushion->tau);
+        for (uint32_t i = 0; i < o->cushion->tried; i++)
+            printf("%s{\"before\":%.6g,\"after\":%.6g}", i ? "," : "", o->cushion->before[i], o->cushion->after[i]);
+        fputs("]}", stdout);
+    } else {
+        fputs("null", stdout);
+    }
+    fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &result[i];
         printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,\"max\":%.6g,\"error\":%.6g}", i ? "," : "",
@@ -261,6 +383,7 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     struct prefix prefix = {0};
+    struct cushion cushion;
     struct quantize_opts o = {
         .method = (enum stats_method)opt.method,
         .param = (double)opt.percentile,
@@ -277,6 +400,10 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, 0, &o.n_text);
         status = ids ? CLI_OK : CLI_FAILED;
+    }
+    if (status == CLI_OK && opt.cushion != CUSHION_NONE) {
+        status = search(m, &prefix, ids, o.n_text, &cushion);
+        o.cushion = &cushion;
     }
     o.text = ids;
     o.range = range;
@@ -302,6 +429,8 @@ static int check_options(void)
         return cli_usage("--intact, --intact-text and --intact-tokens are three prefixes");
     if (opt.smooth > 1)
         return cli_usage("--smooth is within 0 .. 1");
+    if (opt.cushion_max > CUSHION_MAX)
+        return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile is above 0 and at most 100");
     return CLI_OK;

@@ -326,7 +326,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     float *top = malloc(m->n_layer * sizeof *top);
     uint32_t rows = o->sample + 1 > PASS_TOKENS ? o->sample + 1 : PASS_TOKENS;
     enum tft_status status = top ? open(&k, rows, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
-    *c = (struct cushion){.n = o->n_start};
+    *c = (struct cushion){.n = o->n_start, .tau = o->tau};
     if (status == TFT_OK) {
         memcpy(c->token, o->start, o->n_start * sizeof *o->start);
         memcpy(k.prefix, c->token, sizeof k.prefix);

@@ -18,6 +18,8 @@
 /* Each what the one before it is, and more: heads of attention's output; ffn_down's input, online; the residual stream (residual.h) */
 enum quantize_rotate { QUANTIZE_ROTATE_NONE, QUANTIZE_ROTATE_O, QUANTIZE_ROTATE_O_DOWN, QUANTIZE_ROTATE_ALL };
 
+struct cushion;
+
 struct quantize_opts {
     const int32_t *text; /* [n_text] calibration tokens, without BOS */
     size_t n_text;
@@ -29,6 +31,7 @@ struct quantize_opts {
     bool per_tensor;       /* one scale for all rows of a matrix */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values come before every sequence: IntactKV, section 4.1 */
     uint32_t n_prefix;
+    const struct cushion *cushion; /* how they were found; NULL if they were given */
     const enum tft_range *range; /* [inputs] STATIC, or what is to stay dynamic */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop, and leave nothing */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "crc32.h"
+#include "cushion.h"
 #include "error.h"
 #include "pack.h"
 #include "quantized.h"
@@ -218,6 +219,17 @@ static void put_text(struct writing *f, const char *key, const char *text)
     tft_gguf_put_str(f->w, key, (struct tft_str){text, strlen(text)});
 }
 
+static void put_search(struct writing *f, const struct cushion *c)
+{
+    float losses[2 * CUSHION_MAX];
+    for (uint32_t i = 0; i < c->tried; i++) {
+        losses[2 * i] = (float)c->before[i];
+        losses[2 * i + 1] = (float)c->after[i];
+    }
+    tft_gguf_put_f32(f->w, TFT_KEY_PREFIX_TAU, (float)c->tau);
+    tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
+}
+
 void write_values(struct writing *f)
 {
     static const char *const methods[] = {"min-max", "percentile", "mse"};
@@ -249,8 +261,10 @@ void write_values(struct writing *f)
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
     if (o->n_prefix) {
         tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
-        put_text(f, TFT_KEY_PREFIX_METHOD, "intact");
+        put_text(f, TFT_KEY_PREFIX_METHOD, o->cushion ? "cushion" : "intact");
     }
+    if (o->cushion && o->cushion->tried)
+        put_search(f, o->cushion);
 }
 
 void write_inputs(struct writing *f, const struct quantize_input *result)
