@@ -8,6 +8,7 @@
 #include "quantize.h"
 
 enum intact { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
+enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
 
 static struct {
@@ -17,7 +18,7 @@ static struct {
     uint32_t cushion_max, cushion_sample;
     float percentile, smooth, cushion_tau;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f, .rotate = QUANTIZE_ROTATE_O_DOWN, .cushion_max = 4, .cushion_tau = 0.5f};
+} opt = {.tokens = 8192, .percentile = 99.99f, .cushion_max = 4, .cushion_tau = 0.5f};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
@@ -27,8 +28,8 @@ static const struct cli_option options[] = {
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse", "how the range of an input is chosen (min-max)"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P", "percent of the numbers that --range percentile keeps (99.99)"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A", "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
-    {0, "rotate", CLI_WORD, &opt.rotate, "none|o|o+down|all",
-     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (o+down)"},
+    {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
+     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (auto)"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
@@ -48,7 +49,8 @@ static const struct cli_command command = {
     (const struct cli_option *const[]){options, cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
-    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it.\n\n"
+    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
+    "all, but o+down where there is LayerNorm or a tied head. A search for a cushion (CushionCache) takes minutes for a model of 1 B.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n",
@@ -388,7 +390,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         .method = (enum stats_method)opt.method,
         .param = (double)opt.percentile,
         .smooth = opt.smooth,
-        .rotate = (enum quantize_rotate)opt.rotate,
+        .rotate = opt.rotate == ROTATE_AUTO ? quantize_rotate_auto(m) : (enum quantize_rotate)(opt.rotate - 1),
         .per_tensor = opt.per_tensor,
         .n_threads = (int)cli_model_options.threads,
     };

@@ -43,7 +43,7 @@ class Quantize(Case):
 
     def test_json(self):
         found = self.json(*self.arguments())
-        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "inputs"})
+        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "inputs"})
         self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))  # all that BOS leaves of the context
         for i in found["inputs"]:
             self.assertEqual(set(i), {"name", "range", "scale", "zero", "min", "max", "error"})
@@ -117,16 +117,51 @@ class Quantize(Case):
         self.assertEqual(self.fails(*self.arguments("--rotate=all", model=gpt2)),
                          f"tuffet: {gpt2}: the residual stream of gpt2 cannot be rotated (all): its norms are not RMSNorm")
 
+    def test_what_auto_rotates(self):
+        """Everything, but not what makes the file larger or cannot be rotated."""
+        for settings, residual in [({}, True), ({"tied": 1}, False), ({"arch": "gpt2", "vocab": "gpt2"}, False)]:
+            model = self.quantized(model=self.toy(endless=1, **settings))
+            self.assertIs(self.json("inspect", model)["w8a8"]["rotation"]["residual"], residual, settings)
+
+    def cushioned(self, *args):
+        found = self.json(*self.arguments("--cushion-sample=60", *args))
+        facts = self.json("inspect", self.path("out"))
+        self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"]})
+        losses = [round(r[k], 2) for r in found["cushion"]["rounds"] for k in ("before", "after")]
+        self.assertEqual([round(v, 2) for v in facts["values"]["tuffet.prefix.losses"]], losses)
+        self.tuffet("run", self.path("out"), "-phello", "-n5")
+        return found["prefix"], found["cushion"]
+
+    def test_a_cushion(self):
+        """It begins with what is kept, ends where a token is not worth it, and comes before a text that is kept."""
+        prefix, search = self.cushioned("--cushion=exhaustive", "--cushion-tau=9", "--cushion-max=3")
+        self.assertEqual((len(prefix), prefix[0], len(search["rounds"])), (3, 1, 2))
+        self.assertEqual(search["tau"], 9)
+        best = prefix
+        prefix, search = self.cushioned("--cushion=exhaustive", "--cushion-tau=0.0001")
+        self.assertEqual((prefix, len(search["rounds"])), ([1], 1))
+        prefix, search = self.cushioned("--cushion=auto", "--cushion-tau=9", "--cushion-max=3", "--intact-tokens=1,9")
+        self.assertEqual((len(prefix), prefix[:2], len(search["rounds"])), (3, [1, 9], 1))
+        prefix, _ = self.cushioned("--cushion=exhaustive", "--cushion-tau=9", "--cushion-max=3", "--intact-text=hello")
+        self.assertEqual(prefix[:3], best)
+        self.assertGreater(len(prefix), 3)
+        for args in [["--cushion-max=9"], ["--cushion-max=1", "--intact-tokens=1,2"]]:
+            self.fails(*self.arguments("--cushion=auto", *args), status=2)
+        self.assertIn("sample", self.fails(*self.arguments("--cushion=auto", "--cushion-sample=100000")))
+        said = subprocess.run([*TUFFET, *self.arguments("--cushion=auto", "--cushion-tau=9", "--cushion-max=2")], capture_output=True,
+                              timeout=PATIENCE).stderr.decode()
+        self.assertRegex(said, r'^cushion: error \S+ -> \S+: token \d+, "')
+
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
         for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
-                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=all",
+                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-max=2",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor"]:
             files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
-        for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="]]:
+        for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="], ["--cushion=none"], ["--rotate=auto"]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
 
     def test_windows(self):
@@ -201,7 +236,7 @@ class Quantize(Case):
         self.assertIn("--calib FILE", self.fails("quantize", toy, "-o", self.path("out"), status=2))
         for args, why in [
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
-            (["--percentile=101"], "at most 100"), (["--rotate=x"], "none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
+            (["--percentile=101"], "at most 100"), (["--rotate=x"], "auto|none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
             (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"),
             (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
             (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),

@@ -245,11 +245,22 @@ static void give_back(struct work *k)
     free(k->smooth[1]);
 }
 
+static bool only_rms_norms(const struct tft_model *m)
+{
+    return !m->out_norm.b && !m->pos_embed.data;
+}
+
+enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
+{
+    bool tied = m->output.w.tensor == m->embed.tensor;
+    return only_rms_norms(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
+}
+
 static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
 {
     if (m->output.w.num == TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
-    if (o->rotate == QUANTIZE_ROTATE_ALL && (m->out_norm.b || m->pos_embed.data))
+    if (o->rotate == QUANTIZE_ROTATE_ALL && !only_rms_norms(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: the residual stream of %s cannot be rotated (all): its norms are not RMSNorm",
                         m->source.name, m->arch->name);
     if (o->n_text < o->window || !o->window)
