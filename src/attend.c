@@ -115,7 +115,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_in
 {
     const struct tft_model *m = p->m;
     uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
-    uint32_t each = p->each ? p->each : p->n - p->first, tiles = (each + step - 1) / step, sequences = (p->n - p->first) / each;
+    uint32_t n = p->n - p->first, each = p->each ? p->each : n, sequences = p->each ? n / each : 1, tiles = (each + step - 1) / step;
     for (uint32_t i = (uint32_t)p->tid; i < sequences * tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
         uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step, token = p->first + sequence * each + at;
         struct tile t = {

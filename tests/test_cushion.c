@@ -143,6 +143,7 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct cushion_opts o = usual(&toys[i]);
         struct tft_model *m = unexpanded(&toys[i]);
+        o.macs = 1; /* two tokens of text to begin with, then eight */
         o.tau = INFINITY;
         o.most = 3;
         struct cushion c = found(m, &o), again;
@@ -160,6 +161,78 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
         assert_memory_equal(again.after, c.after, sizeof c.after);
         tft_model_close(m);
     }
+}
+
+/* ---- what was stopped goes on */
+
+static bool count_down(void *user, uint32_t round, double done)
+{
+    (void)round;
+    assert_true(done >= 0 && done <= 1);
+    return --*(int *)user > 0;
+}
+
+/* Stops a search after so many steps, again and again: how often until it is done. */
+static int in_pieces(struct tft_model *m, struct cushion_opts o, int steps, struct cushion *c)
+{
+    struct tft_error err;
+    bool stopped = true;
+    int pieces = 0, left;
+    o.progress = count_down;
+    o.user = &left;
+    for (; stopped; pieces++) {
+        left = steps;
+        assert_true(pieces < 100);
+        assert_int_equal(cushion_search(m, &o, c, &stopped, &err), TFT_OK);
+    }
+    return pieces;
+}
+
+static void what_was_stopped_goes_on(void **state)
+{
+    (void)state;
+    const char *path = in_folder("checkpoint");
+    struct cushion_opts o = usual(&toys[0]);
+    struct tft_model *m = unexpanded(&toys[0]);
+    struct tft_map map;
+    struct cushion c, other;
+    o.macs = 1;
+    o.tau = INFINITY;
+    struct cushion whole = found(m, &o);
+    o.checkpoint = path;
+    assert_true(in_pieces(m, o, 5, &c) > 5);
+    assert_memory_equal(&c, &whole, sizeof c);
+
+    int left = 20;
+    o.progress = count_down;
+    o.user = &left;
+    bool stopped;
+    struct tft_error err;
+    remove(path);
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
+    assert_true(stopped);
+    assert_int_equal(tft_port_map(&map, path), 0);
+    size_t size = map.size;
+    unsigned char *file = malloc(size);
+    assert_non_null(file);
+    memcpy(file, map.data, size);
+    tft_port_unmap(&map);
+
+    /* another search does not take it, and a damaged one is as if it were not there */
+    o.progress = NULL;
+    o.tau = 1e30;
+    other = found(m, &o);
+    o.tau = INFINITY;
+    assert_memory_equal(other.token, whole.token, sizeof whole.token);
+    for (size_t i = 0; i < size; i += 1 + i / 40) {
+        file[i] ^= 0x40;
+        assert_true(write_file(path, file, size - (i % 7 == 0)));
+        file[i] ^= 0x40;
+        c = found(m, &o);
+        assert_memory_equal(&c, &whole, sizeof c);
+    }
+    free(file);
+    tft_model_close(m);
 }
 
 static bool halt(void *user, uint32_t round, double done)
@@ -201,6 +274,7 @@ int main(void)
         cmocka_unit_test(the_loss_is_that_of_the_paper),
         cmocka_unit_test(exhaustive_finds_the_best),
         cmocka_unit_test(halving_tells_the_truth_of_what_it_finds),
+        cmocka_unit_test(what_was_stopped_goes_on),
         cmocka_unit_test(it_ends),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

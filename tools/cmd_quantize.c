@@ -50,7 +50,8 @@ static const struct cli_command command = {
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
-    "all, but o+down where there is LayerNorm or a tied head. A search for a cushion (CushionCache) takes minutes for a model of 1 B.\n\n"
+    "all, but o+down where there is LayerNorm or a tied head. A search for a cushion (CushionCache) takes minutes for a model of 1 B; one\n"
+    "that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n",
@@ -213,7 +214,7 @@ static int replace_start(struct prefix *f, const struct cushion *c)
 static size_t spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
 
 /* ids: [n] of text */
-static int search(struct tft_model *m, struct prefix *f, const int32_t *ids, size_t n, struct cushion *c)
+static int search(struct tft_model *m, const char *checkpoint, struct prefix *f, const int32_t *ids, size_t n, struct cushion *c)
 {
     uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0, sample = opt.cushion_sample ? opt.cushion_sample : 512;
     size_t start = search_start(f);
@@ -236,6 +237,7 @@ static int search(struct tft_model *m, struct prefix *f, const int32_t *ids, siz
         .tau = (double)opt.cushion_tau,
         .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
         .n_threads = (int)cli_model_options.threads,
+        .checkpoint = checkpoint,
         .progress = search_progress,
         .user = &bar,
     };
@@ -247,6 +249,8 @@ static int search(struct tft_model *m, struct prefix *f, const int32_t *ids, siz
     free(text);
     if (status != TFT_OK)
         return cli_fail("%s", err.msg);
+    if (stopped)
+        fprintf(stderr, "stopped: the same command goes on from %s\n", checkpoint);
     return stopped ? CLI_INTERRUPTED : replace_start(f, c);
 }
 
@@ -382,10 +386,21 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
     return CLI_OK;
 }
 
+/* A name to be freed, NULL without memory. */
+static char *beside_output(const char *suffix)
+{
+    size_t len = strlen(opt.out) + strlen(suffix) + 1;
+    char *name = malloc(len);
+    if (name)
+        snprintf(name, len, "%s%s", opt.out, suffix);
+    return name;
+}
+
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     struct prefix prefix = {0};
     struct cushion cushion;
+    char *checkpoint = beside_output(".cushion");
     struct quantize_opts o = {
         .method = (enum stats_method)opt.method,
         .param = (double)opt.percentile,
@@ -404,7 +419,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = ids ? CLI_OK : CLI_FAILED;
     }
     if (status == CLI_OK && opt.cushion != CUSHION_NONE) {
-        status = search(m, &prefix, ids, o.n_text, &cushion);
+        status = checkpoint ? search(m, checkpoint, &prefix, ids, o.n_text, &cushion) : cli_fail("no memory");
         o.cushion = &cushion;
     }
     o.text = ids;
@@ -415,6 +430,9 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = choose_window(m, &o, ids);
     if (status == CLI_OK)
         status = convert(m, &o);
+    if (status == CLI_OK && o.cushion)
+        remove(checkpoint);
+    free(checkpoint);
     free(prefix.ids);
     free(range);
     free(ids);

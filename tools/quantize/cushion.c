@@ -3,34 +3,32 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "checkpoint.h"
+#include "crc32.h"
 #include "error.h"
 #include "layers.h"
 
-enum { PASS_TOKENS = 2048 };
-
-struct candidate {
-    int32_t token;
-    double loss;
-};
+enum { PASS_TOKENS = 2048, SAVE_SECONDS = 2 };
 
 struct search {
     struct tft_model *m;
     const struct cushion_opts *o;
-    struct cushion *c;
+    struct checkpoint at;
+    uint32_t key; /* of its file */
+    time_t saved;
     struct layers y;
     struct quantize_opts shape; /* what layers.h wants to know */
-    int32_t prefix[CUSHION_MAX]; /* c->token, and any others after them */
+    int32_t prefix[CUSHION_MAX]; /* those found, or others for cushion_loss */
     uint32_t rows; /* tokens of a pass, at most */
     bool stopped;
 
-    struct candidate *candidate; /* [V] */
     int32_t *tokens; /* [rows] of a pass */
     double *loss;    /* [rows] of its sequences, of */
     uint32_t n_seq, each, skip; /* so many of so many tokens, of which the first few do not count */
 
-    double done, all; /* work of the round */
-    uint32_t layers;  /* of the rounds' first stages */
+    double all;      /* work of the round */
 };
 
 /* ------------------------------------------------------------------------------------------------- L_q */
@@ -87,8 +85,8 @@ static void share_prefix(const struct search *k, uint32_t n_prefix, uint32_t n_s
 
 static void report(struct search *k, double work)
 {
-    k->done += work;
-    if (k->o->progress && !k->o->progress(k->o->user, k->c->tried, fmin(k->done / k->all, 1)))
+    k->at.done += work;
+    if (k->o->progress && !k->o->progress(k->o->user, k->at.found.tried, fmin(k->at.done / k->all, 1)))
         k->stopped = true;
 }
 
@@ -157,21 +155,37 @@ struct stage {
     size_t left;
 };
 
-/* A candidate and its text in one sequence: all of the candidates' losses. */
-static void try_all(struct search *k, size_t n, const int32_t *text, uint32_t n_text, uint32_t layers)
+/* What was tried since is lost where it stops: a few seconds. */
+static void save(struct search *k)
 {
-    uint32_t n_prefix = k->c->n, each = n_text + 1, most = room(k, n_prefix, each);
-    for (size_t first = 0; first < n && !k->stopped; first += most) {
-        uint32_t n_seq = n - first < most ? (uint32_t)(n - first) : most;
+    time_t now = time(NULL);
+    if (!k->o->checkpoint || now - k->saved < SAVE_SECONDS)
+        return;
+    checkpoint_save(k->o->checkpoint, k->key, &k->at, k->m->n_vocab);
+    k->saved = now;
+}
+
+/* A candidate and its text in one sequence: the losses of all that have not been tried yet. */
+static void try_all(struct search *k, const int32_t *text, uint32_t n_text, uint32_t layers)
+{
+    struct checkpoint *at = &k->at;
+    uint32_t n_prefix = at->found.n, each = n_text + 1, most = room(k, n_prefix, each);
+    while (at->next < at->n) {
+        uint32_t n_seq = at->n - at->next < most ? at->n - at->next : most;
+        struct candidate *c = at->candidate + at->next;
         k->each = each;
         k->skip = 1;
         for (uint32_t i = 0; i < n_seq; i++) {
-            k->tokens[i * each] = k->candidate[first + i].token;
+            k->tokens[i * each] = (int32_t)c[i].token;
             memcpy(k->tokens + i * each + 1, text, n_text * sizeof *text);
         }
         run(k, n_prefix, n_seq, layers, NULL);
+        if (k->stopped)
+            return;
         for (uint32_t i = 0; i < n_seq; i++)
-            k->candidate[first + i].loss = isnan(k->loss[i]) ? INFINITY : k->loss[i];
+            c[i].loss = isnan(k->loss[i]) ? INFINITY : k->loss[i];
+        at->next += n_seq;
+        save(k);
     }
 }
 
@@ -181,24 +195,29 @@ static int by_loss(const void *a, const void *b)
     return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss) : (x->token > y->token) - (x->token < y->token);
 }
 
-/* Of the sample's windows of n tokens, the one that the prefix so far serves worst. */
-static const int32_t *worst_window(struct search *k, const int32_t *sample, uint32_t n, uint32_t layers)
+/* Of the sample's windows of n tokens, the one that the prefix so far serves worst; without a sample the only one there is. */
+static void choose_window(struct search *k, const int32_t *sample, uint32_t n, uint32_t layers)
 {
-    uint32_t windows = k->o->sample / n, best = 0, most = room(k, k->c->n, n);
+    if (!sample) {
+        k->at.window = 0;
+        return;
+    }
+    uint32_t windows = k->o->sample / n, best = 0, n_prefix = k->at.found.n, most = room(k, n_prefix, n);
     double top = -1;
     for (uint32_t first = 0; first < windows && !k->stopped; first += most) {
         uint32_t n_seq = windows - first < most ? windows - first : most;
         memcpy(k->tokens, sample + (size_t)first * n, (size_t)n_seq * n * sizeof *sample);
         k->each = n;
         k->skip = 0;
-        run(k, k->c->n, n_seq, layers, NULL);
+        run(k, n_prefix, n_seq, layers, NULL);
         for (uint32_t i = 0; i < n_seq; i++)
             if (k->loss[i] > top) {
                 top = k->loss[i];
                 best = first + i;
             }
     }
-    return sample + (size_t)best * n;
+    if (!k->stopped)
+        k->at.window = best;
 }
 
 static size_t least(size_t a, size_t b)
@@ -208,14 +227,10 @@ static size_t least(size_t a, size_t b)
 
 enum { STAGES = 8, FIRST_TEXT = 2, MORE_TEXT = 4, FINALISTS = 8 };
 
-/* Multiply-adds that the first stage may take, half a minute of two cores: with a small model it sees more text, and a tiny one is tried
-   exhaustively. */
-static const double first_macs = 2e12;
-
 /* Every stage has four times the text of the one before, and at most half of its work. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
-    double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd, text = fmax(first_macs / (n * macs), FIRST_TEXT);
+    double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd, text = fmax((k->o->macs > 0 ? k->o->macs : 2e12) / (n * macs), FIRST_TEXT);
     uint32_t i = 0;
     for (; i + 1 < STAGES && text < k->o->sample && !k->o->exhaustive; i++, text *= MORE_TEXT) {
         n = fmin(n, fmax(n / (2 * MORE_TEXT), FINALISTS));
@@ -230,7 +245,7 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
 {
     double work = 0, n = k->m->n_vocab;
     for (uint32_t i = 0; i < stages; i++) {
-        uint32_t layers = stage[i].first_layers ? k->layers : k->m->n_layer;
+        uint32_t layers = stage[i].first_layers ? k->at.layers : k->m->n_layer;
         work += (n * (stage[i].text + 1) + (stages > 1 ? k->o->sample : 0)) * layers;
         n = fmin(n, (double)stage[i].left);
     }
@@ -249,43 +264,102 @@ static uint32_t first_layers(const struct tft_model *m, const float *top)
     return l + 1;
 }
 
-static struct candidate best_token(struct search *k, const int32_t *sample)
+static void begin_stage(struct search *k, uint32_t stage, uint32_t n)
 {
-    struct stage stage[STAGES];
-    uint32_t stages = plan(k, stage);
-    size_t n = k->m->n_vocab;
-    k->done = 0;
-    k->all = work_of(k, stage, stages);
-    for (size_t i = 0; i < n; i++)
-        k->candidate[i] = (struct candidate){(int32_t)i, 0};
-    for (uint32_t i = 0; i < stages && !k->stopped; i++) {
-        uint32_t layers = stage[i].first_layers ? k->layers : k->m->n_layer;
-        const int32_t *text = stages > 1 ? worst_window(k, sample, stage[i].text, layers) : sample;
-        try_all(k, n, text, stage[i].text, layers);
-        qsort(k->candidate, n, sizeof *k->candidate, by_loss);
-        n = least(n, stage[i].left);
+    k->at.stage = stage;
+    k->at.window = CHECKPOINT_NONE;
+    k->at.n = n;
+    k->at.next = 0;
+}
+
+static void run_stages(struct search *k, const int32_t *sample, const struct stage *stage, uint32_t stages)
+{
+    struct checkpoint *at = &k->at;
+    while (at->stage < stages) {
+        const struct stage *s = &stage[at->stage];
+        uint32_t layers = s->first_layers ? at->layers : k->m->n_layer;
+        if (at->window == CHECKPOINT_NONE)
+            choose_window(k, stages > 1 ? sample : NULL, s->text, layers);
+        if (!k->stopped)
+            try_all(k, sample + (size_t)at->window * s->text, s->text, layers);
+        if (k->stopped)
+            return;
+        qsort(at->candidate, at->n, sizeof *at->candidate, by_loss);
+        begin_stage(k, at->stage + 1, (uint32_t)least(at->n, s->left));
     }
-    return k->candidate[0];
+}
+
+/* The prefix without a further token, and all tokens that could be one. */
+static void begin_round(struct search *k, const int32_t *sample, float *top)
+{
+    struct checkpoint *at = &k->at;
+    k->all = INFINITY;
+    at->found.before[at->found.tried] = loss_of(k, at->found.n, sample, k->o->sample, top);
+    if (k->stopped)
+        return;
+    at->layers = first_layers(k->m, top);
+    at->done = 0;
+    for (uint32_t i = 0; i < k->m->n_vocab; i++)
+        at->candidate[i] = (struct candidate){0, i};
+    begin_stage(k, 0, k->m->n_vocab);
 }
 
 /* Whether the prefix has become longer. */
 static bool add_token(struct search *k, float *top)
 {
-    struct cushion *c = k->c;
-    size_t samples = k->o->n_text / k->o->sample;
-    const int32_t *sample = k->o->text + c->tried % samples * k->o->sample;
-    k->all = INFINITY;
-    c->before[c->tried] = loss_of(k, c->n, sample, k->o->sample, top);
-    k->layers = first_layers(k->m, top);
-    struct candidate best = best_token(k, sample);
+    struct stage stage[STAGES];
+    uint32_t stages = plan(k, stage);
+    struct checkpoint *at = &k->at;
+    struct cushion *c = &at->found;
+    const int32_t *sample = k->o->text + c->tried % (k->o->n_text / k->o->sample) * k->o->sample;
+    if (!at->layers)
+        begin_round(k, sample, top);
+    k->all = work_of(k, stage, stages);
+    if (!k->stopped)
+        run_stages(k, sample, stage, stages);
     if (k->stopped)
         return false;
-    c->after[c->tried++] = best.loss;
-    if (!(best.loss < k->o->tau * c->before[c->tried - 1]))
+    at->layers = 0;
+    c->after[c->tried++] = at->candidate[0].loss;
+    if (!(c->after[c->tried - 1] < k->o->tau * c->before[c->tried - 1]))
         return false;
-    k->prefix[c->n] = best.token;
-    c->token[c->n++] = best.token;
+    k->prefix[c->n] = c->token[c->n] = (int32_t)at->candidate[0].token;
+    c->n++;
     return true;
+}
+
+/* ------------------------------------------------------------------------------------------- the checkpoint */
+
+static uint32_t key_of(const struct search *k)
+{
+    const struct cushion_opts *o = k->o;
+    const struct tft_source *s = &k->m->source;
+    struct {
+        uint64_t size, n_text;
+        double tau, macs;
+        uint32_t sample, most, n_start, exhaustive;
+    } all = {s->size, o->n_text, o->tau, o->macs, o->sample, o->most, o->n_start, o->exhaustive};
+    uint32_t crc = tft_crc32(tft_crc32(0, &all, sizeof all), s->data, least(s->size, 1 << 20));
+    crc = tft_crc32(crc, o->start, o->n_start * sizeof *o->start);
+    return tft_crc32(crc, o->text, o->n_text * sizeof *o->text);
+}
+
+/* A file may say anything: what cannot have come from here is as if there were none. */
+static bool possible(const struct search *k, const struct checkpoint *at)
+{
+    struct stage stage[STAGES];
+    uint32_t stages = plan(k, stage);
+    const struct cushion *c = &at->found;
+    return c->n == k->o->n_start + c->tried && c->n < k->o->most && at->layers > 0 && at->layers <= k->m->n_layer && at->stage < stages &&
+           at->n > 0 && (at->window == CHECKPOINT_NONE || at->window < k->o->sample / stage[at->stage].text);
+}
+
+static void resume(struct search *k)
+{
+    struct checkpoint found = k->at;
+    k->key = key_of(k);
+    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && possible(k, &found))
+        k->at = found;
 }
 
 /* ----------------------------------------------------------------------------------------------- the whole */
@@ -304,10 +378,10 @@ static enum tft_status open(struct search *k, uint32_t rows, struct tft_error *e
     enum tft_status status = layers_take(&k->y, k->m, &k->shape, k->rows, k->rows, err);
     if (status != TFT_OK)
         return status;
-    k->candidate = malloc(m->n_vocab * sizeof *k->candidate);
+    k->at.candidate = malloc(m->n_vocab * sizeof *k->at.candidate);
     k->tokens = malloc(k->rows * sizeof *k->tokens);
     k->loss = malloc(k->rows * sizeof *k->loss);
-    if (!k->candidate || !k->tokens || !k->loss)
+    if (!k->at.candidate || !k->tokens || !k->loss)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     return TFT_OK;
 }
@@ -315,24 +389,30 @@ static enum tft_status open(struct search *k, uint32_t rows, struct tft_error *e
 static void close(struct search *k)
 {
     layers_close(&k->y);
-    free(k->candidate);
+    free(k->at.candidate);
     free(k->tokens);
     free(k->loss);
 }
 
 enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c, bool *stopped, struct tft_error *err)
 {
-    struct search k = {.m = m, .o = o, .c = c};
+    struct search k = {.m = m, .o = o};
     float *top = malloc(m->n_layer * sizeof *top);
     uint32_t rows = o->sample + 1 > PASS_TOKENS ? o->sample + 1 : PASS_TOKENS;
     enum tft_status status = top ? open(&k, rows, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
-    *c = (struct cushion){.n = o->n_start, .tau = o->tau};
+    struct cushion *found = &k.at.found;
+    *found = (struct cushion){.n = o->n_start, .tau = o->tau};
     if (status == TFT_OK) {
-        memcpy(c->token, o->start, o->n_start * sizeof *o->start);
-        memcpy(k.prefix, c->token, sizeof k.prefix);
-        while (c->n < o->most && add_token(&k, top))
+        memcpy(found->token, o->start, o->n_start * sizeof *o->start);
+        if (o->checkpoint)
+            resume(&k);
+        memcpy(k.prefix, found->token, sizeof k.prefix);
+        while (found->n < o->most && add_token(&k, top))
             continue;
     }
+    if (k.stopped && o->checkpoint && k.at.layers)
+        checkpoint_save(o->checkpoint, k.key, &k.at, m->n_vocab);
+    *c = *found;
     *stopped = k.stopped;
     close(&k);
     free(top);
@@ -342,8 +422,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
 enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
                              uint32_t n, double *loss, struct tft_error *err)
 {
-    struct cushion c = {0};
-    struct search k = {.m = m, .o = o, .c = &c, .all = 1};
+    struct search k = {.m = m, .o = o, .all = 1};
     enum tft_status status = open(&k, o->sample, err);
     if (status == TFT_OK) {
         memcpy(k.prefix, prefix, n_prefix * sizeof *prefix);

@@ -38,7 +38,10 @@ struct cushion_opts {
     uint32_t n_start, most; /* tokens of the prefix at most: n_start <= most <= CUSHION_MAX */
     double tau;
     bool exhaustive; /* all tokens on all of the sample */
+    double macs;     /* multiply-adds of a round's first stage: with a small model it sees more text for them, and a tiny one is tried exhaustively.
+                        0: 2e12, half a minute of two cores */
     int n_threads;
+    const char *checkpoint; /* NULL, or a file that the search is written to every few seconds, and goes on from if it is the same search */
     bool (*progress)(void *user, uint32_t round, double done); /* done: of the round, 0..1. false: stop */
     void *user;
 };
