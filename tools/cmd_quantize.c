@@ -6,19 +6,17 @@
 #include "cushion.h"
 #include "lossy.h"
 #include "quantize.h"
+#include "quantize_prefix.h"
 
-enum intact { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
-enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
 
 static struct {
-    const char *out, *calib, *intact_text, *intact_tokens, *dynamic;
+    const char *out, *calib, *dynamic;
     uint32_t tokens, window;
-    int method, rotate, per_tensor, intact, cushion, dynamic_per;
-    uint32_t cushion_max, cushion_sample;
-    float percentile, smooth, cushion_tau;
+    int method, rotate, per_tensor, dynamic_per;
+    float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f, .cushion_max = 4, .cushion_tau = 0.5f};
+} opt = {.tokens = 8192, .percentile = 99.99f};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
@@ -31,13 +29,6 @@ static const struct cli_option options[] = {
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
      "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (auto)"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
-    {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
-    {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
-    {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
-    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive", "add tokens to these that take the outliers, found in the calibration text (none)"},
-    {0, "cushion-max", CLI_COUNT, &opt.cushion_max, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
-    {0, "cushion-tau", CLI_REAL, &opt.cushion_tau, "T", "stop where a token does not take the error below T times what it was (0.5)"},
-    {0, "cushion-sample", CLI_COUNT, &opt.cushion_sample, "N", "tokens of text that a prefix is judged by (512, or what the context has room for)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, inputs with range, scale, zero, min, max, error"},
@@ -46,7 +37,7 @@ static const struct cli_option options[] = {
 
 static const struct cli_command command = {
     "quantize", "MODEL", "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, cli_thread_option_list, cli_tokenizer_option_list, NULL},
+    (const struct cli_option *const[]){options, quantize_prefix_option_list, cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
@@ -64,27 +55,16 @@ static enum tft_range dynamic_range(void)
     return opt.dynamic_per ? TFT_RANGE_TENSOR : TFT_RANGE_TOKEN;
 }
 
-/* A number at *p, no longer than any model needs; *p moves past it. */
-static bool take_number(const char **p, uint32_t *n)
-{
-    size_t digits = strspn(*p, "0123456789");
-    if (!digits || digits > 9)
-        return false;
-    *n = (uint32_t)strtoul(*p, NULL, 10);
-    *p += digits;
-    return true;
-}
-
 /* "3" or "0-3" at *p. */
 static bool take_layers(const char **p, uint32_t *from, uint32_t *to)
 {
-    if (!take_number(p, from))
+    if (!quantize_take_number(p, from))
         return false;
     *to = *from;
     if (**p != '-')
         return true;
     ++*p;
-    return take_number(p, to) && *from <= *to;
+    return quantize_take_number(p, to) && *from <= *to;
 }
 
 static bool is(const char *p, size_t n, const char *word)
@@ -130,158 +110,13 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
     return CLI_OK;
 }
 
-/* ---- the prefix */
-
-struct prefix {
-    int32_t *ids; /* to be freed */
-    size_t n;
-};
-
-static int read_tokens(const struct tft_model *m, struct prefix *f)
-{
-    f->ids = malloc((strlen(opt.intact_tokens) + 1) * sizeof *f->ids);
-    if (!f->ids)
-        return cli_fail("no memory");
-    for (const char *p = opt.intact_tokens;; p++) {
-        uint32_t id;
-        if (!take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
-            return cli_usage("--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"", m->n_vocab, opt.intact_tokens);
-        f->ids[f->n++] = (int32_t)id;
-        if (!*p)
-            return CLI_OK;
-    }
-}
-
-static int choose_prefix(const struct tft_model *m, struct prefix *f)
-{
-    const char *text = opt.intact_text ? opt.intact_text : "";
-    if (opt.intact_tokens)
-        return read_tokens(m, f);
-    f->ids = cli_tokenize(m, text, strlen(text), TFT_ADD_BOS, &f->n);
-    if (!f->ids)
-        return CLI_FAILED;
-    if (opt.intact == INTACT_NONE)
-        f->n = 0;
-    if (opt.intact != INTACT_BOS)
-        return CLI_OK;
-    f->ids[0] = tft_token_bos(m);
-    f->n = 1;
-    return f->ids[0] >= 0 ? CLI_OK : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
-}
-
-/* ---- the search for more of it */
-
-struct search_bar {
-    struct cli_progress bar;
-    uint32_t round;
-    char what[64];
-};
-
-/* Each round has a line of its own: how many there will be nobody knows. */
-static bool search_progress(void *user, uint32_t round, double done)
-{
-    struct search_bar *b = user;
-    if (round != b->round) {
-        cli_progress_end(&b->bar);
-        b->round = round;
-        snprintf(b->what, sizeof b->what, "searching, round %u", (unsigned)round + 1);
-        cli_progress_begin(&b->bar, b->what);
-    }
-    cli_progress_at(&b->bar, done);
-    return !cli_interrupted();
-}
-
-/* The tokens that a search may begin with; those of a text to be kept come after what it finds. */
-static size_t search_start(const struct prefix *f)
-{
-    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
-}
-
-static int replace_start(struct prefix *f, const struct cushion *c)
-{
-    size_t start = search_start(f), rest = f->n - start;
-    int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
-    if (!ids)
-        return cli_fail("no memory");
-    memcpy(ids, c->token, c->n * sizeof *ids);
-    memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
-    free(f->ids);
-    f->ids = ids;
-    f->n = c->n + rest;
-    return CLI_OK;
-}
-
-static size_t spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
-
-/* ids: [n] of text */
-static int search(struct tft_model *m, const char *checkpoint, struct prefix *f, const int32_t *ids, size_t n, struct cushion *c)
-{
-    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0, sample = opt.cushion_sample ? opt.cushion_sample : 512;
-    size_t start = search_start(f);
-    if (start > opt.cushion_max)
-        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with", opt.cushion_max, start);
-    sample = opt.cushion_sample || sample < room ? sample : room;
-    int32_t *text = malloc((n + 1) * sizeof *text);
-    if (!text)
-        return cli_fail("no memory");
-    memcpy(text, ids, n * sizeof *text);
-
-    struct search_bar bar = {.what = "searching"};
-    struct cushion_opts o = {
-        .text = text,
-        .n_text = sample ? spread_windows(text, n, sample, CUSHION_MAX) : n,
-        .sample = sample,
-        .start = f->ids,
-        .n_start = (uint32_t)start,
-        .most = opt.cushion_max,
-        .tau = (double)opt.cushion_tau,
-        .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
-        .n_threads = (int)cli_model_options.threads,
-        .checkpoint = checkpoint,
-        .progress = search_progress,
-        .user = &bar,
-    };
-    struct tft_error err;
-    bool stopped;
-    cli_progress_begin(&bar.bar, "searching, round 1");
-    enum tft_status status = cushion_search(m, &o, c, &stopped, &err);
-    cli_progress_end(&bar.bar);
-    free(text);
-    if (status != TFT_OK)
-        return cli_fail("%s", err.msg);
-    if (stopped)
-        fprintf(stderr, "stopped: the same command goes on from %s\n", checkpoint);
-    return stopped ? CLI_INTERRUPTED : replace_start(f, c);
-}
-
 /* ---- the report */
-
-/* A line for each round; the last one may have found nothing good enough. */
-static void report_search(const struct tft_model *m, const struct cushion *c)
-{
-    uint32_t found = c->tried;
-    if (found && !(c->after[found - 1] < c->tau * c->before[found - 1]))
-        found--;
-    for (uint32_t i = 0; i < c->tried; i++) {
-        fprintf(stderr, "cushion: error %.4g -> %.4g: ", c->before[i], c->after[i]);
-        if (i == found) {
-            fputs("not worth another token\n", stderr);
-            break;
-        }
-        size_t len;
-        int32_t id = c->token[c->n - found + i];
-        const char *piece = tft_token_text(m, id, true, &len);
-        fprintf(stderr, "token %d, \"", (int)id);
-        cli_put_escaped(stderr, piece, len);
-        fputs("\"\n", stderr);
-    }
-}
 
 static void report_people(const struct tft_model *m, const struct quantize_input *result, const struct quantize_opts *o)
 {
     struct lossy l = {0};
     if (o->cushion)
-        report_search(m, o->cushion);
+        quantize_prefix_report(m, o->cushion);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             lossy_add(&l, (struct lossy_input){i, result[i].error, result[i].affine});
@@ -296,14 +131,7 @@ static void report_json(const struct tft_model *m, const struct quantize_input *
     for (uint32_t i = 0; i < o->n_prefix; i++)
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
     fputs("],\"cushion\":", stdout);
-    if (o->cushion) {
-        printf("{\"tau\":%.6g,\"rounds\":[", o->cushion->tau);
-        for (uint32_t i = 0; i < o->cushion->tried; i++)
-            printf("%s{\"before\":%.6g,\"after\":%.6g}", i ? "," : "", o->cushion->before[i], o->cushion->after[i]);
-        fputs("]}", stdout);
-    } else {
-        fputs("null", stdout);
-    }
+    quantize_prefix_json(o->cushion);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &result[i];
@@ -346,17 +174,6 @@ static int convert(struct tft_model *m, struct quantize_opts *o)
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-/* Leaves `wanted` windows of the text, as far apart as it allows. How many tokens there are then. */
-static size_t spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted)
-{
-    size_t have = n / window;
-    if (have <= wanted)
-        return n;
-    for (size_t i = 0; i < wanted; i++)
-        memmove(ids + i * window, ids + i * have / wanted * window, window * sizeof *ids);
-    return wanted * window;
-}
-
 /* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the prefix sees to it. */
 static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids)
 {
@@ -381,26 +198,14 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
         return cli_usage("--calib-tokens %u is less than a window, %u", opt.tokens, o->window);
     if (o->n_text < o->window)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib, o->n_text, o->window);
-    o->n_text = spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
+    o->n_text = quantize_spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
     begin_windows(m, o, ids);
     return CLI_OK;
 }
 
-/* A name to be freed, NULL without memory. */
-static char *beside_output(const char *suffix)
-{
-    size_t len = strlen(opt.out) + strlen(suffix) + 1;
-    char *name = malloc(len);
-    if (name)
-        snprintf(name, len, "%s%s", opt.out, suffix);
-    return name;
-}
-
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
-    struct prefix prefix = {0};
-    struct cushion cushion;
-    char *checkpoint = beside_output(".cushion");
+    struct quantize_prefix prefix = {0};
     struct quantize_opts o = {
         .method = (enum stats_method)opt.method,
         .param = (double)opt.percentile,
@@ -413,27 +218,23 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     int32_t *ids = NULL;
     int status = range ? take_dynamic(m, range) : cli_fail("no memory");
     if (status == CLI_OK)
-        status = choose_prefix(m, &prefix);
+        status = quantize_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, 0, &o.n_text);
         status = ids ? CLI_OK : CLI_FAILED;
     }
-    if (status == CLI_OK && opt.cushion != CUSHION_NONE) {
-        status = checkpoint ? search(m, checkpoint, &prefix, ids, o.n_text, &cushion) : cli_fail("no memory");
-        o.cushion = &cushion;
-    }
+    if (status == CLI_OK)
+        status = quantize_prefix_search(&prefix, m, opt.out, ids, o.n_text);
     o.text = ids;
     o.range = range;
     o.prefix = prefix.ids;
     o.n_prefix = (uint32_t)prefix.n;
+    o.cushion = prefix.searched ? &prefix.cushion : NULL;
     if (status == CLI_OK)
         status = choose_window(m, &o, ids);
     if (status == CLI_OK)
         status = convert(m, &o);
-    if (status == CLI_OK && o.cushion)
-        remove(checkpoint);
-    free(checkpoint);
-    free(prefix.ids);
+    quantize_prefix_free(&prefix, status == CLI_OK);
     free(range);
     free(ids);
     return status;
@@ -445,12 +246,8 @@ static int check_options(void)
         return cli_usage("a file to write is missing: -o FILE");
     if (!opt.calib)
         return cli_usage("a calibration text is missing: --calib FILE");
-    if ((opt.intact != INTACT_AUTO) + !!opt.intact_text + !!opt.intact_tokens > 1)
-        return cli_usage("--intact, --intact-text and --intact-tokens are three prefixes");
     if (opt.smooth > 1)
         return cli_usage("--smooth is within 0 .. 1");
-    if (opt.cushion_max > CUSHION_MAX)
-        return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile is above 0 and at most 100");
     return CLI_OK;
@@ -466,6 +263,8 @@ int cmd_quantize(int argc, char **argv)
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
     status = check_options();
+    if (status == CLI_OK)
+        status = quantize_prefix_check();
     if (status != CLI_OK)
         return status;
 

@@ -1,0 +1,232 @@
+#include "quantize_prefix.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
+enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
+
+static struct {
+    const char *intact_text, *intact_tokens;
+    int intact, cushion;
+    uint32_t most, sample;
+    float tau;
+} opt = {.most = 4, .tau = 0.5f};
+
+const struct cli_option quantize_prefix_option_list[] = {
+    {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
+    {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
+    {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
+    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive", "add tokens to these that take the outliers, found in the calibration text (none)"},
+    {0, "cushion-max", CLI_COUNT, &opt.most, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
+    {0, "cushion-tau", CLI_REAL, &opt.tau, "T", "stop where a token does not take the error below T times what it was (0.5)"},
+    {0, "cushion-sample", CLI_COUNT, &opt.sample, "N", "tokens of text that a prefix is judged by (512, or what the context has room for)"},
+    {0},
+};
+
+int quantize_prefix_check(void)
+{
+    if ((opt.intact != INTACT_AUTO) + !!opt.intact_text + !!opt.intact_tokens > 1)
+        return cli_usage("--intact, --intact-text and --intact-tokens are three prefixes");
+    if (opt.most > CUSHION_MAX)
+        return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
+    return CLI_OK;
+}
+
+bool quantize_take_number(const char **p, uint32_t *n)
+{
+    size_t digits = strspn(*p, "0123456789");
+    if (!digits || digits > 9)
+        return false;
+    *n = (uint32_t)strtoul(*p, NULL, 10);
+    *p += digits;
+    return true;
+}
+
+size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted)
+{
+    size_t have = n / window;
+    if (have <= wanted)
+        return n;
+    for (size_t i = 0; i < wanted; i++)
+        memmove(ids + i * window, ids + i * have / wanted * window, window * sizeof *ids);
+    return wanted * window;
+}
+
+/* ---- given tokens */
+
+static int read_tokens(struct quantize_prefix *f, const struct tft_model *m)
+{
+    f->ids = malloc((strlen(opt.intact_tokens) + 1) * sizeof *f->ids);
+    if (!f->ids)
+        return cli_fail("no memory");
+    for (const char *p = opt.intact_tokens;; p++) {
+        uint32_t id;
+        if (!quantize_take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
+            return cli_usage("--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"", m->n_vocab, opt.intact_tokens);
+        f->ids[f->n++] = (int32_t)id;
+        if (!*p)
+            return CLI_OK;
+    }
+}
+
+int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m)
+{
+    const char *text = opt.intact_text ? opt.intact_text : "";
+    if (opt.intact_tokens)
+        return read_tokens(f, m);
+    f->ids = cli_tokenize(m, text, strlen(text), TFT_ADD_BOS, &f->n);
+    if (!f->ids)
+        return CLI_FAILED;
+    if (opt.intact == INTACT_NONE)
+        f->n = 0;
+    if (opt.intact != INTACT_BOS)
+        return CLI_OK;
+    f->ids[0] = tft_token_bos(m);
+    f->n = 1;
+    return f->ids[0] >= 0 ? CLI_OK : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
+}
+
+/* ---- the search for more */
+
+/* A name to be freed, NULL without memory. */
+static char *beside(const char *path, const char *suffix)
+{
+    size_t len = strlen(path) + strlen(suffix) + 1;
+    char *name = malloc(len);
+    if (name)
+        snprintf(name, len, "%s%s", path, suffix);
+    return name;
+}
+
+struct search_bar {
+    struct cli_progress bar;
+    uint32_t round;
+    char what[64];
+};
+
+/* Each round has a line of its own: how many there will be nobody knows. */
+static bool search_progress(void *user, uint32_t round, double done)
+{
+    struct search_bar *b = user;
+    if (round != b->round) {
+        cli_progress_end(&b->bar);
+        b->round = round;
+        snprintf(b->what, sizeof b->what, "searching, round %u", (unsigned)round + 1);
+        cli_progress_begin(&b->bar, b->what);
+    }
+    cli_progress_at(&b->bar, done);
+    return !cli_interrupted();
+}
+
+/* The tokens that a search may begin with; those of a text to be kept come after what it finds. */
+static size_t search_start(const struct quantize_prefix *f)
+{
+    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
+}
+
+static int replace_start(struct quantize_prefix *f)
+{
+    const struct cushion *c = &f->cushion;
+    size_t start = search_start(f), rest = f->n - start;
+    int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
+    if (!ids)
+        return cli_fail("no memory");
+    memcpy(ids, c->token, c->n * sizeof *ids);
+    memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
+    free(f->ids);
+    f->ids = ids;
+    f->n = c->n + rest;
+    return CLI_OK;
+}
+
+int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out, const int32_t *ids, size_t n)
+{
+    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0, sample = opt.sample ? opt.sample : 512;
+    size_t start = search_start(f);
+    if (opt.cushion == CUSHION_NONE)
+        return CLI_OK;
+    if (start > opt.most)
+        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with", opt.most, start);
+    sample = opt.sample || sample < room ? sample : room;
+    f->checkpoint = beside(out, ".cushion");
+    int32_t *text = malloc((n + 1) * sizeof *text);
+    if (!text || !f->checkpoint) {
+        free(text);
+        return cli_fail("no memory");
+    }
+    memcpy(text, ids, n * sizeof *text);
+
+    struct search_bar bar = {0};
+    struct cushion_opts o = {
+        .text = text,
+        .n_text = sample ? quantize_spread_windows(text, n, sample, CUSHION_MAX) : n,
+        .sample = sample,
+        .start = f->ids,
+        .n_start = (uint32_t)start,
+        .most = opt.most,
+        .tau = (double)opt.tau,
+        .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
+        .n_threads = (int)cli_model_options.threads,
+        .checkpoint = f->checkpoint,
+        .progress = search_progress,
+        .user = &bar,
+    };
+    struct tft_error err;
+    bool stopped;
+    cli_progress_begin(&bar.bar, "searching, round 1");
+    enum tft_status status = cushion_search(m, &o, &f->cushion, &stopped, &err);
+    cli_progress_end(&bar.bar);
+    free(text);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (stopped) {
+        fprintf(stderr, "stopped: the same command goes on from %s\n", f->checkpoint);
+        return CLI_INTERRUPTED;
+    }
+    f->searched = true;
+    return replace_start(f);
+}
+
+void quantize_prefix_free(struct quantize_prefix *f, bool converted)
+{
+    if (f->checkpoint && converted)
+        remove(f->checkpoint);
+    free(f->checkpoint);
+    free(f->ids);
+}
+
+/* ---- the report */
+
+/* The last round may have found nothing good enough. */
+void quantize_prefix_report(const struct tft_model *m, const struct cushion *c)
+{
+    uint32_t found = c->tried;
+    if (found && !(c->after[found - 1] < c->tau * c->before[found - 1]))
+        found--;
+    for (uint32_t i = 0; i < c->tried; i++) {
+        fprintf(stderr, "cushion: error %.4g -> %.4g: ", c->before[i], c->after[i]);
+        if (i == found) {
+            fputs("not worth another token\n", stderr);
+            break;
+        }
+        size_t len;
+        int32_t id = c->token[c->n - found + i];
+        const char *piece = tft_token_text(m, id, true, &len);
+        fprintf(stderr, "token %d, \"", (int)id);
+        cli_put_escaped(stderr, piece, len);
+        fputs("\"\n", stderr);
+    }
+}
+
+void quantize_prefix_json(const struct cushion *c)
+{
+    if (!c) {
+        fputs("null", stdout);
+        return;
+    }
+    printf("{\"tau\":%.6g,\"rounds\":[", c->tau);
+    for (uint32_t i = 0; i < c->tried; i++)
+        printf("%s{\"before\":%.6g,\"after\":%.6g}", i ? "," : "", c->before[i], c->after[i]);
+    fputs("]}", stdout);
+}
