@@ -124,7 +124,7 @@ class Quantize(Case):
             self.assertIs(self.json("inspect", model)["w8a8"]["rotation"]["residual"], residual, settings)
 
     def cushioned(self, *args):
-        found = self.json(*self.arguments("--cushion-sample=60", *args))
+        found = self.json(*self.arguments("--cushion-sample=6", *args))
         facts = self.json("inspect", self.path("out"))
         self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"]})
         losses = [round(r[k], 2) for r in found["cushion"]["rounds"] for k in ("before", "after")]
@@ -148,14 +148,14 @@ class Quantize(Case):
         for args in [["--cushion-max=9"], ["--cushion-max=1", "--intact-tokens=1,2"]]:
             self.fails(*self.arguments("--cushion=auto", *args), status=2)
         self.assertIn("sample", self.fails(*self.arguments("--cushion=auto", "--cushion-sample=100000")))
-        said = subprocess.run([*TUFFET, *self.arguments("--cushion=auto", "--cushion-tau=9", "--cushion-max=2")], capture_output=True,
+        said = subprocess.run([*TUFFET, *self.arguments("--cushion=auto", "--cushion-tau=9", "--cushion-max=2", "--cushion-sample=6")], capture_output=True,
                               timeout=PATIENCE).stderr.decode()
         self.assertRegex(said, r'^cushion: error \S+ -> \S+: token \d+, "')
 
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
         for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
-                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-max=2",
+                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-max=2 --cushion-sample=6",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor"]:
             files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
