@@ -234,7 +234,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = choose_window(m, &o, ids);
     if (status == CLI_OK)
         status = convert(m, &o);
-    quantize_prefix_free(&prefix, status == CLI_OK);
+    quantize_prefix_free(&prefix, status);
     free(range);
     free(ids);
     return status;

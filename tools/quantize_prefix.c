@@ -180,18 +180,18 @@ int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const
     free(text);
     if (status != TFT_OK)
         return cli_fail("%s", err.msg);
-    if (stopped) {
-        fprintf(stderr, "stopped: the same command goes on from %s\n", f->checkpoint);
+    if (stopped)
         return CLI_INTERRUPTED;
-    }
     f->searched = true;
     return replace_start(f);
 }
 
-void quantize_prefix_free(struct quantize_prefix *f, bool converted)
+void quantize_prefix_free(struct quantize_prefix *f, int status)
 {
-    if (f->checkpoint && converted)
+    if (f->checkpoint && status == CLI_OK)
         remove(f->checkpoint);
+    if (f->cushion.kept && status == CLI_INTERRUPTED)
+        fprintf(stderr, "stopped: the same command goes on from %s\n", f->checkpoint);
     free(f->checkpoint);
     free(f->ids);
 }

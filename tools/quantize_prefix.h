@@ -23,8 +23,8 @@ int quantize_prefix_check(void);
 int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m);
 int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out, const int32_t *ids, size_t n);
 
-/* All zero is fine. The checkpoint of a search goes where the model was written, and else stays. */
-void quantize_prefix_free(struct quantize_prefix *f, bool converted);
+/* All zero is fine. status: what the program ends with. The checkpoint of a search goes where the model was written, and else stays. */
+void quantize_prefix_free(struct quantize_prefix *f, int status);
 
 /* A line for each round, on standard error; an object, or null, on standard output. */
 void quantize_prefix_report(const struct tft_model *m, const struct cushion *c);

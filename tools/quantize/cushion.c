@@ -155,14 +155,11 @@ struct stage {
     size_t left;
 };
 
-/* What was tried since is lost where it stops: a few seconds. */
+/* A file that cannot be written is none: the search is worth more than its checkpoint. */
 static void save(struct search *k)
 {
-    time_t now = time(NULL);
-    if (!k->o->checkpoint || now - k->saved < SAVE_SECONDS)
-        return;
-    checkpoint_save(k->o->checkpoint, k->key, &k->at, k->m->n_vocab);
-    k->saved = now;
+    k->at.found.kept = k->o->checkpoint && checkpoint_save(k->o->checkpoint, k->key, &k->at, k->m->n_vocab);
+    k->saved = time(NULL);
 }
 
 /* A candidate and its text in one sequence: the losses of all that have not been tried yet. */
@@ -185,7 +182,8 @@ static void try_all(struct search *k, const int32_t *text, uint32_t n_text, uint
         for (uint32_t i = 0; i < n_seq; i++)
             c[i].loss = isnan(k->loss[i]) ? INFINITY : k->loss[i];
         at->next += n_seq;
-        save(k);
+        if (time(NULL) - k->saved >= SAVE_SECONDS) /* so much is lost where it is killed */
+            save(k);
     }
 }
 
@@ -252,7 +250,8 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
     return work;
 }
 
-/* Large activations arise within a layer or two, and stay (Sun et al. 2024, section 2): up to there, or the half of the stack. */
+/* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a quarter
+   of the largest. */
 static uint32_t first_layers(const struct tft_model *m, const float *top)
 {
     float most = 0;
@@ -350,16 +349,20 @@ static bool possible(const struct search *k, const struct checkpoint *at)
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
     const struct cushion *c = &at->found;
-    return c->n == k->o->n_start + c->tried && c->n < k->o->most && at->layers > 0 && at->layers <= k->m->n_layer && at->stage < stages &&
-           at->n > 0 && (at->window == CHECKPOINT_NONE || at->window < k->o->sample / stage[at->stage].text);
+    if (c->n != k->o->n_start + c->tried || c->n >= k->o->most)
+        return false;
+    return !at->layers || (at->layers <= k->m->n_layer && at->stage < stages && at->n > 0 &&
+                           (at->window == CHECKPOINT_NONE || at->window < k->o->sample / stage[at->stage].text));
 }
 
 static void resume(struct search *k)
 {
     struct checkpoint found = k->at;
     k->key = key_of(k);
-    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && possible(k, &found))
+    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && possible(k, &found)) {
         k->at = found;
+        k->at.found.kept = true;
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------- the whole */
@@ -410,8 +413,8 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
         while (found->n < o->most && add_token(&k, top))
             continue;
     }
-    if (k.stopped && o->checkpoint && k.at.layers)
-        checkpoint_save(o->checkpoint, k.key, &k.at, m->n_vocab);
+    if (k.stopped)
+        save(&k);
     *c = *found;
     *stopped = k.stopped;
     close(&k);

@@ -24,6 +24,7 @@ enum { CUSHION_MAX = 8 };
 struct cushion {
     int32_t token[CUSHION_MAX];
     uint32_t n;
+    bool kept; /* the checkpoint, by which a search that is stopped can go on */
     double tau;
     uint32_t tried;           /* rounds: n less what it began with, or one more */
     double before[CUSHION_MAX]; /* [tried] L_q of a round's sample without another token, */
