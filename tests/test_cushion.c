@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint.h"
 #include "cushion.h"
 #include "fed.h"
 
@@ -223,10 +224,15 @@ static void what_was_stopped_goes_on(void **state)
 
     /* another search does not take it, and a damaged one is as if it were not there */
     o.progress = NULL;
-    o.tau = 1e30;
+    o.text = text + 7;
+    o.n_text = TEXT - 7;
     other = found(m, &o);
-    o.tau = INFINITY;
-    assert_memory_equal(other.token, whole.token, sizeof whole.token);
+    o.checkpoint = NULL;
+    c = found(m, &o);
+    assert_memory_equal(other.before, c.before, sizeof c.before);
+    o.checkpoint = path;
+    o.text = text;
+    o.n_text = TEXT;
     for (size_t i = 0; i < size; i += 1 + i / 40) {
         file[i] ^= 0x40;
         assert_true(write_file(path, file, size - (i % 7 == 0)));
@@ -235,7 +241,41 @@ static void what_was_stopped_goes_on(void **state)
         assert_memory_equal(c.token, whole.token, sizeof c.token);
         assert_memory_equal(c.after, whole.after, sizeof c.after);
     }
+
+    /* nor is one that is whole and impossible */
+    struct candidate room[90], none = {0, 5};
+    struct checkpoint good = {.candidate = room}, bad;
+    uint32_t key;
+    memcpy(&key, file + 16, sizeof key);
+    assert_true(write_file(path, file, size));
+    assert_true(checkpoint_load(path, key, &good, toys[0].n_vocab));
+    for (int i = 0; i < 7; i++) {
+        bad = good;
+        bad.found.n = i == 0 ? 2 : i == 1 ? CUSHION_MAX : good.found.n;
+        bad.found.tried = i == 0 ? 2 : i == 1 ? CUSHION_MAX : i == 2 ? good.found.tried + 1 : good.found.tried;
+        bad.layers = i == 3 ? 4 : good.layers;
+        bad.stage = i == 4 ? 8 : good.stage;
+        bad.window = i == 5 ? SAMPLE : good.window;
+        bad.n = i == 6 ? 0 : good.n;
+        bad.next = i == 6 ? 0 : good.next;
+        assert_true(checkpoint_save(path, key, &bad, toys[0].n_vocab));
+        c = found(m, &o);
+        assert_memory_equal(c.after, whole.after, sizeof c.after);
+        assert_memory_equal(c.token, whole.token, sizeof c.token);
+    }
     free(file);
+
+    /* what is read is what was written */
+    bad = (struct checkpoint){.found = {.n = 1, .token = {3}, .tried = 1, .before = {4}, .after = {2}}, .layers = 2, .stage = 1, .window = 3,
+                              .n = 1, .next = 1, .done = 0.5, .candidate = &none};
+    memset(&good, 0, sizeof good);
+    good.candidate = room;
+    assert_true(checkpoint_save(path, 9, &bad, toys[0].n_vocab));
+    assert_false(checkpoint_load(path, 8, &good, toys[0].n_vocab));
+    assert_true(checkpoint_load(path, 9, &good, toys[0].n_vocab));
+    assert_memory_equal(room, &none, sizeof none);
+    good.candidate = bad.candidate;
+    assert_memory_equal(&good, &bad, sizeof bad);
 
     /* one that cannot be written is said to be none */
     o.checkpoint = in_folder("nowhere/checkpoint");

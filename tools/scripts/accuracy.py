@@ -90,7 +90,7 @@ def main():
             if not re.search(a.only, name):
                 continue
             found = tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
-                           a.calib_window, *tokenizer, *args, refusable="all" in args)
+                           a.calib_window, *tokenizer, *args, refusable=" ".join(ALL) in " ".join(args))
             if not found:  # LayerNorm, whose stream cannot be rotated: tuffet has said so
                 print(f"| {name} | refused | |{' |' if a.lambada else ''} |", flush=True)
                 continue
