@@ -12,28 +12,18 @@
 #include <string.h>
 
 /*
- * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte in 16 bits, where
- * two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
- * takes over: 2 * 128 * 127 fits. One quad of a panel is two registers, against 4 bytes of a token in every lane.
+ * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte in
+ * 16 bits, where two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
+ * takes over: 2 * 128 * 127 fits.
  */
-typedef struct {
-    __m256i low, high;
-} d_acc, d_weights;
-typedef const uint8_t *d_bytes;
+#include "dot_ymm.h"
 
-static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+typedef d_acc d_weights;
+
 static inline d_weights d_load(const int8_t *p)
 {
     const __m256i *half = (const __m256i *)(const void *)p;
     return (d_weights){_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
-}
-static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
-static inline void d_store(int32_t *sum, size_t next, d_acc a)
-{
-    (void)next;
-    _mm256_storeu_si256((__m256i *)sum, a.low);
-    _mm256_storeu_si256((__m256i *)sum + 1, a.high);
 }
 
 static inline __m256i d_products(__m256i acc, __m256i w, __m256i x, __m256i size)

@@ -8,23 +8,11 @@
 #error "build this file with -mavxvnni"
 #endif
 
-/* One quad of a panel is two registers, against 4 bytes of a token in every lane. */
-typedef struct {
-    __m256i low, high;
-} d_acc;
-typedef const int8_t *d_weights; /* operands in memory */
-typedef const uint8_t *d_bytes;
+#include "dot_ymm.h"
 
-static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+typedef const int8_t *d_weights; /* operands in memory */
+
 static inline d_weights d_load(const int8_t *p) { return p; }
-static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
-static inline void d_store(int32_t *sum, size_t next, d_acc a)
-{
-    (void)next;
-    _mm256_storeu_si256((__m256i *)sum, a.low);
-    _mm256_storeu_si256((__m256i *)sum + 1, a.high);
-}
 
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
