@@ -1,0 +1,127 @@
+/* The gradient of what a prefix is tuned for, against finite differences, in double precision (built with TUNE_DOUBLE). */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "fed.h"
+#include "quantize.h"
+#include "random.h"
+#include "sequence.h"
+
+/* Each way to be a block; widths that fill no panel. */
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 50, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
+    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 64, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
+    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
+    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+};
+enum { N_TOYS = sizeof toys / sizeof *toys, N = 36, CALIBRATION = 60 }; /* more than one tile of queries */
+
+static struct tft_model *quantized(const struct toy *t)
+{
+    static const int32_t prefix[2] = {1, 7};
+    static int32_t text[CALIBRATION];
+    static struct quantize_input result[13];
+    static enum tft_range range[13];
+    struct tft_model *m;
+    struct tft_error err;
+    bool stopped;
+    toy_tokens(11, t->n_vocab, text, CALIBRATION);
+    for (int i = 0; i < 13; i++)
+        range[i] = TFT_RANGE_STATIC;
+    struct quantize_opts o = {.text = text, .n_text = CALIBRATION, .window = CALIBRATION, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
+                              .n_prefix = 2, .range = range, .n_threads = 1, .method = STATS_PERCENTILE, .param = 95}; /* some are cut off */
+    assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
+    assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
+    tft_model_close(m);
+    return opened(in_folder("q.gguf"));
+}
+
+struct problem {
+    struct sequence *s;
+    int32_t token[N];
+    const uint16_t *wanted;
+    double *params, *gradient;
+    size_t n;
+};
+
+/* Central difference. */
+static double slope(struct problem *p, size_t i)
+{
+    const double h = 1e-6, at = p->params[i];
+    p->params[i] = at + h;
+    double up = sequence_run(p->s, p->token, p->wanted, p->params, NULL).all;
+    p->params[i] = at - h;
+    double down = sequence_run(p->s, p->token, p->wanted, p->params, NULL).all;
+    p->params[i] = at;
+    return (up - down) / (2 * h);
+}
+
+static void compare(struct problem *p, const char *what)
+{
+    double size = 0;
+    memset(p->gradient, 0, p->n * sizeof *p->gradient);
+    sequence_run(p->s, p->token, p->wanted, p->params, p->gradient);
+    for (size_t i = 0; i < p->n; i++)
+        size += p->gradient[i] * p->gradient[i];
+    size = sqrt(size / (double)p->n);
+    assert_true(size > 1e-6);
+    for (size_t i = 0; i < p->n; i += 1 + p->n / 60) {
+        double want = slope(p, i);
+        if (!(fabs(want - p->gradient[i]) < 1e-4 * size))
+            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g", what, i, p->n, p->gradient[i], want, size);
+    }
+}
+
+static void check(const struct toy *t, double lambda, bool match)
+{
+    struct tft_model *m = quantized(t);
+    uint16_t *wanted = malloc((size_t)t->n_layer * N * t->n_embd * sizeof *wanted);
+    struct problem p = {.n = sequence_params(m), .wanted = match ? wanted : NULL};
+    p.s = sequence_open(m, N, lambda, 1);
+    p.params = malloc(p.n * sizeof *p.params);
+    p.gradient = malloc(p.n * sizeof *p.gradient);
+    toy_tokens(3, t->n_vocab, p.token, N);
+    for (size_t i = 0; i < p.n; i++)
+        p.params[i] = (double)random_normal() / 2;
+    for (size_t i = 0; i < (size_t)t->n_layer * N * t->n_embd; i++)
+        m->kern.narrow[TFT_NUM_F16](&wanted[i], &(float){random_normal()}, 1);
+    compare(&p, t->arch);
+    sequence_close(p.s);
+    tft_model_close(m);
+    free(wanted);
+    free(p.params);
+    free(p.gradient);
+}
+
+static void prediction(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        check(&toys[i], 0, false);
+}
+
+static void prediction_and_quantization_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        check(&toys[i], 0.3, false);
+}
+
+static void layer_outputs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        check(&toys[i], 0, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prediction),
+        cmocka_unit_test(prediction_and_quantization_error),
+        cmocka_unit_test(layer_outputs),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
