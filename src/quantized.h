@@ -23,8 +23,8 @@
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"   /* f32[] of the inputs, for people: |x - q(x)|^2 / |x|^2 of the calibration text with these */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"         /* u32: block of the transform at ffn_down's input; absent or 0: none */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens" /* i32[]: the tokens whose keys and values are the prefix, -1: none in particular */
-#define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E] */
-#define TFT_KEY_PREFIX_V "tuffet.prefix.v"
+#define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E], */
+#define TFT_KEY_PREFIX_V "tuffet.prefix.v"         /* or Q8_0 or Q4_1 [n_layer, n_prefix, G E], which are f16 in memory (IntactKV, appendix I) */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
 enum { TFT_FILE_VERSION = 1 };
 

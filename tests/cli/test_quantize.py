@@ -191,6 +191,33 @@ class Quantize(Case):
         self.assertEqual(prefix("--intact=bos", model=gpt2), [self.json("inspect", gpt2)["tokenizer"]["bos"]])
         self.assertIn("no BOS", self.fails(*self.arguments("--intact=bos", model=self.toy(vocab="gpt2", endless=1))))
 
+    def test_a_prefix_of_few_bits(self):
+        toy, ppl, files, size = self.toy(endless=1, kv=4), [], [], 2 * 2 * 32
+        for bits, kind, shape, bytes in [(16, "F16", [8, 4, 2, 2], 2 * size), (8, "Q8_0", [32, 2, 2], size // 32 * 34), (4, "Q4_1", [32, 2, 2], size // 32 * 20)]:
+            model = self.quantized("--intact-tokens=1,9", f"--prefix-bits={bits}", model=toy)
+            facts = self.json("inspect", model)
+            for name in ["tuffet.prefix.k", "tuffet.prefix.v"]:
+                tensor = next(t for t in facts["tensors"] if t["name"] == name)
+                self.assertEqual((tensor["type"], tensor["shape"], tensor["bytes"]), (kind, shape, bytes))
+            self.assertEqual(facts["types"][kind], {"tensors": 2, "bytes": 2 * bytes})
+            files.append(self.read(model))
+            ppl.append(self.json("ppl", model, "-f", self.text, "--ctx=64")["ppl"])
+            self.assertIn(b"right", self.tuffet("inspect", model, "--verify"))
+            memory = facts["memory"]["weights"] if bits == 16 else memory + 2 * 2 * size * (bits == 8)
+            self.assertEqual(facts["memory"]["weights"], memory)  # f16, once
+        self.assertEqual(files[0], self.read(self.quantized("--intact-tokens=1,9", model=toy)))
+        self.assertEqual(len(set(ppl)), 3)
+        self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.01)
+        self.assertAlmostEqual(ppl[2] / ppl[0], 1, delta=0.05)
+
+        narrow = self.toy(endless=1)
+        for args in [[], ["--cushion=exhaustive"], ["--cushion=exhaustive", "--intact=none"]]:
+            os.remove(self.path("out")) if self.left() else None
+            self.assertEqual(self.fails(*self.arguments("--prefix-bits=4", *args, model=narrow)),
+                             f"tuffet: {narrow}: a token has 2 x 8 keys, which is no multiple of 32: its prefix cannot be Q4_1")
+            self.assertEqual(self.left(), [])
+        self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))  # it has none
+
     def test_dynamic(self):
         token = {name: "token" for name in INPUTS}
         for list, names in {"all": INPUTS, "output": INPUTS[-1:], "0": INPUTS[:4], "0-1": INPUTS[:-1], "ffn_down": INPUTS[3:8:4],
@@ -237,7 +264,7 @@ class Quantize(Case):
         for args, why in [
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
             (["--percentile=101"], "at most 100"), (["--rotate=x"], "auto|none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
-            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"),
+            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"), (["--prefix-bits=3"], "16|8|4"),
             (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
             (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),
             (["--calib-tokens=100"], "less than a window, 255"),
