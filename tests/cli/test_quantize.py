@@ -79,7 +79,7 @@ class Quantize(Case):
         self.assertGreater(len(worst), 2)
         self.assertEqual([w["name"] for w in about["inputs"].pop("worst")], [w["name"] for w in worst][:8])
         self.assertEqual(about, {
-            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13]},
+            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None},
             "rotation": {"values": 8, "ffn_down": 0, "residual": False},
             "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
             "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})
@@ -126,7 +126,7 @@ class Quantize(Case):
     def cushioned(self, *args):
         found = self.json(*self.arguments("--cushion-sample=6", *args))
         facts = self.json("inspect", self.path("out"))
-        self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"]})
+        self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"], "tuned": None})
         losses = [round(r[k], 2) for r in found["cushion"]["rounds"] for k in ("before", "after")]
         self.assertEqual([round(v, 2) for v in facts["values"]["tuffet.prefix.losses"]], losses)
         self.tuffet("run", self.path("out"), "-phello", "-n5")
@@ -217,6 +217,14 @@ class Quantize(Case):
                              f"tuffet: {narrow}: a token has 2 x 8 keys, which is no multiple of 32: its prefix cannot be Q4_1")
             self.assertEqual(self.left(), [])
         self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))  # it has none
+
+    def test_what_a_prefix_was_tuned_by(self):
+        data = self.read(self.quantized())  # 64 bytes more before its data, so that what is aligned stays so
+        more = struct.pack("<Q16sIQ13s", 16, b"tuffet.tune.loss", 8, 13, b"layer outputs") + struct.pack("<Q2sI?", 2, b"ab", 7, True)
+        tensors, values = struct.unpack_from("<QQ", data, 8)
+        model = self.write("tuned", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
+        self.assertEqual(self.json("inspect", model)["w8a8"]["prefix"]["tuned"], "layer outputs")
+        self.assertIn(b"intact, 1 token: 1; tuned by layer outputs\n", self.tuffet("inspect", model))
 
     def test_dynamic(self):
         token = {name: "token" for name in INPUTS}
