@@ -19,6 +19,12 @@ static inline uint64_t tft_load_u64(const unsigned char *p)
     return tft_load_u32(p) | (uint64_t)tft_load_u32(p + 4) << 32;
 }
 
+static inline void tft_store_u16(unsigned char *p, uint16_t v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+}
+
 static inline void tft_store_u32(unsigned char *p, uint32_t v)
 {
     for (int i = 0; i < 4; i++)

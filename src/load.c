@@ -112,7 +112,7 @@ static bool enum_num(enum tft_dtype type, enum tft_num *num)
     return type == TFT_F32 || type == TFT_F16 || type == TFT_BF16;
 }
 
-static void expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to, enum tft_num num)
+void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to, enum tft_num num)
 {
     if (ld->expansion)
         ld->expansion[ld->n_expansion] = (struct tft_expansion){t, to, num};
@@ -171,7 +171,7 @@ static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t row
         return w;
     void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.num));
     w.data = to;
-    expand_later(ld, t, to, w.num);
+    tft_load_expand_later(ld, t, to, w.num);
     return w;
 }
 

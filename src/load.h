@@ -58,6 +58,9 @@ void tft_load_head(struct tft_load *ld);
 /* A table of f32 rows. */
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols);
 
+/* A tensor whose numbers will be at `to` when all is placed. */
+void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to, enum tft_num num);
+
 /* After load(): a tensor without a place in the architecture would mean that the model is computed wrong. */
 void tft_load_check_all_used(struct tft_load *ld);
 

@@ -16,6 +16,11 @@ struct expand_job {
     const struct tft_model_opts *opts;
 };
 
+static uint64_t count(const struct tft_tensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
 /* Numbers [begin, end) of a tensor, both multiples of its block. */
 static void expand_range(const struct tft_kernels *kern, const struct tft_expansion *x, uint64_t begin, uint64_t end)
 {
@@ -41,7 +46,7 @@ static void expand(void *arg, int tid, int n_threads)
     uint64_t done = 0;
     for (size_t i = 0; i < job->n; i++) {
         const struct tft_expansion *x = &job->list[i];
-        uint64_t block = tft_dtype_info(x->tensor->type)->block, n = x->tensor->ne[0] * x->tensor->ne[1], units = n / block;
+        uint64_t block = tft_dtype_info(x->tensor->type)->block, n = count(x->tensor), units = n / block;
         uint64_t begin = units * (uint64_t)tid / (uint64_t)n_threads, end = units * ((uint64_t)tid + 1) / (uint64_t)n_threads;
         expand_range(&job->m->kern, x, begin * block, end * block);
         done += n;
@@ -54,7 +59,7 @@ static void expand_all(const struct tft_model *m, const struct tft_expansion *li
 {
     struct expand_job job = {.m = m, .list = list, .n = n, .opts = opts};
     for (size_t i = 0; i < n; i++)
-        job.all += list[i].tensor->ne[0] * list[i].tensor->ne[1];
+        job.all += count(list[i].tensor);
     if (n)
         tft_port_team(opts->n_threads ? opts->n_threads : tft_port_cpus(), expand, &job);
 }

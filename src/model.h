@@ -92,7 +92,7 @@ struct tft_model {
 
     /* Keys and values that come before every sequence, at positions 0 .. n_prefix - 1: CushionCache (section 4), IntactKV */
     uint32_t n_prefix;
-    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16, keys rotated */
+    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16 however the file has them, keys rotated */
     const float *prefix_x;               /* [D] what the last of them leaves in the residual stream; NULL if that is not known */
     bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
     bool floats;                         /* some linear layer's input is made as floats first */

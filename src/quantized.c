@@ -107,6 +107,21 @@ static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype
     return t->data;
 }
 
+/* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session need not know. */
+static const uint16_t *rows(struct tft_load *ld, const char *name)
+{
+    const struct tft_model *m = ld->m;
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
+    if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
+        return numbers(ld, name, TFT_F16, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
+    if (!numbers(ld, name, t->type, (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
+        return NULL;
+    uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix, (size_t)width * sizeof *to);
+    tft_load_expand_later(ld, t, to, TFT_NUM_F16);
+    return to;
+}
+
 void tft_load_prefix_bos(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -134,9 +149,8 @@ void tft_load_prefix(struct tft_load *ld)
     if (ld->status != TFT_OK)
         return;
     m->n_prefix = (uint32_t)v->n;
-    const uint64_t rows[4] = {m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer};
-    m->prefix_k = numbers(ld, TFT_KEY_PREFIX_K, TFT_F16, rows);
-    m->prefix_v = numbers(ld, TFT_KEY_PREFIX_V, TFT_F16, rows);
+    m->prefix_k = rows(ld, TFT_KEY_PREFIX_K);
+    m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
         m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});

@@ -23,8 +23,8 @@
 #define TFT_KEY_INPUT_ERROR "tuffet.input.error"   /* f32[] of the inputs, for people: |x - q(x)|^2 / |x|^2 of the calibration text with these */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"         /* u32: block of the transform at ffn_down's input; absent or 0: none */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens" /* i32[]: the tokens whose keys and values are the prefix, -1: none in particular */
-#define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E] */
-#define TFT_KEY_PREFIX_V "tuffet.prefix.v"
+#define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E], */
+#define TFT_KEY_PREFIX_V "tuffet.prefix.v"         /* or Q8_0 or Q4_1 [n_layer, n_prefix, G E], which are f16 in memory (IntactKV, appendix I) */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
 enum { TFT_FILE_VERSION = 1 };
 
@@ -36,6 +36,12 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact", "cushion" */
 #define TFT_KEY_PREFIX_TAU "tuffet.prefix.tau"        /* f32: of the search for a cushion */
 #define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"  /* f32[]: its loss before and after each round, the last of which may have failed */
+#define TFT_KEY_TUNE_LOSS "tuffet.tune.loss"             /* string, absent if its numbers are those of its tokens: "prediction", "layer outputs" */
+#define TFT_KEY_TUNE_LAMBDA "tuffet.tune.lambda"         /* f32 */
+#define TFT_KEY_TUNE_RATE "tuffet.tune.rate"             /* f32 */
+#define TFT_KEY_TUNE_EPOCHS "tuffet.tune.epochs"         /* u32 */
+#define TFT_KEY_TUNE_VALIDATION "tuffet.tune.validation" /* f32[]: loss on held-out text, before the first step and then now and again */
+#define TFT_KEY_TUNE_KEPT "tuffet.tune.kept"             /* u32: which of these is that of the numbers that were kept */
 #define TFT_KEY_CALIBRATION_METHOD "tuffet.calibration.method" /* string: "min-max", "percentile", "mse" */
 #define TFT_KEY_CALIBRATION_TOKENS "tuffet.calibration.tokens" /* u32, and in windows of */
 #define TFT_KEY_CALIBRATION_WINDOW "tuffet.calibration.window" /* u32 */

@@ -110,6 +110,7 @@ static void same_bits_however_fed(void **state)
 /* These numbers are the contract: see test_session.c. */
 static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4, 0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
 static const uint64_t contract_all = 0xf44113e18c464618; /* of the first one, with the residual stream rotated */
+static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1; /* of the third one, with a prefix of four bits */
 
 static void on_every_rung(const struct toy *t, const struct quantize_opts *o, uint64_t want)
 {
@@ -133,6 +134,9 @@ static void same_bits_on_every_rung_and_machine(void **state)
     struct quantize_opts o = usual(&toys[0]);
     o.rotate = QUANTIZE_ROTATE_ALL;
     on_every_rung(&toys[0], &o, contract_all);
+    o = usual(&toys[2]);
+    o.prefix_type = TFT_Q4_1;
+    on_every_rung(&toys[2], &o, contract_prefix);
 }
 
 /* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| / |b|. */
@@ -187,6 +191,9 @@ static void near_the_floats(void **state)
             o.rotate = (enum quantize_rotate)r;
             near(&toys[i], &o, r == QUANTIZE_ROTATE_NONE ? "not rotated" : "o rotated");
         }
+        o.prefix_type = TFT_Q8_0;
+        if (i == 2) /* whose keys are whole blocks */
+            near(&toys[i], &o, "prefix of eight bits");
         o.n_prefix = 0;
         near(&toys[i], &o, "without a prefix");
         o = usual(&toys[i]);
@@ -386,6 +393,10 @@ static void bad_input_leaves_no_file(void **state)
     fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o, "NaN or infinity among the weights of output, row 0");
     fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o, "NaN or infinity among the weights of token_embd, row 0");
     fails(quantized(t, &o), &o, "is quantized already");
+    o.prefix_type = TFT_Q4_1;
+    fails(written(t), &o, "a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be Q4_1");
+    o.prefix_type = TFT_Q4_0;
+    fails(written(&toys[2]), &o, "its prefix cannot be Q4_0, only F16, Q8_0 or Q4_1");
     o.rotate = QUANTIZE_ROTATE_ALL;
     fails(written(&toys[3]), &o, "the residual stream of gpt2 cannot be rotated");
 }
@@ -479,10 +490,13 @@ static const char *changed(enum change what, const char *name, double number)
                 continue;
             uint64_t ne[4] = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
             ne[0] -= here && what == SHORTEN;
+            enum tft_dtype type = here && what == SET ? (enum tft_dtype)number : t->type;
+            uint64_t bytes;
+            assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) && bytes <= t->bytes);
             if (data)
-                tft_gguf_put_data(w, t->data, here && what == SHORTEN ? (size_t)(t->bytes / t->ne[0] * ne[0]) : (size_t)t->bytes);
+                tft_gguf_put_data(w, t->data, (size_t)bytes);
             else
-                tft_gguf_put_tensor(w, t->name, here && what == SET ? (enum tft_dtype)number : t->type, t->n_dims, ne);
+                tft_gguf_put_tensor(w, t->name, type, t->n_dims, ne);
         }
     assert_true(found);
     assert_int_equal(tft_gguf_close(w, true, NULL), TFT_OK);
@@ -490,15 +504,27 @@ static const char *changed(enum change what, const char *name, double number)
     return to;
 }
 
+struct damage {
+    enum change what;
+    const char *name;
+    double number;
+    const char *why;
+};
+
+static void refused(const struct damage *d)
+{
+    struct tft_model *m;
+    struct tft_error err = {.msg = "opened"};
+    tft_model_open(&m, changed(d->what, d->name, d->number), NULL, &err);
+    tft_model_close(m);
+    if (!strstr(err.msg, d->why))
+        fail_msg("%s: \"%s\" is not \"%s\"", d->name, err.msg, d->why);
+}
+
 static void damaged_files_are_refused(void **state)
 {
     (void)state;
-    static const struct {
-        enum change what;
-        const char *name;
-        double number;
-        const char *why;
-    } cases[] = {
+    static const struct damage cases[] = {
         {SET, "tuffet.version", 2, "version 2 of tuffet's format"},
         {DROP, "tuffet.version", 0, "the tensor token_embd.weight is 64 x 48 and should be 64 x 40"},
         {DROP, "tuffet.vocab_size", 0, "tuffet.vocab_size does not fit the 64 rows of token_embd.weight"},
@@ -526,23 +552,42 @@ static void damaged_files_are_refused(void **state)
         {SHORTEN, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
         {SHORTEN, "tuffet.prefix.x", 0, "the tensor tuffet.prefix.x is missing, or not"},
         {SHORTEN, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k is missing, or not 2 x 2 x 2 x 12 numbers of F16"},
+        {SET, "tuffet.prefix.v", TFT_BF16, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
         {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in llama"},
     };
     struct quantize_opts o = usual(&toys[0]);
     quantized(&toys[0], &o);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tft_model *m;
-        struct tft_error err = {.msg = "opened"};
-        tft_model_open(&m, changed(cases[i].what, cases[i].name, cases[i].number), NULL, &err);
-        tft_model_close(m);
-        if (!strstr(err.msg, cases[i].why))
-            fail_msg("%s: \"%s\" is not \"%s\"", cases[i].name, err.msg, cases[i].why);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(&cases[i]);
     struct tft_model *m = opened(changed(DROP, "tuffet.prefix.x", 0)); /* may be absent */
     struct tft_session *s = session(m, (struct tft_session_opts){0});
     assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG);
     tft_session_close(s);
     tft_model_close(m);
+}
+
+/* As above, where the keys of a token are whole blocks: heads of 32, of which there are 3. */
+static void a_damaged_prefix_of_few_bits_is_refused(void **state)
+{
+    (void)state;
+    static const struct damage plain[] = {
+        {SET, "tuffet.prefix.k", TFT_Q8_0, "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 3 x 96 numbers of Q8_0"},
+        {SET, "tuffet.prefix.v", TFT_Q4_0, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
+    }, packed[] = {
+        {SET, "tuffet.prefix.k", TFT_Q4_0, "the tensor tuffet.prefix.k is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
+        {DROP, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing"},
+        {SHORTEN, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 2 x 96 numbers of Q8_0"},
+        {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in qwen3"},
+    };
+    struct quantize_opts o = usual(&toys[2]);
+    quantized(&toys[2], &o);
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        refused(&plain[i]);
+    o.prefix_type = TFT_Q8_0;
+    quantized(&toys[2], &o);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+        refused(&packed[i]);
+    tft_model_close(opened(changed(SET, "tuffet.prefix.v", TFT_Q4_1))); /* each of the two has its own type */
 }
 
 int main(void)
@@ -559,6 +604,7 @@ int main(void)
         cmocka_unit_test(bad_input_leaves_no_file),
         cmocka_unit_test(stopped_leaves_no_file),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(a_damaged_prefix_of_few_bits_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -35,6 +35,8 @@ static int set(const char *arg)
         t.type = strcmp(value, "q8_0") == 0 ? TFT_Q8_0 : TFT_F32;
     else if (strcmp(name, "ctx") == 0)
         t.n_ctx = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(name, "kv") == 0)
+        t.n_head_kv = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "seed") == 0)
         t.seed = strtoul(value, NULL, 10);
     else if (strcmp(name, "tied") == 0)

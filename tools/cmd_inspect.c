@@ -39,8 +39,8 @@ static const struct cli_command command = {
     "  parameters, context, width, layers, heads, kv_heads, head, feed_forward: numbers\n"
     "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are expanded, the rest stays in the file\n"
     "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
-    "  w8a8: {weights, prefix: {method, tokens}, rotation: {values, ffn_down: blocks of the transforms, 0 without, residual:\n"
-    "         bool}, smooth,\n"
+    "  w8a8: {weights, prefix: {method, tokens, tuned: the loss that it was tuned by}, rotation: {values, ffn_down: blocks of the\n"
+    "         transforms, 0 without, residual: bool}, smooth,\n"
     "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
     "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
     "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
@@ -290,6 +290,9 @@ static void show_quantized(const struct facts *f)
         put_str(f->prefix_method, false, false);
         printf("%s%" PRIu64 " token%s: ", f->prefix_method.n ? ", " : "", f->prefix->n, f->prefix->n > 1 ? "s" : "");
         put_elements(f->prefix, 8, false);
+        if (f->prefix_loss.n)
+            fputs("; tuned by ", stdout);
+        put_str(f->prefix_loss, false, false);
         putchar('\n');
     } else {
         puts("none");
@@ -422,7 +425,9 @@ static void json_quantized(const struct facts *f)
         cli_json_string(stdout, f->prefix_method.p, f->prefix_method.n);
         fputs(",\"tokens\":[", stdout);
         put_elements(f->prefix, UINT64_MAX, true);
-        fputs("]}", stdout);
+        putchar(']');
+        json_str("tuned", f->prefix_loss);
+        putchar('}');
     } else {
         fputs("null", stdout);
     }

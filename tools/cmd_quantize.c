@@ -212,6 +212,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         .smooth = opt.smooth,
         .rotate = opt.rotate == ROTATE_AUTO ? quantize_rotate_auto(m) : (enum quantize_rotate)(opt.rotate - 1),
         .per_tensor = opt.per_tensor,
+        .prefix_type = quantize_prefix_type(),
         .n_threads = (int)cli_model_options.threads,
     };
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "prefix_pack.h"
+
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
 
 static struct {
     const char *intact_text, *intact_tokens;
-    int intact, cushion;
+    int intact, cushion, bits;
     uint32_t most, sample;
     float tau;
 } opt = {.most = 4, .tau = 0.5f};
@@ -17,6 +19,7 @@ const struct cli_option quantize_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
+    {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4", "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive", "add tokens to these that take the outliers, found in the calibration text (none)"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
     {0, "cushion-tau", CLI_REAL, &opt.tau, "T", "stop where a token does not take the error below T times what it was (0.5)"},
@@ -31,6 +34,12 @@ int quantize_prefix_check(void)
     if (opt.most > CUSHION_MAX)
         return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
     return CLI_OK;
+}
+
+enum tft_dtype quantize_prefix_type(void)
+{
+    static const enum tft_dtype types[] = {TFT_F16, TFT_Q8_0, TFT_Q4_1};
+    return types[opt.bits];
 }
 
 bool quantize_take_number(const char **p, uint32_t *n)
@@ -70,7 +79,7 @@ static int read_tokens(struct quantize_prefix *f, const struct tft_model *m)
     }
 }
 
-int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m)
+static int choose(struct quantize_prefix *f, const struct tft_model *m)
 {
     const char *text = opt.intact_text ? opt.intact_text : "";
     if (opt.intact_tokens)
@@ -85,6 +94,15 @@ int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m)
     f->ids[0] = tft_token_bos(m);
     f->n = 1;
     return f->ids[0] >= 0 ? CLI_OK : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
+}
+
+int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m)
+{
+    struct tft_error err;
+    int status = choose(f, m);
+    if (status == CLI_OK && (f->n || opt.cushion != CUSHION_NONE) && prefix_check_type(m, quantize_prefix_type(), &err) != TFT_OK)
+        return cli_fail("%s", err.msg); /* before a search that takes minutes */
+    return status;
 }
 
 /* ---- the search for more */

@@ -18,6 +18,9 @@ extern const struct cli_option quantize_prefix_option_list[];
 /* What these options may not be together: CLI_OK or CLI_USAGE. */
 int quantize_prefix_check(void);
 
+/* How its keys and values are to be held. */
+enum tft_dtype quantize_prefix_type(void);
+
 /* What is named; f: all zero. Then what is found in a text, ids: [n], for a model to be written to `out`. CLI_OK, or what the program ends
    with after a line on standard error. */
 int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m);

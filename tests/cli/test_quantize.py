@@ -79,7 +79,7 @@ class Quantize(Case):
         self.assertGreater(len(worst), 2)
         self.assertEqual([w["name"] for w in about["inputs"].pop("worst")], [w["name"] for w in worst][:8])
         self.assertEqual(about, {
-            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13]},
+            "weights": "int8 per tensor", "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None},
             "rotation": {"values": 8, "ffn_down": 0, "residual": False},
             "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
             "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})
@@ -126,7 +126,7 @@ class Quantize(Case):
     def cushioned(self, *args):
         found = self.json(*self.arguments("--cushion-sample=6", *args))
         facts = self.json("inspect", self.path("out"))
-        self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"]})
+        self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"], "tuned": None})
         losses = [round(r[k], 2) for r in found["cushion"]["rounds"] for k in ("before", "after")]
         self.assertEqual([round(v, 2) for v in facts["values"]["tuffet.prefix.losses"]], losses)
         self.tuffet("run", self.path("out"), "-phello", "-n5")
@@ -191,6 +191,41 @@ class Quantize(Case):
         self.assertEqual(prefix("--intact=bos", model=gpt2), [self.json("inspect", gpt2)["tokenizer"]["bos"]])
         self.assertIn("no BOS", self.fails(*self.arguments("--intact=bos", model=self.toy(vocab="gpt2", endless=1))))
 
+    def test_a_prefix_of_few_bits(self):
+        toy, ppl, files, size = self.toy(endless=1, kv=4), [], [], 2 * 2 * 32
+        for bits, kind, shape, bytes in [(16, "F16", [8, 4, 2, 2], 2 * size), (8, "Q8_0", [32, 2, 2], size // 32 * 34), (4, "Q4_1", [32, 2, 2], size // 32 * 20)]:
+            model = self.quantized("--intact-tokens=1,9", f"--prefix-bits={bits}", model=toy)
+            facts = self.json("inspect", model)
+            for name in ["tuffet.prefix.k", "tuffet.prefix.v"]:
+                tensor = next(t for t in facts["tensors"] if t["name"] == name)
+                self.assertEqual((tensor["type"], tensor["shape"], tensor["bytes"]), (kind, shape, bytes))
+            self.assertEqual(facts["types"][kind], {"tensors": 2, "bytes": 2 * bytes})
+            files.append(self.read(model))
+            ppl.append(self.json("ppl", model, "-f", self.text, "--ctx=64")["ppl"])
+            self.assertIn(b"right", self.tuffet("inspect", model, "--verify"))
+            memory = facts["memory"]["weights"] if bits == 16 else memory + 2 * 2 * size * (bits == 8)
+            self.assertEqual(facts["memory"]["weights"], memory)  # f16, once
+        self.assertEqual(files[0], self.read(self.quantized("--intact-tokens=1,9", model=toy)))
+        self.assertEqual(len(set(ppl)), 3)
+        self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.01)
+        self.assertAlmostEqual(ppl[2] / ppl[0], 1, delta=0.05)
+
+        narrow = self.toy(endless=1)
+        for args in [[], ["--cushion=exhaustive"], ["--cushion=exhaustive", "--intact=none"]]:
+            os.remove(self.path("out")) if self.left() else None
+            self.assertEqual(self.fails(*self.arguments("--prefix-bits=4", *args, model=narrow)),
+                             f"tuffet: {narrow}: a token has 2 x 8 keys, which is no multiple of 32: its prefix cannot be Q4_1")
+            self.assertEqual(self.left(), [])
+        self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))  # it has none
+
+    def test_what_a_prefix_was_tuned_by(self):
+        data = self.read(self.quantized())  # 64 bytes more before its data, so that what is aligned stays so
+        more = struct.pack("<Q16sIQ13s", 16, b"tuffet.tune.loss", 8, 13, b"layer outputs") + struct.pack("<Q2sI?", 2, b"ab", 7, True)
+        tensors, values = struct.unpack_from("<QQ", data, 8)
+        model = self.write("tuned", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
+        self.assertEqual(self.json("inspect", model)["w8a8"]["prefix"]["tuned"], "layer outputs")
+        self.assertIn(b"intact, 1 token: 1; tuned by layer outputs\n", self.tuffet("inspect", model))
+
     def test_dynamic(self):
         token = {name: "token" for name in INPUTS}
         for list, names in {"all": INPUTS, "output": INPUTS[-1:], "0": INPUTS[:4], "0-1": INPUTS[:-1], "ffn_down": INPUTS[3:8:4],
@@ -237,7 +272,7 @@ class Quantize(Case):
         for args, why in [
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
             (["--percentile=101"], "at most 100"), (["--rotate=x"], "auto|none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
-            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"),
+            (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"), (["--prefix-bits=3"], "16|8|4"),
             (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
             (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),
             (["--calib-tokens=100"], "less than a window, 255"),

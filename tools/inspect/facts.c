@@ -72,6 +72,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     f->quantized = true;
     f->weights_are = text(&f->s, TFT_KEY_WEIGHTS);
     f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
+    f->prefix_loss = text(&f->s, TFT_KEY_TUNE_LOSS);
     f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
     f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
     f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);

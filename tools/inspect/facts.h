@@ -22,6 +22,7 @@ struct facts {
 
     bool quantized; /* by tuffet: what follows is known */
     struct tft_str weights_are, prefix_method, calibration_method;
+    struct tft_str prefix_loss; /* that it was tuned by; n is 0 if it was not */
     uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window, inputs[TFT_RANGE_TENSOR + 1];
     bool rotate_residual;
     double smooth;

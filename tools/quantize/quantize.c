@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "layers.h"
+#include "prefix_pack.h"
 #include "rotate.h"
 #include "smooth.h"
 #include "watch.h"
@@ -268,7 +269,7 @@ static enum tft_status refuse(const struct tft_model *m, const struct quantize_o
                         o->window);
     if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K || (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: rows longer than %d", m->source.name, TFT_PANEL_MAX_K);
-    return TFT_OK;
+    return o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : TFT_OK;
 }
 
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,

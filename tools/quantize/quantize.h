@@ -34,6 +34,7 @@ struct quantize_opts {
     bool per_tensor;       /* one scale for all rows of a matrix */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values come before every sequence: IntactKV, section 4.1 */
     uint32_t n_prefix;
+    enum tft_dtype prefix_type; /* how these are held, TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     const struct cushion *cushion; /* how they were found; NULL if they were given */
     const enum tft_range *range; /* [inputs] STATIC, or what is to stay dynamic */
     int n_threads;

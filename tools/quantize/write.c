@@ -8,6 +8,7 @@
 #include "cushion.h"
 #include "error.h"
 #include "pack.h"
+#include "prefix_pack.h"
 #include "quantized.h"
 #include "rotate.h"
 #include "smooth.h"
@@ -188,17 +189,19 @@ void write_head(struct writing *f)
 void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
 {
     const struct tft_model *m = f->m;
-    const uint64_t ne[4] = {m->head_dim, m->n_head_kv, f->o->n_prefix, m->n_layer};
-    size_t bytes = (size_t)(ne[0] * ne[1] * ne[2] * ne[3]) * sizeof *k;
-    if (!f->o->n_prefix)
+    enum tft_dtype type = f->o->prefix_type;
+    uint32_t n = f->o->n_prefix;
+    if (!n)
         return;
     if (f->describe) {
-        named(f, TFT_F16, 4, ne, TFT_KEY_PREFIX_K, 0, "");
-        named(f, TFT_F16, 4, ne, TFT_KEY_PREFIX_V, 0, "");
-    } else {
-        tft_gguf_put_data(f->w, k, bytes);
-        tft_gguf_put_data(f->w, v, bytes);
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_K, strlen(TFT_KEY_PREFIX_K)}, m, type, n);
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_V, strlen(TFT_KEY_PREFIX_V)}, m, type, n);
+    } else if (prefix_check_numbers(m, n, k, v, f->bad) == TFT_OK) {
+        prefix_put(f->w, m, type, n, k);
+        prefix_put(f->w, m, type, n, v);
     }
+    if (failed(f))
+        return;
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
