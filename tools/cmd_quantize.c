@@ -7,6 +7,7 @@
 #include "lossy.h"
 #include "quantize.h"
 #include "quantize_prefix.h"
+#include "quantize_tune.h"
 
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
@@ -31,13 +32,13 @@ static const struct cli_option options[] = {
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, inputs with range, scale, zero, min, max, error"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, tune, inputs with range, scale, zero, min, max, error"},
     {0},
 };
 
 static const struct cli_command command = {
     "quantize", "MODEL", "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, quantize_prefix_option_list, cli_thread_option_list, cli_tokenizer_option_list, NULL},
+    (const struct cli_option *const[]){options, quantize_prefix_option_list, quantize_tune_option_list, cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
@@ -112,19 +113,32 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
 
 /* ---- the report */
 
-static void report_people(const struct tft_model *m, const struct quantize_input *result, const struct quantize_opts *o)
+/* What a command line has come to. */
+struct made {
+    struct quantize_opts o;
+    struct quantize_input *result; /* [inputs] */
+    struct quantize_tune tune;
+    uint64_t start;
+};
+
+static void report_people(const struct tft_model *m, const struct made *made)
 {
     struct lossy l = {0};
+    const struct quantize_opts *o = &made->o;
+    const struct quantize_input *result = made->result;
     if (o->cushion)
         quantize_prefix_report(m, o->cushion);
+    quantize_tune_report(&made->tune);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             lossy_add(&l, (struct lossy_input){i, result[i].error, result[i].affine});
     lossy_print(stderr, &l, m->n_layer);
 }
 
-static void report_json(const struct tft_model *m, const struct quantize_input *result, const struct quantize_opts *o, double seconds)
+static void report_json(const struct tft_model *m, const struct made *made)
 {
+    const struct quantize_opts *o = &made->o;
+    double seconds = (double)(cli_ns() - made->start) / 1e9;
     static const char *const kinds[] = {"float", "static", "token", "tensor"};
     char name[64];
     printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds, o->n_text / o->window * o->window, o->window);
@@ -132,9 +146,11 @@ static void report_json(const struct tft_model *m, const struct quantize_input *
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
     fputs("],\"cushion\":", stdout);
     quantize_prefix_json(o->cushion);
+    fputs(",\"tune\":", stdout);
+    quantize_tune_json(&made->tune);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
-        const struct quantize_input *r = &result[i];
+        const struct quantize_input *r = &made->result[i];
         printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,\"max\":%.6g,\"error\":%.6g}", i ? "," : "",
                quantize_input_name(m->n_layer, i, name), kinds[o->range[i]], (double)r->affine.scale, (int)r->affine.zero, (double)r->min,
                (double)r->max, r->error);
@@ -150,28 +166,36 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static int convert(struct tft_model *m, struct quantize_opts *o)
+static int convert(struct tft_model *m, struct made *made, const char *path)
 {
     struct cli_progress bar;
     struct tft_error err;
     bool stopped;
-    uint64_t start = cli_ns();
-    struct quantize_input *result = malloc(quantize_inputs(m) * sizeof *result);
-    if (!result)
-        return cli_fail("no memory");
-    o->progress = progress;
-    o->user = &bar;
+    made->o.progress = progress;
+    made->o.user = &bar;
     cli_progress_begin(&bar, "quantizing");
-    enum tft_status status = quantize(m, opt.out, o, result, &stopped, &err);
+    enum tft_status status = quantize(m, path, &made->o, made->result, &stopped, &err);
     cli_progress_end(&bar);
-    if (status == TFT_OK && !stopped) {
-        if (opt.json)
-            report_json(m, result, o, (double)(cli_ns() - start) / 1e9);
-        else
-            report_people(m, result, o);
-    }
-    free(result);
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
+}
+
+static int make(struct tft_model *m, struct made *made)
+{
+    const char *path = opt.out;
+    made->start = cli_ns();
+    made->result = malloc(quantize_inputs(m) * sizeof *made->result);
+    int status = made->result ? quantize_tune_begin(&made->tune, m, &made->o, &path) : cli_fail("no memory");
+    if (status == CLI_OK)
+        status = convert(m, made, path);
+    if (status == CLI_OK)
+        status = quantize_tune_finish(&made->tune, opt.out);
+    if (status == CLI_OK && opt.json)
+        report_json(m, made);
+    else if (status == CLI_OK)
+        report_people(m, made);
+    quantize_tune_free(&made->tune);
+    free(made->result);
+    return status;
 }
 
 /* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the prefix sees to it. */
@@ -206,7 +230,7 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     struct quantize_prefix prefix = {0};
-    struct quantize_opts o = {
+    struct made made = {.o = {
         .method = (enum stats_method)opt.method,
         .param = (double)opt.percentile,
         .smooth = opt.smooth,
@@ -214,27 +238,28 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         .per_tensor = opt.per_tensor,
         .prefix_type = quantize_prefix_type(),
         .n_threads = (int)cli_model_options.threads,
-    };
+    }};
+    struct quantize_opts *o = &made.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;
     int status = range ? take_dynamic(m, range) : cli_fail("no memory");
     if (status == CLI_OK)
         status = quantize_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
-        ids = cli_tokenize(m, text, len, 0, &o.n_text);
+        ids = cli_tokenize(m, text, len, 0, &o->n_text);
         status = ids ? CLI_OK : CLI_FAILED;
     }
     if (status == CLI_OK)
-        status = quantize_prefix_search(&prefix, m, opt.out, ids, o.n_text);
-    o.text = ids;
-    o.range = range;
-    o.prefix = prefix.ids;
-    o.n_prefix = (uint32_t)prefix.n;
-    o.cushion = prefix.searched ? &prefix.cushion : NULL;
+        status = quantize_prefix_search(&prefix, m, opt.out, ids, o->n_text);
+    o->text = ids;
+    o->range = range;
+    o->prefix = prefix.ids;
+    o->n_prefix = (uint32_t)prefix.n;
+    o->cushion = prefix.searched ? &prefix.cushion : NULL;
     if (status == CLI_OK)
-        status = choose_window(m, &o, ids);
+        status = choose_window(m, o, ids);
     if (status == CLI_OK)
-        status = convert(m, &o);
+        status = make(m, &made);
     quantize_prefix_free(&prefix, status);
     free(range);
     free(ids);
@@ -266,6 +291,8 @@ int cmd_quantize(int argc, char **argv)
     status = check_options();
     if (status == CLI_OK)
         status = quantize_prefix_check();
+    if (status == CLI_OK)
+        status = quantize_tune_check();
     if (status != CLI_OK)
         return status;
 

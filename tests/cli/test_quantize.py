@@ -43,7 +43,8 @@ class Quantize(Case):
 
     def test_json(self):
         found = self.json(*self.arguments())
-        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "inputs"})
+        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune", "inputs"})
+        self.assertIsNone(found["tune"])
         self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))  # all that BOS leaves of the context
         for i in found["inputs"]:
             self.assertEqual(set(i), {"name", "range", "scale", "zero", "min", "max", "error"})
@@ -157,7 +158,7 @@ class Quantize(Case):
         for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
                      "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-max=2 --cushion-sample=6",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
-                     "--dynamic=all --dynamic-per=tensor"]:
+                     "--dynamic=all --dynamic-per=tensor", "--tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 --tune-rate=0.1"]:
             files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
@@ -218,13 +219,35 @@ class Quantize(Case):
             self.assertEqual(self.left(), [])
         self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))  # it has none
 
-    def test_what_a_prefix_was_tuned_by(self):
-        data = self.read(self.quantized())  # 64 bytes more before its data, so that what is aligned stays so
-        more = struct.pack("<Q16sIQ13s", 16, b"tuffet.tune.loss", 8, 13, b"layer outputs") + struct.pack("<Q2sI?", 2, b"ab", 7, True)
-        tensors, values = struct.unpack_from("<QQ", data, 8)
-        model = self.write("tuned", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
-        self.assertEqual(self.json("inspect", model)["w8a8"]["prefix"]["tuned"], "layer outputs")
-        self.assertIn(b"intact, 1 token: 1; tuned by layer outputs\n", self.tuffet("inspect", model))
+    def tuned(self, *args):
+        """One window of five is held out: what is said of it, and how well its model does on the text."""
+        found = self.json(*self.arguments("--calib-window=32", "--calib-tokens=160", *args))["tune"]
+        self.assertEqual(len(found["validation"]), 2 * found["epochs"] + 1)
+        self.assertEqual(found["validation"][found["kept"]], min(found["validation"]))
+        self.assertEqual(self.left(), ["out"])
+        self.assertIn(b"right", self.tuffet("inspect", self.path("out"), "--verify"))
+        self.assertEqual(self.json("inspect", self.path("out"))["w8a8"]["prefix"]["tuned"], found["loss"])
+        return found, self.json("ppl", self.path("out"), "-f", self.text, "--ctx=32", "-n160")["ppl"]
+
+    def test_tuning(self):
+        self.json(*self.arguments("--calib-window=32", "--calib-tokens=160"))
+        before = self.json("ppl", self.path("out"), "-f", self.text, "--ctx=32", "-n160")["ppl"]
+        found, after = self.tuned("--tune", "--tune-rate=0.1")
+        self.assertEqual((found["loss"], found["epochs"]), ("prediction", 2))
+        self.assertLess(found["validation"][found["kept"]], 0.99 * found["validation"][0])
+        self.assertLess(after, before)
+        self.assertIn(b"tuned by prediction", self.tuffet("inspect", self.path("out")))
+        found, _ = self.tuned("--calibrate", "--tune-epochs=1", "--tune-rate=0.001", "--prefix-bits=16")
+        self.assertEqual((found["loss"], found["epochs"]), ("layer outputs", 1))
+        said = subprocess.run([*TUFFET, *self.arguments("--tune", "--calib-window=32", "--calib-tokens=160", "--tune-rate=0.1")], capture_output=True,
+                              timeout=PATIENCE).stderr.decode()
+        self.assertRegex(said, r"(?m)^tuning: loss, on text held out \S+ -> \S+, after \d\.\d of 2 epochs$")
+
+    def test_what_cannot_be_tuned(self):
+        for args, why in [(["--tune", "--calibrate"], "two things"), (["--tune", "--intact=none"], "no prefix"),
+                          (["--calibrate", "--calib-tokens=255"], "two windows")]:
+            self.assertIn(why, self.fails(*self.arguments(*args), status=2))
+            self.assertEqual(self.left(), [])
 
     def test_dynamic(self):
         token = {name: "token" for name in INPUTS}
@@ -324,6 +347,18 @@ class Quantize(Case):
         self.assertEqual((self.read(self.path("out")), self.left()), (b"precious", ["out"]))
         self.assertIn(b"yes", self.tuffet("inspect", self.quantized()))
         self.assertEqual(self.left(), ["out"])
+
+    def test_an_interrupt_of_tuning_leaves_nothing(self):
+        with subprocess.Popen([*TUFFET, *self.arguments("--tune", "--tune-epochs=100000", "-t1")], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            for _ in range(PATIENCE * 10):
+                if "out.untuned" in self.left():
+                    break
+                time.sleep(0.1)
+            time.sleep(0.5)
+            self.assertIsNone(p.poll(), "it was too quick")
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=PATIENCE)
+        self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
 
     def test_an_interrupt_leaves_nothing(self):
         self.text = self.write("long", TEXT * 1000)  # that takes it a while

@@ -162,6 +162,8 @@ static void work_layer(struct work *k, uint32_t l)
     watch_forget(&k->watch);
     if (failed(k))
         return;
+    if (k->o->outputs)
+        k->o->outputs(k->o->outputs_user, l, k->y.text, k->y.stride);
     take_prefix(k, l);
     fold(k, b);
 }

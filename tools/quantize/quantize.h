@@ -40,6 +40,10 @@ struct quantize_opts {
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop, and leave nothing */
     void *user;
+    /* NULL, or is shown what each layer leaves of the text in the residual stream of floats: x: [n_text in whole windows], D numbers each,
+       `stride` apart */
+    void (*outputs)(void *user, uint32_t layer, const float *x, size_t stride);
+    void *outputs_user;
 };
 
 /* What became of an input. */

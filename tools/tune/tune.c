@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "port.h"
 #include "sequence.h"
 
 enum { HELD_OUT = 5 }; /* one window in so many */
@@ -158,7 +159,8 @@ static bool take(struct tuner *t)
     t->steps = t->n_train * t->o->epochs;
     t->r->v = t->r->k ? t->r->k + n / 2 : NULL;
     t->r->validation = malloc(looks(t) * sizeof *t->r->validation);
-    t->s = sequence_open(t->m, t->o->window, t->o->wanted ? 0 : t->o->lambda, t->o->n_threads);
+    int n_threads = !tft_port_threaded() ? 1 : t->o->n_threads ? t->o->n_threads : tft_port_cpus();
+    t->s = sequence_open(t->m, t->o->window, t->o->wanted ? 0 : t->o->lambda, n_threads);
     return t->held && t->rounded && t->exact && t->gradient && t->first && t->second && t->order && t->r->k && t->r->validation && t->s;
 }
 

@@ -19,7 +19,7 @@ struct tune_opts {
     uint32_t epochs;
     float rate;
     float lambda; /* of the quantization error; not for wanted */
-    int n_threads;
+    int n_threads; /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
 };

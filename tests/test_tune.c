@@ -1,0 +1,296 @@
+/* Tuning: the loss is that of the runtime, steps make it less, and the best is kept. Gradients: test_tune_gradient.c. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "fed.h"
+#include "half.h"
+#include "product.h"
+#include "quantize.h"
+#include "random.h"
+#include "sequence.h"
+#include "tune.h"
+
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 50, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
+    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 64, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
+    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
+    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+};
+enum { N_TOYS = sizeof toys / sizeof *toys, WINDOW = 40, WINDOWS = 6, TEXT = WINDOW * WINDOWS, INPUTS = 13, MOST_LAYERS = 3, MOST_EMBD = 64 };
+
+static const int32_t prefix[2] = {1, 7};
+static int32_t text[TEXT];
+
+/* ---- a model of eight bits, and what the blocks of floats left */
+
+static uint16_t wanted[WINDOWS * MOST_LAYERS * WINDOW * MOST_EMBD];
+static const struct toy *of;
+
+static void keep(void *user, uint32_t l, const float *x, size_t stride)
+{
+    (void)user;
+    for (size_t i = 0; i < TEXT; i++)
+        for (size_t j = 0; j < of->n_embd; j++)
+            wanted[((i / WINDOW * of->n_layer + l) * WINDOW + i % WINDOW) * of->n_embd + j] = tft_f32_to_f16(x[i * stride + j]);
+}
+
+/* Text that can be learned: a few tokens, again and again. */
+static void make_text(const struct toy *t)
+{
+    toy_tokens(3, t->n_vocab, text, TEXT);
+    for (int i = 0; i < TEXT; i++)
+        text[i] = i % 7 < 5 ? 2 + i % 7 : text[i];
+}
+
+static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uint32_t n_prefix)
+{
+    static struct quantize_input result[INPUTS];
+    enum tft_range range[INPUTS];
+    struct tft_model *m;
+    struct tft_error err;
+    bool stopped;
+    for (int i = 0; i < INPUTS; i++)
+        range[i] = kind;
+    make_text(t);
+    of = t;
+    struct quantize_opts o = {.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix, .n_prefix = n_prefix,
+                              .range = range, .n_threads = 1, .method = STATS_PERCENTILE, .param = 99.9, .outputs = keep};
+    assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
+    assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
+    tft_model_close(m);
+    return opened(in_folder("q.gguf"));
+}
+
+static struct tune_opts usual(void)
+{
+    return (struct tune_opts){.text = text, .n_windows = WINDOWS, .window = WINDOW, .epochs = 2, .rate = 0.05f, .lambda = 0.01f, .n_threads = 1};
+}
+
+/* ---- the loss */
+
+/* Mean of -log p(next token) by the runtime. */
+static double runtime_loss(const struct tft_model *m, const int32_t *token)
+{
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = TFT_KV_F32});
+    double loss = 0;
+    assert_int_equal(tft_prefill(s, token, WINDOW), TFT_OK);
+    for (int i = 0; i + 1 < WINDOW; i++) {
+        const float *x = tft_logits(s, (size_t)(WINDOW - 1 - i)); /* newest first */
+        double sum = 0;
+        for (uint32_t j = 0; j < m->n_vocab; j++)
+            sum += exp((double)x[j]);
+        loss += log(sum) - (double)x[token[i + 1]];
+    }
+    tft_session_close(s);
+    return loss / (WINDOW - 1);
+}
+
+static float *prefix_params(const struct tft_model *m)
+{
+    size_t n = sequence_params(m);
+    float *p = malloc(n * sizeof *p);
+    m->kern.widen[TFT_NUM_F16](p, m->prefix_k, n / 2);
+    m->kern.widen[TFT_NUM_F16](p + n / 2, m->prefix_v, n / 2);
+    return p;
+}
+
+/* What rounding does a little earlier or later changes a byte here and there. */
+static void the_loss_of_the_runtime(void **state)
+{
+    (void)state;
+    static const enum tft_range kinds[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
+    for (int i = 0; i < N_TOYS; i++)
+        for (int k = 0; k < 3; k++) {
+            struct tft_model *m = quantized(&toys[i], kinds[k], 2);
+            struct sequence *s = sequence_open(m, WINDOW, 0, 2);
+            float *params = prefix_params(m);
+            double want = runtime_loss(m, text), got = sequence_run(s, text, NULL, params, NULL).judged;
+            if (!(fabs(got - want) < 2e-3 * want))
+                fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toys[i].arch, k, got, want);
+            params[0] += 1; /* and it is that prefix */
+            assert_true(fabs(sequence_run(s, text, NULL, params, NULL).judged - got) > 1e-6 * want);
+            free(params);
+            sequence_close(s);
+            tft_model_close(m);
+        }
+}
+
+/* As if a block of the quantized model left what that of floats does: no loss. And the outputs that quantize() shows are those of floats. */
+static void outputs_are_those_of_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct tft_model *m = quantized(&toys[i], TFT_RANGE_TOKEN, 2);
+        struct sequence *s = sequence_open(m, WINDOW, 0, 1);
+        float *params = prefix_params(m);
+        double size = 0, miss = sequence_run(s, text, wanted, params, NULL).judged;
+        for (size_t j = 0; j < (size_t)toys[i].n_layer * WINDOW * toys[i].n_embd; j++)
+            size += (double)tft_f16_to_f32(wanted[j]) * (double)tft_f16_to_f32(wanted[j]) / 2 / WINDOW;
+        if (!(miss > 0 && miss < 0.02 * size))
+            fail_msg("%s: off by %.3g of %.3g", toys[i].arch, miss, size);
+        free(params);
+        sequence_close(s);
+        tft_model_close(m);
+    }
+}
+
+/* ---- products */
+
+static void columns_of_panels(void **state)
+{
+    (void)state;
+    struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
+    const struct tft_linear *all[] = {&m->block[0].q, &m->block[1].k, &m->block[2].gate, &m->block[0].down, &m->output};
+    for (int threads = 1; threads <= 3; threads += 2)
+        for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
+            const struct tft_mat *w = &all[a]->w;
+            enum { N = 5 };
+            struct product *p = product_open(m, N, threads);
+            float *dy = malloc(N * w->rows * sizeof *dy), *dx = malloc(N * w->cols * sizeof *dx), *row = malloc(w->cols * sizeof *row);
+            double *want = malloc(N * w->cols * sizeof *want);
+            random_fill(dy, N * w->rows);
+            for (int add = 0; add < 2; add++) {
+                random_fill(dx, N * w->cols);
+                for (size_t i = 0; i < N * w->cols; i++)
+                    want[i] = add ? (double)dx[i] : 0;
+                for (uint32_t r = 0; r < w->rows; r++) {
+                    tft_mat_row(m, w, r, row);
+                    for (size_t i = 0; i < N * w->cols; i++)
+                        want[i] += (double)dy[i / w->cols * w->rows + r] * (double)row[i % w->cols];
+                }
+                product_back(p, dx, dy, N, all[a], add);
+                for (size_t i = 0; i < N * w->cols; i++)
+                    assert_true(fabs((double)dx[i] - want[i]) < 1e-4);
+            }
+            free(dy);
+            free(dx);
+            free(row);
+            free(want);
+            product_close(p);
+        }
+    tft_model_close(m);
+}
+
+/* ---- tuning */
+
+static struct tune_result tuned(const struct tft_model *m, const struct tune_opts *o)
+{
+    struct tune_result r;
+    struct tft_error err;
+    bool stopped;
+    if (tune(m, o, &r, &stopped, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_false(stopped);
+    return r;
+}
+
+/* The one held-out window of six is the fifth. */
+static void the_best_on_text_held_out(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        for (int match = 0; match < 2; match++) {
+            struct tft_model *m = quantized(&toys[i], TFT_RANGE_STATIC, 2);
+            struct tune_opts o = usual();
+            o.wanted = match ? wanted : NULL;
+            o.epochs = 3;
+            o.rate = match ? 0.002f : 0.05f;
+            struct tune_result r = tuned(m, &o);
+            assert_int_equal(r.n_validation, 7); /* five windows to learn from: after three of them and after five, three times */
+            for (uint32_t j = 0; j < r.n_validation; j++)
+                assert_true(r.validation[r.kept] <= r.validation[j]);
+            if (!match)
+                assert_true(r.validation[r.kept] < 0.99f * r.validation[0]);
+
+            struct sequence *s = sequence_open(m, WINDOW, 0, 1);
+            size_t n = sequence_params(m);
+            float *params = malloc(n * sizeof *params);
+            m->kern.widen[TFT_NUM_F16](params, r.k, n / 2);
+            m->kern.widen[TFT_NUM_F16](params + n / 2, r.v, n / 2);
+            double again = sequence_run(s, text + 4 * WINDOW, match ? wanted + (size_t)4 * m->n_layer * WINDOW * m->n_embd : NULL, params, NULL).judged;
+            assert_true(fabs(again - (double)r.validation[r.kept]) < 1e-6 * again);
+            free(params);
+            sequence_close(s);
+            tune_free(&r);
+            tft_model_close(m);
+        }
+}
+
+static void same_bits_on_every_rung_with_any_threads(void **state)
+{
+    (void)state;
+    struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
+    size_t n = sequence_params(m) * sizeof(uint16_t);
+    struct tune_opts o = usual();
+    struct tune_result want = tuned(m, &o);
+    tft_model_close(m);
+    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        m = opened(in_folder("q.gguf"));
+        o.n_threads = 1 + rung % 3;
+        struct tune_result r = tuned(m, &o);
+        assert_memory_equal(r.k, want.k, n);
+        tune_free(&r);
+        tft_model_close(m);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    tune_free(&want);
+}
+
+static bool stop(void *user, double done)
+{
+    int *left = user;
+    assert_true(done >= 0 && done <= 1);
+    return --*left > 0;
+}
+
+static void stopped_it_leaves_nothing(void **state)
+{
+    (void)state;
+    struct tft_model *m = quantized(&toys[1], TFT_RANGE_STATIC, 2);
+    for (int n = 1; n < 13; n += 3) { /* in a validation, in a step */
+        int left = n;
+        struct tune_opts o = usual();
+        struct tune_result r;
+        struct tft_error err;
+        bool stopped;
+        o.progress = stop;
+        o.user = &left;
+        assert_int_equal(tune(m, &o, &r, &stopped, &err), TFT_OK);
+        assert_true(stopped && left == 0);
+        assert_null(r.k);
+    }
+    tft_model_close(m);
+}
+
+static void what_cannot_be_tuned(void **state)
+{
+    (void)state;
+    struct tune_opts o = usual();
+    struct tune_result r;
+    struct tft_error err;
+    bool stopped;
+    struct tft_model *m = quantized(&toys[1], TFT_RANGE_STATIC, 0);
+    assert_int_equal(tune(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
+    tft_model_close(m);
+    m = quantized(&toys[1], TFT_RANGE_STATIC, 2);
+    o.n_windows = 1;
+    assert_int_equal(tune(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_of_the_runtime),
+        cmocka_unit_test(outputs_are_those_of_floats),
+        cmocka_unit_test(columns_of_panels),
+        cmocka_unit_test(the_best_on_text_held_out),
+        cmocka_unit_test(same_bits_on_every_rung_with_any_threads),
+        cmocka_unit_test(stopped_it_leaves_nothing),
+        cmocka_unit_test(what_cannot_be_tuned),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
