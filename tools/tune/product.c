@@ -1,9 +1,13 @@
 #include "product.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "port.h"
+
+/* A block of W as floats: what an L1 cache holds beside the rows that it is multiplied with. */
+enum { BLOCK_ROWS = 512, BLOCK_COLS = 16 };
 
 struct product {
     const struct tft_model *m;
@@ -12,8 +16,7 @@ struct product {
     uint8_t *bytes;   /* [most n, stride], padded as panels want it */
     const struct tft_affine *affine;
     size_t step;
-    float *slab; /* [threads, slab_size] */
-    size_t slab_size;
+    float *block; /* [threads, BLOCK_ROWS, BLOCK_COLS] */
 };
 
 static size_t larger(size_t a, size_t b)
@@ -23,18 +26,15 @@ static size_t larger(size_t a, size_t b)
 
 struct product *product_open(const struct tft_model *m, size_t n, int n_threads)
 {
-    enum { SLAB = 1 << 18 }; /* floats: near an L2 cache */
-    size_t width = larger(larger(m->n_embd, m->n_ff), (size_t)m->n_head * m->head_dim), bytes, slab;
+    size_t width = larger(larger(m->n_embd, m->n_ff), (size_t)m->n_head * m->head_dim), bytes;
     struct product *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     *p = (struct product){.m = m, .n_threads = n_threads, .stride = tft_panel_cols(width)};
-    p->slab_size = larger(SLAB, TFT_QUAD * larger(width, m->n_vocab));
     if (tft_mul(n, p->stride, &bytes))
         p->bytes = calloc(bytes, 1);
-    if (tft_mul((size_t)n_threads * p->slab_size, sizeof *p->slab, &slab))
-        p->slab = malloc(slab);
-    if (p->bytes && p->slab)
+    p->block = malloc((size_t)n_threads * BLOCK_ROWS * BLOCK_COLS * sizeof *p->block);
+    if (p->bytes && p->block)
         return p;
     product_close(p);
     return NULL;
@@ -45,7 +45,7 @@ void product_close(struct product *p)
     if (!p)
         return;
     free(p->bytes);
-    free(p->slab);
+    free(p->block);
     free(p);
 }
 
@@ -111,19 +111,16 @@ void product_run(struct product *p, real *y, const struct tft_linear *l, bool ad
 
 /* --------------------------------------------------------------------------------------------------- back */
 
-/* to: [n, rows]: columns k .. k + n - 1 of W, each one a row; k a multiple of 4. In a panel 16 of its numbers are near each other. */
-static void columns(float *to, const struct tft_mat *w, size_t k, size_t n)
+/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a whole piece of a panel, 4 quads of 16 rows. */
+static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k, size_t cols)
 {
     const int8_t *data = w->data;
-    size_t rows = w->rows, cols = tft_panel_cols(w->cols);
-    for (size_t row = 0; row < rows; row += TFT_PANEL)
-        for (size_t i = 0; i < n; i += TFT_QUAD) {
-            const int8_t *quad = data + tft_panel_at(row, k + i, cols);
-            size_t some = rows - row < TFT_PANEL ? rows - row : TFT_PANEL, depth = n - i < TFT_QUAD ? n - i : TFT_QUAD;
-            for (size_t d = 0; d < depth; d++)
-                for (size_t r = 0; r < some; r++)
-                    to[(i + d) * rows + row + r] = (float)quad[r * TFT_QUAD + d] * w->scale[row + r];
-        }
+    for (size_t r = 0; r < rows; r++) {
+        const int8_t *from = data + tft_panel_at(first + r, k, tft_panel_cols(w->cols));
+        float scale = w->scale[first + r];
+        for (size_t i = 0; i < cols; i++)
+            to[r * cols + i] = (float)from[i / TFT_QUAD * TFT_QUAD * TFT_PANEL + i % TFT_QUAD] * scale;
+    }
 }
 
 struct back_job {
@@ -135,21 +132,27 @@ struct back_job {
     bool add;
 };
 
-/* dx = dy W, some columns of W at a time. */
+/* dx += dy W for some columns of W, whose rows are taken in one order by whatever thread. */
+static void back_columns(const struct back_job *j, float *block, size_t k, size_t cols)
+{
+    const struct tft_mat *w = &j->l->w;
+    for (size_t i = 0; i < j->n && !j->add; i++)
+        memset(j->dx + i * w->cols + k, 0, cols * sizeof *j->dx);
+    for (size_t r = 0, rows; r < w->rows; r += rows) {
+        rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
+        expand(block, w, r, rows, k, cols);
+        j->p->m->kern.mix[TFT_NUM_F32](j->dx + k, w->cols, j->dy + r, w->rows, block, j->n, rows, cols);
+    }
+}
+
 static void back(void *arg, int tid, int n_threads)
 {
     const struct back_job *j = arg;
-    const struct tft_mat *w = &j->l->w;
-    float *slab = j->p->slab + (size_t)tid * j->p->slab_size;
-    size_t most = j->p->slab_size / w->rows / TFT_QUAD * TFT_QUAD, begin, end;
-    share((w->cols + TFT_QUAD - 1) / TFT_QUAD, tid, n_threads, &begin, &end);
-    begin *= TFT_QUAD;
-    end = end * TFT_QUAD < w->cols ? end * TFT_QUAD : w->cols;
-    for (size_t k = begin, n; k < end; k += n) {
-        n = end - k < most ? end - k : most;
-        columns(slab, w, k, n);
-        j->p->m->kern.gemm[TFT_NUM_F32](j->dx + k, w->cols, j->dy, w->rows, slab, NULL, j->add, j->n, n, w->rows);
-    }
+    size_t cols = j->l->w.cols, begin, end;
+    share((cols + BLOCK_COLS - 1) / BLOCK_COLS, tid, n_threads, &begin, &end);
+    end = end * BLOCK_COLS < cols ? end * BLOCK_COLS : cols;
+    for (size_t k = begin * BLOCK_COLS; k < end; k += BLOCK_COLS)
+        back_columns(j, j->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k, end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
 }
 
 void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l, bool add)
