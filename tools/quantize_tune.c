@@ -11,13 +11,13 @@ static struct {
     bool tune, calibrate;
     uint32_t epochs;
     float rate, lambda;
-} opt = {.epochs = 2, .rate = 0.01f, .lambda = 0.01f};
+} opt = {.epochs = 2, .lambda = 0.01f};
 
 const struct cli_option quantize_tune_option_list[] = {
     {0, "tune", CLI_FLAG, &opt.tune, NULL, "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, section 4.2)"},
     {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL, "let the prefix learn to bring what layers give near that of floats (IntactKV, section 3.2)"},
     {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "how often it sees the text (2)"},
-    {0, "tune-rate", CLI_REAL, &opt.rate, "R", "how far a step goes at most (0.01)"},
+    {0, "tune-rate", CLI_REAL, &opt.rate, "R", "how far a step takes a number at most (0.003; 0.0003 with --calibrate)"},
     {0, "tune-lambda", CLI_REAL, &opt.lambda, "L", "weight of what 8 bits lose, with --tune (0.01)"},
     {0},
 };
@@ -32,6 +32,12 @@ int quantize_tune_check(void)
 static bool wanted(void)
 {
     return opt.tune || opt.calibrate;
+}
+
+/* The second loss is flatter: what it is after is smaller than the noise of rounding. */
+static float rate(void)
+{
+    return opt.rate > 0 ? opt.rate : opt.calibrate ? 0.0003f : 0.003f;
 }
 
 /* ---- before */
@@ -101,7 +107,7 @@ static int learn(struct quantize_tune *t, const struct tft_model *m)
         .window = t->o->window,
         .wanted = t->wanted,
         .epochs = opt.epochs,
-        .rate = opt.rate,
+        .rate = rate(),
         .lambda = opt.lambda,
         .n_threads = t->o->n_threads,
         .progress = progress,
@@ -128,7 +134,7 @@ static int write_tuned(const struct quantize_tune *t, const struct tft_model *m,
         .type = t->o->prefix_type,
         .loss = loss_name(),
         .lambda = opt.calibrate ? 0 : opt.lambda,
-        .rate = opt.rate,
+        .rate = rate(),
         .epochs = opt.epochs,
         .validation = r->validation,
         .n_validation = r->n_validation,
@@ -186,7 +192,7 @@ void quantize_tune_json(const struct quantize_tune *t)
         fputs("null", stdout);
         return;
     }
-    printf("{\"loss\":\"%s\",\"rate\":%.6g,\"epochs\":%u,\"kept\":%u,\"validation\":[", loss_name(), (double)opt.rate, (unsigned)opt.epochs,
+    printf("{\"loss\":\"%s\",\"rate\":%.6g,\"epochs\":%u,\"kept\":%u,\"validation\":[", loss_name(), (double)rate(), (unsigned)opt.epochs,
            (unsigned)r->kept);
     for (uint32_t i = 0; i < r->n_validation; i++)
         printf("%s%.7g", i ? "," : "", (double)r->validation[i]);

@@ -5,7 +5,8 @@
 
 Each row converts MODEL with `tuffet quantize`, takes `tuffet ppl` of the first --tokens tokens of TEXT, and removes what it made. The
 text that ranges are taken from must be another one than that which is scored. With --lambada a column has the accuracy of `tuffet eval`
-on the first --passages passages of FILE, and its standard error."""
+on the first --passages passages of FILE, and its standard error. With --search the last prefix is the one that `tuffet quantize --cushion
+auto` finds, and with --tune there are rows in which the last prefix has learned."""
 import argparse
 import json
 import os
@@ -19,7 +20,17 @@ BOTH = ["--rotate", "o+down"]
 ALL = ["--rotate", "all"]
 
 
-def rows(pivots):
+def tuned_rows(name, prefix, token, tensor, smooth):
+    mse = ["--range", "mse"]
+    for how, learn in (("tuned", ["--tune"]), ("calibrated", ["--calibrate"])):
+        for what, plus in (("static", PLAIN), ("static, smooth 0.8", PLAIN + smooth), ("static, mse, rotate all", mse + ALL),
+                           ("static, mse, smooth 0.8, rotate all", mse + smooth + ALL), ("dynamic per tensor", tensor + PLAIN),
+                           ("dynamic per token", token + PLAIN), ("dynamic per tensor, rotate all", tensor + ALL),
+                           ("dynamic per token, rotate all", token + ALL)):
+            yield f"{what}, {name}, {how}", prefix + plus + learn
+
+
+def rows(pivots, tune):
     """(what, arguments of quantize)"""
     none, bos = ["--intact", "none"], ["--intact", "bos"]
     token, tensor = ["--dynamic", "all"], ["--dynamic", "all", "--dynamic-per", "tensor"]
@@ -41,6 +52,8 @@ def rows(pivots):
         for what, dynamic in (("per tensor", tensor), ("per token", token)):
             for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH), (", rotate all", ALL)):
                 yield f"dynamic {what}, {name}{how}", prefix + dynamic + plus
+    if tune:
+        yield from tuned_rows(*prefixes[-1], token, tensor, smooth)
 
 
 def main():
@@ -57,6 +70,8 @@ def main():
     p.add_argument("--passages", default="500", help="how many of them")
     p.add_argument("--ctx", default="1024")
     p.add_argument("--pivots", action="append", default=[], help='tokens of a further prefix, "1,13"; may be given again')
+    p.add_argument("--search", action="store_true", help="a further prefix: what --cushion auto finds; takes minutes")
+    p.add_argument("--tune", action="store_true", help="rows with --tune and --calibrate; minutes each")
     p.add_argument("--only", default="", help="a regular expression: rows whose name it is found in")
     a = p.parse_args()
     tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
@@ -86,11 +101,17 @@ def main():
     print(f"| float | {float_ppl:.3f} | |{lambada(a.model, *tokenizer)} |", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "w8a8.gguf")
-        for name, args in rows(a.pivots):
+
+        def quantize(*args):
+            return tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
+                          a.calib_window, *tokenizer, *args, refusable=" ".join(ALL) in " ".join(args))
+
+        if a.search:
+            a.pivots.append(",".join(str(i) for i in quantize("--cushion", "auto")["prefix"]))
+        for name, args in rows(a.pivots, a.tune):
             if not re.search(a.only, name):
                 continue
-            found = tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
-                           a.calib_window, *tokenizer, *args, refusable=" ".join(ALL) in " ".join(args))
+            found = quantize(*args)
             if not found:  # LayerNorm, whose stream cannot be rotated: tuffet has said so
                 print(f"| {name} | refused | |{' |' if a.lambada else ''} |", flush=True)
                 continue
