@@ -214,14 +214,12 @@ static struct attention_rows attention_in(const struct tape *t, struct prefix_ro
     return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v};
 }
 
-double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y, const real *x)
+/* All of the block but the last product, whose input is t->c then. */
+static void inside(struct tape *t, const struct tft_block *b, struct prefix_rows prefix, const real *x)
 {
     const struct tft_model *m = t->m;
-    const struct tft_block *b = &m->block[l];
     const struct attention_rows in = attention_in(t, prefix);
-    size_t d = m->n_embd, bytes = t->n * d * sizeof *y;
-    double lost = 0;
-    memset(t->lost, 0, t->n * sizeof *t->lost);
+    size_t d = m->n_embd;
 
     norm(t, t->h, x, &b->attn_norm);
     take(t, t->h, d, &b->q);
@@ -232,7 +230,7 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     each_row(t, t->n, place_row, &(struct rows){.y = t->k, .x = t->k0, .width = t->kv_width, .norm = &b->k_norm});
     attention_run(t->attention, t->a, &in, t->n);
     take(t, t->a, t->q_width, &b->o);
-    memcpy(t->x2, x, bytes);
+    memcpy(t->x2, x, t->n * d * sizeof *x);
     product_run(t->product, t->x2, &b->o, true);
 
     norm(t, t->h2, t->x2, &b->ffn_norm);
@@ -241,8 +239,16 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     if (b->gate.w.rows)
         product_run(t->product, t->u, &b->up, false);
     each_row(t, t->n, activate_row, b);
-    take(t, t->c, m->n_ff, &b->down);
-    memcpy(y, t->x2, bytes);
+}
+
+double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y, const real *x)
+{
+    const struct tft_block *b = &t->m->block[l];
+    double lost = 0;
+    memset(t->lost, 0, t->n * sizeof *t->lost);
+    inside(t, b, prefix, x);
+    take(t, t->c, t->m->n_ff, &b->down);
+    memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
     product_run(t->product, y, &b->down, true);
     for (size_t i = 0; i < t->n; i++)
         lost += t->lost[i];
@@ -280,11 +286,10 @@ static void attention_half_back(struct tape *t, const struct tft_block *b, struc
     norm_back(t, dx, t->dh, x, &b->attn_norm);
 }
 
-/* The block's output, which nobody asks for here, goes where dh will be. */
 void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix, real *dx, const real *x)
 {
     const struct tft_block *b = &t->m->block[l];
-    block_run(t, l, prefix, t->dh, x);
+    inside(t, b, prefix, x);
     ffn_back(t, b, dx);
     attention_half_back(t, b, prefix, dprefix, dx, x);
 }
