@@ -43,10 +43,12 @@ static const struct cli_command command = {
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
     "all, but o+down where there is LayerNorm or a tied head. A search for a cushion (CushionCache) takes minutes for a model of 1 B; one\n"
-    "that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n\n"
+    "that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n"
+    "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that does best on the others.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n",
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse --tune\n",
 };
 
 /* ---- which inputs are dynamic */
