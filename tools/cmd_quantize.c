@@ -41,8 +41,9 @@ static const struct cli_command command = {
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
-    "all, but o+down where there is LayerNorm or a tied head. A search for a cushion (CushionCache) takes minutes for a model of 1 B; one\n"
-    "that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n\n"
+    "all, but o+down where there is LayerNorm or a tied head.\n"
+    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on little text, and the best of them in the whole\n"
+    "model of floats. That takes minutes a token for a model of 1 B. One that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n",
