@@ -96,6 +96,7 @@ struct tft_model {
     const float *prefix_x;               /* [D] what the last of them leaves in the residual stream; NULL if that is not known */
     bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
     bool floats;                         /* some linear layer's input is made as floats first */
+    bool bytes;                          /* some linear layer takes bytes */
 
     struct tft_tokenizer *tokenizer; /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; the template may be NULL */

@@ -77,6 +77,7 @@ void tft_load_inputs(struct tft_load *ld)
         a.hadamard = hadamard(ld);
     }
     m->floats = !ld->quantized;
+    m->bytes = ld->quantized;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {

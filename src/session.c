@@ -53,18 +53,17 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_model *m = s->m;
     struct tft_pass shape = {.m = m};
-    bool quantized = m->output.w.num == TFT_NUM_I8;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
         if (m->floats || !(feeds || b == TFT_U))
             s->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
-        if (quantized && feeds) {
+        if (m->bytes && feeds) {
             s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_pass_byte_stride(&shape, b));
             s->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
         }
     }
-    if (!quantized)
+    if (!m->bytes)
         return;
 
     s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);

@@ -14,7 +14,7 @@ struct head {
     int32_t token[CUSHION_MAX];
     double before[CUSHION_MAX], after[CUSHION_MAX], done;
 };
-static const char magic[16] = "tuffet cushion 1";
+static const char magic[16] = "tuffet cushion 2";
 
 static uint32_t crc_of(const struct head *h, const struct candidate *c, size_t n)
 {

@@ -10,7 +10,8 @@
 #include "error.h"
 #include "layers.h"
 
-enum { PASS_TOKENS = 2048, SAVE_SECONDS = 2 };
+/* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */
+enum { PASS_TOKENS = 2048, PASSES = 4, SAVE_SECONDS = 2 };
 
 struct search {
     struct tft_model *m;
@@ -21,11 +22,11 @@ struct search {
     struct layers y;
     struct quantize_opts shape; /* what layers.h wants to know */
     int32_t prefix[CUSHION_MAX]; /* those found, or others for cushion_loss */
-    uint32_t rows; /* tokens of a pass, at most */
+    struct layers_room room;
     bool stopped;
 
-    int32_t *tokens; /* [rows] of a pass */
-    double *loss;    /* [rows] of its sequences, of */
+    int32_t *tokens; /* [room.rows] of sequences that go through a layer together */
+    double *loss;    /* [room.rows] what each loses, of */
     uint32_t n_seq, each, skip; /* so many of so many tokens, of which the first few do not count */
 
     double all;      /* work of the round */
@@ -101,54 +102,71 @@ static float largest(const struct search *k, uint32_t n)
     return most;
 }
 
-/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix, in so many layers; top: [layers], NULL or the
-   largest number that each leaves in the residual stream. */
-static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, uint32_t layers, float *top)
+/* As many sequences as a pass and the cache, which the sequences share, have room for. */
+static uint32_t room(const struct search *k, uint32_t n_prefix)
+{
+    const struct tft_kv *kv = &k->y.s->kv;
+    uint32_t slots = (n_prefix + k->each + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    uint32_t by_cache = k->m->n_layer * kv->capacity / slots, by_rows = k->room.batch / k->each;
+    return by_cache < by_rows ? by_cache : by_rows;
+}
+
+/* How far sequences go, and whether in integers. */
+struct depth {
+    uint32_t layers;
+    bool bytes;
+};
+
+/* A layer over all sequences, `most` at a time. The prefix' own keys and values are those of floats. */
+static void run_layer(struct search *k, uint32_t l, bool bytes, uint32_t n_prefix, uint32_t most)
+{
+    layers_load(&k->y, l);
+    if (n_prefix)
+        pass(k, LAYERS_LAYER, l, k->y.prefix, NULL, n_prefix, 0, n_prefix);
+    if (bytes)
+        layers_pack(&k->y, l); /* where that cannot be, floats will do */
+    share_prefix(k, n_prefix, most);
+    for (uint32_t i = 0, n_seq; i < k->n_seq && !k->stopped; i += n_seq) {
+        n_seq = k->n_seq - i < most ? k->n_seq - i : most;
+        pass(k, LAYERS_LAYER, l, k->y.text + (size_t)i * k->each * k->y.stride, NULL, n_seq * k->each, n_prefix, k->each);
+        report(k, n_seq * k->each);
+    }
+    layers_unload(&k->y, l);
+}
+
+/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix; top: [layers], NULL or the largest number that
+   each leaves in the residual stream. */
+static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, struct depth depth, float *top)
 {
     struct tft_kv *kv = &k->y.s->kv;
-    uint32_t n = n_seq * k->each, capacity = kv->capacity;
+    uint32_t n = n_seq * k->each, capacity = kv->capacity, most = room(k, n_prefix);
     k->n_seq = n_seq;
     kv->capacity = (n_prefix + k->each + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
     memset(k->loss, 0, n_seq * sizeof *k->loss);
     if (n_prefix)
         pass(k, LAYERS_EMBED, 0, k->y.prefix, k->prefix, n_prefix, 0, n_prefix);
     pass(k, LAYERS_EMBED, 0, k->y.text, k->tokens, n, n_prefix, k->each);
-    for (uint32_t l = 0; l < layers && !k->stopped; l++) {
-        layers_load(&k->y, l);
-        if (n_prefix)
-            pass(k, LAYERS_LAYER, l, k->y.prefix, NULL, n_prefix, 0, n_prefix);
-        share_prefix(k, n_prefix, n_seq);
-        pass(k, LAYERS_LAYER, l, k->y.text, NULL, n, n_prefix, k->each);
-        layers_unload(&k->y, l);
+    for (uint32_t l = 0; l < depth.layers && !k->stopped; l++) {
+        run_layer(k, l, depth.bytes, n_prefix, most < n_seq ? most : n_seq);
         tft_port_team(k->y.s->n_threads, add_losses, k);
         if (top)
             top[l] = largest(k, n);
-        report(k, n);
     }
     kv->capacity = capacity;
 }
 
-/* As many sequences of `each` tokens as a pass and the cache, which the sequences share, have room for. */
-static uint32_t room(const struct search *k, uint32_t n_prefix, uint32_t each)
-{
-    const struct tft_kv *kv = &k->y.s->kv;
-    uint32_t slots = (n_prefix + each + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    uint32_t by_cache = k->m->n_layer * kv->capacity / slots, by_rows = k->rows / each;
-    return by_cache < by_rows ? by_cache : by_rows;
-}
-
-static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n, float *top)
+static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n, bool bytes, float *top)
 {
     memcpy(k->tokens, text, n * sizeof *text);
     k->each = n;
     k->skip = 0;
-    run(k, n_prefix, 1, k->m->n_layer, top);
+    run(k, n_prefix, 1, (struct depth){k->m->n_layer, bytes}, top);
     return k->loss[0];
 }
 
 /* ----------------------------------------------------------------------------------------------- a round */
 
-/* The stages of a round: tokens of text, whether only in the first layers, and how many candidates are left for the next. */
+/* The stages of a round: tokens of text, whether only in the first layers and in integers, and how many candidates are left for the next. */
 struct stage {
     uint32_t text;
     bool first_layers;
@@ -163,10 +181,10 @@ static void save(struct search *k)
 }
 
 /* A candidate and its text in one sequence: the losses of all that have not been tried yet. */
-static void try_all(struct search *k, const int32_t *text, uint32_t n_text, uint32_t layers)
+static void try_all(struct search *k, const int32_t *text, uint32_t n_text, struct depth depth)
 {
     struct checkpoint *at = &k->at;
-    uint32_t n_prefix = at->found.n, each = n_text + 1, most = room(k, n_prefix, each);
+    uint32_t each = n_text + 1, most = (uint32_t)k->room.rows / each;
     while (at->next < at->n) {
         uint32_t n_seq = at->n - at->next < most ? at->n - at->next : most;
         struct candidate *c = at->candidate + at->next;
@@ -176,7 +194,7 @@ static void try_all(struct search *k, const int32_t *text, uint32_t n_text, uint
             k->tokens[i * each] = (int32_t)c[i].token;
             memcpy(k->tokens + i * each + 1, text, n_text * sizeof *text);
         }
-        run(k, n_prefix, n_seq, layers, NULL);
+        run(k, at->found.n, n_seq, depth, NULL);
         if (k->stopped)
             return;
         for (uint32_t i = 0; i < n_seq; i++)
@@ -193,21 +211,25 @@ static int by_loss(const void *a, const void *b)
     return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss) : (x->token > y->token) - (x->token < y->token);
 }
 
-/* Of the sample's windows of n tokens, the one that the prefix so far serves worst; without a sample the only one there is. */
-static void choose_window(struct search *k, const int32_t *sample, uint32_t n, uint32_t layers)
+/* Windows of n tokens in a sample, each with a token before it; or one that begins with the sample. */
+static uint32_t windows_of(const struct search *k, uint32_t n)
 {
-    if (!sample) {
-        k->at.window = 0;
-        return;
-    }
-    uint32_t windows = k->o->sample / n, best = 0, n_prefix = k->at.found.n, most = room(k, n_prefix, n);
+    return k->o->sample > 2 * n ? (k->o->sample - 1) / n : 1;
+}
+
+/* Of the sample's windows of n tokens, the one that the prefix so far serves worst where large activations arise. A token is tried before a
+   window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none after BOS (tinyllama). */
+static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
+{
+    uint32_t windows = windows_of(k, n), best = 0, each = n + 1, most = (uint32_t)k->room.rows / each;
     double top = -1;
-    for (uint32_t first = 0; first < windows && !k->stopped; first += most) {
+    for (uint32_t first = 0; windows > 1 && first < windows && !k->stopped; first += most) {
         uint32_t n_seq = windows - first < most ? windows - first : most;
-        memcpy(k->tokens, sample + (size_t)first * n, (size_t)n_seq * n * sizeof *sample);
-        k->each = n;
-        k->skip = 0;
-        run(k, n_prefix, n_seq, layers, NULL);
+        for (uint32_t i = 0; i < n_seq; i++)
+            memcpy(k->tokens + i * each, sample + (size_t)(first + i) * n, each * sizeof *sample);
+        k->each = each;
+        k->skip = 1;
+        run(k, k->at.found.n, n_seq, (struct depth){k->at.layers, true}, NULL);
         for (uint32_t i = 0; i < n_seq; i++)
             if (k->loss[i] > top) {
                 top = k->loss[i];
@@ -218,20 +240,29 @@ static void choose_window(struct search *k, const int32_t *sample, uint32_t n, u
         k->at.window = best;
 }
 
+static const int32_t *chosen(const struct search *k, const int32_t *sample, uint32_t n)
+{
+    return windows_of(k, n) > 1 ? sample + 1 + (size_t)k->at.window * n : sample;
+}
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-enum { STAGES = 8, FIRST_TEXT = 2, MORE_TEXT = 4, FINALISTS = 8 };
+enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
 
-/* Every stage has four times the text of the one before, and at most half of its work. */
+/* Every stage has four times the text of the one before and a sixteenth of its candidates, so that most of the work is the first one's, until
+   there are few: they see all of the sample. A large model's first stage is a token of text, a small one's has as many as its work allows. One
+   is enough where it is an outlier itself, because candidates that take it stand out by far: at tinyllama after BOS a newline has an L_q of
+   0.005 on a newline, most tokens one of 85. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
-    double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd, text = fmax((k->o->macs > 0 ? k->o->macs : 2e12) / (n * macs), FIRST_TEXT);
+    double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd,
+           text = fmax((k->o->macs > 0 ? k->o->macs : 2e12) / (n * macs), FIRST_TEXT);
     uint32_t i = 0;
-    for (; i + 1 < STAGES && text < k->o->sample && !k->o->exhaustive; i++, text *= MORE_TEXT) {
-        n = fmin(n, fmax(n / (2 * MORE_TEXT), FINALISTS));
+    for (; i + 1 < STAGES && text < k->o->sample && n > FINALISTS && !k->o->exhaustive; i++, text *= MORE_TEXT) {
+        n = fmax(floor(n / FEWER), FINALISTS);
         stage[i] = (struct stage){(uint32_t)text, i < 2, (size_t)n};
     }
     stage[i] = (struct stage){k->o->sample, false, 1};
@@ -244,8 +275,9 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
     double work = 0, n = k->m->n_vocab;
     for (uint32_t i = 0; i < stages; i++) {
         uint32_t layers = stage[i].first_layers ? k->at.layers : k->m->n_layer;
-        work += (n * (stage[i].text + 1) + (stages > 1 ? k->o->sample : 0)) * layers;
-        n = fmin(n, (double)stage[i].left);
+        uint32_t windows = windows_of(k, stage[i].text);
+        work += (stage[i].text + 1) * (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
+        n = (double)stage[i].left;
     }
     return work;
 }
@@ -276,15 +308,15 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
     struct checkpoint *at = &k->at;
     while (at->stage < stages) {
         const struct stage *s = &stage[at->stage];
-        uint32_t layers = s->first_layers ? at->layers : k->m->n_layer;
+        struct depth depth = {s->first_layers ? at->layers : k->m->n_layer, s->first_layers};
         if (at->window == CHECKPOINT_NONE)
-            choose_window(k, stages > 1 ? sample : NULL, s->text, layers);
+            choose_window(k, sample, s->text);
         if (!k->stopped)
-            try_all(k, sample + (size_t)at->window * s->text, s->text, layers);
+            try_all(k, chosen(k, sample, s->text), s->text, depth);
         if (k->stopped)
             return;
         qsort(at->candidate, at->n, sizeof *at->candidate, by_loss);
-        begin_stage(k, at->stage + 1, (uint32_t)least(at->n, s->left));
+        begin_stage(k, at->stage + 1, (uint32_t)s->left);
     }
 }
 
@@ -293,7 +325,7 @@ static void begin_round(struct search *k, const int32_t *sample, float *top)
 {
     struct checkpoint *at = &k->at;
     k->all = INFINITY;
-    at->found.before[at->found.tried] = loss_of(k, at->found.n, sample, k->o->sample, top);
+    at->found.before[at->found.tried] = loss_of(k, at->found.n, sample, k->o->sample, false, top);
     if (k->stopped)
         return;
     at->layers = first_layers(k->m, top);
@@ -351,8 +383,9 @@ static bool possible(const struct search *k, const struct checkpoint *at)
     const struct cushion *c = &at->found;
     if (c->n != k->o->n_start + c->tried || c->n >= k->o->most)
         return false;
-    return !at->layers || (at->layers <= k->m->n_layer && at->stage < stages && at->n > 0 &&
-                           (at->window == CHECKPOINT_NONE || at->window < k->o->sample / stage[at->stage].text));
+    return !at->layers || (at->layers <= k->m->n_layer && at->stage < stages &&
+                           at->n == (at->stage ? stage[at->stage - 1].left : k->m->n_vocab) &&
+                           (at->window == CHECKPOINT_NONE || at->window < windows_of(k, stage[at->stage].text)));
 }
 
 static void resume(struct search *k)
@@ -367,8 +400,7 @@ static void resume(struct search *k)
 
 /* ----------------------------------------------------------------------------------------------- the whole */
 
-/* For passes of so many tokens. */
-static enum tft_status open(struct search *k, uint32_t rows, struct tft_error *err)
+static enum tft_status open(struct search *k, struct tft_error *err)
 {
     const struct tft_model *m = k->m;
     const struct cushion_opts *o = k->o;
@@ -376,14 +408,13 @@ static enum tft_status open(struct search *k, uint32_t rows, struct tft_error *e
     if (!o->sample || o->sample > o->n_text || o->sample + 1 > n_ctx)
         return tft_fail(err, TFT_ERR_ARG, "%s: a sample of %u tokens does not fit a context of %u and a text of %zu", m->source.name, o->sample,
                         m->n_ctx, o->n_text);
-    k->rows = rows;
     k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
-    enum tft_status status = layers_take(&k->y, k->m, &k->shape, k->rows, k->rows, err);
+    enum tft_status status = layers_take(&k->y, k->m, &k->shape, &k->room, err);
     if (status != TFT_OK)
         return status;
     k->at.candidate = malloc(m->n_vocab * sizeof *k->at.candidate);
-    k->tokens = malloc(k->rows * sizeof *k->tokens);
-    k->loss = malloc(k->rows * sizeof *k->loss);
+    k->tokens = malloc(k->room.rows * sizeof *k->tokens);
+    k->loss = malloc(k->room.rows * sizeof *k->loss);
     if (!k->at.candidate || !k->tokens || !k->loss)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     return TFT_OK;
@@ -401,8 +432,9 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
 {
     struct search k = {.m = m, .o = o};
     float *top = malloc(m->n_layer * sizeof *top);
-    uint32_t rows = o->sample + 1 > PASS_TOKENS ? o->sample + 1 : PASS_TOKENS;
-    enum tft_status status = top ? open(&k, rows, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+    uint32_t batch = o->sample + 1 > PASS_TOKENS ? o->sample + 1 : PASS_TOKENS;
+    k.room = (struct layers_room){batch, PASSES * (size_t)batch, !o->exhaustive};
+    enum tft_status status = top ? open(&k, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     struct cushion *found = &k.at.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau};
     if (status == TFT_OK) {
@@ -423,13 +455,13 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
 }
 
 enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
-                             uint32_t n, double *loss, struct tft_error *err)
+                             uint32_t n, bool bytes, double *loss, struct tft_error *err)
 {
-    struct search k = {.m = m, .o = o, .all = 1};
-    enum tft_status status = open(&k, o->sample, err);
+    struct search k = {.m = m, .o = o, .room = {o->sample, o->sample, bytes}, .all = 1};
+    enum tft_status status = open(&k, err);
     if (status == TFT_OK) {
         memcpy(k.prefix, prefix, n_prefix * sizeof *prefix);
-        *loss = loss_of(&k, n_prefix, text, n, NULL);
+        *loss = loss_of(&k, n_prefix, text, n, bytes, NULL);
     }
     close(&k);
     return status;

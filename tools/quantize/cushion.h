@@ -10,9 +10,12 @@
  * It is in the residual stream that a token's massive activations stand out, whatever is done about the inputs of linear layers: at tinyllama
  * a newline after BOS takes L_q to 0.11 of what it was there, but the sum over the linear layers' inputs, rotated, to 0.93.
  *
- * The paper tries the whole vocabulary on the whole sample. Here the whole vocabulary is tried too, but on two tokens of text and in the
- * layers up to where large activations arise; those that do best there on more text, and so on: successive halving (Jamieson & Talwalkar
- * 2016). What text there is to try on is the part of the sample that the prefix so far serves worst.
+ * The paper tries the whole vocabulary on the whole sample. Here the whole vocabulary is tried too, but on a token of text and in the layers
+ * up to where large activations arise; a sixteenth of it, which does best there, on four times the text, and so on: successive halving
+ * (Jamieson & Talwalkar 2016). The text to try on is the part of the sample that the prefix so far serves worst. In those layers the model's
+ * weights are int8, with a scale for each channel, and what they multiply is bytes in the range of each token: that tells which candidates take
+ * the outliers, and no more is asked of it. The keys and values of the prefix, the later stages, in which all layers are computed, and all
+ * losses that a search reports are those of the model of floats.
  */
 #ifndef CUSHION_H
 #define CUSHION_H
@@ -50,8 +53,9 @@ struct cushion_opts {
 /* m: opened by tft_model_open_unexpanded. TFT_OK with the prefix so far if *stopped. */
 enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c, bool *stopped, struct tft_error *err);
 
-/* For the tests. L_q of text: [n] after a prefix of n_prefix <= CUSHION_MAX tokens; for text of at most o->sample tokens. */
+/* For the tests. L_q of text: [n] after a prefix of n_prefix <= CUSHION_MAX tokens, by floats or as the first stages have it; for text of at
+   most o->sample tokens. */
 enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
-                             uint32_t n, double *loss, struct tft_error *err);
+                             uint32_t n, bool bytes, double *loss, struct tft_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "kv.h"
+#include "pack.h"
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
@@ -75,6 +76,75 @@ void layers_load(struct layers *y, uint32_t l)
 void layers_unload(struct layers *y, uint32_t l)
 {
     y->m->block[l] = y->kept;
+}
+
+/* ----------------------------------------------------------------------------------------------- integers */
+
+/* A matrix as panels, and behind them its row sums and scales: a multiple of 64 bytes. */
+static size_t packed_bytes(const struct tft_mat *w)
+{
+    return tft_panel_rows(w->rows) * (tft_panel_cols(w->cols) + sizeof *w->rowsum + sizeof *w->scale);
+}
+
+static size_t layer_packed_bytes(struct tft_block *b)
+{
+    size_t n = 0;
+    for (int i = 0; i < LAYER_MATS; i++)
+        n += layers_linear(b, i) ? packed_bytes(&layers_linear(b, i)->w) : 0;
+    return n;
+}
+
+struct pack_job {
+    const struct tft_mat *w;
+    int8_t *data;
+    int32_t *rowsum;
+    float *scale;
+    bool bad[TFT_PORT_THREADS]; /* has seen a number that is not finite */
+};
+
+static void pack(void *arg, int tid, int n_threads)
+{
+    struct pack_job *j = arg;
+    const struct tft_mat *w = j->w;
+    size_t cols = tft_panel_cols(w->cols);
+    for (size_t n = (size_t)tid * TFT_PANEL; n < w->rows; n += (size_t)n_threads * TFT_PANEL) {
+        size_t rows = w->rows - n < TFT_PANEL ? w->rows - n : TFT_PANEL;
+        const float *from = (const float *)w->data + n * w->cols;
+        j->bad[tid] |= pack_matrix(j->data + n * cols, j->rowsum + n, j->scale + n, from, w->cols, rows, w->cols, false) != rows;
+    }
+}
+
+static bool pack_one(const struct layers *y, const struct tft_mat *w, char *to, struct tft_mat *packed)
+{
+    size_t rows = tft_panel_rows(w->rows), data = rows * tft_panel_cols(w->cols);
+    struct pack_job j = {.w = w, .data = (int8_t *)to, .rowsum = (int32_t *)(to + data), .scale = (float *)(to + data) + rows};
+    if (w->cols > TFT_PANEL_MAX_K)
+        return false;
+    tft_port_team(y->s->n_threads, pack, &j);
+    for (int i = 0; i < y->s->n_threads; i++)
+        if (j.bad[i])
+            return false;
+    *packed = (struct tft_mat){j.data, TFT_NUM_I8, w->rows, w->cols, j.scale, j.rowsum, NULL, 0};
+    return true;
+}
+
+bool layers_pack(struct layers *y, uint32_t l)
+{
+    struct tft_block *b = &y->m->block[l];
+    struct tft_mat packed[LAYER_MATS];
+    char *to = y->packed;
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i)) {
+            if (!pack_one(y, &layers_linear(b, i)->w, to, &packed[i]))
+                return false;
+            to += packed_bytes(&packed[i]);
+        }
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i))
+            layers_linear(b, i)->w = packed[i];
+    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+        b->in[i].range = TFT_RANGE_TOKEN;
+    return true;
 }
 
 /* ----------------------------------------------------------------------------------------------- rotation */
@@ -235,47 +305,59 @@ static bool take_rotation(struct layers *y)
     return true;
 }
 
-static bool take_all(struct layers *y, size_t rows)
+static size_t larger(size_t a, size_t b)
 {
-    struct tft_pass shape = {.m = y->m, .s = y->s};
-    size_t most = 0;
-    y->stride = tft_pass_stride(&shape, TFT_X);
-    for (uint32_t l = 0; l < y->m->n_layer; l++)
-        most = layer_numbers(&y->m->block[l]) > most ? layer_numbers(&y->m->block[l]) : most;
-    y->prefix = take((size_t)y->o->n_prefix + 1, y->stride);
-    y->text = take(rows, y->stride);
-    y->weights = take(most, 1);
-    return y->prefix && y->text && y->weights && (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
+    return a > b ? a : b;
 }
 
-/* The cache has a slot for each token of a pass, which may be of many sequences: more than a context. */
-static enum tft_status open_session(struct layers *y, uint32_t n_prefix, uint32_t batch, int n_threads, struct tft_error *err)
+static bool take_all(struct layers *y, const struct layers_room *room)
 {
-    struct tft_session_opts so = {.size = sizeof so, .capacity = n_prefix + batch, .n_batch = batch > n_prefix ? batch : n_prefix, .n_threads = n_threads};
-    uint32_t n_ctx = y->m->n_ctx;
+    struct tft_pass shape = {.m = y->m, .s = y->s};
+    size_t most = 0, most_packed = 0;
+    y->stride = tft_pass_stride(&shape, TFT_X);
+    for (uint32_t l = 0; l < y->m->n_layer; l++) {
+        most = larger(most, layer_numbers(&y->m->block[l]));
+        most_packed = larger(most_packed, layer_packed_bytes(&y->m->block[l]));
+    }
+    y->prefix = take((size_t)y->o->n_prefix + 1, y->stride);
+    y->text = take(room->rows, y->stride);
+    y->weights = take(most, 1);
+    y->packed = room->bytes ? tft_port_alloc(most_packed, 64) : NULL;
+    return y->prefix && y->text && y->weights && (y->packed || !room->bytes) && (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
+}
+
+/* The cache has a slot for each token of a pass, which may be of many sequences: more than a context. The session is that of a model which
+   takes bytes if a layer may do so. */
+static enum tft_status open_session(struct layers *y, const struct layers_room *room, struct tft_error *err)
+{
+    uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = room->batch;
+    struct tft_session_opts so = {.size = sizeof so, .capacity = n_prefix + batch, .n_batch = batch > n_prefix ? batch : n_prefix,
+                                  .n_threads = y->o->n_threads};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
+    y->m->bytes = room->bytes;
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
     y->m->n_ctx = n_ctx;
+    y->m->bytes = false;
     return status;
 }
 
-enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, uint32_t batch, size_t rows,
+enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, const struct layers_room *room,
                             struct tft_error *err)
 {
     *y = (struct layers){.m = m, .o = o};
-    enum tft_status status = open_session(y, o->n_prefix, batch, o->n_threads, err);
+    enum tft_status status = open_session(y, room, err);
     if (status != TFT_OK)
         return status;
-    if (take_all(y, rows))
+    if (take_all(y, room))
         return TFT_OK;
     layers_close(y);
-    return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, rows);
+    return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, room->rows);
 }
 
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
 {
     size_t n_windows = o->n_text / o->window;
-    enum tft_status status = layers_take(y, m, o, o->window, n_windows * o->window, err);
+    enum tft_status status = layers_take(y, m, o, &(struct layers_room){.batch = o->window, .rows = n_windows * o->window}, err);
     if (status != TFT_OK)
         return status;
     y->n_windows = n_windows;
@@ -293,6 +375,7 @@ void layers_close(struct layers *y)
     tft_port_free(y->prefix);
     tft_port_free(y->text);
     tft_port_free(y->weights);
+    tft_port_free(y->packed);
     tft_port_free(y->ones);
     tft_port_free(y->bias[0]);
     tft_port_free(y->bias[1]);

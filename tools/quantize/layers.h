@@ -18,6 +18,7 @@ struct layers {
     float *prefix; /* [n_prefix, stride] the residual stream */
     float *text;   /* [n_windows, window, stride] */
     float *weights; /* a layer's matrices as f32, one after the other */
+    char *packed;   /* and as int8; NULL unless they are wanted */
     bool (*step)(void *user, double done); /* NULL, or called after each window of a run, done in 0..1; false: leave the rest of them */
     void *step_user;
     struct tft_block kept;      /* the layer in hand as it was */
@@ -27,9 +28,17 @@ struct layers {
     float *bias[2];             /* [D] rotated ones of a layer's o and down */
 };
 
-/* With the text's embedding in `text`; or with room for so many rows there, for passes of up to `batch` tokens. Afterwards, until it is closed, the last norm is as a rotated residual stream wants it. */
+/* What layers_take makes room for. */
+struct layers_room {
+    uint32_t batch; /* tokens of a pass */
+    size_t rows;    /* of `text` */
+    bool bytes;     /* for layers_pack */
+};
+
+/* With the text's embedding in `text`; or with room there. Afterwards, until it is closed, the last norm is as a rotated residual stream wants
+   it. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err);
-enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, uint32_t batch, size_t rows,
+enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, const struct layers_room *room,
                             struct tft_error *err);
 void layers_close(struct layers *y);
 
@@ -45,6 +54,10 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 /* Expands layer l into weights, and gives it them; then back. */
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
+
+/* Layer l, loaded, with weights of int8, a scale for each channel, and inputs of bytes in each token's own range. False, and it stays one of
+   floats, where panels cannot hold a matrix: one with a number that is not finite, or with rows that are too long. */
+bool layers_pack(struct layers *y, uint32_t l);
 
 /* Where the residual stream is rotated: layer l, loaded and without a NaN, becomes one that reads and writes the rotated stream. */
 void layers_rotate(struct layers *y, uint32_t l);
