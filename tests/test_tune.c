@@ -278,6 +278,9 @@ static void what_cannot_be_tuned(void **state)
     m = quantized(&toys[1], TFT_RANGE_STATIC, 2);
     o.n_windows = 1;
     assert_int_equal(tune(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
+    o.n_windows = 2;
+    o.window = m->n_ctx - 1;
+    assert_int_equal(tune(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
     tft_model_close(m);
 }
 

@@ -194,7 +194,12 @@ void quantize_tune_json(const struct quantize_tune *t)
     }
     printf("{\"loss\":\"%s\",\"rate\":%.6g,\"epochs\":%u,\"kept\":%u,\"validation\":[", loss_name(), (double)rate(), (unsigned)opt.epochs,
            (unsigned)r->kept);
-    for (uint32_t i = 0; i < r->n_validation; i++)
-        printf("%s%.7g", i ? "," : "", (double)r->validation[i]);
+    for (uint32_t i = 0; i < r->n_validation; i++) {
+        fputs(i ? "," : "", stdout);
+        if (isfinite(r->validation[i]))
+            printf("%.7g", (double)r->validation[i]);
+        else
+            fputs("null", stdout); /* JSON has no word for it */
+    }
     fputs("]}", stdout);
 }
