@@ -79,6 +79,8 @@ int quantize_tune_begin(struct quantize_tune *t, const struct tft_model *m, stru
         return cli_usage("tuning takes two windows of text at least: --calib-tokens %zu, --calib-window %u", o->n_text, o->window);
     t->m = m;
     t->o = o;
+    t->type = o->prefix_type;
+    o->prefix_type = TFT_F16;
     t->untuned = malloc(strlen(*path) + sizeof suffix);
     if (!t->untuned)
         return cli_fail("no memory");
@@ -131,7 +133,7 @@ static int write_tuned(const struct quantize_tune *t, const struct tft_model *m,
     struct retouch touch = {
         .k = r->k,
         .v = r->v,
-        .type = t->o->prefix_type,
+        .type = t->type,
         .loss = loss_name(),
         .lambda = opt.calibrate ? 0 : opt.lambda,
         .rate = rate(),

@@ -11,6 +11,7 @@ struct quantize_tune {
     uint16_t *wanted;
     const struct tft_model *m;
     const struct quantize_opts *o;
+    enum tft_dtype type; /* how the prefix is to be held; it learns as f16 */
     bool too_large; /* something that blocks leave is too large for f16 */
     struct tune_result result;
 };

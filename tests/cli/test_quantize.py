@@ -239,6 +239,8 @@ class Quantize(Case):
         self.assertIn(b"tuned by prediction", self.tuffet("inspect", self.path("out")))
         found, _ = self.tuned("--calibrate", "--tune-epochs=1", "--tune-rate=0.001", "--prefix-bits=16")
         self.assertEqual((found["loss"], found["epochs"]), ("layer outputs", 1))
+        self.json(*self.arguments("--tune", "--calib-window=32", "--calib-tokens=160", "--prefix-bits=8", model=self.toy(endless=1, kv=4)))
+        self.assertEqual(self.json("inspect", self.path("out"))["types"]["Q8_0"]["tensors"], 2)
         said = subprocess.run([*TUFFET, *self.arguments("--tune", "--calib-window=32", "--calib-tokens=160", "--tune-rate=0.1")], capture_output=True,
                               timeout=PATIENCE).stderr.decode()
         self.assertRegex(said, r"(?m)^tuning: loss, on text held out \S+ -> \S+, after \d\.\d of 2 epochs$")
