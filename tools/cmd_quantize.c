@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, tune, inputs with range, scale, zero, min, max, error"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, tune, inputs with range, scale, zero, min, max"},
     {0},
 };
 
@@ -43,8 +43,9 @@ static const struct cli_command command = {
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
     "all, but o+down where there is LayerNorm or a tied head.\n"
-    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on little text, and the best of them in the whole\n"
-    "model of floats. That takes minutes a token for a model of 1 B. One that is stopped leaves OUTPUT.cushion, from which the same command goes on.\n"
+    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on little text, and the best of them in the\n"
+    "whole model of floats. That takes minutes a token for a model of 1 B. One that is stopped leaves OUTPUT.cushion, from which the same\n"
+    "command goes on.\n"
     "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that does best on the others.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
