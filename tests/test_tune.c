@@ -11,14 +11,9 @@
 #include "random.h"
 #include "sequence.h"
 #include "tune.h"
+#include "tune_toys.h"
 
-static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 50, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
-    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 64, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
-    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
-};
-enum { N_TOYS = sizeof toys / sizeof *toys, WINDOW = 40, WINDOWS = 6, TEXT = WINDOW * WINDOWS, INPUTS = 13, MOST_LAYERS = 3, MOST_EMBD = 64 };
+enum { WINDOW = 40, WINDOWS = 6, TEXT = WINDOW * WINDOWS, INPUTS = 13, MOST_LAYERS = 3, MOST_EMBD = 64 };
 
 static const int32_t prefix[2] = {1, 7};
 static int32_t text[TEXT];

@@ -152,10 +152,11 @@ static bool take(struct tuner *t)
     t->second = calloc(n, sizeof *t->second);
     t->order = malloc(t->o->n_windows * sizeof *t->order);
     t->r->k = malloc(n * sizeof *t->r->k);
-    if (t->order)
-        for (uint32_t i = 0; i < t->o->n_windows; i++)
-            if (!held_out(t->o, i))
-                t->order[t->n_train++] = i;
+    if (!t->order)
+        return false;
+    for (uint32_t i = 0; i < t->o->n_windows; i++)
+        if (!held_out(t->o, i))
+            t->order[t->n_train++] = i;
     t->steps = t->n_train * t->o->epochs;
     t->r->v = t->r->k ? t->r->k + n / 2 : NULL;
     t->r->validation = malloc(looks(t) * sizeof *t->r->validation);
