@@ -1,4 +1,4 @@
-/* 16-bit floats, to the bit what F16C, AVX-512, NEON and ggml make of them (round to nearest, ties to even). */
+/* Short floats. 16 bits: to the bit what F16C, AVX-512, NEON and ggml make of them (round to nearest, ties to even). */
 #ifndef TFT_HALF_H
 #define TFT_HALF_H
 
@@ -56,6 +56,32 @@ static inline uint16_t tft_f32_to_bf16(float f)
     if ((u & 0x7fffffff) > 0x7f800000)
         return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* OCP 8-bit E4M3: 1 sign, 4 exponent (bias 7), 3 fraction, no infinity; 0x7f is NaN. Micikevicius et al. 2022, table 1. */
+#define TFT_F8_MAX 448.0f
+
+static inline float tft_f8_to_f32(uint8_t b)
+{
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = b & 0x7f;
+    if (rest == 0x7f)
+        return tft_f32_of_bits(sign | 0x7fc00000);
+    return tft_f32_of_bits(sign | tft_f32_bits(tft_f32_of_bits(rest << 20) * 0x1p120f)); /* subnormals too: the product is exact */
+}
+
+/* Ties to even; what is too large becomes the largest number. */
+static inline uint8_t tft_f32_to_f8(float f)
+{
+    uint32_t u = tft_f32_bits(f), sign = u >> 24 & 0x80;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    if (u >= 0x43e00000) /* 448 */
+        return (uint8_t)(sign | 0x7e);
+    if (u < 0x3c800000) /* below 2^-6: units of 2^-9, by an addition that rounds to them */
+        return (uint8_t)(sign | (tft_f32_bits(tft_f32_of_bits(u) + 0x1p14f) - 0x46800000u));
+    u += 0x7ffff + (u >> 20 & 1);
+    return (uint8_t)(sign | (u - ((127u - 7u) << 23)) >> 20);
 }
 
 #endif

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codes.h"
 #include "panel.h"
 
 /* How the numbers of a matrix or of a cache are held. I8 are panels (panel.h), and no slot that depends on a type is for them. */
@@ -139,6 +140,73 @@ typedef void tft_blend_fn(float *y, float a, const float *x, float b, size_t n);
 typedef void tft_scale_fn(float *y, float a, size_t n);
 
 /*
+ * Attention on the codes of a quantized cache (codes.h): a block of `tokens` keys or values of a head. With L levels a code c stands for
+ *
+ *      x = scale * (c - (L - 1) / 2) + mid
+ *
+ * where scale and mid belong to a channel in this block (KIVI's keys: Liu et al. 2024), or to a token in a group of channels (KIVI's values,
+ * SKVQ). Where they belong to what a product sums over, the scales go into the other factor, the query or the probabilities, which is then
+ * rounded to integers so that the sums are exact:
+ *
+ *   fold(f, limit)   r = the largest |f[k]|, where a NaN counts for nothing; step = r / limit, inverse = limit / r, or both 0 if r is not
+ *                    finite and at least TFT_FOLD_LEAST, so that neither overflows or loses bits;
+ *                    x[k] = rint(min(max(f[k] * inverse, -limit), limit)), where max of a NaN is -limit. f is about x * step.
+ *
+ * Only the distance from `mid` is multiplied by what was rounded: the rest, the sum of q * mid or p * mid, is of floats. A sum of
+ * TFT_CODED_SPAN products is at most 256 * 16256 * 255, which int32 holds. Of a NaN among the results only that it is one is said.
+ */
+struct tft_coded {
+    const uint8_t *codes;
+    uint32_t tokens; /* a multiple of 16; of values, at most TFT_CODED_SPAN */
+    uint32_t dim;    /* channels, a multiple of 4; of keys, at most TFT_CODED_SPAN */
+    uint32_t group;  /* 0: by channel; scale, mid: [dim]
+                        else by token, and by so many channels, a multiple of 16; scale, mid: [ceil(dim / group), tokens] */
+    const float *scale, *mid;
+    uint16_t quads[TFT_BITS_COUNT]; /* a panel's quads: first those of 1 bit, and so on. Keys: [tokens / 16] panels, quads of channels.
+                                       Values: [ceil(dim / 16)] panels, whose last rows may be of no channel; quads of tokens, all of the
+                                       same bits */
+};
+
+enum { TFT_CODED_SPAN = 256 };
+enum { TFT_FOLD_Q = 127, TFT_FOLD_P = 16256 }; /* 7 bits; two times 7 */
+#define TFT_FOLD_LEAST 0x1p-100f
+
+/* s: [nq, ns], k->tokens of it written; q: [nq, ldq].  limit = TFT_FOLD_Q, or TFT_FOLD_P if a quad has 8 bits.
+   by channel:  x = fold(q[d] * scale[d], limit);  t_j = sum x[d] (2 c_jd - (L_d - 1));  s_j = fma((float)t_j, step / 2, dot16(q, mid)) * factor
+   by token:    acc = 0; for each group g in order, d in g: x = fold(q[d], limit), t_j likewise,
+                acc = fma((float)t_j * (step / 2), scale[g][j], acc), acc = fma(sum of q[d] in dot16's order, mid[g][j], acc);  s_j = acc * factor */
+typedef void tft_score_codes_fn(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor);
+
+/* o: [nq, ldo], dim of it used; p: [nq, ldp]; v: [nb] blocks alike, nb * tokens <= TFT_CODED_SPAN in all, j goes over the tokens of all of them.
+   by token:    for each group g, d in g: x = fold(p[j] * scale[g][j], TFT_FOLD_P);  t_d = sum x[j] (2 c_jd - (L - 1));
+                o[d] = o[d] + fma((float)t_d, step / 2, dot16(p, mid[g]))
+   by channel:  for each block in order, j in it: x = fold(p[j], TFT_FOLD_P), t_d likewise;
+                o[d] = fma((float)t_d * (step / 2), scale[d], o[d]), o[d] = fma(sum of p[j] in dot16's order, mid[d], o[d]) */
+typedef void tft_mix_codes_fn(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq);
+
+/* How groups of numbers become codes. A range may be clipped to a part of itself, which loses the ends and is finer between them: SKVQ,
+   section 3.1; of several such parts the one is taken that loses least. */
+struct tft_fit {
+    const float *clip; /* [n_clip > 0] parts, 0 < clip <= 1 */
+    size_t n_clip;
+    bool to_zero;      /* both ends are moved towards 0 (SKVQ, eq. 2), not towards the middle */
+    bool f8;           /* scale and mid are kept as E4M3 times a power of two each; else as f16 */
+    float scale_unit, mid_unit; /* powers of two */
+};
+
+/* 16 groups side by side: x: [n] rows of 16, ldx apart; code: [n] rows of 16, ldc apart; half: [16] (L - 1) / 2 of each group; scale, mid: [16].
+   low, high = the least and largest x, where a NaN counts for nothing. For each clip a in order:
+      low' = low * a, high' = high * a if to_zero;  s = (high' - low') / (2 half), times a unless to_zero;  m = (high' + low') / 2
+      s, m rounded to what they are kept as, from -65504 to 65504 or from -448 units to 448, NaN to the least, and never -0;
+      inverse = 1 / s, or 0 if s < FLT_MIN;  c = rint(min(max(fma(x - m, inverse, half), 0), 2 half)), where max of a NaN is 0;  e = x - fma(c - half, s, m);  error = fma(e, e, error), from 0 in the order of n
+   The first clip is taken, then each whose error is less than that of the one taken. */
+typedef void tft_fit_fn(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx, size_t n, const float *half,
+                        const struct tft_fit *how);
+
+/* y: [n], x: [n] E4M3. y = x * unit */
+typedef void tft_widen_f8_fn(float *y, const uint8_t *x, size_t n, float unit);
+
+/*
  * What the machine can do at most, for tuffet bench: loops of nothing but the instruction that the kernels live on, over registers. Each
  * returns how many operations it did (a multiply-add is two).
  */
@@ -163,6 +231,11 @@ struct tft_kernels {
     tft_mix_fn *mix[TFT_NUM_COUNT]; /* f32 and f16 */
     tft_blend_fn *blend;
     tft_scale_fn *scale;
+
+    tft_score_codes_fn *score_codes;
+    tft_mix_codes_fn *mix_codes;
+    tft_fit_fn *fit;
+    tft_widen_f8_fn *widen_f8;
 
     tft_gemm_i8_fn *gemm_i8;
     tft_quantize_fn *quantize;

@@ -1,142 +1,13 @@
 /*
- * The float kernels, once for all vector units. The contract of kernels.h is written in 16 lanes, so the code is too: a v16 is one
- * register of AVX-512, two of AVX2, four of NEON. A rung's .c file includes its registers (reg_*.h), defines its tile sizes and
- * the suffix of its names, and includes this file. What a register must offer:
- *
- *   reg, LANES                          4, 8 or 16 floats
- *   r_set, r_add .. r_fma               in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
- *   r_max, r_min                        of a NaN and b it is b
- *   r_flip(a, h)                        lanes i and i ^ h exchanged, h = 1, 2 .. LANES / 2, a constant
- *   r_load, r_load_f16, r_load_bf16     LANES numbers, unaligned; r_store and r_store_f16 likewise
- *   r_store_bytes(p, a, zero)           (int)rint(a) + zero, which is in 0 .. 255
- *   r_centre                            for dot.h, the integer product
- *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
- *   r_exp, with SLEEF or HAVE_EXP       tft_expf in every lane; without, the compiler makes it here from the C function
+ * The float kernels, once for all vector units, in 16 lanes (lanes.h). A rung's .c file includes its registers (reg_*.h), defines its tile
+ * sizes and the suffix of its names, and includes this file.
  */
-#include <math.h>
-#include <string.h>
-
-#include "expf.h"
-#include "half.h"
-#include "peak.h"
-
-#define WIDE static inline __attribute__((always_inline))
-enum { PARTS = 16 / LANES };
-
-typedef struct {
-    reg r[PARTS];
-} v16;
-
-#if !TFT_SLEEF && !defined HAVE_EXP
-WIDE reg r_exp(reg a)
-{
-    float t[LANES];
-    r_store(t, a);
-    for (int i = 0; i < LANES; i++)
-        t[i] = tft_expf(t[i]);
-    return r_load(t);
-}
-#endif
-
-#define EACH_PART(expr)                                                                                              \
-    v16 y;                                                                                                           \
-    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                                          \
-    return y
-
-WIDE v16 v_set(float x) { EACH_PART(r_set(x)); }
-WIDE v16 v_add(v16 a, v16 b) { EACH_PART(r_add(a.r[p], b.r[p])); }
-WIDE v16 v_sub(v16 a, v16 b) { EACH_PART(r_sub(a.r[p], b.r[p])); }
-WIDE v16 v_mul(v16 a, v16 b) { EACH_PART(r_mul(a.r[p], b.r[p])); }
-WIDE v16 v_div(v16 a, v16 b) { EACH_PART(r_div(a.r[p], b.r[p])); }
-WIDE v16 v_max(v16 a, v16 b) { EACH_PART(r_max(a.r[p], b.r[p])); }
-WIDE v16 v_min(v16 a, v16 b) { EACH_PART(r_min(a.r[p], b.r[p])); }
-WIDE v16 v_fma(v16 a, v16 b, v16 c) { EACH_PART(r_fma(a.r[p], b.r[p], c.r[p])); }
-WIDE v16 v_flip(v16 a, int h) { EACH_PART(h < LANES ? r_flip(a.r[p], h) : a.r[p ^ h / LANES]); }
-WIDE v16 v_exp(v16 a) { EACH_PART(r_exp(a.r[p])); }
-WIDE v16 v_load(const float *x) { EACH_PART(r_load(x + p * LANES)); }
-WIDE void v_store(float *y, v16 a)
-{
-    UNROLL for (int p = 0; p < PARTS; p++) r_store(y + p * LANES, a.r[p]);
-}
-
-WIDE float v_sum(v16 a)
-{
-    UNROLL for (int half = PARTS / 2; half; half /= 2)
-        UNROLL for (int p = 0; p < half; p++) a.r[p] = r_add(a.r[p], a.r[p + half]);
-    return r_sum(a.r[0]);
-}
-
-WIDE float v_top(v16 a)
-{
-    UNROLL for (int p = 1; p < PARTS; p++) a.r[0] = r_max(a.r[0], a.r[p]);
-    return r_top(a.r[0]);
-}
-
-/* LANES numbers of the slot's type. */
-WIDE reg r_load_num(const void *x, size_t k, enum tft_num num)
-{
-    return num == TFT_NUM_F32   ? r_load((const float *)x + k)
-           : num == TFT_NUM_F16 ? r_load_f16((const uint16_t *)x + k)
-                                : r_load_bf16((const uint16_t *)x + k);
-}
-
-WIDE v16 v_load_num(const void *x, size_t k, enum tft_num num)
-{
-    EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
-}
-
-/* The last n < 16 numbers of a row go through memory of ours, so that nothing past them is touched; the other lanes are 0. */
-WIDE v16 v_load_rest(const void *x, size_t k, size_t n, enum tft_num num)
-{
-    char t[16 * sizeof(float)] = {0};
-    memcpy(t, (const char *)x + k * tft_num_bytes(num), n * tft_num_bytes(num));
-    return v_load_num(t, 0, num);
-}
-
-WIDE void v_store_rest(float *y, v16 a, size_t n)
-{
-    float t[16];
-    v_store(t, a);
-    memcpy(y, t, n * sizeof *t);
-}
-
-/* The next 16 numbers of a row, or the n that are left. */
-WIDE v16 get(const float *x, size_t n)
-{
-    return n >= 16 ? v_load(x) : v_load_rest(x, 0, n, TFT_NUM_F32);
-}
-
-WIDE void put(float *y, v16 a, size_t n)
-{
-    if (n >= 16)
-        v_store(y, a);
-    else
-        v_store_rest(y, a, n);
-}
-
-WIDE v16 keep_rest(v16 sum, v16 old, size_t n)
-{
-    float t[16];
-    v_store(t, old);
-    v_store_rest(t, sum, n);
-    return v_load(t);
-}
-
-/* The sum, but the old value in lanes past the end of the row. */
-WIDE v16 keep(v16 sum, v16 old, size_t n)
-{
-    return n >= 16 ? sum : keep_rest(sum, old, n);
-}
+#include "lanes.h"
 
 /* ------------------------------------------------------------------------------------------ matrix product */
 
 /* A row of w is long from a page on. What is asked of memory ahead of its use: two pages. */
 enum { STREAM_ROW = 4096, STREAM_AHEAD = 8192 };
-
-static inline size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* One tile of outputs: where it goes, and what it starts from. */
 struct gemm_out {
@@ -731,6 +602,94 @@ static void ISA(scale)(float *y, float a, size_t n)
         put(y + i, v_mul(get(y + i, n - i), v_set(a)), n - i);
 }
 
+/* ----------------------------------------------------------------------------------------------- quantizing */
+
+static void ISA(widen_f8)(float *y, const uint8_t *x, size_t n, float unit)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(y + i, v_mul(v_load_f8(x + i), v_set(unit)));
+    if (i < n) {
+        uint8_t rest[16] = {0};
+        memcpy(rest, x + i, n - i);
+        v_store_rest(y + i, v_mul(v_load_f8(rest), v_set(unit)), n - i);
+    }
+}
+
+/* Numbers as f16 or f8 keep them. An E4M3 has 3 bits after its first, or units of 2^-9: those of 1.5 * 2^20 times its power of two. */
+WIDE v16 kept(v16 a, bool f8, float unit)
+{
+    v16 most = v_set(f8 ? TFT_F8_MAX : 65504.0f), zero = v_set(0);
+    a = f8 ? v_div(a, v_set(unit)) : a;
+    a = v_min(v_max(a, v_sub(zero, most)), most);
+    if (f8) {
+        v16 power = v_mul(v_max(v_bits(a, 0x7f800000), v_set(0x1p-6f)), v_set(0x1.8p20f));
+        a = v_mul(v_sub(v_add(a, power), power), v_set(unit));
+    } else {
+        uint16_t h[16];
+        UNROLL for (int p = 0; p < PARTS; p++) r_store_f16(h + p * LANES, a.r[p]);
+        a = v_load_num(h, 0, TFT_NUM_F16);
+    }
+    return v_add(a, zero); /* never -0 */
+}
+
+typedef struct {
+    v16 scale, mid, inverse, half;
+} fitted;
+
+WIDE fitted clipped(v16 low, v16 high, v16 half, float clip, const struct tft_fit *how)
+{
+    v16 part = v_set(how->to_zero ? 1 : clip), end = v_set(how->to_zero ? clip : 1);
+    low = v_mul(low, end);
+    high = v_mul(high, end);
+    v16 scale = v_mul(v_div(v_sub(high, low), v_add(half, half)), part), mid = v_mul(v_add(high, low), v_set(0.5f));
+    fitted f = {kept(scale, how->f8, how->scale_unit), kept(mid, how->f8, how->mid_unit), v_set(0), half};
+    f.inverse = v_pick(f.scale, v_set(FLT_MIN), v_set(0), v_div(v_set(1), f.scale));
+    return f;
+}
+
+WIDE v16 code_of(v16 x, const fitted *f)
+{
+    v16 c = v_fma(v_sub(x, f->mid), f->inverse, f->half);
+    return v_rint(v_min(v_max(c, v_set(0)), v_add(f->half, f->half)));
+}
+
+WIDE v16 error_of(const float *x, size_t ldx, size_t n, const fitted *f)
+{
+    v16 error = v_set(0);
+    for (size_t k = 0; k < n; k++) {
+        v16 a = v_load(x + k * ldx), e = v_sub(a, v_fma(v_sub(code_of(a, f), f->half), f->scale, f->mid));
+        error = v_fma(e, e, error);
+    }
+    return error;
+}
+
+static void ISA(fit)(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx, size_t n, const float *half,
+                     const struct tft_fit *how)
+{
+    v16 low = v_set(INFINITY), high = v_set(-INFINITY);
+    for (size_t k = 0; k < n; k++) {
+        low = v_min(v_load(x + k * ldx), low);
+        high = v_max(v_load(x + k * ldx), high);
+    }
+    fitted best = clipped(low, high, v_load(half), how->clip[0], how);
+    v16 least_error = how->n_clip > 1 ? error_of(x, ldx, n, &best) : v_set(0);
+    for (size_t i = 1; i < how->n_clip; i++) {
+        fitted f = clipped(low, high, best.half, how->clip[i], how);
+        v16 error = error_of(x, ldx, n, &f);
+        best.scale = v_pick(error, least_error, f.scale, best.scale);
+        best.mid = v_pick(error, least_error, f.mid, best.mid);
+        best.inverse = v_pick(error, least_error, f.inverse, best.inverse);
+        least_error = v_pick(error, least_error, error, least_error);
+    }
+    v_store(scale, best.scale);
+    v_store(mid, best.mid);
+    for (size_t k = 0; k < n; k++) {
+        v16 c = code_of(v_load(x + k * ldx), &best);
+        UNROLL for (int p = 0; p < PARTS; p++) r_store_bytes(code + k * ldc + p * LANES, c.r[p], 0);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ limits */
 
 TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, acc[i], a), 2 * LANES)
@@ -766,6 +725,8 @@ static void wide_rung(struct tft_kernels *k)
     k->mix[TFT_NUM_F16] = ISA(mix_f16);
     k->blend = ISA(blend);
     k->scale = ISA(scale);
+    k->fit = ISA(fit);
+    k->widen_f8 = ISA(widen_f8);
     k->quantize = ISA(quantize);
     k->rmsnorm_u8 = ISA(rmsnorm_u8);
     k->layernorm_u8 = ISA(layernorm_u8);

@@ -7,6 +7,7 @@
 #include "expf.h"
 #include "half.h"
 #include "peak.h"
+#include "reference.h"
 
 /* ------------------------------------------------------------------------------------- the defined orders */
 
@@ -36,12 +37,17 @@ static float dot16(const float *a, const void *b, size_t n, enum tft_num num)
     return sum16(l);
 }
 
-static float total16(const float *x, size_t n)
+float tft_ref_total16(const float *x, size_t n)
 {
     float l[16] = {0};
     for (size_t k = 0; k < n; k++)
         l[k % 16] += x[k];
     return sum16(l);
+}
+
+float tft_ref_dot16(const float *a, const float *b, size_t n)
+{
+    return dot16(a, b, n, TFT_NUM_F32);
 }
 
 /* ------------------------------------------------------------------------------------------ matrix product */
@@ -82,7 +88,7 @@ static void rmsnorm_c(float *y, const float *x, const float *w, size_t n, float 
 
 static void layernorm_c(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
 {
-    float mean = total16(x, n) / (float)n;
+    float mean = tft_ref_total16(x, n) / (float)n;
     for (size_t i = 0; i < n; i++)
         y[i] = x[i] - mean;
     float r = 1.0f / sqrtf(dot16(y, y, n, TFT_NUM_F32) / (float)n + eps);
@@ -199,7 +205,7 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     for (size_t j = 0; j < n; j++)
         p[j] = tft_expf(p[j] - m);
     *max = m;
-    *sum = total16(p, n);
+    *sum = tft_ref_total16(p, n);
 }
 
 static inline void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
@@ -276,7 +282,7 @@ static void rmsnorm_u8_c(uint8_t *y, const float *x, const float *w, size_t n, f
 static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
                            const struct tft_affine *q)
 {
-    float mean = total16(x, n) / (float)n, l[16] = {0};
+    float mean = tft_ref_total16(x, n) / (float)n, l[16] = {0};
     for (size_t i = 0; i < n; i++)
         l[i % 16] = fmaf(x[i] - mean, x[i] - mean, l[i % 16]);
     float r = 1.0f / sqrtf(sum16(l) / (float)n + eps);
@@ -349,6 +355,10 @@ void tft_rung_c(struct tft_kernels *k)
         .mix = {mix_f32_c, mix_f16_c},
         .blend = blend_c,
         .scale = scale_c,
+        .score_codes = tft_ref_score_codes,
+        .mix_codes = tft_ref_mix_codes,
+        .fit = tft_ref_fit,
+        .widen_f8 = tft_ref_widen_f8,
         .gemm_i8 = gemm_i8_c,
         .quantize = quantize_c,
         .rmsnorm_u8 = rmsnorm_u8_c,

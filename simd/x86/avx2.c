@@ -51,12 +51,17 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "dot.h"
 #include "madd_block.h"
 
+#define CODED_TILE 4 /* 8 registers of sums, 2 or 4 of codes, factors, products: 16 registers */
+#define CODED_WAYS 1
+#include "coded_madd.h"
+
 /* What the blocks do. */
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1), _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
 
 void tft_rung_avx2(struct tft_kernels *k)
 {
     wide_rung(k);
+    coded_rung(k);
     k->gemm_i8 = gemm_i8_blocks_avx2;
     k->peak_int8 = peak_int8_avx2;
 }

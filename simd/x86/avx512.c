@@ -13,11 +13,16 @@
 #define DOT_PANELS 2
 #include "dot_madd.h"
 
+#define CODED_TILE 8
+#define CODED_WAYS 1
+#include "coded_madd.h"
+
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1), _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
 
 void tft_rung_avx512(struct tft_kernels *k)
 {
     wide_rung(k);
+    coded_rung(k);
     k->gemm_i8 = gemm_i8_avx512;
     k->peak_int8 = peak_int8_avx512;
 }

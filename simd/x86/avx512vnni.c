@@ -35,10 +35,22 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_PANELS 2
 #include "dot.h"
 
+static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm512_dpbusd_epi32(acc, c, x); }
+static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm512_dpwssd_epi32(acc, c, x); }
+static inline ireg i_total8(ireg acc) { return acc; }
+
+#define CODED_RUN CODED_SPANS
+#define CODED_TILE 8 /* sums that hide the latency of a dot product */
+#define CODED_WAYS 4
+#include "lanes.h"
+
+#include "coded_x86.h"
+
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a), 2 * 64)
 
 void tft_rung_avx512vnni(struct tft_kernels *k)
 {
+    coded_rung(k);
     k->gemm_i8 = gemm_i8_avx512vnni;
     k->peak_int8 = peak_int8_avx512vnni;
 }

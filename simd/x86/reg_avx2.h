@@ -16,6 +16,8 @@ static inline reg r_div(reg a, reg b) { return _mm256_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm256_max_ps(a, b); }
 static inline reg r_min(reg a, reg b) { return _mm256_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }
+static inline reg r_pick(reg a, reg b, reg c, reg d) { return _mm256_blendv_ps(d, c, _mm256_cmp_ps(a, b, _CMP_LT_OQ)); }
+static inline reg r_bits(reg a, uint32_t m) { return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)m))); }
 static inline reg r_flip(reg a, int h)
 {
     return h == 1 ? _mm256_permute_ps(a, 0xb1) : h == 2 ? _mm256_permute_ps(a, 0x4e) : _mm256_permute2f128_ps(a, a, 1);
@@ -29,6 +31,15 @@ static inline reg r_load_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline reg r_load_f8(const uint8_t *p)
+{
+    __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), rest = _mm256_and_si256(b, _mm256_set1_epi32(0x7f));
+    __m256i sign = _mm256_slli_epi32(_mm256_srli_epi32(b, 7), 31), nan = _mm256_cmpeq_epi32(rest, _mm256_set1_epi32(0x7f));
+    reg a = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(rest, 20)), _mm256_set1_ps(0x1p120f));
+    sign = _mm256_or_si256(sign, _mm256_and_si256(nan, _mm256_set1_epi32(0x7fc00000)));
+    return _mm256_or_ps(a, _mm256_castsi256_ps(sign));
 }
 
 static inline float r_sum(reg a)
@@ -68,6 +79,48 @@ static inline ireg i_add(ireg a, ireg b) { return _mm256_add_epi32(a, b); }
 static inline ireg i_madd(ireg a, ireg b) { return _mm256_madd_epi16(a, b); }
 static inline ireg i_even(ireg a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
 static inline ireg i_odd(ireg a) { return _mm256_srai_epi16(a, 8); }
+
+static inline reg r_doubled(const int32_t *p, int32_t shift)
+{
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
+}
+
+/* Bytes and 16 bits, for wide_codes.h. */
+static inline ireg i_add16(ireg a, ireg b) { return _mm256_add_epi16(a, b); }
+static inline ireg i_maddubs(ireg a, ireg b) { return _mm256_maddubs_epi16(a, b); }
+
+typedef __m256i breg;
+enum { BYTES = 32 };
+static inline breg b_set(uint8_t x) { return _mm256_set1_epi8((char)x); }
+static inline breg b_and(breg a, breg b) { return _mm256_and_si256(a, b); }
+static inline breg b_add(breg a, breg b) { return _mm256_add_epi8(a, b); }
+static inline breg b_subs(breg a, breg b) { return _mm256_subs_epu8(a, b); }
+static inline breg b_min(breg a, breg b) { return _mm256_min_epu8(a, b); }
+static inline breg b_shift(breg a, const uint64_t *n) { return _mm256_srlv_epi64(a, i_load(n)); }
+static inline breg b_repeat(const uint8_t *p, int r, int period)
+{
+    switch (period) {
+    case 8: return _mm256_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)p));
+    case 16: return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+    default: return i_load(p + r * BYTES % period);
+    }
+}
+
+/* 16 integers as int8, and as int16, of each four in the order 0, 2, 1, 3. Quads 1 and 2 change places. */
+static inline void r_store_x8(uint8_t *p, const reg *a)
+{
+    __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
+    b = _mm256_permute4x64_epi64(_mm256_packs_epi16(b, b), 0x08);
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(b));
+}
+
+static inline void r_store_x16(uint8_t *p, const reg *a)
+{
+    __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
+    _mm256_storeu_si256((__m256i *)p, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
+}
+
+static inline size_t x_quad(size_t s) { return s == 1 ? 2 : s == 2 ? 1 : s; }
 
 #if TFT_SLEEF
 #include <sleef.h>

@@ -18,6 +18,8 @@ static inline reg r_div(reg a, reg b) { return _mm512_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm512_max_ps(a, b); }
 static inline reg r_min(reg a, reg b) { return _mm512_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm512_fmadd_ps(a, b, c); }
+static inline reg r_pick(reg a, reg b, reg c, reg d) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), d, c); }
+static inline reg r_bits(reg a, uint32_t m) { return _mm512_and_ps(a, _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)m))); }
 static inline reg r_flip(reg a, int h)
 {
     return h == 1   ? _mm512_permute_ps(a, 0xb1)
@@ -34,6 +36,16 @@ static inline reg r_load_bf16(const uint16_t *p)
 {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline reg r_load_f8(const uint8_t *p)
+{
+    __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)), rest = _mm512_and_si512(b, _mm512_set1_epi32(0x7f));
+    __m512i sign = _mm512_slli_epi32(_mm512_srli_epi32(b, 7), 31);
+    __mmask16 nan = _mm512_cmpeq_epi32_mask(rest, _mm512_set1_epi32(0x7f));
+    reg a = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(rest, 20)), _mm512_set1_ps(0x1p120f));
+    sign = _mm512_mask_or_epi32(sign, nan, sign, _mm512_set1_epi32(0x7fc00000));
+    return _mm512_or_ps(a, _mm512_castsi512_ps(sign));
 }
 
 static inline float r_sum(reg a)
@@ -85,6 +97,48 @@ static inline ireg i_madd(ireg a, ireg b) { return _mm512_madd_epi16(a, b); }
 static inline ireg i_even(ireg a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
 static inline ireg i_odd(ireg a) { return _mm512_srai_epi16(a, 8); }
 static inline ireg i_high(ireg a) { return _mm512_srli_epi16(a, 8); }
+
+static inline reg r_doubled(const int32_t *p, int32_t shift)
+{
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
+}
+
+/* Bytes and 16 bits, for wide_codes.h. */
+static inline ireg i_add16(ireg a, ireg b) { return _mm512_add_epi16(a, b); }
+static inline ireg i_maddubs(ireg a, ireg b) { return _mm512_maddubs_epi16(a, b); }
+
+typedef __m512i breg;
+enum { BYTES = 64 };
+static inline breg b_set(uint8_t x) { return _mm512_set1_epi8((char)x); }
+static inline breg b_and(breg a, breg b) { return _mm512_and_si512(a, b); }
+static inline breg b_add(breg a, breg b) { return _mm512_add_epi8(a, b); }
+static inline breg b_subs(breg a, breg b) { return _mm512_subs_epu8(a, b); }
+static inline breg b_min(breg a, breg b) { return _mm512_min_epu8(a, b); }
+static inline breg b_shift(breg a, const uint64_t *n) { return _mm512_srlv_epi64(a, i_load(n)); }
+static inline breg b_repeat(const uint8_t *p, int r, int period)
+{
+    (void)r;
+    switch (period) {
+    case 8: return _mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)p));
+    case 16: return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+    case 32: return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p));
+    default: return i_load(p);
+    }
+}
+
+/* 16 integers as int8, and as int16, of each four in the order 0, 2, 1, 3. */
+static inline void r_store_x8(uint8_t *p, const reg *a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a[0])));
+}
+
+static inline void r_store_x16(uint8_t *p, const reg *a)
+{
+    __m256i b = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a[0]));
+    _mm256_storeu_si256((__m256i *)p, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
+}
+
+static inline size_t x_quad(size_t s) { return s; }
 
 /* tft_expf (expf.h). vscalefps is its multiplication by 2^q, rounded once and without detours around the ends of the range. Inlined it
    takes half the time of SLEEF's function, and softmax and SiLU are a tenth of a prompt. */

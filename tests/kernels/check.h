@@ -110,5 +110,6 @@ void check_gemm(struct check *c);
 void check_rows(struct check *c);
 void check_attention(struct check *c);
 void check_int8(struct check *c);
+void check_codes(struct check *c);
 
 #endif

@@ -259,6 +259,7 @@ int main(int argc, char **argv)
         check_rows(&c);
         check_attention(&c);
         check_int8(&c);
+        check_codes(&c);
         check_free();
         bad += c.failed + (c.only ? 0 : uncovered(&c));
         printf("%s: %u kernels checked, %u failures\n", c.now->name, c.checked, c.failed);

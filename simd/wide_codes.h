@@ -1,0 +1,419 @@
+/*
+ * Attention on codes (kernels.h, codes.h), once for all vector units. The factors of a batch of queries are folded into integers; then each
+ * panel is unpacked, whatever its bits, to a byte a code, in a buffer that stays in an L1 cache, and multiplied by all of them. With A the
+ * sum of x * c, what the contract calls t is 2 A - shift, where shift is the sum of x * (L - 1). All of that is exact, so only the
+ * operations before and after it have an order, that of the contract.
+ *
+ * Codes of up to 4 bits take an x of 7 bits ("narrow"); otherwise x has 15 ("wide"), and a code of 8 bits is held as c - 128, so that its
+ * L - 1 is -1, and every code is a signed byte.
+ *
+ * A rung's .c file includes its registers (reg_*.h) and lanes.h, defines what follows, and includes this file.
+ *
+ *   breg, BYTES                  16, 32 or 64 bytes
+ *   b_set, b_and, b_add          in every byte; b_subs, b_min: unsigned, b_subs is 0 where it would be less
+ *   b_repeat(p, r, period)       the r-th BYTES of the `period` bytes at p, repeated; a constant: 8, 16, 32 or 64
+ *   b_shift(a, n)                each 8 bytes, as one number, shifted right by n[0], n[1] ..
+ *   c_put(to, a)                 the codes of a quad, 64 bytes, in the order that c_dot wants; a: [64 / BYTES]
+ *   c_put_x(to, a, wide)         16 integers that are folded factors: 16 bytes, or 32 if wide
+ *   c_codes, c_load(p, wide)     a quad
+ *   c_x, c_factors(p, wide)      16 factors
+ *   c_acc, c_zero()              the sums of 16 rows
+ *   c_dot(acc, c, x, s, wide)    acc + the products of a quad and the s-th four factors
+ *   c_store(sum, acc, wide, add) the 16 rows in order, or sum plus that if add
+ *   CODED_NARROW                 1 if narrow factors are faster than wide ones
+ *   CODED_RUN                    how many times 16 narrow factors c_acc has room for, CODED_SPANS if all
+ *   CODED_TILE                   queries at once, up to 8
+ *   CODED_WAYS                   4 where fewer queries need several accumulators each, to hide the latency of c_dot, or 1
+ */
+#define CODED static inline __attribute__((always_inline))
+
+enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES };
+
+/* Factors that were folded together: t * half is near the sum of f times its code's double distance, base the sum of what is not folded. */
+struct coded_fold {
+    float half, base;
+    int32_t shift;
+};
+
+struct coded_batch {
+    _Alignas(64) uint8_t codes[TFT_CODED_SPAN / TFT_QUAD * CODED_QUAD];
+    _Alignas(64) uint8_t x[CODED_BATCH][2 * TFT_CODED_SPAN];
+    _Alignas(64) float weight[TFT_CODED_SPAN]; /* L - 1 of each column */
+    struct coded_fold fold[CODED_BATCH][CODED_SPANS];
+};
+
+/* ---------------------------------------------------------------------------------------------- unpacking */
+
+/* Codes of 1, 2, 4 or 8 bits. */
+CODED void coded_spread(breg *a, const uint8_t *from, int bits)
+{
+    static const uint64_t shift[4][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
+    const uint64_t *n = shift[bits == 1 ? 0 : bits == 2 ? 1 : bits == 4 ? 2 : 3];
+    UNROLL for (int r = 0; r < CODED_REGS; r++)
+        a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8), b_set((uint8_t)((1 << bits) - 1)));
+}
+
+CODED void coded_quad(uint8_t *to, const uint8_t *from, enum tft_bits bits)
+{
+    breg a[CODED_REGS], high[CODED_REGS];
+    switch (bits) {
+    case TFT_BITS_1: coded_spread(a, from, 1); break;
+    case TFT_BITS_4: coded_spread(a, from, 4); break;
+    case TFT_BITS_8:
+        UNROLL for (int r = 0; r < CODED_REGS; r++)
+            a[r] = b_add(b_repeat(from, r, 64), b_set(128));
+        break;
+    case TFT_BITS_3:
+        coded_spread(a, from, 2);
+        coded_spread(high, from + 16, 1);
+        UNROLL for (int r = 0; r < CODED_REGS; r++) {
+            high[r] = b_add(high[r], high[r]);
+            a[r] = b_add(a[r], b_add(high[r], high[r]));
+        }
+        break;
+    default: coded_spread(a, from, 2);
+    }
+    c_put(to, a);
+}
+
+/* Five quads of three levels: a digit is how often 3 v overflows, which it does from 86 on and again from 171 on. */
+CODED void coded_five(uint8_t *to, const uint8_t *from)
+{
+    breg v[CODED_REGS], digit[CODED_REGS];
+    UNROLL for (int r = 0; r < CODED_REGS; r++)
+        v[r] = b_repeat(from, r, 64);
+    UNROLL for (int i = 0; i < TFT_TRIT_QUADS; i++) {
+        UNROLL for (int r = 0; r < CODED_REGS; r++) {
+            digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)), b_min(b_subs(v[r], b_set(170)), b_set(1)));
+            v[r] = b_add(v[r], b_add(v[r], v[r]));
+        }
+        c_put(to + i * CODED_QUAD, digit);
+    }
+}
+
+CODED const uint8_t *coded_quads(uint8_t *to, const uint8_t *from, enum tft_bits bits, size_t quads)
+{
+    size_t size = tft_codes_bytes(bits, 1);
+    for (; quads; quads--, to += CODED_QUAD, from += size)
+        coded_quad(to, from, bits);
+    return from;
+}
+
+CODED const uint8_t *coded_trits(uint8_t *to, const uint8_t *from, size_t quads)
+{
+    for (; quads >= TFT_TRIT_QUADS; quads -= TFT_TRIT_QUADS, to += TFT_TRIT_QUADS * CODED_QUAD, from += 64)
+        coded_five(to, from);
+    return coded_quads(to, from, TFT_BITS_3_LEVELS, quads);
+}
+
+/* Returns where the next panel is. */
+static const uint8_t *ISA(coded_unpack)(uint8_t *to, const uint8_t *from, const struct tft_coded *b)
+{
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
+        size_t quads = b->quads[bits];
+        switch (bits) {
+        case TFT_BITS_1: from = coded_quads(to, from, TFT_BITS_1, quads); break;
+        case TFT_BITS_3_LEVELS: from = coded_trits(to, from, quads); break;
+        case TFT_BITS_3: from = coded_quads(to, from, TFT_BITS_3, quads); break;
+        case TFT_BITS_4: from = coded_quads(to, from, TFT_BITS_4, quads); break;
+        case TFT_BITS_8: from = coded_quads(to, from, TFT_BITS_8, quads); break;
+        default: from = coded_quads(to, from, TFT_BITS_2, quads);
+        }
+        to += quads * CODED_QUAD;
+    }
+    return from;
+}
+
+/* What a batch has of the columns of its panels: their weights, and no codes where the last 16 columns are fewer. */
+static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded *b, size_t repeat)
+{
+    size_t n = 0;
+    for (; repeat; repeat--)
+        for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
+            float weight = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1);
+            for (size_t end = n + (size_t)b->quads[bits] * TFT_QUAD; n < end; n++)
+                batch->weight[n] = weight;
+        }
+    for (; n % 16; n += TFT_QUAD) {
+        memset(batch->weight + n, 0, TFT_QUAD * sizeof *batch->weight);
+        memset(batch->codes + n / TFT_QUAD * CODED_QUAD, 0, CODED_QUAD);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- folding */
+
+/* Numbers that are folded together, n of them, times scale where they have one. */
+struct coded_factors {
+    const float *f, *scale, *mid, *weight;
+    size_t n;
+    float limit;
+};
+
+/* 16 numbers from the k-th on, or the n that are left, as they are to be folded. */
+CODED v16 coded_scaled(const struct coded_factors *c, size_t k, size_t n, bool scaled, v16 *base, v16 *top)
+{
+    v16 a = get(c->f + k, n), b = scaled ? v_mul(a, get(c->scale + k, n)) : a;
+    *base = keep(scaled ? v_fma(a, get(c->mid + k, n), *base) : v_add(*base, a), *base, n);
+    *top = v_max(v_bits(b, 0x7fffffff), *top);
+    return b;
+}
+
+/* base: dot16 of f and mid if `scaled`, or else the sum of f. x: n rounded up to 16s. */
+CODED struct coded_fold coded_fold(uint8_t *x, const struct coded_factors *c, bool scaled, bool wide)
+{
+    float t[TFT_CODED_SPAN];
+    v16 top = v_set(0), base = v_set(0), shift = v_set(0);
+    size_t k = 0;
+    for (; k + 16 <= c->n; k += 16)
+        v_store(t + k, coded_scaled(c, k, 16, scaled, &base, &top));
+    if (k < c->n)
+        v_store(t + k, coded_scaled(c, k, c->n - k, scaled, &base, &top));
+
+    float r = v_top(top);
+    bool sound = r >= TFT_FOLD_LEAST && r <= FLT_MAX;
+    v16 inverse = v_set(sound ? c->limit / r : 0), low = v_set(-c->limit), high = v_set(c->limit);
+    for (k = 0; k < c->n; k += 16) {
+        v16 a = v_rint(v_min(v_max(v_mul(v_load(t + k), inverse), low), high));
+        shift = v_fma(a, v_load(c->weight + k), shift); /* exact: a lane is at most 16 * 16256 * 15 */
+        c_put_x(x + k * (wide ? 2 : 1), a, wide);
+    }
+
+    struct coded_fold to = {sound ? r / c->limit / 2 : 0, v_sum(base), 0};
+    float lane[16];
+    v_store(lane, shift);
+    for (int i = 0; i < 16; i++)
+        to.shift += (int32_t)lane[i];
+    return to;
+}
+
+static struct coded_fold ISA(coded_fold_scaled)(uint8_t *x, const struct coded_factors *c, bool wide)
+{
+    return wide ? coded_fold(x, c, true, true) : coded_fold(x, c, true, false);
+}
+
+static struct coded_fold ISA(coded_fold_plain)(uint8_t *x, const struct coded_factors *c, bool wide)
+{
+    return wide ? coded_fold(x, c, false, true) : coded_fold(x, c, false, false);
+}
+
+/* ------------------------------------------------------------------------------------------------- products */
+
+/* sum: [nt, 16], x: [nt] rows of a batch; as many 16s of columns as `columns` are in. nt and wide are constants after inlining. */
+CODED void coded_tile(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt, bool wide)
+{
+    size_t ways = CODED_WAYS == 1 ? 1 : CODED_TILE / nt >= 4 ? 4 : CODED_TILE / nt >= 2 ? 2 : 1;
+    size_t steps = (columns + 15) / 16, run = wide ? CODED_SPANS : CODED_RUN;
+    for (bool more = false; steps; more = true) {
+        c_acc acc[CODED_TILE][4];
+        UNROLL for (size_t i = 0; i < nt; i++)
+            UNROLL for (size_t a = 0; a < ways; a++)
+                acc[i][a] = c_zero();
+        size_t n = least(run, steps);
+        for (size_t k = 0; k < n; k++, codes += 4 * CODED_QUAD, x += wide ? 32 : 16) {
+            c_x f[CODED_TILE];
+            UNROLL for (size_t i = 0; i < nt; i++)
+                f[i] = c_factors(x + i * 2 * TFT_CODED_SPAN, wide);
+            UNROLL for (size_t s = 0; s < 4; s++) {
+                c_codes c = c_load(codes + s * CODED_QUAD, wide);
+                UNROLL for (size_t i = 0; i < nt; i++)
+                    acc[i][s % ways] = c_dot(acc[i][s % ways], c, f[i], s, wide);
+            }
+        }
+        UNROLL for (size_t i = 0; i < nt; i++)
+            UNROLL for (size_t a = 0; a < ways; a++)
+                c_store(sum[i], acc[i][a], wide, more || a);
+        steps -= n;
+    }
+}
+
+#define CODED_CASE(n)                                                                                                \
+    case n:                                                                                                          \
+        if (n <= CODED_TILE)                                                                                         \
+            coded_tile(sum, codes, x, columns, n, wide);                                                             \
+        break
+
+CODED void coded_tiles(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt, bool wide)
+{
+    switch (nt) {
+        CODED_CASE(8);
+        CODED_CASE(7);
+        CODED_CASE(6);
+        CODED_CASE(5);
+        CODED_CASE(4);
+        CODED_CASE(3);
+        CODED_CASE(2);
+        CODED_CASE(1);
+    }
+}
+
+static void ISA(coded_wide)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt)
+{
+    coded_tiles(sum, codes, x, columns, nt, true);
+}
+
+#if CODED_NARROW
+static void ISA(coded_narrow)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt)
+{
+    coded_tiles(sum, codes, x, columns, nt, false);
+}
+#endif
+
+/* A of up to CODED_TILE queries from the i-th on, and of the columns first .. first + n - 1 */
+CODED void coded_sums(int32_t (*sum)[TFT_PANEL], const struct coded_batch *b, size_t i, size_t nt, size_t first, size_t n,
+                      bool wide)
+{
+    const uint8_t *codes = b->codes + first / TFT_QUAD * CODED_QUAD, *x = b->x[i] + first * (wide ? 2 : 1);
+#if CODED_NARROW
+    if (!wide)
+        ISA(coded_narrow)(sum, codes, x, n, nt);
+    else
+#endif
+        ISA(coded_wide)(sum, codes, x, n, nt);
+}
+
+/* y + what the columns of a span are worth where scale and mid belong to the rows */
+CODED v16 coded_rows(v16 y, const int32_t *sum, const struct coded_fold *f, v16 scale, v16 mid)
+{
+    y = v_fma(v_mul(v_doubled(sum, f->shift), v_set(f->half)), scale, y);
+    return v_fma(v_set(f->base), mid, y);
+}
+
+/* --------------------------------------------------------------------------------------------------- scores */
+
+/* s: one panel's scores of nt queries, from the i-th of the batch on */
+CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k, size_t token, size_t i, size_t nt,
+                        float factor, bool wide)
+{
+    int32_t sum[CODED_TILE][TFT_PANEL];
+    size_t span = k->group ? k->group : k->dim;
+    for (size_t d = 0, g = 0; d < k->dim; d += span, g++) {
+        coded_sums(sum, b, i, nt, d, least(span, k->dim - d), wide);
+        for (size_t j = 0; j < nt; j++) {
+            const struct coded_fold *f = &b->fold[i + j][g];
+            float *to = s + j * ns;
+            v16 a;
+            if (k->group)
+                a = coded_rows(d ? v_load(to) : v_set(0), sum[j], f, v_load(k->scale + g * k->tokens + token),
+                               v_load(k->mid + g * k->tokens + token));
+            else
+                a = v_fma(v_doubled(sum[j], f->shift), v_set(f->half), v_set(f->base));
+            v_store(to, d + span < k->dim ? a : v_mul(a, v_set(factor)));
+        }
+    }
+}
+
+CODED void coded_fold_query(struct coded_batch *b, size_t i, const float *q, const struct tft_coded *k, float limit, bool wide)
+{
+    if (!k->group) {
+        struct coded_factors c = {q, k->scale, k->mid, b->weight, k->dim, limit};
+        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, wide);
+        return;
+    }
+    for (size_t d = 0, g = 0; d < k->dim; d += k->group, g++) {
+        struct coded_factors c = {q + d, NULL, NULL, b->weight + d, least(k->group, k->dim - d), limit};
+        b->fold[i][g] = ISA(coded_fold_plain)(b->x[i] + d * (wide ? 2 : 1), &c, wide);
+    }
+}
+
+/* nq is at most CODED_BATCH. */
+CODED void coded_score(struct coded_batch *b, float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq,
+                       float factor, bool wide)
+{
+    for (size_t i = 0; i < nq; i++)
+        coded_fold_query(b, i, q + i * ldq, k, k->quads[TFT_BITS_8] ? TFT_FOLD_P : TFT_FOLD_Q, wide);
+    const uint8_t *from = k->codes;
+    for (size_t token = 0; token < k->tokens; token += TFT_PANEL) {
+        from = ISA(coded_unpack)(b->codes, from, k);
+        for (size_t i = 0; i < nq; i += CODED_TILE)
+            coded_scores(s + i * ns + token, ns, b, k, token, i, least(CODED_TILE, nq - i), factor, wide);
+    }
+}
+
+static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor)
+{
+    struct coded_batch b;
+    ISA(coded_columns)(&b, k, 1);
+    for (size_t i = 0; i < nq; i += CODED_BATCH) {
+        size_t n = least(CODED_BATCH, nq - i);
+        if (CODED_NARROW && !k->quads[TFT_BITS_8])
+            coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, false);
+        else
+            coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, true);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- values */
+
+/* o: one panel's channels, n of them, from d on, of nt queries from the i-th of the batch on */
+CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, size_t d, size_t n, size_t i,
+                        size_t nt)
+{
+    int32_t sum[CODED_TILE][TFT_PANEL];
+    size_t span = v->group ? nb * v->tokens : v->tokens;
+    for (size_t first = 0, g = 0; first < nb * v->tokens; first += span, g++) {
+        coded_sums(sum, b, i, nt, first, span, true);
+        v16 scale = v->group ? v_set(0) : get(v[g].scale + d, n), mid = v->group ? v_set(0) : get(v[g].mid + d, n);
+        for (size_t j = 0; j < nt; j++) {
+            const struct coded_fold *f = &b->fold[i + j][g];
+            v16 a = get(o + j * ldo, n);
+            if (v->group)
+                a = v_add(a, v_fma(v_doubled(sum[j], f->shift), v_set(f->half), v_set(f->base)));
+            else
+                a = coded_rows(a, sum[j], f, scale, mid);
+            put(o + j * ldo, a, n);
+        }
+    }
+}
+
+/* The probabilities of a batch, folded with the scales of group g of the channels. */
+static void ISA(coded_fold_by_token)(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t g,
+                                     size_t nq)
+{
+    float scale[TFT_CODED_SPAN], mid[TFT_CODED_SPAN];
+    size_t tokens = v->tokens;
+    for (size_t i = 0; i < nb; i++) {
+        memcpy(scale + i * tokens, v[i].scale + g * tokens, tokens * sizeof *scale);
+        memcpy(mid + i * tokens, v[i].mid + g * tokens, tokens * sizeof *mid);
+    }
+    for (size_t i = 0; i < nq; i++) {
+        struct coded_factors c = {p + i * ldp, scale, mid, b->weight, nb * tokens, TFT_FOLD_P};
+        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, true);
+    }
+}
+
+static void ISA(coded_fold_blocks)(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+{
+    for (size_t i = 0; i < nq; i++)
+        for (size_t j = 0, first = 0; j < nb; j++, first += v->tokens) {
+            struct coded_factors c = {p + i * ldp + first, NULL, NULL, b->weight, v->tokens, TFT_FOLD_P};
+            b->fold[i][j] = ISA(coded_fold_plain)(b->x[i] + 2 * first, &c, true);
+        }
+}
+
+static void ISA(mix_codes)(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+{
+    struct coded_batch b;
+    size_t bytes = 0;
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
+        bytes += tft_codes_bytes(bits, v->quads[bits]);
+    ISA(coded_columns)(&b, v, nb);
+    for (size_t n; nq; nq -= n, o += n * ldo, p += n * ldp) {
+        n = least(CODED_BATCH, nq);
+        if (!v->group)
+            ISA(coded_fold_blocks)(&b, p, ldp, v, nb, n);
+        for (size_t d = 0; d < v->dim; d += TFT_PANEL) {
+            if (v->group && d % v->group == 0)
+                ISA(coded_fold_by_token)(&b, p, ldp, v, nb, d / v->group, n);
+            for (size_t i = 0; i < nb; i++)
+                ISA(coded_unpack)(b.codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * bytes, &v[i]);
+            for (size_t i = 0; i < n; i += CODED_TILE)
+                coded_values(o + i * ldo + d, ldo, &b, v, nb, d, v->dim - d, i, least(CODED_TILE, n - i));
+        }
+    }
+}
+
+static void coded_rung(struct tft_kernels *k)
+{
+    k->score_codes = ISA(score_codes);
+    k->mix_codes = ISA(mix_codes);
+}

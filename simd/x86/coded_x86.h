@@ -1,0 +1,79 @@
+/*
+ * What wide_codes.h wants of a unit, in registers of 256 or 512 bits. A quad is 64 bytes, 4 of each row. Narrow: against 4 bytes of x in every
+ * lane. Wide: against pairs of 16 bits, so that bytes 0 and 2 of a row are widened in one register, 1 and 3 in another; r_store_x16 puts
+ * the factors into that order, and x_quad(s) says where the s-th four of 16 are. A rung says how it multiplies:
+ *
+ *   i_dot8(acc, c, x)      acc + products of unsigned bytes, of at most 15, and signed ones
+ *   i_dot16(acc, c, x)     acc + products of pairs of 16 bits, in 32
+ *   i_total8(acc)          the sums of i_dot8, in 32 bits
+ */
+typedef struct {
+    ireg r[PARTS];
+} c_acc;
+typedef struct {
+    ireg r[2 * PARTS]; /* narrow: the first half */
+} c_codes;
+typedef const uint8_t *c_x;
+
+static inline c_acc c_zero(void)
+{
+    c_acc a;
+    UNROLL for (int p = 0; p < PARTS; p++)
+        a.r[p] = i_set(0);
+    return a;
+}
+
+static inline void c_put(uint8_t *to, const breg *a)
+{
+    UNROLL for (int p = 0; p < PARTS; p++)
+        i_store((int32_t *)(void *)(to + p * BYTES), a[p]);
+}
+
+static inline void c_put_x(uint8_t *to, v16 a, bool wide)
+{
+    if (wide)
+        r_store_x16(to, a.r);
+    else
+        r_store_x8(to, a.r);
+}
+
+static inline c_codes c_load(const uint8_t *from, bool wide)
+{
+    c_codes c;
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        c.r[p] = i_load(from + p * BYTES);
+        if (wide) {
+            c.r[PARTS + p] = i_odd(c.r[p]);
+            c.r[p] = i_even(c.r[p]);
+        }
+    }
+    return c;
+}
+
+static inline c_x c_factors(const uint8_t *x, bool wide) { return (void)wide, x; }
+
+static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
+{
+    int32_t first, second = 0; /* four bytes each, or gcc loads eight and takes them apart */
+    memcpy(&first, x + (wide ? 8 : 4) * x_quad(s), 4);
+    if (wide)
+        memcpy(&second, x + 8 * x_quad(s) + 4, 4);
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        acc.r[p] = wide ? i_dot16(acc.r[p], c.r[p], i_set(first)) : i_dot8(acc.r[p], c.r[p], i_set(first));
+        if (wide)
+            acc.r[p] = i_dot16(acc.r[p], c.r[PARTS + p], i_set(second));
+        __asm__("" : "+v"(acc.r[p])); /* or gcc moves the sums about */
+    }
+    return acc;
+}
+
+static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
+{
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        ireg a = wide ? acc.r[p] : i_total8(acc.r[p]);
+        i_store(sum + p * LANES, add ? i_add(i_load(sum + p * LANES), a) : a);
+    }
+}
+
+#define CODED_NARROW 1
+#include "wide_codes.h"
