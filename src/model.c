@@ -91,6 +91,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->n_params = m->weight_bytes = m->matmul_macs = 0;
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
+    m->kv = copy_text(ld, TFT_KEY_KV);
     tft_load_prefix_bos(ld);
     if (vocab_only)
         return;
@@ -98,6 +99,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->arch->load(ld);
     tft_load_inputs(ld);
     tft_load_prefix(ld);
+    tft_load_kv(ld);
     if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u tokens in the vocabulary, but %u rows of embeddings",
                       tft_tokenizer_size(m->tokenizer), m->n_vocab);

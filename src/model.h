@@ -95,6 +95,8 @@ struct tft_model {
     const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16 however the file has them, keys rotated */
     const float *prefix_x;               /* [D] what the last of them leaves in the residual stream; NULL if that is not known */
     bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
+    const char *kv;                      /* the cache of sessions that name none, kv_policy.h; NULL if the file does not say */
+    const float *key_importance;         /* [n_layer, G, E] what an error in a key's channel costs; NULL if the file does not say: coded.h */
     bool floats;                         /* some linear layer's input is made as floats first */
     bool bytes;                          /* some linear layer takes bytes */
 

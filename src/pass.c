@@ -229,16 +229,41 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
                (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
 }
 
-void tft_kv_append(struct tft_pass *p, uint32_t layer)
+static void store(const struct tft_pass *p, uint32_t layer, uint32_t head, uint32_t slot, uint32_t t)
 {
-    const struct tft_model *m = p->m;
+    uint32_t dim = p->m->head_dim;
+    tft_kv_put(&p->s->kv, &p->m->kern, layer, head, slot, tft_pass_row(p, TFT_K, t) + head * dim, tft_pass_row(p, TFT_V, t) + head * dim);
+}
+
+void tft_kv_chunk(struct tft_pass *p, uint32_t layer, const struct tft_chunk *c)
+{
+    const struct tft_kv *kv = &p->s->kv;
     size_t begin, end;
     touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
-    tft_pass_share(p, m->n_head_kv, &begin, &end); /* by heads: a panel belongs to 16 tokens */
+    tft_pass_share(p, kv->n_head_kv, &begin, &end);
+    for (uint32_t h = (uint32_t)begin; h < end; h++) {
+        if (c->evict)
+            tft_coded_evict(kv, &p->m->kern, layer, h, c->before, p->tid);
+        for (uint32_t t = c->from; t < c->to; t++)
+            store(p, layer, h, kv->n_prefix + c->slot + t - c->from, t);
+    }
+}
+
+void tft_kv_append(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    size_t begin, end;
+    if (kv->policy.coded) { /* what does not go into the first chunk waits for tft_attend */
+        struct tft_retained at = kv->at;
+        struct tft_chunk first = tft_retain_chunk(&kv->policy, &at, 0, p->n);
+        tft_kv_chunk(p, layer, &first);
+        return;
+    }
+    touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
+    tft_pass_share(p, kv->n_head_kv, &begin, &end); /* by heads: a panel belongs to 16 tokens */
     for (uint32_t h = (uint32_t)begin; h < end; h++)
         for (uint32_t t = 0; t < p->n; t++)
-            tft_kv_put(&p->s->kv, &m->kern, p->each ? t / p->each : layer, h, tft_pass_position(p, t),
-                       tft_pass_row(p, TFT_K, t) + h * m->head_dim, tft_pass_row(p, TFT_V, t) + h * m->head_dim);
+            store(p, p->each ? t / p->each : layer, h, tft_pass_position(p, t) - p->s->dropped, t);
 }
 
 /* ------------------------------------------------------------------------------------------ dynamic ranges */

@@ -66,7 +66,8 @@ void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear
 /* Rotates the heads of a row by its position. */
 void tft_rope(struct tft_pass *p, enum tft_buf buf);
 
-/* Stores K and V of the tokens in layer `layer` of the cache. */
+/* Stores K and V of the tokens in layer `layer` of the cache. Where tokens of the pass are to be quantized before others come, tft_attend
+   stores those. */
 void tft_kv_append(struct tft_pass *p, uint32_t layer);
 
 /* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing positions up to its own, in the form that o takes. */
@@ -80,6 +81,10 @@ void tft_gelu(struct tft_pass *p, const struct tft_linear *up, const struct tft_
 void tft_keep_last(struct tft_pass *p);
 
 /* ---- for the operations themselves */
+
+/* Stores K and V of the chunk's tokens, after those before it have been quantized that are due. */
+struct tft_chunk;
+void tft_kv_chunk(struct tft_pass *p, uint32_t layer, const struct tft_chunk *c);
 
 /* Barrier if this thread's next reads and writes (bit masks of tft_buf) conflict with anybody's since the last one. */
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);

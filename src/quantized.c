@@ -1,7 +1,10 @@
 #include "quantized.h"
 
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "kv_policy.h"
 
 void tft_load_quantized(struct tft_load *ld)
 {
@@ -155,4 +158,22 @@ void tft_load_prefix(struct tft_load *ld)
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
         m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
+}
+
+void tft_load_kv(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_KV);
+    struct tft_kv_policy policy;
+    struct tft_error err;
+    struct tft_str text;
+    char kv[256];
+    m->key_importance = NULL;
+    if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
+        snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
+        if (tft_kv_parse(&policy, kv, &err) != TFT_OK)
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s: %s", TFT_KEY_KV, err.msg);
+    }
+    if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
+        m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
 }

@@ -26,6 +26,8 @@
 #define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E], */
 #define TFT_KEY_PREFIX_V "tuffet.prefix.v"         /* or Q8_0 or Q4_1 [n_layer, n_prefix, G E], which are f16 in memory (IntactKV, appendix I) */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
+#define TFT_KEY_KV "tuffet.kv"                     /* string, may be absent: the cache of sessions that name none, as tft_session_opts has it */
+#define TFT_KEY_KV_IMPORTANCE "tuffet.kv.importance" /* tensor F32 [n_layer, G, E], may be absent: of the keys' channels, struct tft_model */
 enum { TFT_FILE_VERSION = 1 };
 
 /* How it was made, for people */
@@ -35,7 +37,7 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_SMOOTH "tuffet.smooth"                /* f32: SmoothQuant's alpha; 0: none */
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact", "cushion" */
 #define TFT_KEY_PREFIX_TAU "tuffet.prefix.tau"        /* f32: of the search for a cushion */
-#define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"  /* f32[]: its loss before and after each round, the last of which may have failed */
+#define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"  /* f32[]: its loss before and after each round, also of those that took no token */
 #define TFT_KEY_TUNE_LOSS "tuffet.tune.loss"             /* string, absent if its numbers are those of its tokens: "prediction", "layer outputs" */
 #define TFT_KEY_TUNE_LAMBDA "tuffet.tune.lambda"         /* f32 */
 #define TFT_KEY_TUNE_RATE "tuffet.tune.rate"             /* f32 */
@@ -53,8 +55,9 @@ void tft_load_quantized(struct tft_load *ld);
 /* Whether BOS is in the prefix: all that a tokenizer by itself needs to know of it. */
 void tft_load_prefix_bos(struct tft_load *ld);
 
-/* After the architecture: gives every linear layer its input, and the model its prefix. */
+/* After the architecture: gives every linear layer its input, and the model its prefix and what is known of its keys. */
 void tft_load_inputs(struct tft_load *ld);
 void tft_load_prefix(struct tft_load *ld);
+void tft_load_kv(struct tft_load *ld);
 
 #endif

@@ -8,8 +8,38 @@ enum { DEFAULT_BATCH = 512 };
 
 /* ------------------------------------------------------------------------------------------------ opening */
 
-static enum tft_status resolve(struct tft_session_opts *o, const struct tft_model *m, const struct tft_session_opts *given,
-                               struct tft_error *err)
+/* A cache that is quantized wants heads of whole quads, and channels whose importance is known if they are to have bits of their own. */
+static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m, struct tft_error *err)
+{
+    if (!kv->coded)
+        return TFT_OK;
+    if (m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: heads of %u, which no quantized cache is for", m->source.name, m->head_dim);
+    if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
+        return tft_fail(err, TFT_ERR_ARG, "%s: mixed keys are for files in which tuffet quantize has noted the importance of channels",
+                        m->source.name);
+    return TFT_OK;
+}
+
+/* The first tokens stay, for attention to rest on: StreamingLLM, section 3.2. */
+enum { SINKS = 4, SLIDE_PART = 8 };
+
+static uint32_t sinks_of(const struct tft_kv_policy *kv)
+{
+    return kv->coded ? kv->sinks : SINKS;
+}
+
+/* Tokens that a full session forgets, in whole panels or blocks: 0 if that cannot be. */
+static uint32_t slide_of(const struct tft_kv_policy *kv, uint32_t capacity)
+{
+    uint32_t unit = kv->coded ? tft_kv_block(kv) : TFT_KEY_PANEL, n = capacity / SLIDE_PART / unit * unit;
+    uint32_t stay = kv->coded ? tft_retain_slots(kv) : SINKS;
+    n = n ? n : unit;
+    return capacity > stay && capacity - stay > n ? n : 0;
+}
+
+static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv, const struct tft_model *m,
+                               const struct tft_session_opts *given, struct tft_error *err)
 {
     *o = (struct tft_session_opts){0};
     if (given)
@@ -22,11 +52,20 @@ static enum tft_status resolve(struct tft_session_opts *o, const struct tft_mode
                         most);
     if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, TFT_PORT_THREADS);
-    if (o->kv != TFT_KV_F16 && o->kv != TFT_KV_F32)
-        return tft_fail(err, TFT_ERR_ARG, "%d is no type of KV cache", (int)o->kv);
+
+    enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv, err);
+    if (status == TFT_OK)
+        status = check_kv(kv, m, err);
+    if (status != TFT_OK)
+        return status;
 
     if (!o->capacity)
         o->capacity = most;
+    if (o->slide && m->pos_embed.data)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has learned positions, and cannot go on beyond them", m->source.name);
+    if (o->slide && !slide_of(kv, o->capacity))
+        return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is too small for such a cache to slide", m->source.name, o->capacity);
+
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
     if (o->n_batch > o->capacity)
@@ -79,14 +118,17 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
 }
 
 /* Counts, or places, everything a session needs: the session itself comes first. */
-static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m, const struct tft_session_opts *o)
+static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m, const struct tft_session_opts *o,
+                                  const struct tft_kv_policy *kv)
 {
     struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place), *s = place ? place : &discarded;
     *s = (struct tft_session){.m = m, .capacity = o->capacity, .n_batch = o->n_batch, .n_logits = o->n_logits, .n_threads = o->n_threads};
+    s->slide = o->slide ? slide_of(kv, o->capacity) : 0;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
-    uint32_t positions = m->n_prefix + s->capacity;
-    tft_kv_layout(&s->kv, a, m, positions, o->kv == TFT_KV_F16 ? TFT_NUM_F16 : TFT_NUM_F32);
+    tft_kv_layout(&s->kv, a, m, s->capacity, kv);
+    if (kv->coded)
+        tft_coded_layout(&s->kv, a, m, s->capacity, s->n_threads);
 
     layout_rows(s, a);
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
@@ -104,7 +146,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     }
     s->scratch = scratch;
 
-    size_t parts = (size_t)m->n_head * ((positions + TFT_SPAN - 1) / TFT_SPAN);
+    size_t parts = (size_t)m->n_head * (tft_spans(s->kv.capacity) + tft_spans(s->kv.n_blocks * s->kv.block));
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));
@@ -142,11 +184,19 @@ static void put_prefix(struct tft_session *s)
 size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
 {
     struct tft_session_opts o;
-    if (resolve(&o, m, opts, NULL) != TFT_OK)
+    struct tft_kv_policy kv;
+    if (resolve(&o, &kv, m, opts, NULL) != TFT_OK)
         return 0;
     struct tft_arena count = {0};
-    layout(&count, m, &o);
+    layout(&count, m, &o, &kv);
     return count.failed ? 0 : count.used;
+}
+
+size_t tft_kv_bytes(const struct tft_model *m, const char *kv)
+{
+    struct tft_session_opts o = {.size = sizeof o, .kv = kv}, resolved;
+    struct tft_kv_policy policy;
+    return resolve(&resolved, &policy, m, &o, NULL) == TFT_OK ? tft_kv_token_bytes(m, &policy) : 0;
 }
 
 enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m, const struct tft_session_opts *opts,
@@ -154,19 +204,20 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
 {
     *out = NULL;
     struct tft_session_opts o;
-    enum tft_status status = resolve(&o, m, opts, err);
+    struct tft_kv_policy kv;
+    enum tft_status status = resolve(&o, &kv, m, opts, err);
     if (status != TFT_OK)
         return status;
 
     struct tft_arena a = {0};
-    layout(&a, m, &o);
+    layout(&a, m, &o, &kv);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)", m->source.name, o.capacity,
                         a.used >> 20);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
-    struct tft_session *s = layout(&a, m, &o);
+    struct tft_session *s = layout(&a, m, &o, &kv);
     s->size = bytes;
     if (o.allocator) {
         s->allocator_copy = *o.allocator;
@@ -174,6 +225,8 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     }
     clear_padding(s);
     put_prefix(s);
+    if (kv.coded)
+        tft_coded_open(&s->kv, m);
     *out = s;
     return TFT_OK;
 }
@@ -227,28 +280,66 @@ static enum tft_status after_prefix(struct tft_session *s)
     return TFT_OK;
 }
 
+/* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last `keep`. */
+static void feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t keep)
+{
+    while (n) {
+        uint32_t step = s->n_batch;
+        if (n <= step)
+            step = n;
+        else if (n - step < keep) /* the logits that are kept are those of one pass: leave enough for the last */
+            step = n - keep;
+        n -= step;
+        struct tft_pass p = {
+            .m = s->m, .s = s, .tokens = s->tokens + from, .n = step, .keep = n ? 0 : keep, .pos = s->m->n_prefix + s->dropped + from};
+        tft_port_team(s->n_threads, run, &p);
+        from += step;
+        s->n_valid = step < keep ? step : keep;
+        if (s->kv.policy.coded)
+            tft_retain_advance(&s->kv.policy, &s->kv.at, from - step, from, &s->kv.whole);
+        s->pos = s->computed = from;
+    }
+}
+
+static void slide(struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    uint32_t first = sinks_of(&s->kv.policy), n = s->slide;
+    memmove(s->tokens + first, s->tokens + first + n, (s->pos - first - n) * sizeof *s->tokens);
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        for (uint32_t h = 0; h < m->n_head_kv; h++)
+            if (s->kv.policy.coded)
+                tft_coded_drop(&s->kv, l, h, n / s->kv.block);
+            else
+                tft_kv_drop(&s->kv, l, h, m->n_prefix + first, n, m->n_prefix + s->pos);
+    s->dropped += n;
+    s->pos -= n;
+    s->computed = s->pos;
+    if (s->kv.policy.coded) {
+        s->kv.at.blocks -= n / s->kv.block;
+        s->kv.whole = s->pos;
+    }
+}
+
 enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
 {
     if (!n)
         return after_prefix(s);
     if (!valid(s, tokens, n))
         return TFT_ERR_ARG;
-    if (n > s->capacity - s->pos)
+    if (n > s->capacity - s->pos && !s->slide)
         return TFT_ERR_FULL;
 
-    memmove(s->tokens + s->pos, tokens, n * sizeof *tokens); /* they may be ours: tft_sync */
+    if (s->computed < s->pos)
+        feed(s, s->computed, s->pos - s->computed, 0);
     while (n) {
-        uint32_t step = s->n_batch;
-        if (n <= step)
-            step = (uint32_t)n;
-        else if (n - step < s->n_logits) /* the logits that are kept are those of one pass: leave enough for the last */
-            step = (uint32_t)n - s->n_logits;
+        if (s->pos == s->capacity)
+            slide(s);
+        uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
+        memmove(s->tokens + held, tokens, step * sizeof *tokens); /* they may be ours: tft_sync */
+        feed(s, held, step, s->n_logits);
+        tokens += step;
         n -= step;
-        struct tft_pass p = {
-            .m = s->m, .s = s, .tokens = s->tokens + s->pos, .n = step, .keep = n ? 0 : s->n_logits, .pos = s->m->n_prefix + s->pos};
-        tft_port_team(s->n_threads, run, &p);
-        s->pos += step;
-        s->n_valid = step < s->n_logits ? step : s->n_logits;
     }
     return TFT_OK;
 }
@@ -258,12 +349,26 @@ enum tft_status tft_decode(struct tft_session *s, int32_t token)
     return tft_prefill(s, &token, 1);
 }
 
+/* Nothing of the cache is of use. */
+static void forget(struct tft_session *s)
+{
+    s->kv.at = (struct tft_retained){0};
+    s->kv.whole = s->dropped = s->computed = 0;
+}
+
 enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 {
     if (pos > s->pos)
         return TFT_ERR_ARG;
     s->pos = (uint32_t)pos;
     s->n_valid = 0;
+    if (pos < s->computed) {
+        if ((s->kv.whole && pos <= s->kv.whole) || (s->dropped && pos <= sinks_of(&s->kv.policy)))
+            forget(s);
+        else if (s->kv.policy.coded)
+            tft_retain_remove(&s->kv.at, s->computed - s->pos);
+        s->computed = s->computed < s->pos ? s->computed : s->pos;
+    }
     return TFT_OK;
 }
 
@@ -271,10 +376,10 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
 {
     if (!valid(s, tokens, n))
         return TFT_ERR_ARG;
-    if (n > s->capacity)
+    if (n > s->capacity && !s->slide)
         return TFT_ERR_FULL;
     size_t same = 0;
-    while (same < s->pos && same < n - 1 && s->tokens[same] == tokens[same])
+    while (!s->dropped && same < s->pos && same < n - 1 && s->tokens[same] == tokens[same])
         same++;
     tft_rewind(s, same);
     return tft_prefill(s, tokens + same, n - same);

@@ -2,6 +2,7 @@
 #ifndef TFT_SESSION_H
 #define TFT_SESSION_H
 
+#include "coded.h"
 #include "kv.h"
 #include "model.h"
 #include "pass.h"
@@ -11,6 +12,11 @@
  * order of their positions. The size is part of the numerics contract: another one gives other bits.
  */
 enum { TFT_SPAN = 256 };
+
+static inline uint32_t tft_spans(uint32_t positions)
+{
+    return (positions + TFT_SPAN - 1) / TFT_SPAN;
+}
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
 enum { TFT_TILE = 32 };
@@ -41,6 +47,9 @@ struct tft_session {
     int n_threads;
 
     uint32_t pos;      /* tokens held; the prefix comes before them */
+    uint32_t slide;    /* so many tokens are forgotten at once when it is full; 0: none ever */
+    uint32_t dropped;  /* tokens that have been: they were between the sinks and the next one */
+    uint32_t computed; /* so many of them the cache has; fewer after a rewind to where it had not the same */
     uint32_t n_valid;  /* rows of logits of the last call, newest last */
     int32_t *tokens;   /* [capacity] */
     struct tft_kv kv;

@@ -210,11 +210,6 @@ TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int3
 
 /* ---------------------------------------------------------------------------------------------- sessions */
 
-enum tft_kv_type {
-    TFT_KV_F16 = 0,
-    TFT_KV_F32,
-};
-
 struct tft_session; /* one sequence of tokens, its KV cache and the logits that follow it */
 
 struct tft_session_opts {
@@ -224,19 +219,55 @@ struct tft_session_opts {
     uint32_t n_batch;    /* most tokens computed in one pass; 0: 512. More costs memory, less costs prefill speed. */
     uint32_t n_logits;   /* newest tokens of a call whose logits are kept; 0: 1 */
     int n_threads;       /* at most 1024; 0: tft_cpu_threads() */
-    enum tft_kv_type kv; /* how keys and values are held */
+    bool slide;          /* when it is full, forget the oldest tokens but the first few instead of failing: TFT_ERR_FULL does not happen */
+    const char *kv;      /* how keys and values are held; NULL: what the file says, or "f16". See below. */
 };
+
+/*
+ * How keys and values are held: the name of a preset, or one and what is to be different, "kivi:bits=4,residual=64", or knobs alone.
+ *
+ *      f16, f32     all of them as they are
+ *      rtn          2 bits, a scale for each token in a group of channels
+ *      kivi         2 bits, keys with a scale for each channel; the newest 128 tokens or fewer stay f16
+ *      logquant     the same, but what stays f16 is the sparser the older
+ *      partial-logquant   that for the keys; of the values only those of the newest tokens
+ *      asymkv       2 bits for the keys of the first 16 layers, 1 for all others
+ *      skvq         2 bits, clipped, with E4M3 scales; the newest 128 tokens and the first 5 stay f16
+ *      tuffet       2 bits on average, 1 to 4 for each channel of the keys: for files in which tuffet quantize has noted their importance
+ *
+ *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16, and where scales belong: "2@channel", "1.5@token", keys also "2.25@mixed"
+ *      bits         of both
+ *      high, low, lk, lv    bits of the first lk layers' keys and lv layers' values, and of those of the others (2)
+ *      group        tokens, or channels, that share a scale: 16, 32, 64, 128 or 256
+ *      scales       f16 or f8 (E4M3)
+ *      clip         none, centre (the part of a group's range that loses least), zero (the same, cut towards zero)
+ *      retain       what stays f16: fill:N (up to N tokens, then none), window:N (the newest N at least), log2:N (2 N to 3 N, half of them
+ *                   from the newest N, the others the sparser the older)
+ *      values       of tokens that log2 keeps: kept, or window: those older than the newest N are rounded to their bits where they are
+ *      residual, window     N; sinks: so many first tokens stay f16 too
+ *
+ * A model's prefix is f16 always. Which tokens have been quantized depends on their positions alone, so that results do not depend on
+ * how tokens were fed.
+ */
+
+/* Bytes that a token takes in such a cache, over all layers, once it has been quantized. 0 if kv is none, or not for this model. */
+TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
 
 /* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0 if opts are not valid. */
 TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
 
 /* One allocation of exactly that size. The model must outlive the session. TFT_ERR_ARG: a capacity beyond the model's
-   context length, a vocab_only model, n_threads below 0 or above 1024. */
+   context length, a vocab_only model, n_threads below 0 or above 1024, a cache that is none or that is not for this model. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m, const struct tft_session_opts *opts,
                                          struct tft_error *err);
 
 /* NULL is fine. */
 TFT_API void tft_session_close(struct tft_session *s);
+
+/* A session that slides (StreamingLLM: Xiao et al. 2023) forgets an eighth of its capacity at once when another token would not fit: the
+   oldest tokens that come after the model's prefix and after the first 4, or the sinks of a quantized cache, which gives up whole blocks. What
+   stays has seen them, and keeps its distances. tft_pos and tft_tokens then tell what is left; tft_sync starts over. Positions go on growing, so
+   that a model with learned positions (gpt2) cannot slide: TFT_ERR_UNSUPPORTED; nor can a capacity too small for it: TFT_ERR_ARG. */
 
 /* Appends n tokens and computes their logits. TFT_ERR_FULL if there is no room for all of them, TFT_ERR_ARG if n is 0 or
    one is no token of the vocabulary: nothing has changed then. Allocates nothing.
@@ -250,7 +281,8 @@ TFT_API enum tft_status tft_decode(struct tft_session *s, int32_t token);
    forgotten, the new suffix is computed. At least one token is computed, so that the logits are those of the last. */
 TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n);
 
-/* Forgets every token from position pos on. TFT_ERR_ARG if pos is beyond tft_pos. There are no logits until the next prefill. */
+/* Forgets every token from position pos on. TFT_ERR_ARG if pos is beyond tft_pos. There are no logits until the next prefill. Tokens that a
+   quantized cache has taken together cannot be taken apart: where pos is among them, the next prefill computes all tokens up to pos again. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* How many tokens it holds, how many it can hold, and which. */
@@ -259,7 +291,7 @@ TFT_API size_t tft_capacity(const struct tft_session *s);
 TFT_API const int32_t *tft_tokens(const struct tft_session *s);
 
 /* The logits [n_vocab] that follow the newest token (back = 0), the one before it (1), ... of the last call; NULL for one that
-   was not kept: back must be below n_logits and below the n of that call. Valid until the next call on the session. */
+   was not kept: back must be below n_logits and below the n of that call, and the token have come after the session last slid. Valid until the next call on the session. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* ---------------------------------------------------------------------------------------------- sampling */

@@ -48,7 +48,7 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
 }
 
 /* The logits at a few places of TOKENS tokens, fed `chunk` at a time up to each of them. */
-static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch, enum tft_kv_type kv)
+static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch, const char *kv)
 {
     static const uint32_t stops[] = {1, 17, 255, 256, 257, 300, 513, TOKENS};
     struct tft_model *m = opened(path);

@@ -12,7 +12,7 @@
 enum { SHORT = 40, LONG = 260 }; /* attention has a seam after 256; both are few, as this runs under emulation too */
 
 /* The largest difference of logits over n tokens, relative to the largest logit. */
-static double difference(const char *path, uint32_t n, enum tft_kv_type kv, enum tft_weights weights)
+static double difference(const char *path, uint32_t n, const char *kv, enum tft_weights weights)
 {
     struct tft_error err;
     struct tft_model *m;
@@ -78,7 +78,7 @@ static void f32_weights_f32_cache(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++) {
-        double off = difference(written(&models[i].toy, TFT_F32), i % 7 ? SHORT : LONG, TFT_KV_F32, TFT_WEIGHTS_F32);
+        double off = difference(written(&models[i].toy, TFT_F32), i % 7 ? SHORT : LONG, "f32", TFT_WEIGHTS_F32);
         if (!(off < 2e-5))
             fail_msg("%s: off by %g", models[i].what, off);
     }
@@ -89,7 +89,7 @@ static void f16_cache(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++) {
-        double off = difference(written(&models[i].toy, TFT_F32), SHORT, TFT_KV_F16, TFT_WEIGHTS_F32);
+        double off = difference(written(&models[i].toy, TFT_F32), SHORT, "f16", TFT_WEIGHTS_F32);
         if (!(off > 1e-6 && off < 1e-2))
             fail_msg("%s: off by %g", models[i].what, off);
     }
@@ -101,7 +101,7 @@ static void half_weights(void **state)
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
-            double off = difference(written(&models[i].toy, bf16 ? TFT_BF16 : TFT_F16), SHORT, TFT_KV_F32, TFT_WEIGHTS_F32);
+            double off = difference(written(&models[i].toy, bf16 ? TFT_BF16 : TFT_F16), SHORT, "f32", TFT_WEIGHTS_F32);
             if (!(off < 2e-5))
                 fail_msg("%s, %s: off by %g", models[i].what, bf16 ? "bf16" : "f16", off);
         }
@@ -113,9 +113,9 @@ static void quantized_weights(void **state)
     (void)state;
     struct toy t = {.arch = "llama", .n_vocab = 96, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32};
     const char *path = written(&t, TFT_Q8_0);
-    double f32 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_F32);
-    double f16 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_F16);
-    double bf16 = difference(path, SHORT, TFT_KV_F32, TFT_WEIGHTS_BF16);
+    double f32 = difference(path, SHORT, "f32", TFT_WEIGHTS_F32);
+    double f16 = difference(path, SHORT, "f32", TFT_WEIGHTS_F16);
+    double bf16 = difference(path, SHORT, "f32", TFT_WEIGHTS_BF16);
     assert_true(f32 < 2e-5);
     assert_true(f16 > f32 && f16 < 1e-2);
     assert_true(bf16 > f16 && bf16 < 1e-1);

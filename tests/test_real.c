@@ -41,7 +41,7 @@ static bool expect(const char *path, int32_t *ids)
 }
 
 /* The number of tokens that are the same, from the first on. */
-static int agree(const struct tft_model *m, enum tft_kv_type kv, const int32_t *expected)
+static int agree(const struct tft_model *m, const char *kv, const int32_t *expected)
 {
     struct tft_session_opts o = {.size = sizeof o, .kv = kv, .n_threads = 1};
     struct tft_sampler greedy = {0};
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
         return puts(err.msg), 1;
     if (!expect(path, expected))
         return puts("the oracle does not open it"), 1;
-    int f32 = agree(m, TFT_KV_F32, expected), f16 = agree(m, TFT_KV_F16, expected);
+    int f32 = agree(m, "f32", expected), f16 = agree(m, "f16", expected);
     bool text = !tokenizer || says(m, expected, argv[3]);
     printf("%d tokens agree with an f32 cache, %d with f16, of %d; the text %s\n", f32, f16, TOKENS,
            !tokenizer ? "is not looked at" : text ? "is right" : "is another");

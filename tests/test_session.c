@@ -20,13 +20,13 @@ static void same_bits_however_fed(void **state)
     static const uint32_t chunks[] = {1, 257};
     for (int i = 0; i < N_TOYS; i++) {
         const char *path = written(&toys[i]);
-        uint64_t want = fed(path, 1, TOKENS, TOKENS, TFT_KV_F16);
+        uint64_t want = fed(path, 1, TOKENS, TOKENS, "f16");
         for (int c = 0; c < 2; c++)
-            assert_int_equal(fed(path, 1, chunks[c], 512, TFT_KV_F16), want);
-        assert_int_equal(fed(path, 1, TOKENS, 33, TFT_KV_F16), want);
+            assert_int_equal(fed(path, 1, chunks[c], 512, "f16"), want);
+        assert_int_equal(fed(path, 1, TOKENS, 33, "f16"), want);
     }
     const char *path = written(&toys[0]);
-    assert_int_equal(fed(path, 1, 5, 512, TFT_KV_F32), fed(path, 1, TOKENS, 40, TFT_KV_F32));
+    assert_int_equal(fed(path, 1, 5, 512, "f32"), fed(path, 1, TOKENS, 40, "f32"));
 }
 
 static void same_bits_on_any_threads(void **state)
@@ -34,10 +34,10 @@ static void same_bits_on_any_threads(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         const char *path = written(&toys[i]);
-        uint64_t want = fed(path, 1, 100, 512, TFT_KV_F16);
+        uint64_t want = fed(path, 1, 100, 512, "f16");
         for (int threads = 2; threads <= 5; threads += threads - 1)
-            assert_int_equal(fed(path, threads, 100, 512, TFT_KV_F16), want);
-        assert_int_equal(fed(path, 3, 1, 512, TFT_KV_F16), want);
+            assert_int_equal(fed(path, threads, 100, 512, "f16"), want);
+        assert_int_equal(fed(path, 3, 1, 512, "f16"), want);
     }
 }
 
@@ -52,7 +52,7 @@ static void same_bits_on_every_rung_and_machine(void **state)
         for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
             assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
             assert_string_equal(tft_cpu_name(), tft_kernels_name(rung));
-            uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
+            uint64_t got = fed(path, 2, 100, 512, "f16");
             if (got != contract[i])
                 fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(), (unsigned long long)got);
         }
@@ -182,7 +182,7 @@ static void memory_is_known_before(void **state)
     o.n_threads = -1;
     assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
     o.n_threads = 1;
-    o.kv = (enum tft_kv_type)9;
+    o.kv = "kivi:bits=9";
     assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
     tft_session_close(NULL);
     tft_model_close(m);

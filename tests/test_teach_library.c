@@ -39,7 +39,7 @@ static void run_library(struct problem *p, const float *flat)
     struct tft_error err;
     const char *model = in_folder("model.bin"), *vocabulary = in_folder("vocab.bin");
     struct tft_model_opts opts = {.size = sizeof opts, .tokenizer = vocabulary};
-    struct tft_session_opts session = {.size = sizeof session, .n_logits = T, .kv = TFT_KV_F32};
+    struct tft_session_opts session = {.size = sizeof session, .n_logits = T, .kv = "f32"};
     checkpoint_write(&shape, flat, model);
     write_vocabulary(vocabulary);
     if (tft_model_open(&m, model, &opts, &err) || tft_session_open(&s, m, &session, &err))

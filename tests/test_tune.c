@@ -68,7 +68,7 @@ static struct tune_opts usual(void)
 /* Mean of -log p(next token) by the runtime. */
 static double runtime_loss(const struct tft_model *m, const int32_t *token)
 {
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = TFT_KV_F32});
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = "f32"});
     double loss = 0;
     assert_int_equal(tft_prefill(s, token, WINDOW), TFT_OK);
     for (int i = 0; i + 1 < WINDOW; i++) {

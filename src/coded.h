@@ -1,0 +1,57 @@
+/*
+ * The coded half of a quantized KV cache: full blocks of keys and values. A block of a layer and head has, for its keys and for its values,
+ *
+ *      codes       codes.h; or f16 as in kv.h, where the policy says 16 bits
+ *      scales      f16: [n] scale, [n] mid; E4M3: two exponents of the powers of two that they are multiples of, then the same
+ *
+ * in records side by side: [layer][head][block].
+ */
+#ifndef TFT_CODED_H
+#define TFT_CODED_H
+
+#include "kv.h"
+
+struct tft_coded_layer {
+    size_t k_at, v_at;       /* where the layer's records begin, */
+    size_t k_bytes, v_bytes; /* and how long one is */
+    unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
+    uint16_t (*quads)[TFT_BITS_COUNT]; /* [G], of the keys' channels */
+    uint8_t *channel; /* [G, E]: mixed keys are stored in the order of their bits, this channel first; NULL: as they come */
+};
+
+/* One thread's workspace. */
+struct tft_coded_scratch {
+    float *scales[2];   /* of a span of keys, of values */
+    float *q;           /* [TFT_TILE, E]: queries, their channels in the order of the keys' */
+    float *x;           /* a block of floats, by token or by channel, padded to 16 */
+    uint8_t *code;      /* and its codes */
+    float *half, *scale, *mid;
+    uint32_t *order;    /* of slots */
+    uint16_t *rows;     /* [slots, E] */
+};
+
+/* Bytes that a token has, all in, once it has codes. */
+size_t tft_kv_token_bytes(const struct tft_model *m, const struct tft_kv_policy *policy);
+
+/* Takes blocks for `capacity` tokens, and workspaces for n_threads, from the arena. */
+void tft_coded_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m, uint32_t capacity, int n_threads);
+
+/* Decides the bits of mixed keys. */
+void tft_coded_open(struct tft_kv *kv, const struct tft_model *m);
+
+/* What the policy gives up of a head's slots becomes blocks, and the slots close up. at: where tokens are before that. */
+void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, struct tft_retained at, int tid);
+
+/* Takes out the first n blocks of a head. */
+void tft_coded_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
+
+/* Block b as kernels want it, its scales in room: [tft_coded_scales]. */
+struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room);
+struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room);
+size_t tft_coded_scales(const struct tft_kv *kv, const struct tft_kv_side *side);
+
+/* A block of 16 bits: keys [block / 16, E, 16], values [block, E]. */
+const uint16_t *tft_coded_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+const uint16_t *tft_coded_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+
+#endif

@@ -1,0 +1,258 @@
+#include "kv_policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+/* A preset is what its knobs say. */
+static const struct {
+    const char *name, *knobs;
+} presets[] = {
+    {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"}, /* round to nearest, by token, no window */
+    {"kivi", "bits=2,group=32,k=@channel,v=@token,retain=fill:128"},
+    {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
+    {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
+    {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
+    {"skvq", "bits=2,group=64,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,clip=zero"},
+    {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
+};
+
+/* ---- values */
+
+struct span {
+    const char *s;
+    size_t n;
+};
+
+static bool is(struct span a, const char *b)
+{
+    return strlen(b) == a.n && memcmp(a.s, b, a.n) == 0;
+}
+
+/* What comes before the first c, and in *rest what comes after it: NULL if there is none. */
+static struct span cut(struct span a, char c, struct span *rest)
+{
+    const char *at = a.n ? memchr(a.s, c, a.n) : NULL;
+    *rest = at ? (struct span){at + 1, a.n - (size_t)(at - a.s) - 1} : (struct span){0};
+    return at ? (struct span){a.s, (size_t)(at - a.s)} : a;
+}
+
+/* A decimal number with at most six digits on each side of the point. */
+static bool number(struct span a, double *x)
+{
+    struct span fraction, whole = cut(a, '.', &fraction);
+    double unit = 1, sum = 0;
+    if (!whole.n || whole.n > 6 || fraction.n > 6 || (fraction.s && !fraction.n))
+        return false;
+    for (size_t i = 0; i < whole.n; i++) {
+        if (whole.s[i] < '0' || whole.s[i] > '9')
+            return false;
+        sum = sum * 10 + (whole.s[i] - '0');
+    }
+    for (size_t i = 0; i < fraction.n; i++) {
+        if (fraction.s[i] < '0' || fraction.s[i] > '9')
+            return false;
+        sum += (fraction.s[i] - '0') * (unit /= 10);
+    }
+    *x = sum;
+    return true;
+}
+
+static bool count(struct span a, uint32_t most, uint32_t *n)
+{
+    double x;
+    if (!number(a, &x) || memchr(a.s, '.', a.n) || x > most)
+        return false;
+    *n = (uint32_t)x;
+    return true;
+}
+
+static bool one_of(struct span a, const char *const *names, unsigned n, unsigned *which)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (is(a, names[i])) {
+            *which = i;
+            return true;
+        }
+    return false;
+}
+
+static bool bits_of(struct span a, uint8_t *bits)
+{
+    static const char *const names[] = {"1", "1.5", "2", "3", "4", "8", "16"};
+    unsigned i;
+    if (!one_of(a, names, 7, &i))
+        return false;
+    *bits = (uint8_t)i;
+    return true;
+}
+
+/* ---- knobs: false for a value that is none */
+
+static bool set_side(struct tft_kv_side *s, struct span a)
+{
+    static const char *const axes[] = {"channel", "token", "mixed"};
+    struct span axis, bits = cut(a, '@', &axis);
+    unsigned which = s->axis;
+    double average;
+    if (axis.s && !one_of(axis, axes, 3, &which))
+        return false;
+    s->axis = (enum tft_kv_axis)which;
+    if (!bits.n)
+        return axis.s && (s->axis != TFT_KV_MIXED || s->average > 0);
+    if (s->axis == TFT_KV_MIXED) {
+        if (!number(bits, &average) || average < 1 || average > 4)
+            return false;
+        s->average = (float)average;
+        return true;
+    }
+    s->layers = UINT32_MAX;
+    return bits_of(bits, &s->high);
+}
+
+static bool set_bits(struct tft_kv_policy *p, struct span a)
+{
+    return set_side(&p->k, a) && set_side(&p->v, a);
+}
+
+static bool set_retain(struct tft_kv_policy *p, struct span a)
+{
+    static const char *const kinds[] = {"fill", "window", "log2"};
+    struct span n, kind = cut(a, ':', &n);
+    unsigned which;
+    if (!one_of(kind, kinds, 3, &which) || !n.s || !count(n, 1 << 15, &p->window))
+        return false;
+    p->retain = (enum tft_kv_retain)which;
+    return true;
+}
+
+static bool set_high(struct tft_kv_policy *p, struct span a)
+{
+    return bits_of(a, &p->k.high) && bits_of(a, &p->v.high);
+}
+
+static bool set_low(struct tft_kv_policy *p, struct span a)
+{
+    return bits_of(a, &p->k.low) && bits_of(a, &p->v.low);
+}
+
+static bool set_group(struct tft_kv_policy *p, struct span a)
+{
+    return count(a, 256, &p->group) && p->group >= 16 && !(p->group & (p->group - 1));
+}
+
+static bool set_scales(struct tft_kv_policy *p, struct span a)
+{
+    p->f8 = is(a, "f8");
+    return p->f8 || is(a, "f16");
+}
+
+static bool set_clip(struct tft_kv_policy *p, struct span a)
+{
+    static const char *const names[] = {"none", "centre", "zero"};
+    unsigned which;
+    if (!one_of(a, names, 3, &which))
+        return false;
+    p->clip = (enum tft_kv_clip)which;
+    return true;
+}
+
+static bool set_values(struct tft_kv_policy *p, struct span a)
+{
+    p->partial = is(a, "window");
+    return p->partial || is(a, "kept");
+}
+
+static bool set_k(struct tft_kv_policy *p, struct span a) { return set_side(&p->k, a); }
+static bool set_v(struct tft_kv_policy *p, struct span a) { return set_side(&p->v, a); }
+static bool set_lk(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->k.layers); }
+static bool set_lv(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->v.layers); }
+static bool set_window(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->window); }
+static bool set_sinks(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->sinks); }
+
+static const struct {
+    const char *name;
+    bool (*set)(struct tft_kv_policy *p, struct span value);
+    const char *takes;
+} knobs[] = {
+    {"k", set_k, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed"},
+    {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token"},
+    {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"high", set_high, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"low", set_low, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"lk", set_lk, "a number of layers"},
+    {"lv", set_lv, "a number of layers"},
+    {"group", set_group, "16, 32, 64, 128 or 256"},
+    {"retain", set_retain, "fill:N, window:N or log2:N"},
+    {"residual", set_window, "a number of tokens"},
+    {"window", set_window, "a number of tokens"},
+    {"sinks", set_sinks, "a number of tokens"},
+    {"values", set_values, "kept or window"},
+    {"scales", set_scales, "f16 or f8"},
+    {"clip", set_clip, "none, centre or zero"},
+};
+enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
+
+static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, struct tft_error *err)
+{
+    for (struct span rest; text.s; text = rest) {
+        struct span value, one = cut(text, ',', &rest), key = cut(one, '=', &value);
+        size_t i = 0;
+        while (i < N_KNOBS && !is(key, knobs[i].name))
+            i++;
+        if (i == N_KNOBS)
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no \"%.*s\"", (int)(key.n < 40 ? key.n : 40), key.s);
+        if (!value.s || !knobs[i].set(p, value))
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name, knobs[i].takes,
+                            (int)(value.n < 40 ? value.n : 40), value.s ? value.s : "");
+    }
+    return TFT_OK;
+}
+
+/* ---- the whole */
+
+static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
+{
+    if (p->v.axis == TFT_KV_MIXED)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
+    if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || p->v.low == TFT_KV_BITS_F16 || p->v.high == TFT_KV_BITS_F16))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");
+    if (p->retain != TFT_KV_WINDOW && p->window < 2)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up", p->window);
+    return TFT_OK;
+}
+
+enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
+{
+    struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more, name = cut(all, ':', &more);
+    struct tft_error quiet;
+    *p = (struct tft_kv_policy){.num = TFT_NUM_F16, .group = 32, .window = 128};
+    p->k.layers = p->v.layers = UINT32_MAX;
+    p->v.axis = TFT_KV_TOKEN;
+    if (is(all, "f16") || is(all, "f32")) {
+        p->num = is(all, "f16") ? TFT_NUM_F16 : TFT_NUM_F32;
+        return TFT_OK;
+    }
+    if (is(name, "f16") || is(name, "f32"))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
+    p->coded = true;
+    p->k.high = p->v.high = p->k.low = p->v.low = TFT_BITS_2;
+    size_t i = 0;
+    while (i < N_PRESETS && !is(name, presets[i].name))
+        i++;
+    if (i < N_PRESETS)
+        set_knobs(p, (struct span){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
+    else if (!memchr(name.s, '=', name.n))
+        return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"", (int)(name.n < 40 ? name.n : 40), name.s);
+    else
+        more = all;
+    enum tft_status status = set_knobs(p, more, err);
+    return status == TFT_OK ? check(p, err) : status;
+}
+
+uint32_t tft_kv_block(const struct tft_kv_policy *p)
+{
+    bool by_token = p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN;
+    return by_token ? 32 : p->group;
+}

@@ -1,0 +1,347 @@
+/* Sessions with a quantized cache: the same bits on every rung, with any number of threads, however the tokens were fed, and after going
+   back; their memory; and what is refused. That the numbers are those of the papers is test_kv_papers.c. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "fed.h"
+#include "memory.h"
+
+/* Heads of whole panels and not. Small, as they run under emulation too. */
+static const struct toy toys[] = {
+    {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 8, .n_ff = 16, .n_rot = 8, .type = TFT_F16},
+    {.arch = "qwen2", .n_vocab = 31, .n_ctx = 640, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 20, .n_ff = 16, .n_rot = 20, .type = TFT_BF16},
+};
+
+/* Tokens enough for a few events; of two policies for a second span of codes. Windows of 21 and 33 leave tokens waiting for their block. The
+   hash of the logits is part of the contract: every CPU, compiler, operating system and build of tuffet gives it. */
+static const struct policy {
+    const char *kv;
+    int toy;
+    uint32_t n;
+    uint64_t contract;
+} policies[] = {
+    {"rtn", 0, 330, 0x3f562a11652c3c18},
+    {"kivi:residual=64", 0, 330, 0x55d2bd481615c769},
+    {"kivi:residual=48,bits=4", 1, 110, 0x348cced90db1a80f},
+    {"logquant:window=21", 0, 150, 0x36f6d9104fbbd6fa},
+    {"logquant:window=32,group=16", 1, 140, 0x8db7c7bbb6461eb0},
+    {"asymkv:lk=1,residual=32", 1, 80, 0x4369022710f2f5e6},
+    {"skvq:window=33,v=1.5,group=16", 0, 140, 0x45074f6b1025184a},
+    {"tuffet:k=2.25@mixed,window=20,group=32", 1, 90, 0xf0f4b55a12ca9133},
+    {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", 1, 80, 0xe0153fc4251b9a59},
+    {"k=8@channel,v=16,retain=window:0,clip=centre", 0, 80, 0xe35dcae677600331},
+    {"k=16,v=8@channel,retain=log2:2,scales=f8", 0, 80, 0xe31ad541c261ab47},
+};
+enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
+
+/* What an error in a key's channel costs, for "mixed": made up, but not the same for any two. */
+static float importance[2 * 2 * 20]; /* as long as the largest toy's */
+
+static struct tft_model *model(int toy)
+{
+    struct tft_model *m = opened(written(&toys[toy]));
+    for (uint32_t i = 0; i < m->n_layer * m->n_head_kv * m->head_dim; i++)
+        importance[i] = (float)(1 + i * 37 % 101);
+    m->key_importance = importance;
+    return m;
+}
+
+/* The logits at a few places, fed `chunk` tokens at a time in passes of at most `batch`. */
+static void assert_contract(const struct policy *p, int threads, uint32_t chunk, uint32_t batch)
+{
+    struct tft_model *m = model(p->toy);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = p->kv});
+    int32_t tokens[MOST];
+    uint64_t h = 0xcbf29ce484222325;
+    toy_tokens(3, m->n_vocab, tokens, p->n);
+    for (uint32_t stop = 5; tft_pos(s) < p->n; stop = stop * 5 < p->n ? stop * 5 : p->n) {
+        while (tft_pos(s) < stop) {
+            uint32_t left = stop - (uint32_t)tft_pos(s);
+            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk), TFT_OK);
+        }
+        h = hash_logits(h, s);
+    }
+    if (h != p->contract)
+        fail_msg("%s on %s, %d threads, %u at a time in passes of %u: 0x%016llx", p->kv, tft_cpu_name(), threads, chunk, batch,
+                 (unsigned long long)h);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+static void same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_POLICIES; i++) {
+        assert_contract(&policies[i], 1, 1, 512);
+        assert_contract(&policies[i], 1, 7, 5);
+        assert_contract(&policies[i], 3, MOST, 45);
+    }
+}
+
+static void same_bits_on_every_rung_and_machine(void **state)
+{
+    (void)state;
+    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        for (int i = 0; i < N_POLICIES; i++)
+            assert_contract(&policies[i], 1, MOST, 512);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+}
+
+/* ---- there and back */
+
+enum { LONG = 120, MORE = 8 };
+
+static uint64_t fresh(const struct tft_model *m, const char *kv, const int32_t *tokens, uint32_t n)
+{
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .capacity = n, .kv = kv});
+    assert_int_equal(tft_prefill(s, tokens, n), TFT_OK);
+    uint64_t h = hash_logits(1, s);
+    tft_session_close(s);
+    return h;
+}
+
+/* Where tokens were given up: so many had come. */
+static uint32_t events(const struct tft_model *m, const char *kv, const int32_t *tokens, uint32_t at[LONG])
+{
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .kv = kv});
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < LONG; i++) {
+        assert_int_equal(tft_decode(s, tokens[i]), TFT_OK);
+        if (s->kv.whole && (!n || s->kv.whole != at[n - 1]))
+            at[n++] = i;
+    }
+    tft_session_close(s);
+    return n;
+}
+
+/* a[0 .. pos), then MORE of b. */
+static void back_and_on(struct tft_session *s, const char *kv, const int32_t *a, const int32_t *b, uint32_t pos, bool sync)
+{
+    int32_t both[LONG + MORE];
+    memcpy(both, a, pos * sizeof *a);
+    memcpy(both + pos, b, MORE * sizeof *b);
+    assert_int_equal(tft_sync(s, a, LONG), TFT_OK);
+    if (sync) {
+        assert_int_equal(tft_sync(s, both, pos + MORE), TFT_OK);
+    } else {
+        assert_int_equal(tft_rewind(s, pos), TFT_OK);
+        assert_int_equal(tft_pos(s), pos);
+        assert_null(tft_logits(s, 0));
+        assert_int_equal(tft_prefill(s, b, MORE), TFT_OK);
+    }
+    assert_int_equal(tft_pos(s), pos + MORE);
+    assert_memory_equal(tft_tokens(s), both, (pos + MORE) * sizeof *both);
+    if (hash_logits(1, s) != fresh(s->m, kv, both, pos + MORE))
+        fail_msg("%s: other logits after going back to %u", kv, pos);
+}
+
+static void back_beyond_what_was_quantized(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_POLICIES; i++) {
+        const char *kv = policies[i].kv;
+        struct tft_model *m = model(policies[i].toy);
+        int32_t a[LONG], b[MORE];
+        uint32_t event[LONG];
+        toy_tokens(1, m->n_vocab, a, LONG);
+        toy_tokens(2, m->n_vocab, b, MORE);
+        uint32_t n = events(m, kv, a, event);
+        assert_true(n > 0);
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .kv = kv});
+        for (uint32_t pos = event[n - 1] - 1; pos <= event[n - 1] + 1; pos++)
+            back_and_on(s, kv, a, b, pos, pos % 2);
+        back_and_on(s, kv, a, b, 0, i % 2);
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
+static void back_twice_before_anything_is_computed(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(0);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .kv = "rtn"});
+    int32_t a[LONG];
+    toy_tokens(1, m->n_vocab, a, LONG);
+    assert_int_equal(tft_prefill(s, a, LONG), TFT_OK);
+    assert_int_equal(tft_rewind(s, 110), TFT_OK);
+    assert_int_equal(tft_rewind(s, 100), TFT_OK);
+    assert_int_equal(tft_rewind(s, 101), TFT_ERR_ARG);
+    assert_int_equal(tft_prefill(s, a + 100, 3), TFT_OK);
+    assert_int_equal(hash_logits(1, s), fresh(m, "rtn", a, 103));
+
+    /* nothing was given up since 96: what came later is just forgotten */
+    assert_int_equal(tft_rewind(s, 98), TFT_OK);
+    assert_int_equal(s->computed, 98);
+    assert_int_equal(tft_rewind(s, 96), TFT_OK); /* while these were in slots, all of them */
+    assert_int_equal(tft_prefill(s, a + 96, 1), TFT_OK);
+    assert_int_equal(hash_logits(1, s), fresh(m, "rtn", a, 97));
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* Until tokens are given up, and with a capacity below any window, a cache is one of f16. */
+static void what_is_not_quantized_is_f16(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_POLICIES; i++) {
+        struct tft_model *m = model(policies[i].toy);
+        int32_t a[LONG];
+        uint32_t event[LONG], n;
+        toy_tokens(1, m->n_vocab, a, LONG);
+        assert_true(events(m, policies[i].kv, a, event) > 0);
+        n = event[0];
+        assert_int_equal(fresh(m, policies[i].kv, a, n), fresh(m, "f16", a, n));
+        assert_int_not_equal(fresh(m, policies[i].kv, a, n + 1), fresh(m, "f16", a, n + 1));
+        assert_int_equal(fresh(m, policies[i].kv, a, 3), fresh(m, "f16", a, 3));
+        tft_model_close(m);
+    }
+}
+
+static void several_logits(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(0);
+    int32_t a[LONG];
+    toy_tokens(1, m->n_vocab, a, LONG);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 3, .n_batch = 70, .n_logits = 70, .kv = "kivi:residual=32"});
+    assert_int_equal(tft_prefill(s, a, LONG), TFT_OK); /* the last pass is of 70 tokens, two events among them */
+    struct tft_session *one = session(m, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=32"});
+    for (uint32_t i = 0; i < LONG; i++) {
+        assert_int_equal(tft_decode(one, a[i]), TFT_OK);
+        if (i >= LONG - 70)
+            assert_memory_equal(tft_logits(s, LONG - 1 - i), tft_logits(one, 0), m->n_vocab * sizeof(float));
+    }
+    tft_session_close(one);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* ---- memory */
+
+static void memory_is_known_before(void **state)
+{
+    (void)state;
+    static const uint32_t capacities[] = {1, 50, 640};
+    for (int i = 0; i < N_POLICIES; i++) {
+        struct tft_model *m = model(policies[i].toy);
+        int32_t tokens[641] = {0};
+        for (int c = 0; c < 3; c++) {
+            struct memory mem = {0};
+            struct tft_allocator a = memory_allocator(&mem);
+            struct tft_session_opts o = {.size = sizeof o, .allocator = &a, .capacity = capacities[c], .n_threads = 1 + c, .kv = policies[i].kv};
+            struct tft_session *s = session(m, o);
+            assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
+            assert_int_equal(tft_prefill(s, tokens, capacities[c] < 60 ? capacities[c] : 60), TFT_OK);
+            assert_int_equal(tft_prefill(s, tokens, 641), TFT_ERR_FULL);
+            assert_int_equal(mem.calls, 1);
+            tft_session_close(s);
+            assert_int_equal(mem.in_use, 0);
+            mem.fail_at = 2;
+            assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_NOMEM);
+        }
+        tft_model_close(m);
+    }
+}
+
+/* A token that has been quantized, in bytes: two layers of two heads of 16. */
+static void bytes_of_a_token(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kv;
+        double bytes; /* of a head: codes of keys, their scales and middles; the same of values */
+    } all[] = {
+        {NULL, 32 + 32},
+        {"f16", 32 + 32},
+        {"f32", 64 + 64},
+        {"rtn", 4 + 4 + 4 + 4},           /* 2 bits; f16 twice for 16 channels, which are less than a group */
+        {"kivi", 4 + 2 + 4 + 4},          /* 16 channels have f16 twice for 32 tokens */
+        {"kivi:bits=4", 8 + 2 + 8 + 4},
+        {"kivi:bits=16", 32 + 32},
+        {"kivi:bits=1,group=128", 2 + .5 + 2 + 4},
+        {"kivi:k=3,v=8@channel", 6 + 2 + 16 + 2},
+        {"asymkv:lk=1", 3 + 2 + 2 + 4},   /* one layer has 2 bits, the other one */
+        {"asymkv:lk=2,lv=1", 4 + 2 + 3 + 4},
+        {"skvq", 4 + 2.25 + 4 + 2.25},    /* E4M3, and two exponents with 6 bytes of padding for 32 tokens */
+        {"kivi:v=1.5,group=32", 4 + 2 + (64 + 3 * 16) / 32. + 4}, /* five quads of tokens in 64 bytes, three of 2 bits */
+        {"tuffet:k=2.25@mixed", 4.5 + 1 + 4 + 4},
+        {"tuffet:k=1@mixed", 2 + 1 + 4 + 4},
+    };
+    struct toy t = toys[1];
+    t.head_dim = t.n_rot = 16;
+    struct tft_model *m = opened(written(&t));
+    m->key_importance = importance;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t got = tft_kv_bytes(m, all[i].kv), want = (size_t)(4 * all[i].bytes + .999);
+        if (got != want)
+            fail_msg("%s: %zu bytes, not %zu", all[i].kv ? all[i].kv : "NULL", got, want);
+    }
+    assert_int_equal(tft_kv_bytes(m, "kivi:bits=9"), 0);
+    m->key_importance = NULL;
+    assert_int_equal(tft_kv_bytes(m, "tuffet"), 0);
+
+    /* and it is what a longer session takes more, apart from what else goes by tokens */
+    struct tft_session_opts o = {.size = sizeof o, .capacity = 320, .n_batch = 16, .n_threads = 1, .kv = "kivi:bits=1,residual=32"};
+    size_t less = tft_session_bytes(m, &o);
+    o.capacity = 640;
+    size_t more = tft_session_bytes(m, &o), own = sizeof(int32_t) * 320, parts = 4 * (16 + 2) * sizeof(float);
+    assert_in_range(more - less, 320 * tft_kv_bytes(m, o.kv) + own, 320 * tft_kv_bytes(m, o.kv) + own + 2 * parts + 512);
+    tft_model_close(m);
+}
+
+/* ---- what is refused */
+
+static void refused(const struct tft_model *m, const char *kv, enum tft_status want, const char *line)
+{
+    struct tft_session_opts o = {.size = sizeof o, .kv = kv};
+    struct tft_session *s;
+    struct tft_error err = {0};
+    if (tft_session_open(&s, m, &o, &err) != want || !strstr(err.msg, line))
+        fail_msg("%s: %d, %s", kv, (int)err.code, err.msg);
+    assert_null(s);
+    assert_int_equal(tft_session_bytes(m, &o), 0);
+    assert_int_equal(tft_kv_bytes(m, kv), 0);
+}
+
+static void refused_by_name(void **state)
+{
+    (void)state;
+    static const struct toy odd = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 20, .n_layer = 1, .n_head = 2, .n_head_kv = 2,
+                                   .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true},
+                     wide = {.arch = "llama", .n_vocab = 32, .n_ctx = 64, .n_embd = 20, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
+                             .head_dim = 260, .n_ff = 40, .n_rot = 20, .type = TFT_F32, .tied = true};
+    struct tft_model *m = opened(written(&odd));
+    refused(m, "kivi", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 10, which no quantized cache is for");
+    tft_session_close(session(m, (struct tft_session_opts){.kv = "f16"}));
+    tft_model_close(m);
+    m = opened(written(&wide));
+    refused(m, "rtn", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 260, which no quantized cache is for");
+    tft_model_close(m);
+
+    m = opened(written(&toys[0]));
+    assert_null(m->key_importance);
+    refused(m, "tuffet", TFT_ERR_ARG, "m.gguf: mixed keys are for files in which tuffet quantize has noted the importance of channels");
+    refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
+    refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
+    tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(back_beyond_what_was_quantized),
+        cmocka_unit_test(back_twice_before_anything_is_computed),
+        cmocka_unit_test(what_is_not_quantized_is_f16),
+        cmocka_unit_test(several_logits),
+        cmocka_unit_test(memory_is_known_before),
+        cmocka_unit_test(bytes_of_a_token),
+        cmocka_unit_test(refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

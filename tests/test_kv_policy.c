@@ -1,0 +1,270 @@
+/* How a cache is written: what each preset and knob comes to, and that whatever is none is refused with a line that names it. */
+#include "test.h"
+
+#include <string.h>
+
+#include "blob.h"
+#include "kv_policy.h"
+#include "random.h"
+
+static struct tft_kv_policy parsed(const char *text)
+{
+    struct tft_kv_policy p;
+    struct tft_error err;
+    if (tft_kv_parse(&p, text, &err) != TFT_OK)
+        fail_msg("%s: %s", text, err.msg);
+    return p;
+}
+
+/* Everything that a policy says, so that a case is a line. Bits are those of layer 0 and of layer 40. */
+struct says {
+    const char *text;
+    enum tft_kv_retain retain;
+    uint32_t window, sinks, group, block;
+    bool f8;
+    enum tft_kv_clip clip;
+    enum tft_kv_axis k, v;
+    unsigned k_bits[2], v_bits[2];
+};
+
+#define CHANNEL TFT_KV_CHANNEL
+#define TOKEN TFT_KV_TOKEN
+#define FILL TFT_KV_FILL
+#define WINDOW TFT_KV_WINDOW
+#define LOG2 TFT_KV_LOG2
+enum { B1 = TFT_BITS_1, B15 = TFT_BITS_3_LEVELS, B2 = TFT_BITS_2, B3 = TFT_BITS_3, B4 = TFT_BITS_4, B8 = TFT_BITS_8, F16 = TFT_KV_BITS_F16 };
+
+static void assert_says(const struct says *want)
+{
+    struct tft_kv_policy p = parsed(want->text);
+    struct says got = {want->text, p.retain, p.window, p.sinks, p.group, tft_kv_block(&p), p.f8, p.clip, p.k.axis, p.v.axis,
+                       {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)}, {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
+    assert_true(p.coded);
+    assert_int_equal(p.num, TFT_NUM_F16);
+    if (got.retain != want->retain || got.window != want->window || got.sinks != want->sinks)
+        fail_msg("%s: keeps %d:%u and %u", want->text, (int)got.retain, got.window, got.sinks);
+    if (got.group != want->group || got.block != want->block || got.f8 != want->f8 || got.clip != want->clip)
+        fail_msg("%s: groups of %u, blocks of %u, f8 %d, clip %d", want->text, got.group, got.block, got.f8, (int)got.clip);
+    if (got.k != want->k || got.v != want->v)
+        fail_msg("%s: axes %d, %d", want->text, (int)got.k, (int)got.v);
+    assert_memory_equal(got.k_bits, want->k_bits, sizeof got.k_bits);
+    assert_memory_equal(got.v_bits, want->v_bits, sizeof got.v_bits);
+}
+
+static void presets_are_what_tuffet_h_says(void **state)
+{
+    (void)state;
+    static const struct says all[] = {
+        {"rtn", FILL, 32, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B1}, {B1, B1}},
+        {"skvq", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_says(&all[i]);
+
+    struct tft_kv_policy p = parsed("tuffet");
+    assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN && p.k.average == 2);
+    assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 && p.clip == TFT_KV_CENTRE && !p.f8);
+    assert_int_equal(tft_kv_bits(&p.v, 40), TFT_BITS_2);
+    assert_int_equal(tft_kv_block(&p), 64);
+    p = parsed("asymkv");
+    assert_int_equal(tft_kv_bits(&p.k, 15), TFT_BITS_2); /* the first 16 layers */
+    assert_int_equal(tft_kv_bits(&p.k, 16), TFT_BITS_1);
+}
+
+static void floats_have_no_codes(void **state)
+{
+    (void)state;
+    static const char *const f16[] = {NULL, "f16"};
+    for (int i = 0; i < 2; i++) {
+        struct tft_kv_policy p = parsed(f16[i]);
+        assert_false(p.coded);
+        assert_int_equal(p.num, TFT_NUM_F16);
+    }
+    struct tft_kv_policy p = parsed("f32");
+    assert_false(p.coded);
+    assert_int_equal(p.num, TFT_NUM_F32);
+}
+
+static void knobs_override(void **state)
+{
+    (void)state;
+    static const struct says all[] = {
+        {"kivi:bits=4,residual=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B4}},
+        {"kivi:window=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"kivi:group=64,k=3,v=1.5@channel", FILL, 128, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, CHANNEL, {B3, B3}, {B15, B15}},
+        {"kivi:k=8@token,v=16", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B8, B8}, {F16, F16}},
+        {"kivi:k=@token", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"kivi:bits=4,bits=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B1, B1}, {B1, B1}}, /* the last one counts */
+        {"logquant:window=42,group=16", LOG2, 42, 0, 16, 16, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"logquant:retain=window:100", WINDOW, 100, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B15}},
+        {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B2}, {B4, B4}}, /* what low is unless it is said */
+        {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}}, /* of all layers */
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B15, B15}},
+        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 64, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"skvq:clip=centre", WINDOW, 128, 5, 64, 32, true, TFT_KV_CENTRE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {B4, B4}, {B2, B2}},
+        {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {B2, B2}, {B2, B2}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_says(&all[i]);
+
+    assert_true(parsed("tuffet:k=2.25@mixed").k.average == 2.25f);
+    assert_true(parsed("tuffet:k=3").k.average == 3);
+    assert_true(parsed("tuffet:k=@mixed").k.average == 2);
+    assert_true(parsed("kivi:k=1@mixed").k.average == 1);
+    assert_true(parsed("kivi:k=4.000000@mixed").k.average == 4);
+    struct tft_kv_policy p = parsed("tuffet:bits=1.5"); /* an average for one, levels for the other */
+    assert_true(p.k.average == 1.5f && tft_kv_bits(&p.v, 0) == TFT_BITS_3_LEVELS);
+}
+
+static void knobs_alone(void **state)
+{
+    (void)state;
+    static const struct says all[] = {
+        {"bits=4", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B4}},
+        {"k=4@token,v=3@channel,group=64,retain=log2:21", LOG2, 21, 0, 64, 64, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {B4, B4}, {B3, B3}},
+        {"retain=window:7,sinks=2,scales=f8", WINDOW, 7, 2, 32, 32, true, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_says(&all[i]);
+}
+
+static void what_is_none_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *line; /* a part of it */
+    } all[] = {
+        {"", "no KV cache is called \"\""},
+        {"f8", "\"f8\""},
+        {"KIVI", "\"KIVI\""},
+        {"kivi ", "\"kivi \""},
+        {"kivi,bits=2", "no \"kivi\""},
+        {"kivy:bits=2", "\"kivy\""},
+        {"f16:bits=2", "of f16 has no knobs"},
+        {":bits=2", "called \"\""},
+        {"kivi:", "no \"\""},
+        {"kivi:bits=2,", "no \"\""},
+        {"kivi:,bits=2", "no \"\""},
+        {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, not \"\""},
+        {"kivi:bits=", "not \"\""},
+        {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, not \"5\""},
+        {"kivi:bits=2.0", "not \"2.0\""},
+        {"kivi:bits= 2", "not \" 2\""},
+        {"kivi:bits=2=2", "not \"2=2\""},
+        {"kivi:Bits=2", "no \"Bits\""},
+        {"kivi:colour=2", "no \"colour\""},
+        {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, not \"2@row\""},
+        {"kivi:k=2@", "not \"2@\""},
+        {"kivi:k=@", "not \"@\""},
+        {"kivi:k=", "not \"\""},
+        {"kivi:k=@mixed", "not \"@mixed\""}, /* of how many bits is nowhere said */
+        {"kivi:k=0.99@mixed", "not \"0.99@mixed\""},
+        {"kivi:k=4.01@mixed", "not \"4.01@mixed\""},
+        {"kivi:k=2.@mixed", "not \"2.@mixed\""},
+        {"kivi:k=.5@mixed", "not \".5@mixed\""},
+        {"kivi:k=2.0000001@mixed", "not \"2.0000001@mixed\""},
+        {"kivi:k=2e0@mixed", "not \"2e0@mixed\""},
+        {"kivi:k=nan@mixed", "not \"nan@mixed\""},
+        {"tuffet:bits=8", "not \"8\""},
+        {"kivi:v=2@mixed", "values cannot be mixed"},
+        {"kivi:v=@mixed", "not \"@mixed\""},
+        {"kivi:bits=2@mixed", "values cannot be mixed"},
+        {"kivi:high=0", "high is 1, 1.5, 2, 3, 4, 8 or 16, not \"0\""},
+        {"kivi:low=-1", "low is 1, 1.5, 2, 3, 4, 8 or 16, not \"-1\""},
+        {"kivi:lk=-1", "lk is a number of layers, not \"-1\""},
+        {"kivi:lv=32769", "lv is a number of layers, not \"32769\""},
+        {"kivi:lv=1.5", "not \"1.5\""},
+        {"kivi:group=0", "group is 16, 32, 64, 128 or 256, not \"0\""},
+        {"kivi:group=8", "not \"8\""},
+        {"kivi:group=48", "not \"48\""},
+        {"kivi:group=512", "not \"512\""},
+        {"kivi:retain=fill", "retain is fill:N, window:N or log2:N, not \"fill\""},
+        {"kivi:retain=fill:", "not \"fill:\""},
+        {"kivi:retain=half:2", "not \"half:2\""},
+        {"kivi:retain=fill:2:2", "not \"fill:2:2\""},
+        {"kivi:residual=32769", "residual is a number of tokens, not \"32769\""},
+        {"kivi:residual=99999999999999999999", "not \"99999999999999999999\""},
+        {"kivi:window=0x10", "window is a number of tokens, not \"0x10\""},
+        {"kivi:sinks=32769", "sinks is a number of tokens, not \"32769\""},
+        {"kivi:scales=f32", "scales is f16 or f8, not \"f32\""},
+        {"kivi:clip=yes", "clip is none, centre or zero, not \"yes\""},
+        {"kivi:residual=1", "keeps 1 tokens"},
+        {"logquant:window=0", "keeps 0 tokens"},
+        {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
+        {"kivi:0123456789012345678901234567890123456789012345678901234567890123456789=2", "no \"0123456789012345678901234567890123456789\""},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_kv_policy p;
+        struct tft_error err = {0};
+        if (tft_kv_parse(&p, all[i].text, &err) != TFT_ERR_ARG || !strstr(err.msg, all[i].line))
+            fail_msg("%s: %d, %s", all[i].text, (int)err.code, err.msg);
+        assert_int_equal(tft_kv_parse(&p, all[i].text, NULL), TFT_ERR_ARG);
+    }
+}
+
+/* What is taken can be run: memory and loops go by these numbers. */
+static void assert_sound(const char *text, const struct tft_kv_policy *p)
+{
+    uint32_t block = tft_kv_block(p);
+    bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 && p->group >= 16 && p->group <= 256 &&
+                 p->window <= 1 << 15 && p->sinks <= 1 << 15 && (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
+                 p->k.high <= F16 && p->k.low <= F16 && p->v.high <= F16 && p->v.low <= F16;
+    if (!sound || (p->k.axis == TFT_KV_MIXED && !(p->k.average >= 1 && p->k.average <= 4)))
+        fail_msg("\"%s\" was taken", text);
+}
+
+static void any_bytes_are_a_cache_or_refused(void **state)
+{
+    (void)state;
+    static const char *const from[] = {
+        "kivi:bits=4,residual=64", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=zero", "tuffet:k=2.25@mixed,v=2@token,group=16",
+        "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1", "logquant:retain=window:0,clip=centre", "rtn"};
+    static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group="};
+    unsigned taken = 0;
+    for (int i = 0; i < 20000; i++) {
+        char text[200];
+        strcpy(text, from[random_u32() % (sizeof from / sizeof *from)]);
+        for (uint32_t n = 1 + random_u32() % 3; n; n--) {
+            size_t length = strlen(text), at = random_u32() % (length + 1);
+            const char *piece = pieces[random_u32() % (sizeof pieces / sizeof *pieces)];
+            switch (random_u32() % 4) {
+            case 0: text[at] = (char)random_u32(); text[length + 1 - (at < length)] = 0; break;
+            case 1: text[at] = 0; break;
+            case 2: memmove(text, text + at, length - at + 1); break;
+            default:
+                memmove(text + at + strlen(piece), text + at, length - at + 1);
+                memcpy(text + at, piece, strlen(piece));
+            }
+        }
+        char *exact = (char *)exact_copy(text, strlen(text) + 1);
+        struct tft_kv_policy p;
+        struct tft_error err = {0};
+        if (tft_kv_parse(&p, exact, &err) == TFT_OK) {
+            taken++;
+            assert_sound(text, &p);
+        } else if (err.code != TFT_ERR_ARG || !err.msg[0] || strchr(err.msg, '\n')) {
+            fail_msg("\"%s\": %s", text, err.msg);
+        }
+        tft_port_free(exact);
+    }
+    assert_in_range(taken, 500, 19500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_are_what_tuffet_h_says),
+        cmocka_unit_test(floats_have_no_codes),
+        cmocka_unit_test(knobs_override),
+        cmocka_unit_test(knobs_alone),
+        cmocka_unit_test(what_is_none_is_refused_by_name),
+        cmocka_unit_test(any_bytes_are_a_cache_or_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

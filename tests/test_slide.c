@@ -1,0 +1,169 @@
+/* Sessions that forget their oldest tokens when they are full. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fed.h"
+
+static const struct toy one_layer = {.arch = "llama", .n_vocab = 47, .n_ctx = 640, .n_embd = 28, .n_layer = 1, .n_head = 2, .n_head_kv = 1,
+                                     .head_dim = 8, .n_ff = 50, .n_rot = 8, .type = TFT_F32};
+static const struct toy two_layers = {.arch = "qwen3", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2,
+                                      .head_dim = 16, .n_ff = 48, .n_rot = 16, .type = TFT_F16};
+static const struct toy learned = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 20, .n_layer = 1, .n_head = 2, .n_head_kv = 2,
+                                   .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true};
+
+enum { CAPACITY = 128, FED = 250 };
+static int32_t tokens[FED];
+
+static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:window=16,sinks=3", "logquant:window=11,group=16"};
+enum { N_CACHES = sizeof caches / sizeof *caches };
+
+static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
+{
+    toy_tokens(4, m->n_vocab, tokens, FED);
+    return session(m, (struct tft_session_opts){.capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true});
+}
+
+static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk, uint32_t batch)
+{
+    struct tft_session *s = sliding(m, kv, threads, batch);
+    uint64_t h = 0;
+    for (uint32_t at = 0, n; at < FED; at += n) {
+        n = FED - at < chunk ? FED - at : chunk;
+        n = at < 200 && at + n > 200 ? 200 - at : n; /* all of them stop here */
+        assert_int_equal(tft_prefill(s, tokens + at, n), TFT_OK);
+        if (at + n == 200 || at + n == FED)
+            h = hash_logits(h, s);
+    }
+    tft_session_close(s);
+    return h;
+}
+
+static void same_bits_however_fed(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&two_layers));
+    for (int i = 0; i < N_CACHES; i++) {
+        uint64_t want = hash_of(m, caches[i], 1, FED, 512);
+        assert_int_equal(hash_of(m, caches[i], 1, 1, 512), want);
+        assert_int_equal(hash_of(m, caches[i], 3, 70, 512), want);
+        assert_int_equal(hash_of(m, caches[i], 2, FED, 33), want);
+    }
+    tft_model_close(m);
+}
+
+/* In the first layer a key and a value are those of token and position alone. */
+static void the_first_and_the_newest_stay(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&one_layer));
+    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}), *s = sliding(m, "f16", 1, 50);
+    assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
+    assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
+    uint32_t n = (uint32_t)tft_pos(s), gone = FED - n;
+    assert_true(n <= CAPACITY && n > CAPACITY - CAPACITY / 8 && gone % 16 == 0);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t was = i < 4 ? i : i + gone;
+        const uint16_t *k = tft_kv_keys(&s->kv, 0, 0, i - i % 16), *k_was = tft_kv_keys(&all->kv, 0, 0, was - was % 16);
+        assert_int_equal(tft_tokens(s)[i], tokens[was]);
+        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, i), tft_kv_values(&all->kv, 0, 0, was), 8 * sizeof(uint16_t));
+        for (int d = 0; d < 8; d++)
+            assert_int_equal(k[d * 16 + i % 16], k_was[d * 16 + was % 16]);
+    }
+    tft_session_close(s);
+    tft_session_close(all);
+    tft_model_close(m);
+}
+
+/* With one layer and no sinks what is left is all that counts, and RoPE sees distances only: a new session of these tokens says nearly the
+   same. Blocks of f16, so that there is nothing but f16's rounding between them. */
+static void what_is_left_counts(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&one_layer));
+    const char *kv = "k=16@channel,v=16@channel,group=16,retain=window:20";
+    struct tft_session *s = sliding(m, kv, 1, 512), *fresh = session(m, (struct tft_session_opts){.n_threads = 1});
+    assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
+    size_t n = tft_pos(s);
+    assert_int_equal(tft_prefill(fresh, tokens + FED - n, n), TFT_OK);
+    for (uint32_t i = 0; i < m->n_vocab; i++)
+        assert_float_equal(tft_logits(s, 0)[i], tft_logits(fresh, 0)[i], 2e-2);
+    tft_rewind(fresh, 0);
+    assert_int_equal(tft_prefill(fresh, tokens + FED - n - 40, n + 40), TFT_OK); /* and others another thing */
+    double most = 0;
+    for (uint32_t i = 0; i < m->n_vocab; i++)
+        most = fmax(most, fabs((double)tft_logits(s, 0)[i] - (double)tft_logits(fresh, 0)[i]));
+    assert_true(most > 4e-2);
+    tft_session_close(fresh);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+static void back_and_on_again(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&two_layers));
+    for (int i = 0; i < N_CACHES; i++) {
+        struct tft_session *s = sliding(m, caches[i], 1, 512), *fresh = sliding(m, caches[i], 1, 512);
+        assert_int_equal(tft_prefill(s, tokens, 200), TFT_OK);
+        uint64_t here = hash_logits(0, s);
+        size_t pos = tft_pos(s);
+        assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK); /* none of these makes it slide or quantize */
+        assert_int_equal(tft_pos(s), pos + 2);
+        assert_int_equal(tft_rewind(s, pos - 1), TFT_OK);
+        assert_int_equal(tft_prefill(s, tokens + 199, 1), TFT_OK);
+        if (hash_logits(0, s) != here)
+            fail_msg("%s, %zu tokens of %u", caches[i], pos, s->dropped);
+
+        /* its tokens are not those of a session that never slid */
+        assert_int_equal(tft_sync(s, tokens, 90), TFT_OK);
+        assert_int_equal(tft_prefill(fresh, tokens, 90), TFT_OK);
+        assert_int_equal(tft_pos(s), 90);
+        assert_int_equal(hash_logits(0, s), hash_logits(0, fresh));
+        assert_int_equal(tft_sync(s, tokens, FED), TFT_OK);
+        assert_int_equal(tft_rewind(fresh, 0), TFT_OK);
+        assert_int_equal(tft_prefill(fresh, tokens, FED), TFT_OK);
+        assert_int_equal(hash_logits(0, s), hash_logits(0, fresh));
+        tft_session_close(fresh);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+static void some_cannot(void **state)
+{
+    (void)state;
+    struct tft_error err;
+    struct tft_session *s;
+    struct tft_session_opts o = {.size = sizeof o, .slide = true, .n_threads = 1};
+    struct tft_model *m = opened(written(&learned));
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_UNSUPPORTED);
+    tft_model_close(m);
+    m = opened(written(&two_layers));
+    o.capacity = 20;
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    o.capacity = 21;
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_OK);
+    tft_session_close(s);
+    o.capacity = CAPACITY;
+    o.kv = "kivi"; /* which may have all of these in f16 */
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    o.slide = false;
+    o.kv = NULL;
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_OK);
+    toy_tokens(4, m->n_vocab, tokens, FED);
+    assert_int_equal(tft_prefill(s, tokens, CAPACITY + 1), TFT_ERR_FULL);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_however_fed), cmocka_unit_test(the_first_and_the_newest_stay), cmocka_unit_test(what_is_left_counts),
+        cmocka_unit_test(back_and_on_again),     cmocka_unit_test(some_cannot),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
