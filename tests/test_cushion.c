@@ -9,7 +9,7 @@
 #include "checkpoint.h"
 #include "cushion.h"
 #include "fed.h"
-#include "layers.h"
+#include "guess.h"
 
 static const struct toy toys[] = {
     {.arch = "llama", .n_vocab = 90, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
@@ -23,16 +23,21 @@ static int32_t text[TEXT];
 static struct cushion_opts usual(const struct toy *t)
 {
     toy_tokens(5, t->n_vocab, text, TEXT);
-    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .most = 2, .tau = 0.5, .n_threads = 1};
+    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .start = text, .most = 2, .tau = 0.5, .cost = INFINITY, .n_threads = 1};
+}
+
+static struct tft_model *unexpanded_at(const char *path)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    if (tft_model_open_unexpanded(&m, path, NULL, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return m;
 }
 
 static struct tft_model *unexpanded(const struct toy *t)
 {
-    struct tft_model *m;
-    struct tft_error err;
-    if (tft_model_open_unexpanded(&m, written(t), NULL, &err) != TFT_OK)
-        fail_msg("%s", err.msg);
-    return m;
+    return unexpanded_at(written(t));
 }
 
 static double loss_by(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n, bool bytes)
@@ -135,10 +140,10 @@ static void exhaustive_finds_the_best(void **state)
         assert_int_equal(c.n, 2);
         assert_int_equal(c.tried, 1);
         assert_int_equal(c.token[0], 3);
-        assert_true(c.before[0] == loss(m, &o, start, 1));
+        assert_true(c.round[0].before == loss(m, &o, start, 1));
         for (int32_t t = 0; t < (int32_t)toys[i].n_vocab; t++) {
             double l = loss(m, &o, (const int32_t[]){3, t}, 2);
-            assert_true(t == c.token[1] ? l == c.after[0] : l >= c.after[0]);
+            assert_true(t == c.token[1] ? l == c.round[0].after : l >= c.round[0].after);
         }
         tft_model_close(m);
     }
@@ -158,14 +163,261 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
         assert_int_equal(c.tried, 3);
         for (uint32_t r = 0; r < 3; r++) { /* each round has a sample of its own */
             o.text = text + r * SAMPLE;
-            assert_true(c.before[r] == loss(m, &o, c.token, r));
-            assert_true(c.after[r] == loss(m, &o, c.token, r + 1));
+            assert_true(c.round[r].before == loss(m, &o, c.token, r));
+            assert_true(c.round[r].after == loss(m, &o, c.token, r + 1));
         }
         o.text = text;
         o.n_threads = 3;
         again = found(m, &o);
         assert_memory_equal(again.token, c.token, sizeof c.token);
-        assert_memory_equal(again.after, c.after, sizeof c.after);
+        assert_memory_equal(again.round, c.round, sizeof c.round);
+        tft_model_close(m);
+    }
+}
+
+/* ---- likelihood, and what is done about it */
+
+/* The mean of -ln p(words[i + 1]) after a few tokens and words[..i], by the logits of a session. */
+static double surprise(const struct tft_model *m, const int32_t *before, uint32_t n_before, const int32_t *words, uint32_t n)
+{
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .n_logits = n});
+    double sum = 0;
+    if (n_before)
+        assert_int_equal(tft_prefill(s, before, n_before), TFT_OK);
+    assert_int_equal(tft_prefill(s, words, n), TFT_OK);
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        const float *logit = tft_logits(s, n - 1 - i);
+        double all = 0;
+        for (uint32_t t = 0; t < m->n_vocab; t++)
+            all += exp((double)logit[t] - (double)logit[words[i + 1]]);
+        sum += log(all);
+    }
+    tft_session_close(s);
+    return sum / (n - 1);
+}
+
+/* Through all layers, in a session that may take bytes, and the head. */
+static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int n_threads)
+{
+    struct quantize_opts o = {.n_threads = n_threads};
+    struct layers_room room = {SAMPLE, SAMPLE, true};
+    struct layers y;
+    struct guess g;
+    struct tft_error err;
+    assert_int_equal(layers_take(&y, m, &o, &room, &err), TFT_OK);
+    assert_true(guess_open(&g, m, n));
+    struct layers_job j = {.what = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n, .each = n};
+    layers_pass(&y, &j);
+    j.what = LAYERS_LAYER;
+    for (j.layer = 0; j.layer < m->n_layer; j.layer++) {
+        layers_load(&y, j.layer);
+        layers_pass(&y, &j);
+        layers_unload(&y, j.layer);
+    }
+    double mean = guess_mean(&g, &y, y.text, words, n);
+    guess_close(&g);
+    layers_close(&y);
+    return mean;
+}
+
+static void the_likelihood_is_that_of_the_logits(void **state)
+{
+    (void)state;
+    struct toy t = toys[0];
+    for (int i = 0; i <= N_TOYS; i++) {
+        if (i)
+            t = toys[i - 1];
+        else
+            t.n_vocab = 1100; /* so many that the head comes in parts */
+        toy_tokens(5, t.n_vocab, text, TEXT);
+        struct tft_model *whole = opened(written(&t));
+        double want = surprise(whole, NULL, 0, text, SAMPLE);
+        tft_model_close(whole);
+        struct tft_model *m = unexpanded(&t);
+        double got = guessed(m, text, SAMPLE, 1);
+        if (!(fabs(got - want) <= 1e-6 * want))
+            fail_msg("%s, %u tokens: %.9g, not %.9g", t.arch, t.n_vocab, got, want);
+        assert_true(guessed(m, text, SAMPLE, 3) == got);
+        assert_true(guessed(m, text, 1, 1) == 0);
+        tft_model_close(m);
+    }
+}
+
+enum { FINALISTS = 4 };
+
+/* The tokens with the least loss after no others, best first. */
+static void rank(struct tft_model *m, const struct cushion_opts *o, int32_t token[FINALISTS], double l[FINALISTS])
+{
+    for (int i = 0; i < FINALISTS; i++)
+        l[i] = INFINITY;
+    for (int32_t t = 0; t < (int32_t)m->n_vocab; t++) {
+        double own = loss(m, o, &t, 1);
+        int i = FINALISTS;
+        for (; i > 0 && own < l[i - 1]; i--)
+            if (i < FINALISTS) {
+                l[i] = l[i - 1];
+                token[i] = token[i - 1];
+            }
+        if (i < FINALISTS) {
+            l[i] = own;
+            token[i] = t;
+        }
+    }
+}
+
+/* Of a round, once its first pass has shown how long it will be. */
+static bool watch_rise(void *user, uint32_t round, double done)
+{
+    double *last = user;
+    assert_int_equal(round, 0);
+    assert_true(done > *last || done == 0);
+    *last = done;
+    return true;
+}
+
+static void what_costs_the_text_too_much_is_refused(void **state)
+{
+    (void)state;
+    int others = 0;
+    for (int i = 0; i < N_TOYS; i++) {
+        const char *path = written(&toys[i]);
+        struct tft_model *m = unexpanded_at(path), *whole = opened(path);
+        struct cushion_opts o = usual(&toys[i]);
+        int32_t token[FINALISTS];
+        double l[FINALISTS], nats[FINALISTS];
+        rank(m, &o, token, l);
+        for (int j = 0; j < FINALISTS; j++)
+            nats[j] = surprise(whole, token + j, 1, text, SAMPLE) - surprise(whole, NULL, 0, text, SAMPLE);
+        o.exhaustive = true;
+        o.most = 1;
+        o.tau = INFINITY;
+        for (int j = 0; j < FINALISTS; j++) { /* the first of them that costs no more than the j-th */
+            uint32_t want = 0;
+            o.cost = nats[j] + 1e-5;
+            while (nats[want] > o.cost)
+                want++;
+            struct cushion c = found(m, &o);
+            assert_int_equal(c.n, 1);
+            assert_int_equal(c.token[0], token[want]);
+            assert_int_equal(c.round[0].token, token[want]);
+            assert_int_equal(c.round[0].refused, want);
+            assert_true(c.round[0].taken && c.round[0].after == l[want]);
+            assert_float_equal(c.round[0].nats, nats[want], 1e-5);
+            others += want > 0;
+        }
+
+        /* where all of them cost too much the best is told of; and who has too much error is not asked */
+        o.cost = -INFINITY;
+        for (uint32_t n = 0; n <= FINALISTS; n += 2) {
+            double last = 0;
+            o.user = &last;
+            o.progress = NULL;
+            o.tau = n == 0 ? 0 : n == FINALISTS ? INFINITY : (l[n - 1] + l[n]) / 2 / loss(m, &o, token, 0);
+            o.progress = watch_rise;
+            struct cushion c = found(m, &o);
+            assert_true(n < FINALISTS ? last < 1 : last == 1);
+            assert_int_equal(c.n, 0);
+            assert_int_equal(c.tried, 1);
+            assert_int_equal(c.round[0].refused, n);
+            assert_int_equal(c.round[0].token, token[0]);
+            assert_true(!c.round[0].taken && c.round[0].after == l[0]);
+            assert_float_equal(c.round[0].nats, nats[0], 1e-5);
+        }
+        tft_model_close(whole);
+        tft_model_close(m);
+    }
+    assert_true(others > 0);
+}
+
+static void a_likelihood_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static float head[90 * 40];
+    struct cushion_opts o = usual(&toys[0]);
+    struct tft_model *m = unexpanded(&toys[0]);
+    for (int i = 0; i < 2; i++) {
+        memcpy(head, m->output.w.data, sizeof head);
+        head[7] = i ? INFINITY : NAN;
+        const void *data = m->output.w.data;
+        m->output.w.data = head;
+        o.tau = INFINITY;
+        struct cushion c = found(m, &o);
+        assert_int_equal(c.n, 0);
+        assert_int_equal(c.round[0].refused, FINALISTS);
+        m->output.w.data = data;
+    }
+    tft_model_close(m);
+}
+
+/* ---- a token before the last */
+
+/* The second token is not worth it at the end; whether it is before the first is as it falls out. */
+struct turn {
+    int toy;
+    uint32_t n_start;
+    uint64_t seed; /* of the text */
+    double tau;
+    bool worth;
+};
+static const struct turn turns[] = {{0, 0, 8, 0.78, true}, {1, 0, 8, 0.75, true}, {2, 1, 7, 0.85, true}, {1, 1, 1, 0.7, false}};
+static const int32_t turn_start[1] = {3};
+
+static struct cushion_opts turning(const struct turn *t)
+{
+    struct cushion_opts o = usual(&toys[t->toy]);
+    toy_tokens(t->seed, toys[t->toy].n_vocab, text, TEXT);
+    o.start = turn_start;
+    o.n_start = t->n_start;
+    o.most = t->n_start + 2;
+    o.tau = t->tau;
+    o.exhaustive = true;
+    return o;
+}
+
+static void check_nats(const struct tft_model *whole, const struct cushion *c, uint32_t round, const int32_t *with, const int32_t *without,
+                       uint32_t n)
+{
+    const int32_t *sample = text + round * SAMPLE;
+    assert_float_equal(c->round[round].nats, surprise(whole, with, n, sample, SAMPLE) - surprise(whole, without, n - 1, sample, SAMPLE), 1e-5);
+}
+
+static void what_is_not_worth_it_at_the_end_goes_before_the_last(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        const struct turn *t = &turns[i];
+        const char *path = written(&toys[t->toy]);
+        struct tft_model *m = unexpanded_at(path), *whole = opened(path);
+        struct cushion_opts o = turning(t);
+        struct cushion c = found(m, &o);
+        int32_t first = c.round[0].token, with[3] = {3, c.round[2].token, first}, without[2] = {3, first};
+        uint32_t skip = 1 - t->n_start, n = 2 + t->n_start;
+        assert_int_equal(c.tried, 3);
+        assert_true(c.round[0].taken && !c.round[1].taken && c.round[2].taken == t->worth);
+        assert_true(!c.round[0].tail && !c.round[1].tail && c.round[2].tail == 1);
+        assert_int_equal(c.n, n - !t->worth);
+        assert_memory_equal(c.token, t->worth ? with + skip : without + skip, c.n * sizeof *with);
+        check_nats(whole, &c, 0, without + skip, turn_start, n - 1);
+        check_nats(whole, &c, 2, with + skip, without + skip, n);
+
+        o.text = text + 2 * SAMPLE;
+        assert_true(c.round[2].before == loss(m, &o, without + skip, n - 1));
+        for (int32_t token = 0; token < (int32_t)m->n_vocab; token++) {
+            with[1] = token;
+            double l = loss(m, &o, with + skip, n);
+            assert_true(token == c.round[2].token ? l == c.round[2].after : l >= c.round[2].after);
+        }
+
+        /* then it is the end's turn again */
+        if (t->toy == 2) {
+            o.text = text;
+            o.most++;
+            struct cushion more = found(m, &o);
+            assert_memory_equal(more.round, c.round, 3 * sizeof *c.round);
+            assert_true(more.tried > 3);
+            assert_int_equal(more.round[3].tail, 0);
+        }
+        tft_model_close(whole);
         tft_model_close(m);
     }
 }
@@ -305,12 +557,12 @@ static void the_first_stages_find_what_stands_out(void **state)
     o.exhaustive = true;
     struct cushion best = found(m, &o);
     assert_int_equal(best.token[0], TAKER);
-    assert_true(best.after[0] < best.before[0] / 5);
+    assert_true(best.round[0].after < best.round[0].before / 5);
     o.exhaustive = false;
     o.macs = 1;
     struct cushion c = found(m, &o);
     assert_int_equal(c.token[0], TAKER);
-    assert_true(c.after[0] <= 1.01 * best.after[0]);
+    assert_true(c.round[0].after <= 1.01 * best.round[0].after);
     tft_model_close(m);
 }
 
@@ -354,8 +606,7 @@ static void what_was_stopped_goes_on(void **state)
     assert_true(in_pieces(m, o, 4, &c) > 5);
     assert_true(c.kept);
     assert_memory_equal(c.token, whole.token, sizeof c.token);
-    assert_memory_equal(c.before, whole.before, sizeof c.before);
-    assert_memory_equal(c.after, whole.after, sizeof c.after);
+    assert_memory_equal(c.round, whole.round, sizeof c.round);
 
     int left = 20;
     o.progress = count_down;
@@ -379,7 +630,7 @@ static void what_was_stopped_goes_on(void **state)
     other = found(m, &o);
     o.checkpoint = NULL;
     c = found(m, &o);
-    assert_memory_equal(other.before, c.before, sizeof c.before);
+    assert_memory_equal(other.round, c.round, sizeof c.round);
     o.checkpoint = path;
     o.text = text;
     o.n_text = TEXT;
@@ -389,35 +640,15 @@ static void what_was_stopped_goes_on(void **state)
         file[i] ^= 0x40;
         c = found(m, &o);
         assert_memory_equal(c.token, whole.token, sizeof c.token);
-        assert_memory_equal(c.after, whole.after, sizeof c.after);
+        assert_memory_equal(c.round, whole.round, sizeof c.round);
     }
 
-    /* nor is one that is whole and impossible */
-    struct candidate room[90], none = {0, 5};
-    struct checkpoint good = {.candidate = room}, bad;
-    uint32_t key;
-    memcpy(&key, file + 16, sizeof key);
-    assert_true(write_file(path, file, size));
-    assert_true(checkpoint_load(path, key, &good, toys[0].n_vocab));
-    for (int i = 0; i < 7; i++) {
-        bad = good;
-        bad.found.n = i == 0 ? 2 : i == 1 ? CUSHION_MAX : good.found.n;
-        bad.found.tried = i == 0 ? 2 : i == 1 ? CUSHION_MAX : i == 2 ? good.found.tried + 1 : good.found.tried;
-        bad.layers = i == 3 ? 4 : good.layers;
-        bad.stage = i == 4 ? 8 : good.stage;
-        bad.window = i == 5 ? SAMPLE : good.window;
-        bad.n = i == 6 ? 0 : good.n;
-        bad.next = i == 6 ? 0 : good.next;
-        assert_true(checkpoint_save(path, key, &bad, toys[0].n_vocab));
-        c = found(m, &o);
-        assert_memory_equal(c.after, whole.after, sizeof c.after);
-        assert_memory_equal(c.token, whole.token, sizeof c.token);
-    }
     free(file);
 
     /* what is read is what was written */
-    bad = (struct checkpoint){.found = {.n = 1, .token = {3}, .tried = 1, .before = {4}, .after = {2}}, .layers = 2, .stage = 1, .window = 3,
-                              .n = 1, .next = 1, .done = 0.5, .candidate = &none};
+    struct candidate room[1], none = {0, 5};
+    struct checkpoint good, bad = {.found = {.tried = 1, .round = {{4, 2, 0.25, 7, 0, 1, 3}, {.before = 5, .tail = 1}}}, .layers = 2, .stage = 1,
+                                    .window = 3, .n = 1, .next = 1, .done = 0.5, .nats = 0.75, .candidate = &none};
     memset(&good, 0, sizeof good);
     good.candidate = room;
     assert_true(checkpoint_save(path, 9, &bad, toys[0].n_vocab));
@@ -433,6 +664,124 @@ static void what_was_stopped_goes_on(void **state)
     left = 20;
     assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
     assert_true(stopped && !c.kept);
+    tft_model_close(m);
+}
+
+/* A search so small that it can be made often: it halves, takes a token at the end, takes none there, and before the last one the third of its
+   finalists. */
+static const struct toy small = {.arch = "gpt2", .n_vocab = 24, .n_ctx = 64, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 8,
+                                 .n_ff = 32, .type = TFT_F32, .tied = true};
+
+static struct cushion_opts small_search(void)
+{
+    struct cushion_opts o = usual(&small);
+    toy_tokens(14, small.n_vocab, text, TEXT);
+    o.start = turn_start;
+    o.n_start = 1;
+    o.most = 3;
+    o.macs = 1;
+    o.tau = 0.9;
+    o.cost = 0.1;
+    o.progress = count_down;
+    return o;
+}
+
+/* After each step that there is: in its layers, between its stages, while finalists are asked, at the end and before the last. No more is done
+   twice than the run that was cut short. */
+static void a_search_may_be_stopped_anywhere(void **state)
+{
+    (void)state;
+    enum { MANY = 1000, RUN = 2 };
+    struct cushion_opts o = small_search();
+    struct tft_model *m = unexpanded(&small);
+    struct tft_error err;
+    struct cushion c;
+    bool stopped;
+    int left = MANY;
+    o.user = &left;
+    struct cushion whole = found(m, &o);
+    int steps = MANY - left;
+    assert_true(whole.tried == 3 && whole.round[2].taken);
+    assert_int_equal(whole.round[2].refused, 2);
+    o.checkpoint = in_folder("checkpoint");
+    for (int stop = 1; stop <= steps; stop++) {
+        remove(o.checkpoint);
+        left = stop;
+        assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
+        assert_true(stopped && c.kept);
+        left = MANY;
+        c = found(m, &o);
+        assert_memory_equal(c.token, whole.token, sizeof c.token);
+        assert_memory_equal(c.round, whole.round, sizeof c.round);
+        assert_in_range(stop + MANY - left, steps, steps + RUN);
+    }
+    tft_model_close(m);
+}
+
+/* Whole, and such that no search writes it: as if it were not there. */
+static void an_impossible_checkpoint_is_none(void **state)
+{
+    (void)state;
+    enum { BAD = 15, MANY = 1000 };
+    const char *path = in_folder("checkpoint");
+    struct cushion_opts o = small_search();
+    struct tft_model *m = unexpanded(&small);
+    struct cushion whole, c;
+    struct candidate room[24];
+    struct checkpoint good = {.candidate = room}, bad[BAD], other;
+    struct tft_error err;
+    struct tft_map map;
+    bool stopped;
+    uint32_t key;
+    int left = MANY;
+    o.user = &left;
+    whole = found(m, &o);
+    int steps = MANY - left;
+    o.checkpoint = path;
+    left = steps; /* in the last round two finalists have been refused, and the third is being asked */
+    remove(path);
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
+    assert_true(stopped);
+    assert_int_equal(tft_port_map(&map, path), 0);
+    memcpy(&key, map.data + 16, sizeof key);
+    tft_port_unmap(&map);
+    assert_true(checkpoint_load(path, key, &good, m->n_vocab));
+    assert_true(good.found.tried == 2 && good.stage == 2 && good.next == 2);
+    other = good;
+    for (int i = 0; i < BAD; i++)
+        bad[i] = good;
+    bad[0].found.tried = CUSHION_ROUNDS;
+    bad[1].found.tried = CUSHION_ROUNDS - 1;
+    bad[2].found.tried = 3; /* over */
+    bad[3].found.round[0].tail = 1;
+    bad[4].found.round[2].tail = 0;
+    bad[5].found.round[2].tail = 2;
+    bad[6].found.round[0].taken = 0;
+    bad[7].found.round[1].taken = 1; /* the prefix is as long as it may be */
+    bad[8].found.round[2].taken = 2; /* this and the next two cannot be of any search */
+    bad[9].found.round[0].token = -1;
+    bad[10].found.round[2].token = (int32_t)m->n_vocab;
+    bad[11].layers = m->n_layer + 1;
+    bad[12].stage = 9;
+    bad[13].window = 0;
+    bad[14].n = bad[14].next = 0;
+    for (int i = 0; i < BAD; i++) {
+        assert_true(checkpoint_save(path, key, &bad[i], m->n_vocab));
+        assert_int_equal(checkpoint_load(path, key, &other, m->n_vocab), i > 0 && (i < 8 || i > 10));
+        left = MANY;
+        c = found(m, &o);
+        assert_int_equal(MANY - left, steps); /* all of it once more */
+        assert_memory_equal(c.token, whole.token, sizeof c.token);
+        assert_memory_equal(c.round, whole.round, sizeof c.round);
+    }
+    assert_true(checkpoint_save(path, key, &good, m->n_vocab));
+    left = MANY;
+    c = found(m, &o);
+    assert_in_range(MANY - left, 1, steps / 2);
+    assert_true(checkpoint_save(path, key, &good, m->n_vocab));
+    o.cost = -1; /* so much that nothing is taken: another search */
+    assert_int_equal(found(m, &o).n, o.n_start);
+    assert_memory_equal(c.round, whole.round, sizeof c.round);
     tft_model_close(m);
 }
 
@@ -475,10 +824,16 @@ int main(void)
         cmocka_unit_test(the_loss_is_that_of_the_paper),
         cmocka_unit_test(exhaustive_finds_the_best),
         cmocka_unit_test(halving_tells_the_truth_of_what_it_finds),
+        cmocka_unit_test(the_likelihood_is_that_of_the_logits),
+        cmocka_unit_test(what_costs_the_text_too_much_is_refused),
+        cmocka_unit_test(a_likelihood_that_is_none_is_refused),
+        cmocka_unit_test(what_is_not_worth_it_at_the_end_goes_before_the_last),
         cmocka_unit_test(integers_rank_as_floats_do),
         cmocka_unit_test(sequences_of_bytes_do_not_see_each_other),
         cmocka_unit_test(the_first_stages_find_what_stands_out),
         cmocka_unit_test(what_was_stopped_goes_on),
+        cmocka_unit_test(a_search_may_be_stopped_anywhere),
+        cmocka_unit_test(an_impossible_checkpoint_is_none),
         cmocka_unit_test(it_ends),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -99,11 +99,11 @@ static void same_bits_however_fed(void **state)
             struct quantize_opts o = usual(&toys[i]);
             o.range = dynamic ? by_token : fixed;
             const char *path = quantized(&toys[i], &o);
-            uint64_t want = fed(path, 1, TOKENS, TOKENS, TFT_KV_F16);
+            uint64_t want = fed(path, 1, TOKENS, TOKENS, "f16");
             for (int c = 0; c < 2; c++)
-                assert_int_equal(fed(path, 1 + c, chunks[c], 512, TFT_KV_F16), want);
-            assert_int_equal(fed(path, 3, TOKENS, 33, TFT_KV_F16), want);
-            assert_int_equal(fed(path, 5, 100, 512, TFT_KV_F16), want);
+                assert_int_equal(fed(path, 1 + c, chunks[c], 512, "f16"), want);
+            assert_int_equal(fed(path, 3, TOKENS, 33, "f16"), want);
+            assert_int_equal(fed(path, 5, 100, 512, "f16"), want);
         }
 }
 
@@ -117,7 +117,7 @@ static void on_every_rung(const struct toy *t, const struct quantize_opts *o, ui
     const char *path = quantized(t, o);
     for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
         assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
-        uint64_t got = fed(path, 2, 100, 512, TFT_KV_F16);
+        uint64_t got = fed(path, 2, 100, 512, "f16");
         if (got != want)
             fail_msg("%s on %s: 0x%016llx", t->arch, tft_cpu_name(), (unsigned long long)got);
     }
@@ -318,6 +318,51 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
 }
 
 /* However it is converted. */
+/* Of the last layer, whose queries and keys are still there after a pass: E[q^2] var(k), in doubles. To a common factor. */
+static double importance(const struct toy *t, const struct tft_model *m, uint32_t head, uint32_t channel)
+{
+    double query = 0, key = 0;
+    for (uint32_t w = 0; w < TEXT / WINDOW; w++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
+        struct tft_pass p = {.m = m, .s = s};
+        assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
+        assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
+        for (uint32_t first = 0; first < WINDOW; first += 64) { /* groups of 64 tokens, and what is left */
+            double sum = 0, squares = 0, n = fmin(64, WINDOW - first);
+            for (uint32_t i = first; i < first + (uint32_t)n; i++) {
+                double k = (double)tft_pass_row(&p, TFT_K, i)[head * t->head_dim + channel];
+                sum += k, squares += k * k;
+            }
+            key += squares - sum * sum / n;
+        }
+        for (uint32_t i = 0; i < WINDOW; i++)
+            for (uint32_t h = head * t->n_head / t->n_head_kv; h < (head + 1) * t->n_head / t->n_head_kv; h++)
+                query += pow((double)tft_pass_row(&p, TFT_Q, i)[h * t->head_dim + channel], 2);
+        tft_session_close(s);
+    }
+    return query * key;
+}
+
+static void the_importance_of_channels(void **state)
+{
+    (void)state;
+    const struct toy *t = &toys[0];
+    struct quantize_opts o = usual(t);
+    o.rotate = QUANTIZE_ROTATE_ALL; /* queries and keys are the same */
+    o.smooth = 0.5f;
+    struct tft_model *q = opened(quantized(t, &o)), *m = opened(written(t));
+    assert_non_null(q->key_importance);
+    assert_null(m->key_importance);
+    for (uint32_t h = 0; h < t->n_head_kv; h++)
+        for (uint32_t d = 0; d < t->head_dim; d++) {
+            double want = importance(t, m, h, d), got = (double)q->key_importance[((t->n_layer - 1) * t->n_head_kv + h) * t->head_dim + d];
+            if (fabs(got - want) > 2e-3 * want)
+                fail_msg("head %u, channel %u: %g, not %g", h, d, got, want);
+        }
+    tft_model_close(q);
+    tft_model_close(m);
+}
+
 static void the_model_is_as_it_was(void **state)
 {
     (void)state;
@@ -599,6 +644,7 @@ int main(void)
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(what_follows_the_prefix),
         cmocka_unit_test(a_rotated_stream_is_that_of_an_equivalent_model),
+        cmocka_unit_test(the_importance_of_channels),
         cmocka_unit_test(the_model_is_as_it_was),
         cmocka_unit_test(the_error_is_that_of_the_ranges),
         cmocka_unit_test(bad_input_leaves_no_file),

@@ -376,3 +376,11 @@ void cli_json_string(FILE *f, const char *s, size_t len)
     }
     fputc('"', f);
 }
+
+void cli_json_number(const char *name, double x)
+{
+    if (isfinite(x))
+        printf(",\"%s\":%.9g", name, x);
+    else
+        printf(",\"%s\":null", name);
+}

@@ -65,7 +65,7 @@ extern const struct cli_option cli_model_option_list[], cli_thread_option_list[]
 
 struct cli_session_options {
     uint32_t ctx;
-    int kv;
+    const char *kv;
 };
 extern struct cli_session_options cli_session_options;
 extern const struct cli_option cli_session_option_list[];
@@ -79,7 +79,10 @@ struct cli_sampling_options {
 extern struct cli_sampling_options cli_sampling_options;
 extern const struct cli_option cli_sampling_option_list[];
 
-/* With progress; CLI_OK or CLI_FAILED. */
+/* Whether there is such a cache as --kv names: CLI_OK or CLI_USAGE. cli_open_model sees to it. */
+int cli_check_session(void);
+
+/* With progress; CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 /* o->size and what the options say is filled in; the rest is the caller's. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
@@ -140,6 +143,8 @@ bool cli_interrupted(void);
 
 /* A string with its quotes. Bytes that are no UTF-8 become U+FFFD, control characters are escaped. */
 void cli_json_string(FILE *f, const char *s, size_t len);
+/* ,"name":x on standard output; null for what is no number, which JSON has no word for. */
+void cli_json_number(const char *name, double x);
 
 /* ---- the commands */
 

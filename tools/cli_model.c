@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "cli.h"
+#include "kv_policy.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options;
@@ -23,7 +24,7 @@ const struct cli_option cli_tokenizer_option_list[] = {
 
 const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N", "tokens of context; all the model can if not given"},
-    {0, "kv", CLI_WORD, &cli_session_options.kv, "f16|f32", "how keys and values are held (f16)"},
+    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE", "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL says, or f16)"},
     {0},
 };
 
@@ -48,11 +49,20 @@ static void opening(void *user, double done)
     cli_progress_at(user, done);
 }
 
+int cli_check_session(void)
+{
+    struct tft_kv_policy kv;
+    struct tft_error err;
+    return tft_kv_parse(&kv, cli_session_options.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
+}
+
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
     struct cli_progress progress;
     struct tft_error err;
+    if (cli_check_session() != CLI_OK)
+        return CLI_USAGE;
     if (o->cpu && tft_cpu_limit(o->cpu) != TFT_OK)
         return cli_fail("this machine has no kernels \"%s\"; its best are %s", o->cpu, tft_cpu_name());
 
@@ -76,7 +86,7 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     struct tft_error err;
     o->size = sizeof *o;
     o->n_threads = (int)cli_model_options.threads;
-    o->kv = (enum tft_kv_type)cli_session_options.kv;
+    o->kv = cli_session_options.kv;
     if (cli_session_options.ctx)
         o->capacity = cli_session_options.ctx;
     return tft_session_open(s, m, o, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);

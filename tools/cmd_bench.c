@@ -83,7 +83,7 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
 {
     double t[MAX_RUNS];
     for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first one only warms up */
-        enum tft_status status = tft_rewind(s, opt.depth);
+        enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
         uint64_t start = cli_ns();
         for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += one_by_one ? 1 : n)
             status = tft_prefill(s, ids + i, one_by_one ? 1 : n);
@@ -112,9 +112,10 @@ static double attention_macs(const struct tft_model_info *m, bool decode, double
     return (n * (m->n_layer - 1) + (decode ? n : 1)) * 2.0 * m->n_head * m->head_dim * depth;
 }
 
-static struct row evaluate(const struct tft_model_info *m, const struct limits *l, bool decode, uint32_t n, int threads, double seconds)
+static struct row evaluate(const struct tft_model_info *m, double kv_bytes, const struct limits *l, bool decode, uint32_t n, int threads,
+                           double seconds)
 {
-    double kv_bytes = (double)m->kv_width * (cli_session_options.kv == TFT_KV_F16 ? 2 : 4), depth = opt.depth + (n + 1) / 2.0;
+    double depth = opt.depth + (n + 1) / 2.0;
     double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * (m->n_prefix + depth));
     double products = 2 * product_macs(m, decode, n), flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
@@ -132,7 +133,7 @@ static struct row evaluate(const struct tft_model_info *m, const struct limits *
 
 static const char *kv_name(void)
 {
-    return cli_session_options.kv == TFT_KV_F16 ? "f16" : "f32";
+    return cli_session_options.kv ? cli_session_options.kv : "f16";
 }
 
 static void print_row(const struct row *r, bool first)
@@ -164,7 +165,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         double seconds = 0;
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
-            struct row r = evaluate(&info, l, decode, n, threads, seconds);
+            struct row r = evaluate(&info, (double)tft_kv_bytes(m, so.kv), l, decode, n, threads, seconds);
             print_row(&r, first && !decode);
         }
     }
@@ -283,7 +284,7 @@ int cmd_bench(int argc, char **argv)
         return cli_usage("either a MODEL or --shape");
 
     cli_catch_interrupts();
-    status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
+    status = cli_check_session() != CLI_OK ? CLI_USAGE : opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
         status = bench(m, list, n);
         tft_model_close(m);

@@ -185,27 +185,18 @@ static double standard_error(double mean, size_t n)
     return sqrt(mean * (1 - mean) / (double)(n - 1));
 }
 
-/* JSON has no word for what is no number. */
-static void print_json_number(const char *name, double x)
-{
-    if (isfinite(x))
-        printf(",\"%s\":%.6f", name, x);
-    else
-        printf(",\"%s\":null", name);
-}
-
 static void report_json(const struct evaluation *e, double seconds)
 {
     double acc = share(e->right, e->n), acc_norm = share(e->right_norm, e->n);
     printf("{\"task\":\"%s\"", task_name((enum task)opt.task));
-    print_json_number("acc", acc);
-    print_json_number("acc_stderr", standard_error(acc, e->n));
+    cli_json_number("acc", acc);
+    cli_json_number("acc_stderr", standard_error(acc, e->n));
     if (task_normalized((enum task)opt.task)) {
-        print_json_number("acc_norm", acc_norm);
-        print_json_number("acc_norm_stderr", standard_error(acc_norm, e->n));
+        cli_json_number("acc_norm", acc_norm);
+        cli_json_number("acc_norm_stderr", standard_error(acc_norm, e->n));
     }
     if (opt.task == TASK_LAMBADA)
-        print_json_number("ppl", exp(e->nll / (double)e->n));
+        cli_json_number("ppl", exp(e->nll / (double)e->n));
     printf(",\"items\":%zu,\"cut\":%zu,\"seconds\":%.3f}\n", e->n, e->cut, seconds);
 }
 

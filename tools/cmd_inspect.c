@@ -256,7 +256,7 @@ static void show_tensors(const struct facts *f)
 static void show_memory(const struct facts *f)
 {
     put_label("KV cache");
-    printf("%zu bytes a token, as %s\n", f->kv_per_token, cli_session_options.kv ? "f32" : "f16");
+    printf("%zu bytes a token, as %s\n", f->kv_per_token, f->kv);
     put_label("memory");
     put_bytes(f->weights);
     fputs(" for weights that cannot stay in the file as they are", stdout);
@@ -534,6 +534,8 @@ int cmd_inspect(int argc, char **argv)
     int status = cli_parse(&command, argc, argv, &path);
     if (status != CLI_OK)
         return status < 0 ? CLI_OK : status;
+    if (cli_check_session() != CLI_OK)
+        return CLI_USAGE;
     if (opt.activations && (opt.values || opt.tensors || opt.verify))
         return cli_usage("--activations is a report of its own, without --values, --tensors and --verify");
     if (opt.activations)
@@ -549,7 +551,7 @@ int cmd_inspect(int argc, char **argv)
         tft_source_close(&f.s);
         return status;
     }
-    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = (enum tft_kv_type)cli_session_options.kv};
+    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = cli_session_options.kv};
     facts_read(&f, (enum tft_weights)cli_model_options.weights, &so);
     if (opt.json) {
         show_json(&f, path);

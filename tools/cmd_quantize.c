@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "cushion.h"
+#include "kv_policy.h"
 #include "lossy.h"
 #include "quantize.h"
 #include "quantize_prefix.h"
@@ -12,7 +13,7 @@
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
 static struct {
-    const char *out, *calib, *dynamic;
+    const char *out, *calib, *dynamic, *kv;
     uint32_t tokens, window;
     int method, rotate, per_tensor, dynamic_per;
     float percentile, smooth;
@@ -32,6 +33,7 @@ static const struct cli_option options[] = {
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
+    {0, "kv", CLI_TEXT, &opt.kv, "CACHE", "the KV cache that OUTPUT is used with where no other is asked for, as --kv of tuffet run (f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, tune, inputs with range, scale, zero, min, max"},
     {0},
 };
@@ -44,8 +46,9 @@ static const struct cli_command command = {
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
     "all, but o+down where there is LayerNorm or a tied head.\n"
     "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on little text, and the best of them in the\n"
-    "whole model of floats. That takes minutes a token for a model of 1 B. One that is stopped leaves OUTPUT.cushion, from which the same\n"
-    "command goes on.\n"
+    "whole model of floats. That takes minutes a token for a model of 1 B. A token goes to the end of the prefix if it takes the error below\n"
+    "--cushion-tau and costs the text no more than --cushion-cost; where none does, one may go before the last that was found. A search that\n"
+    "is stopped leaves OUTPUT.cushion, from which the same command goes on.\n"
     "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that does best on the others.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
@@ -241,6 +244,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         .rotate = opt.rotate == ROTATE_AUTO ? quantize_rotate_auto(m) : (enum quantize_rotate)(opt.rotate - 1),
         .per_tensor = opt.per_tensor,
         .prefix_type = quantize_prefix_type(),
+        .kv = opt.kv,
         .n_threads = (int)cli_model_options.threads,
     }};
     struct quantize_opts *o = &made.o;
@@ -272,6 +276,8 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
 
 static int check_options(void)
 {
+    struct tft_kv_policy kv;
+    struct tft_error err;
     if (!opt.out)
         return cli_usage("a file to write is missing: -o FILE");
     if (!opt.calib)
@@ -280,7 +286,7 @@ static int check_options(void)
         return cli_usage("--smooth is within 0 .. 1");
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile is above 0 and at most 100");
-    return CLI_OK;
+    return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 
 int cmd_quantize(int argc, char **argv)

@@ -10,7 +10,7 @@
 static struct {
     const char *prompt, *file;
     uint32_t n;
-    bool json, special, echo;
+    bool json, special, echo, slide;
 } opt;
 
 static const struct cli_option options[] = {
@@ -19,6 +19,7 @@ static const struct cli_option options[] = {
     {'n', "tokens", CLI_COUNT, &opt.n, "N", "at most N tokens; until the model ends if not given"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "write the prompt too"},
     {0, "special", CLI_FLAG, &opt.special, NULL, "let <|names|> in the prompt stand for special tokens"},
+    {0, "slide", CLI_FLAG, &opt.slide, NULL, "go on when the context is full, and forget the oldest tokens but the first"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object instead of text"},
     {0},
 };
@@ -96,7 +97,7 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
     struct cli_text out = {0};
     struct result r = {0};
     uint64_t start = cli_ns();
-    if (n >= tft_capacity(s))
+    if (n >= tft_capacity(s) && !opt.slide)
         return cli_fail("the prompt has %zu tokens, and the context holds %zu", n, tft_capacity(s));
     enum tft_status status = n ? cli_feed(s, ids, n) : tft_prefill(s, NULL, 0);
     double seconds = (double)(cli_ns() - start) / 1e9;
@@ -131,6 +132,7 @@ int cmd_run(int argc, char **argv)
     if (opt.prompt && opt.file)
         return cli_usage("-p and -f are two prompts");
 
+    so.slide = opt.slide;
     char *prompt = cli_read_given(opt.prompt, opt.file, &len);
     status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)

@@ -12,8 +12,8 @@ static struct {
     const char *intact_text, *intact_tokens;
     int intact, cushion, bits;
     uint32_t most, sample;
-    float tau;
-} opt = {.most = 4, .tau = 0.5f};
+    float tau, cost;
+} opt = {.most = 4, .tau = 0.5f, .cost = 0.02f};
 
 const struct cli_option quantize_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
@@ -22,7 +22,8 @@ const struct cli_option quantize_prefix_option_list[] = {
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4", "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive", "add tokens to these that take the outliers, found in the calibration text (none)"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
-    {0, "cushion-tau", CLI_REAL, &opt.tau, "T", "stop where a token does not take the error below T times what it was (0.5)"},
+    {0, "cushion-tau", CLI_REAL, &opt.tau, "T", "refuse a token that does not take the error below T times what it was (0.5)"},
+    {0, "cushion-cost", CLI_REAL, &opt.cost, "C", "refuse a token that makes the text less likely by more than C nats a token (0.02)"},
     {0, "cushion-sample", CLI_COUNT, &opt.sample, "N", "tokens of text that a prefix is judged by (512, or what the context has room for)"},
     {0},
 };
@@ -178,12 +179,13 @@ int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const
     struct search_bar bar = {0};
     struct cushion_opts o = {
         .text = text,
-        .n_text = sample ? quantize_spread_windows(text, n, sample, CUSHION_MAX) : n,
+        .n_text = sample ? quantize_spread_windows(text, n, sample, CUSHION_ROUNDS) : n,
         .sample = sample,
         .start = f->ids,
         .n_start = (uint32_t)start,
         .most = opt.most,
         .tau = (double)opt.tau,
+        .cost = (double)opt.cost,
         .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
         .n_threads = (int)cli_model_options.threads,
         .checkpoint = f->checkpoint,
@@ -216,25 +218,34 @@ void quantize_prefix_free(struct quantize_prefix *f, int status)
 
 /* ---- the report */
 
-/* The last round may have found nothing good enough. */
+static void report_round(const struct tft_model *m, const struct cushion_round *r)
+{
+    size_t len;
+    const char *piece = tft_token_text(m, r->token, true, &len);
+    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats a token: token %d, \"", r->before, r->after, r->nats, (int)r->token);
+    cli_put_escaped(stderr, piece, len);
+    fputs(r->tail ? "\", before the last" : "\"", stderr);
+    if (r->taken && r->refused)
+        fprintf(stderr, "; %u with less error would cost the text too much", (unsigned)r->refused);
+    else if (!r->taken)
+        fputs(r->refused ? ": it would cost the text too much" : ": not worth it", stderr);
+    fputc('\n', stderr);
+}
+
 void quantize_prefix_report(const struct tft_model *m, const struct cushion *c)
 {
-    uint32_t found = c->tried;
-    if (found && !(c->after[found - 1] < c->tau * c->before[found - 1]))
-        found--;
-    for (uint32_t i = 0; i < c->tried; i++) {
-        fprintf(stderr, "cushion: error %.4g -> %.4g: ", c->before[i], c->after[i]);
-        if (i == found) {
-            fputs("not worth another token\n", stderr);
-            break;
-        }
-        size_t len;
-        int32_t id = c->token[c->n - found + i];
-        const char *piece = tft_token_text(m, id, true, &len);
-        fprintf(stderr, "token %d, \"", (int)id);
-        cli_put_escaped(stderr, piece, len);
-        fputs("\"\n", stderr);
-    }
+    for (uint32_t i = 0; i < c->tried; i++)
+        report_round(m, &c->round[i]);
+}
+
+static void json_round(const struct cushion_round *r)
+{
+    printf("{\"token\":%d,\"place\":\"%s\"", (int)r->token, r->tail ? "before last" : "end");
+    cli_json_number("before", r->before);
+    cli_json_number("after", r->after);
+    cli_json_number("nats", r->nats);
+    printf(",\"taken\":%s,\"why_not\":%s,\"refused\":%u}", r->taken ? "true" : "false",
+           r->taken ? "null" : r->refused ? "\"likelihood\"" : "\"error\"", (unsigned)r->refused);
 }
 
 void quantize_prefix_json(const struct cushion *c)
@@ -243,8 +254,10 @@ void quantize_prefix_json(const struct cushion *c)
         fputs("null", stdout);
         return;
     }
-    printf("{\"tau\":%.6g,\"rounds\":[", c->tau);
-    for (uint32_t i = 0; i < c->tried; i++)
-        printf("%s{\"before\":%.6g,\"after\":%.6g}", i ? "," : "", c->before[i], c->after[i]);
+    printf("{\"tau\":%.6g,\"cost\":%.6g,\"rounds\":[", c->tau, c->cost);
+    for (uint32_t i = 0; i < c->tried; i++) {
+        fputs(i ? "," : "", stdout);
+        json_round(&c->round[i]);
+    }
     fputs("]}", stdout);
 }

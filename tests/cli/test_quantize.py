@@ -124,9 +124,16 @@ class Quantize(Case):
             model = self.quantized(model=self.toy(endless=1, **settings))
             self.assertIs(self.json("inspect", model)["w8a8"]["rotation"]["residual"], residual, settings)
 
-    def cushioned(self, *args):
+    def cushioned(self, *args, start=(1,)):
         found = self.json(*self.arguments("--cushion-sample=6", *args))
-        facts = self.json("inspect", self.path("out"))
+        facts, prefix = self.json("inspect", self.path("out")), list(start)
+        for r in found["cushion"]["rounds"]:
+            self.assertEqual(list(r), ["token", "place", "before", "after", "nats", "taken", "why_not", "refused"])
+            self.assertEqual(r["taken"], r["why_not"] is None)
+            if r["taken"]:
+                prefix.insert(len(prefix) - (r["place"] == "before last"), r["token"])
+                self.assertTrue(r["after"] < found["cushion"]["tau"] * r["before"] and r["nats"] <= found["cushion"]["cost"])
+        self.assertEqual(found["prefix"][:len(prefix)], prefix)
         self.assertEqual(facts["w8a8"]["prefix"], {"method": "cushion", "tokens": found["prefix"], "tuned": None})
         losses = [round(r[k], 2) for r in found["cushion"]["rounds"] for k in ("before", "after")]
         self.assertEqual([round(v, 2) for v in facts["values"]["tuffet.prefix.losses"]], losses)
@@ -135,28 +142,41 @@ class Quantize(Case):
 
     def test_a_cushion(self):
         """It begins with what is kept, ends where a token is not worth it, and comes before a text that is kept."""
-        prefix, search = self.cushioned("--cushion=exhaustive", "--cushion-tau=9", "--cushion-max=3")
+        loose = ["--cushion-tau=9", "--cushion-cost=9", "--cushion-max=3"]
+        prefix, search = self.cushioned("--cushion=exhaustive", *loose)
         self.assertEqual((len(prefix), prefix[0], len(search["rounds"])), (3, 1, 2))
-        self.assertEqual(search["tau"], 9)
+        self.assertEqual((search["tau"], search["cost"]), (9, 9))
         best = prefix
         prefix, search = self.cushioned("--cushion=exhaustive", "--cushion-tau=0.0001")
-        self.assertEqual((prefix, len(search["rounds"])), ([1], 1))
-        prefix, search = self.cushioned("--cushion=auto", "--cushion-tau=9", "--cushion-max=3", "--intact-tokens=1,9")
+        self.assertEqual((prefix, len(search["rounds"]), search["rounds"][0]["why_not"]), ([1], 1, "error"))
+        prefix, search = self.cushioned("--cushion=auto", *loose, "--intact-tokens=1,9", start=[1, 9])
         self.assertEqual((len(prefix), prefix[:2], len(search["rounds"])), (3, [1, 9], 1))
-        prefix, _ = self.cushioned("--cushion=exhaustive", "--cushion-tau=9", "--cushion-max=3", "--intact-text=hello")
+        prefix, _ = self.cushioned("--cushion=exhaustive", *loose, "--intact-text=hello")
         self.assertEqual(prefix[:3], best)
         self.assertGreater(len(prefix), 3)
         for args in [["--cushion-max=9"], ["--cushion-max=1", "--intact-tokens=1,2"]]:
             self.fails(*self.arguments("--cushion=auto", *args), status=2)
         self.assertIn("sample", self.fails(*self.arguments("--cushion=auto", "--cushion-sample=100000")))
-        said = subprocess.run([*TUFFET, *self.arguments("--cushion=auto", "--cushion-tau=9", "--cushion-max=2", "--cushion-sample=6")], capture_output=True,
-                              timeout=PATIENCE).stderr.decode()
-        self.assertRegex(said, r'^cushion: error \S+ -> \S+: token \d+, "')
+
+    def test_where_a_cushion_grows(self):
+        """A token that is not worth it at the end may be before the last; one that costs the text too much is worth it nowhere."""
+        def searched(want, *args, start=(1,)):
+            args = ["--cushion=auto", "--cushion-max=3", *args]
+            _, search = self.cushioned(*args, start=start)
+            self.assertEqual([(r["place"], r["why_not"], r["refused"]) for r in search["rounds"]], want)
+            return subprocess.run([*TUFFET, *self.arguments("--cushion-sample=6", *args)], capture_output=True, timeout=PATIENCE).stderr.decode()
+        line = r'cushion: error \S+ -> \S+, \S+ nats a token: token \d+, "[^"]+"'
+        said = searched([("end", None, 0), ("end", "error", 0), ("before last", None, 0)], "--cushion-tau=0.6", "--cushion-cost=9")
+        self.assertRegex(said, f"^{line}\n{line}: not worth it\n{line}, before the last\n")
+        said = searched([("end", None, 1)], "--cushion-tau=9", "--cushion-cost=0", "--intact-tokens=1,50", start=[1, 50])
+        self.assertRegex(said, f"^{line}; 1 with less error would cost the text too much\n")
+        said = searched([("end", "likelihood", 4)], "--cushion-tau=9", "--cushion-cost=0", "--intact-tokens=1,9", start=[1, 9])
+        self.assertRegex(said, f"^{line}: it would cost the text too much\n")
 
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
         for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse", "--range=percentile",
-                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-max=2 --cushion-sample=6",
+                     "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o", "--rotate=none", "--rotate=o+down", "--cushion=auto --cushion-tau=9 --cushion-cost=9 --cushion-max=2 --cushion-sample=6",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world", "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor", "--tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 --tune-rate=0.1"]:
             files.append(self.read(self.quantized(*args.split(" --")[:1], *("--" + a for a in args.split(" --")[1:]))))
@@ -164,6 +184,21 @@ class Quantize(Case):
         self.assertEqual(len(set(files)), len(files))
         for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="], ["--cushion=none"], ["--rotate=auto"]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
+
+    def test_a_cache_of_the_file(self):
+        plain, named = self.quantized(), self.quantized("--kv=tuffet:window=0,group=16,k=1@mixed,v=1", out="out-named")
+        args = ["-phello", "-s1", "-n60"]
+        asked = self.tuffet("run", plain, *args, "--kv=tuffet:window=0,group=16,k=1@mixed,v=1")
+        self.assertNotEqual(self.tuffet("run", plain, *args), asked)
+        self.assertEqual(self.tuffet("run", named, *args), asked)
+        self.assertEqual(self.tuffet("run", named, *args, "--kv=f16"), self.tuffet("run", plain, *args))
+        per_token = [self.json("inspect", i)["memory"]["kv_per_token"] for i in (plain, named)]
+        block = (8 * 16 // 8 + 4 * 8) + (16 * 16 // 8 + 4 * 16)  # keys, and values of 16 channels; codes and scales
+        self.assertEqual(per_token, [2 * 2 * 8 * 2 * 2, 2 * 2 * block // 16])
+        data = self.read(named)
+        at = data.index(b"tuffet:window=0")
+        broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])
+        self.assertIn('tuffet.kv: no KV cache is called "taffet"', self.fails("run", broken, *args))
 
     def test_windows(self):
         """Two of four, as far apart as the text allows; and where no prefix has BOS, it takes the place of their first tokens."""

@@ -60,6 +60,24 @@ class Run(Case):
                      for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
             self.assertEqual(len(texts), 1)
 
+    def test_same_text_with_a_quantized_cache(self):
+        toy, args = self.toy(endless=1), ["-phello", "-s3", "-n120"]
+        seen = {self.tuffet("run", toy, *args)}
+        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1", "skvq:window=0,sinks=1,bits=1.5"]:
+            texts = {self.tuffet("run", toy, *args, "--kv", kv, *more) for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
+            self.assertEqual(len(texts), 1)
+            seen |= texts
+        self.assertGreater(len(seen), 2)  # few bits tell
+        self.assertIn("mixed keys are for files in which tuffet quantize", self.fails("run", toy, "-phello", "--kv=tuffet"))
+
+    def test_going_on_when_the_context_is_full(self):
+        toy = self.toy(endless=1)
+        full = self.json("run", toy, "-phello", "-c32", "-n200", "-s1")
+        slid = self.json("run", toy, "-phello", "-c32", "-n200", "-s1", "--slide")
+        self.assertEqual((full["stop"], slid["stop"], slid["tokens"]), ("context", "length", 200))
+        self.assertTrue(slid["text"].startswith(full["text"][:-4]))
+        self.assertEqual(self.json("run", toy, "-p", "x" * 300, "-n5", "--slide", "-c64")["prompt_tokens"], 302)
+
     def test_it_comes_as_it_is_written(self):
         toy = self.toy(endless=1, ctx=100000)
         with subprocess.Popen([*TUFFET, "run", toy, "-t1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:

@@ -211,8 +211,11 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     *stopped = false;
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
-    struct tft_session_opts so = {.size = sizeof so, .capacity = window, .n_batch = window, .n_threads = o->n_threads, .kv = o->kv};
+    struct tft_session_opts so = {.size = sizeof so, .capacity = window, .n_batch = window, .n_threads = o->n_threads,
+                                  .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
+    if (status == TFT_OK && k.s->kv.policy.coded)
+        status = tft_fail(err, TFT_ERR_ARG, "attention is shown of caches of floats, f16 or f32");
     if (status == TFT_OK && !take(&k))
         status = tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for what %u windows of %u tokens show", m->source.name, a->n_window, window);
     if (status == TFT_OK) {

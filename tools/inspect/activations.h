@@ -16,7 +16,7 @@ struct activations_opts {
     const int32_t *text; /* [n_text] without BOS: each window gets its own, unless the model's prefix has it */
     size_t n_text;
     uint32_t window;     /* tokens of text in a window; those left after the last whole one do not count */
-    enum tft_kv_type kv;
+    const char *kv; /* f16 or f32 */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;

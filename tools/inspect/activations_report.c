@@ -25,7 +25,7 @@ static bool progress(void *user, double done)
 
 static int run_all(struct report *r)
 {
-    struct activations_opts o = {.text = r->ids, .n_text = r->n_ids, .window = r->window, .kv = (enum tft_kv_type)cli_session_options.kv,
+    struct activations_opts o = {.text = r->ids, .n_text = r->n_ids, .window = r->window, .kv = cli_session_options.kv,
                                  .n_threads = (int)cli_model_options.threads, .progress = progress};
     struct progress p = {.n_runs = r->n_runs};
     struct tft_error err;

@@ -87,8 +87,22 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
 }
 
 /* Whether it runs, and what that takes. */
-static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *so)
+/* What a session would have that is opened so. */
+static void choose_cache(struct facts *f, const struct tft_session_opts *so)
 {
+    const struct tft_value *v = tft_source_value(&f->s, TFT_KEY_KV);
+    struct tft_str text;
+    if (so->kv)
+        snprintf(f->kv, sizeof f->kv, "%s", so->kv);
+    else if (v && tft_value_str(v, &text))
+        snprintf(f->kv, sizeof f->kv, "%.*s", (int)(text.n < sizeof f->kv ? text.n : sizeof f->kv), text.p);
+    else
+        snprintf(f->kv, sizeof f->kv, "f16");
+}
+
+static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *given)
+{
+    struct tft_session_opts with_cache = *given, *so = &with_cache;
     if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
         return;
     struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
@@ -98,7 +112,9 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->kv_heads = m.n_head_kv;
     f->head = m.head_dim;
     f->weights = m.memory_size;
-    f->kv_per_token = (size_t)m.n_layer * m.n_head_kv * m.head_dim * 2 * (so->kv == TFT_KV_F16 ? 2 : 4);
+    choose_cache(f, given);
+    with_cache.kv = f->kv;
+    f->kv_per_token = tft_kv_bytes(&m, so->kv);
     f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
     f->session = tft_session_bytes(&m, so);
     f->parameters = m.n_params; /* without padding, scales and the prefix */

@@ -17,6 +17,7 @@ struct facts {
     bool runs;
     struct tft_error why_not;
     size_t weights; /* bytes that opening takes */
+    char kv[256]; /* the cache that these are of */
     size_t kv_per_token, session;
     uint32_t session_context;
 

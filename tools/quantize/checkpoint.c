@@ -10,15 +10,16 @@
 struct head {
     char magic[16];
     uint32_t key, n_vocab, crc; /* crc: of all that follows */
-    uint32_t n_token, tried, layers, stage, window, n, next;
-    int32_t token[CUSHION_MAX];
-    double before[CUSHION_MAX], after[CUSHION_MAX], done;
+    uint32_t tried, layers, stage, window, n, next;
+    double done, nats;
+    struct cushion_round round[CUSHION_ROUNDS];
 };
-static const char magic[16] = "tuffet cushion 2";
+static const char magic[16] = "tuffet cushion 3";
 
 static uint32_t crc_of(const struct head *h, const struct candidate *c, size_t n)
 {
-    struct head copy = *h;
+    struct head copy;
+    memcpy(&copy, h, sizeof copy); /* with its padding */
     copy.crc = 0;
     return tft_crc32(tft_crc32(0, &copy, sizeof copy), c, n * sizeof *c);
 }
@@ -43,7 +44,6 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     memcpy(h.magic, magic, sizeof magic);
     h.key = key;
     h.n_vocab = n_vocab;
-    h.n_token = c->found.n;
     h.tried = c->found.tried;
     h.layers = c->layers;
     h.stage = c->stage;
@@ -51,9 +51,8 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     h.n = c->n;
     h.next = c->next;
     h.done = c->done;
-    memcpy(h.token, c->found.token, sizeof h.token);
-    memcpy(h.before, c->found.before, sizeof h.before);
-    memcpy(h.after, c->found.after, sizeof h.after);
+    h.nats = c->nats;
+    memcpy(h.round, c->found.round, sizeof h.round);
     h.crc = crc_of(&h, c->candidate, c->n);
 
     FILE *f = fopen(draft, "wb");
@@ -66,10 +65,10 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
 
 static bool sound(const struct head *h, uint32_t key, const struct candidate *c, uint32_t n_vocab)
 {
-    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->n_token > CUSHION_MAX || h->tried > CUSHION_MAX || h->next > h->n)
+    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS || h->next > h->n)
         return false;
-    for (uint32_t i = 0; i < h->n_token; i++)
-        if (h->token[i] < 0 || (uint32_t)h->token[i] >= n_vocab)
+    for (uint32_t i = 0; i < CUSHION_ROUNDS; i++)
+        if ((uint32_t)h->round[i].token >= n_vocab || h->round[i].taken > 1)
             return false;
     for (uint32_t i = 0; i < h->n; i++)
         if (c[i].token < 0 || c[i].token >= n_vocab)
@@ -93,7 +92,6 @@ bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint3
     fclose(f);
     if (!whole)
         return false;
-    c->found.n = h.n_token;
     c->found.tried = h.tried;
     c->layers = h.layers;
     c->stage = h.stage;
@@ -101,8 +99,7 @@ bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint3
     c->n = h.n;
     c->next = h.next;
     c->done = h.done;
-    memcpy(c->found.token, h.token, sizeof h.token);
-    memcpy(c->found.before, h.before, sizeof h.before);
-    memcpy(c->found.after, h.after, sizeof h.after);
+    c->nats = h.nats;
+    memcpy(c->found.round, h.round, sizeof h.round);
     return true;
 }

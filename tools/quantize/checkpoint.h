@@ -11,12 +11,13 @@ struct candidate {
 
 /* What a search would lose. */
 struct checkpoint {
-    struct cushion found;
+    struct cushion found; /* round[tried] is the one in hand */
     uint32_t layers;  /* of the round's first stages; 0: the round has not begun */
-    uint32_t stage;
+    uint32_t stage;   /* after the last one the finalists are asked what they cost */
     uint32_t window;  /* of the round's sample that the stage tries its candidates on; CHECKPOINT_NONE: not chosen yet */
     uint32_t n, next; /* candidates of the stage, and how many of them have been tried */
     double done;      /* work of the round */
+    double nats;      /* -ln p of a token of the round's sample without a further token */
     struct candidate *candidate; /* [V] */
 };
 enum { CHECKPOINT_NONE = INT32_MAX };
@@ -25,7 +26,8 @@ enum { CHECKPOINT_NONE = INT32_MAX };
    the old one then, or none. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab);
 
-/* c->candidate is room for n_vocab. False, and c as it was but for the candidates, if there is no whole file of this key. */
+/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow. False, and c as it was but for the candidates,
+   if there is no whole file of this key. */
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab);
 
 #endif

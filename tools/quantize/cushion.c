@@ -8,7 +8,7 @@
 #include "checkpoint.h"
 #include "crc32.h"
 #include "error.h"
-#include "layers.h"
+#include "guess.h"
 
 /* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */
 enum { PASS_TOKENS = 2048, PASSES = 4, SAVE_SECONDS = 2 };
@@ -23,13 +23,15 @@ struct search {
     struct quantize_opts shape; /* what layers.h wants to know */
     int32_t prefix[CUSHION_MAX]; /* those found, or others for cushion_loss */
     struct layers_room room;
+    struct guess guess;
     bool stopped;
 
     int32_t *tokens; /* [room.rows] of sequences that go through a layer together */
     double *loss;    /* [room.rows] what each loses, of */
     uint32_t n_seq, each, skip; /* so many of so many tokens, of which the first few do not count */
 
-    double all;      /* work of the round */
+    uint32_t tail; /* tokens of the prefix that come after the candidates of the round */
+    double all;    /* its work */
 };
 
 /* ------------------------------------------------------------------------------------------------- L_q */
@@ -180,28 +182,43 @@ static void save(struct search *k)
     k->saved = time(NULL);
 }
 
-/* A candidate and its text in one sequence: the losses of all that have not been tried yet. */
+/* So much is lost where it is killed. */
+static void save_at_times(struct search *k)
+{
+    if (time(NULL) - k->saved >= SAVE_SECONDS)
+        save(k);
+}
+
+/* Candidates, each with what comes after it, the rest of the prefix and text, in a sequence of its own. */
+static void run_candidates(struct search *k, const struct candidate *c, uint32_t n_seq, const int32_t *text, uint32_t n_text, struct depth depth)
+{
+    const struct cushion *found = &k->at.found;
+    k->skip = 1 + k->tail;
+    k->each = k->skip + n_text;
+    for (uint32_t i = 0; i < n_seq; i++) {
+        int32_t *to = k->tokens + (size_t)i * k->each;
+        *to = (int32_t)c[i].token;
+        memcpy(to + 1, found->token + found->n - k->tail, k->tail * sizeof *to);
+        memcpy(to + k->skip, text, n_text * sizeof *to);
+    }
+    run(k, found->n - k->tail, n_seq, depth, NULL);
+}
+
+/* The losses of all that have not been tried yet. */
 static void try_all(struct search *k, const int32_t *text, uint32_t n_text, struct depth depth)
 {
     struct checkpoint *at = &k->at;
-    uint32_t each = n_text + 1, most = (uint32_t)k->room.rows / each;
+    uint32_t most = (uint32_t)k->room.rows / (1 + k->tail + n_text);
     while (at->next < at->n) {
         uint32_t n_seq = at->n - at->next < most ? at->n - at->next : most;
         struct candidate *c = at->candidate + at->next;
-        k->each = each;
-        k->skip = 1;
-        for (uint32_t i = 0; i < n_seq; i++) {
-            k->tokens[i * each] = (int32_t)c[i].token;
-            memcpy(k->tokens + i * each + 1, text, n_text * sizeof *text);
-        }
-        run(k, at->found.n, n_seq, depth, NULL);
+        run_candidates(k, c, n_seq, text, n_text, depth);
         if (k->stopped)
             return;
         for (uint32_t i = 0; i < n_seq; i++)
             c[i].loss = isnan(k->loss[i]) ? INFINITY : k->loss[i];
         at->next += n_seq;
-        if (time(NULL) - k->saved >= SAVE_SECONDS) /* so much is lost where it is killed */
-            save(k);
+        save_at_times(k);
     }
 }
 
@@ -265,21 +282,21 @@ static uint32_t plan(const struct search *k, struct stage stage[STAGES])
         n = fmax(floor(n / FEWER), FINALISTS);
         stage[i] = (struct stage){(uint32_t)text, i < 2, (size_t)n};
     }
-    stage[i] = (struct stage){k->o->sample, false, 1};
+    stage[i] = (struct stage){k->o->sample, false, least(k->m->n_vocab, FINALISTS)};
     return i + 1;
 }
 
-/* What a round takes, in tokens and layers. */
+/* What a round takes, in tokens and layers, if all finalists are asked. */
 static double work_of(const struct search *k, const struct stage *stage, uint32_t stages)
 {
     double work = 0, n = k->m->n_vocab;
     for (uint32_t i = 0; i < stages; i++) {
         uint32_t layers = stage[i].first_layers ? k->at.layers : k->m->n_layer;
         uint32_t windows = windows_of(k, stage[i].text);
-        work += (stage[i].text + 1) * (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
+        work += (1 + k->tail + stage[i].text) * (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
         n = (double)stage[i].left;
     }
-    return work;
+    return work + n * (1 + k->tail + k->o->sample) * k->m->n_layer;
 }
 
 /* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a quarter
@@ -320,14 +337,22 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
     }
 }
 
+/* -ln p of a token of the sample, at the end of the one sequence that was run last. */
+static double guess_sample(const struct search *k, const int32_t *sample)
+{
+    return guess_mean(&k->guess, &k->y, k->y.text + k->skip * k->y.stride, sample, k->o->sample);
+}
+
 /* The prefix without a further token, and all tokens that could be one. */
 static void begin_round(struct search *k, const int32_t *sample, float *top)
 {
     struct checkpoint *at = &k->at;
     k->all = INFINITY;
-    at->found.before[at->found.tried] = loss_of(k, at->found.n, sample, k->o->sample, false, top);
+    double loss = loss_of(k, at->found.n, sample, k->o->sample, false, top);
     if (k->stopped)
         return;
+    at->found.round[at->found.tried] = (struct cushion_round){.before = loss, .tail = k->tail};
+    at->nats = guess_sample(k, sample);
     at->layers = first_layers(k->m, top);
     at->done = 0;
     for (uint32_t i = 0; i < k->m->n_vocab; i++)
@@ -335,8 +360,55 @@ static void begin_round(struct search *k, const int32_t *sample, float *top)
     begin_stage(k, 0, k->m->n_vocab);
 }
 
-/* Whether the prefix has become longer. */
-static bool add_token(struct search *k, float *top)
+/* Whether a finalist is taken. The best is the round's if none of them is. */
+static void ask(struct search *k, const struct candidate *c, const int32_t *sample)
+{
+    struct cushion_round *r = &k->at.found.round[k->at.found.tried];
+    bool little = c->loss < k->o->tau * r->before;
+    if (!little && k->at.next)
+        return;
+    run_candidates(k, c, 1, sample, k->o->sample, (struct depth){k->m->n_layer, false});
+    if (k->stopped)
+        return;
+    double nats = guess_sample(k, sample) - k->at.nats;
+    r->taken = little && isfinite(nats) && nats <= k->o->cost;
+    r->refused += little && !r->taken;
+    if (r->taken || !k->at.next) {
+        r->token = (int32_t)c->token;
+        r->after = c->loss;
+        r->nats = nats;
+    }
+}
+
+static void ask_finalists(struct search *k, const int32_t *sample)
+{
+    struct checkpoint *at = &k->at;
+    while (at->next < at->n && !at->found.round[at->found.tried].taken) {
+        ask(k, at->candidate + at->next, sample);
+        if (k->stopped)
+            return;
+        at->next++;
+        save_at_times(k);
+    }
+}
+
+/* Where the next token is tried: how many come after it. False if the search is over. */
+static bool next_place(const struct search *k, const struct cushion *c, uint32_t *tail)
+{
+    const struct cushion_round *last = c->tried ? &c->round[c->tried - 1] : NULL;
+    *tail = last && !last->taken;
+    return c->n < k->o->most && (!*tail || (!last->tail && c->n > k->o->n_start));
+}
+
+static void add_token(struct cushion *c, const struct cushion_round *r)
+{
+    int32_t *place = c->token + c->n - r->tail;
+    memmove(place + 1, place, r->tail * sizeof *place);
+    *place = r->token;
+    c->n++;
+}
+
+static void run_round(struct search *k, float *top)
 {
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
@@ -348,15 +420,15 @@ static bool add_token(struct search *k, float *top)
     k->all = work_of(k, stage, stages);
     if (!k->stopped)
         run_stages(k, sample, stage, stages);
+    if (!k->stopped)
+        ask_finalists(k, sample);
     if (k->stopped)
-        return false;
+        return;
     at->layers = 0;
-    c->after[c->tried++] = at->candidate[0].loss;
-    if (!(c->after[c->tried - 1] < k->o->tau * c->before[c->tried - 1]))
-        return false;
-    k->prefix[c->n] = c->token[c->n] = (int32_t)at->candidate[0].token;
-    c->n++;
-    return true;
+    if (c->round[c->tried].taken)
+        add_token(c, &c->round[c->tried]);
+    c->tried++;
+    memcpy(k->prefix, c->token, sizeof k->prefix);
 }
 
 /* ------------------------------------------------------------------------------------------- the checkpoint */
@@ -367,12 +439,27 @@ static uint32_t key_of(const struct search *k)
     const struct tft_source *s = &k->m->source;
     struct {
         uint64_t size, n_text;
-        double tau, macs;
+        double tau, cost, macs;
         uint32_t sample, most, n_start, exhaustive;
-    } all = {s->size, o->n_text, o->tau, o->macs, o->sample, o->most, o->n_start, o->exhaustive};
+    } all = {s->size, o->n_text, o->tau, o->cost, o->macs, o->sample, o->most, o->n_start, o->exhaustive};
     uint32_t crc = tft_crc32(tft_crc32(0, &all, sizeof all), s->data, least(s->size, 1 << 20));
     crc = tft_crc32(crc, o->start, o->n_start * sizeof *o->start);
     return tft_crc32(crc, o->text, o->n_text * sizeof *o->text);
+}
+
+/* The prefix that a file's rounds have found, each where the ones before it say. False if they cannot have come from here. */
+static bool replay(const struct search *k, struct checkpoint *at)
+{
+    struct cushion *c = &at->found;
+    uint32_t tried = c->tried, tail;
+    for (c->tried = 0; c->tried < tried; c->tried++) {
+        const struct cushion_round *r = &c->round[c->tried];
+        if (!next_place(k, c, &tail) || r->tail != tail)
+            return false;
+        if (r->taken)
+            add_token(c, r);
+    }
+    return next_place(k, c, &tail) && (!at->layers || c->round[tried].tail == tail);
 }
 
 /* A file may say anything: what cannot have come from here is as if there were none. */
@@ -380,19 +467,18 @@ static bool possible(const struct search *k, const struct checkpoint *at)
 {
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
-    const struct cushion *c = &at->found;
-    if (c->n != k->o->n_start + c->tried || c->n >= k->o->most)
+    if (!at->layers)
+        return true;
+    if (at->layers > k->m->n_layer || at->stage > stages || at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
         return false;
-    return !at->layers || (at->layers <= k->m->n_layer && at->stage < stages &&
-                           at->n == (at->stage ? stage[at->stage - 1].left : k->m->n_vocab) &&
-                           (at->window == CHECKPOINT_NONE || at->window < windows_of(k, stage[at->stage].text)));
+    return at->window == CHECKPOINT_NONE || (at->stage < stages && at->window < windows_of(k, stage[at->stage].text));
 }
 
 static void resume(struct search *k)
 {
     struct checkpoint found = k->at;
     k->key = key_of(k);
-    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && possible(k, &found)) {
+    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && replay(k, &found) && possible(k, &found)) {
         k->at = found;
         k->at.found.kept = true;
     }
@@ -415,7 +501,7 @@ static enum tft_status open(struct search *k, struct tft_error *err)
     k->at.candidate = malloc(m->n_vocab * sizeof *k->at.candidate);
     k->tokens = malloc(k->room.rows * sizeof *k->tokens);
     k->loss = malloc(k->room.rows * sizeof *k->loss);
-    if (!k->at.candidate || !k->tokens || !k->loss)
+    if (!k->at.candidate || !k->tokens || !k->loss || !guess_open(&k->guess, m, o->sample))
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     return TFT_OK;
 }
@@ -423,6 +509,7 @@ static enum tft_status open(struct search *k, struct tft_error *err)
 static void close(struct search *k)
 {
     layers_close(&k->y);
+    guess_close(&k->guess);
     free(k->at.candidate);
     free(k->tokens);
     free(k->loss);
@@ -432,18 +519,18 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
 {
     struct search k = {.m = m, .o = o};
     float *top = malloc(m->n_layer * sizeof *top);
-    uint32_t batch = o->sample + 1 > PASS_TOKENS ? o->sample + 1 : PASS_TOKENS;
+    uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS; /* a candidate and a token after it */
     k.room = (struct layers_room){batch, PASSES * (size_t)batch, !o->exhaustive};
     enum tft_status status = top ? open(&k, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     struct cushion *found = &k.at.found;
-    *found = (struct cushion){.n = o->n_start, .tau = o->tau};
+    *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};
     if (status == TFT_OK) {
         memcpy(found->token, o->start, o->n_start * sizeof *o->start);
         if (o->checkpoint)
             resume(&k);
         memcpy(k.prefix, found->token, sizeof k.prefix);
-        while (found->n < o->most && add_token(&k, top))
-            continue;
+        while (!k.stopped && next_place(&k, found, &k.tail))
+            run_round(&k, top);
     }
     if (k.stopped)
         save(&k);

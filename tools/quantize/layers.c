@@ -332,7 +332,7 @@ static enum tft_status open_session(struct layers *y, const struct layers_room *
 {
     uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = room->batch;
     struct tft_session_opts so = {.size = sizeof so, .capacity = n_prefix + batch, .n_batch = batch > n_prefix ? batch : n_prefix,
-                                  .n_threads = y->o->n_threads};
+                                  .n_threads = y->o->n_threads, .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
     y->m->bytes = room->bytes;
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);

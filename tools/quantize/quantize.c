@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "keys.h"
 #include "layers.h"
 #include "prefix_pack.h"
 #include "rotate.h"
@@ -18,6 +19,7 @@ struct work {
     struct quantize_input *result;
     struct layers y;
     struct watch watch;
+    struct keys keys;
     struct writing file;
     bool stopped;
     uint32_t layers_done, runs; /* and runs of the next layer over the text */
@@ -135,6 +137,8 @@ static void progress(struct work *k, double done)
 static bool step(void *user, double done)
 {
     struct work *k = user;
+    if (!k->watch.plain) /* a layer's only run, or its second */
+        keys_add(&k->keys, k->y.s, k->layers_done, k->o->window);
     double runs = k->o->smooth > 0 && k->layers_done < k->m->n_layer ? 2 : 1;
     progress(k, (k->layers_done + (k->runs + done) / runs) / (k->m->n_layer + 1.0));
     return !k->stopped;
@@ -207,6 +211,10 @@ static void put_tensors(struct work *k, bool describe)
         put_head(k);
     if (!failed(k))
         write_prefix(&k->file, k->prefix_k, k->prefix_v);
+    if (!failed(k) && !describe)
+        keys_settle(&k->keys);
+    if (!failed(k))
+        write_importance(&k->file, k->keys.importance);
 }
 
 static void convert(struct work *k)
@@ -234,12 +242,13 @@ static bool take(struct work *k)
             k->smooth[i][j] = 1;
     }
     return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
-           watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
+           keys_open(&k->keys, m) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
 static void give_back(struct work *k)
 {
     watch_close(&k->watch);
+    keys_close(&k->keys);
     free(k->prefix_k);
     free(k->prefix_v);
     free(k->w_max);

@@ -37,6 +37,7 @@ struct quantize_opts {
     enum tft_dtype prefix_type; /* how these are held, TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     const struct cushion *cushion; /* how they were found; NULL if they were given */
     const enum tft_range *range; /* [inputs] STATIC, or what is to stay dynamic */
+    const char *kv;                /* the cache that the file is to name; NULL: none */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop, and leave nothing */
     void *user;

@@ -205,6 +205,16 @@ void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
+void write_importance(struct writing *f, const float *importance)
+{
+    const struct tft_model *m = f->m;
+    size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;
+    if (f->describe)
+        named(f, TFT_F32, 3, (const uint64_t[]){m->head_dim, m->n_head_kv, m->n_layer}, TFT_KEY_KV_IMPORTANCE, 0, "");
+    else
+        tft_gguf_put_data(f->w, importance, n * sizeof *importance);
+}
+
 /* ------------------------------------------------------------------------------------------------- values */
 
 /* What says how the old file was written, a checksum of ours perhaps. */
@@ -224,10 +234,10 @@ static void put_text(struct writing *f, const char *key, const char *text)
 
 static void put_search(struct writing *f, const struct cushion *c)
 {
-    float losses[2 * CUSHION_MAX];
+    float losses[2 * CUSHION_ROUNDS];
     for (uint32_t i = 0; i < c->tried; i++) {
-        losses[2 * i] = (float)c->before[i];
-        losses[2 * i + 1] = (float)c->after[i];
+        losses[2 * i] = (float)c->round[i].before;
+        losses[2 * i + 1] = (float)c->round[i].after;
     }
     tft_gguf_put_f32(f->w, TFT_KEY_PREFIX_TAU, (float)c->tau);
     tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
@@ -253,6 +263,9 @@ void write_values(struct writing *f)
     f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
     f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
     tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));
+
+    if (o->kv)
+        put_text(f, TFT_KEY_KV, o->kv);
 
     /* how it was made, for people */
     tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));

@@ -36,6 +36,8 @@ void write_layer(struct writing *f, uint32_t l, const float *attn, const float *
 void write_head(struct writing *f);
 /* k, v: [n_layer, n_prefix, G, E] */
 void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v);
+/* importance: [n_layer, G, E], of the keys' channels */
+void write_importance(struct writing *f, const float *importance);
 
 /* Fails if there is no number among the loaded weights of layer l: before they spoil what is computed with them. */
 void write_check(struct writing *f, uint32_t l);

@@ -1,0 +1,33 @@
+/*
+ * What an error in a channel of the keys costs, for KV caches that give channels bits of their own (DESIGN section 5, coded.h). A score is a
+ * sum over the channels d of q_d k_d, so an error e of k_d adds E[q_d^2] e^2 to its square error; and e^2 goes with the square of what
+ * k_d's range has to hold, its variance among the tokens that share a scale:
+ *
+ *      importance_d = E[q_d^2] var(k_d in a group of KEYS_GROUP tokens)
+ *
+ * over the calibration text, q those of all heads that read the key, both after RoPE.
+ */
+#ifndef QUANTIZE_KEYS_H
+#define QUANTIZE_KEYS_H
+
+#include "layers.h"
+
+enum { KEYS_GROUP = 64 };
+
+struct keys {
+    const struct tft_model *m;
+    double *query, *key; /* [n_layer, G, E] sums of squares, of q and of what k is off its group's mean */
+    float *importance;   /* [n_layer, G, E] */
+};
+
+/* False without memory. All zero is fine to close. */
+bool keys_open(struct keys *k, const struct tft_model *m);
+void keys_close(struct keys *k);
+
+/* Adds the n tokens that layer l of s has just computed. */
+void keys_add(struct keys *k, const struct tft_session *s, uint32_t l, uint32_t n);
+
+/* Fills k->importance, to a common factor. */
+void keys_settle(struct keys *k);
+
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What quantized KV caches cost: one table.
+
+    tools/scripts/kv_accuracy.py [--tuffet build/test/tools/tuffet] MODEL --text TEXT [--lambada FILE] [--needle TEXT ...] [--kv CACHE ...]
+
+Each row is a cache as `--kv` takes it: bits of a number all in (codes and scales, without the tokens that stay f16), perplexity of the
+second halves of windows of --ctx tokens of TEXT, and how far it is above that of f16. With --lambada a column has the accuracy of `tuffet
+eval` on the first --passages passages. With --needle another has how often a number is found again that stands somewhere in the texts
+given, at several depths of contexts of several lengths; --needle-out keeps the questions, in the form of LAMBADA's."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "kivi:group=64", "logquant", "partial-logquant", "asymkv:lk=999,lv=0",
+          "asymkv:lk=0,lv=999", "asymkv:lk=16,lv=0", "asymkv:lk=16,lv=0,high=4", "skvq", "skvq:v=1.5", "skvq:clip=none", "skvq:sinks=0",
+          "skvq:window=0", "tuffet", "tuffet:k=2.25@mixed", "tuffet:k=2.5@mixed", "tuffet:k=3@mixed,v=3", "tuffet:v=16", "tuffet:retain=log2:64",
+          "tuffet:window=0"]
+LENGTHS, DEPTHS = (512, 1024, 1536, 2000), (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def needles(texts, letters_a_token):
+    """Questions: a text with a sentence in it, then its beginning again; the last word is what is asked for."""
+    n = 0
+    for text in texts:
+        for length in LENGTHS:
+            letters = int((length - 60) * letters_a_token)
+            if len(text) < letters:
+                continue
+            for depth in DEPTHS:
+                n += 1
+                secret = f"The secret number of the lighthouse keeper is {10000 + n * 7919 % 90000}"
+                at = text.rfind(". ", 0, int(letters * depth) + 2) + 2
+                yield {"text": f"{text[:at]}{secret}. {text[at:letters]}\n\n{secret}"}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("model")
+    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p.add_argument("--text", required=True, help="what is scored")
+    p.add_argument("--tokens", default="6144")
+    p.add_argument("--ctx", default="1024")
+    p.add_argument("--lambada", help="lambada_test.jsonl")
+    p.add_argument("--passages", default="500", help="how many of them")
+    p.add_argument("--needle", action="append", default=[], help="a long text; may be given again")
+    p.add_argument("--needle-out", help="a file for the questions")
+    p.add_argument("--kv", action="append", help="a cache; may be given again")
+    a = p.parse_args()
+
+    def tuffet(*args):
+        run = subprocess.run([a.tuffet, *args, "--json"], stdout=subprocess.PIPE, check=False)
+        if run.returncode:
+            sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
+        return json.loads(run.stdout)
+
+    def accuracy(kv, questions, n):
+        found = tuffet("eval", a.model, "--task", "lambada", "-f", questions, "-n", str(n), "--kv", kv)
+        return f" {100 * found['acc']:.1f} % |"
+
+    with tempfile.TemporaryDirectory() as folder:
+        asked = []
+        for name in a.needle:
+            with open(name, encoding="utf-8", errors="replace") as f:
+                text = f.read()
+            tokens = len(tuffet("tokenize", a.model, "-f", name)["tokens"])
+            asked += needles([text], len(text) / tokens)
+        path = a.needle_out or os.path.join(folder, "needle.jsonl")
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(i) + "\n" for i in asked)
+
+        shape = tuffet("inspect", a.model)
+        numbers = 2 * shape["layers"] * shape["kv_heads"] * shape["head"]
+        more = ("| lambada " if a.lambada else "") + (f"| needle, {len(asked)} " if asked else "")
+        print(f"| cache | bits | perplexity | over f16 {more}|\n|---|---:|---:|---:{'|---:' * more.count('|')}|")
+        base = None
+        for kv in a.kv or CACHES:
+            bits = 8 * tuffet("inspect", a.model, "--kv", kv)["memory"]["kv_per_token"] / numbers
+            ppl = tuffet("ppl", a.model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, "--score", "second-half", "--kv", kv)["ppl"]
+            base = base or ppl
+            row = f"| `{kv}` | {bits:.2f} | {ppl:.3f} | {100 * (ppl / base - 1):+.1f} % |"
+            if a.lambada:
+                row += accuracy(kv, a.lambada, a.passages)
+            if asked:
+                row += accuracy(kv, path, len(asked))
+            print(row, flush=True)
+
+
+main()
