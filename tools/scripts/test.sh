@@ -7,4 +7,5 @@ cd "$(dirname "$0")/../.."
 sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf libsleef-dev libjansson-dev libcmocka-dev libpcre2-dev libopenblas-dev
 [ -d build/test ] || meson setup build/test --werror
 ninja -C build/test --quiet
-meson test -C build/test --no-rebuild --print-errorlogs "$@"
+# -t 4: a test's patience is that of a laptop; a Pi has four times it
+meson test -C build/test --no-rebuild --print-errorlogs -t 4 "$@"
