@@ -129,8 +129,13 @@ const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const cha
 
 /* ---- opening and closing */
 
+/* The name too: messages outlive the caller's string. */
 static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
 {
+    size_t length = strlen(s->name) + 1;
+    char *name = tft_arena_take(a, length, 1);
+    if (name)
+        s->name = memcpy(name, s->name, length);
     s->value = tft_arena_take(a, s->n_value, sizeof *s->value);
     s->tensor = tft_arena_take(a, s->n_tensor, sizeof *s->tensor);
     s->value_by_key = tft_arena_take(a, s->n_value, sizeof *s->value_by_key);

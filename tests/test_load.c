@@ -495,6 +495,23 @@ static void a_vocabulary_alone(void **state)
     assert_non_null(strstr(err.msg, "there is no tokenizer in it"));
 }
 
+/* What the caller called it may be gone by the time that something is said of it. */
+static void the_path_is_the_callers(void **state)
+{
+    (void)state;
+    char path[300];
+    struct tft_model *m;
+    struct tft_session *s;
+    struct tft_error err;
+    snprintf(path, sizeof path, "%s", written(&toys[LLAMA]));
+    assert_int_equal(tft_model_open(&m, path, NULL, NULL), TFT_OK);
+    memset(path, '?', sizeof path - 1);
+    struct tft_session_opts o = {.size = sizeof o, .capacity = 1u << 30};
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    assert_ptr_equal(strstr(err.msg, in_folder("")), err.msg);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +525,7 @@ int main(void)
         cmocka_unit_test(progress_goes_from_0_to_1),
         cmocka_unit_test(options_out_of_range),
         cmocka_unit_test(a_vocabulary_alone),
+        cmocka_unit_test(the_path_is_the_callers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

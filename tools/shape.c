@@ -126,6 +126,18 @@ static void norm(struct work *k, unsigned layer, const char *name)
     vector(k, stem, ".weight", k->s->width, 1);
 }
 
+/* Falls by a factor of 30,000 from a head's first channel to its last, so that at 2 bits on average some have 1 and some 4. */
+static void importance(struct work *k)
+{
+    const struct shape *s = k->s;
+    if (!k->data)
+        tft_gguf_put_tensor(k->w, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3, (const uint64_t[]){s->head, s->kv_heads, s->layers});
+    for (uint32_t i = 0; k->data && i < s->layers * s->kv_heads * s->head; i++) {
+        float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
+        tft_gguf_put_data(k->w, &x, sizeof x);
+    }
+}
+
 static void tensors(struct work *k)
 {
     const struct shape *s = k->s;
@@ -146,6 +158,7 @@ static void tensors(struct work *k)
         norm(k, l, "ffn_norm");
     }
     vector(k, "output_norm", ".weight", s->width, 1);
+    importance(k);
 }
 
 static void put_u32(struct work *k, const char *key, uint32_t v)
@@ -178,7 +191,7 @@ static void values(struct work *k)
     tft_gguf_put_u32(k->w, "general.alignment", 64);
     tft_gguf_put_str(k->w, "general.architecture", str(s->arch));
     tft_gguf_put_str(k->w, "general.name", str(s->name));
-    put_u32(k, "context_length", 8192);
+    put_u32(k, "context_length", 32768); /* more than some have: what a cache does at depth can be seen */
     put_u32(k, "embedding_length", s->width);
     put_u32(k, "feed_forward_length", s->ffn);
     put_u32(k, "block_count", s->layers);
