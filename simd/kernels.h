@@ -168,19 +168,24 @@ struct tft_coded {
 };
 
 enum { TFT_CODED_SPAN = 256 };
-enum { TFT_FOLD_Q = 127, TFT_FOLD_P = 16256 }; /* 7 bits; two times 7 */
+enum { TFT_FOLD_NARROW = 127, TFT_FOLD_WIDE = 16256 }; /* 7 bits, and two times 7 for codes of 8 */
 #define TFT_FOLD_LEAST 0x1p-100f
 
-/* s: [nq, ns], k->tokens of it written; q: [nq, ldq].  limit = TFT_FOLD_Q, or TFT_FOLD_P if a quad has 8 bits.
+static inline float tft_fold_limit(const struct tft_coded *b)
+{
+    return b->quads[TFT_BITS_8] ? TFT_FOLD_WIDE : TFT_FOLD_NARROW;
+}
+
+/* s: [nq, ns], k->tokens of it written; q: [nq, ldq].  limit = tft_fold_limit(k)
    by channel:  x = fold(q[d] * scale[d], limit);  t_j = sum x[d] (2 c_jd - (L_d - 1));  s_j = fma((float)t_j, step / 2, dot16(q, mid)) * factor
    by token:    acc = 0; for each group g in order, d in g: x = fold(q[d], limit), t_j likewise,
                 acc = fma((float)t_j * (step / 2), scale[g][j], acc), acc = fma(sum of q[d] in dot16's order, mid[g][j], acc);  s_j = acc * factor */
 typedef void tft_score_codes_fn(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor);
 
-/* o: [nq, ldo], dim of it used; p: [nq, ldp]; v: [nb] blocks alike, nb * tokens <= TFT_CODED_SPAN in all, j goes over the tokens of all of them.
-   by token:    for each group g, d in g: x = fold(p[j] * scale[g][j], TFT_FOLD_P);  t_d = sum x[j] (2 c_jd - (L - 1));
+/* o: [nq, ldo], dim of it used; p: [nq, ldp]; v: [nb] blocks alike, nb * tokens <= TFT_CODED_SPAN in all, j goes over the tokens of all of them. limit likewise.
+   by token:    for each group g, d in g: x = fold(p[j] * scale[g][j], limit);  t_d = sum x[j] (2 c_jd - (L - 1));
                 o[d] = o[d] + fma((float)t_d, step / 2, dot16(p, mid[g]))
-   by channel:  for each block in order, j in it: x = fold(p[j], TFT_FOLD_P), t_d likewise;
+   by channel:  for each block in order, j in it: x = fold(p[j], limit), t_d likewise;
                 o[d] = fma((float)t_d * (step / 2), scale[d], o[d]), o[d] = fma(sum of p[j] in dot16's order, mid[d], o[d]) */
 typedef void tft_mix_codes_fn(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq);
 

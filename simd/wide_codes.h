@@ -174,16 +174,11 @@ CODED struct coded_fold coded_fold(uint8_t *x, const struct coded_factors *c, bo
     v16 inverse = v_set(sound ? c->limit / r : 0), low = v_set(-c->limit), high = v_set(c->limit);
     for (k = 0; k < c->n; k += 16) {
         v16 a = v_rint(v_min(v_max(v_mul(v_load(t + k), inverse), low), high));
-        shift = v_fma(a, v_load(c->weight + k), shift); /* exact: a lane is at most 16 * 16256 * 15 */
+        shift = v_fma(a, v_load(c->weight + k), shift); /* exact: all is at most 256 * 16256 or 256 * 127 * 15 */
         c_put_x(x + k * (wide ? 2 : 1), a, wide);
     }
 
-    struct coded_fold to = {sound ? r / c->limit / 2 : 0, v_sum(base), 0};
-    float lane[16];
-    v_store(lane, shift);
-    for (int i = 0; i < 16; i++)
-        to.shift += (int32_t)lane[i];
-    return to;
+    return (struct coded_fold){sound ? r / c->limit / 2 : 0, v_sum(base), (int32_t)v_sum(shift)};
 }
 
 static struct coded_fold ISA(coded_fold_scaled)(uint8_t *x, const struct coded_factors *c, bool wide)
@@ -320,7 +315,7 @@ CODED void coded_score(struct coded_batch *b, float *s, size_t ns, const float *
                        float factor, bool wide)
 {
     for (size_t i = 0; i < nq; i++)
-        coded_fold_query(b, i, q + i * ldq, k, k->quads[TFT_BITS_8] ? TFT_FOLD_P : TFT_FOLD_Q, wide);
+        coded_fold_query(b, i, q + i * ldq, k, tft_fold_limit(k), wide);
     const uint8_t *from = k->codes;
     for (size_t token = 0; token < k->tokens; token += TFT_PANEL) {
         from = ISA(coded_unpack)(b->codes, from, k);
@@ -335,7 +330,7 @@ static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, co
     ISA(coded_columns)(&b, k, 1);
     for (size_t i = 0; i < nq; i += CODED_BATCH) {
         size_t n = least(CODED_BATCH, nq - i);
-        if (CODED_NARROW && !k->quads[TFT_BITS_8])
+        if (CODED_NARROW && tft_fold_limit(k) == TFT_FOLD_NARROW)
             coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, false);
         else
             coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, true);
@@ -346,12 +341,12 @@ static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, co
 
 /* o: one panel's channels, n of them, from d on, of nt queries from the i-th of the batch on */
 CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, size_t d, size_t n, size_t i,
-                        size_t nt)
+                        size_t nt, bool wide)
 {
     int32_t sum[CODED_TILE][TFT_PANEL];
     size_t span = v->group ? nb * v->tokens : v->tokens;
     for (size_t first = 0, g = 0; first < nb * v->tokens; first += span, g++) {
-        coded_sums(sum, b, i, nt, first, span, true);
+        coded_sums(sum, b, i, nt, first, span, wide);
         v16 scale = v->group ? v_set(0) : get(v[g].scale + d, n), mid = v->group ? v_set(0) : get(v[g].mid + d, n);
         for (size_t j = 0; j < nt; j++) {
             const struct coded_fold *f = &b->fold[i + j][g];
@@ -366,8 +361,8 @@ CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const
 }
 
 /* The probabilities of a batch, folded with the scales of group g of the channels. */
-static void ISA(coded_fold_by_token)(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t g,
-                                     size_t nq)
+CODED void coded_fold_by_token(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t g, size_t nq,
+                               bool wide)
 {
     float scale[TFT_CODED_SPAN], mid[TFT_CODED_SPAN];
     size_t tokens = v->tokens;
@@ -376,39 +371,49 @@ static void ISA(coded_fold_by_token)(struct coded_batch *b, const float *p, size
         memcpy(mid + i * tokens, v[i].mid + g * tokens, tokens * sizeof *mid);
     }
     for (size_t i = 0; i < nq; i++) {
-        struct coded_factors c = {p + i * ldp, scale, mid, b->weight, nb * tokens, TFT_FOLD_P};
-        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, true);
+        struct coded_factors c = {p + i * ldp, scale, mid, b->weight, nb * tokens, tft_fold_limit(v)};
+        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, wide);
     }
 }
 
-static void ISA(coded_fold_blocks)(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq, bool wide)
 {
     for (size_t i = 0; i < nq; i++)
         for (size_t j = 0, first = 0; j < nb; j++, first += v->tokens) {
-            struct coded_factors c = {p + i * ldp + first, NULL, NULL, b->weight, v->tokens, TFT_FOLD_P};
-            b->fold[i][j] = ISA(coded_fold_plain)(b->x[i] + 2 * first, &c, true);
+            struct coded_factors c = {p + i * ldp + first, NULL, NULL, b->weight, v->tokens, tft_fold_limit(v)};
+            b->fold[i][j] = ISA(coded_fold_plain)(b->x[i] + (wide ? 2 : 1) * first, &c, wide);
         }
+}
+
+/* nq is at most CODED_BATCH. */
+CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq,
+                     bool wide)
+{
+    size_t bytes = 0;
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
+        bytes += tft_codes_bytes(bits, v->quads[bits]);
+    if (!v->group)
+        coded_fold_blocks(b, p, ldp, v, nb, nq, wide);
+    for (size_t d = 0; d < v->dim; d += TFT_PANEL) {
+        if (v->group && d % v->group == 0)
+            coded_fold_by_token(b, p, ldp, v, nb, d / v->group, nq, wide);
+        for (size_t i = 0; i < nb; i++)
+            ISA(coded_unpack)(b->codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * bytes, &v[i]);
+        for (size_t i = 0; i < nq; i += CODED_TILE)
+            coded_values(o + i * ldo + d, ldo, b, v, nb, d, v->dim - d, i, least(CODED_TILE, nq - i), wide);
+    }
 }
 
 static void ISA(mix_codes)(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
 {
     struct coded_batch b;
-    size_t bytes = 0;
-    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
-        bytes += tft_codes_bytes(bits, v->quads[bits]);
     ISA(coded_columns)(&b, v, nb);
-    for (size_t n; nq; nq -= n, o += n * ldo, p += n * ldp) {
-        n = least(CODED_BATCH, nq);
-        if (!v->group)
-            ISA(coded_fold_blocks)(&b, p, ldp, v, nb, n);
-        for (size_t d = 0; d < v->dim; d += TFT_PANEL) {
-            if (v->group && d % v->group == 0)
-                ISA(coded_fold_by_token)(&b, p, ldp, v, nb, d / v->group, n);
-            for (size_t i = 0; i < nb; i++)
-                ISA(coded_unpack)(b.codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * bytes, &v[i]);
-            for (size_t i = 0; i < n; i += CODED_TILE)
-                coded_values(o + i * ldo + d, ldo, &b, v, nb, d, v->dim - d, i, least(CODED_TILE, n - i));
-        }
+    for (size_t i = 0; i < nq; i += CODED_BATCH) {
+        size_t n = least(CODED_BATCH, nq - i);
+        if (CODED_NARROW && tft_fold_limit(v) == TFT_FOLD_NARROW)
+            coded_mix(&b, o + i * ldo, ldo, p + i * ldp, ldp, v, nb, n, false);
+        else
+            coded_mix(&b, o + i * ldo, ldo, p + i * ldp, ldp, v, nb, n, true);
     }
 }
 

@@ -157,7 +157,7 @@ static void distances(int32_t t[TFT_PANEL], const int32_t *x, const struct colum
 
 static void fold_query(struct folded *to, const float *q, const struct tft_coded *k)
 {
-    float f[MOST], limit = k->quads[TFT_BITS_8] ? TFT_FOLD_P : TFT_FOLD_Q;
+    float f[MOST], limit = tft_fold_limit(k);
     if (!k->group) {
         for (size_t d = 0; d < k->dim; d++)
             f[d] = q[d] * k->scale[d];
@@ -225,10 +225,10 @@ void tft_ref_score_codes(float *s, size_t ns, const float *q, size_t ldq, const 
 static void fold_probabilities(struct folded *to, const float *p, const struct tft_coded *v, size_t nb, size_t g)
 {
     size_t tokens = v->tokens;
-    float f[MOST], mid[MOST];
+    float f[MOST], mid[MOST], limit = tft_fold_limit(v);
     if (!v->group) {
         for (size_t b = 0; b < nb; b++) {
-            to->step[b] = fold(to->x + b * tokens, p + b * tokens, tokens, TFT_FOLD_P);
+            to->step[b] = fold(to->x + b * tokens, p + b * tokens, tokens, limit);
             to->base[b] = tft_ref_total16(p + b * tokens, tokens);
         }
         return;
@@ -237,7 +237,7 @@ static void fold_probabilities(struct folded *to, const float *p, const struct t
         f[j] = p[j] * v[j / tokens].scale[g * tokens + j % tokens];
         mid[j] = v[j / tokens].mid[g * tokens + j % tokens];
     }
-    to->step[0] = fold(to->x, f, nb * tokens, TFT_FOLD_P);
+    to->step[0] = fold(to->x, f, nb * tokens, limit);
     to->base[0] = tft_ref_dot16(p, mid, nb * tokens);
 }
 

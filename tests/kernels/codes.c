@@ -192,7 +192,7 @@ static double fold_loss(double largest, double limit)
 static bool exact_score(const struct block *k, const float *q, size_t token, double *score, double *slack)
 {
     const struct tft_coded *b = &k->b;
-    double limit = b->quads[TFT_BITS_8] ? TFT_FOLD_P : TFT_FOLD_Q, sum = 0, total = 0, loss = 0;
+    double limit = b->quads[TFT_BITS_8] ? 16256 : 127, sum = 0, total = 0, loss = 0;
     size_t span = b->group ? b->group : b->dim;
     for (size_t d = 0; d < b->dim; d += span) {
         size_t end = d + span < b->dim ? d + span : b->dim;
@@ -308,7 +308,7 @@ static void score_codes(struct check *c)
 static bool exact_part(const struct block *v, size_t first, size_t n, const float *p, size_t d, double *sum, double *slack)
 {
     size_t tokens = v->b.tokens;
-    double largest = 0, loss = 0, total = 0, part = 0;
+    double limit = v->b.quads[TFT_BITS_8] ? 16256 : 127, largest = 0, loss = 0, total = 0, part = 0;
     for (size_t j = first * tokens; j < (first + n) * tokens; j++) {
         const struct block *b = &v[j / tokens];
         size_t at = scale_at(&b->b, j % tokens, d);
@@ -320,7 +320,7 @@ static bool exact_part(const struct block *v, size_t first, size_t n, const floa
         total += fabs(far) + fabs(mid);
     }
     *sum += part;
-    *slack += fold_loss(largest, TFT_FOLD_P) * loss * (1 + 1e-5) + total * (double)(n * tokens + 8) * 0x1p-23;
+    *slack += fold_loss(largest, limit) * loss * (1 + 1e-5) + total * (double)(n * tokens + 8) * 0x1p-23;
     return largest < 1e36 && total < 1e36;
 }
 
