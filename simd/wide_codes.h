@@ -23,17 +23,22 @@
  *   CODED_NARROW                 1 if narrow factors are faster than wide ones
  *   CODED_RUN                    how many times 16 narrow factors c_acc has room for, CODED_SPANS if all
  *   CODED_TILE                   queries at once, up to 8
+ *   CODED_STRAIGHT               queries, up to 8, for which codes are unpacked in registers and never stored, 0 if none; if any,
+ *                                c_take(a), with a and the result as those of c_put and of c_load, and c_add of sums if
+ *                                CODED_WAYS is not 1
  *   CODED_WAYS                   4 where fewer queries need several accumulators each, to hide the latency of c_dot, or 1
  */
 #define CODED static inline __attribute__((always_inline))
 
-enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES };
+enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES, CODED_QUERIES = 8 };
 
 /* Factors that were folded together: t * half is near the sum of f times its code's double distance, base the sum of what is not folded. */
 struct coded_fold {
     float half, base;
     int32_t shift;
 };
+
+typedef int32_t coded_sum[CODED_QUERIES][TFT_PANEL]; /* a panel's sums */
 
 struct coded_batch {
     _Alignas(64) uint8_t codes[TFT_CODED_SPAN / TFT_QUAD * CODED_QUAD];
@@ -53,9 +58,9 @@ CODED void coded_spread(breg *a, const uint8_t *from, int bits)
         a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8), b_set((uint8_t)((1 << bits) - 1)));
 }
 
-CODED void coded_quad(uint8_t *to, const uint8_t *from, enum tft_bits bits)
+CODED void coded_open(breg *a, const uint8_t *from, enum tft_bits bits)
 {
-    breg a[CODED_REGS], high[CODED_REGS];
+    breg high[CODED_REGS];
     switch (bits) {
     case TFT_BITS_1: coded_spread(a, from, 1); break;
     case TFT_BITS_4: coded_spread(a, from, 4); break;
@@ -73,6 +78,12 @@ CODED void coded_quad(uint8_t *to, const uint8_t *from, enum tft_bits bits)
         break;
     default: coded_spread(a, from, 2);
     }
+}
+
+CODED void coded_quad(uint8_t *to, const uint8_t *from, enum tft_bits bits)
+{
+    breg a[CODED_REGS];
+    coded_open(a, from, bits);
     c_put(to, a);
 }
 
@@ -106,8 +117,16 @@ CODED const uint8_t *coded_trits(uint8_t *to, const uint8_t *from, size_t quads)
     return coded_quads(to, from, TFT_BITS_3_LEVELS, quads);
 }
 
-/* Returns where the next panel is. */
-static const uint8_t *ISA(coded_unpack)(uint8_t *to, const uint8_t *from, const struct tft_coded *b)
+CODED size_t coded_panel_bytes(const struct tft_coded *b)
+{
+    size_t bytes = 0;
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
+        bytes += tft_codes_bytes(bits, b->quads[bits]);
+    return bytes;
+}
+
+/* A panel. */
+static void ISA(coded_unpack)(uint8_t *to, const uint8_t *from, const struct tft_coded *b)
 {
     for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
         size_t quads = b->quads[bits];
@@ -121,7 +140,6 @@ static const uint8_t *ISA(coded_unpack)(uint8_t *to, const uint8_t *from, const 
         }
         to += quads * CODED_QUAD;
     }
-    return from;
 }
 
 /* What a batch has of the columns of its panels: their weights, and no codes where the last 16 columns are fewer. */
@@ -253,7 +271,114 @@ static void ISA(coded_narrow)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, c
 }
 #endif
 
-/* A of up to CODED_TILE queries from the i-th on, and of the columns first .. first + n - 1 */
+#if CODED_STRAIGHT
+/* As many quads as `steps` of as many queries as nt. */
+CODED void coded_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bits bits, const uint8_t *x, size_t nt, size_t ways, size_t steps)
+{
+    c_x f[CODED_STRAIGHT];
+    UNROLL for (size_t i = 0; i < nt; i++)
+        f[i] = c_factors(x + i * 2 * TFT_CODED_SPAN, false);
+    UNROLL for (size_t s = 0; s < steps; s++) {
+        breg a[CODED_REGS];
+        coded_open(a, from + s * tft_codes_bytes(bits, 1), bits);
+        c_codes c = c_take(a);
+        UNROLL for (size_t i = 0; i < nt; i++)
+            acc[i][s % ways] = c_dot(acc[i][s % ways], c, f[i], s, false);
+    }
+}
+
+/* One panel: sum: [nt, 16], plus what it holds if more; x: [nt] rows of a batch, narrow. bits and nt are constants. */
+CODED void coded_straight(int32_t (*sum)[TFT_PANEL], const uint8_t *from, enum tft_bits bits, size_t quads, const uint8_t *x, size_t nt,
+                          bool more)
+{
+    size_t ways = CODED_WAYS == 1 ? 1 : nt <= 2 ? 4 : nt <= 4 ? 2 : 1, size = tft_codes_bytes(bits, 1);
+    size_t run = CODED_RUN == CODED_SPANS ? TFT_CODED_SPAN : CODED_RUN * 4 * (15 / (tft_bits_levels(bits) - 1));
+    for (; quads; more = true) {
+        c_acc acc[CODED_STRAIGHT][4];
+        UNROLL for (size_t i = 0; i < nt; i++)
+            UNROLL for (size_t a = 0; a < ways; a++)
+                acc[i][a] = c_zero();
+        size_t n = least(run, quads);
+        quads -= n;
+        for (; n >= 4; n -= 4, from += 4 * size, x += 16)
+            coded_steps(acc, from, bits, x, nt, ways, 4);
+        for (; n; n--, from += size, x += 4)
+            coded_steps(acc, from, bits, x, nt, ways, 1);
+        UNROLL for (size_t i = 0; i < nt; i++) {
+            UNROLL for (size_t a = 1; a < ways; a++)
+                acc[i][0] = c_add(acc[i][0], acc[i][a]);
+            c_store(sum[i], acc[i][0], false, more);
+        }
+    }
+}
+
+/* Some panels' quads of equal bits. */
+struct coded_quads {
+    const uint8_t *from;
+    size_t panels, stride, quads; /* bytes from a panel to the next */
+    enum tft_bits bits;
+};
+
+#define CODED_STRAIGHT_CASE(n)                                                                                       \
+    case n:                                                                                                          \
+        for (size_t p = 0; n <= CODED_STRAIGHT && p < c->panels; p++)                                                \
+            coded_straight(sum[p], c->from + p * c->stride, bits, c->quads, x, n, more);                             \
+        break
+
+/* Of 5, 6 or 7 queries the rest of 8 is computed for nothing. */
+CODED void coded_straight_some(coded_sum *sum, const struct coded_quads *c, enum tft_bits bits, const uint8_t *x, size_t nt, bool more)
+{
+    switch (nt <= 4 ? nt : 8) {
+        CODED_STRAIGHT_CASE(8);
+        CODED_STRAIGHT_CASE(4);
+        CODED_STRAIGHT_CASE(3);
+        CODED_STRAIGHT_CASE(2);
+        CODED_STRAIGHT_CASE(1);
+    }
+}
+
+static void ISA(coded_straight)(coded_sum *sum, const struct coded_quads *c, const uint8_t *x, size_t nt, bool more)
+{
+    switch (c->bits) {
+    case TFT_BITS_1: coded_straight_some(sum, c, TFT_BITS_1, x, nt, more); break;
+    case TFT_BITS_3: coded_straight_some(sum, c, TFT_BITS_3, x, nt, more); break;
+    case TFT_BITS_4: coded_straight_some(sum, c, TFT_BITS_4, x, nt, more); break;
+    default: coded_straight_some(sum, c, TFT_BITS_2, x, nt, more);
+    }
+}
+#endif
+
+/* Up to 4 bits, and no fives, for few queries: what coded_straight is for. */
+CODED bool coded_few(const struct tft_coded *b, size_t nq)
+{
+    return nq <= CODED_STRAIGHT && !b->quads[TFT_BITS_8] && !b->quads[TFT_BITS_3_LEVELS];
+}
+
+/* A of nt queries and of the quads first .. first + n - 1 of the panels of b that were stored at `from`; x: the factors of the first of them */
+CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const uint8_t *from, size_t panels, const uint8_t *x, size_t first,
+                               size_t n, size_t nt, bool more)
+{
+#if CODED_STRAIGHT
+    struct coded_quads c = {.panels = panels, .stride = coded_panel_bytes(b)};
+    for (c.bits = 0; n; c.bits++) {
+        size_t size = tft_codes_bytes(c.bits, 1), skip = least(first, b->quads[c.bits]);
+        c.quads = least(b->quads[c.bits] - skip, n);
+        c.from = from + skip * size;
+        if (c.quads) {
+            ISA(coded_straight)(sum, &c, x, nt, more);
+            more = true;
+        }
+        from += b->quads[c.bits] * size;
+        x += c.quads * TFT_QUAD;
+        first -= skip;
+        n -= c.quads;
+    }
+#else
+    (void)sum, (void)b, (void)from, (void)panels, (void)x, (void)first, (void)n, (void)nt, (void)more;
+#endif
+}
+
+/* A of up to CODED_TILE queries from the i-th on, and of the columns first .. first + n - 1 that are unpacked in b */
 CODED void coded_sums(int32_t (*sum)[TFT_PANEL], const struct coded_batch *b, size_t i, size_t nt, size_t first, size_t n,
                       bool wide)
 {
@@ -275,25 +400,35 @@ CODED v16 coded_rows(v16 y, const int32_t *sum, const struct coded_fold *f, v16 
 
 /* --------------------------------------------------------------------------------------------------- scores */
 
-/* s: one panel's scores of nt queries, from the i-th of the batch on */
-CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k, size_t token, size_t i, size_t nt,
-                        float factor, bool wide)
+/* s: 16 scores of a query, as far as the channels from d on, folded as f, take them: those of the tokens from `token` on */
+CODED void coded_score(float *s, const int32_t *sum, const struct coded_fold *f, const struct tft_coded *k, size_t d, size_t token,
+                       float factor)
 {
-    int32_t sum[CODED_TILE][TFT_PANEL];
-    size_t span = k->group ? k->group : k->dim;
+    v16 a;
+    size_t at = k->group ? d / k->group * k->tokens + token : 0;
+    if (k->group)
+        a = coded_rows(d ? v_load(s) : v_set(0), sum, f, v_load(k->scale + at), v_load(k->mid + at));
+    else
+        a = v_fma(v_doubled(sum, f->shift), v_set(f->half), v_set(f->base));
+    v_store(s, !k->group || d + k->group >= k->dim ? v_mul(a, v_set(factor)) : a);
+}
+
+/* nt queries from the i-th of the batch on, and the panels from `token` on: those whose codes the batch has, or if straight, all of them. */
+CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k, bool straight, size_t token, size_t i,
+                        size_t nt, float factor, bool wide)
+{
+    coded_sum sum[TFT_CODED_SPAN / TFT_PANEL];
+    size_t span = k->group ? k->group : k->dim, panels = straight ? least(k->tokens / TFT_PANEL - token / TFT_PANEL, sizeof sum / sizeof *sum) : 1;
     for (size_t d = 0, g = 0; d < k->dim; d += span, g++) {
-        coded_sums(sum, b, i, nt, d, least(span, k->dim - d), wide);
-        for (size_t j = 0; j < nt; j++) {
-            const struct coded_fold *f = &b->fold[i + j][g];
-            float *to = s + j * ns;
-            v16 a;
-            if (k->group)
-                a = coded_rows(d ? v_load(to) : v_set(0), sum[j], f, v_load(k->scale + g * k->tokens + token),
-                               v_load(k->mid + g * k->tokens + token));
-            else
-                a = v_fma(v_doubled(sum[j], f->shift), v_set(f->half), v_set(f->base));
-            v_store(to, d + span < k->dim ? a : v_mul(a, v_set(factor)));
-        }
+        size_t n = least(span, k->dim - d);
+        if (straight)
+            coded_sums_straight(sum, k, k->codes + token / TFT_PANEL * coded_panel_bytes(k), panels, b->x[i] + d, d / TFT_QUAD, n / TFT_QUAD,
+                                nt, false);
+        else
+            coded_sums(sum[0], b, i, nt, d, n, wide);
+        for (size_t p = 0; p < panels; p++)
+            for (size_t j = 0; j < nt; j++)
+                coded_score(s + j * ns + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], k, d, token + p * TFT_PANEL, factor);
     }
 }
 
@@ -311,16 +446,20 @@ CODED void coded_fold_query(struct coded_batch *b, size_t i, const float *q, con
 }
 
 /* nq is at most CODED_BATCH. */
-CODED void coded_score(struct coded_batch *b, float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq,
-                       float factor, bool wide)
+CODED void coded_score_batch(struct coded_batch *b, float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq,
+                             float factor, bool wide)
 {
+    bool straight = coded_few(k, nq);
     for (size_t i = 0; i < nq; i++)
         coded_fold_query(b, i, q + i * ldq, k, tft_fold_limit(k), wide);
     const uint8_t *from = k->codes;
-    for (size_t token = 0; token < k->tokens; token += TFT_PANEL) {
-        from = ISA(coded_unpack)(b->codes, from, k);
-        for (size_t i = 0; i < nq; i += CODED_TILE)
-            coded_scores(s + i * ns + token, ns, b, k, token, i, least(CODED_TILE, nq - i), factor, wide);
+    for (size_t token = 0; token < k->tokens; token += straight ? TFT_CODED_SPAN : TFT_PANEL, from += coded_panel_bytes(k)) {
+        if (!straight)
+            ISA(coded_unpack)(b->codes, from, k);
+        for (size_t i = 0, n; i < nq; i += n) {
+            n = least(straight ? CODED_QUERIES : CODED_TILE, nq - i);
+            coded_scores(s + i * ns + token, ns, b, k, straight, token, i, n, factor, wide);
+        }
     }
 }
 
@@ -331,32 +470,40 @@ static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, co
     for (size_t i = 0; i < nq; i += CODED_BATCH) {
         size_t n = least(CODED_BATCH, nq - i);
         if (CODED_NARROW && tft_fold_limit(k) == TFT_FOLD_NARROW)
-            coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, false);
+            coded_score_batch(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, false);
         else
-            coded_score(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, true);
+            coded_score_batch(&b, s + i * ns, ns, q + i * ldq, ldq, k, n, factor, true);
     }
 }
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* o: one panel's channels, n of them, from d on, of nt queries from the i-th of the batch on */
-CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, size_t d, size_t n, size_t i,
-                        size_t nt, bool wide)
+/* o: 16 channels of a query, or the n that are left, from d on, plus what the g-th tokens that are folded together have for them */
+CODED void coded_value(float *o, const int32_t *sum, const struct coded_fold *f, const struct tft_coded *v, size_t g, size_t d, size_t n)
 {
-    int32_t sum[CODED_TILE][TFT_PANEL];
-    size_t span = v->group ? nb * v->tokens : v->tokens;
-    for (size_t first = 0, g = 0; first < nb * v->tokens; first += span, g++) {
-        coded_sums(sum, b, i, nt, first, span, wide);
-        v16 scale = v->group ? v_set(0) : get(v[g].scale + d, n), mid = v->group ? v_set(0) : get(v[g].mid + d, n);
-        for (size_t j = 0; j < nt; j++) {
-            const struct coded_fold *f = &b->fold[i + j][g];
-            v16 a = get(o + j * ldo, n);
-            if (v->group)
-                a = v_add(a, v_fma(v_doubled(sum[j], f->shift), v_set(f->half), v_set(f->base)));
-            else
-                a = coded_rows(a, sum[j], f, scale, mid);
-            put(o + j * ldo, a, n);
-        }
+    v16 a = get(o, n);
+    if (v->group)
+        a = v_add(a, v_fma(v_doubled(sum, f->shift), v_set(f->half), v_set(f->base)));
+    else
+        a = coded_rows(a, sum, f, get(v[g].scale + d, n), get(v[g].mid + d, n));
+    put(o, a, n);
+}
+
+/* nt queries from the i-th of the batch on, and the channels of as many panels from d on: of the one whose codes the batch has, or if straight */
+CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, bool straight, size_t d,
+                        size_t panels, size_t i, size_t nt, bool wide)
+{
+    coded_sum sum[TFT_CODED_SPAN / TFT_PANEL];
+    size_t tokens = v->tokens, span = v->group ? nb * tokens : tokens;
+    for (size_t first = 0, g = 0; first < nb * tokens; first += span, g++) {
+        if (!straight)
+            coded_sums(sum[0], b, i, nt, first, span, wide);
+        for (size_t j = first; straight && j < first + span; j += tokens)
+            coded_sums_straight(sum, v, v[j / tokens].codes + d / TFT_PANEL * coded_panel_bytes(v), panels, b->x[i] + j, 0, tokens / TFT_QUAD,
+                                nt, j > first);
+        for (size_t p = 0; p < panels; p++)
+            for (size_t j = 0; j < nt; j++)
+                coded_value(o + j * ldo + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], v, g, d + p * TFT_PANEL, v->dim - d - p * TFT_PANEL);
     }
 }
 
@@ -389,18 +536,18 @@ CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp, 
 CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq,
                      bool wide)
 {
-    size_t bytes = 0;
-    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
-        bytes += tft_codes_bytes(bits, v->quads[bits]);
+    bool straight = coded_few(v, nq);
+    size_t most = straight ? CODED_QUERIES : CODED_TILE, width = straight ? v->group ? v->group : TFT_CODED_SPAN : TFT_PANEL;
     if (!v->group)
         coded_fold_blocks(b, p, ldp, v, nb, nq, wide);
-    for (size_t d = 0; d < v->dim; d += TFT_PANEL) {
+    for (size_t d = 0; d < v->dim; d += width) {
+        size_t panels = (least(width, v->dim - d) + TFT_PANEL - 1) / TFT_PANEL;
         if (v->group && d % v->group == 0)
             coded_fold_by_token(b, p, ldp, v, nb, d / v->group, nq, wide);
-        for (size_t i = 0; i < nb; i++)
-            ISA(coded_unpack)(b->codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * bytes, &v[i]);
-        for (size_t i = 0; i < nq; i += CODED_TILE)
-            coded_values(o + i * ldo + d, ldo, b, v, nb, d, v->dim - d, i, least(CODED_TILE, nq - i), wide);
+        for (size_t i = 0; i < nb && !straight; i++)
+            ISA(coded_unpack)(b->codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * coded_panel_bytes(v), &v[i]);
+        for (size_t i = 0; i < nq; i += most)
+            coded_values(o + i * ldo + d, ldo, b, v, nb, straight, d, panels, i, least(most, nq - i), wide);
     }
 }
 

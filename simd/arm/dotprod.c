@@ -91,6 +91,14 @@ static inline void c_put(uint8_t *to, const breg *a)
         vst1q_u8(to + 16 * i, a[i]);
 }
 
+static inline c_codes c_take(const breg *a)
+{
+    c_codes c;
+    UNROLL for (int i = 0; i < 4; i++)
+        c.r[i] = vreinterpretq_s8_u8(a[i]);
+    return c;
+}
+
 static inline int8x16_t c_bytes(const int16x8_t *v)
 {
     return vcombine_s8(vmovn_s16(v[0]), vmovn_s16(v[1]));
@@ -129,6 +137,11 @@ static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
     return acc;
 }
 
+static inline c_acc c_add(c_acc a, c_acc b)
+{
+    return (c_acc){d_add(a.high, b.high), d_add(a.low, b.low)};
+}
+
 static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 {
     UNROLL for (int i = 0; i < 4; i++) {
@@ -140,6 +153,7 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 #define CODED_NARROW 1
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 2 /* wide: 16 registers of sums, 4 of codes, 4 of factors */
+#define CODED_STRAIGHT 4 /* narrow: 16 registers of sums, 4 of codes */
 #define CODED_WAYS 4
 #include "wide_codes.h"
 

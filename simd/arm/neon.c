@@ -168,6 +168,7 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 #define CODED_NARROW 0
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 3 /* 12 registers of sums, 8 of codes, 6 of factors: 26 of 32 */
+#define CODED_STRAIGHT 0
 #define CODED_WAYS 4
 #include "wide_codes.h"
 

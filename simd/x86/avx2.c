@@ -52,6 +52,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "madd_block.h"
 
 #define CODED_TILE 4 /* 8 registers of sums, 2 or 4 of codes, factors, products: 16 registers */
+#define CODED_STRAIGHT 4
 #define CODED_WAYS 1
 #include "coded_madd.h"
 

@@ -14,6 +14,7 @@
 #include "dot_madd.h"
 
 #define CODED_TILE 8
+#define CODED_STRAIGHT 8
 #define CODED_WAYS 1
 #include "coded_madd.h"
 

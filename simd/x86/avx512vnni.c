@@ -41,6 +41,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 8 /* sums that hide the latency of a dot product */
+#define CODED_STRAIGHT 8
 #define CODED_WAYS 4
 #include "lanes.h"
 

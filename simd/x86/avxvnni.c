@@ -40,6 +40,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 4 /* 8 registers of sums, up to 4 of codes, factors: 15 of 16 */
+#define CODED_STRAIGHT 4
 #define CODED_WAYS 4
 #include "lanes.h"
 

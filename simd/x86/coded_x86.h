@@ -29,6 +29,14 @@ static inline void c_put(uint8_t *to, const breg *a)
         i_store((int32_t *)(void *)(to + p * BYTES), a[p]);
 }
 
+static inline c_codes c_take(const breg *a)
+{
+    c_codes c;
+    UNROLL for (int p = 0; p < PARTS; p++)
+        c.r[p] = a[p];
+    return c;
+}
+
 static inline void c_put_x(uint8_t *to, v16 a, bool wide)
 {
     if (wide)
@@ -55,7 +63,7 @@ static inline c_x c_factors(const uint8_t *x, bool wide) { return (void)wide, x;
 static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
 {
     int32_t first, second = 0; /* four bytes each, or gcc loads eight and takes them apart */
-    memcpy(&first, x + (wide ? 8 : 4) * x_quad(s), 4);
+    memcpy(&first, wide ? x + 8 * x_quad(s) : x + 4 * s, 4);
     if (wide)
         memcpy(&second, x + 8 * x_quad(s) + 4, 4);
     UNROLL for (int p = 0; p < PARTS; p++) {
@@ -65,6 +73,13 @@ static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
         __asm__("" : "+v"(acc.r[p])); /* or gcc moves the sums about */
     }
     return acc;
+}
+
+static inline c_acc c_add(c_acc a, c_acc b)
+{
+    UNROLL for (int p = 0; p < PARTS; p++)
+        a.r[p] = i_add(a.r[p], b.r[p]);
+    return a;
 }
 
 static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)

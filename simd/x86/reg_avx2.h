@@ -106,11 +106,11 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* 16 integers as int8, and as int16, of each four in the order 0, 2, 1, 3. Quads 1 and 2 change places. */
+/* 16 integers as int8; and as int16, of each four in the order 0, 2, 1, 3, the second and the third four exchanged. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
-    b = _mm256_permute4x64_epi64(_mm256_packs_epi16(b, b), 0x08);
+    b = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(b, b), _mm256_setr_epi32(0, 4, 1, 5, 0, 0, 0, 0));
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(b));
 }
 
