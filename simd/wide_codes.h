@@ -30,7 +30,7 @@
  */
 #define CODED static inline __attribute__((always_inline))
 
-enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES, CODED_QUERIES = 8 };
+enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES, CODED_QUERIES = 8, CODED_FOLDS = 4 };
 
 /* Factors that were folded together: t * half is near the sum of f times its code's double distance, base the sum of what is not folded. */
 struct coded_fold {
@@ -148,9 +148,9 @@ static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded
     size_t n = 0;
     for (; repeat; repeat--)
         for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
-            float weight = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1);
-            for (size_t end = n + (size_t)b->quads[bits] * TFT_QUAD; n < end; n++)
-                batch->weight[n] = weight;
+            float w = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1), quad[TFT_QUAD] = {w, w, w, w};
+            for (size_t end = n + (size_t)b->quads[bits] * TFT_QUAD; n < end; n += TFT_QUAD)
+                memcpy(batch->weight + n, quad, sizeof quad);
         }
     for (; n % 16; n += TFT_QUAD) {
         memset(batch->weight + n, 0, TFT_QUAD * sizeof *batch->weight);
@@ -160,53 +160,91 @@ static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded
 
 /* -------------------------------------------------------------------------------------------------- folding */
 
-/* Numbers that are folded together, n of them, times scale where they have one. */
+/* Numbers that are folded together, n of them for each query, times scale where they have one. */
 struct coded_factors {
-    const float *f, *scale, *mid, *weight;
+    const float *f; /* [nq, ldf] */
+    size_t ldf;
+    const float *scale, *mid, *weight;
     size_t n;
     float limit;
 };
 
 /* 16 numbers from the k-th on, or the n that are left, as they are to be folded. */
-CODED v16 coded_scaled(const struct coded_factors *c, size_t k, size_t n, bool scaled, v16 *base, v16 *top)
+CODED v16 coded_scaled(const struct coded_factors *c, const float *f, size_t k, size_t n, bool scaled, v16 *base, v16 *top)
 {
-    v16 a = get(c->f + k, n), b = scaled ? v_mul(a, get(c->scale + k, n)) : a;
+    v16 a = get(f + k, n), b = scaled ? v_mul(a, get(c->scale + k, n)) : a;
     *base = keep(scaled ? v_fma(a, get(c->mid + k, n), *base) : v_add(*base, a), *base, n);
     *top = v_max(v_bits(b, 0x7fffffff), *top);
     return b;
 }
 
-/* base: dot16 of f and mid if `scaled`, or else the sum of f. x: n rounded up to 16s. */
-CODED struct coded_fold coded_fold(uint8_t *x, const struct coded_factors *c, bool scaled, bool wide)
+/* nt queries side by side, each of which is a chain of dependent steps. base: dot16 of f and mid if `scaled`, or else the sum of f.
+   x: [nt, 2 * TFT_CODED_SPAN], n of a row rounded up to 16s; to: [nt, CODED_SPANS] */
+CODED void coded_fold(struct coded_fold *to, uint8_t *x, const struct coded_factors *c, const float *f, size_t nt, bool scaled, bool wide)
 {
-    float t[TFT_CODED_SPAN];
-    v16 top = v_set(0), base = v_set(0), shift = v_set(0);
+    float t[CODED_FOLDS][TFT_CODED_SPAN], r[CODED_FOLDS];
+    v16 top[CODED_FOLDS], base[CODED_FOLDS], shift[CODED_FOLDS], inverse[CODED_FOLDS], low = v_set(-c->limit), high = v_set(c->limit);
+    UNROLL for (size_t i = 0; i < nt; i++)
+        top[i] = base[i] = shift[i] = v_set(0);
     size_t k = 0;
     for (; k + 16 <= c->n; k += 16)
-        v_store(t + k, coded_scaled(c, k, 16, scaled, &base, &top));
-    if (k < c->n)
-        v_store(t + k, coded_scaled(c, k, c->n - k, scaled, &base, &top));
+        UNROLL for (size_t i = 0; i < nt; i++)
+            v_store(t[i] + k, coded_scaled(c, f + i * c->ldf, k, 16, scaled, &base[i], &top[i]));
+    UNROLL for (size_t i = 0; i < nt; i++)
+        if (k < c->n)
+            v_store(t[i] + k, coded_scaled(c, f + i * c->ldf, k, c->n - k, scaled, &base[i], &top[i]));
 
-    float r = v_top(top);
-    bool sound = r >= TFT_FOLD_LEAST && r <= FLT_MAX;
-    v16 inverse = v_set(sound ? c->limit / r : 0), low = v_set(-c->limit), high = v_set(c->limit);
-    for (k = 0; k < c->n; k += 16) {
-        v16 a = v_rint(v_min(v_max(v_mul(v_load(t + k), inverse), low), high));
-        shift = v_fma(a, v_load(c->weight + k), shift); /* exact: all is at most 256 * 16256 or 256 * 127 * 15 */
-        c_put_x(x + k * (wide ? 2 : 1), a, wide);
+    UNROLL for (size_t i = 0; i < nt; i++) {
+        r[i] = v_top(top[i]);
+        r[i] = r[i] >= TFT_FOLD_LEAST && r[i] <= FLT_MAX ? r[i] : 0;
+        inverse[i] = v_set(r[i] > 0 ? c->limit / r[i] : 0);
     }
-
-    return (struct coded_fold){sound ? r / c->limit / 2 : 0, v_sum(base), (int32_t)v_sum(shift)};
+    for (k = 0; k < c->n; k += 16)
+        UNROLL for (size_t i = 0; i < nt; i++) {
+            v16 a = v_rint(v_min(v_max(v_mul(v_load(t[i] + k), inverse[i]), low), high));
+            shift[i] = v_fma(a, v_load(c->weight + k), shift[i]); /* exact: all is at most 256 * 16256 or 256 * 127 * 15 */
+            c_put_x(x + i * 2 * TFT_CODED_SPAN + k * (wide ? 2 : 1), a, wide);
+        }
+    UNROLL for (size_t i = 0; i < nt; i++)
+        to[i * CODED_SPANS] = (struct coded_fold){r[i] / c->limit / 2, v_sum(base[i]), (int32_t)v_sum(shift[i])};
 }
 
-static struct coded_fold ISA(coded_fold_scaled)(uint8_t *x, const struct coded_factors *c, bool wide)
+CODED void coded_fold_narrow(struct coded_fold *to, uint8_t *x, const struct coded_factors *c, const float *f, size_t nt, bool scaled)
 {
-    return wide ? coded_fold(x, c, true, true) : coded_fold(x, c, true, false);
+    switch (nt) {
+    case 4: coded_fold(to, x, c, f, 4, scaled, false); break;
+    case 3: coded_fold(to, x, c, f, 3, scaled, false); break;
+    case 2: coded_fold(to, x, c, f, 2, scaled, false); break;
+    default: coded_fold(to, x, c, f, 1, scaled, false);
+    }
 }
 
-static struct coded_fold ISA(coded_fold_plain)(uint8_t *x, const struct coded_factors *c, bool wide)
+/* All nq queries of a batch, as the g-th of what a query has folded by itself, and to the columns from `first` on. */
+CODED void coded_folds(struct coded_batch *b, size_t g, size_t first, const struct coded_factors *c, size_t nq, bool scaled, bool wide)
 {
-    return wide ? coded_fold(x, c, false, true) : coded_fold(x, c, false, false);
+    for (size_t i = 0, n; i < nq; i += n) {
+        n = least(wide ? 1 : CODED_FOLDS, nq - i);
+        if (wide)
+            coded_fold(&b->fold[i][g], b->x[i] + 2 * first, c, c->f + i * c->ldf, 1, scaled, true);
+        else
+            coded_fold_narrow(&b->fold[i][g], b->x[i] + first, c, c->f + i * c->ldf, n, scaled);
+    }
+}
+
+static void ISA(coded_folds_scaled)(struct coded_batch *b, const struct coded_factors *c, size_t nq, bool wide)
+{
+    if (wide)
+        coded_folds(b, 0, 0, c, nq, true, true);
+    else
+        coded_folds(b, 0, 0, c, nq, true, false);
+}
+
+static void ISA(coded_folds_plain)(struct coded_batch *b, size_t g, size_t first, const struct coded_factors *c, size_t nq, bool wide)
+{
+    if (wide)
+        coded_folds(b, g, first, c, nq, false, true);
+    else
+        coded_folds(b, g, first, c, nq, false, false);
 }
 
 /* ------------------------------------------------------------------------------------------------- products */
@@ -432,16 +470,14 @@ CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const 
     }
 }
 
-CODED void coded_fold_query(struct coded_batch *b, size_t i, const float *q, const struct tft_coded *k, float limit, bool wide)
+CODED void coded_fold_queries(struct coded_batch *b, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, bool wide)
 {
-    if (!k->group) {
-        struct coded_factors c = {q, k->scale, k->mid, b->weight, k->dim, limit};
-        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, wide);
-        return;
-    }
-    for (size_t d = 0, g = 0; d < k->dim; d += k->group, g++) {
-        struct coded_factors c = {q + d, NULL, NULL, b->weight + d, least(k->group, k->dim - d), limit};
-        b->fold[i][g] = ISA(coded_fold_plain)(b->x[i] + d * (wide ? 2 : 1), &c, wide);
+    struct coded_factors c = {q, ldq, k->scale, k->mid, b->weight, k->dim, tft_fold_limit(k)};
+    if (!k->group)
+        ISA(coded_folds_scaled)(b, &c, nq, wide);
+    for (size_t d = 0, g = 0; k->group && d < k->dim; d += k->group, g++) {
+        c = (struct coded_factors){q + d, ldq, NULL, NULL, b->weight + d, least(k->group, k->dim - d), c.limit};
+        ISA(coded_folds_plain)(b, g, d, &c, nq, wide);
     }
 }
 
@@ -450,8 +486,7 @@ CODED void coded_score_batch(struct coded_batch *b, float *s, size_t ns, const f
                              float factor, bool wide)
 {
     bool straight = coded_few(k, nq);
-    for (size_t i = 0; i < nq; i++)
-        coded_fold_query(b, i, q + i * ldq, k, tft_fold_limit(k), wide);
+    coded_fold_queries(b, q, ldq, k, nq, wide);
     const uint8_t *from = k->codes;
     for (size_t token = 0; token < k->tokens; token += straight ? TFT_CODED_SPAN : TFT_PANEL, from += coded_panel_bytes(k)) {
         if (!straight)
@@ -517,19 +552,16 @@ CODED void coded_fold_by_token(struct coded_batch *b, const float *p, size_t ldp
         memcpy(scale + i * tokens, v[i].scale + g * tokens, tokens * sizeof *scale);
         memcpy(mid + i * tokens, v[i].mid + g * tokens, tokens * sizeof *mid);
     }
-    for (size_t i = 0; i < nq; i++) {
-        struct coded_factors c = {p + i * ldp, scale, mid, b->weight, nb * tokens, tft_fold_limit(v)};
-        b->fold[i][0] = ISA(coded_fold_scaled)(b->x[i], &c, wide);
-    }
+    struct coded_factors c = {p, ldp, scale, mid, b->weight, nb * tokens, tft_fold_limit(v)};
+    ISA(coded_folds_scaled)(b, &c, nq, wide);
 }
 
 CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq, bool wide)
 {
-    for (size_t i = 0; i < nq; i++)
-        for (size_t j = 0, first = 0; j < nb; j++, first += v->tokens) {
-            struct coded_factors c = {p + i * ldp + first, NULL, NULL, b->weight, v->tokens, tft_fold_limit(v)};
-            b->fold[i][j] = ISA(coded_fold_plain)(b->x[i] + (wide ? 2 : 1) * first, &c, wide);
-        }
+    for (size_t j = 0, first = 0; j < nb; j++, first += v->tokens) {
+        struct coded_factors c = {p + first, ldp, NULL, NULL, b->weight, v->tokens, tft_fold_limit(v)};
+        ISA(coded_folds_plain)(b, j, first, &c, nq, wide);
+    }
 }
 
 /* nq is at most CODED_BATCH. */
