@@ -243,6 +243,7 @@ static void what_is_measured(void **state)
 
     /* whatever the threads */
     struct kv_search_opts o = opts(6);
+    o.n_windows = 2;
     struct kv_search one = searched(m, o), three;
     o.n_threads = 3;
     three = searched(m, o);
