@@ -32,18 +32,10 @@ size_t tft_coded_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
     return 2 * n_scales(kv, side);
 }
 
-/* Bits of a mixed panel's quads in all: the average, in whole bits. */
-static uint32_t mixed_bits(const struct tft_kv *kv)
-{
-    return (uint32_t)lrintf(kv->policy.k.average * (float)(kv->head_dim / TFT_QUAD));
-}
-
-static size_t key_code_bytes(const struct tft_kv *kv, unsigned bits)
+static size_t key_code_bytes(const struct tft_kv *kv, unsigned bits, uint32_t mixed)
 {
     size_t panels = kv->block / TFT_PANEL;
-    if (kv->policy.k.axis == TFT_KV_MIXED)
-        return panels * mixed_bits(kv) * tft_codes_bytes(TFT_BITS_1, 1);
-    return panels * tft_codes_bytes((enum tft_bits)bits, kv->head_dim / TFT_QUAD);
+    return panels * (mixed ? mixed * tft_codes_bytes(TFT_BITS_1, 1) : tft_codes_bytes((enum tft_bits)bits, kv->head_dim / TFT_QUAD));
 }
 
 static size_t value_code_bytes(const struct tft_kv *kv, unsigned bits)
@@ -62,16 +54,21 @@ static size_t record(const struct tft_kv *kv, const struct tft_kv_side *side, un
 
 static struct tft_coded_layer layer_of(const struct tft_kv *kv, uint32_t l)
 {
-    bool mixed = kv->policy.k.axis == TFT_KV_MIXED;
-    struct tft_coded_layer y = {.k_bits = mixed ? TFT_BITS_4 : tft_kv_bits(&kv->policy.k, l), .v_bits = tft_kv_bits(&kv->policy.v, l)};
-    y.k_bytes = record(kv, &kv->policy.k, y.k_bits, y.k_bits == TFT_KV_BITS_F16 ? 0 : key_code_bytes(kv, y.k_bits));
-    y.v_bytes = record(kv, &kv->policy.v, y.v_bits, y.v_bits == TFT_KV_BITS_F16 ? 0 : value_code_bytes(kv, y.v_bits));
+    const struct tft_kv_side *k = &kv->policy.k, *v = &kv->policy.v;
+    struct tft_coded_layer y = {.k_bits = tft_kv_held(k, l), .v_bits = tft_kv_held(v, l)};
+    if (y.k_bits != TFT_KV_BITS_F16) {
+        y.mixed = k->axis == TFT_KV_MIXED ? (uint32_t)lrintf(tft_kv_bits(k, l) * (float)(kv->head_dim / TFT_QUAD)) : 0;
+        y.k_codes = key_code_bytes(kv, y.k_bits, y.mixed);
+    }
+    if (y.v_bits != TFT_KV_BITS_F16)
+        y.v_codes = value_code_bytes(kv, y.v_bits);
+    y.k_bytes = record(kv, k, y.k_bits, y.k_codes);
+    y.v_bytes = record(kv, v, y.v_bits, y.v_codes);
     return y;
 }
 
 static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m)
 {
-    bool mixed = kv->policy.k.axis == TFT_KV_MIXED;
     struct tft_coded_layer *layers = tft_arena_take(a, m->n_layer, sizeof *layers);
     size_t used = 0, heads = 0;
     if (!tft_mul(kv->n_blocks, kv->n_head_kv, &heads))
@@ -80,7 +77,7 @@ static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct t
         struct tft_coded_layer y = layer_of(kv, l);
         size_t all;
         y.quads = tft_arena_take(a, kv->n_head_kv, sizeof *y.quads);
-        y.channel = mixed ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
+        y.channel = y.mixed ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
         y.k_at = used;
         if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
             a->failed = true;
@@ -115,17 +112,22 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
     kv->scratch = scratch;
 }
 
-size_t tft_kv_token_bytes(const struct tft_model *m, const struct tft_kv_policy *policy)
+size_t tft_kv_block_bytes(const struct tft_model *m, const struct tft_kv_policy *policy)
 {
     struct tft_kv kv = {.policy = *policy, .n_head_kv = m->n_head_kv, .head_dim = m->head_dim, .block = tft_kv_block(policy)};
     size_t bytes = 0;
-    if (!policy->coded)
-        return (size_t)2 * m->n_layer * m->n_head_kv * m->head_dim * tft_num_bytes(policy->num);
     for (uint32_t l = 0; l < m->n_layer; l++) {
         struct tft_coded_layer y = layer_of(&kv, l);
         bytes += m->n_head_kv * (y.k_bytes + y.v_bytes);
     }
-    return (bytes + kv.block - 1) / kv.block;
+    return bytes;
+}
+
+size_t tft_kv_token_bytes(const struct tft_model *m, const struct tft_kv_policy *policy)
+{
+    size_t block = tft_kv_block(policy);
+    return policy->coded ? (tft_kv_block_bytes(m, policy) + block - 1) / block
+                         : (size_t)2 * m->n_layer * m->n_head_kv * m->head_dim * tft_num_bytes(policy->num);
 }
 
 void tft_coded_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m, uint32_t capacity, int n_threads)
@@ -139,10 +141,10 @@ void tft_coded_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_m
 /* ------------------------------------------------------------------------------------------- bits of channels */
 
 /* Reverse water-filling: a bit at a time to the quad of channels that loses most, which a bit takes to a quarter. The channels in the order of
-   their importance, so that those of equal bits are side by side. importance: [E]; channel: [E] */
-static void share_bits(const struct tft_kv *kv, const float *importance, uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
+   their importance, so that those of equal bits are side by side. importance: [E]; sum: of the quads' bits; channel: [E] */
+static void share_bits(uint32_t dim, const float *importance, uint32_t sum, uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
 {
-    uint32_t dim = kv->head_dim, n = dim / TFT_QUAD, left = mixed_bits(kv) - n;
+    uint32_t n = dim / TFT_QUAD, left = sum - n;
     uint8_t bits[64];
     double loss[64];
     for (uint32_t d = 0; d < dim; d++) { /* by insertion */
@@ -177,7 +179,8 @@ void tft_coded_open(struct tft_kv *kv, const struct tft_model *m)
             struct tft_coded_layer *y = &kv->layer[l];
             memset(y->quads[h], 0, sizeof y->quads[h]);
             if (y->channel)
-                share_bits(kv, m->key_importance + ((size_t)l * kv->n_head_kv + h) * kv->head_dim, y->quads[h], y->channel + h * kv->head_dim);
+                share_bits(kv->head_dim, m->key_importance + ((size_t)l * kv->n_head_kv + h) * kv->head_dim, y->mixed, y->quads[h],
+                           y->channel + h * kv->head_dim);
             else if (y->k_bits != TFT_KV_BITS_F16)
                 y->quads[h][y->k_bits] = (uint16_t)(kv->head_dim / TFT_QUAD);
         }
@@ -232,7 +235,7 @@ static struct tft_coded view(const struct tft_kv *kv, const struct tft_kernels *
 struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room)
 {
     const struct tft_coded_layer *y = &kv->layer[layer];
-    struct tft_coded c = view(kv, kern, &kv->policy.k, key_record(kv, layer, head, b), key_code_bytes(kv, y->k_bits), room);
+    struct tft_coded c = view(kv, kern, &kv->policy.k, key_record(kv, layer, head, b), y->k_codes, room);
     memcpy(c.quads, y->quads[head], sizeof c.quads);
     return c;
 }
@@ -240,7 +243,7 @@ struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernel
 struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room)
 {
     const struct tft_coded_layer *y = &kv->layer[layer];
-    struct tft_coded c = view(kv, kern, &kv->policy.v, value_record(kv, layer, head, b), value_code_bytes(kv, y->v_bits), room);
+    struct tft_coded c = view(kv, kern, &kv->policy.v, value_record(kv, layer, head, b), y->v_codes, room);
     c.quads[y->v_bits] = (uint16_t)(kv->block / TFT_QUAD);
     return c;
 }
@@ -396,7 +399,7 @@ static void put_keys(struct job j, uint32_t b)
     }
     put_half(&j, y->quads[j.head], y->k_bits);
     gather(&j);
-    put_scales(&j, to + key_code_bytes(j.kv, y->k_bits));
+    put_scales(&j, to + y->k_codes);
     put_codes(&j, to, j.kv->block, j.kv->head_dim, y->quads[j.head]);
 }
 
@@ -415,7 +418,7 @@ static void put_values(struct job j, uint32_t b)
     quads[y->v_bits] = (uint16_t)(j.kv->block / TFT_QUAD);
     put_half(&j, quads, y->v_bits);
     gather(&j);
-    put_scales(&j, to + value_code_bytes(j.kv, y->v_bits));
+    put_scales(&j, to + y->v_codes);
     put_codes(&j, to, j.kv->head_dim, j.kv->block, quads);
 }
 

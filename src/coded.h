@@ -13,8 +13,10 @@
 
 struct tft_coded_layer {
     size_t k_at, v_at;       /* where the layer's records begin, */
-    size_t k_bytes, v_bytes; /* and how long one is */
+    size_t k_bytes, v_bytes; /* and how long one is, */
+    size_t k_codes, v_codes; /* and the codes in it */
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
+    uint32_t mixed;          /* bits of a panel's quads of keys in all; 0: all quads have the same */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G], of the keys' channels */
     uint8_t *channel; /* [G, E]: mixed keys are stored in the order of their bits, this channel first; NULL: as they come */
 };
@@ -30,7 +32,8 @@ struct tft_coded_scratch {
     uint16_t *rows;     /* [slots, E] */
 };
 
-/* Bytes that a token has, all in, once it has codes. */
+/* Bytes of a block, all in, over all layers and heads, of a policy that is coded. And of a token: of its part of one, rounded up, or as floats. */
+size_t tft_kv_block_bytes(const struct tft_model *m, const struct tft_kv_policy *policy);
 size_t tft_kv_token_bytes(const struct tft_model *m, const struct tft_kv_policy *policy);
 
 /* Takes blocks for `capacity` tokens, and workspaces for n_threads, from the arena. */

@@ -78,37 +78,77 @@ static bool one_of(struct span a, const char *const *names, unsigned n, unsigned
     return false;
 }
 
-static bool bits_of(struct span a, uint8_t *bits)
+/* By enum tft_bits, then TFT_KV_BITS_F16. */
+static const float numbers_of_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
+enum { N_BITS = sizeof numbers_of_bits / sizeof *numbers_of_bits };
+
+/* N_BITS for what is no such number. */
+static unsigned held_as(float bits)
 {
-    static const char *const names[] = {"1", "1.5", "2", "3", "4", "8", "16"};
-    unsigned i;
-    if (!one_of(a, names, 7, &i))
+    unsigned i = 0;
+    while (i < N_BITS && numbers_of_bits[i] != bits)
+        i++;
+    return i;
+}
+
+unsigned tft_kv_held(const struct tft_kv_side *s, uint32_t layer)
+{
+    float bits = tft_kv_bits(s, layer);
+    return s->axis == TFT_KV_MIXED && bits != 16 ? (unsigned)TFT_BITS_4 : held_as(bits);
+}
+
+static bool can_have(enum tft_kv_axis axis, float bits)
+{
+    return axis == TFT_KV_MIXED ? (bits >= 1 && bits <= 4) || bits == 16 : held_as(bits) < N_BITS;
+}
+
+static bool bits_of(struct span a, enum tft_kv_axis axis, float *bits)
+{
+    double x;
+    if (!number(a, &x) || !can_have(axis, (float)x))
         return false;
-    *bits = (uint8_t)i;
+    *bits = (float)x;
     return true;
 }
 
 /* ---- knobs: false for a value that is none */
+
+/* "3x4/2": three bits in four layers, two in all others */
+static bool set_runs(struct tft_kv_side *s, struct span a)
+{
+    struct span rest;
+    for (int i = 0; i < TFT_KV_RUNS; i++, a = rest) {
+        struct span layers, bits = cut(cut(a, '/', &rest), 'x', &layers);
+        s->run[i].layers = TFT_KV_REST;
+        if (!bits_of(bits, s->axis, &s->run[i].bits) || !layers.s != !rest.s || (layers.s && !count(layers, 1 << 15, &s->run[i].layers)))
+            return false;
+        if (!rest.s)
+            return true;
+    }
+    return false;
+}
 
 static bool set_side(struct tft_kv_side *s, struct span a)
 {
     static const char *const axes[] = {"channel", "token", "mixed"};
     struct span axis, bits = cut(a, '@', &axis);
     unsigned which = s->axis;
-    double average;
     if (axis.s && !one_of(axis, axes, 3, &which))
         return false;
     s->axis = (enum tft_kv_axis)which;
-    if (!bits.n)
-        return axis.s && (s->axis != TFT_KV_MIXED || s->average > 0);
-    if (s->axis == TFT_KV_MIXED) {
-        if (!number(bits, &average) || average < 1 || average > 4)
-            return false;
-        s->average = (float)average;
-        return true;
-    }
-    s->layers = UINT32_MAX;
-    return bits_of(bits, &s->high);
+    return bits.n ? set_runs(s, bits) : axis.s != NULL;
+}
+
+/* AsymKV's knobs: there are two runs, of the first layers and of the others. */
+static bool set_layers(struct tft_kv_side *s, struct span a)
+{
+    s->run[1].layers = TFT_KV_REST;
+    return count(a, 1 << 15, &s->run[0].layers);
+}
+
+static bool set_bits_of_run(struct tft_kv_policy *p, int run, struct span a)
+{
+    return bits_of(a, TFT_KV_CHANNEL, &p->k.run[run].bits) && bits_of(a, TFT_KV_TOKEN, &p->v.run[run].bits);
 }
 
 static bool set_bits(struct tft_kv_policy *p, struct span a)
@@ -125,16 +165,6 @@ static bool set_retain(struct tft_kv_policy *p, struct span a)
         return false;
     p->retain = (enum tft_kv_retain)which;
     return true;
-}
-
-static bool set_high(struct tft_kv_policy *p, struct span a)
-{
-    return bits_of(a, &p->k.high) && bits_of(a, &p->v.high);
-}
-
-static bool set_low(struct tft_kv_policy *p, struct span a)
-{
-    return bits_of(a, &p->k.low) && bits_of(a, &p->v.low);
 }
 
 static bool set_group(struct tft_kv_policy *p, struct span a)
@@ -166,8 +196,10 @@ static bool set_values(struct tft_kv_policy *p, struct span a)
 
 static bool set_k(struct tft_kv_policy *p, struct span a) { return set_side(&p->k, a); }
 static bool set_v(struct tft_kv_policy *p, struct span a) { return set_side(&p->v, a); }
-static bool set_lk(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->k.layers); }
-static bool set_lv(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->v.layers); }
+static bool set_high(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 0, a); }
+static bool set_low(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 1, a); }
+static bool set_lk(struct tft_kv_policy *p, struct span a) { return set_layers(&p->k, a); }
+static bool set_lv(struct tft_kv_policy *p, struct span a) { return set_layers(&p->v, a); }
 static bool set_window(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->window); }
 static bool set_sinks(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->sinks); }
 
@@ -176,9 +208,9 @@ static const struct {
     bool (*set)(struct tft_kv_policy *p, struct span value);
     const char *takes;
 } knobs[] = {
-    {"k", set_k, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed"},
-    {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token"},
-    {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"k", set_k, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2"},
+    {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or such by layer, 3x4/2"},
+    {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2"},
     {"high", set_high, "1, 1.5, 2, 3, 4, 8 or 16"},
     {"low", set_low, "1, 1.5, 2, 3, 4, 8 or 16"},
     {"lk", set_lk, "a number of layers"},
@@ -212,11 +244,25 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, stru
 
 /* ---- the whole */
 
+/* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there is none. */
+static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
+{
+    for (const struct tft_kv_run *r = s->run;; r++)
+        if (r->layers && (f16 ? r->bits == 16 : !can_have(s->axis, r->bits)))
+            return r;
+        else if (r->layers == TFT_KV_REST)
+            return NULL;
+}
+
 static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
 {
+    const struct tft_kv_run *k = odd_run(&p->k, false), *v = odd_run(&p->v, false);
     if (p->v.axis == TFT_KV_MIXED)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
-    if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || p->v.low == TFT_KV_BITS_F16 || p->v.high == TFT_KV_BITS_F16))
+    if (k || v)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits", !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
+                        (double)(k ? k : v)->bits);
+    if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");
     if (p->retain != TFT_KV_WINDOW && p->window < 2)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up", p->window);
@@ -228,7 +274,8 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more, name = cut(all, ':', &more);
     struct tft_error quiet;
     *p = (struct tft_kv_policy){.num = TFT_NUM_F16, .group = 32, .window = 128};
-    p->k.layers = p->v.layers = UINT32_MAX;
+    for (int i = 0; i < TFT_KV_RUNS; i++)
+        p->k.run[i] = p->v.run[i] = (struct tft_kv_run){TFT_KV_REST, 2};
     p->v.axis = TFT_KV_TOKEN;
     if (is(all, "f16") || is(all, "f32")) {
         p->num = is(all, "f16") ? TFT_NUM_F16 : TFT_NUM_F32;
@@ -236,8 +283,9 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     }
     if (is(name, "f16") || is(name, "f32"))
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
+    if (all.n >= TFT_KV_TEXT)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache of %zu bytes of text is too long", all.n);
     p->coded = true;
-    p->k.high = p->v.high = p->k.low = p->v.low = TFT_BITS_2;
     size_t i = 0;
     while (i < N_PRESETS && !is(name, presets[i].name))
         i++;

@@ -18,12 +18,18 @@ enum tft_kv_axis {
     TFT_KV_MIXED,   /* as CHANNEL, and the channels have 1 to 4 bits each, by their importance */
 };
 
+/* Layers that follow each other. */
+struct tft_kv_run {
+    uint32_t layers; /* TFT_KV_REST: all others */
+    float bits;      /* of a number: 1, 1.5 (three levels), 2, 3, 4 or 8; MIXED: on average, 1 to 4; 16: f16 */
+};
+#define TFT_KV_REST UINT32_MAX
+enum { TFT_KV_RUNS = 128 };
+
 /* Keys, or values. */
 struct tft_kv_side {
     enum tft_kv_axis axis;
-    uint8_t high, low; /* bits of the first `layers` layers and of the others: AsymKV, section 4 */
-    uint32_t layers;
-    float average;     /* MIXED: bits of a number; high and low then say nothing */
+    struct tft_kv_run run[TFT_KV_RUNS]; /* up to one of TFT_KV_REST. AsymKV, section 4: two of them */
 };
 
 /* Which of a sequence's tokens stay f16, apart from the prefix and the first `sinks`. */
@@ -51,15 +57,23 @@ struct tft_kv_policy {
     struct tft_kv_side k, v;
 };
 
+enum { TFT_KV_TEXT = 2048 }; /* bytes of a text that is a cache, with its NUL: any longer one is refused */
+
 /* text: as in tft_session_opts; NULL is "f16". TFT_ERR_ARG with a line that names what is wrong. */
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err);
 
 /* Tokens that are quantized together: a multiple of 16 that divides TFT_CODED_SPAN. */
 uint32_t tft_kv_block(const struct tft_kv_policy *p);
 
-static inline unsigned tft_kv_bits(const struct tft_kv_side *s, uint32_t layer)
+static inline float tft_kv_bits(const struct tft_kv_side *s, uint32_t layer)
 {
-    return layer < s->layers ? s->high : s->low;
+    const struct tft_kv_run *r = s->run;
+    for (; layer >= r->layers; r++)
+        layer -= r->layers;
+    return r->bits;
 }
+
+/* How that many bits are held: an enum tft_bits, of mixed channels the most that one has, or TFT_KV_BITS_F16. */
+unsigned tft_kv_held(const struct tft_kv_side *s, uint32_t layer);
 
 #endif

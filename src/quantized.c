@@ -167,7 +167,7 @@ void tft_load_kv(struct tft_load *ld)
     struct tft_kv_policy policy;
     struct tft_error err;
     struct tft_str text;
-    char kv[256];
+    char kv[TFT_KV_TEXT + 1];
     m->key_importance = NULL;
     if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
         snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);

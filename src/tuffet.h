@@ -235,9 +235,10 @@ struct tft_session_opts {
  *      skvq         2 bits, clipped, with E4M3 scales; the newest 128 tokens and the first 5 stay f16
  *      tuffet       2 bits on average, 1 to 4 for each channel of the keys: for files in which tuffet quantize has noted their importance
  *
- *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16, and where scales belong: "2@channel", "1.5@token", keys also "2.25@mixed"
+ *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16), and where scales belong: "2@channel", "1.5@token", keys also "2.25@mixed".
+ *                   By layer: "3x4/1.5x2/2@mixed" is 3 bits in the first 4 layers, 1.5 in the 2 that follow, 2 in all others
  *      bits         of both
- *      high, low, lk, lv    bits of the first lk layers' keys and lv layers' values, and of those of the others (2)
+ *      high, low, lk, lv    k=HIGHxLK/LOW,v=HIGHxLV/LOW in other words: AsymKV's
  *      group        tokens, or channels, that share a scale: 16, 32, 64, 128 or 256
  *      scales       f16 or f8 (E4M3)
  *      clip         none, centre (the part of a group's range that loses least), zero (the same, cut towards zero)

@@ -31,6 +31,8 @@ static const struct policy {
     {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", 1, 80, 0xe0153fc4251b9a59},
     {"k=8@channel,v=16,retain=window:0,clip=centre", 0, 80, 0xe35dcae677600331},
     {"k=16,v=8@channel,retain=log2:2,scales=f8", 0, 80, 0xe31ad541c261ab47},
+    {"tuffet:k=3x1/1.5@mixed,v=16x1/1.5,window=20,group=32", 1, 90, 0x9474f4771a894750},
+    {"tuffet:k=16x1/1.25@mixed,v=2x1/1,window=20,group=16,scales=f8", 0, 80, 0xb5c86863bae21291},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
 
@@ -269,6 +271,9 @@ static void bytes_of_a_token(void **state)
         {"kivi:v=1.5,group=32", 4 + 2 + (64 + 3 * 16) / 32. + 4}, /* five quads of tokens in 64 bytes, three of 2 bits */
         {"tuffet:k=2.25@mixed", 4.5 + 1 + 4 + 4},
         {"tuffet:k=1@mixed", 2 + 1 + 4 + 4},
+        {"kivi:k=4x1/1,v=3x1/2", (8 + 2) / 2. + (2 + 2) / 2. + (6 + 4) / 2. + (4 + 4) / 2.},
+        {"tuffet:k=2.5x1/1.25,v=16x1/1.5,group=32", (5 + 2 + 2.5 + 2) / 2 + (32 + (64 + 3 * 16) / 32. + 4) / 2},
+        {"tuffet:k=16x1/1.25,scales=f8,group=32", (32 + 2.5 + 1.25) / 2 + 4 + 2.25},
     };
     struct toy t = toys[1];
     t.head_dim = t.n_rot = 16;

@@ -46,7 +46,7 @@ struct paper {
     uint32_t group, block;
     enum clip clip;
     bool f8;
-    double average; /* bits of MIXED keys */
+    double average[LAYERS]; /* bits of MIXED keys; 0: f16 */
 };
 
 /* ------------------------------------------------------------------------------------------------ which tokens */
@@ -457,7 +457,7 @@ static void assert_f16(const struct block *b, const uint16_t *is)
 
 /* ------------------------------------------------------------------------------------------------ bits by channel */
 
-static float importance[HEADS * WIDE]; /* no two alike */
+static float importance[LAYERS * HEADS * WIDE]; /* no two alike */
 
 /* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it takes: by trying all. Reverse water-filling is
    the shortcut to it: Cover & Thomas 2006, theorem 10.3.3. */
@@ -481,9 +481,8 @@ static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t
 }
 
 /* Channels in the order of their importance, four at a time with the bits that lose least. */
-static void mixed_order(const struct paper *p, uint32_t head, uint32_t dim, struct order *o)
+static void mixed_order(double average, const float *of, uint32_t dim, struct order *o)
 {
-    const float *of = importance + head * dim;
     double loss[WIDE / 4] = {0};
     uint32_t bits[WIDE / 4];
     for (uint32_t d = 0; d < dim; d++) {
@@ -493,7 +492,7 @@ static void mixed_order(const struct paper *p, uint32_t head, uint32_t dim, stru
         o->channel[rank] = d;
         loss[rank / 4] += (double)of[d];
     }
-    least_loss(loss, dim / 4, (uint32_t)lrint(p->average * (dim / 4)), bits);
+    least_loss(loss, dim / 4, (uint32_t)lrint(average * (dim / 4)), bits);
     for (uint32_t i = 0; i < dim; i++)
         o->levels[i] = 1u << bits[i / 4];
 }
@@ -503,8 +502,8 @@ static void mixed_order(const struct paper *p, uint32_t head, uint32_t dim, stru
 static struct order order_of(const struct paper *p, int side, uint32_t layer, uint32_t head, uint32_t dim)
 {
     struct order o;
-    if (p->axis[side] == MIXED) {
-        mixed_order(p, head, dim, &o);
+    if (p->axis[side] == MIXED && p->average[layer] > 0) {
+        mixed_order(p->average[layer], importance + (layer * HEADS + head) * dim, dim, &o);
         return o;
     }
     for (uint32_t d = 0; d < dim; d++) {
@@ -695,7 +694,7 @@ static uint16_t prefix[2][PREFIX * HEADS * WIDE];
 static struct tft_model *model(const struct paper *p)
 {
     struct tft_model *m = opened(written(&toys[p->toy]));
-    for (int i = 0; i < HEADS * WIDE; i++)
+    for (int i = 0; i < LAYERS * HEADS * WIDE; i++)
         importance[i] = expf(3 * random_even());
     m->key_importance = importance;
     for (int side = 0; side < 2; side++)
@@ -762,8 +761,8 @@ static void round_to_nearest(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"rtn", 1, 130, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
-        {"rtn:bits=4,group=16", 0, 100, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{16}, {16}}, 16, 32, WHOLE, false, 0},
+        {"rtn", 1, 130, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
+        {"rtn:bits=4,group=16", 0, 100, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{16}, {16}}, 16, 32, WHOLE, false, {0}},
     };
     ALL(cases);
 }
@@ -772,11 +771,11 @@ static void kivi(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"kivi", 0, 290, 0, KIVI, 128, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
-        {"kivi:residual=64,bits=4", 1, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 32, 32, WHOLE, false, 0},
-        {"kivi:residual=128,bits=4,group=64", 0, 270, 0, KIVI, 128, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 64, 64, WHOLE, false, 0},
-        {"kivi:residual=64,group=64", 1, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 64, 64, WHOLE, false, 0},
-        {"kivi:residual=40", 0, 130, 0, KIVI, 40, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0}, /* 8 wait, then 16, 24, none */
+        {"kivi", 0, 290, 0, KIVI, 128, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
+        {"kivi:residual=64,bits=4", 1, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 32, 32, WHOLE, false, {0}},
+        {"kivi:residual=128,bits=4,group=64", 0, 270, 0, KIVI, 128, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 64, 64, WHOLE, false, {0}},
+        {"kivi:residual=64,group=64", 1, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 64, 64, WHOLE, false, {0}},
+        {"kivi:residual=40", 0, 130, 0, KIVI, 40, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}}, /* 8 wait, then 16, 24, none */
     };
     ALL(cases);
 }
@@ -785,12 +784,12 @@ static void logquant(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"logquant", 0, 300, 0, LOGQUANT, 32, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0}, /* seven compactions */
-        {"logquant:window=20", 1, 190, 0, LOGQUANT, 20, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
-        {"logquant:window=21", 0, 230, 0, LOGQUANT, 21, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
-        {"logquant:window=42,bits=4", 0, 300, 0, LOGQUANT, 42, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 32, 32, WHOLE, false, 0}, /* 3W = 126: section 4.2.3 */
-        {"logquant:window=5,group=64", 0, 160, 0, LOGQUANT, 5, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 64, 64, WHOLE, false, 0},
-        {"logquant:window=16,group=16", 0, 150, 0, LOGQUANT, 16, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 16, 16, WHOLE, false, 0},
+        {"logquant", 0, 300, 0, LOGQUANT, 32, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}}, /* seven compactions */
+        {"logquant:window=20", 1, 190, 0, LOGQUANT, 20, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
+        {"logquant:window=21", 0, 230, 0, LOGQUANT, 21, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
+        {"logquant:window=42,bits=4", 0, 300, 0, LOGQUANT, 42, 0, {CHANNEL, TOKEN}, {{16}, {16}}, 32, 32, WHOLE, false, {0}}, /* 3W = 126: section 4.2.3 */
+        {"logquant:window=5,group=64", 0, 160, 0, LOGQUANT, 5, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 64, 64, WHOLE, false, {0}},
+        {"logquant:window=16,group=16", 0, 150, 0, LOGQUANT, 16, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 16, 16, WHOLE, false, {0}},
     };
     ALL(cases);
 }
@@ -799,10 +798,10 @@ static void skvq(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"skvq", 1, 240, 0, SKVQ, 128, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, true, 0},
-        {"skvq:v=1.5,window=33,group=16", 1, 140, 0, SKVQ, 33, 5, {TOKEN, TOKEN}, {{4}, {3}}, 16, 32, ZERO, true, 0},
-        {"skvq:k=3,v=4,window=0,sinks=1,group=32", 0, 100, 0, SKVQ, 0, 1, {TOKEN, TOKEN}, {{8}, {16}}, 32, 32, ZERO, true, 0},
-        {"skvq:scales=f16,window=16", 0, 120, 0, SKVQ, 16, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, false, 0},
+        {"skvq", 1, 240, 0, SKVQ, 128, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, true, {0}},
+        {"skvq:v=1.5,window=33,group=16", 1, 140, 0, SKVQ, 33, 5, {TOKEN, TOKEN}, {{4}, {3}}, 16, 32, ZERO, true, {0}},
+        {"skvq:k=3,v=4,window=0,sinks=1,group=32", 0, 100, 0, SKVQ, 0, 1, {TOKEN, TOKEN}, {{8}, {16}}, 32, 32, ZERO, true, {0}},
+        {"skvq:scales=f16,window=16", 0, 120, 0, SKVQ, 16, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, false, {0}},
     };
     ALL(cases);
 }
@@ -811,18 +810,18 @@ static void any_bits_and_axes(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"k=1@token,v=3@channel,retain=fill:64", 1, 140, 0, KIVI, 64, 0, {TOKEN, CHANNEL}, {{2}, {8}}, 32, 32, WHOLE, false, 0},
-        {"k=3@channel,v=1@token,scales=f8,retain=window:7", 0, 110, 0, SKVQ, 7, 0, {CHANNEL, TOKEN}, {{8}, {2}}, 32, 32, WHOLE, true, 0},
-        {"k=8@channel,v=4@channel,group=16,retain=fill:20,sinks=2", 0, 110, 0, KIVI, 20, 2, {CHANNEL, CHANNEL}, {{256}, {16}}, 16, 16, WHOLE, false, 0},
-        {"k=16,v=1.5@channel,retain=log2:11", 1, 120, 0, LOGQUANT, 11, 0, {CHANNEL, CHANNEL}, {{0}, {3}}, 32, 32, WHOLE, false, 0},
-        {"k=4@token,v=16,clip=centre,retain=fill:32,group=16", 1, 100, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{16}, {0}}, 16, 32, CENTRE, false, 0},
-        {"k=1.5@channel,v=8@token,retain=window:10,group=64", 0, 150, 0, SKVQ, 10, 0, {CHANNEL, TOKEN}, {{3}, {256}}, 64, 64, WHOLE, false, 0},
-        {"k=8@token,v=1@channel,sinks=7,retain=log2:16,clip=zero", 0, 140, 0, LOGQUANT, 16, 7, {TOKEN, CHANNEL}, {{256}, {2}}, 32, 32, ZERO, false, 0},
-        {"k=1.5@token,v=2@channel,clip=centre,scales=f8,group=128,retain=fill:2", 1, 270, 0, KIVI, 2, 0, {TOKEN, CHANNEL}, {{3}, {4}}, 128, 128, CENTRE, true, 0},
-        {"bits=8,retain=fill:32", 1, 100, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{256}, {256}}, 32, 32, WHOLE, false, 0},
-        {"bits=16,retain=fill:32", 1, 100, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{0}, {0}}, 32, 32, WHOLE, false, 0},
-        {"bits=1,retain=log2:2,group=16", 0, 60, 0, LOGQUANT, 2, 0, {CHANNEL, TOKEN}, {{2}, {2}}, 16, 16, WHOLE, false, 0},
-        {"rtn", 0, 330, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0}, /* more than a span of codes */
+        {"k=1@token,v=3@channel,retain=fill:64", 1, 140, 0, KIVI, 64, 0, {TOKEN, CHANNEL}, {{2}, {8}}, 32, 32, WHOLE, false, {0}},
+        {"k=3@channel,v=1@token,scales=f8,retain=window:7", 0, 110, 0, SKVQ, 7, 0, {CHANNEL, TOKEN}, {{8}, {2}}, 32, 32, WHOLE, true, {0}},
+        {"k=8@channel,v=4@channel,group=16,retain=fill:20,sinks=2", 0, 110, 0, KIVI, 20, 2, {CHANNEL, CHANNEL}, {{256}, {16}}, 16, 16, WHOLE, false, {0}},
+        {"k=16,v=1.5@channel,retain=log2:11", 1, 120, 0, LOGQUANT, 11, 0, {CHANNEL, CHANNEL}, {{0}, {3}}, 32, 32, WHOLE, false, {0}},
+        {"k=4@token,v=16,clip=centre,retain=fill:32,group=16", 1, 100, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{16}, {0}}, 16, 32, CENTRE, false, {0}},
+        {"k=1.5@channel,v=8@token,retain=window:10,group=64", 0, 150, 0, SKVQ, 10, 0, {CHANNEL, TOKEN}, {{3}, {256}}, 64, 64, WHOLE, false, {0}},
+        {"k=8@token,v=1@channel,sinks=7,retain=log2:16,clip=zero", 0, 140, 0, LOGQUANT, 16, 7, {TOKEN, CHANNEL}, {{256}, {2}}, 32, 32, ZERO, false, {0}},
+        {"k=1.5@token,v=2@channel,clip=centre,scales=f8,group=128,retain=fill:2", 1, 270, 0, KIVI, 2, 0, {TOKEN, CHANNEL}, {{3}, {4}}, 128, 128, CENTRE, true, {0}},
+        {"bits=8,retain=fill:32", 1, 100, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{256}, {256}}, 32, 32, WHOLE, false, {0}},
+        {"bits=16,retain=fill:32", 1, 100, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{0}, {0}}, 32, 32, WHOLE, false, {0}},
+        {"bits=1,retain=log2:2,group=16", 0, 60, 0, LOGQUANT, 2, 0, {CHANNEL, TOKEN}, {{2}, {2}}, 16, 16, WHOLE, false, {0}},
+        {"rtn", 0, 330, 0, KIVI, 32, 0, {TOKEN, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}}, /* more than a span of codes */
     };
     ALL(cases);
 }
@@ -831,9 +830,9 @@ static void an_intact_prefix(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"kivi:residual=32", 1, 100, PREFIX, KIVI, 32, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
-        {"skvq:window=16", 0, 110, PREFIX, SKVQ, 16, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, true, 0},
-        {"logquant:window=21", 0, 160, 1, LOGQUANT, 21, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, 0},
+        {"kivi:residual=32", 1, 100, PREFIX, KIVI, 32, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
+        {"skvq:window=16", 0, 110, PREFIX, SKVQ, 16, 5, {TOKEN, TOKEN}, {{4}, {4}}, 64, 32, ZERO, true, {0}},
+        {"logquant:window=21", 0, 160, 1, LOGQUANT, 21, 0, {CHANNEL, TOKEN}, {{4}, {4}}, 32, 32, WHOLE, false, {0}},
     };
     ALL(cases);
 }
@@ -848,12 +847,12 @@ static void bits_by_channel(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"tuffet", 0, 330, 0, SKVQ, 128, 0, {MIXED, TOKEN}, {{0}, {4}}, 64, 64, CENTRE, false, 2},
-        {"tuffet:k=2.25@mixed,window=17,group=32", 1, 120, 0, SKVQ, 17, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, CENTRE, false, 2.25},
-        {"kivi:k=3.3@mixed,residual=32", 1, 100, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, 3.3},
-        {"skvq:k=1.5@mixed,window=16,group=16", 0, 100, PREFIX, SKVQ, 16, 5, {MIXED, TOKEN}, {{0}, {4}}, 16, 16, ZERO, true, 1.5},
-        {"kivi:k=1@mixed,residual=32", 0, 70, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, 1},
-        {"kivi:k=4@mixed,residual=32", 0, 70, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, 4},
+        {"tuffet", 0, 330, 0, SKVQ, 128, 0, {MIXED, TOKEN}, {{0}, {4}}, 64, 64, CENTRE, false, {2}},
+        {"tuffet:k=2.25@mixed,window=17,group=32", 1, 120, 0, SKVQ, 17, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, CENTRE, false, {2.25}},
+        {"kivi:k=3.3@mixed,residual=32", 1, 100, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, {3.3}},
+        {"skvq:k=1.5@mixed,window=16,group=16", 0, 100, PREFIX, SKVQ, 16, 5, {MIXED, TOKEN}, {{0}, {4}}, 16, 16, ZERO, true, {1.5}},
+        {"kivi:k=1@mixed,residual=32", 0, 70, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, {1}},
+        {"kivi:k=4@mixed,residual=32", 0, 70, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0}, {4}}, 32, 32, WHOLE, false, {4}},
     };
     ALL(cases);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -899,11 +898,24 @@ static void asymkv(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {"asymkv:lk=1,lv=0,residual=64", 2, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{4, 2}, {2, 2}}, 32, 32, WHOLE, false, 0},
-        {"asymkv:residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{4, 4}, {2, 2}}, 32, 32, WHOLE, false, 0},
-        {"asymkv:lk=2,lv=1,high=4,low=1.5,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{16, 16}, {16, 3}}, 32, 32, WHOLE, false, 0},
-        {"asymkv:lk=0,lv=2,high=3,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{2, 2}, {8, 8}}, 32, 32, WHOLE, false, 0},
-        {"asymkv:lk=1,lv=1,high=16,low=8,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{0, 256}, {0, 256}}, 32, 32, WHOLE, false, 0},
+        {"asymkv:lk=1,lv=0,residual=64", 2, 140, 0, KIVI, 64, 0, {CHANNEL, TOKEN}, {{4, 2}, {2, 2}}, 32, 32, WHOLE, false, {0}},
+        {"asymkv:residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{4, 4}, {2, 2}}, 32, 32, WHOLE, false, {0}},
+        {"asymkv:lk=2,lv=1,high=4,low=1.5,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{16, 16}, {16, 3}}, 32, 32, WHOLE, false, {0}},
+        {"asymkv:lk=0,lv=2,high=3,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{2, 2}, {8, 8}}, 32, 32, WHOLE, false, {0}},
+        {"asymkv:lk=1,lv=1,high=16,low=8,residual=32", 2, 70, 0, KIVI, 32, 0, {CHANNEL, TOKEN}, {{0, 256}, {0, 256}}, 32, 32, WHOLE, false, {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_layers(&cases[i]);
+}
+
+/* The same of mixed keys, and with layers that are f16. */
+static void bits_by_layer(void **state)
+{
+    (void)state;
+    static const struct paper cases[] = {
+        {"tuffet:k=3x1/1.5,v=4x1/16,window=20,group=32", 2, 100, 0, SKVQ, 20, 0, {MIXED, TOKEN}, {{0, 0}, {16, 0}}, 32, 32, CENTRE, false, {3, 1.5}},
+        {"tuffet:k=16x1/2.25,v=16x1/2,window=20,group=32", 2, 100, 0, SKVQ, 20, 0, {MIXED, TOKEN}, {{0, 0}, {0, 4}}, 32, 32, CENTRE, false, {0, 2.25}},
+        {"kivi:k=1.25x1/16@mixed,v=1x1/3,residual=32", 2, 80, 0, KIVI, 32, 0, {MIXED, TOKEN}, {{0, 0}, {2, 8}}, 32, 32, WHOLE, false, {1.25, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_layers(&cases[i]);
@@ -920,6 +932,7 @@ int main(void)
         cmocka_unit_test(an_intact_prefix),
         cmocka_unit_test(bits_by_channel),
         cmocka_unit_test(asymkv),
+        cmocka_unit_test(bits_by_layer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

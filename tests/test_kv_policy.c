@@ -24,15 +24,15 @@ struct says {
     bool f8;
     enum tft_kv_clip clip;
     enum tft_kv_axis k, v;
-    unsigned k_bits[2], v_bits[2];
+    float k_bits[2], v_bits[2];
 };
 
 #define CHANNEL TFT_KV_CHANNEL
 #define TOKEN TFT_KV_TOKEN
+#define MIXED TFT_KV_MIXED
 #define FILL TFT_KV_FILL
 #define WINDOW TFT_KV_WINDOW
 #define LOG2 TFT_KV_LOG2
-enum { B1 = TFT_BITS_1, B15 = TFT_BITS_3_LEVELS, B2 = TFT_BITS_2, B3 = TFT_BITS_3, B4 = TFT_BITS_4, B8 = TFT_BITS_8, F16 = TFT_KV_BITS_F16 };
 
 static void assert_says(const struct says *want)
 {
@@ -55,23 +55,22 @@ static void presets_are_what_tuffet_h_says(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"rtn", FILL, 32, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
-        {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
-        {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B1}, {B1, B1}},
-        {"skvq", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"rtn", FILL, 32, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 1}, {1, 1}},
+        {"skvq", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
     struct tft_kv_policy p = parsed("tuffet");
-    assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN && p.k.average == 2);
+    assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 && p.clip == TFT_KV_CENTRE && !p.f8);
-    assert_int_equal(tft_kv_bits(&p.v, 40), TFT_BITS_2);
+    assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
     assert_int_equal(tft_kv_block(&p), 64);
     p = parsed("asymkv");
-    assert_int_equal(tft_kv_bits(&p.k, 15), TFT_BITS_2); /* the first 16 layers */
-    assert_int_equal(tft_kv_bits(&p.k, 16), TFT_BITS_1);
+    assert_true(tft_kv_bits(&p.k, 15) == 2 && tft_kv_bits(&p.k, 16) == 1); /* the first 16 layers */
 }
 
 static void floats_have_no_codes(void **state)
@@ -92,43 +91,105 @@ static void knobs_override(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"kivi:bits=4,residual=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B4}},
-        {"kivi:window=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
-        {"kivi:group=64,k=3,v=1.5@channel", FILL, 128, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, CHANNEL, {B3, B3}, {B15, B15}},
-        {"kivi:k=8@token,v=16", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B8, B8}, {F16, F16}},
-        {"kivi:k=@token", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"kivi:bits=4,bits=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B1, B1}, {B1, B1}}, /* the last one counts */
-        {"logquant:window=42,group=16", LOG2, 42, 0, 16, 16, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
-        {"logquant:retain=window:100", WINDOW, 100, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
-        {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B15}},
-        {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B2}, {B4, B4}}, /* what low is unless it is said */
-        {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}}, /* of all layers */
-        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B15, B15}},
-        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 64, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"skvq:clip=centre", WINDOW, 128, 5, 64, 32, true, TFT_KV_CENTRE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {B4, B4}, {B2, B2}},
-        {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {B2, B2}, {B2, B2}},
+        {"kivi:bits=4,residual=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 4}},
+        {"kivi:window=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"kivi:group=64,k=3,v=1.5@channel", FILL, 128, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, CHANNEL, {3, 3}, {1.5f, 1.5f}},
+        {"kivi:k=8@token,v=16", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {8, 8}, {16, 16}},
+        {"kivi:k=@token", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"kivi:bits=4,bits=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {1, 1}, {1, 1}}, /* the last one counts */
+        {"logquant:window=42,group=16", LOG2, 42, 0, 16, 16, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"logquant:retain=window:100", WINDOW, 100, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 1.5f}},
+        {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 2}, {4, 4}}, /* what low is unless it is said */
+        {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}}, /* of all layers */
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {1.5f, 1.5f}},
+        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 64, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"skvq:clip=centre", WINDOW, 128, 5, 64, 32, true, TFT_KV_CENTRE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {4, 4}, {2, 2}},
+        {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {2, 2}, {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
-    assert_true(parsed("tuffet:k=2.25@mixed").k.average == 2.25f);
-    assert_true(parsed("tuffet:k=3").k.average == 3);
-    assert_true(parsed("tuffet:k=@mixed").k.average == 2);
-    assert_true(parsed("kivi:k=1@mixed").k.average == 1);
-    assert_true(parsed("kivi:k=4.000000@mixed").k.average == 4);
+    static const struct says mixed[] = {
+        {"tuffet:k=2.25@mixed", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {2.25f, 2.25f}, {2, 2}},
+        {"tuffet:k=3", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {3, 3}, {2, 2}},
+        {"tuffet:bits=1.5", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {1.5f, 1.5f}, {1.5f, 1.5f}},
+        {"kivi:k=@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {2, 2}, {2, 2}},
+        {"kivi:k=1@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {1, 1}, {2, 2}},
+        {"kivi:k=4.000000@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {4, 4}, {2, 2}},
+        {"tuffet:lk=40,high=4,low=1", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {4, 1}, {4, 4}},
+    };
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
+        assert_says(&mixed[i]);
     struct tft_kv_policy p = parsed("tuffet:bits=1.5"); /* an average for one, levels for the other */
-    assert_true(p.k.average == 1.5f && tft_kv_bits(&p.v, 0) == TFT_BITS_3_LEVELS);
+    assert_int_equal(tft_kv_held(&p.k, 0), TFT_BITS_4);
+    assert_int_equal(tft_kv_held(&p.v, 0), TFT_BITS_3_LEVELS);
+}
+
+/* The bits of layers 0 to 9. */
+static void assert_layers(const char *text, const float k[10], const float v[10])
+{
+    struct tft_kv_policy p = parsed(text);
+    for (uint32_t l = 0; l < 10; l++)
+        if (tft_kv_bits(&p.k, l) != k[l] || tft_kv_bits(&p.v, l) != v[l])
+            fail_msg("%s: layer %u has %g and %g bits", text, l, (double)tft_kv_bits(&p.k, l), (double)tft_kv_bits(&p.v, l));
+}
+
+static void bits_by_layer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        float k[10], v[10];
+    } all[] = {
+        {"tuffet:k=3x4/1.25x2/2.5@mixed,v=2x6/1.5", {3, 3, 3, 3, 1.25f, 1.25f, 2.5f, 2.5f, 2.5f, 2.5f}, {2, 2, 2, 2, 2, 2, 1.5f, 1.5f, 1.5f, 1.5f}},
+        {"kivi:bits=16x1/4x1/1", {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}, {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}},
+        {"kivi:k=4x0/3x32768/2", {3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+        {"tuffet:k=16x9/4,v=16", {16, 16, 16, 16, 16, 16, 16, 16, 16, 4}, {16, 16, 16, 16, 16, 16, 16, 16, 16, 16}},
+        /* AsymKV's knobs are about the first layers and the others, whatever came before */
+        {"asymkv:lk=3,lv=1,high=4", {4, 4, 4, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+        {"kivi:k=8x1/4x2/3x3/1,lk=5", {8, 8, 8, 8, 8, 4, 4, 4, 4, 4}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+        {"kivi:k=8x1/4x2/3,high=2,low=1", {2, 1, 1, 3, 3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+        {"asymkv:k=3x2/4", {3, 3, 4, 4, 4, 4, 4, 4, 4, 4}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_layers(all[i].text, all[i].k, all[i].v);
+
+    struct tft_kv_policy p = parsed("tuffet:k=2x1/16,v=1.5x1/8");
+    assert_int_equal(tft_kv_held(&p.k, 0), TFT_BITS_4);
+    assert_int_equal(tft_kv_held(&p.k, 1), TFT_KV_BITS_F16);
+    assert_int_equal(tft_kv_held(&p.v, 0), TFT_BITS_3_LEVELS);
+    assert_int_equal(tft_kv_held(&p.v, 1), TFT_BITS_8);
+
+    /* as many runs as there is room for, and one more; a text as long as can be, and longer */
+    char text[TFT_KV_TEXT + 1] = "kivi:k=";
+    for (int i = 1; i < TFT_KV_RUNS; i++)
+        strcat(text, i % 2 ? "1x1/" : "3x1/");
+    char *end = text + strlen(text);
+    strcpy(end, "4");
+    p = parsed(text);
+    assert_true(tft_kv_bits(&p.k, TFT_KV_RUNS - 2) == 1 && tft_kv_bits(&p.k, TFT_KV_RUNS - 1) == 4 && tft_kv_bits(&p.k, UINT32_MAX - 1) == 4);
+    strcpy(end, "4x1/4");
+    assert_int_equal(tft_kv_parse(&p, text, NULL), TFT_ERR_ARG);
+    strcpy(end, "4");
+    while (strlen(text) + strlen(",bits=2") < TFT_KV_TEXT)
+        strcat(text, ",bits=2");
+    parsed(text);
+    memset(text, '0', TFT_KV_TEXT);
+    struct tft_error err;
+    assert_int_equal(tft_kv_parse(&p, text, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "2048 bytes of text is too long"));
 }
 
 static void knobs_alone(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"bits=4", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B4}},
-        {"k=4@token,v=3@channel,group=64,retain=log2:21", LOG2, 21, 0, 64, 64, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {B4, B4}, {B3, B3}},
-        {"retain=window:7,sinks=2,scales=f8", WINDOW, 7, 2, 32, 32, true, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
+        {"bits=4", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 4}},
+        {"k=4@token,v=3@channel,group=64,retain=log2:21", LOG2, 21, 0, 64, 64, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {4, 4}, {3, 3}},
+        {"retain=window:7,sinks=2,scales=f8", WINDOW, 7, 2, 32, 32, true, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
@@ -151,19 +212,35 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:", "no \"\""},
         {"kivi:bits=2,", "no \"\""},
         {"kivi:,bits=2", "no \"\""},
-        {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, not \"\""},
+        {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"\""},
         {"kivi:bits=", "not \"\""},
-        {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, not \"5\""},
-        {"kivi:bits=2.0", "not \"2.0\""},
+        {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"5\""},
+        {"kivi:bits=2.5", "not \"2.5\""},
         {"kivi:bits= 2", "not \" 2\""},
         {"kivi:bits=2=2", "not \"2=2\""},
         {"kivi:Bits=2", "no \"Bits\""},
         {"kivi:colour=2", "no \"colour\""},
-        {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, not \"2@row\""},
+        {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2, not \"2@row\""},
         {"kivi:k=2@", "not \"2@\""},
         {"kivi:k=@", "not \"@\""},
         {"kivi:k=", "not \"\""},
-        {"kivi:k=@mixed", "not \"@mixed\""}, /* of how many bits is nowhere said */
+        {"kivi:k=2x4", "not \"2x4\""}, /* and the others? */
+        {"kivi:k=2x4/", "not \"2x4/\""},
+        {"kivi:k=2x4/2x4", "not \"2x4/2x4\""},
+        {"kivi:k=2/2", "not \"2/2\""},
+        {"kivi:k=/2", "not \"/2\""},
+        {"kivi:k=x4/2", "not \"x4/2\""},
+        {"kivi:k=2x/2", "not \"2x/2\""},
+        {"kivi:k=2x4x4/2", "not \"2x4x4/2\""},
+        {"kivi:k=2x1.5/2", "not \"2x1.5/2\""},
+        {"kivi:k=2x32769/2", "not \"2x32769/2\""},
+        {"kivi:k=2.5x4/2", "not \"2.5x4/2\""},
+        {"kivi:k=2@token/2", "not \"2@token/2\""},
+        {"tuffet:k=8x4/2", "not \"8x4/2\""},
+        {"tuffet:k=2.25,k=@token", "keys cannot have 2.25 bits"},
+        {"kivi:bits=8,k=@mixed", "mixed keys cannot have 8 bits"},
+        {"tuffet:lk=4,low=8", "mixed keys cannot have 8 bits"},
+        {"kivi:v=@mixed", "values cannot be mixed"},
         {"kivi:k=0.99@mixed", "not \"0.99@mixed\""},
         {"kivi:k=4.01@mixed", "not \"4.01@mixed\""},
         {"kivi:k=2.@mixed", "not \"2.@mixed\""},
@@ -173,7 +250,6 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:k=nan@mixed", "not \"nan@mixed\""},
         {"tuffet:bits=8", "not \"8\""},
         {"kivi:v=2@mixed", "values cannot be mixed"},
-        {"kivi:v=@mixed", "not \"@mixed\""},
         {"kivi:bits=2@mixed", "values cannot be mixed"},
         {"kivi:high=0", "high is 1, 1.5, 2, 3, 4, 8 or 16, not \"0\""},
         {"kivi:low=-1", "low is 1, 1.5, 2, 3, 4, 8 or 16, not \"-1\""},
@@ -212,10 +288,15 @@ static void what_is_none_is_refused_by_name(void **state)
 static void assert_sound(const char *text, const struct tft_kv_policy *p)
 {
     uint32_t block = tft_kv_block(p);
+    unsigned k[2] = {tft_kv_held(&p->k, 0), tft_kv_held(&p->k, 1000)}, v[2] = {tft_kv_held(&p->v, 0), tft_kv_held(&p->v, 1000)};
     bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 && p->group >= 16 && p->group <= 256 &&
                  p->window <= 1 << 15 && p->sinks <= 1 << 15 && (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
-                 p->k.high <= F16 && p->k.low <= F16 && p->v.high <= F16 && p->v.low <= F16;
-    if (!sound || (p->k.axis == TFT_KV_MIXED && !(p->k.average >= 1 && p->k.average <= 4)))
+                 k[0] <= TFT_KV_BITS_F16 && k[1] <= TFT_KV_BITS_F16 && v[0] <= TFT_KV_BITS_F16 && v[1] <= TFT_KV_BITS_F16;
+    for (uint32_t l = 0; l < 40; l++) {
+        float bits = tft_kv_bits(&p->k, l);
+        sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
+    }
+    if (!sound)
         fail_msg("\"%s\" was taken", text);
 }
 
@@ -224,8 +305,8 @@ static void any_bytes_are_a_cache_or_refused(void **state)
     (void)state;
     static const char *const from[] = {
         "kivi:bits=4,residual=64", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=zero", "tuffet:k=2.25@mixed,v=2@token,group=16",
-        "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1", "logquant:retain=window:0,clip=centre", "rtn"};
-    static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group="};
+        "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1", "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5", "logquant:retain=window:0,clip=centre", "rtn"};
+    static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group=", "x", "/"};
     unsigned taken = 0;
     for (int i = 0; i < 20000; i++) {
         char text[200];
@@ -262,6 +343,7 @@ int main(void)
         cmocka_unit_test(presets_are_what_tuffet_h_says),
         cmocka_unit_test(floats_have_no_codes),
         cmocka_unit_test(knobs_override),
+        cmocka_unit_test(bits_by_layer),
         cmocka_unit_test(knobs_alone),
         cmocka_unit_test(what_is_none_is_refused_by_name),
         cmocka_unit_test(any_bytes_are_a_cache_or_refused),

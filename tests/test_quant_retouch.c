@@ -142,6 +142,46 @@ static void a_file_takes_its_own_place(void **state)
     assert_int_equal(files_in_folder(false), 1);
 }
 
+static void another_cache(void **state)
+{
+    (void)state;
+    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"), *again = in_folder("again.gguf");
+    static const char kv[] = "tuffet:k=3x1/2,v=16x1/1.5";
+    struct tft_model *m = opened(q), *named;
+    made(m, r, &(struct retouch){.kv = kv});
+    named = opened(r);
+    assert_string_equal(named->kv, kv);
+    assert_memory_equal(named->prefix_v, m->prefix_v, sizeof v);
+    assert_int_equal(named->source.n_value, m->source.n_value + 1);
+    assert_int_equal(named->source.n_tensor, m->source.n_tensor);
+
+    /* how it was tuned stays, and a cache when the prefix changes; another one takes its place */
+    struct retouch touch = as_it_is(m);
+    static const float validation[] = {2, 1};
+    touch.loss = "prediction";
+    touch.validation = validation;
+    touch.n_validation = 2;
+    made(named, again, &touch);
+    tft_model_close(named);
+    named = opened(again);
+    assert_string_equal(named->kv, kv);
+    made(named, r, &(struct retouch){.kv = "kivi"});
+    tft_model_close(named);
+    named = opened(r);
+    assert_string_equal(named->kv, "kivi");
+    assert_non_null(tft_source_value(&named->source, TFT_KEY_TUNE_LOSS));
+    tft_model_close(named);
+    tft_model_close(m);
+
+    /* no prefix is needed */
+    m = opened(quantized(&toy, 0, "q.gguf"));
+    made(m, r, &(struct retouch){.kv = kv});
+    tft_model_close(m);
+    named = opened(r);
+    assert_string_equal(named->kv, kv);
+    tft_model_close(named);
+}
+
 /* What a file of few bits has, as f16. */
 static void expanded(uint16_t *to, const struct tft_tensor *t)
 {
@@ -328,6 +368,7 @@ int main(void)
         cmocka_unit_test_teardown(the_same_rows_are_the_same_file, clear),
         cmocka_unit_test_teardown(the_session_sees_the_rows, clear),
         cmocka_unit_test_teardown(a_file_takes_its_own_place, clear),
+        cmocka_unit_test_teardown(another_cache, clear),
         cmocka_unit_test_teardown(few_bits, clear),
         cmocka_unit_test_teardown(few_bits_are_planned, clear),
         cmocka_unit_test_teardown(how_it_was_tuned, clear),

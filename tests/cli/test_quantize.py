@@ -43,8 +43,9 @@ class Quantize(Case):
 
     def test_json(self):
         found = self.json(*self.arguments())
-        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune", "inputs"})
+        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune", "kv_search", "inputs"})
         self.assertIsNone(found["tune"])
+        self.assertIsNone(found["kv_search"])
         self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))  # all that BOS leaves of the context
         for i in found["inputs"]:
             self.assertEqual(set(i), {"name", "range", "scale", "zero", "min", "max", "error"})
@@ -199,6 +200,73 @@ class Quantize(Case):
         at = data.index(b"tuffet:window=0")
         broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])
         self.assertIn('tuffet.kv: no KV cache is called "taffet"', self.fails("run", broken, *args))
+
+    SEARCH = ["--calib-window=40", "--calib-tokens=200", "--kv=tuffet:window=0,group=16"]
+
+    def test_bits_by_layer(self):
+        """What is found is the file's own cache, within the budget, and is all that is new in the file."""
+        plain = self.json("inspect", self.quantized(*self.SEARCH, out="out-plain"))
+        found = self.json(*self.arguments(*self.SEARCH, "--kv-search=60B"))["kv_search"]
+        self.assertEqual(set(found), {"budget", "floor", "k", "v", "searched", "uniform", "kept"})
+        self.assertEqual(found["budget"], 60)
+        self.assertEqual(self.left(), ["out", "out-plain"])
+        for side, bits, alone in [("k", [1, 1.25, 1.5, 2, 2.5, 3, 4], 1.25), ("v", [1, 1.5, 2, 3, 4, 8], 1)]:
+            self.assertEqual(([point["bits"] for point in found[side]["all"]], found[side]["alone"]), (bits, alone))
+            self.assertGreater(found[side]["all"][0]["divergence"], found[side]["all"][-1]["divergence"])
+            self.assertEqual([set(layer) for layer in found[side]["layers"]], [{"bits", "divergence"}] * 2)
+        k, v = ["/".join(f"{layer['bits']:g}" for layer in found[side]["layers"]).replace("/", "x1/", 1) for side in "kv"]
+        self.assertIn(found["searched"]["kv"], [f"tuffet:window=0,group=16,k={a},v={b}" for a in [k, k.split("/")[-1]] for b in [v, v.split("/")[-1]]])
+        kept = found[found["kept"]]
+        self.assertEqual(kept["divergence"], min(found["searched"]["divergence"], found["uniform"]["divergence"]))
+        facts = self.json("inspect", self.path("out"))
+        self.assertEqual(facts["memory"]["kv_per_token"], kept["bytes"])
+        self.assertLessEqual(kept["bytes"], 60)
+        self.assertEqual(facts["values"].pop("tuffet.kv"), kept["kv"])
+        plain["values"].pop("tuffet.kv")
+        for values in [facts["values"], plain["values"]]:
+            values.pop("tuffet.checksum")
+        self.assertEqual((facts["values"], [t["name"] for t in facts["tensors"]]), (plain["values"], [t["name"] for t in plain["tensors"]]))
+        self.assertIn(b"right", self.tuffet("inspect", self.path("out"), "--verify"))
+        args = ["-phello", "-s1", "-n60"]
+        self.assertEqual(self.tuffet("run", self.path("out"), *args), self.tuffet("run", self.path("out-plain"), *args, "--kv", kept["kv"]))
+
+        # bits of a number are the same budget; -t does not matter
+        again = self.json(*self.arguments(*self.SEARCH, "--kv-search=7.5", "-t1", out="out-again"))["kv_search"]
+        self.assertEqual(again, found)
+        self.assertEqual(self.read(self.path("out-again")), self.read(self.path("out")))
+
+    def test_bits_by_layer_for_people_and_after_tuning(self):
+        said = subprocess.run([*TUFFET, *self.arguments(*self.SEARCH, "--kv-search=60B", "--tune", "--tune-epochs=1")], capture_output=True,
+                              timeout=PATIENCE).stderr.decode()
+        self.assertRegex(said, r"(?m)^cache: \d+ bytes a token, on text held out \S+ nats from f16: tuffet:window=0,group=16,k=\S+,v=\S+\n {7}\S")
+        self.assertEqual(self.left(), ["out"])
+        facts = self.json("inspect", self.path("out"))
+        self.assertEqual(facts["w8a8"]["prefix"]["tuned"], "prediction")
+        self.assertLessEqual(facts["memory"]["kv_per_token"], 60)
+
+    def test_what_cannot_be_searched(self):
+        for budget in ["", "0", "-2", "x", "2.5.1", "2,5", "1e1", "nan", "16.5", "B", "0B", "5.5B", "5B ", "5KB", "9999999999B", " 2"]:
+            self.assertIn(f'5632B, not "{budget}"', self.fails(*self.arguments(*self.SEARCH, "--kv-search", budget), status=2))
+        for args, why in [(["--kv-search=20B"], "takes 36 bytes at least in such a cache, and the budget is 20"),
+                          (["--kv-search=60B", "--kv=f16"], "f16 has no bits to search for"),
+                          (["--kv-search=60B", "--kv=tuffet"], "a window of 40 tokens is too short"),
+                          (["--kv-search=60B", "--calib-tokens=40"], "two windows")]:
+            self.assertIn(why, self.fails(*self.arguments(*self.SEARCH, *args)))
+        self.assertEqual(self.left(), [])
+
+    def test_an_interrupt_of_a_search_leaves_nothing(self):
+        self.text = self.write("long", TEXT * 20)
+        model = self.toy(endless=1, ctx=4096)
+        args = self.arguments("--kv-search=8", "--calib-window=2000", "--calib-tokens=4000", "-t1", model=model)
+        with subprocess.Popen([*TUFFET, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            for _ in range(PATIENCE * 10):
+                if "out.unsearched" in self.left():
+                    break
+                time.sleep(0.1)
+            self.assertIsNone(p.poll(), "it was too quick")
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=PATIENCE)
+        self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
 
     def test_windows(self):
         """Two of four, as far apart as the text allows; and where no prefix has BOS, it takes the place of their first tokens."""

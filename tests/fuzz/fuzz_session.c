@@ -42,7 +42,7 @@ static void feed(struct tft_session *s, uint32_t n_vocab)
 /* NULL: the one that the file names */
 static const char *const caches[] = {
     "f16", "f32", NULL, "kivi:residual=2,group=16", "k=1.5@token,v=8@channel,group=16,retain=log2:2,sinks=1,scales=f8,clip=zero",
-    "tuffet:window=0,group=16", "partial-logquant:window=2,group=16",
+    "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5", "partial-logquant:window=2,group=16",
 };
 
 static void run(const struct tft_model *m)

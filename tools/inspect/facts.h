@@ -5,6 +5,7 @@
 #ifndef INSPECT_FACTS_H
 #define INSPECT_FACTS_H
 
+#include "kv_policy.h"
 #include "lossy.h"
 #include "model.h"
 
@@ -17,7 +18,7 @@ struct facts {
     bool runs;
     struct tft_error why_not;
     size_t weights; /* bytes that opening takes */
-    char kv[256]; /* the cache that these are of */
+    char kv[TFT_KV_TEXT]; /* the cache that these are of */
     size_t kv_per_token, session;
     uint32_t session_context;
 

@@ -26,11 +26,13 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s, co
         const struct tft_value *v = &s->value[i];
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
-        else if (!of_the_tuning(v->key))
+        else if (!(r->k && of_the_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
     if (!tft_source_value(s, TFT_CHECKSUM_KEY))
         tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+    if (r->kv)
+        tft_gguf_put_str(w, TFT_KEY_KV, (struct tft_str){r->kv, strlen(r->kv)});
     if (!r->loss)
         return;
     tft_gguf_put_str(w, TFT_KEY_TUNE_LOSS, (struct tft_str){r->loss, strlen(r->loss)});
@@ -73,10 +75,10 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m, co
 enum tft_status retouch(const struct tft_model *m, const char *path, const struct retouch *r, struct tft_error *err)
 {
     struct tft_gguf_writer *w;
-    if (m->output.w.num != TFT_NUM_I8 || !m->n_prefix)
-        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model with a prefix", m->source.name);
-    enum tft_status status = prefix_check_type(m, r->type, err);
-    if (status == TFT_OK)
+    if (m->output.w.num != TFT_NUM_I8 || (r->k && !m->n_prefix))
+        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name, r->k ? " with a prefix" : "");
+    enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;
+    if (r->k && status == TFT_OK)
         status = prefix_check_numbers(m, m->n_prefix, r->k, r->v, err);
     if (status == TFT_OK)
         status = tft_gguf_create(&w, path, err);

@@ -1,11 +1,12 @@
-/* A W8A8 file of ours once more, with other numbers in its prefix. */
+/* A W8A8 file of ours once more, with other numbers in its prefix, or another cache named in it. */
 #ifndef QUANTIZE_RETOUCH_H
 #define QUANTIZE_RETOUCH_H
 
 #include "model.h"
 
 struct retouch {
-    const uint16_t *k, *v; /* f16 [n_layer, n_prefix, G, E]: what the prefix becomes */
+    const char *kv;        /* the cache that the file is to name; NULL: as it is */
+    const uint16_t *k, *v; /* f16 [n_layer, n_prefix, G, E]: what the prefix becomes; NULL: it stays, and what follows says nothing */
     enum tft_dtype type;   /* how they are held: TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     /* how they were made, for people: */
     const char *loss;      /* "prediction", "layer outputs"; NULL: they were not tuned */
@@ -16,7 +17,7 @@ struct retouch {
     uint32_t kept;         /* which of these the rows are from */
 };
 
-/* m: an open W8A8 model with a prefix. Writes `path`, which may be m's own, like m's file but for that; on failure there is no file, or the
+/* m: an open W8A8 model, with a prefix if that is to be another. Writes `path`, which may be m's own, like m's file but for that; on failure there is no file, or the
    one that was there, and err says why. What the last token of the prefix leaves in the residual stream stays as it was. */
 enum tft_status retouch(const struct tft_model *m, const char *path, const struct retouch *r, struct tft_error *err);
 

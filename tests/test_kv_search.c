@@ -1,0 +1,371 @@
+/* Which bits a search gives each layer of the KV cache: the best by its table, within the budget to the byte, more to layers that
+   mind more; and what it says of windows that it held out, against a divergence taken here. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "coded.h"
+#include "fed.h"
+#include "kv_search.h"
+#include "random.h"
+
+/* ---- sharing out */
+
+enum { UNITS = 4, CHOICES = 3 };
+
+/* The least cost, by trying all. */
+static double brute_force(const struct kv_unit *unit, size_t budget)
+{
+    double least = INFINITY;
+    for (uint32_t i = 0; i < 81; i++) {
+        double cost = 0;
+        size_t bytes = 0;
+        for (uint32_t u = 0, rest = i; u < UNITS; u++, rest /= CHOICES) {
+            bytes += unit[u].bytes[rest % CHOICES];
+            cost += unit[u].cost[rest % CHOICES];
+        }
+        if (bytes <= budget)
+            least = fmin(least, cost);
+    }
+    return least;
+}
+
+static void the_best_of_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        struct kv_unit unit[UNITS];
+        uint32_t step = 1 + random_u32() % 40;
+        size_t most = 0;
+        for (int u = 0; u < UNITS; u++) { /* neither convex nor in any order */
+            unit[u].n = CHOICES;
+            for (int j = 0; j < CHOICES; j++) {
+                unit[u].bytes[j] = 7 + step * (random_u32() % 12);
+                unit[u].cost[j] = (double)(random_u32() % 1000);
+                most += unit[u].bytes[j];
+            }
+        }
+        size_t least = kv_allot_least(unit, UNITS);
+        assert_true(brute_force(unit, least) < INFINITY && brute_force(unit, least - 1) == INFINITY);
+        for (size_t budget = least; budget <= most; budget += 1 + random_u32() % (2 * step)) {
+            double cost = 0;
+            size_t bytes = 0;
+            assert_true(kv_allot(unit, UNITS, budget));
+            for (int u = 0; u < UNITS; u++) {
+                assert_in_range(unit[u].picked, 0, CHOICES - 1);
+                bytes += unit[u].bytes[unit[u].picked];
+                cost += unit[u].cost[unit[u].picked];
+            }
+            assert_in_range(bytes, least, budget);
+            assert_true(cost == brute_force(unit, budget)); /* sums of whole numbers */
+        }
+    }
+}
+
+static void units_that_have_no_choice(void **state)
+{
+    (void)state;
+    struct kv_unit unit[2] = {{.n = 1, .bytes = {5}, .cost = {3}}, {.n = 2, .bytes = {8, 8}, .cost = {2, 1}}};
+    assert_int_equal(kv_allot_least(unit, 2), 13);
+    assert_true(kv_allot(unit, 2, 13));
+    assert_int_equal(unit[0].picked, 0);
+    assert_int_equal(unit[1].picked, 1);
+}
+
+/* ---- models: one layer's attention is what the others' is not */
+
+enum { LAYERS = 3, WINDOW = 48, WINDOWS = 6, TEXT = WINDOW * WINDOWS, DIM = 16, WIDTH = 16 };
+static const struct toy toy = {.arch = "llama", .n_vocab = 31, .n_ctx = 64, .n_embd = DIM, .n_layer = LAYERS, .n_head = 2, .n_head_kv = 1,
+                               .head_dim = WIDTH / 2, .n_ff = 16, .n_rot = 8, .type = TFT_F32};
+static const char base[] = "tuffet:window=0,group=16";
+
+static int32_t text[TEXT];
+static float importance[LAYERS * WIDTH / 2], nothing[DIM * WIDTH];
+
+/* Layers whose bit is not in `mind` have an attention that gives 0. */
+static struct tft_model *model(unsigned mind)
+{
+    struct tft_model *m = opened(written(&toy));
+    for (int i = 0; i < LAYERS * WIDTH / 2; i++)
+        importance[i] = (float)(1 + i * 37 % 11);
+    m->key_importance = importance;
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    for (uint32_t l = 0; l < LAYERS; l++)
+        if (!(mind >> l & 1))
+            m->block[l].o.w.data = nothing;
+    return m;
+}
+
+static struct kv_search_opts opts(double bits)
+{
+    return (struct kv_search_opts){.text = text, .n_windows = WINDOWS, .window = WINDOW, .kv = base, .bits = bits, .n_threads = 1};
+}
+
+static struct kv_search searched(const struct tft_model *m, struct kv_search_opts o)
+{
+    struct kv_search r;
+    struct tft_error err;
+    bool stopped;
+    if (kv_search(m, &o, &r, &stopped, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_false(stopped);
+    return r;
+}
+
+/* What the words say is what was shared out. */
+static void assert_words(const struct kv_search *r)
+{
+    struct tft_kv_policy p, given;
+    assert_int_equal(tft_kv_parse(&p, r->searched.kv, NULL), TFT_OK);
+    assert_int_equal(tft_kv_parse(&given, base, NULL), TFT_OK);
+    assert_true(p.k.axis == given.k.axis && p.v.axis == given.v.axis && p.clip == given.clip);
+    assert_true(p.window == given.window && p.group == given.group);
+    for (uint32_t l = 0; l < LAYERS; l++)
+        assert_true(tft_kv_bits(&p.k, l) == r->unit[2 * l].bits && tft_kv_bits(&p.v, l) == r->unit[2 * l + 1].bits);
+    assert_int_equal(tft_kv_parse(&p, r->uniform.kv, NULL), TFT_OK);
+    for (uint32_t l = 1; l < LAYERS; l++)
+        assert_true(tft_kv_bits(&p.k, l) == tft_kv_bits(&p.k, 0) && tft_kv_bits(&p.v, l) == tft_kv_bits(&p.v, 0));
+}
+
+static void a_layer_that_minds_gets_more(void **state)
+{
+    (void)state;
+    for (uint32_t l = 0; l < LAYERS; l++) {
+        struct tft_model *m = model(1u << l);
+        struct kv_search r = searched(m, opts(6));
+        for (uint32_t i = 0; i < 2 * LAYERS; i++)
+            if (i / 2 != l) {
+                assert_true(r.unit[i].cost == r.floor); /* the order of sums */
+                assert_true(r.unit[i].bits < r.unit[2 * l + i % 2].bits);
+            }
+        assert_true(r.unit[2 * l].cost > r.floor && r.unit[2 * l + 1].cost > r.floor);
+        assert_words(&r);
+        assert_true(r.better && r.searched.divergence < r.uniform.divergence);
+        kv_search_free(&r);
+        tft_model_close(m);
+    }
+}
+
+static void within_the_budget_to_the_byte(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(7);
+    size_t numbers = 2 * LAYERS * WIDTH / 2, least = 0;
+    for (double bits = 5.5; bits < 9; bits += 0.7) {
+        struct kv_search r = searched(m, opts(bits));
+        assert_int_equal(r.budget, (size_t)(bits * (double)numbers / 8));
+        assert_int_equal(r.searched.bytes, tft_kv_bytes(m, r.searched.kv));
+        assert_in_range(r.searched.bytes, least, r.budget);
+        assert_in_range(r.uniform.bytes, 1, r.budget);
+        least = r.searched.bytes; /* it is made use of */
+        assert_words(&r);
+        kv_search_free(&r);
+    }
+    /* the least there is, in bytes; all that there is to have */
+    struct kv_search_opts o = opts(0);
+    o.bytes = tft_kv_bytes(m, "tuffet:window=0,group=16,bits=1");
+    struct kv_search r = searched(m, o);
+    assert_string_equal(r.searched.kv, "tuffet:window=0,group=16,k=1,v=1");
+    assert_int_equal(r.searched.bytes, o.bytes);
+    assert_false(r.better); /* it is the uniform one */
+    kv_search_free(&r);
+    r = searched(m, opts(16));
+    assert_string_equal(r.searched.kv, "tuffet:window=0,group=16,k=16,v=16");
+    kv_search_free(&r);
+    tft_model_close(m);
+}
+
+static void bits_that_are_not_mixed(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(2);
+    struct kv_search_opts o = opts(6);
+    o.kv = "rtn:residual=16,group=16";
+    struct kv_search r = searched(m, o);
+    assert_true(r.unit[2].bits > r.unit[0].bits && r.unit[3].bits > r.unit[5].bits);
+    assert_in_range(tft_kv_bytes(m, r.searched.kv), 1, r.budget);
+    kv_search_free(&r);
+    o.kv = "rtn"; /* no knobs of its own */
+    o.bits = 10;
+    r = searched(m, o);
+    assert_ptr_equal(strstr(r.searched.kv, "rtn:k="), r.searched.kv);
+    kv_search_free(&r);
+    tft_model_close(m);
+}
+
+/* ---- the divergence */
+
+static double log_sum(const float *x, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)x[i]);
+    return log(sum);
+}
+
+/* The sum of p (ln p - ln q) after every token of the second half of the window. */
+static double divergence(const struct tft_model *m, const char *kv, uint32_t window)
+{
+    struct tft_session *p = session(m, (struct tft_session_opts){.n_threads = 1, .kv = "f16"});
+    struct tft_session *q = session(m, (struct tft_session_opts){.n_threads = 1, .kv = kv});
+    double sum = 0;
+    for (uint32_t t = 0; t < WINDOW; t++) {
+        assert_int_equal(tft_decode(p, text[window * WINDOW + t]), TFT_OK);
+        assert_int_equal(tft_decode(q, text[window * WINDOW + t]), TFT_OK);
+        const float *a = tft_logits(p, 0), *b = tft_logits(q, 0);
+        double a_sum = log_sum(a, m->n_vocab), b_sum = log_sum(b, m->n_vocab);
+        for (uint32_t i = 0; i < m->n_vocab && t >= WINDOW / 2; i++)
+            sum += exp((double)a[i] - a_sum) * ((double)a[i] - a_sum - ((double)b[i] - b_sum));
+    }
+    tft_session_close(p);
+    tft_session_close(q);
+    return sum;
+}
+
+static void what_is_measured(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(7);
+    struct kv_search r = searched(m, opts(6));
+    double uniform = divergence(m, r.uniform.kv, 4) / (WINDOW / 2); /* the one in five */
+    double whole = 0, alone = 0;
+    for (uint32_t w = 0; w < WINDOWS; w++)
+        if (w != 4) { /* five windows have fewer tokens than it would take */
+            whole += divergence(m, "tuffet:window=0,group=16,k=2,v=16", w) / (WINDOW / 2) / 5;
+            alone += divergence(m, "tuffet:window=0,group=16,k=16,v=16x1/1x1/16", w) / (WINDOW / 2) / 5;
+        }
+    assert_true(fabs(r.uniform.divergence - uniform) < 1e-6 * uniform + 1e-9);
+    assert_true(r.side[0].bits[3] == 2 && r.side[1].alone == 1);
+    assert_true(fabs(r.side[0].cost[3] - whole) < 1e-6 * whole + 1e-9);
+    assert_true(fabs(r.unit[3].cost - alone) < 1e-6 * alone + 1e-9);
+    kv_search_free(&r);
+
+    /* whatever the threads */
+    struct kv_search_opts o = opts(6);
+    o.n_windows = 2;
+    struct kv_search one = searched(m, o), three;
+    o.n_threads = 3;
+    three = searched(m, o);
+    assert_string_equal(one.searched.kv, three.searched.kv);
+    assert_true(one.searched.divergence == three.searched.divergence && one.floor == three.floor);
+    assert_memory_equal(one.unit, three.unit, 2 * LAYERS * sizeof *one.unit);
+    kv_search_free(&one);
+    kv_search_free(&three);
+    tft_model_close(m);
+}
+
+static void nothing_to_gain(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(0);
+    struct kv_search r = searched(m, opts(6));
+    assert_true(r.searched.divergence == 0 && r.uniform.divergence == 0);
+    assert_false(r.better);
+    kv_search_free(&r);
+    tft_model_close(m);
+}
+
+/* ---- what goes wrong */
+
+struct seen {
+    double last;
+    int calls, stop_at;
+};
+
+static bool see(void *user, double done)
+{
+    struct seen *s = user;
+    assert_true(done >= s->last && done <= 1);
+    s->last = done;
+    return ++s->calls != s->stop_at;
+}
+
+static void progress_and_stopping(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(7);
+    struct seen seen = {0};
+    struct kv_search_opts o = opts(6);
+    o.progress = see;
+    o.user = &seen;
+    struct kv_search r = searched(m, o);
+    assert_true(seen.last == 1);
+    kv_search_free(&r);
+    int all = seen.calls;
+    assert_int_equal(all, 5 * (1 + 1 + 13 + 2 * LAYERS) + 3);
+    for (int stop = 1; stop <= all; stop += 1 + all / 6) {
+        struct tft_error err = {0};
+        bool stopped;
+        seen = (struct seen){.stop_at = stop};
+        assert_int_equal(kv_search(m, &o, &r, &stopped, &err), TFT_OK);
+        assert_true(stopped && !r.unit && seen.calls == stop);
+    }
+    tft_model_close(m);
+}
+
+static void refused(const struct tft_model *m, struct kv_search_opts o, enum tft_status want, const char *line)
+{
+    struct kv_search r;
+    struct tft_error err[2] = {{0}, {0}};
+    bool stopped;
+    enum tft_status status = kv_search_check(m, &o, &err[0]);
+    if (kv_search(m, &o, &r, &stopped, &err[1]) != want || status != want || !strstr(err[0].msg, line) || !strstr(err[1].msg, line))
+        fail_msg("%d, %s; %s", (int)status, err[0].msg, err[1].msg);
+    assert_null(r.unit);
+    assert_false(stopped);
+    assert_int_equal(kv_search(m, &o, &r, &stopped, NULL), want);
+}
+
+static void refused_by_name(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(7);
+    struct kv_search_opts o = opts(1);
+    refused(m, o, TFT_ERR_ARG, "m.gguf: a token takes 27 bytes at least in such a cache, and the budget is 6");
+    o = opts(6);
+    o.kv = "f32";
+    refused(m, o, TFT_ERR_ARG, "a KV cache of f32 has no bits to search for");
+    o.kv = "kivy";
+    refused(m, o, TFT_ERR_ARG, "\"kivy\"");
+    o.kv = "tuffet";
+    refused(m, o, TFT_ERR_ARG, "m.gguf: a window of 48 tokens is too short: this cache holds all of them as f16");
+    o = opts(6);
+    o.n_windows = 1;
+    refused(m, o, TFT_ERR_ARG, "m.gguf: a search takes two windows of text at least");
+    tft_model_close(m);
+
+    struct toy odd = toy;
+    odd.head_dim = 6;
+    odd.n_rot = 6;
+    m = opened(written(&odd));
+    refused(m, opts(6), TFT_ERR_UNSUPPORTED, "m.gguf: is no model for a cache like tuffet:window=0,group=16");
+    tft_model_close(m);
+
+    /* of a model that has not been quantized no more can be known */
+    m = opened(written(&toy));
+    struct kv_search r;
+    struct tft_error err;
+    bool stopped;
+    o = opts(6);
+    assert_int_equal(kv_search_check(m, &o, &err), TFT_OK);
+    assert_int_equal(kv_search(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "mixed keys are for files"));
+    tft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_of_all),
+        cmocka_unit_test(units_that_have_no_choice),
+        cmocka_unit_test(a_layer_that_minds_gets_more),
+        cmocka_unit_test(within_the_budget_to_the_byte),
+        cmocka_unit_test(bits_that_are_not_mixed),
+        cmocka_unit_test(what_is_measured),
+        cmocka_unit_test(nothing_to_gain),
+        cmocka_unit_test(progress_and_stopping),
+        cmocka_unit_test(refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,34 @@
+/* How many bits each layer of the KV cache is to have of a model that tuffet quantize makes: its option, and what it takes. */
+#ifndef QUANTIZE_KV_H
+#define QUANTIZE_KV_H
+
+#include "cli.h"
+#include "kv_search.h"
+#include "quantize.h"
+
+struct quantize_kv {
+    char *unsearched; /* the model before that, in a file beside the one that is wanted */
+    struct kv_search_opts o;
+    struct kv_search result;
+};
+
+extern const struct cli_option quantize_kv_option_list[];
+
+/* Whether the budget is one: CLI_OK or CLI_USAGE. */
+int quantize_kv_check(void);
+
+/* k: all zero. What is to be made first, of m, goes to *path then, which is as it was where there is nothing to be searched; o->text has to
+   stay. CLI_OK, or what the program ends with after a line on standard error; so does the next. */
+int quantize_kv_begin(struct quantize_kv *k, const struct tft_model *m, const struct quantize_opts *o, const char **path);
+
+/* From there to `path`. */
+int quantize_kv_finish(struct quantize_kv *k, const char *path);
+
+/* All zero is fine. */
+void quantize_kv_free(struct quantize_kv *k);
+
+/* A line on standard error if something was searched; an object, or null, on standard output. */
+void quantize_kv_report(const struct quantize_kv *k);
+void quantize_kv_json(const struct quantize_kv *k);
+
+#endif
