@@ -16,7 +16,8 @@ struct tft_coded_layer {
     size_t k_bytes, v_bytes; /* and how long one is */
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G], of the keys' channels */
-    uint8_t *channel; /* [G, E]: mixed keys are stored in the order of their bits, this channel first; NULL: as they come */
+    uint8_t *channel; /* [G, E]: keys are stored in the order of their bits, or of the file, this channel first; NULL: as they come */
+    const float *clip[2]; /* [G, groups], of keys and values: CALIBRATED */
 };
 
 /* One thread's workspace. */
