@@ -95,7 +95,7 @@ static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct t
 static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads)
 {
     struct tft_coded_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
-    uint32_t span = TFT_CODED_SPAN / kv->block, slots = kv->capacity;
+    uint32_t span = TFT_CODED_SPAN / kv->block, slots = kv->capacity, stay = tft_retain_stay(&kv->policy);
     size_t width = padded(kv), scales = groups(kv) * (size_t)kv->block > width ? groups(kv) * (size_t)kv->block : width;
     for (int i = 0; i < n_threads; i++) {
         struct tft_coded_scratch w;
@@ -107,8 +107,8 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
         w.half = tft_arena_take(a, width, sizeof(float));
         w.scale = tft_arena_take(a, scales, sizeof(float));
         w.mid = tft_arena_take(a, scales, sizeof(float));
-        w.order = tft_arena_take(a, slots > kv->block ? slots : kv->block, sizeof(uint32_t)); /* round_old_values wants a block */
-        w.rows = tft_arena_take(a, slots, kv->head_dim * sizeof(uint16_t));
+        w.order = tft_arena_take(a, slots > kv->block ? slots : kv->block, 3 * sizeof(uint32_t)); /* round_old_values wants a block */
+        w.rows = tft_arena_take(a, stay < slots ? stay : slots, kv->head_dim * sizeof(uint16_t));
         if (scratch)
             scratch[i] = w;
     }
@@ -508,7 +508,7 @@ void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, ui
     const struct tft_coded_scratch *w = &kv->scratch[tid];
     struct job j = {.kv = kv, .kern = kern, .w = w, .layer = layer, .head = head};
     bool again = at.waiting || at.blocks;
-    uint32_t base = kv->n_prefix + at.sinks, slots = at.waiting + at.kept, b = at.blocks;
+    uint32_t base = kv->n_prefix + at.sinks + at.named, slots = at.waiting + at.kept, b = at.blocks;
     uint32_t leave = tft_retain_evict(&kv->policy, &at, w->order);
     for (uint32_t i = 0; i < slots; i++)
         w->order[i] += base;
@@ -519,7 +519,7 @@ void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, ui
     }
     close_up(j, w->order + leave, base, slots - leave);
     if (kv->policy.partial)
-        round_old_values(j, base + at.waiting, at.kept, again);
+        round_old_values(j, kv->n_prefix + at.sinks + at.named + at.waiting, at.kept, again);
 }
 
 void tft_coded_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)

@@ -27,8 +27,8 @@ struct tft_coded_scratch {
     float *x;           /* a block of floats, by token or by channel, padded to 16 */
     uint8_t *code;      /* and its codes */
     float *half, *scale, *mid;
-    uint32_t *order;    /* of slots */
-    uint16_t *rows;     /* [slots, E] */
+    uint32_t *order;    /* [3 slots] as tft_retain_evict wants it */
+    uint16_t *rows;     /* [slots that stay, E] */
 };
 
 /* Bytes that a token has, all in, once it has codes. */

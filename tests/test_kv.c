@@ -26,20 +26,44 @@ static const struct policy {
     {"logquant:window=21", 0, 150, 0x36f6d9104fbbd6fa},
     {"logquant:window=32,group=16", 1, 140, 0x8db7c7bbb6461eb0},
     {"asymkv:lk=1,residual=32", 1, 80, 0x4369022710f2f5e6},
-    {"skvq:window=33,v=1.5,group=16", 0, 140, 0x45074f6b1025184a},
+    {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", 0, 140, 0x45074f6b1025184a},
     {"tuffet:k=2.25@mixed,window=20,group=32", 1, 90, 0xf0f4b55a12ca9133},
     {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", 1, 80, 0xe0153fc4251b9a59},
     {"k=8@channel,v=16,retain=window:0,clip=centre", 0, 80, 0xe35dcae677600331},
     {"k=16,v=8@channel,retain=log2:2,scales=f8", 0, 80, 0xe31ad541c261ab47},
+    {"skvq:k=3,window=17,group=16", 1, 110, 0xa6c5582c0df2c6ba},
+    {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x3e002c3324bb77e3},
+    {"kivi:residual=24,prefill=70", 0, 110, 0x1e0e2eee0d19e876},
+    {"partial-logquant:window=8,prefill=75", 0, 110, 0x81631bf439bdb4a7},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
 
 /* What an error in a key's channel costs, for "mixed": made up, but not the same for any two. */
 static float importance[2 * 2 * 20]; /* as long as the largest toy's */
 
+/* And what a file may have been calibrated for: orders of the keys' channels, no two heads' alike, and parts of the groups' ranges. */
+static int32_t key_order[2 * 2 * 20];
+static float clip[2][2 * 2 * 2];
+
+static void calibrate(struct tft_model *m)
+{
+    uint32_t dim = m->head_dim, heads = m->n_layer * m->n_head_kv;
+    for (uint32_t i = 0; i < heads * dim; i++) /* multiples of 7 or 3, modulo 8 or 20 */
+        key_order[i] = (int32_t)((i % dim * (i / dim % 2 ? 7 : 3) + i / dim) % dim);
+    for (uint32_t i = 0; i < heads * 2; i++) {
+        clip[0][i] = 1 - 0.07f * (float)i;
+        clip[1][i] = 0.6f + 0.05f * (float)i;
+    }
+    m->kv = "skvq:k=3,group=16";
+    m->key_order = key_order;
+    m->kv_clip[0] = clip[0];
+    m->kv_clip[1] = clip[1];
+}
+
 static struct tft_model *model(int toy)
 {
     struct tft_model *m = opened(written(&toys[toy]));
+    calibrate(m);
     for (uint32_t i = 0; i < m->n_layer * m->n_head_kv * m->head_dim; i++)
         importance[i] = (float)(1 + i * 37 % 101);
     m->key_importance = importance;
@@ -265,7 +289,7 @@ static void bytes_of_a_token(void **state)
         {"kivi:k=3,v=8@channel", 6 + 2 + 16 + 2},
         {"asymkv:lk=1", 3 + 2 + 2 + 4},   /* one layer has 2 bits, the other one */
         {"asymkv:lk=2,lv=1", 4 + 2 + 3 + 4},
-        {"skvq", 4 + 2.25 + 4 + 2.25},    /* E4M3, and two exponents with 6 bytes of padding for 32 tokens */
+        {"skvq:reorder=none,clip=zero", 4 + 2.25 + 4 + 2.25},    /* E4M3, and two exponents with 6 bytes of padding for 32 tokens */
         {"kivi:v=1.5,group=32", 4 + 2 + (64 + 3 * 16) / 32. + 4}, /* five quads of tokens in 64 bytes, three of 2 bits */
         {"tuffet:k=2.25@mixed", 4.5 + 1 + 4 + 4},
         {"tuffet:k=1@mixed", 2 + 1 + 4 + 4},
@@ -327,6 +351,13 @@ static void refused_by_name(void **state)
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
+    refused(m, "skvq", TFT_ERR_ARG, "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here none");
+    calibrate(m);
+    refused(m, "skvq", TFT_ERR_ARG, "here skvq:k=3,group=16");
+    refused(m, "skvq:group=16", TFT_ERR_ARG, "not calibrated");
+    refused(m, "skvq:k=3,group=16,reorder=none", TFT_ERR_ARG, "not calibrated");
+    tft_session_close(session(m, (struct tft_session_opts){0}));
+    tft_session_close(session(m, (struct tft_session_opts){.kv = "skvq:group=16,clip=none"}));
     tft_model_close(m);
 }
 

@@ -59,12 +59,16 @@ static void presets_are_what_tuffet_h_says(void **state)
         {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
         {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}},
         {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B1}, {B1, B1}},
-        {"skvq", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"skvq", WINDOW, 128, 5, 32, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
-    struct tft_kv_policy p = parsed("tuffet");
+    assert_true(parsed("skvq").reorder && !parsed("skvq:reorder=none").reorder && !parsed("kivi").reorder);
+    assert_int_equal(parsed("skvq").prefill + parsed("skvq").keep, 0);
+    struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
+    assert_true(p.prefill == 1024 && p.keep == 7);
+    p = parsed("tuffet");
     assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN && p.k.average == 2);
     assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 && p.clip == TFT_KV_CENTRE && !p.f8);
     assert_int_equal(tft_kv_bits(&p.v, 40), TFT_BITS_2);
@@ -103,9 +107,9 @@ static void knobs_override(void **state)
         {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B4}, {B4, B15}},
         {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B4, B2}, {B4, B4}}, /* what low is unless it is said */
         {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {B2, B2}, {B2, B2}}, /* of all layers */
-        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B15, B15}},
-        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 64, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
-        {"skvq:clip=centre", WINDOW, 128, 5, 64, 32, true, TFT_KV_CENTRE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {B2, B2}, {B15, B15}},
+        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
+        {"skvq:clip=zero,group=64", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
         {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {B4, B4}, {B2, B2}},
         {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {B2, B2}, {B2, B2}},
         {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {B2, B2}, {B2, B2}},
@@ -193,7 +197,14 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:window=0x10", "window is a number of tokens, not \"0x10\""},
         {"kivi:sinks=32769", "sinks is a number of tokens, not \"32769\""},
         {"kivi:scales=f32", "scales is f16 or f8, not \"f32\""},
-        {"kivi:clip=yes", "clip is none, centre or zero, not \"yes\""},
+        {"kivi:clip=yes", "clip is none, centre, zero or calibrated, not \"yes\""},
+        {"kivi:reorder=yes", "reorder is none or calibrated, not \"yes\""},
+        {"kivi:reorder=calibrated", "reorder=calibrated and clip=calibrated go with keys and values by token"},
+        {"rtn:clip=calibrated,v=2@channel", "go with keys and values by token"},
+        {"tuffet:clip=calibrated", "go with keys and values by token"},
+        {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
+        {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
+        {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
         {"kivi:residual=1", "keeps 1 tokens"},
         {"logquant:window=0", "keeps 0 tokens"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
@@ -215,6 +226,8 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
     bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 && p->group >= 16 && p->group <= 256 &&
                  p->window <= 1 << 15 && p->sinks <= 1 << 15 && (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
                  p->k.high <= F16 && p->k.low <= F16 && p->v.high <= F16 && p->v.low <= F16;
+    sound = sound && p->prefill <= 1 << 20 && p->keep <= (p->retain == LOG2 ? 0 : 1 << 15) &&
+            ((p->clip != TFT_KV_CALIBRATED && !p->reorder) || (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound || (p->k.axis == TFT_KV_MIXED && !(p->k.average >= 1 && p->k.average <= 4)))
         fail_msg("\"%s\" was taken", text);
 }
@@ -223,7 +236,7 @@ static void any_bytes_are_a_cache_or_refused(void **state)
 {
     (void)state;
     static const char *const from[] = {
-        "kivi:bits=4,residual=64", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=zero", "tuffet:k=2.25@mixed,v=2@token,group=16",
+        "kivi:bits=4,residual=64,prefill=99,keep=3", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated", "tuffet:k=2.25@mixed,v=2@token,group=16",
         "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1", "logquant:retain=window:0,clip=centre", "rtn"};
     static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group="};
     unsigned taken = 0;
@@ -256,6 +269,38 @@ static void any_bytes_are_a_cache_or_refused(void **state)
     assert_in_range(taken, 500, 19500);
 }
 
+/* What a file was calibrated for serves these caches, and not those. */
+static void what_a_calibration_serves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *kv;
+        bool serves;
+    } all[] = {
+        {"skvq", "skvq", true},
+        {"skvq", "skvq:window=3,sinks=0,scales=f16,prefill=9,retain=log2:9", true},
+        {"skvq", "skvq:clip=zero,k=1,v=3", true},
+        {"skvq", "skvq:v=16", true},
+        {"skvq", "skvq:v=1.5", false},
+        {"skvq", "skvq:k=3", false},
+        {"skvq", "skvq:group=64", false},
+        {"skvq", "skvq:group=64,clip=none", false},
+        {"skvq", "skvq:reorder=none", false}, /* of other channels */
+        {"skvq:reorder=none", "skvq", false},
+        {"skvq:reorder=none", "skvq:reorder=none", true},
+        {"skvq:clip=zero", "skvq:clip=centre", true},
+        {"skvq:clip=zero", "skvq", false},
+        {"skvq:lk=3,low=4", "skvq", true},  /* of a model of three layers */
+        {"skvq:lk=2,low=4", "skvq", false},
+        {"rtn", "rtn:reorder=calibrated", false},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_kv_policy file = parsed(all[i].file), kv = parsed(all[i].kv);
+        if (tft_kv_calibrated_for(&file, &kv, 3) != all[i].serves)
+            fail_msg("%s of a file with %s", all[i].kv, all[i].file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +309,7 @@ int main(void)
         cmocka_unit_test(knobs_override),
         cmocka_unit_test(knobs_alone),
         cmocka_unit_test(what_is_none_is_refused_by_name),
+        cmocka_unit_test(what_a_calibration_serves),
         cmocka_unit_test(any_bytes_are_a_cache_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

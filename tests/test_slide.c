@@ -17,7 +17,7 @@ static const struct toy learned = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, 
 enum { CAPACITY = 128, FED = 250 };
 static int32_t tokens[FED];
 
-static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:window=16,sinks=3", "logquant:window=11,group=16"};
+static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3", "logquant:window=11,group=16"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
 static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
