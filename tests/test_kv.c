@@ -243,6 +243,113 @@ static void several_logits(void **state)
     tft_model_close(m);
 }
 
+/* ---- a filter */
+
+static struct asked {
+    uint32_t n;
+    uint64_t position[LONG];
+    int32_t token[LONG];
+} asked;
+
+static bool wanted(void *user, uint64_t position, int32_t token)
+{
+    struct asked *to = user;
+    assert_true(to->n < LONG);
+    to->position[to->n] = position;
+    to->token[to->n++] = token;
+    return position % 9 == 4 || token == 7;
+}
+
+static const struct {
+    const char *kv;
+    uint32_t sinks, keep;
+} filtered[] = {
+    {"skvq:clip=none,k=1,window=17,group=16,keep=6", 5, 6},
+    {"kivi:residual=24,bits=1,prefill=60,keep=3", 0, 3},
+    {"rtn:bits=1,keep=100", 0, 100},
+};
+
+static struct tft_session *with_filter(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
+{
+    asked.n = 0;
+    return session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv, .keep = wanted, .keep_user = &asked});
+}
+
+static uint64_t fed_filtered(const struct tft_model *m, const char *kv, const int32_t *a, int threads, uint32_t chunk, uint32_t batch)
+{
+    struct tft_session *s = with_filter(m, kv, threads, batch);
+    for (uint32_t n; tft_pos(s) < LONG;) {
+        n = LONG - (uint32_t)tft_pos(s);
+        assert_int_equal(tft_prefill(s, a + tft_pos(s), n < chunk ? n : chunk), TFT_OK);
+    }
+    uint64_t h = hash_logits(1, s);
+    tft_session_close(s);
+    return h;
+}
+
+/* It is asked of each token in turn, until it has named as many as may be. */
+static void a_filter_is_asked_once(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(1);
+    int32_t a[LONG];
+    toy_tokens(1, m->n_vocab, a, LONG);
+    for (size_t i = 0; i < sizeof filtered / sizeof *filtered; i++) {
+        const char *kv = filtered[i].kv;
+        uint64_t want = fed_filtered(m, kv, a, 1, LONG, 512);
+        uint32_t n = filtered[i].sinks, named = 0;
+        for (; n < LONG && named < filtered[i].keep; n++) {
+            assert_int_equal(asked.position[n - filtered[i].sinks], n);
+            assert_int_equal(asked.token[n - filtered[i].sinks], a[n]);
+            named += n % 9 == 4 || a[n] == 7;
+        }
+        assert_int_equal(asked.n, n - filtered[i].sinks);
+        assert_int_not_equal(want, fresh(m, kv, a, LONG)); /* without it */
+        assert_int_equal(fed_filtered(m, kv, a, 1, 1, 512), want);
+        assert_int_equal(asked.n, n - filtered[i].sinks);
+        assert_int_equal(fed_filtered(m, kv, a, 3, 31, 7), want);
+        assert_int_equal(fed_filtered(m, kv, a, 2, LONG, 45), want);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            struct tft_model *on = model(1);
+            assert_int_equal(fed_filtered(on, kv, a, 1, LONG, 512), want);
+            tft_model_close(on);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+    tft_model_close(m);
+}
+
+static void a_filter_and_back(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(1);
+    int32_t a[LONG], b[LONG];
+    toy_tokens(1, m->n_vocab, a, LONG);
+    toy_tokens(2, m->n_vocab, b, LONG);
+    for (size_t i = 0; i < sizeof filtered / sizeof *filtered; i++) {
+        const char *kv = filtered[i].kv;
+        struct tft_session *s = with_filter(m, kv, 1, 512);
+        static const uint32_t back[] = {110, 80, 50, 20, 3, 0};
+        for (size_t j = 0; j < sizeof back / sizeof *back; j++) {
+            asked.n = 0;
+            assert_int_equal(tft_sync(s, a, LONG), TFT_OK);
+            asked.n = 0;
+            assert_int_equal(tft_rewind(s, back[j]), TFT_OK);
+            assert_int_equal(tft_prefill(s, b + back[j], LONG - back[j]), TFT_OK);
+            assert_true(!asked.n || asked.position[0] >= back[j]); /* what it said of the others is remembered */
+            uint64_t got = hash_logits(1, s);
+            int32_t both[LONG];
+            memcpy(both, a, back[j] * sizeof *a);
+            memcpy(both + back[j], b + back[j], (LONG - back[j]) * sizeof *b);
+            if (fed_filtered(m, kv, both, 1, LONG, 512) != got)
+                fail_msg("%s: other logits after going back to %u", kv, back[j]);
+        }
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
 /* ---- memory */
 
 static void memory_is_known_before(void **state)
@@ -268,6 +375,40 @@ static void memory_is_known_before(void **state)
         }
         tft_model_close(m);
     }
+}
+
+/* Room in f16 for a whole prompt, and for what a filter may name: only if there is one. */
+static void memory_of_what_stays(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(0);
+    size_t slot = (size_t)2 * 2 * m->n_layer * m->n_head_kv * m->head_dim;
+    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:residual=64"};
+    size_t plain = tft_session_bytes(m, &o), whole, named;
+    o.kv = "kivi:residual=64,prefill=480";
+    whole = tft_session_bytes(m, &o);
+    assert_in_range(whole - plain, (480 - 96) * slot, (480 - 96) * (slot + 3 * sizeof(uint32_t)) + 1024); /* 64 and what waits for its block */
+    o.kv = "kivi:residual=64,prefill=90";
+    assert_int_equal(tft_session_bytes(m, &o), plain);
+    o.kv = "kivi:residual=64,keep=32";
+    assert_int_equal(tft_session_bytes(m, &o), plain);
+    o.keep = wanted;
+    named = tft_session_bytes(m, &o);
+    assert_in_range(named - plain, 32 * slot, 32 * (slot + 3 * sizeof(uint32_t) + m->head_dim * sizeof(uint16_t)) + 640 + 1024);
+
+    struct memory mem = {0};
+    struct tft_allocator a = memory_allocator(&mem);
+    o.allocator = &a;
+    o.keep_user = &asked;
+    asked.n = 0;
+    struct tft_session *s = session(m, o);
+    int32_t tokens[LONG];
+    toy_tokens(1, m->n_vocab, tokens, LONG);
+    assert_int_equal(mem.in_use, named);
+    assert_int_equal(tft_prefill(s, tokens, LONG), TFT_OK);
+    assert_int_equal(mem.calls, 1);
+    tft_session_close(s);
+    tft_model_close(m);
 }
 
 /* A token that has been quantized, in bytes: two layers of two heads of 16. */
@@ -370,7 +511,10 @@ int main(void)
         cmocka_unit_test(back_twice_before_anything_is_computed),
         cmocka_unit_test(what_is_not_quantized_is_f16),
         cmocka_unit_test(several_logits),
+        cmocka_unit_test(a_filter_is_asked_once),
+        cmocka_unit_test(a_filter_and_back),
         cmocka_unit_test(memory_is_known_before),
+        cmocka_unit_test(memory_of_what_stays),
         cmocka_unit_test(bytes_of_a_token),
         cmocka_unit_test(refused_by_name),
     };
