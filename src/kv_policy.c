@@ -274,7 +274,7 @@ static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *
 
 bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p, uint32_t n_layer)
 {
-    if (file->group != p->group || (p->reorder && !file->reorder))
+    if (!file->coded || file->group != p->group || (p->reorder && !file->reorder))
         return false;
     if (p->clip != TFT_KV_CALIBRATED)
         return true;

@@ -193,9 +193,10 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
 }
 
 /* What quantize has found for the file's own cache. A tensor of it that the cache has no use for stays without a place. */
-static void load_calibrated(struct tft_load *ld, const struct tft_kv_policy *kv)
+static void load_calibrated(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
+    const struct tft_kv_policy *kv = &m->kv_policy;
     if (ld->status == TFT_OK && kv->reorder)
         m->key_order = key_order(ld);
     if (ld->status == TFT_OK && kv->clip == TFT_KV_CALIBRATED) {
@@ -208,18 +209,18 @@ void tft_load_kv(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_KV);
-    struct tft_kv_policy policy;
     struct tft_error err;
     struct tft_str text;
     char kv[256];
     m->key_importance = NULL;
     m->key_order = NULL;
     m->kv_clip[0] = m->kv_clip[1] = NULL;
+    tft_kv_parse(&m->kv_policy, NULL, &err);
     if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
         snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
-        if (tft_kv_parse(&policy, kv, &err) != TFT_OK)
+        if (tft_kv_parse(&m->kv_policy, kv, &err) != TFT_OK)
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s: %s", TFT_KEY_KV, err.msg);
-        load_calibrated(ld, &policy);
+        load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
         m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});

@@ -478,7 +478,7 @@ static void exponents(const struct block *b, int e[2])
 
 /* What a file may have been calibrated for, models of one layer: eq. 1's order of keys, and eq. 2's alpha of each head's groups. */
 static int32_t key_order[HEADS * WIDE];
-static float alpha[2][HEADS * WIDE / 16];
+static float alpha[2][HEADS * ((WIDE + 15) / 16)];
 
 static double alpha_of(const struct block *b, uint32_t g)
 {
@@ -760,7 +760,7 @@ static uint16_t prefix[2][PREFIX * HEADS * WIDE];
 static void calibrate(const struct paper *p, struct tft_model *m)
 {
     uint32_t dim = m->head_dim, heads = m->n_head_kv, groups = (dim + p->group - 1) / p->group;
-    m->kv = p->kv;
+    assert_int_equal(tft_kv_parse(&m->kv_policy, p->kv, NULL), TFT_OK);
     m->key_order = p->reorder ? key_order : NULL;
     for (uint32_t i = 0; i < heads * dim; i++) {
         uint32_t other = i - random_u32() % (i % dim + 1);

@@ -541,7 +541,7 @@ static const char *changed(enum change what, const char *name, double number)
             assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) && bytes <= t->bytes);
             if (data && here && what == FIRST) {
                 float f = (float)number;
-                int32_t d = (int32_t)number;
+                int32_t d = type == TFT_I32 ? (int32_t)number : 0;
                 tft_gguf_put_data(w, type == TFT_I32 ? (const void *)&d : (const void *)&f, 4);
                 tft_gguf_put_data(w, t->data + 4, (size_t)bytes - 4);
             } else if (data)

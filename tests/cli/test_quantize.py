@@ -212,6 +212,8 @@ class Quantize(Case):
                       self.fails("run", named, *args, "--kv=skvq"))
         self.assertIn("here none", self.fails("run", plain, *args, "--kv=skvq"))
         self.assertIn(b"yes", self.tuffet("inspect", named, "--verify"))
+        self.assertGreater(self.json("inspect", named)["memory"]["kv_per_token"], 0)
+        self.assertEqual(self.json("inspect", named, "--kv=skvq")["memory"]["kv_per_token"], 0)
 
     def test_windows(self):
         """Two of four, as far apart as the text allows; and where no prefix has BOS, it takes the place of their first tokens."""
