@@ -67,9 +67,10 @@ static void push(struct list *l, uint32_t slot)
     l->n++;
 }
 
-/* What kept tokens become when some are given up once. first: the number among all tokens of the first of them, which the rules that go with
-   names give up oldest first. */
-static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t first, struct list *kept, struct list *waiting, struct list *named)
+/* What kept tokens become when some are given up once. first: which of all tokens the first of them is; where there are names they are
+   consecutive. */
+static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t first, struct list *kept, struct list *waiting,
+                    struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;

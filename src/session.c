@@ -19,8 +19,8 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
         return tft_fail(err, TFT_ERR_ARG, "%s: mixed keys are for files in which tuffet quantize has noted the importance of channels",
                         m->source.name);
     if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) && !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
-        return tft_fail(err, TFT_ERR_ARG, "%s: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here %s",
-                        m->source.name, m->kv ? m->kv : "none");
+        return tft_fail(err, TFT_ERR_ARG, "%s: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, "
+                        "here %s", m->source.name, m->kv ? m->kv : "none");
     return TFT_OK;
 }
 

@@ -6,8 +6,8 @@
  *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: the newest R tokens at most are full precision
  *   LogQuant   section 3.4: which tokens stay; section 3.3: their order does not matter
  *   AsymKV     Equ. 4 and 5: round to nearest; section 4: bits by layer
- *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and algorithm 1: the window, the sinks, the filter, and
- *              prompts in full precision; section 4.1: E4M3
+ *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and algorithm 1: the window, the sinks, the filter,
+ *              and prompts in full precision; section 4.1: E4M3
  *   IntactKV   section 4.3: the prefix stays FP16
  *
  * Where they are and we are not token by token: tuffet.h quantizes `block` tokens together. What RTN would quantize as it comes waits for its

@@ -179,7 +179,7 @@ static struct head {
 
 static uint32_t last_seen(uint32_t query)
 {
-    return 3 + WINDOW * (query + 1) / QUERIES - 1;
+    return 3 + (WINDOW * (query + 1) + QUERIES - 1) / QUERIES - 1;
 }
 
 static void take_head(const struct tft_model *m, uint32_t g)
@@ -324,6 +324,21 @@ static void parts_are_of_the_groups_there_are(void **state)
     tft_model_close(b);
 }
 
+/* Windows of fewer tokens than queries are looked at, and than there are sinks. */
+static void the_smallest_windows(void **state)
+{
+    (void)state;
+    for (uint32_t window = 1; window <= 18; window = window == 6 ? 15 : window + 1) {
+        struct quantize_opts o = usual("skvq:group=16", QUANTIZE_ROTATE_O);
+        o.window = window;
+        o.n_text = 2 * window + 1;
+        struct tft_model *m = opened(quantized(&toys[1], &o, "q.gguf"));
+        for (size_t i = 0; window <= 5 && i < (size_t)LAYERS * 3 * 3; i++) /* nothing has codes, and nothing is lost */
+            assert_true(m->kv_clip[0][i] == 1 && m->kv_clip[1][i] == 1);
+        tft_model_close(m);
+    }
+}
+
 static void odd_heads_are_refused(void **state)
 {
     (void)state;
@@ -345,7 +360,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channels_that_reach_as_far_are_together), cmocka_unit_test(reordered_values_are_the_same_bits),
         cmocka_unit_test(the_order_of_the_keys),                   cmocka_unit_test(alpha_loses_least_of_attentions_output),
-        cmocka_unit_test(parts_are_of_the_groups_there_are),       cmocka_unit_test(odd_heads_are_refused),
+        cmocka_unit_test(parts_are_of_the_groups_there_are),       cmocka_unit_test(the_smallest_windows),
+        cmocka_unit_test(odd_heads_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -25,7 +25,7 @@ void cache_close(struct cache *c);
 /* A window of the text that the layer in hand has just computed. */
 void cache_add(struct cache *c, const struct tft_session *s);
 
-/* The window of text is over for layer l. prefix: [n_prefix, G, E] keys, and values as its rotated weights would make them */
+/* All windows of layer l have been added. prefix: [n_prefix, G, E] keys, and values as its rotated weights would make them */
 void cache_settle(struct cache *c, uint32_t l, const uint16_t *prefix_k, const uint16_t *prefix_v);
 
 /* Groups of a head. */

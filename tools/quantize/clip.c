@@ -79,7 +79,7 @@ void clip_forget(struct clip *c)
 /* The last token that query i of a window sees: they are spread evenly, the last one at its end. */
 static uint32_t query_token(const struct clip *c, uint32_t i)
 {
-    return (uint32_t)((uint64_t)c->window * (i + 1) / CLIP_QUERIES) - (c->window >= CLIP_QUERIES ? 1 : 0);
+    return (uint32_t)(((uint64_t)c->window * (i + 1) + CLIP_QUERIES - 1) / CLIP_QUERIES) - 1;
 }
 
 void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride, const float *v, size_t v_stride)
