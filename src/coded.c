@@ -77,7 +77,7 @@ static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct t
         struct tft_coded_layer y = layer_of(kv, l);
         size_t all;
         y.quads = tft_arena_take(a, kv->n_head_kv, sizeof *y.quads);
-        y.channel = y.mixed ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
+        y.channel = (y.mixed || kv->policy.reorder) && y.k_bits != TFT_KV_BITS_F16 ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
         y.k_at = used;
         if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
             a->failed = true;
@@ -92,7 +92,7 @@ static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct t
 static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads)
 {
     struct tft_coded_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
-    uint32_t span = TFT_CODED_SPAN / kv->block, slots = kv->capacity;
+    uint32_t span = TFT_CODED_SPAN / kv->block, slots = kv->capacity, stay = tft_retain_stay(&kv->policy);
     size_t width = padded(kv), scales = groups(kv) * (size_t)kv->block > width ? groups(kv) * (size_t)kv->block : width;
     for (int i = 0; i < n_threads; i++) {
         struct tft_coded_scratch w;
@@ -104,8 +104,8 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
         w.half = tft_arena_take(a, width, sizeof(float));
         w.scale = tft_arena_take(a, scales, sizeof(float));
         w.mid = tft_arena_take(a, scales, sizeof(float));
-        w.order = tft_arena_take(a, slots > kv->block ? slots : kv->block, sizeof(uint32_t)); /* round_old_values wants a block */
-        w.rows = tft_arena_take(a, slots, kv->head_dim * sizeof(uint16_t));
+        w.order = tft_arena_take(a, slots > kv->block ? slots : kv->block, 3 * sizeof(uint32_t)); /* round_old_values wants a block */
+        w.rows = tft_arena_take(a, stay < slots ? stay : slots, kv->head_dim * sizeof(uint16_t));
         if (scratch)
             scratch[i] = w;
     }
@@ -174,16 +174,22 @@ static void share_bits(uint32_t dim, const float *importance, uint32_t sum, uint
 
 void tft_coded_open(struct tft_kv *kv, const struct tft_model *m)
 {
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        struct tft_coded_layer *y = &kv->layer[l];
+        for (int side = 0; calibrated && side < 2; side++)
+            y->clip[side] = m->kv_clip[side] + (size_t)l * kv->n_head_kv * groups(kv);
         for (uint32_t h = 0; h < kv->n_head_kv; h++) {
-            struct tft_coded_layer *y = &kv->layer[l];
+            size_t head = ((size_t)l * kv->n_head_kv + h) * kv->head_dim;
             memset(y->quads[h], 0, sizeof y->quads[h]);
-            if (y->channel)
-                share_bits(kv->head_dim, m->key_importance + ((size_t)l * kv->n_head_kv + h) * kv->head_dim, y->mixed, y->quads[h],
-                           y->channel + h * kv->head_dim);
+            if (y->mixed)
+                share_bits(kv->head_dim, m->key_importance + head, y->mixed, y->quads[h], y->channel + h * kv->head_dim);
             else if (y->k_bits != TFT_KV_BITS_F16)
                 y->quads[h][y->k_bits] = (uint16_t)(kv->head_dim / TFT_QUAD);
+            for (uint32_t d = 0; !y->mixed && y->channel && d < kv->head_dim; d++)
+                y->channel[h * kv->head_dim + d] = (uint8_t)m->key_order[head + d];
         }
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- reading */
@@ -257,7 +263,8 @@ struct job {
     const struct tft_kv_side *side;
     const struct tft_coded_scratch *w;
     const uint32_t *order; /* [block] slots */
-    const uint8_t *channel; /* as in struct tft_coded_layer */
+    const uint8_t *channel; /* as in struct tft_coded_layer, */
+    const float *clip;      /* [groups] likewise; NULL: to be chosen */
     uint32_t layer, head;
     bool keys;
 };
@@ -289,8 +296,20 @@ static void gather(const struct job *j)
     }
 }
 
-/* Scales, middles and codes of all groups, in the workspace. */
-static void fit(const struct job *j, const struct tft_fit *how)
+/* Of the parts that the policy has a group choose from, the first n. */
+static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
+{
+    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = kv->policy.clip >= TFT_KV_ZERO};
+}
+
+/* A part is chosen, unless the range is whole, or the part calibrated. */
+static size_t n_clips(const struct tft_kv *kv)
+{
+    return kv->policy.clip == TFT_KV_CENTRE || kv->policy.clip == TFT_KV_ZERO ? sizeof clips / sizeof *clips : 1;
+}
+
+/* Scales, middles and codes of all groups, in the workspace. Of the clips that the file has for them if `clipped`. */
+static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
 {
     uint32_t dim = j->kv->head_dim, block = j->kv->block, group = j->kv->policy.group;
     const struct tft_coded_scratch *w = j->w;
@@ -300,10 +319,14 @@ static void fit(const struct job *j, const struct tft_fit *how)
             j->kern->fit(w->code + d, width, w->scale + d, w->mid + d, w->x + d, width, block, w->half + d, how);
         return;
     }
-    for (uint32_t d = 0, g = 0; d < dim; d += group, g++)
+    for (uint32_t d = 0, g = 0; d < dim; d += group, g++) {
+        struct tft_fit own = *how;
+        if (clipped && j->clip)
+            own.clip = j->clip + g;
         for (uint32_t t = 0; t < block; t += TFT_PANEL)
             j->kern->fit(w->code + d * block + t, block, w->scale + g * block + t, w->mid + g * block + t, w->x + d * block + t, block,
-                         dim - d < group ? dim - d : group, w->half, how);
+                         dim - d < group ? dim - d : group, w->half, &own);
+    }
 }
 
 /* The least e with most <= 448 * 2^e: what E4M3 numbers are to be multiples of. */
@@ -321,19 +344,18 @@ static int exponent(const float *x, size_t n)
 static void put_scales(const struct job *j, char *to)
 {
     size_t n = n_scales(j->kv, j->side);
-    struct tft_fit how = {.clip = clips, .n_clip = 1, .to_zero = j->kv->policy.clip == TFT_KV_ZERO};
+    struct tft_fit how = fit_of(j->kv, 1);
     int e[2] = {0, 0};
     if (j->kv->policy.f8) {
-        fit(j, &how);
+        fit(j, &how, false);
         e[0] = exponent(j->w->scale, n);
         e[1] = exponent(j->w->mid, n);
         how.f8 = true;
         how.scale_unit = ldexpf(1, e[0]);
         how.mid_unit = ldexpf(1, e[1]);
     }
-    if (j->kv->policy.clip != TFT_KV_WHOLE)
-        how.n_clip = sizeof clips / sizeof *clips;
-    fit(j, &how);
+    how.n_clip = n_clips(j->kv);
+    fit(j, &how, true);
     if (!how.f8) {
         j->kern->narrow[TFT_NUM_F16](to, j->w->scale, n);
         j->kern->narrow[TFT_NUM_F16](to + n * sizeof(uint16_t), j->w->mid, n);
@@ -380,6 +402,13 @@ static void put_half(const struct job *j, const uint16_t quads[TFT_BITS_COUNT], 
         j->w->half[d] = (float)(tft_bits_levels((enum tft_bits)bits) - 1) / 2;
 }
 
+/* [groups] of the head's keys or values */
+static const float *clip_of(const struct job *j, int side)
+{
+    const float *all = j->kv->layer[j->layer].clip[side];
+    return all ? all + (size_t)j->head * groups(j->kv) : NULL;
+}
+
 static void put_keys(struct job j, uint32_t b)
 {
     const struct tft_coded_layer *y = &j.kv->layer[j.layer];
@@ -387,6 +416,7 @@ static void put_keys(struct job j, uint32_t b)
     j.keys = true;
     j.side = &j.kv->policy.k;
     j.channel = y->channel ? y->channel + j.head * j.kv->head_dim : NULL;
+    j.clip = clip_of(&j, 0);
     if (y->k_bits == TFT_KV_BITS_F16) {
         uint16_t *panel = (uint16_t *)to;
         uint32_t dim = j.kv->head_dim, step;
@@ -409,6 +439,7 @@ static void put_values(struct job j, uint32_t b)
     char *to = value_record(j.kv, j.layer, j.head, b);
     uint16_t quads[TFT_BITS_COUNT] = {0};
     j.side = &j.kv->policy.v;
+    j.clip = clip_of(&j, 1);
     if (y->v_bits == TFT_KV_BITS_F16) {
         uint32_t step;
         for (uint32_t t = 0; t < j.kv->block; t++)
@@ -427,12 +458,12 @@ static void round_values(struct job j, uint32_t n)
 {
     uint32_t block = j.kv->block, dim = j.kv->head_dim, group = j.kv->policy.group, step;
     uint16_t none[TFT_BITS_COUNT] = {0};
-    struct tft_fit how = {.clip = clips, .n_clip = j.kv->policy.clip == TFT_KV_WHOLE ? 1 : sizeof clips / sizeof *clips,
-                          .to_zero = j.kv->policy.clip == TFT_KV_ZERO};
+    struct tft_fit how = fit_of(j.kv, n_clips(j.kv));
     j.side = &j.kv->policy.v;
+    j.clip = clip_of(&j, 1);
     put_half(&j, none, j.kv->layer[j.layer].v_bits);
     gather(&j);
-    fit(&j, &how);
+    fit(&j, &how, true);
     for (uint32_t t = 0; t < n; t++) {
         uint16_t *to = (uint16_t *)(uintptr_t)row(&j, j.order[t], &step);
         for (uint32_t d = 0; d < dim; d++) {
@@ -479,7 +510,7 @@ void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, ui
     const struct tft_coded_scratch *w = &kv->scratch[tid];
     struct job j = {.kv = kv, .kern = kern, .w = w, .layer = layer, .head = head};
     bool again = at.waiting || at.blocks;
-    uint32_t base = kv->n_prefix + at.sinks, slots = at.waiting + at.kept, b = at.blocks;
+    uint32_t base = kv->n_prefix + at.sinks + at.named, slots = at.waiting + at.kept, b = at.blocks;
     uint32_t leave = tft_retain_evict(&kv->policy, &at, w->order);
     for (uint32_t i = 0; i < slots; i++)
         w->order[i] += base;
@@ -490,7 +521,7 @@ void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, ui
     }
     close_up(j, w->order + leave, base, slots - leave);
     if (kv->policy.partial)
-        round_old_values(j, base + at.waiting, at.kept, again);
+        round_old_values(j, kv->n_prefix + at.sinks + at.named + at.waiting, at.kept, again);
 }
 
 void tft_coded_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)

@@ -18,7 +18,8 @@ struct tft_coded_layer {
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
     uint32_t mixed;          /* bits of a panel's quads of keys in all; 0: all quads have the same */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G], of the keys' channels */
-    uint8_t *channel; /* [G, E]: mixed keys are stored in the order of their bits, this channel first; NULL: as they come */
+    uint8_t *channel; /* [G, E]: keys are stored in the order of their bits, or of the file, this channel first; NULL: as they come */
+    const float *clip[2]; /* [G, groups], of keys and values: CALIBRATED */
 };
 
 /* One thread's workspace. */
@@ -28,8 +29,8 @@ struct tft_coded_scratch {
     float *x;           /* a block of floats, by token or by channel, padded to 16 */
     uint8_t *code;      /* and its codes */
     float *half, *scale, *mid;
-    uint32_t *order;    /* of slots */
-    uint16_t *rows;     /* [slots, E] */
+    uint32_t *order;    /* [3 slots] as tft_retain_evict wants it */
+    uint16_t *rows;     /* [slots that stay, E] */
 };
 
 /* Bytes of a block, all in, over all layers and heads, of a policy that is coded. And of a token: of its part of one, rounded up, or as floats. */

@@ -14,7 +14,8 @@ static const struct {
     {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
     {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
-    {"skvq", "bits=2,group=64,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,clip=zero"},
+    /* groups of 32 as in table 3: the paper's are of 128 channels of all heads, ours of one */
+    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,reorder=calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
 };
 
@@ -180,12 +181,18 @@ static bool set_scales(struct tft_kv_policy *p, struct span a)
 
 static bool set_clip(struct tft_kv_policy *p, struct span a)
 {
-    static const char *const names[] = {"none", "centre", "zero"};
+    static const char *const names[] = {"none", "centre", "zero", "calibrated"};
     unsigned which;
-    if (!one_of(a, names, 3, &which))
+    if (!one_of(a, names, 4, &which))
         return false;
     p->clip = (enum tft_kv_clip)which;
     return true;
+}
+
+static bool set_reorder(struct tft_kv_policy *p, struct span a)
+{
+    p->reorder = is(a, "calibrated");
+    return p->reorder || is(a, "none");
 }
 
 static bool set_values(struct tft_kv_policy *p, struct span a)
@@ -202,6 +209,8 @@ static bool set_lk(struct tft_kv_policy *p, struct span a) { return set_layers(&
 static bool set_lv(struct tft_kv_policy *p, struct span a) { return set_layers(&p->v, a); }
 static bool set_window(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->window); }
 static bool set_sinks(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->sinks); }
+static bool set_prefill(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 20, &p->prefill); }
+static bool set_keep(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->keep); }
 
 static const struct {
     const char *name;
@@ -220,9 +229,12 @@ static const struct {
     {"residual", set_window, "a number of tokens"},
     {"window", set_window, "a number of tokens"},
     {"sinks", set_sinks, "a number of tokens"},
+    {"prefill", set_prefill, "a number of tokens"},
+    {"keep", set_keep, "a number of tokens"},
     {"values", set_values, "kept or window"},
     {"scales", set_scales, "f16 or f8"},
-    {"clip", set_clip, "none, centre or zero"},
+    {"clip", set_clip, "none, centre, zero or calibrated"},
+    {"reorder", set_reorder, "none or calibrated"},
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
 
@@ -264,6 +276,10 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
                         (double)(k ? k : v)->bits);
     if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");
+    if ((p->reorder || p->clip == TFT_KV_CALIBRATED) && (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
+    if (p->keep && p->retain == TFT_KV_LOG2)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's keep goes with retain=fill or retain=window");
     if (p->retain != TFT_KV_WINDOW && p->window < 2)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up", p->window);
     return TFT_OK;
@@ -297,6 +313,23 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
         more = all;
     enum tft_status status = set_knobs(p, more, err);
     return status == TFT_OK ? check(p, err) : status;
+}
+
+static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *s, uint32_t layer)
+{
+    return tft_kv_held(s, layer) == TFT_KV_BITS_F16 || tft_kv_held(s, layer) == tft_kv_held(file, layer);
+}
+
+bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p, uint32_t n_layer)
+{
+    if (!file->coded || file->group != p->group || (p->reorder && !file->reorder))
+        return false;
+    if (p->clip != TFT_KV_CALIBRATED)
+        return true;
+    bool same = file->clip == TFT_KV_CALIBRATED && file->reorder == p->reorder;
+    for (uint32_t l = 0; same && l < n_layer; l++)
+        same = same_bits(&file->k, &p->k, l) && same_bits(&file->v, &p->v, l);
+    return same;
 }
 
 uint32_t tft_kv_block(const struct tft_kv_policy *p)

@@ -42,7 +42,8 @@ enum tft_kv_retain {
 enum tft_kv_clip {
     TFT_KV_WHOLE,  /* a group's range is that of its numbers, */
     TFT_KV_CENTRE, /* or the part of it that loses least, towards its middle, */
-    TFT_KV_ZERO,   /* or towards zero: SKVQ, eq. 2 */
+    TFT_KV_ZERO,   /* or towards zero: SKVQ, eq. 2; */
+    TFT_KV_CALIBRATED, /* or the same by a part that the file has for each layer, head and group: eq. 3 */
 };
 
 struct tft_kv_policy {
@@ -51,9 +52,12 @@ struct tft_kv_policy {
     enum tft_kv_retain retain;
     bool partial;     /* LOG2: values of kept tokens older than the newest `window` are rounded as if they had not been kept: LogQuant, 3.4 */
     uint32_t window, sinks;
+    uint32_t prefill; /* nothing is given up of so many first tokens until another one comes: SKVQ, 3.2 */
+    uint32_t keep;    /* tokens that a session's filter may name, which stay f16 too: SKVQ, 3.2 and algorithm 1 */
     uint32_t group; /* tokens or channels that share a scale */
     bool f8;        /* scales are E4M3; else f16 */
     enum tft_kv_clip clip;
+    bool reorder; /* keys' channels are in the order that the file has for them: SKVQ, eq. 1. Those of values are in the weights. */
     struct tft_kv_side k, v;
 };
 
@@ -61,6 +65,9 @@ enum { TFT_KV_TEXT = 2048 }; /* bytes of a text that is a cache, with its NUL: a
 
 /* text: as in tft_session_opts; NULL is "f16". TFT_ERR_ARG with a line that names what is wrong. */
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err);
+
+/* Whether what a file was calibrated for serves a cache with p->reorder or p->clip CALIBRATED. */
+bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p, uint32_t n_layer);
 
 /* Tokens that are quantized together: a multiple of 16 that divides TFT_CODED_SPAN. */
 uint32_t tft_kv_block(const struct tft_kv_policy *p);

@@ -9,6 +9,7 @@
 
 #include "alloc.h"
 #include "kernels.h"
+#include "kv_policy.h"
 #include "source.h"
 #include "tokenizer.h"
 #include "tuffet.h"
@@ -96,7 +97,10 @@ struct tft_model {
     const float *prefix_x;               /* [D] what the last of them leaves in the residual stream; NULL if that is not known */
     bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
     const char *kv;                      /* the cache of sessions that name none, kv_policy.h; NULL if the file does not say */
+    struct tft_kv_policy kv_policy;      /* the same, parsed; of f16 if the file does not say */
     const float *key_importance;         /* [n_layer, G, E] what an error in a key's channel costs; NULL if the file does not say: coded.h */
+    const int32_t *key_order; /* [n_layer, G, E] which channel of a head's keys comes where; NULL if the file does not say: coded.h */
+    const float *kv_clip[2];  /* [n_layer, G, groups of kv_policy] of keys and values: SKVQ eq. 2's alpha; NULL likewise */
     bool floats;                         /* some linear layer's input is made as floats first */
     bool bytes;                          /* some linear layer takes bytes */
 

@@ -160,19 +160,67 @@ void tft_load_prefix(struct tft_load *ld)
         m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
 }
 
+/* Of each head its channels, each once. */
+static const int32_t *key_order(struct tft_load *ld)
+{
+    const struct tft_model *m = ld->m;
+    const int32_t *order = numbers(ld, TFT_KEY_KV_ORDER, TFT_I32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+    if (m->head_dim > TFT_CODED_SPAN)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER, TFT_CODED_SPAN);
+    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv; head++) {
+        bool seen[TFT_CODED_SPAN] = {false};
+        for (uint32_t i = 0; i < m->head_dim; i++) {
+            int32_t d = order[head * m->head_dim + i];
+            if (d < 0 || (uint32_t)d >= m->head_dim || seen[d])
+                tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no order of the channels in layer %zu, head %zu", TFT_KEY_KV_ORDER,
+                              head / m->n_head_kv, head % m->n_head_kv);
+            else
+                seen[d] = true;
+        }
+    }
+    return order;
+}
+
+static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
+{
+    const struct tft_model *m = ld->m;
+    uint64_t n = (m->head_dim + group - 1) / group;
+    const float *part = numbers(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
+    for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
+        if (!(part[i] > 0 && part[i] <= 1))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than parts of a range, above 0 and at most 1", name);
+    return part;
+}
+
+/* What quantize has found for the file's own cache. A tensor of it that the cache has no use for stays without a place. */
+static void load_calibrated(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_kv_policy *kv = &m->kv_policy;
+    if (ld->status == TFT_OK && kv->reorder)
+        m->key_order = key_order(ld);
+    if (ld->status == TFT_OK && kv->clip == TFT_KV_CALIBRATED) {
+        m->kv_clip[0] = clip(ld, TFT_KEY_KV_CLIP_K, kv->group);
+        m->kv_clip[1] = clip(ld, TFT_KEY_KV_CLIP_V, kv->group);
+    }
+}
+
 void tft_load_kv(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_KV);
-    struct tft_kv_policy policy;
     struct tft_error err;
     struct tft_str text;
     char kv[TFT_KV_TEXT + 1];
     m->key_importance = NULL;
+    m->key_order = NULL;
+    m->kv_clip[0] = m->kv_clip[1] = NULL;
+    tft_kv_parse(&m->kv_policy, NULL, &err);
     if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
         snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
-        if (tft_kv_parse(&policy, kv, &err) != TFT_OK)
+        if (tft_kv_parse(&m->kv_policy, kv, &err) != TFT_OK)
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s: %s", TFT_KEY_KV, err.msg);
+        load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
         m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});

@@ -28,6 +28,9 @@
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
 #define TFT_KEY_KV "tuffet.kv"                     /* string, may be absent: the cache of sessions that name none, as tft_session_opts has it */
 #define TFT_KEY_KV_IMPORTANCE "tuffet.kv.importance" /* tensor F32 [n_layer, G, E], may be absent: of the keys' channels, struct tft_model */
+#define TFT_KEY_KV_ORDER "tuffet.kv.order"         /* tensor I32 [n_layer, G, E], if tuffet.kv has reorder=calibrated */
+#define TFT_KEY_KV_CLIP_K "tuffet.kv.clip.k"       /* tensors F32 [n_layer, G, groups of a head's channels], if it has clip=calibrated */
+#define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
 enum { TFT_FILE_VERSION = 1 };
 
 /* How it was made, for people */

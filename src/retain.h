@@ -3,7 +3,8 @@
  * when as many are there as the policy keeps, some are given up, and as soon as those fill a block they are quantized together. Where a
  * token is depends on its position and on how many came after it, not on how they were fed.
  *
- * The slots behind the prefix, in this order: sinks, tokens given up that wait for their block to be full, tokens kept, oldest first.
+ * The slots behind the prefix, in this order: sinks, tokens that a filter has named and that so were not given up when it was their turn,
+ * tokens given up that wait for their block to be full, tokens kept, oldest first.
  */
 #ifndef TFT_RETAIN_H
 #define TFT_RETAIN_H
@@ -11,12 +12,14 @@
 #include "kv_policy.h"
 
 struct tft_retained {
-    uint32_t sinks, waiting, kept; /* slots */
+    uint32_t sinks, named, waiting, kept; /* slots */
     uint32_t blocks;
+    const bool *names; /* [tokens held] which of them the filter has named, policy.keep at most; NULL: none */
 };
 
-/* The most slots that are ever in use. */
+/* The most slots that are ever in use, and the most that are after some have been given up. */
 uint32_t tft_retain_slots(const struct tft_kv_policy *p);
+uint32_t tft_retain_stay(const struct tft_kv_policy *p);
 
 /* How many tokens can come into slots before some are given up: 0 if that is due. */
 uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retained *r);
@@ -24,8 +27,9 @@ uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retaine
 /* n <= room tokens have come. */
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n);
 
-/* Gives up what is due. order: [waiting + kept], or NULL: those slots, counted from behind the sinks, in the order that they are to have; the
-   first ones, whole blocks of them, are returned as their number and leave for r->blocks - n / block .. r->blocks - 1. */
+/* Gives up what is due. order: [3 (waiting + kept)], or NULL: those slots, counted from behind the named ones, in the order that they are to
+   have (in its first third; the others are workspace); the first ones, whole blocks of them, are returned as their number and leave for
+   r->blocks - n / block .. r->blocks - 1, the next ones are named from now on. */
 uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order);
 
 /* The next tokens of a sequence that all come to the same blocks: `from` up to, not with, `to`. */

@@ -18,6 +18,9 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(err, TFT_ERR_ARG, "%s: mixed keys are for files in which tuffet quantize has noted the importance of channels",
                         m->source.name);
+    if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) && !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
+        return tft_fail(err, TFT_ERR_ARG, "%s: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, "
+                        "here %s", m->source.name, m->kv ? m->kv : "none");
     return TFT_OK;
 }
 
@@ -54,6 +57,8 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, TFT_PORT_THREADS);
 
     enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv, err);
+    if (!o->keep)
+        kv->keep = 0;
     if (status == TFT_OK)
         status = check_kv(kv, m, err);
     if (status != TFT_OK)
@@ -124,11 +129,15 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place), *s = place ? place : &discarded;
     *s = (struct tft_session){.m = m, .capacity = o->capacity, .n_batch = o->n_batch, .n_logits = o->n_logits, .n_threads = o->n_threads};
     s->slide = o->slide ? slide_of(kv, o->capacity) : 0;
+    s->keep = o->keep;
+    s->keep_user = o->keep_user;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
     tft_kv_layout(&s->kv, a, m, s->capacity, kv);
     if (kv->coded)
         tft_coded_layout(&s->kv, a, m, s->capacity, s->n_threads);
+    s->names = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->names) : NULL;
+    s->kv.at.names = s->names;
 
     layout_rows(s, a);
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
@@ -301,11 +310,26 @@ static void feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t keep
     }
 }
 
+/* The oldest n tokens behind the first ones, but for those that the filter has named, are no longer in the list. */
+static void forget_oldest(struct tft_session *s, uint32_t first, uint32_t n)
+{
+    uint32_t gone = 0;
+    for (uint32_t i = first; i < s->pos; i++) {
+        if (gone < n && !(s->names && s->names[i])) {
+            gone++;
+            continue;
+        }
+        s->tokens[i - gone] = s->tokens[i];
+        if (s->names)
+            s->names[i - gone] = s->names[i];
+    }
+}
+
 static void slide(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t first = sinks_of(&s->kv.policy), n = s->slide;
-    memmove(s->tokens + first, s->tokens + first + n, (s->pos - first - n) * sizeof *s->tokens);
+    forget_oldest(s, first, n);
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t h = 0; h < m->n_head_kv; h++)
             if (s->kv.policy.coded)
@@ -318,6 +342,17 @@ static void slide(struct tft_session *s)
     if (s->kv.policy.coded) {
         s->kv.at.blocks -= n / s->kv.block;
         s->kv.whole = s->pos;
+    }
+}
+
+/* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position and token alone, so that it does not matter
+   how they are fed. */
+static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
+{
+    const struct tft_kv_policy *kv = &s->kv.policy;
+    for (uint32_t i = from; s->names && i < from + n; i++) {
+        s->names[i] = i >= kv->sinks && s->n_named < kv->keep && s->keep(s->keep_user, (uint64_t)s->dropped + i, s->tokens[i]);
+        s->n_named += s->names[i];
     }
 }
 
@@ -337,6 +372,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
             slide(s);
         uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
         memmove(s->tokens + held, tokens, step * sizeof *tokens); /* they may be ours: tft_sync */
+        ask_filter(s, held, step);
         feed(s, held, step, s->n_logits);
         tokens += step;
         n -= step;
@@ -352,7 +388,7 @@ enum tft_status tft_decode(struct tft_session *s, int32_t token)
 /* Nothing of the cache is of use. */
 static void forget(struct tft_session *s)
 {
-    s->kv.at = (struct tft_retained){0};
+    s->kv.at = (struct tft_retained){.names = s->names};
     s->kv.whole = s->dropped = s->computed = 0;
 }
 
@@ -360,6 +396,8 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 {
     if (pos > s->pos)
         return TFT_ERR_ARG;
+    for (uint32_t i = (uint32_t)pos; s->names && i < s->pos; i++)
+        s->n_named -= s->names[i];
     s->pos = (uint32_t)pos;
     s->n_valid = 0;
     if (pos < s->computed) {

@@ -52,6 +52,10 @@ struct tft_session {
     uint32_t computed; /* so many of them the cache has; fewer after a rewind to where it had not the same */
     uint32_t n_valid;  /* rows of logits of the last call, newest last */
     int32_t *tokens;   /* [capacity] */
+    bool *names;       /* [capacity] which of them the filter has named; NULL without one */
+    uint32_t n_named;  /* how many */
+    bool (*keep)(void *user, uint64_t position, int32_t token); /* the filter */
+    void *keep_user;
     struct tft_kv kv;
 
     float *buf[TFT_N_BUF];      /* [n_batch, stride]; logits [n_logits, V]. NULL where a static model has bytes only */

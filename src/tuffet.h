@@ -221,6 +221,13 @@ struct tft_session_opts {
     int n_threads;       /* at most 1024; 0: tft_cpu_threads() */
     bool slide;          /* when it is full, forget the oldest tokens but the first few instead of failing: TFT_ERR_FULL does not happen */
     const char *kv;      /* how keys and values are held; NULL: what the file says, or "f16". See below. */
+    /* NULL, or a filter: whether a token is to stay f16 when it would be its turn to be quantized. A cache's `keep` says for how many that may
+       be; from then on it is not asked. It is called once for each token that is appended (but the sinks, which stay f16 anyway), oldest first,
+       before it is computed, by the thread that calls tft_prefill, tft_decode or tft_sync. position: how many tokens came before it, without
+       the model's prefix. It must say the same of the same position and token, or else results depend on how tokens were fed, and must not
+       use the session. What it said is remembered: of tokens that are computed again after a rewind it is not asked again. */
+    bool (*keep)(void *user, uint64_t position, int32_t token);
+    void *keep_user;
 };
 
 /*
@@ -232,7 +239,8 @@ struct tft_session_opts {
  *      logquant     the same, but what stays f16 is the sparser the older
  *      partial-logquant   that for the keys; of the values only those of the newest tokens
  *      asymkv       2 bits for the keys of the first 16 layers, 1 for all others
- *      skvq         2 bits, clipped, with E4M3 scales; the newest 128 tokens and the first 5 stay f16
+ *      skvq         2 bits, clipped, channels that reach as far in groups of 32, E4M3 scales; the newest 128 tokens and the first 5 stay
+ *                   f16: for files that tuffet quantize --kv has calibrated for it. "skvq:reorder=none,clip=zero" is for any
  *      tuffet       2 bits on average, 1 to 4 for each channel of the keys: for files in which tuffet quantize has noted their importance
  *
  *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16), and where scales belong: "2@channel", "1.5@token", keys also "2.25@mixed".
@@ -241,11 +249,17 @@ struct tft_session_opts {
  *      high, low, lk, lv    k=HIGHxLK/LOW,v=HIGHxLV/LOW in other words: AsymKV's
  *      group        tokens, or channels, that share a scale: 16, 32, 64, 128 or 256
  *      scales       f16 or f8 (E4M3)
- *      clip         none, centre (the part of a group's range that loses least), zero (the same, cut towards zero)
+ *      clip         none, centre (the part of a group's range that loses least), zero (the same, cut towards zero), calibrated (cut towards
+ *                   zero by a part that the file has for each layer, head and group of channels)
+ *      reorder      none, calibrated: channels that share a scale are such as reach about as far. The file has the order of the keys'
+ *                   channels; that of the values' is in its weights. A file is calibrated for one size of groups, and clips for its bits
  *      retain       what stays f16: fill:N (up to N tokens, then none), window:N (the newest N at least), log2:N (2 N to 3 N, half of them
  *                   from the newest N, the others the sparser the older)
  *      values       of tokens that log2 keeps: kept, or window: those older than the newest N are rounded to their bits where they are
  *      residual, window     N; sinks: so many first tokens stay f16 too
+ *      prefill      no token is given up until more than so many have come; then those are that would have been by then. Takes f16 room for
+ *                   as many (0)
+ *      keep         so many tokens that the session's filter names stay f16 too; with fill and window (0)
  *
  * A model's prefix is f16 always. Which tokens have been quantized depends on their positions alone, so that results do not depend on
  * how tokens were fed.

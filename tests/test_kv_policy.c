@@ -59,12 +59,16 @@ static void presets_are_what_tuffet_h_says(void **state)
         {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
         {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
         {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 1}, {1, 1}},
-        {"skvq", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"skvq", WINDOW, 128, 5, 32, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {2, 2}, {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
-    struct tft_kv_policy p = parsed("tuffet");
+    assert_true(parsed("skvq").reorder && !parsed("skvq:reorder=none").reorder && !parsed("kivi").reorder);
+    assert_int_equal(parsed("skvq").prefill + parsed("skvq").keep, 0);
+    struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
+    assert_true(p.prefill == 1024 && p.keep == 7);
+    p = parsed("tuffet");
     assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 && p.clip == TFT_KV_CENTRE && !p.f8);
     assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
@@ -102,9 +106,9 @@ static void knobs_override(void **state)
         {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 1.5f}},
         {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 2}, {4, 4}}, /* what low is unless it is said */
         {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}}, /* of all layers */
-        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {1.5f, 1.5f}},
-        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 64, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"skvq:clip=centre", WINDOW, 128, 5, 64, 32, true, TFT_KV_CENTRE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {2, 2}, {1.5f, 1.5f}},
+        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
+        {"skvq:clip=zero,group=64", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {2, 2}},
         {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {4, 4}, {2, 2}},
         {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
         {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {2, 2}, {2, 2}},
@@ -269,7 +273,14 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:window=0x10", "window is a number of tokens, not \"0x10\""},
         {"kivi:sinks=32769", "sinks is a number of tokens, not \"32769\""},
         {"kivi:scales=f32", "scales is f16 or f8, not \"f32\""},
-        {"kivi:clip=yes", "clip is none, centre or zero, not \"yes\""},
+        {"kivi:clip=yes", "clip is none, centre, zero or calibrated, not \"yes\""},
+        {"kivi:reorder=yes", "reorder is none or calibrated, not \"yes\""},
+        {"kivi:reorder=calibrated", "reorder=calibrated and clip=calibrated go with keys and values by token"},
+        {"rtn:clip=calibrated,v=2@channel", "go with keys and values by token"},
+        {"tuffet:clip=calibrated", "go with keys and values by token"},
+        {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
+        {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
+        {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
         {"kivi:residual=1", "keeps 1 tokens"},
         {"logquant:window=0", "keeps 0 tokens"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
@@ -296,6 +307,8 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
         float bits = tft_kv_bits(&p->k, l);
         sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
     }
+    sound = sound && p->prefill <= 1 << 20 && p->keep <= (p->retain == LOG2 ? 0 : 1 << 15) &&
+            ((p->clip != TFT_KV_CALIBRATED && !p->reorder) || (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound)
         fail_msg("\"%s\" was taken", text);
 }
@@ -304,8 +317,9 @@ static void any_bytes_are_a_cache_or_refused(void **state)
 {
     (void)state;
     static const char *const from[] = {
-        "kivi:bits=4,residual=64", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=zero", "tuffet:k=2.25@mixed,v=2@token,group=16",
-        "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1", "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5", "logquant:retain=window:0,clip=centre", "rtn"};
+        "kivi:bits=4,residual=64,prefill=99,keep=3", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
+        "tuffet:k=2.25@mixed,v=2@token,group=16", "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1",
+        "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5", "logquant:retain=window:0,clip=centre", "rtn"};
     static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group=", "x", "/"};
     unsigned taken = 0;
     for (int i = 0; i < 20000; i++) {
@@ -337,6 +351,38 @@ static void any_bytes_are_a_cache_or_refused(void **state)
     assert_in_range(taken, 500, 19500);
 }
 
+/* What a file was calibrated for serves these caches, and not those. */
+static void what_a_calibration_serves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *kv;
+        bool serves;
+    } all[] = {
+        {"skvq", "skvq", true},
+        {"skvq", "skvq:window=3,sinks=0,scales=f16,prefill=9,retain=log2:9", true},
+        {"skvq", "skvq:clip=zero,k=1,v=3", true},
+        {"skvq", "skvq:v=16", true},
+        {"skvq", "skvq:v=1.5", false},
+        {"skvq", "skvq:k=3", false},
+        {"skvq", "skvq:group=64", false},
+        {"skvq", "skvq:group=64,clip=none", false},
+        {"skvq", "skvq:reorder=none", false}, /* of other channels */
+        {"skvq:reorder=none", "skvq", false},
+        {"skvq:reorder=none", "skvq:reorder=none", true},
+        {"skvq:clip=zero", "skvq:clip=centre", true},
+        {"skvq:clip=zero", "skvq", false},
+        {"skvq:lk=3,low=4", "skvq", true},  /* of a model of three layers */
+        {"skvq:lk=2,low=4", "skvq", false},
+        {"rtn", "rtn:reorder=calibrated", false},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_kv_policy file = parsed(all[i].file), kv = parsed(all[i].kv);
+        if (tft_kv_calibrated_for(&file, &kv, 3) != all[i].serves)
+            fail_msg("%s of a file with %s", all[i].kv, all[i].file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +392,7 @@ int main(void)
         cmocka_unit_test(bits_by_layer),
         cmocka_unit_test(knobs_alone),
         cmocka_unit_test(what_is_none_is_refused_by_name),
+        cmocka_unit_test(what_a_calibration_serves),
         cmocka_unit_test(any_bytes_are_a_cache_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -487,9 +487,10 @@ static void stopped_leaves_no_file(void **state)
 
 /* ---- files that are not what they should be */
 
-enum change { DROP, SHORTEN, SET };
+enum change { DROP, SHORTEN, SET, FIRST };
 
-/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set. */
+/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set; or the
+   first number of a tensor. */
 static const char *changed(enum change what, const char *name, double number)
 {
     struct tft_source s;
@@ -538,7 +539,12 @@ static const char *changed(enum change what, const char *name, double number)
             enum tft_dtype type = here && what == SET ? (enum tft_dtype)number : t->type;
             uint64_t bytes;
             assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) && bytes <= t->bytes);
-            if (data)
+            if (data && here && what == FIRST) {
+                float f = (float)number;
+                int32_t d = type == TFT_I32 ? (int32_t)number : 0;
+                tft_gguf_put_data(w, type == TFT_I32 ? (const void *)&d : (const void *)&f, 4);
+                tft_gguf_put_data(w, t->data + 4, (size_t)bytes - 4);
+            } else if (data)
                 tft_gguf_put_data(w, t->data, (size_t)bytes);
             else
                 tft_gguf_put_tensor(w, t->name, type, t->n_dims, ne);
@@ -611,6 +617,39 @@ static void damaged_files_are_refused(void **state)
     tft_model_close(m);
 }
 
+/* What a file says of the cache that it names. */
+static void a_damaged_calibration_is_refused(void **state)
+{
+    (void)state;
+    static const struct damage cases[] = {
+        {DROP, "tuffet.kv.order", 0, "the tensor tuffet.kv.order is missing, or not 1 x 2 x 3 x 32 numbers of I32"},
+        {SHORTEN, "tuffet.kv.order", 0, "the tensor tuffet.kv.order is missing, or not"},
+        {SET, "tuffet.kv.order", TFT_F32, "the tensor tuffet.kv.order is missing, or not"},
+        {FIRST, "tuffet.kv.order", -1, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {FIRST, "tuffet.kv.order", 32, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {FIRST, "tuffet.kv.order", 1 << 30, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {DROP, "tuffet.kv.clip.k", 0, "the tensor tuffet.kv.clip.k is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
+        {SHORTEN, "tuffet.kv.clip.v", 0, "the tensor tuffet.kv.clip.v is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
+        {SET, "tuffet.kv.clip.v", TFT_I32, "the tensor tuffet.kv.clip.v is missing, or not"},
+        {FIRST, "tuffet.kv.clip.k", 0, "tuffet.kv.clip.k has something else than parts of a range, above 0 and at most 1"},
+        {FIRST, "tuffet.kv.clip.k", -0.5, "tuffet.kv.clip.k has something else"},
+        {FIRST, "tuffet.kv.clip.v", 1.0001, "tuffet.kv.clip.v has something else"},
+        {FIRST, "tuffet.kv.clip.v", NAN, "tuffet.kv.clip.v has something else"},
+        {FIRST, "tuffet.kv.clip.v", INFINITY, "tuffet.kv.clip.v has something else"},
+        {DROP, "tuffet.kv", 0, "the tensor tuffet.kv.order has no place in qwen3"},
+    };
+    struct quantize_opts o = usual(&toys[2]);
+    o.kv = "skvq:group=16,window=20";
+    struct tft_model *m = opened(quantized(&toys[2], &o));
+    int32_t twice = m->key_order[1];
+    tft_session_close(session(m, (struct tft_session_opts){0}));
+    tft_model_close(m);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(&cases[i]);
+    refused(&(struct damage){FIRST, "tuffet.kv.order", twice, "tuffet.kv.order is no order of the channels in layer 0, head 0"});
+    tft_model_close(opened(changed(FIRST, "tuffet.kv.clip.k", 1e-30)));
+}
+
 /* As above, where the keys of a token are whole blocks: heads of 32, of which there are 3. */
 static void a_damaged_prefix_of_few_bits_is_refused(void **state)
 {
@@ -650,6 +689,7 @@ int main(void)
         cmocka_unit_test(bad_input_leaves_no_file),
         cmocka_unit_test(stopped_leaves_no_file),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(a_damaged_calibration_is_refused),
         cmocka_unit_test(a_damaged_prefix_of_few_bits_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

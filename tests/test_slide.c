@@ -17,13 +17,21 @@ static const struct toy learned = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, 
 enum { CAPACITY = 128, FED = 250 };
 static int32_t tokens[FED];
 
-static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:window=16,sinks=3", "logquant:window=11,group=16"};
+static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3", "logquant:window=11,group=16",
+                                     "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
+
+/* A filter: which tokens stay where they are one of `keep`. */
+static bool wanted(void *user, uint64_t position, int32_t token)
+{
+    (void)user, (void)token;
+    return position % 45 == 20;
+}
 
 static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
 {
     toy_tokens(4, m->n_vocab, tokens, FED);
-    return session(m, (struct tft_session_opts){.capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true});
+    return session(m, (struct tft_session_opts){.capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true, .keep = wanted});
 }
 
 static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk, uint32_t batch)
@@ -72,6 +80,30 @@ static void the_first_and_the_newest_stay(void **state)
         for (int d = 0; d < 8; d++)
             assert_int_equal(k[d * 16 + i % 16], k_was[d * 16 + was % 16]);
     }
+    tft_session_close(s);
+    tft_session_close(all);
+    tft_model_close(m);
+}
+
+/* So do those that a filter has named, before all that came after them, and as they were. */
+static void what_a_filter_names_stays(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&one_layer));
+    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}), *s = sliding(m, caches[N_CACHES - 1], 1, 50);
+    assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
+    assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
+    uint32_t n = (uint32_t)tft_pos(s), gone = FED - n;
+    static const uint32_t named[] = {20, 65, 110, 155};
+    assert_int_equal(s->kv.at.named, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, 2 + i), tft_kv_values(&all->kv, 0, 0, named[i]), 8 * sizeof(uint16_t));
+        if (named[i] < gone) /* what was around it is not there */
+            assert_int_equal(tft_tokens(s)[2 + i], tokens[named[i]]);
+    }
+    assert_true(gone > named[1] + 4);
+    assert_memory_equal(tft_tokens(s), tokens, 2 * sizeof *tokens);
+    assert_memory_equal(tft_tokens(s) + n - 60, tokens + FED - 60, 60 * sizeof *tokens);
     tft_session_close(s);
     tft_session_close(all);
     tft_model_close(m);
@@ -163,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed), cmocka_unit_test(the_first_and_the_newest_stay), cmocka_unit_test(what_is_left_counts),
+        cmocka_unit_test(what_a_filter_names_stays),
         cmocka_unit_test(back_and_on_again),     cmocka_unit_test(some_cannot),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

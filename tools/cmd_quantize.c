@@ -50,6 +50,8 @@ static const struct cli_command command = {
     "whole model of floats. That takes minutes a token for a model of 1 B. A token goes to the end of the prefix if it takes the error below\n"
     "--cushion-tau and costs the text no more than --cushion-cost; where none does, one may go before the last that was found. A search that\n"
     "is stopped leaves OUTPUT.cushion, from which the same command goes on.\n"
+    "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv calibrates OUTPUT for: the order of channels and the\n"
+    "part of their range that codes cover (SKVQ, section 3.1). Other caches serve such a file too.\n"
     "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that does best on the others.\n"
     "--kv-search measures what each layer's keys and values lose in few bits, by how far the next token's distribution moves from that of an\n"
     "f16 cache, and gives bits to those that lose most. It ends up with the same bits for all layers if others do no better on text held out.\n\n"
@@ -57,7 +59,8 @@ static const struct cli_command command = {
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse --tune\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n",
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n"
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv skvq:v=1.5\n",
 };
 
 /* ---- which inputs are dynamic */

@@ -268,6 +268,21 @@ class Quantize(Case):
             out, err = p.communicate(timeout=PATIENCE)
         self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
 
+    def test_a_cache_that_is_calibrated(self):
+        kv = "skvq:window=0,sinks=0,group=16,v=1.5"
+        plain, named = self.quantized(), self.quantized(f"--kv={kv}", out="out-named")
+        args = ["-phello", "-s1", "-n60"]
+        text = self.tuffet("run", named, *args)
+        self.assertEqual(self.tuffet("run", named, *args, f"--kv={kv}"), text)
+        self.assertNotEqual(self.tuffet("run", named, *args, f"--kv={kv},clip=none"), text)
+        self.assertEqual(self.tuffet("run", named, *args, "--kv=f16"), self.tuffet("run", plain, *args))
+        self.assertIn(f"is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here {kv}",
+                      self.fails("run", named, *args, "--kv=skvq"))
+        self.assertIn("here none", self.fails("run", plain, *args, "--kv=skvq"))
+        self.assertIn(b"yes", self.tuffet("inspect", named, "--verify"))
+        self.assertGreater(self.json("inspect", named)["memory"]["kv_per_token"], 0)
+        self.assertEqual(self.json("inspect", named, "--kv=skvq")["memory"]["kv_per_token"], 0)
+
     def test_windows(self):
         """Two of four, as far apart as the text allows; and where no prefix has BOS, it takes the place of their first tokens."""
         def inputs(changed, *args):

@@ -63,12 +63,13 @@ class Run(Case):
     def test_same_text_with_a_quantized_cache(self):
         toy, args = self.toy(endless=1), ["-phello", "-s3", "-n120"]
         seen = {self.tuffet("run", toy, *args)}
-        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1", "skvq:window=0,sinks=1,bits=1.5"]:
+        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1", "skvq:reorder=none,clip=zero,window=0,sinks=1,bits=1.5"]:
             texts = {self.tuffet("run", toy, *args, "--kv", kv, *more) for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
             self.assertEqual(len(texts), 1)
             seen |= texts
         self.assertGreater(len(seen), 2)  # few bits tell
         self.assertIn("mixed keys are for files in which tuffet quantize", self.fails("run", toy, "-phello", "--kv=tuffet"))
+        self.assertIn("is not calibrated for such a KV cache", self.fails("run", toy, "-phello", "--kv=skvq"))
 
     def test_going_on_when_the_context_is_full(self):
         toy = self.toy(endless=1)

@@ -222,12 +222,12 @@ void layers_pass(const struct layers *y, const struct layers_job *j)
 }
 
 /* Nothing is to be learned from the prefix: at run time it is never computed. */
-static void run_prefix(const struct layers *y, struct layers_job j)
+static void run_prefix(const struct layers *y, struct layers_job j, bool dry)
 {
     tft_tap_fn *tap = y->s->tap;
     y->s->tap = NULL;
-    j.x = y->prefix;
     j.n = y->o->n_prefix;
+    j.x = dry ? memcpy(y->s->buf[TFT_X], y->prefix, j.n * y->stride * sizeof *j.x) : y->prefix;
     j.tokens = y->o->prefix;
     if (j.n)
         layers_pass(y, &j);
@@ -252,8 +252,7 @@ static void run_windows(const struct layers *y, struct layers_job j, bool dry)
 void layers_run(struct layers *y, uint32_t l, bool dry)
 {
     struct layers_job j = {.what = LAYERS_LAYER, .layer = l};
-    if (!dry)
-        run_prefix(y, j);
+    run_prefix(y, j, dry); /* in any case: the text sees its keys and values */
     run_windows(y, j, dry);
 }
 
@@ -362,7 +361,7 @@ enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct 
         return status;
     y->n_windows = n_windows;
     struct layers_job j = {.what = LAYERS_EMBED};
-    run_prefix(y, j);
+    run_prefix(y, j, false);
     run_windows(y, j, false);
     return TFT_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache.h"
 #include "error.h"
 #include "keys.h"
 #include "layers.h"
@@ -20,6 +21,7 @@ struct work {
     struct layers y;
     struct watch watch;
     struct keys keys;
+    struct cache cache;
     struct writing file;
     bool stopped;
     uint32_t layers_done, runs; /* and runs of the next layer over the text */
@@ -94,6 +96,19 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     watch_forget(&k->watch);
 }
 
+/* The order that a cache wants values in becomes that of the rows of v and of the columns of o, which reads channel for channel what attention
+   mixed: SKVQ, eq. 1 and algorithm 1. Keys cannot be treated so: RoPE comes between their rows and the cache, and turns pairs of channels. */
+static void reorder_values(struct work *k, struct tft_block *b)
+{
+    const struct tft_model *m = k->m;
+    uint32_t dim = m->head_dim;
+    const int32_t *order = k->cache.value_order;
+    for (uint32_t h = 0; order && h < m->n_head_kv; h++)
+        order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim, b->v.w.cols, order + h * dim);
+    for (uint32_t h = 0; order && h < m->n_head; h++)
+        order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim, order + h / (m->n_head / m->n_head_kv) * dim);
+}
+
 /* Changes the layer's matrices so that they undo what happens to their inputs. */
 static void fold(struct work *k, struct tft_block *b)
 {
@@ -107,6 +122,7 @@ static void fold(struct work *k, struct tft_block *b)
         rotate_rows(layers_numbers(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
         rotate_columns(layers_numbers(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
     }
+    reorder_values(k, b);
     if (down)
         rotate_columns_online(layers_numbers(&b->down), b->down.w.cols, b->down.w.rows, b->down.w.cols, down);
 }
@@ -125,6 +141,17 @@ static void take_prefix(struct work *k, uint32_t l)
     }
 }
 
+static void reorder_prefix(struct work *k, uint32_t l)
+{
+    size_t width = (size_t)k->m->n_head_kv * k->m->head_dim, n = k->o->n_prefix * width, dim = k->m->head_dim;
+    uint16_t *v = k->prefix_v + l * n, old[ORDER_MOST];
+    for (size_t i = 0; k->cache.value_order && i < n; i += dim) {
+        memcpy(old, v + i, dim * sizeof *old);
+        for (size_t d = 0; d < dim; d++)
+            v[i + d] = old[k->cache.value_order[i % width + d]];
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ a layer */
 
 static void progress(struct work *k, double done)
@@ -137,8 +164,10 @@ static void progress(struct work *k, double done)
 static bool step(void *user, double done)
 {
     struct work *k = user;
-    if (!k->watch.plain) /* a layer's only run, or its second */
+    if (!k->watch.plain) { /* a layer's only run, or its second */
         keys_add(&k->keys, k->y.s, k->layers_done, k->o->window);
+        cache_add(&k->cache, k->y.s);
+    }
     double runs = k->o->smooth > 0 && k->layers_done < k->m->n_layer ? 2 : 1;
     progress(k, (k->layers_done + (k->runs + done) / runs) / (k->m->n_layer + 1.0));
     return !k->stopped;
@@ -169,6 +198,9 @@ static void work_layer(struct work *k, uint32_t l)
     if (k->o->outputs)
         k->o->outputs(k->o->outputs_user, l, k->y.text, k->y.stride);
     take_prefix(k, l);
+    size_t prefix = (size_t)l * k->o->n_prefix * k->m->n_head_kv * k->m->head_dim;
+    cache_settle(&k->cache, l, k->prefix_k + prefix, k->prefix_v + prefix);
+    reorder_prefix(k, l);
     fold(k, b);
 }
 
@@ -215,6 +247,8 @@ static void put_tensors(struct work *k, bool describe)
         keys_settle(&k->keys);
     if (!failed(k))
         write_importance(&k->file, k->keys.importance);
+    if (!failed(k))
+        write_cache(&k->file, &k->cache);
 }
 
 static void convert(struct work *k)
@@ -242,13 +276,14 @@ static bool take(struct work *k)
             k->smooth[i][j] = 1;
     }
     return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
-           keys_open(&k->keys, m) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
+           keys_open(&k->keys, m) && cache_open(&k->cache, m, k->o, k->y.s->n_threads) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
 static void give_back(struct work *k)
 {
     watch_close(&k->watch);
     keys_close(&k->keys);
+    cache_close(&k->cache);
     free(k->prefix_k);
     free(k->prefix_v);
     free(k->w_max);
@@ -268,6 +303,17 @@ enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
     return only_rms_norms(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
 }
 
+/* What is calibrated for a cache is calibrated for one that the model can have. */
+static enum tft_status refuse_cache(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+{
+    struct tft_kv_policy kv;
+    enum tft_status status = tft_kv_parse(&kv, o->kv, err);
+    bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
+    if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: heads of %u, which no quantized cache is for", m->source.name, m->head_dim);
+    return status;
+}
+
 static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
 {
     if (m->output.w.num == TFT_NUM_I8)
@@ -280,7 +326,8 @@ static enum tft_status refuse(const struct tft_model *m, const struct quantize_o
                         o->window);
     if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K || (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
         return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: rows longer than %d", m->source.name, TFT_PANEL_MAX_K);
-    return o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : TFT_OK;
+    enum tft_status status = refuse_cache(m, o, err);
+    return status == TFT_OK && o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : status;
 }
 
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,
@@ -299,7 +346,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
     k.y.step_user = &k;
     memset(result, 0, quantize_inputs(m) * sizeof *result);
     if (take(&k))
-        write_open(&k.file, &k.y, path, &k.bad);
+        write_open(&k.file, &k.y, k.cache.value_order, path, &k.bad);
     else
         tft_fail(&k.bad, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     if (!failed(&k))

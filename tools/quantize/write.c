@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache.h"
 #include "crc32.h"
 #include "cushion.h"
 #include "error.h"
@@ -116,16 +117,25 @@ static void put_panels(struct writing *f, const char *fmt, unsigned layer, const
     }
 }
 
-/* What goes with them. A bias of rotated rows is rotated too. */
-static void put_beside(struct writing *f, const char *fmt, unsigned layer, const struct tft_linear *l, int which, uint32_t rotated)
+/* A bias of rotated and reordered rows is so too. */
+static const float *value_bias(struct writing *f, const struct tft_linear *l)
 {
-    const float *bias = l->bias;
-    size_t rows = tft_panel_rows(l->w.rows);
-    if (rotated && bias && !f->describe) {
-        float *copy = memcpy(f->bias, bias, l->w.rows * sizeof *copy);
+    uint32_t rotated = quantize_head_block(f->m, f->o), dim = f->m->head_dim;
+    if (!l->bias || f->describe)
+        return l->bias;
+    float *copy = memcpy(f->bias, l->bias, l->w.rows * sizeof *copy);
+    if (rotated)
         rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
-        bias = copy;
-    }
+    for (uint32_t i = 0; f->value_order && i < l->w.rows; i += dim)
+        order_columns(copy + i, dim, 1, dim, f->value_order + i);
+    return copy;
+}
+
+/* What goes with them. */
+static void put_beside(struct writing *f, const char *fmt, unsigned layer, const struct tft_linear *l, int which)
+{
+    const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
+    size_t rows = tft_panel_rows(l->w.rows);
     put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
     put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
     if (f->describe)
@@ -139,7 +149,7 @@ static void put_single(struct writing *f, const char *name, const struct tft_mat
 {
     put_panels(f, name, 0, w, 0);
     if (!failed(f))
-        put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0, 0);
+        put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -164,7 +174,7 @@ void write_layer(struct writing *f, uint32_t l, const float *attn, const float *
             put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_beside(f, mat_names[i], l, layers_linear(b, i), i, i == MAT_V ? quantize_head_block(m, f->o) : 0);
+            put_beside(f, mat_names[i], l, layers_linear(b, i), i);
     put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
     put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
     put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
@@ -205,14 +215,26 @@ void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
-void write_importance(struct writing *f, const float *importance)
+/* [n_layer, G, n], or nothing */
+static void put_heads(struct writing *f, const char *name, enum tft_dtype type, const void *data, uint64_t n)
 {
     const struct tft_model *m = f->m;
-    size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;
-    if (f->describe)
-        named(f, TFT_F32, 3, (const uint64_t[]){m->head_dim, m->n_head_kv, m->n_layer}, TFT_KEY_KV_IMPORTANCE, 0, "");
-    else
-        tft_gguf_put_data(f->w, importance, n * sizeof *importance);
+    if (data && f->describe)
+        named(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
+    else if (data)
+        tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_layer * tft_dtype_info(type)->bytes);
+}
+
+void write_importance(struct writing *f, const float *importance)
+{
+    put_heads(f, TFT_KEY_KV_IMPORTANCE, TFT_F32, importance, f->m->head_dim);
+}
+
+void write_cache(struct writing *f, const struct cache *c)
+{
+    put_heads(f, TFT_KEY_KV_ORDER, TFT_I32, c->key_order, f->m->head_dim);
+    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->part[0], cache_groups(c));
+    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->part[1], cache_groups(c));
 }
 
 /* ------------------------------------------------------------------------------------------------- values */
@@ -321,9 +343,9 @@ static bool take(struct writing *f)
     return f->row && f->bias && f->rows && f->panel;
 }
 
-void write_open(struct writing *f, const struct layers *y, const char *path, struct tft_error *bad)
+void write_open(struct writing *f, const struct layers *y, const int32_t *value_order, const char *path, struct tft_error *bad)
 {
-    *f = (struct writing){.y = y, .m = y->m, .o = y->o, .bad = bad};
+    *f = (struct writing){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
     if (take(f))
         tft_gguf_create(&f->w, path, bad);
     else

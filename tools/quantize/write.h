@@ -12,6 +12,7 @@ struct writing {
     struct tft_error *bad; /* the first problem, after which nothing more is written */
     struct tft_gguf_writer *w;
     bool describe; /* the tensors are only named yet */
+    const int32_t *value_order;  /* [G, E] of the layer in hand, or NULL */
     float *row, *bias;           /* [widest vector of the model] room for one */
     float *rows;                 /* [16, widest row of a matrix] */
     int8_t *panel;               /* likewise, padded */
@@ -21,7 +22,8 @@ struct writing {
 };
 
 /* Failures, here and below, are put into *bad, which may have one from elsewhere. All zero is fine to close, and a failed open. */
-void write_open(struct writing *f, const struct layers *y, const char *path, struct tft_error *bad);
+/* value_order: as in struct cache */
+void write_open(struct writing *f, const struct layers *y, const int32_t *value_order, const char *path, struct tft_error *bad);
 /* Without `keep`, or after a failure, there is no file. */
 void write_close(struct writing *f, bool keep);
 
@@ -38,6 +40,8 @@ void write_head(struct writing *f);
 void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v);
 /* importance: [n_layer, G, E], of the keys' channels */
 void write_importance(struct writing *f, const float *importance);
+struct cache;
+void write_cache(struct writing *f, const struct cache *c);
 
 /* Fails if there is no number among the loaded weights of layer l: before they spoil what is computed with them. */
 void write_check(struct writing *f, uint32_t l);

@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 
+# skvq itself is for files that tuffet quantize --kv skvq has made
 CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "kivi:group=64", "logquant", "partial-logquant", "asymkv:lk=999,lv=0",
-          "asymkv:lk=0,lv=999", "asymkv:lk=16,lv=0", "asymkv:lk=16,lv=0,high=4", "skvq", "skvq:v=1.5", "skvq:clip=none", "skvq:sinks=0",
-          "skvq:window=0", "tuffet", "tuffet:k=2.25@mixed", "tuffet:k=2.5@mixed", "tuffet:k=3@mixed,v=3", "tuffet:v=16", "tuffet:retain=log2:64",
+          "asymkv:lk=0,lv=999", "asymkv:lk=16,lv=0", "asymkv:lk=16,lv=0,high=4", "skvq:reorder=none,clip=zero",
+          "skvq:reorder=none,clip=zero,v=1.5", "skvq:reorder=none,clip=none", "skvq:reorder=none,clip=zero,sinks=0",
+          "skvq:reorder=none,clip=zero,window=0", "tuffet", "tuffet:k=2.25@mixed", "tuffet:k=2.5@mixed", "tuffet:k=3@mixed,v=3", "tuffet:v=16", "tuffet:retain=log2:64",
           "tuffet:window=0"]
 LENGTHS, DEPTHS = (512, 1024, 1536, 2000), (0.1, 0.3, 0.5, 0.7, 0.9)
 

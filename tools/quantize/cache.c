@@ -1,0 +1,114 @@
+#include "cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t cache_groups(const struct cache *c)
+{
+    return (c->m->head_dim + c->policy.group - 1) / c->policy.group;
+}
+
+static size_t width(const struct cache *c)
+{
+    return (size_t)c->m->n_head_kv * c->m->head_dim;
+}
+
+static bool clipped(const struct cache *c)
+{
+    return c->policy.coded && c->policy.clip == TFT_KV_CALIBRATED;
+}
+
+static bool open_order(struct cache *c)
+{
+    c->key_order = malloc(c->m->n_layer * width(c) * sizeof *c->key_order);
+    c->value_order = malloc(width(c) * sizeof *c->value_order);
+    return c->key_order && c->value_order && order_reach_open(&c->reach[0], width(c)) && order_reach_open(&c->reach[1], width(c));
+}
+
+static bool open_clip(struct cache *c, int n_threads)
+{
+    size_t n = (size_t)c->m->n_layer * c->m->n_head_kv * cache_groups(c);
+    c->part[0] = malloc(n * sizeof *c->part[0]);
+    c->part[1] = malloc(n * sizeof *c->part[1]);
+    return c->part[0] && c->part[1] && clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
+}
+
+bool cache_open(struct cache *c, const struct tft_model *m, const struct quantize_opts *o, int n_threads)
+{
+    *c = (struct cache){.m = m, .o = o};
+    tft_kv_parse(&c->policy, o->kv, NULL);
+    if (!c->policy.reorder && !clipped(c))
+        return true;
+    c->v = malloc(o->window * width(c) * sizeof *c->v);
+    return c->v && (!c->policy.reorder || open_order(c)) && (!clipped(c) || open_clip(c, n_threads));
+}
+
+void cache_close(struct cache *c)
+{
+    order_reach_close(&c->reach[0]);
+    order_reach_close(&c->reach[1]);
+    clip_close(&c->clip);
+    free(c->key_order);
+    free(c->value_order);
+    free(c->part[0]);
+    free(c->part[1]);
+    free(c->v);
+    *c = (struct cache){0};
+}
+
+/* The values of a window as the weights of the file will make them, before they are reordered. */
+static void take_values(struct cache *c, const struct tft_pass *p)
+{
+    size_t n = width(c), block = quantize_head_block(c->m, c->o);
+    for (uint32_t t = 0; t < c->o->window; t++) {
+        float *v = memcpy(c->v + t * n, tft_pass_row(p, TFT_V, t), n * sizeof *v);
+        if (!block)
+            continue;
+        c->m->kern.hadamard(v, n, block);
+        c->m->kern.scale(v, 1 / sqrtf((float)block), n);
+    }
+}
+
+void cache_add(struct cache *c, const struct tft_session *s)
+{
+    struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
+    size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
+    uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window; /* which never have codes */
+    if (!c->v)
+        return;
+    take_values(c, &p);
+    if (c->policy.reorder) {
+        order_reach_add(&c->reach[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
+        order_reach_add(&c->reach[1], c->v + sinks * n, window - sinks, n);
+    }
+    if (clipped(c))
+        clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q), tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
+}
+
+static void settle_order(struct cache *c, uint32_t l)
+{
+    uint32_t dim = c->m->head_dim;
+    for (uint32_t h = 0; h < c->m->n_head_kv; h++) {
+        order_channels(&c->reach[0], h * dim, dim, c->policy.group, c->key_order + l * width(c) + h * dim);
+        order_channels(&c->reach[1], h * dim, dim, c->policy.group, c->value_order + h * dim);
+    }
+    order_reach_clear(&c->reach[0]);
+    order_reach_clear(&c->reach[1]);
+}
+
+void cache_settle(struct cache *c, uint32_t l, const uint16_t *prefix_k, const uint16_t *prefix_v)
+{
+    size_t at = (size_t)l * c->m->n_head_kv * cache_groups(c);
+    if (c->policy.reorder)
+        settle_order(c, l);
+    if (!clipped(c))
+        return;
+    struct clip_layer y = {.layer = l, .prefix_k = prefix_k, .prefix_v = prefix_v, .part = {c->part[0] + at, c->part[1] + at}};
+    if (c->policy.reorder) {
+        y.order[0] = c->key_order + l * width(c);
+        y.order[1] = c->value_order;
+    }
+    clip_settle(&c->clip, &y);
+    clip_forget(&c->clip);
+}
