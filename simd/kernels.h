@@ -130,7 +130,8 @@ typedef void tft_score_fn(float *s, size_t ns, const float *q, size_t ldq, const
 /* p: [n] in place, n > 0. *max = max of p;  p = exp(p - *max);  *sum = their sum, in dot16's order. */
 typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
 
-/* o: [nq, ldo], head_dim of it used; p: [nq, ldp]; v: [n, head_dim] of the slot's type. o[i][d] = fma(p[i][j], v[j][d], o[i][d]), j ascending. */
+/* o: [nq, ldo], head_dim of it used; p: [nq, ldp]; v: [n, head_dim] of the slot's type.
+   o[i][d] = fma(p[i][j], v[j][d], o[i][d]), j ascending. */
 typedef void tft_mix_fn(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim);
 
 /* y, x: [n]. y = fma(x, b, y * a): one span of positions merged into those before it. */
@@ -177,12 +178,15 @@ static inline float tft_fold_limit(const struct tft_coded *b)
 }
 
 /* s: [nq, ns], k->tokens of it written; q: [nq, ldq].  limit = tft_fold_limit(k)
-   by channel:  x = fold(q[d] * scale[d], limit);  t_j = sum x[d] (2 c_jd - (L_d - 1));  s_j = fma((float)t_j, step / 2, dot16(q, mid)) * factor
+   by channel:  x = fold(q[d] * scale[d], limit);  t_j = sum x[d] (2 c_jd - (L_d - 1));
+                s_j = fma((float)t_j, step / 2, dot16(q, mid)) * factor
    by token:    acc = 0; for each group g in order, d in g: x = fold(q[d], limit), t_j likewise,
-                acc = fma((float)t_j * (step / 2), scale[g][j], acc), acc = fma(sum of q[d] in dot16's order, mid[g][j], acc);  s_j = acc * factor */
+                acc = fma((float)t_j * (step / 2), scale[g][j], acc), acc = fma(sum of q[d] in dot16's order, mid[g][j], acc);
+                s_j = acc * factor */
 typedef void tft_score_codes_fn(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor);
 
-/* o: [nq, ldo], dim of it used; p: [nq, ldp]; v: [nb] blocks alike, nb * tokens <= TFT_CODED_SPAN in all, j goes over the tokens of all of them. limit likewise.
+/* o: [nq, ldo], dim of it used; p: [nq, ldp]; v: [nb] blocks alike, nb * tokens <= TFT_CODED_SPAN in all, j goes over the tokens of all of
+   them. limit likewise.
    by token:    for each group g, d in g: x = fold(p[j] * scale[g][j], limit);  t_d = sum x[j] (2 c_jd - (L - 1));
                 o[d] = o[d] + fma((float)t_d, step / 2, dot16(p, mid[g]))
    by channel:  for each block in order, j in it: x = fold(p[j], limit), t_d likewise;
@@ -203,7 +207,8 @@ struct tft_fit {
    low, high = the least and largest x, where a NaN counts for nothing. For each clip a in order:
       low' = low * a, high' = high * a if to_zero;  s = (high' - low') / (2 half), times a unless to_zero;  m = (high' + low') / 2
       s, m rounded to what they are kept as, from -65504 to 65504 or from -448 units to 448, NaN to the least, and never -0;
-      inverse = 1 / s, or 0 if s < FLT_MIN;  c = rint(min(max(fma(x - m, inverse, half), 0), 2 half)), where max of a NaN is 0;  e = x - fma(c - half, s, m);  error = fma(e, e, error), from 0 in the order of n
+      inverse = 1 / s, or 0 if s < FLT_MIN;  c = rint(min(max(fma(x - m, inverse, half), 0), 2 half)), where max of a NaN is 0;
+      e = x - fma(c - half, s, m);  error = fma(e, e, error), from 0 in the order of n
    The first clip is taken, then each whose error is less than that of the one taken. */
 typedef void tft_fit_fn(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx, size_t n, const float *half,
                         const struct tft_fit *how);

@@ -30,7 +30,14 @@
  */
 #define CODED static inline __attribute__((always_inline))
 
-enum { CODED_BATCH = 32, CODED_SPANS = TFT_CODED_SPAN / 16, CODED_QUAD = TFT_QUAD_CODES, CODED_REGS = TFT_QUAD_CODES / BYTES, CODED_QUERIES = 8, CODED_FOLDS = 4 };
+enum {
+    CODED_BATCH = 32,   /* queries whose factors are folded before a panel is unpacked for all of them */
+    CODED_QUERIES = 8,  /* at most, in one product */
+    CODED_FOLDS = 4,    /* queries that are folded side by side */
+    CODED_SPANS = TFT_CODED_SPAN / 16,
+    CODED_QUAD = TFT_QUAD_CODES,
+    CODED_REGS = TFT_QUAD_CODES / BYTES,
+};
 
 /* Factors that were folded together: t * half is near the sum of f times its code's double distance, base the sum of what is not folded. */
 struct coded_fold {

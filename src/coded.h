@@ -58,4 +58,25 @@ size_t tft_coded_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
 const uint16_t *tft_coded_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 const uint16_t *tft_coded_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
 
+/* Where block b's record begins. */
+char *tft_coded_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+char *tft_coded_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+
+/* Channels of a head, rounded up to whole panels; and groups of them that share a scale. */
+static inline size_t tft_coded_width(const struct tft_kv *kv)
+{
+    return (kv->head_dim + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
+}
+
+static inline uint32_t tft_coded_groups(const struct tft_kv *kv)
+{
+    return (kv->head_dim + kv->policy.group - 1) / kv->policy.group;
+}
+
+/* Scales of a block. */
+static inline size_t tft_coded_n_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
+{
+    return side->axis == TFT_KV_TOKEN ? (size_t)tft_coded_groups(kv) * kv->block : kv->head_dim;
+}
+
 #endif

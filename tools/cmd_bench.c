@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "limits.h"
+#include "model.h"
 #include "port.h"
 #include "shape.h"
 
@@ -131,19 +132,20 @@ static struct row evaluate(const struct tft_model_info *m, double kv_bytes, cons
     };
 }
 
-static const char *kv_name(void)
+/* The cache: of the command line, or else of the file. */
+static const char *kv_name(const struct tft_model *m)
 {
-    return cli_session_options.kv ? cli_session_options.kv : "f16";
+    return cli_session_options.kv ? cli_session_options.kv : m->kv ? m->kv : "f16";
 }
 
-static void print_row(const struct row *r, bool first)
+static void print_row(const struct tft_model *m, const struct row *r, bool first)
 {
     if (opt.json)
         printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
                "\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g,\"share\":%.6g}",
-               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s, r->gbps, r->gflops, r->share);
+               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops, r->share);
     else
-        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f %6.0f %%\n", r->what, r->tokens, opt.depth, r->threads, kv_name(), r->tok_s,
+        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f %6.0f %%\n", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s,
                r->gbps, r->gflops, 100 * r->share);
     fflush(stdout);
 }
@@ -166,7 +168,7 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
             struct row r = evaluate(&info, (double)tft_kv_bytes(m, so.kv), l, decode, n, threads, seconds);
-            print_row(&r, first && !decode);
+            print_row(m, &r, first && !decode);
         }
     }
     tft_session_close(s);
