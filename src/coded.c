@@ -73,7 +73,7 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
 {
     struct tft_coded_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
     uint32_t span = TFT_CODED_SPAN / kv->block, slots = kv->capacity, stay = tft_retain_stay(&kv->policy);
-    size_t width = tft_coded_width(kv), scales = tft_coded_groups(kv) * (size_t)kv->block > width ? tft_coded_groups(kv) * (size_t)kv->block : width;
+    size_t width = tft_coded_width(kv), by_token = tft_coded_groups(kv) * (size_t)kv->block, scales = by_token > width ? by_token : width;
     for (int i = 0; i < n_threads; i++) {
         struct tft_coded_scratch w;
         w.scales[0] = tft_arena_take(a, tft_coded_scales(kv, &kv->policy.k), sizeof(float));
@@ -218,7 +218,8 @@ static struct tft_coded view(const struct tft_kv *kv, const struct tft_kernels *
     };
 }
 
-struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room)
+struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b,
+                                float *room)
 {
     const struct tft_coded_layer *y = &kv->layer[layer];
     struct tft_coded c = view(kv, kern, &kv->policy.k, tft_coded_key_record(kv, layer, head, b), y->k_codes, room);
@@ -226,7 +227,8 @@ struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernel
     return c;
 }
 
-struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room)
+struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b,
+                                  float *room)
 {
     const struct tft_coded_layer *y = &kv->layer[layer];
     struct tft_coded c = view(kv, kern, &kv->policy.v, tft_coded_value_record(kv, layer, head, b), y->v_codes, room);

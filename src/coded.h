@@ -44,14 +44,17 @@ void tft_coded_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_m
 void tft_coded_open(struct tft_kv *kv, const struct tft_model *m);
 
 /* What the policy gives up of a head's slots becomes blocks, and the slots close up. at: where tokens are before that. */
-void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, struct tft_retained at, int tid);
+void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head,
+                     struct tft_retained at, int tid);
 
 /* Takes out the first n blocks of a head. */
 void tft_coded_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
 
 /* Block b as kernels want it, its scales in room: [tft_coded_scales]. */
-struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room);
-struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b, float *room);
+struct tft_coded tft_coded_keys(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b,
+                                float *room);
+struct tft_coded tft_coded_values(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t b,
+                                  float *room);
 size_t tft_coded_scales(const struct tft_kv *kv, const struct tft_kv_side *side);
 
 /* A block of 16 bits: keys [block / 16, E, 16], values [block, E]. */

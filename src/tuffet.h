@@ -306,7 +306,8 @@ TFT_API size_t tft_capacity(const struct tft_session *s);
 TFT_API const int32_t *tft_tokens(const struct tft_session *s);
 
 /* The logits [n_vocab] that follow the newest token (back = 0), the one before it (1), ... of the last call; NULL for one that
-   was not kept: back must be below n_logits and below the n of that call, and the token have come after the session last slid. Valid until the next call on the session. */
+   was not kept: back must be below n_logits and below the n of that call, and the token have come after the session last slid. Valid until
+   the next call on the session. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* ---------------------------------------------------------------------------------------------- sampling */

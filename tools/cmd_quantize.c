@@ -41,7 +41,8 @@ static const struct cli_option options[] = {
 
 static const struct cli_command command = {
     "quantize", "MODEL", "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, quantize_prefix_option_list, quantize_tune_option_list, quantize_kv_option_list, cli_thread_option_list, cli_tokenizer_option_list, NULL},
+    (const struct cli_option *const[]){options, quantize_prefix_option_list, quantize_tune_option_list, quantize_kv_option_list,
+                                       cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
     "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"

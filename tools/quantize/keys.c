@@ -5,7 +5,10 @@
 bool keys_open(struct keys *k, const struct tft_model *m)
 {
     size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;
-    *k = (struct keys){.m = m, .query = calloc(n, sizeof *k->query), .key = calloc(n, sizeof *k->key), .importance = calloc(n, sizeof *k->importance)};
+    *k = (struct keys){.m = m};
+    k->query = calloc(n, sizeof *k->query);
+    k->key = calloc(n, sizeof *k->key);
+    k->importance = calloc(n, sizeof *k->importance);
     return k->query && k->key && k->importance;
 }
 

@@ -33,7 +33,8 @@ void order_reach_add(struct order_reach *r, const float *x, size_t tokens, size_
 /* to: [n <= ORDER_MOST] which channel comes where: those with the same place / group are of one cluster. Of the n channels from `first` on. */
 void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group, int32_t *to);
 
-/* Rows of w: [n, cols], rows `stride` apart: row i becomes what row order[i] was. Columns likewise, of each of `rows` rows. order: [n <= ORDER_MOST] */
+/* Rows of w: [n, cols], rows `stride` apart: row i becomes what row order[i] was. Columns likewise, of each of `rows` rows.
+   order: [n <= ORDER_MOST] */
 void order_rows(float *w, size_t stride, size_t n, size_t cols, const int32_t *order);
 void order_columns(float *w, size_t stride, size_t rows, size_t n, const int32_t *order);
 
