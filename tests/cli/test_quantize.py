@@ -196,6 +196,8 @@ class Quantize(Case):
         per_token = [self.json("inspect", i)["memory"]["kv_per_token"] for i in (plain, named)]
         block = (8 * 16 // 8 + 4 * 8) + (16 * 16 // 8 + 4 * 16)  # keys, and values of 16 channels; codes and scales
         self.assertEqual(per_token, [2 * 2 * 8 * 2 * 2, 2 * 2 * block // 16])
+        bench = self.json("bench", named, "-p4", "-n2", "-r1", "-t1")
+        self.assertEqual({row["kv"] for row in bench["rows"]}, {"tuffet:window=0,group=16,k=1@mixed,v=1"})
         data = self.read(named)
         at = data.index(b"tuffet:window=0")
         broken = self.write("broken", data[:at] + b"taffet" + data[at + 6:])

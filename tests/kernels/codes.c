@@ -160,7 +160,8 @@ static size_t random_group(struct check *c)
     return check_below(c, 2) ? usual[check_below(c, 5)] : 0;
 }
 
-/* Numbers to be folded: sometimes all of one size, sometimes too small, sometimes with what is no number or not finite. */
+/* Numbers to be folded: sometimes all of one size or all alike, so that their sums are the largest there are, sometimes too small,
+ * sometimes with what is no number or not finite. */
 static void fill_factors(struct check *c, float *x, size_t n)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, 1e38f, -3e38f};
@@ -176,7 +177,10 @@ static void fill_factors(struct check *c, float *x, size_t n)
             x[i] *= check_below(c, 2) ? 1e-36f : 1e-33f;
         break;
     case 2: memset(x, 0, n * 4); break;
-    case 3: x[check_below(c, n)] = odd[check_below(c, 5)];
+    case 3: x[check_below(c, n)] = odd[check_below(c, 5)]; break;
+    case 4:
+        for (size_t i = 0; i < n; i++)
+            x[i] = size;
     }
 }
 
