@@ -89,8 +89,31 @@ static const float *block_queries(const struct tft_pass *p, const struct tile *t
     return ordered;
 }
 
+/* The block of codes where what is read next begins; nothing if it is tile.blocks. */
+struct next {
+    uint32_t head, block;
+};
+
+static void prefetch(const char *record, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(record + i, 0, 2);
+}
+
+/* Records are too short for the hardware to see a stream, so what comes after the keys of block b is asked for while they are read: its
+   values, and the i-th block of keys of what is next. A block at a time, as more would wait for one another. */
+static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, uint32_t i, struct next next)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    const struct tft_coded_layer *y = &kv->layer[t->layer];
+    prefetch(tft_coded_value_record(kv, t->layer, t->head, b), y->v_bytes);
+    if (next.block + i < t->blocks)
+        prefetch(tft_coded_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
+}
+
 /* q: block_queries; scores: [rows, TFT_SPAN] of blocks first .. first + n - 1 */
-static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n, const float *q, float *scores)
+static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n, const float *q, float *scores,
+                         struct next next)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
@@ -98,6 +121,7 @@ static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_
     uint32_t dim = kv->head_dim, rows = t->n_tokens * t->group;
     float factor = 1.0f / sqrtf((float)dim);
     for (uint32_t b = 0; b < n; b++, scores += kv->block) {
+        prefetch_codes(p, t, first + b, b, next);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
             kern->score[TFT_NUM_F16](scores, TFT_SPAN, q, dim, tft_coded_f16_keys(kv, t->layer, t->head, first + b), rows, kv->block, dim,
                                      factor);
@@ -128,11 +152,11 @@ static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t 
 
 /* attend_span for span b of the codes, which all rows see. */
 static void attend_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, const float *q, float *scores, float *o,
-                         struct softmax_part *part)
+                         struct softmax_part *part, struct next next)
 {
     const struct tft_kv *kv = &p->s->kv;
     uint32_t most = span_blocks(kv), first = b * most, n = t->blocks - first < most ? t->blocks - first : most;
-    score_blocks(p, t, first, n, q, scores);
+    score_blocks(p, t, first, n, q, scores, next);
     for (uint32_t i = 0; i < t->n_tokens * t->group; i++)
         p->m->kern.softmax(scores + i * TFT_SPAN, n * kv->block, &part[i].max, &part[i].sum);
     mix_blocks(p, t, first, n, scores, o);
@@ -187,7 +211,7 @@ static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t
     }
     const float *q = block_queries(p, t, w->q);
     for (uint32_t b = 0; b < code_spans(&p->s->kv, t->blocks); b++) {
-        attend_codes(p, t, b, q, w->scores, w->part, part);
+        attend_codes(p, t, b, q, w->scores, w->part, part, (struct next){t->head, (b + 1) * span_blocks(&p->s->kv)});
         for (uint32_t i = 0; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
@@ -220,6 +244,13 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct some *
     }
 }
 
+/* What the i-th (head, span) has of codes. */
+static struct next next_codes(const struct tft_pass *p, const struct tile *t, uint32_t i, uint32_t spans, uint32_t slot_spans)
+{
+    uint32_t head = i / spans, b = i % spans;
+    return (struct next){head, head < p->m->n_head_kv && b >= slot_spans ? (b - slot_spans) * span_blocks(&p->s->kv) : t->blocks};
+}
+
 /* One token: every (head, span) by itself, then every head's spans in order. */
 static void attend_split(struct tft_pass *p, uint32_t layer, const struct some *some, const struct tft_input *in)
 {
@@ -230,15 +261,20 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct some *
     uint32_t slot_spans = tft_spans(some->slot + 1), spans = slot_spans + code_spans(&s->kv, some->blocks), unused;
     struct tile t = {.layer = layer, .slot = some->slot, .blocks = some->blocks, .n_tokens = 1, .group = group};
 
+    const float *q = NULL;
     for (uint32_t i = (uint32_t)p->tid; i < spans * m->n_head_kv; i += (uint32_t)p->n_threads) {
         struct softmax_part part[TFT_TILE];
-        uint32_t b = i / m->n_head_kv;
-        t.head = i % m->n_head_kv;
-        load_queries(p, &t, token, w->q);
+        uint32_t b = i % spans;
+        if (!q || t.head != i / spans) {
+            t.head = i / spans;
+            load_queries(p, &t, token, w->q);
+            q = block_queries(p, &t, w->q);
+        }
         if (b < slot_spans)
             attend_span(p, &t, b * TFT_SPAN, w->q, w->scores, w->part, part, &unused);
         else
-            attend_codes(p, &t, b - slot_spans, block_queries(p, &t, w->q), w->scores, w->part, part);
+            attend_codes(p, &t, b - slot_spans, q, w->scores, w->part, part,
+                         next_codes(p, &t, i + (uint32_t)p->n_threads, spans, slot_spans));
         for (uint32_t r = 0; r < group; r++) {
             size_t at = (size_t)(t.head * group + r) * spans + b;
             memcpy(s->part_o + at * dim, w->part + r * dim, dim * sizeof *s->part_o);
