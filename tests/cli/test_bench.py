@@ -46,6 +46,11 @@ class Bench(Case):
             read *= n if row["what"] == "decode" else 1  # a prompt reads them once
             self.assertAlmostEqual(row["gbps"] * n / row["tok_s"], read / 1e9, delta=1e-3 * read / 1e9)
 
+    def test_shape(self):
+        """What is only a shape has all that a cache wants calibrated."""
+        rows = self.json("bench", "--shape", "smollm2-135m", "-p1", "-n1", "-r1", "-t1", "-c512", "--kv", "tuffet")["rows"]
+        self.assertEqual([(r["what"], r["kv"]) for r in rows], [("prefill", "tuffet"), ("decode", "tuffet")])
+
     def test_wrong_use(self):
         model = self.toy()
         for list in ["", "0", "1,x", "1;2", "2000", "1," * 17]:
