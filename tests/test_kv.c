@@ -28,6 +28,7 @@ static const struct policy {
     {"asymkv:lk=1,residual=32", 1, 80, 0x75f805762e0356be},
     {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", 0, 140, 0xb02865c57d6d95c6},
     {"tuffet:k=2.25@mixed,window=20,group=32", 1, 90, 0x042488759e990944},
+    {"tuffet:k=1.5@mixed,window=20,group=32", 1, 290, 0xd9ea6b3b7a7b97c3},
     {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", 1, 80, 0x836827196399b0e1},
     {"k=8@channel,v=16,retain=window:0,clip=centre", 0, 80, 0xe35dcae677600331},
     {"k=16,v=8@channel,retain=log2:2,scales=f8", 0, 80, 0xe31ad541c261ab47},
