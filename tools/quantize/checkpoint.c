@@ -10,11 +10,11 @@
 struct head {
     char magic[16];
     uint32_t key, n_vocab, crc; /* crc: of all that follows */
-    uint32_t tried, layers, stage, window, n, next;
+    uint32_t tried, sampled, layers, stage, window, n, next;
     double done, nats;
     struct cushion_round round[CUSHION_ROUNDS];
 };
-static const char magic[16] = "tuffet cushion 3";
+static const char magic[16] = "tuffet cushion 4";
 
 static uint32_t crc_of(const struct head *h, const struct candidate *c, size_t n)
 {
@@ -45,6 +45,7 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     h.key = key;
     h.n_vocab = n_vocab;
     h.tried = c->found.tried;
+    h.sampled = c->sampled;
     h.layers = c->layers;
     h.stage = c->stage;
     h.window = c->window;
@@ -65,7 +66,7 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
 
 static bool sound(const struct head *h, uint32_t key, const struct candidate *c, uint32_t n_vocab)
 {
-    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS || h->next > h->n)
+    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS || h->next > h->n || h->sampled > 1)
         return false;
     for (uint32_t i = 0; i < CUSHION_ROUNDS; i++)
         if ((uint32_t)h->round[i].token >= n_vocab || h->round[i].taken > 1)
@@ -93,6 +94,7 @@ bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint3
     if (!whole)
         return false;
     c->found.tried = h.tried;
+    c->sampled = h.sampled;
     c->layers = h.layers;
     c->stage = h.stage;
     c->window = h.window;

@@ -11,7 +11,7 @@
 #include "guess.h"
 
 /* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */
-enum { PASS_TOKENS = 2048, PASSES = 4, SAVE_SECONDS = 2 };
+enum { PASS_TOKENS = 2048, PASSES = 4, JUDGES = PASSES, SAVE_SECONDS = 2 };
 
 struct search {
     struct tft_model *m;
@@ -166,6 +166,30 @@ static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, 
     return k->loss[0];
 }
 
+/* ---------------------------------------------------------------------------------------------- samples */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t samples(const struct search *k)
+{
+    return (uint32_t)(k->o->n_text / k->o->sample);
+}
+
+/* A round's sample, and those after it in the text. */
+static const int32_t *sample_of(const struct search *k, const struct cushion_round *r, uint32_t i)
+{
+    return k->o->text + (size_t)((r->sample + i) % samples(k)) * k->o->sample;
+}
+
+/* By how many of them a token's cost is judged: of one alone the mean of -ln p may be off by what a token may cost. */
+static uint32_t judges(const struct search *k)
+{
+    return (uint32_t)least(JUDGES, samples(k));
+}
+
 /* ----------------------------------------------------------------------------------------------- a round */
 
 /* The stages of a round: tokens of text, whether only in the first layers and in integers, and how many candidates are left for the next. */
@@ -189,19 +213,21 @@ static void save_at_times(struct search *k)
         save(k);
 }
 
-/* Candidates, each with what comes after it, the rest of the prefix and text, in a sequence of its own. */
-static void run_candidates(struct search *k, const struct candidate *c, uint32_t n_seq, const int32_t *text, uint32_t n_text, struct depth depth)
+/* Into sequence i: a candidate, what comes after it, the rest of the prefix, and text. */
+static void put_candidate(struct search *k, uint32_t i, int64_t token, const int32_t *text, uint32_t n_text)
 {
     const struct cushion *found = &k->at.found;
     k->skip = 1 + k->tail;
     k->each = k->skip + n_text;
-    for (uint32_t i = 0; i < n_seq; i++) {
-        int32_t *to = k->tokens + (size_t)i * k->each;
-        *to = (int32_t)c[i].token;
-        memcpy(to + 1, found->token + found->n - k->tail, k->tail * sizeof *to);
-        memcpy(to + k->skip, text, n_text * sizeof *to);
-    }
-    run(k, found->n - k->tail, n_seq, depth, NULL);
+    int32_t *to = k->tokens + (size_t)i * k->each;
+    *to = (int32_t)token;
+    memcpy(to + 1, found->token + found->n - k->tail, k->tail * sizeof *to);
+    memcpy(to + k->skip, text, n_text * sizeof *to);
+}
+
+static void run_candidates(struct search *k, uint32_t n_seq, struct depth depth)
+{
+    run(k, k->at.found.n - k->tail, n_seq, depth, NULL);
 }
 
 /* The losses of all that have not been tried yet. */
@@ -212,7 +238,9 @@ static void try_all(struct search *k, const int32_t *text, uint32_t n_text, stru
     while (at->next < at->n) {
         uint32_t n_seq = at->n - at->next < most ? at->n - at->next : most;
         struct candidate *c = at->candidate + at->next;
-        run_candidates(k, c, n_seq, text, n_text, depth);
+        for (uint32_t i = 0; i < n_seq; i++)
+            put_candidate(k, i, c[i].token, text, n_text);
+        run_candidates(k, n_seq, depth);
         if (k->stopped)
             return;
         for (uint32_t i = 0; i < n_seq; i++)
@@ -234,37 +262,58 @@ static uint32_t windows_of(const struct search *k, uint32_t n)
     return k->o->sample > 2 * n ? (k->o->sample - 1) / n : 1;
 }
 
-/* Of the sample's windows of n tokens, the one that the prefix so far serves worst where large activations arise. A token is tried before a
-   window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none after BOS (tinyllama). */
-static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
+/* Texts of `each` tokens, `stride` apart, of which the first `skip` do not count. */
+struct texts {
+    const int32_t *first;
+    size_t stride;
+    uint32_t n, each, skip;
+};
+
+/* The one that the prefix so far serves worst in the first layers. */
+static uint32_t worst(struct search *k, const struct texts *t, uint32_t layers)
 {
-    uint32_t windows = windows_of(k, n), best = 0, each = n + 1, most = (uint32_t)k->room.rows / each;
-    double top = -1;
-    for (uint32_t first = 0; windows > 1 && first < windows && !k->stopped; first += most) {
-        uint32_t n_seq = windows - first < most ? windows - first : most;
+    uint32_t found = 0, most = (uint32_t)k->room.rows / t->each;
+    double loss = -1;
+    for (uint32_t first = 0; t->n > 1 && first < t->n && !k->stopped; first += most) {
+        uint32_t n_seq = t->n - first < most ? t->n - first : most;
         for (uint32_t i = 0; i < n_seq; i++)
-            memcpy(k->tokens + i * each, sample + (size_t)(first + i) * n, each * sizeof *sample);
-        k->each = each;
-        k->skip = 1;
-        run(k, k->at.found.n, n_seq, (struct depth){k->at.layers, true}, NULL);
+            memcpy(k->tokens + i * t->each, t->first + (first + i) * t->stride, t->each * sizeof *t->first);
+        k->each = t->each;
+        k->skip = t->skip;
+        run(k, k->at.found.n, n_seq, (struct depth){layers, true}, NULL);
         for (uint32_t i = 0; i < n_seq; i++)
-            if (k->loss[i] > top) {
-                top = k->loss[i];
-                best = first + i;
+            if (k->loss[i] > loss) {
+                loss = k->loss[i];
+                found = first + i;
             }
     }
+    return found;
+}
+
+/* A token is tried before a window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none after
+   BOS (tinyllama). */
+static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
+{
+    uint32_t window = worst(k, &(struct texts){sample, n, windows_of(k, n), n + 1, 1}, k->at.layers);
     if (!k->stopped)
-        k->at.window = best;
+        k->at.window = window;
+}
+
+/* In half of the layers: there is where large activations arise, and in later ones the stream of any text grows. */
+static void choose_sample(struct search *k)
+{
+    const struct cushion_opts *o = k->o;
+    struct texts all = {o->text, o->sample, samples(k), o->sample, 0};
+    uint32_t sample = worst(k, &all, (k->m->n_layer + 1) / 2);
+    if (k->stopped)
+        return;
+    k->at.found.round[k->at.found.tried] = (struct cushion_round){.sample = sample, .tail = (uint16_t)k->tail};
+    k->at.sampled = 1;
 }
 
 static const int32_t *chosen(const struct search *k, const int32_t *sample, uint32_t n)
 {
     return windows_of(k, n) > 1 ? sample + 1 + (size_t)k->at.window * n : sample;
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
@@ -296,7 +345,7 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
         work += (1 + k->tail + stage[i].text) * (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
         n = (double)stage[i].left;
     }
-    return work + n * (1 + k->tail + k->o->sample) * k->m->n_layer;
+    return work + n * judges(k) * (1 + k->tail + k->o->sample) * k->m->n_layer;
 }
 
 /* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a quarter
@@ -337,22 +386,39 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
     }
 }
 
-/* -ln p of a token of the sample, at the end of the one sequence that was run last. */
-static double guess_sample(const struct search *k, const int32_t *sample)
+/* The mean of -ln p over them, at the end of the sequences that were run last. */
+static double guess_samples(const struct search *k, const struct cushion_round *r)
 {
-    return guess_mean(&k->guess, &k->y, k->y.text + k->skip * k->y.stride, sample, k->o->sample);
+    uint32_t n = judges(k);
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += guess_mean(&k->guess, &k->y, k->y.text + (i * k->each + k->skip) * k->y.stride, sample_of(k, r, i), k->o->sample);
+    return sum / n;
+}
+
+static void run_samples(struct search *k, const struct cushion_round *r, float *top)
+{
+    k->each = k->o->sample;
+    k->skip = 0;
+    for (uint32_t i = 0; i < judges(k); i++)
+        memcpy(k->tokens + (size_t)i * k->each, sample_of(k, r, i), k->each * sizeof *k->tokens);
+    run(k, k->at.found.n, judges(k), (struct depth){k->m->n_layer, false}, top);
 }
 
 /* The prefix without a further token, and all tokens that could be one. */
-static void begin_round(struct search *k, const int32_t *sample, float *top)
+static void begin_round(struct search *k, float *top)
 {
     struct checkpoint *at = &k->at;
+    struct cushion_round *r = &at->found.round[at->found.tried];
     k->all = INFINITY;
-    double loss = loss_of(k, at->found.n, sample, k->o->sample, false, top);
+    if (!at->sampled)
+        choose_sample(k);
+    if (!k->stopped)
+        run_samples(k, r, top);
     if (k->stopped)
         return;
-    at->found.round[at->found.tried] = (struct cushion_round){.before = loss, .tail = k->tail};
-    at->nats = guess_sample(k, sample);
+    r->before = k->loss[0];
+    at->nats = guess_samples(k, r);
     at->layers = first_layers(k->m, top);
     at->done = 0;
     for (uint32_t i = 0; i < k->m->n_vocab; i++)
@@ -361,16 +427,18 @@ static void begin_round(struct search *k, const int32_t *sample, float *top)
 }
 
 /* Whether a finalist is taken. The best is the round's if none of them is. */
-static void ask(struct search *k, const struct candidate *c, const int32_t *sample)
+static void ask(struct search *k, const struct candidate *c)
 {
     struct cushion_round *r = &k->at.found.round[k->at.found.tried];
     bool little = c->loss < k->o->tau * r->before;
     if (!little && k->at.next)
         return;
-    run_candidates(k, c, 1, sample, k->o->sample, (struct depth){k->m->n_layer, false});
+    for (uint32_t i = 0; i < judges(k); i++)
+        put_candidate(k, i, c->token, sample_of(k, r, i), k->o->sample);
+    run_candidates(k, judges(k), (struct depth){k->m->n_layer, false});
     if (k->stopped)
         return;
-    double nats = guess_sample(k, sample) - k->at.nats;
+    double nats = guess_samples(k, r) - k->at.nats;
     r->taken = little && isfinite(nats) && nats <= k->o->cost;
     r->refused += little && !r->taken;
     if (r->taken || !k->at.next) {
@@ -380,11 +448,11 @@ static void ask(struct search *k, const struct candidate *c, const int32_t *samp
     }
 }
 
-static void ask_finalists(struct search *k, const int32_t *sample)
+static void ask_finalists(struct search *k)
 {
     struct checkpoint *at = &k->at;
     while (at->next < at->n && !at->found.round[at->found.tried].taken) {
-        ask(k, at->candidate + at->next, sample);
+        ask(k, at->candidate + at->next);
         if (k->stopped)
             return;
         at->next++;
@@ -414,17 +482,17 @@ static void run_round(struct search *k, float *top)
     uint32_t stages = plan(k, stage);
     struct checkpoint *at = &k->at;
     struct cushion *c = &at->found;
-    const int32_t *sample = k->o->text + c->tried % (k->o->n_text / k->o->sample) * k->o->sample;
     if (!at->layers)
-        begin_round(k, sample, top);
+        begin_round(k, top);
+    const int32_t *sample = sample_of(k, &c->round[c->tried], 0);
     k->all = work_of(k, stage, stages);
     if (!k->stopped)
         run_stages(k, sample, stage, stages);
     if (!k->stopped)
-        ask_finalists(k, sample);
+        ask_finalists(k);
     if (k->stopped)
         return;
-    at->layers = 0;
+    at->sampled = at->layers = 0;
     if (c->round[c->tried].taken)
         add_token(c, &c->round[c->tried]);
     c->tried++;
@@ -459,7 +527,7 @@ static bool replay(const struct search *k, struct checkpoint *at)
         if (r->taken)
             add_token(c, r);
     }
-    return next_place(k, c, &tail) && (!at->layers || c->round[tried].tail == tail);
+    return next_place(k, c, &tail) && (!at->sampled || c->round[tried].tail == tail);
 }
 
 /* A file may say anything: what cannot have come from here is as if there were none. */
@@ -467,9 +535,11 @@ static bool possible(const struct search *k, const struct checkpoint *at)
 {
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
+    if (at->sampled && at->found.round[at->found.tried].sample >= samples(k))
+        return false;
     if (!at->layers)
         return true;
-    if (at->layers > k->m->n_layer || at->stage > stages || at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
+    if (!at->sampled || at->layers > k->m->n_layer || at->stage > stages || at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
         return false;
     return at->window == CHECKPOINT_NONE || (at->stage < stages && at->window < windows_of(k, stage[at->stage].text));
 }
@@ -520,7 +590,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     struct search k = {.m = m, .o = o};
     float *top = malloc(m->n_layer * sizeof *top);
     uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS; /* a candidate and a token after it */
-    k.room = (struct layers_room){batch, PASSES * (size_t)batch, !o->exhaustive};
+    k.room = (struct layers_room){batch, PASSES * (size_t)batch, true};
     enum tft_status status = top ? open(&k, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     struct cushion *found = &k.at.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};

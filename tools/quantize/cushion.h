@@ -5,7 +5,8 @@
  *
  * where t is a sample of text that comes after the prefix, X is what a block leaves in the residual stream, and q the 8-bit numbers whose range is
  * that of this X, the tokens of t alone; until one does not make it less than tau times what it was (eq. 10). Each token has a sample of its
- * own, as in the paper.
+ * own, as in the paper; here it is the one of the text's that the prefix so far serves worst, because some outliers are rare: after BOS and a
+ * newline, tinyllama has one in 3 of 16 samples of prose, a newline after a full stop.
  *
  * It is in the residual stream that a token's massive activations stand out, whatever is done about the inputs of linear layers: at tinyllama
  * a newline after BOS takes L_q to 0.11 of what it was there, but the sum over the linear layers' inputs, rotated, to 0.93.
@@ -18,9 +19,10 @@
  * losses that a search reports are those of the model of floats.
  *
  * Two things are not the paper's. A token that takes the outliers may make the text less likely, in floats too: at stories15M one that takes
- * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p over the sample does not rise by more than `cost`;
- * else the one with the next least L_q is asked. And what is an outlier may depend on what comes before: at tinyllama a newline is one after a
- * full stop and none after BOS. So where no further token is worth it at the end of the prefix, a round tries every one before the last.
+ * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p, over four samples, the round's and those after it,
+ * does not rise by more than `cost`; else the one with the next least L_q is asked. And what is an outlier may depend on what comes before: at
+ * tinyllama a newline is one after a full stop and none after BOS. So where no further token is worth it at the end of the prefix, a round tries
+ * every one before the last.
  */
 #ifndef CUSHION_H
 #define CUSHION_H
@@ -33,11 +35,12 @@ enum { CUSHION_MAX = 8, CUSHION_ROUNDS = 2 * CUSHION_MAX };
 /* Of the token that a round has taken, or of the best one. */
 struct cushion_round {
     double before, after; /* L_q of the round's sample without it, and with it */
-    double nats;          /* what it costs a token of the sample */
+    double nats;          /* what it costs a token of four samples */
     int32_t token;
-    uint32_t tail;    /* tokens of the prefix that come after it: 0 or 1 */
-    uint32_t taken;   /* 0 or 1 */
+    uint32_t sample;  /* which of the text's, o->sample tokens each */
     uint32_t refused; /* so many had an L_q as small as was asked for, and cost the text too much */
+    uint16_t tail;    /* tokens of the prefix that come after it: 0 or 1 */
+    uint16_t taken;   /* 0 or 1 */
 };
 
 struct cushion {
