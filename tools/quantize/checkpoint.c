@@ -11,7 +11,7 @@ struct head {
     char magic[16];
     uint32_t key, n_vocab, crc; /* crc: of all that follows */
     uint32_t tried, sampled, layers, stage, window, n, next;
-    double done, nats;
+    double done, alone, nats;
     struct cushion_round round[CUSHION_ROUNDS];
 };
 static const char magic[16] = "tuffet cushion 4";
@@ -52,6 +52,7 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     h.n = c->n;
     h.next = c->next;
     h.done = c->done;
+    h.alone = c->alone;
     h.nats = c->nats;
     memcpy(h.round, c->found.round, sizeof h.round);
     h.crc = crc_of(&h, c->candidate, c->n);
@@ -101,6 +102,7 @@ bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint3
     c->n = h.n;
     c->next = h.next;
     c->done = h.done;
+    c->alone = h.alone;
     c->nats = h.nats;
     memcpy(c->found.round, h.round, sizeof h.round);
     return true;

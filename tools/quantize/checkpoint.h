@@ -12,13 +12,14 @@ struct candidate {
 /* What a search would lose. */
 struct checkpoint {
     struct cushion found; /* round[tried] is the one in hand */
-    uint32_t sampled; /* 1: the round has its sample */
+    uint32_t sampled; /* 1: the round has its samples */
     uint32_t layers;  /* of its first stages; 0: it has not begun with them */
     uint32_t stage;   /* after the last one the finalists are asked what they cost */
     uint32_t window;  /* of the round's sample that the stage tries its candidates on; CHECKPOINT_NONE: not chosen yet */
     uint32_t n, next; /* candidates of the stage, and how many of them have been tried */
     double done;      /* work of the round */
-    double nats;      /* -ln p of a token of the round's sample without a further token */
+    double alone;     /* L_q of the round's first sample without a further token */
+    double nats;      /* -ln p of a token of its samples without one */
     struct candidate *candidate; /* [V] */
 };
 enum { CHECKPOINT_NONE = INT32_MAX };

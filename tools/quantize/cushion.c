@@ -11,7 +11,7 @@
 #include "guess.h"
 
 /* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */
-enum { PASS_TOKENS = 2048, PASSES = 4, JUDGES = PASSES, SAVE_SECONDS = 2 };
+enum { PASS_TOKENS = 2048, PASSES = CUSHION_SAMPLES, SAVE_SECONDS = 2 };
 
 struct search {
     struct tft_model *m;
@@ -178,16 +178,16 @@ static uint32_t samples(const struct search *k)
     return (uint32_t)(k->o->n_text / k->o->sample);
 }
 
-/* A round's sample, and those after it in the text. */
+/* The i-th of a round. */
 static const int32_t *sample_of(const struct search *k, const struct cushion_round *r, uint32_t i)
 {
-    return k->o->text + (size_t)((r->sample + i) % samples(k)) * k->o->sample;
+    return k->o->text + (size_t)r->sample[i] * k->o->sample;
 }
 
-/* By how many of them a token's cost is judged: of one alone the mean of -ln p may be off by what a token may cost. */
+/* How many a round has. */
 static uint32_t judges(const struct search *k)
 {
-    return (uint32_t)least(JUDGES, samples(k));
+    return (uint32_t)least(CUSHION_SAMPLES, samples(k));
 }
 
 /* ----------------------------------------------------------------------------------------------- a round */
@@ -269,11 +269,30 @@ struct texts {
     uint32_t n, each, skip;
 };
 
-/* The one that the prefix so far serves worst in the first layers. */
-static uint32_t worst(struct search *k, const struct texts *t, uint32_t layers)
+/* Puts number i with its loss among the n with the largest; those that come first stay before others as large. */
+static void rank(uint32_t *number, double *loss, uint32_t n, uint32_t i, double own)
 {
-    uint32_t found = 0, most = (uint32_t)k->room.rows / t->each;
-    double loss = -1;
+    uint32_t at = n;
+    for (; at > 0 && own > loss[at - 1]; at--)
+        if (at < n) {
+            loss[at] = loss[at - 1];
+            number[at] = number[at - 1];
+        }
+    if (at < n) {
+        loss[at] = own;
+        number[at] = i;
+    }
+}
+
+/* The n <= CUSHION_SAMPLES that the prefix so far serves worst in the first layers, the worst first. */
+static void find_worst(struct search *k, const struct texts *t, uint32_t layers, uint32_t *found, uint32_t n)
+{
+    uint32_t most = (uint32_t)k->room.rows / t->each;
+    double loss[CUSHION_SAMPLES];
+    for (uint32_t i = 0; i < n; i++) {
+        found[i] = 0;
+        loss[i] = -1;
+    }
     for (uint32_t first = 0; t->n > 1 && first < t->n && !k->stopped; first += most) {
         uint32_t n_seq = t->n - first < most ? t->n - first : most;
         for (uint32_t i = 0; i < n_seq; i++)
@@ -282,32 +301,29 @@ static uint32_t worst(struct search *k, const struct texts *t, uint32_t layers)
         k->skip = t->skip;
         run(k, k->at.found.n, n_seq, (struct depth){layers, true}, NULL);
         for (uint32_t i = 0; i < n_seq; i++)
-            if (k->loss[i] > loss) {
-                loss = k->loss[i];
-                found = first + i;
-            }
+            rank(found, loss, n, first + i, k->loss[i]);
     }
-    return found;
 }
 
 /* A token is tried before a window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none after
    BOS (tinyllama). */
 static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
 {
-    uint32_t window = worst(k, &(struct texts){sample, n, windows_of(k, n), n + 1, 1}, k->at.layers);
+    uint32_t window;
+    find_worst(k, &(struct texts){sample, n, windows_of(k, n), n + 1, 1}, k->at.layers, &window, 1);
     if (!k->stopped)
         k->at.window = window;
 }
 
 /* In half of the layers: there is where large activations arise, and in later ones the stream of any text grows. */
-static void choose_sample(struct search *k)
+static void choose_samples(struct search *k)
 {
     const struct cushion_opts *o = k->o;
-    struct texts all = {o->text, o->sample, samples(k), o->sample, 0};
-    uint32_t sample = worst(k, &all, (k->m->n_layer + 1) / 2);
+    struct cushion_round r = {.tail = k->tail};
+    find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0}, (k->m->n_layer + 1) / 2, r.sample, judges(k));
     if (k->stopped)
         return;
-    k->at.found.round[k->at.found.tried] = (struct cushion_round){.sample = sample, .tail = (uint16_t)k->tail};
+    k->at.found.round[k->at.found.tried] = r;
     k->at.sampled = 1;
 }
 
@@ -389,61 +405,79 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
 /* The mean of -ln p over them, at the end of the sequences that were run last. */
 static double guess_samples(const struct search *k, const struct cushion_round *r)
 {
-    uint32_t n = judges(k);
     double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < judges(k); i++)
         sum += guess_mean(&k->guess, &k->y, k->y.text + (i * k->each + k->skip) * k->y.stride, sample_of(k, r, i), k->o->sample);
-    return sum / n;
+    return sum / judges(k);
 }
 
-static void run_samples(struct search *k, const struct cushion_round *r, float *top)
+/* The same for L_q, which is a sum. */
+static double lost_samples(const struct search *k)
 {
+    double sum = 0;
+    for (uint32_t i = 0; i < judges(k); i++)
+        sum += k->loss[i];
+    return sum;
+}
+
+/* The prefix without a further token. */
+static void measure(struct search *k, float *top)
+{
+    struct checkpoint *at = &k->at;
+    struct cushion_round *r = &at->found.round[at->found.tried];
     k->each = k->o->sample;
     k->skip = 0;
     for (uint32_t i = 0; i < judges(k); i++)
         memcpy(k->tokens + (size_t)i * k->each, sample_of(k, r, i), k->each * sizeof *k->tokens);
-    run(k, k->at.found.n, judges(k), (struct depth){k->m->n_layer, false}, top);
-}
-
-/* The prefix without a further token, and all tokens that could be one. */
-static void begin_round(struct search *k, float *top)
-{
-    struct checkpoint *at = &k->at;
-    struct cushion_round *r = &at->found.round[at->found.tried];
-    k->all = INFINITY;
-    if (!at->sampled)
-        choose_sample(k);
-    if (!k->stopped)
-        run_samples(k, r, top);
+    run(k, at->found.n, judges(k), (struct depth){k->m->n_layer, false}, top);
     if (k->stopped)
         return;
-    r->before = k->loss[0];
+    r->before = lost_samples(k);
+    at->alone = k->loss[0];
     at->nats = guess_samples(k, r);
     at->layers = first_layers(k->m, top);
+}
+
+/* All tokens may be the next. */
+static void begin_stages(struct search *k)
+{
+    struct checkpoint *at = &k->at;
     at->done = 0;
     for (uint32_t i = 0; i < k->m->n_vocab; i++)
         at->candidate[i] = (struct candidate){0, i};
     begin_stage(k, 0, k->m->n_vocab);
 }
 
-/* Whether a finalist is taken. The best is the round's if none of them is. */
+static void begin_round(struct search *k, float *top)
+{
+    k->all = INFINITY;
+    if (!k->at.sampled)
+        choose_samples(k);
+    if (!k->stopped)
+        measure(k, top);
+    if (!k->stopped)
+        begin_stages(k);
+}
+
+/* Whether a finalist is taken. The best is the round's if none of them is. Who does little for the first sample need not be asked. */
 static void ask(struct search *k, const struct candidate *c)
 {
-    struct cushion_round *r = &k->at.found.round[k->at.found.tried];
-    bool little = c->loss < k->o->tau * r->before;
-    if (!little && k->at.next)
+    struct checkpoint *at = &k->at;
+    struct cushion_round *r = &at->found.round[at->found.tried];
+    if (at->next && !(c->loss < k->o->tau * at->alone))
         return;
     for (uint32_t i = 0; i < judges(k); i++)
         put_candidate(k, i, c->token, sample_of(k, r, i), k->o->sample);
     run_candidates(k, judges(k), (struct depth){k->m->n_layer, false});
     if (k->stopped)
         return;
-    double nats = guess_samples(k, r) - k->at.nats;
+    double lost = lost_samples(k), nats = guess_samples(k, r) - at->nats;
+    bool little = lost < k->o->tau * r->before;
     r->taken = little && isfinite(nats) && nats <= k->o->cost;
     r->refused += little && !r->taken;
-    if (r->taken || !k->at.next) {
+    if (r->taken || !at->next) {
         r->token = (int32_t)c->token;
-        r->after = c->loss;
+        r->after = lost;
         r->nats = nats;
     }
 }
@@ -476,6 +510,23 @@ static void add_token(struct cushion *c, const struct cushion_round *r)
     c->n++;
 }
 
+/* The next round has another prefix, or another place in this one: then what is known of the prefix stays. */
+static void end_round(struct search *k)
+{
+    struct checkpoint *at = &k->at;
+    struct cushion *c = &at->found;
+    struct cushion_round last = c->round[c->tried++];
+    if (last.taken) {
+        add_token(c, &last);
+        memcpy(k->prefix, c->token, sizeof k->prefix);
+        at->sampled = at->layers = 0;
+    } else if (next_place(k, c, &k->tail)) {
+        c->round[c->tried] = (struct cushion_round){.before = last.before, .tail = k->tail};
+        memcpy(c->round[c->tried].sample, last.sample, sizeof last.sample);
+        begin_stages(k);
+    }
+}
+
 static void run_round(struct search *k, float *top)
 {
     struct stage stage[STAGES];
@@ -492,11 +543,7 @@ static void run_round(struct search *k, float *top)
         ask_finalists(k);
     if (k->stopped)
         return;
-    at->sampled = at->layers = 0;
-    if (c->round[c->tried].taken)
-        add_token(c, &c->round[c->tried]);
-    c->tried++;
-    memcpy(k->prefix, c->token, sizeof k->prefix);
+    end_round(k);
 }
 
 /* ------------------------------------------------------------------------------------------- the checkpoint */
@@ -535,8 +582,9 @@ static bool possible(const struct search *k, const struct checkpoint *at)
 {
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
-    if (at->sampled && at->found.round[at->found.tried].sample >= samples(k))
-        return false;
+    for (uint32_t i = 0; at->sampled && i < CUSHION_SAMPLES; i++)
+        if (at->found.round[at->found.tried].sample[i] >= samples(k))
+            return false;
     if (!at->layers)
         return true;
     if (!at->sampled || at->layers > k->m->n_layer || at->stage > stages || at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))

@@ -4,9 +4,10 @@
  *      L_q(t | p) = sum over the blocks, over the tokens t:  |X - q(X)|^2                                          (eq. 6, 9)
  *
  * where t is a sample of text that comes after the prefix, X is what a block leaves in the residual stream, and q the 8-bit numbers whose range is
- * that of this X, the tokens of t alone; until one does not make it less than tau times what it was (eq. 10). Each token has a sample of its
- * own, as in the paper; here it is the one of the text's that the prefix so far serves worst, because some outliers are rare: after BOS and a
- * newline, tinyllama has one in 3 of 16 samples of prose, a newline after a full stop.
+ * that of this X, the tokens of t alone; until one does not make it less than tau times what it was (eq. 10). The paper gives each token a
+ * sample of its own. Here it has the four of the text's that the prefix so far serves worst, because some outliers are rare: after BOS and a
+ * newline, tinyllama has one in 4 of 16 samples of prose, a newline after a full stop. And L_q is the sum over the four, because a token may take
+ * an outlier in one and not in another: where the next sample in turn was looked at, or the worst alone, `1,13` and `1,13,30` were what was found.
  *
  * It is in the residual stream that a token's massive activations stand out, whatever is done about the inputs of linear layers: at tinyllama
  * a newline after BOS takes L_q to 0.11 of what it was there, but the sum over the linear layers' inputs, rotated, to 0.93.
@@ -18,29 +19,32 @@
  * the outliers, and no more is asked of it. The keys and values of the prefix, the later stages, in which all layers are computed, and all
  * losses that a search reports are those of the model of floats.
  *
- * Two things are not the paper's. A token that takes the outliers may make the text less likely, in floats too: at stories15M one that takes
- * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p, over four samples, the round's and those after it,
- * does not rise by more than `cost`; else the one with the next least L_q is asked. And what is an outlier may depend on what comes before: at
- * tinyllama a newline is one after a full stop and none after BOS. So where no further token is worth it at the end of the prefix, a round tries
- * every one before the last.
+ * Two more things are not the paper's. A token that takes the outliers may make the text less likely, in floats too: at stories15M one that takes
+ * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p over the samples does not rise by more than `cost`;
+ * else the one with the next least L_q of the first sample is asked. And what is an outlier may depend on what comes before: at tinyllama a
+ * newline is one after a full stop and none after BOS. So where no further token is worth it at the end of the prefix, a round tries every one
+ * before the last.
  */
 #ifndef CUSHION_H
 #define CUSHION_H
 
 #include "quantize.h"
 
+/* Samples that a token is judged by. */
+enum { CUSHION_SAMPLES = 4 };
+
 /* A round that takes no token at the end is followed by one before the last, and this one by another only if it takes one. */
 enum { CUSHION_MAX = 8, CUSHION_ROUNDS = 2 * CUSHION_MAX };
 
 /* Of the token that a round has taken, or of the best one. */
 struct cushion_round {
-    double before, after; /* L_q of the round's sample without it, and with it */
-    double nats;          /* what it costs a token of four samples */
+    double before, after; /* L_q of the round's samples without it, and with it */
+    double nats;          /* what it costs a token of them */
+    uint32_t sample[CUSHION_SAMPLES]; /* which of the text's they are, the worst first; 0 beyond those that there are */
     int32_t token;
-    uint32_t sample;  /* which of the text's, o->sample tokens each */
+    uint32_t tail;    /* tokens of the prefix that come after it: 0 or 1 */
+    uint32_t taken;   /* 0 or 1 */
     uint32_t refused; /* so many had an L_q as small as was asked for, and cost the text too much */
-    uint16_t tail;    /* tokens of the prefix that come after it: 0 or 1 */
-    uint16_t taken;   /* 0 or 1 */
 };
 
 struct cushion {
