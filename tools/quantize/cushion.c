@@ -498,8 +498,9 @@ static void ask_finalists(struct search *k)
 static bool next_place(const struct search *k, const struct cushion *c, uint32_t *tail)
 {
     const struct cushion_round *last = c->tried ? &c->round[c->tried - 1] : NULL;
-    *tail = last && !last->taken;
-    return c->n < k->o->most && (!*tail || (!last->tail && c->n > k->o->n_start));
+    bool failed = last && !last->taken;
+    *tail = c->n > k->o->n_start && !failed;
+    return c->n < k->o->most && (!failed || last->tail);
 }
 
 static void add_token(struct cushion *c, const struct cushion_round *r)

@@ -22,8 +22,9 @@
  * Two more things are not the paper's. A token that takes the outliers may make the text less likely, in floats too: at stories15M one that takes
  * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p over the samples does not rise by more than `cost`;
  * else the one with the next least L_q of the first sample is asked. And what is an outlier may depend on what comes before: at tinyllama a
- * newline is one after a full stop and none after BOS. So where no further token is worth it at the end of the prefix, a round tries every one
- * before the last.
+ * newline is one after a full stop and none after BOS. So a round tries every token before the last that was found, and where none is worth it
+ * there, at the end of the prefix. (In this order, because at the end of `1,13` there are words that take as much of the error as a full stop
+ * before its newline, but text is less likely after them.)
  */
 #ifndef CUSHION_H
 #define CUSHION_H
@@ -33,7 +34,7 @@
 /* Samples that a token is judged by. */
 enum { CUSHION_SAMPLES = 4 };
 
-/* A round that takes no token at the end is followed by one before the last, and this one by another only if it takes one. */
+/* A round that takes no token before the last is followed by one at the end, and this one by another only if it takes one. */
 enum { CUSHION_MAX = 8, CUSHION_ROUNDS = 2 * CUSHION_MAX };
 
 /* Of the token that a round has taken, or of the best one. */
