@@ -374,7 +374,7 @@ static void all_samples_are_asked(void **state)
             double own = loss_of_round(m, &o, first.round, token + j, 1);
             if (own >= first.round[0].after)
                 continue;
-            o.tau = fmax(own / before, l[j] / loss(m, &one, NULL, 0)) * 1.0001;
+            o.tau = fmax(own / before, l[j] / loss(m, &one, token, 0)) * 1.0001;
             if (o.tau * before > first.round[0].after)
                 continue;
             struct cushion c = found(m, &o);
@@ -651,7 +651,7 @@ static void the_first_stages_find_what_stands_out(void **state)
     assert_int_equal(best.token[0], TAKER);
     assert_true(best.round[0].after < best.round[0].before);
     o.text = sample_of(best.round, 0);
-    assert_true(loss(m, &o, best.token, 1) < loss(m, &o, NULL, 0) / 5);
+    assert_true(loss(m, &o, best.token, 1) < loss(m, &o, best.token, 0) / 5);
     o.text = text;
     o.exhaustive = false;
     o.macs = 1;
