@@ -141,7 +141,7 @@ static bool generate(struct chat *c, struct answer *a)
             good = write_on(c, piece, tft_text_push(&a->state, c->m, id, piece));
             if (++a->n == opt.n)
                 a->stop = "length";
-            else
+            else if (good) /* or else errno, which says why not, would be lost */
                 full = tft_decode(c->s, id) != TFT_OK;
         }
     }
