@@ -20,7 +20,7 @@
  * losses that a search reports are those of the model of floats.
  *
  * Two more things are not the paper's. A token that takes the outliers may make the text less likely, in floats too: at stories15M one that takes
- * L_q to 0.47 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p over the samples does not rise by more than `cost`;
+ * L_q to 0.70 raises perplexity by 16 %. So a candidate is taken only if the mean of -ln p over the samples does not rise by more than `cost`;
  * else the one with the next least L_q of the first sample is asked. And what is an outlier may depend on what comes before: at tinyllama a
  * newline is one after a full stop and none after BOS. So a round tries every token before the last that was found, and where none is worth it
  * there, at the end of the prefix. (In this order, because at the end of `1,13` there are words that take as much of the error as a full stop
