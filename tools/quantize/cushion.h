@@ -7,7 +7,7 @@
  * that of this X, the tokens of t alone; until one does not make it less than tau times what it was (eq. 10). The paper gives each token a
  * sample of its own. Here it has the four of the text's that the prefix so far serves worst, because some outliers are rare: after BOS and a
  * newline, tinyllama has one in 4 of 16 samples of prose, a newline after a full stop. And L_q is the sum over the four, because a token may take
- * an outlier in one and not in another: where the next sample in turn was looked at, or the worst alone, `1,13` and `1,13,30` were what was found.
+ * an outlier in one and not in another: where the next sample in turn was looked at, or the worst alone, `1,13` and `1,13,25954,30` were found.
  *
  * It is in the residual stream that a token's massive activations stand out, whatever is done about the inputs of linear layers: at tinyllama
  * a newline after BOS takes L_q to 0.11 of what it was there, but the sum over the linear layers' inputs, rotated, to 0.93.
