@@ -20,20 +20,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "inline.h"
 #include "panel.h"
 
 enum tft_bits { TFT_BITS_1, TFT_BITS_3_LEVELS, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4, TFT_BITS_8, TFT_BITS_COUNT };
 
 enum { TFT_QUAD_CODES = TFT_PANEL * TFT_QUAD, TFT_TRIT_QUADS = 5 };
 
-static inline unsigned tft_bits_levels(enum tft_bits b)
+TFT_INLINE unsigned tft_bits_levels(enum tft_bits b)
 {
     static const uint16_t levels[TFT_BITS_COUNT] = {2, 3, 4, 8, 16, 256};
     return levels[b];
 }
 
 /* Bytes of `quads` quads of a panel. */
-static inline size_t tft_codes_bytes(enum tft_bits b, size_t quads)
+TFT_INLINE size_t tft_codes_bytes(enum tft_bits b, size_t quads)
 {
     static const uint8_t quad[TFT_BITS_COUNT] = {8, 16, 16, 24, 32, 64};
     size_t fives = b == TFT_BITS_3_LEVELS ? quads / TFT_TRIT_QUADS : 0;

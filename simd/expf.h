@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "inline.h"
+
 #define TFT_R_LN2 1.442695040888963407f
 #define TFT_LN2_HI 0.693145751953125f
 #define TFT_LN2_LO 1.428606765330187045e-06f
@@ -23,7 +25,7 @@
 #define TFT_EXP_3 0.0416664853692054748535156f
 #define TFT_EXP_2 0.166666671633720397949219f
 
-static inline float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
+TFT_INLINE float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
 {
     uint32_t bits = (uint32_t)(e + 127) << 23;
     float f;
@@ -31,7 +33,7 @@ static inline float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
     return f;
 }
 
-static inline float tft_expf(float x)
+TFT_INLINE float tft_expf(float x)
 {
     /* beyond these the result is 0 or infinite anyway; within, q fits the two factors of 2^q below. NaN becomes -104 for now. */
     float y = x > -104.0f ? x : -104.0f;

@@ -5,14 +5,16 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float tft_f32_of_bits(uint32_t u)
+#include "inline.h"
+
+TFT_INLINE float tft_f32_of_bits(uint32_t u)
 {
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static inline uint32_t tft_f32_bits(float f)
+TFT_INLINE uint32_t tft_f32_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
@@ -20,7 +22,7 @@ static inline uint32_t tft_f32_bits(float f)
 }
 
 /* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction. Written so that a compiler can vectorize it. */
-static inline float tft_f16_to_f32(uint16_t h)
+TFT_INLINE float tft_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
     uint32_t normal = (rest << 13) + ((127u - 15u) << 23);
@@ -30,7 +32,7 @@ static inline float tft_f16_to_f32(uint16_t h)
     return tft_f32_of_bits(sign | (rest >= 0x7c00 ? special : rest >= 0x400 ? normal : subnormal));
 }
 
-static inline uint16_t tft_f32_to_f16(float f)
+TFT_INLINE uint16_t tft_f32_to_f16(float f)
 {
     uint32_t u = tft_f32_bits(f), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
@@ -45,12 +47,12 @@ static inline uint16_t tft_f32_to_f16(float f)
 }
 
 /* bfloat16: the upper half of a float. */
-static inline float tft_bf16_to_f32(uint16_t h)
+TFT_INLINE float tft_bf16_to_f32(uint16_t h)
 {
     return tft_f32_of_bits((uint32_t)h << 16);
 }
 
-static inline uint16_t tft_f32_to_bf16(float f)
+TFT_INLINE uint16_t tft_f32_to_bf16(float f)
 {
     uint32_t u = tft_f32_bits(f);
     if ((u & 0x7fffffff) > 0x7f800000)
@@ -61,7 +63,7 @@ static inline uint16_t tft_f32_to_bf16(float f)
 /* OCP 8-bit E4M3: 1 sign, 4 exponent (bias 7), 3 fraction, no infinity; 0x7f is NaN. Micikevicius et al. 2022, table 1. */
 #define TFT_F8_MAX 448.0f
 
-static inline float tft_f8_to_f32(uint8_t b)
+TFT_INLINE float tft_f8_to_f32(uint8_t b)
 {
     uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = b & 0x7f;
     if (rest == 0x7f)
@@ -70,7 +72,7 @@ static inline float tft_f8_to_f32(uint8_t b)
 }
 
 /* Ties to even; what is too large becomes the largest number. */
-static inline uint8_t tft_f32_to_f8(float f)
+TFT_INLINE uint8_t tft_f32_to_f8(float f)
 {
     uint32_t u = tft_f32_bits(f), sign = u >> 24 & 0x80;
     u &= 0x7fffffff;

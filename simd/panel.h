@@ -13,23 +13,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "inline.h"
+
 enum { TFT_PANEL = 16, TFT_QUAD = 4, TFT_K_PAD = 16 };
 
 /* Longest row: 255 * 128 * K stays below 2^31, so that int32 holds every sum exactly. */
 enum { TFT_PANEL_MAX_K = 65536 };
 
-static inline size_t tft_panel_rows(size_t n)
+TFT_INLINE size_t tft_panel_rows(size_t n)
 {
     return (n + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
 }
 
-static inline size_t tft_panel_cols(size_t k)
+TFT_INLINE size_t tft_panel_cols(size_t k)
 {
     return (k + TFT_K_PAD - 1) / TFT_K_PAD * TFT_K_PAD;
 }
 
 /* Where w[n][k] lies; cols is K with its padding. */
-static inline size_t tft_panel_at(size_t n, size_t k, size_t cols)
+TFT_INLINE size_t tft_panel_at(size_t n, size_t k, size_t cols)
 {
     return n / TFT_PANEL * TFT_PANEL * cols + k / TFT_QUAD * TFT_QUAD * TFT_PANEL + n % TFT_PANEL * TFT_QUAD + k % TFT_QUAD;
 }

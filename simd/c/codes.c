@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fit.h"
 #include "half.h"
 #include "reference.h"
 
@@ -286,58 +287,26 @@ void tft_ref_mix_codes(float *o, size_t ldo, const float *p, size_t ldp, const s
 
 /* ------------------------------------------------------------------------------------------- quantizing */
 
-static float kept(float x, bool f8, float unit)
-{
-    float most = f8 ? TFT_F8_MAX : 65504.0f;
-    x = f8 ? x / unit : x;
-    x = x > -most ? x : -most;
-    x = x < most ? x : most;
-    return (f8 ? tft_f8_to_f32(tft_f32_to_f8(x)) * unit : tft_f16_to_f32(tft_f32_to_f16(x))) + 0.0f; /* never -0 */
-}
-
-struct fitted {
-    float scale, mid, inverse, half;
-};
-
-static struct fitted clipped(float low, float high, float half, float clip, const struct tft_fit *how)
-{
-    float part = how->to_zero ? 1 : clip;
-    if (how->to_zero)
-        low *= clip, high *= clip;
-    struct fitted f = {.half = half};
-    f.scale = kept((high - low) / (2 * half) * part, how->f8, how->scale_unit);
-    f.mid = kept((high + low) / 2, how->f8, how->mid_unit);
-    f.inverse = f.scale >= FLT_MIN ? 1 / f.scale : 0;
-    return f;
-}
-
-static float code_of(float x, const struct fitted *f)
-{
-    float c = fmaf(x - f->mid, f->inverse, f->half);
-    c = c > 0 ? c : 0;
-    return rintf(c < 2 * f->half ? c : 2 * f->half);
-}
-
-static float error_of(const float *x, size_t ldx, size_t n, const struct fitted *f)
+static float error_of(const float *x, size_t ldx, size_t n, const struct tft_fitted *f)
 {
     float error = 0;
     for (size_t k = 0; k < n; k++) {
-        float e = x[k * ldx] - fmaf(code_of(x[k * ldx], f) - f->half, f->scale, f->mid);
+        float e = x[k * ldx] - fmaf(tft_fitted_code(x[k * ldx], f) - f->half, f->scale, f->mid);
         error = fmaf(e, e, error);
     }
     return error;
 }
 
-static struct fitted fit_one(const float *x, size_t ldx, size_t n, float half, const struct tft_fit *how)
+static struct tft_fitted fit_one(const float *x, size_t ldx, size_t n, float half, const struct tft_fit *how)
 {
     float low = INFINITY, high = -INFINITY, least = 0;
-    struct fitted best = {0};
+    struct tft_fitted best = {0};
     for (size_t k = 0; k < n; k++) {
         low = x[k * ldx] < low ? x[k * ldx] : low;
         high = x[k * ldx] > high ? x[k * ldx] : high;
     }
     for (size_t i = 0; i < how->n_clip; i++) {
-        struct fitted f = clipped(low, high, half, how->clip[i], how);
+        struct tft_fitted f = tft_fitted_of(low, high, half, how->clip[i], how);
         float error = how->n_clip > 1 ? error_of(x, ldx, n, &f) : 0;
         if (i == 0 || error < least) {
             best = f;
@@ -351,11 +320,11 @@ void tft_ref_fit(uint8_t *code, size_t ldc, float *scale, float *mid, const floa
                  const struct tft_fit *how)
 {
     for (size_t i = 0; i < TFT_PANEL; i++) {
-        struct fitted f = fit_one(x + i, ldx, n, half[i], how);
+        struct tft_fitted f = fit_one(x + i, ldx, n, half[i], how);
         scale[i] = f.scale;
         mid[i] = f.mid;
         for (size_t k = 0; k < n; k++)
-            code[k * ldc + i] = (uint8_t)code_of(x[k * ldx + i], &f);
+            code[k * ldc + i] = (uint8_t)tft_fitted_code(x[k * ldx + i], &f);
     }
 }
 

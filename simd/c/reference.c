@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "affine.h"
 #include "expf.h"
 #include "half.h"
 #include "peak.h"
@@ -258,25 +259,17 @@ static void gemm_i8_c(float *y, size_t ldy, const uint8_t *x, size_t ldx, const 
         }
 }
 
-static uint8_t byte_of(float v, const struct tft_affine *q)
-{
-    float low = (float)-q->zero, high = (float)(255 - q->zero), t = v * q->inverse;
-    t = t > low ? t : low; /* NaN too */
-    t = t < high ? t : high;
-    return (uint8_t)((int32_t)rintf(t) + q->zero);
-}
-
 static void quantize_c(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = byte_of(x[i], q);
+        y[i] = tft_affine_byte(x[i], q);
 }
 
 static void rmsnorm_u8_c(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q)
 {
     float r = 1.0f / sqrtf(dot16(x, x, n, TFT_NUM_F32) / (float)n + eps);
     for (size_t i = 0; i < n; i++)
-        y[i] = byte_of(x[i] * r * w[i], q);
+        y[i] = tft_affine_byte(x[i] * r * w[i], q);
 }
 
 static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
@@ -287,20 +280,20 @@ static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const flo
         l[i % 16] = fmaf(x[i] - mean, x[i] - mean, l[i % 16]);
     float r = 1.0f / sqrtf(sum16(l) / (float)n + eps);
     for (size_t i = 0; i < n; i++)
-        y[i] = byte_of(fmaf((x[i] - mean) * r, w[i], b[i]), q);
+        y[i] = tft_affine_byte(fmaf((x[i] - mean) * r, w[i], b[i]), q);
 }
 
 static void silu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = byte_of(a[i] / (1.0f + tft_expf(-a[i])) * b[i], q);
+        y[i] = tft_affine_byte(a[i] / (1.0f + tft_expf(-a[i])) * b[i], q);
 }
 
 static void gelu_u8_c(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
 {
     for (size_t i = 0; i < n; i++) {
         float u = x[i] * fmaf(x[i] * x[i], TFT_GELU_G3, TFT_GELU_G1);
-        y[i] = byte_of(x[i] / (1.0f + tft_expf(-u)), q);
+        y[i] = tft_affine_byte(x[i] / (1.0f + tft_expf(-u)), q);
     }
 }
 
