@@ -4,63 +4,10 @@
 
 #include <math.h>
 
-#include "fed.h"
 #include "gguf.h"
 #include "layers.h"
-#include "quantize.h"
 #include "random.h"
-
-/* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one that is tied. */
-static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
-    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
-    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 640, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
-};
-enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUTS = 9 };
-
-static int32_t text[TEXT];
-static const int32_t prefix[3] = {1, 7, 3};
-static enum tft_range fixed[MOST_INPUTS], by_token[MOST_INPUTS], by_tensor[MOST_INPUTS];
-static struct quantize_input result[MOST_INPUTS];
-
-static struct quantize_opts usual(const struct toy *t)
-{
-    toy_tokens(11, t->n_vocab, text, TEXT);
-    for (int i = 0; i < MOST_INPUTS; i++) {
-        fixed[i] = TFT_RANGE_STATIC;
-        by_token[i] = TFT_RANGE_TOKEN;
-        by_tensor[i] = TFT_RANGE_TENSOR;
-    }
-    return (struct quantize_opts){.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
-                                  .n_prefix = 3, .range = fixed, .n_threads = 1};
-}
-
-/* Whether the residual stream can be rotated: RMSNorm. */
-static bool rotatable(const struct toy *t)
-{
-    return strcmp(t->arch, "gpt2") != 0;
-}
-
-static enum tft_status convert(const char *from, const char *to, const struct quantize_opts *o, struct tft_error *err)
-{
-    struct tft_model *m;
-    bool stopped;
-    enum tft_status status = tft_model_open_unexpanded(&m, from, NULL, err);
-    if (status == TFT_OK)
-        status = quantize(m, to, o, result, &stopped, err);
-    tft_model_close(m);
-    return status;
-}
-
-static const char *quantized(const struct toy *t, const struct quantize_opts *o)
-{
-    const char *from = written(t), *to = in_folder("q.gguf");
-    struct tft_error err;
-    if (convert(from, to, o, &err) != TFT_OK)
-        fail_msg("%s", err.msg);
-    return to;
-}
+#include "w8a8.h"
 
 static uint64_t hash_file(const char *path)
 {
