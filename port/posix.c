@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "port.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -210,6 +211,27 @@ void tft_port_discard(struct tft_draft *d)
     else
         unlink(d->name);
     d->fd = -1;
+}
+
+void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size)
+{
+    char file[64];
+    snprintf(file, sizeof file, "lib%s.so", name);
+    void *lib = dlopen(file, RTLD_NOW | RTLD_LOCAL), *found = lib ? dlsym(lib, symbol) : NULL;
+    if (!found) {
+        const char *line = dlerror();
+        snprintf(why, size, "%s", line ? line : file);
+        if (lib)
+            dlclose(lib);
+        return NULL;
+    }
+    *library = lib;
+    return found;
+}
+
+void tft_port_unload(void *library)
+{
+    dlclose(library);
 }
 
 uint64_t tft_port_ns(void)

@@ -165,6 +165,29 @@ void tft_port_discard(struct tft_draft *d)
     free(wide);
 }
 
+void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s.dll", name);
+    HMODULE lib = LoadLibraryExA(file, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    FARPROC found = lib ? GetProcAddress(lib, symbol) : NULL;
+    if (!found) {
+        snprintf(why, size, "%s: error %lu", file, (unsigned long)GetLastError());
+        if (lib)
+            FreeLibrary(lib);
+        return NULL;
+    }
+    *library = lib;
+    void *result;
+    memcpy(&result, &found, sizeof result);
+    return result;
+}
+
+void tft_port_unload(void *library)
+{
+    FreeLibrary(library);
+}
+
 uint64_t tft_port_ns(void)
 {
     LARGE_INTEGER ticks, per_second;

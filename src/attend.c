@@ -16,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "device.h"
 #include "expf.h"
-#include "session.h"
 
 #define BIT(buf) (1u << (buf))
 
@@ -327,6 +327,10 @@ static void attend_chunks(struct tft_pass *p, uint32_t layer, const struct tft_i
 
 void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
+    if (p->on) {
+        p->on->attend(p, layer, o);
+        return;
+    }
     if (p->s->kv.policy.coded)
         attend_chunks(p, layer, o->in);
     else

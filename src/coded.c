@@ -50,7 +50,7 @@ static struct tft_coded_layer layer_of(const struct tft_kv *kv, uint32_t l)
 static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m)
 {
     struct tft_coded_layer *layers = tft_arena_take(a, m->n_layer, sizeof *layers);
-    size_t used = 0, heads = 0;
+    size_t used = 0, host = 0, heads = 0;
     if (!tft_mul(kv->n_blocks, kv->n_head_kv, &heads))
         a->failed = true;
     for (uint32_t l = 0; l < m->n_layer; l++) {
@@ -62,11 +62,12 @@ static void layout_layers(struct tft_kv *kv, struct tft_arena *a, const struct t
         if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
             a->failed = true;
         y.v_at = y.k_at + heads * y.k_bytes;
+        host = l < m->n_host ? used : host;
         if (layers)
             layers[l] = y;
     }
     kv->layer = layers;
-    kv->codes = tft_arena_take(a, used, 1);
+    kv->codes = tft_arena_take(a, host, 1);
 }
 
 static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads)

@@ -12,7 +12,7 @@
 #include "kv.h"
 
 struct tft_coded_layer {
-    size_t k_at, v_at;       /* where the layer's records begin, */
+    size_t k_at, v_at;       /* where the layer's records begin, a device's after those of the CPU, */
     size_t k_bytes, v_bytes; /* and how long one is, */
     size_t k_codes, v_codes; /* and the codes in it */
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
@@ -74,6 +74,21 @@ static inline size_t tft_coded_width(const struct tft_kv *kv)
 static inline uint32_t tft_coded_groups(const struct tft_kv *kv)
 {
     return (kv->head_dim + kv->policy.group - 1) / kv->policy.group;
+}
+
+/* Parts of a group's range to choose from. Of 2 bits' four levels over 32 numbers 0.7 is about the best for a Gaussian. */
+#define TFT_CODED_CLIPS 1, 0.92f, 0.84f, 0.76f, 0.68f, 0.6f
+enum { TFT_CODED_N_CLIPS = 6 };
+
+/* From so many of them a group chooses: from one if the range is whole, or the part calibrated. */
+static inline size_t tft_coded_clips(const struct tft_kv_policy *p)
+{
+    return p->clip == TFT_KV_CENTRE || p->clip == TFT_KV_ZERO ? TFT_CODED_N_CLIPS : 1;
+}
+
+static inline bool tft_coded_to_zero(const struct tft_kv_policy *p)
+{
+    return p->clip >= TFT_KV_ZERO;
 }
 
 /* Scales of a block. */

@@ -88,6 +88,7 @@ const char *tft_status_text(enum tft_status code)
     case TFT_ERR_FORMAT: return "the file is damaged";
     case TFT_ERR_UNSUPPORTED: return "the file holds something that is not supported";
     case TFT_ERR_FULL: return "the context is full";
+    case TFT_ERR_DEVICE: return "the device is missing or has failed";
     }
     return "unknown status";
 }

@@ -7,8 +7,7 @@
 #include "half.h"
 #include "session.h"
 
-/* Parts of a group's range to choose from. Of 2 bits' four levels over 32 numbers 0.7 is about the best for a Gaussian. */
-static const float clips[] = {1, 0.92f, 0.84f, 0.76f, 0.68f, 0.6f};
+static const float clips[] = {TFT_CODED_CLIPS};
 
 /* What is being quantized: a head's keys or values of the slots in order. */
 struct job {
@@ -53,13 +52,7 @@ static void gather(const struct job *j)
 /* Of the parts that the policy has a group choose from, the first n. */
 static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
 {
-    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = kv->policy.clip >= TFT_KV_ZERO};
-}
-
-/* A part is chosen, unless the range is whole, or the part calibrated. */
-static size_t n_clips(const struct tft_kv *kv)
-{
-    return kv->policy.clip == TFT_KV_CENTRE || kv->policy.clip == TFT_KV_ZERO ? sizeof clips / sizeof *clips : 1;
+    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = tft_coded_to_zero(&kv->policy)};
 }
 
 /* Scales, middles and codes of all groups, in the workspace. Of the clips that the file has for them if `clipped`. */
@@ -108,7 +101,7 @@ static void put_scales(const struct job *j, char *to)
         how.scale_unit = ldexpf(1, e[0]);
         how.mid_unit = ldexpf(1, e[1]);
     }
-    how.n_clip = n_clips(j->kv);
+    how.n_clip = tft_coded_clips(&j->kv->policy);
     fit(j, &how, true);
     if (!how.f8) {
         j->kern->narrow[TFT_NUM_F16](to, j->w->scale, n);
@@ -212,7 +205,7 @@ static void round_values(struct job j, uint32_t n)
 {
     uint32_t block = j.kv->block, dim = j.kv->head_dim, group = j.kv->policy.group, step;
     uint16_t none[TFT_BITS_COUNT] = {0};
-    struct tft_fit how = fit_of(j.kv, n_clips(j.kv));
+    struct tft_fit how = fit_of(j.kv, tft_coded_clips(&j.kv->policy));
     j.side = &j.kv->policy.v;
     j.clip = clip_of(&j, 1);
     put_half(&j, none, j.kv->layer[j.layer].v_bits);

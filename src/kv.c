@@ -18,7 +18,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_mode
         .n_prefix = m->n_prefix,
     };
     size_t rows = 0;
-    if (!tft_mul((size_t)m->n_layer * m->n_head_kv, kv->capacity, &rows))
+    if (!tft_mul((size_t)m->n_host * m->n_head_kv, kv->capacity, &rows))
         a->failed = true;
     kv->k = tft_arena_take(a, rows, kv->head_dim * tft_num_bytes(kv->num));
     kv->v = tft_arena_take(a, rows, kv->head_dim * tft_num_bytes(kv->num));

@@ -14,8 +14,8 @@ struct tft_kv {
     enum tft_num num;  /* F16 or F32 */
     uint32_t capacity; /* slots, a multiple of 16 */
     uint32_t n_head_kv, head_dim;
-    char *k; /* [n_layer, G, capacity / 16, E, 16] */
-    char *v; /* [n_layer, G, capacity, E] */
+    char *k; /* [n_host, G, capacity / 16, E, 16] */
+    char *v; /* [n_host, G, capacity, E] */
 
     /* where the policy has codes */
     uint32_t n_prefix;      /* the first slots */

@@ -79,7 +79,7 @@ void tft_load_shape(struct tft_load *ld)
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     m->n_head_kv = tft_load_dim(ld, "attention.head_count_kv", m->n_head, m->n_head);
     /* a layer has tensors of its own, so a file cannot hold more layers than tensors */
-    m->n_layer = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
+    m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head, m->n_embd);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "device.h"
 #include "load.h"
 #include "quantized.h"
 #include "session.h"
@@ -212,6 +213,8 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
                                   : tft_source_open_mem(&m->source, "memory", data, size, m->allocator, err);
     if (status == TFT_OK)
         status = build(m, &opts, unexpanded, err);
+    if (status == TFT_OK && opts.device && strcmp(opts.device, "cpu"))
+        status = tft_device_open(m, opts.device, opts.gpu_layers, err);
     if (status != TFT_OK) {
         tft_model_close(m);
         return status;
@@ -241,6 +244,7 @@ void tft_model_close(struct tft_model *m)
 {
     if (!m)
         return;
+    tft_device_close(m);
     tft_tokenizer_close(m->tokenizer);
     tft_free(m->allocator, m->memory, m->memory_size);
     tft_source_close(&m->source);

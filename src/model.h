@@ -14,6 +14,7 @@
 #include "tokenizer.h"
 #include "tuffet.h"
 
+struct tft_device;
 struct tft_pass;
 struct tft_load;
 
@@ -107,6 +108,10 @@ struct tft_model {
     struct tft_tokenizer *tokenizer; /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; the template may be NULL */
     uint64_t n_params, weight_bytes, matmul_macs;
+
+    const struct tft_device *device; /* NULL, or what computes from layer n_host on; device.h */
+    void *on, *device_library;
+    uint32_t n_host;                 /* layers that the CPU computes: all of them without a device */
 
     struct tft_source source; /* keeps the file mapped */
     struct tft_allocator allocator_copy;

@@ -1,8 +1,9 @@
 #include "pass.h"
 
-#include <float.h>
 #include <math.h>
 
+#include "affine.h"
+#include "device.h"
 #include "rope.h"
 #include "session.h"
 
@@ -31,41 +32,10 @@ static void touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, uns
 
 #define BIT(buf) (1u << (buf))
 
-uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf)
-{
-    const struct tft_model *m = p->m;
-    switch (buf) {
-    case TFT_Q:
-    case TFT_A: return m->n_head * m->head_dim;
-    case TFT_K:
-    case TFT_V: return m->n_head_kv * m->head_dim;
-    case TFT_G:
-    case TFT_U: return m->n_ff;
-    case TFT_LOGITS: return m->n_vocab;
-    default: return m->n_embd;
-    }
-}
-
-enum { LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
-
-/* Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it a power of two, the same column of
-   all rows would fall into the same few lines of a cache. */
-uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf)
-{
-    uint32_t width = tft_pass_width(p, buf);
-    return buf == TFT_LOGITS ? width : ((width + LINE - 1) / LINE | 1) * LINE;
-}
-
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {
     uint32_t row = buf == TFT_LOGITS ? t - p->first : t;
     return p->s->buf[buf] + (size_t)row * tft_pass_stride(p, buf);
-}
-
-/* Rows of bytes: an odd number of cache lines apart for the same reason, and as long as a panel's rows with their padding. */
-uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf)
-{
-    return ((tft_pass_width(p, buf) + 63) / 64 | 1) * 64;
 }
 
 uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
@@ -170,6 +140,10 @@ static bool own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft
 void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     uint32_t begin, end;
+    if (p->on) {
+        p->on->norm(p, w, l);
+        return;
+    }
     if (own_row(p, TFT_H, l->in)) {
         tft_pass_touch(p, BIT(TFT_X), 0);
         norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_H, (uint32_t)p->tid), &l->in->affine);
@@ -209,6 +183,10 @@ static struct part row_part(const struct tft_pass *p, enum tft_buf buf, size_t u
 void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
 {
     uint32_t dim = p->m->head_dim;
+    if (p->on) {
+        p->on->rmsnorm_heads(p, buf, w);
+        return;
+    }
     touch_heads(p, 0, BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, dim);
     for (uint32_t t = r.begin; t < r.end; t++) {
@@ -222,6 +200,10 @@ void tft_rope(struct tft_pass *p, enum tft_buf buf)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rotate = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
+    if (p->on) {
+        p->on->rope(p, buf);
+        return;
+    }
     touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, m->head_dim);
     for (uint32_t t = r.begin; t < r.end; t++)
@@ -253,6 +235,10 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_kv *kv = &p->s->kv;
     size_t begin, end;
+    if (p->on) {
+        p->on->kv_append(p, layer);
+        return;
+    }
     if (kv->policy.coded) { /* what does not go into the first chunk waits for tft_attend */
         struct tft_retained at = kv->at;
         struct tft_chunk first = tft_retain_chunk(&kv->policy, &at, 0, p->n);
@@ -267,14 +253,6 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
 }
 
 /* ------------------------------------------------------------------------------------------ dynamic ranges */
-
-static struct tft_affine affine_of(float min, float max)
-{
-    float scale = (max - min) / 255;
-    if (!(scale >= FLT_MIN && scale <= FLT_MAX))
-        scale = 1; /* nothing but zeros, or nothing that makes sense */
-    return (struct tft_affine){scale, 1 / scale, (int32_t)rintf(fminf(-min / scale, 255))};
-}
 
 /* The range of tokens [begin, end). */
 static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end, float *min, float *max)
@@ -299,7 +277,7 @@ static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf bu
         max = fmaxf(max, part[i][1]);
     }
     tft_port_barrier(); /* before anyone changes its part again */
-    return affine_of(min, max);
+    return tft_affine_of(min, max);
 }
 
 void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
@@ -316,7 +294,7 @@ void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_in
         if (in->range == TFT_RANGE_TOKEN) {
             float min, max;
             rows_range(p, buf, t, t + 1, &min, &max);
-            q = affine_of(min, max);
+            q = tft_affine_of(min, max);
         }
         p->s->affine[buf][t] = q;
         p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), tft_pass_width(p, buf), &q);
@@ -359,13 +337,17 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
 {
     const struct tft_mat *w = &l->w;
+    if (p->on) {
+        p->on->linear(p, to, l, from, add);
+        return;
+    }
     tft_pass_touch(p, own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
 
     size_t begin, end;
-    tft_pass_share(p, (w->rows + LINE - 1) / LINE, &begin, &end);
-    begin *= LINE;
-    end = end * LINE < w->rows ? end * LINE : w->rows;
+    tft_pass_share(p, (w->rows + TFT_LINE - 1) / TFT_LINE, &begin, &end);
+    begin *= TFT_LINE;
+    end = end * TFT_LINE < w->rows ? end * TFT_LINE : w->rows;
     if (begin >= end)
         return;
 
@@ -421,7 +403,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate, con
         linear(p, TFT_U, up, TFT_H, false);
 
     tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
-    struct part r = row_part(p, TFT_G, down->in->hadamard > LINE ? down->in->hadamard : LINE);
+    struct part r = row_part(p, TFT_G, down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
     for (uint32_t t = r.begin; t < r.end; t++)
         activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + r.from, gate ? tft_pass_row(p, TFT_U, t) + r.from : NULL, r.to - r.from,
                  down->in);
@@ -459,7 +441,9 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, cons
 
 static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
 {
-    if (down->in->range == TFT_RANGE_STATIC)
+    if (p->on)
+        p->on->hidden(p, gate, up, down);
+    else if (down->in->range == TFT_RANGE_STATIC)
         hidden_bytes(p, gate, up, down);
     else
         hidden_floats(p, gate, up, down);
@@ -493,10 +477,14 @@ void tft_pass_positions(struct tft_pass *p)
 void tft_forward(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
-    tft_pass_positions(p);
-    tft_embed(p);
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    if (m->n_host) {
+        tft_pass_positions(p);
+        tft_embed(p);
+    }
+    for (uint32_t l = 0; l < m->n_host; l++)
         m->arch->layer(p, l);
+    if (m->device)
+        return;
     tft_norm(p, &m->out_norm, &m->output);
     tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
 }

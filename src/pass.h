@@ -29,6 +29,7 @@ enum tft_buf {
 };
 
 struct tft_pass {
+    const struct tft_device *on; /* NULL; or what operations are queued on instead of done. Then there is one thread. */
     const struct tft_model *m;
     struct tft_session *s;
     int tid, n_threads;
@@ -44,7 +45,7 @@ struct tft_pass {
     const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
 
-/* Everything from the tokens to the logits: embedding, layers, last norm, head. */
+/* Everything from the tokens to the logits: embedding, layers, last norm, head. Or, of a model with a device, what comes before its layers. */
 void tft_forward(struct tft_pass *p);
 
 /* Fills the rotation tables for the positions of the pass. Comes first where a layer is run by itself. */
@@ -92,12 +93,41 @@ void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes);
 /* Where token t is in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 
-/* Row of token t; how many numbers it has, and how far the next row is: in floats, and in bytes. */
+/* How many numbers a row has. */
+static inline uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf)
+{
+    const struct tft_model *m = p->m;
+    switch (buf) {
+    case TFT_Q:
+    case TFT_A: return m->n_head * m->head_dim;
+    case TFT_K:
+    case TFT_V: return m->n_head_kv * m->head_dim;
+    case TFT_G:
+    case TFT_U: return m->n_ff;
+    case TFT_LOGITS: return m->n_vocab;
+    default: return m->n_embd;
+    }
+}
+
+enum { TFT_LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
+
+/* How far the next row is, in floats. Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it a power
+   of two, the same column of all rows would fall into the same few lines of a cache. */
+static inline uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf)
+{
+    uint32_t width = tft_pass_width(p, buf);
+    return buf == TFT_LOGITS ? width : ((width + TFT_LINE - 1) / TFT_LINE | 1) * TFT_LINE;
+}
+
+/* In bytes: likewise, and as long as a panel's rows with their padding. */
+static inline uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf)
+{
+    return ((tft_pass_width(p, buf) + 63) / 64 | 1) * 64;
+}
+
+/* Row of token t. */
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
 uint8_t *tft_pass_bytes(const struct tft_pass *p, enum tft_buf buf, uint32_t t);
-uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf);
-uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf);
-uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_buf buf);
 
 /* Shows s->tap the input of l, unless it has just seen it. */
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "device.h"
 #include "error.h"
 
 enum { DEFAULT_BATCH = 512 };
@@ -100,6 +101,8 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
+        if (m->device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
+            continue; /* the device's */
         if (m->floats || !(feeds || b == TFT_U))
             s->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
         if (m->bytes && feeds) {
@@ -180,7 +183,7 @@ static void put_prefix(struct tft_session *s)
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim;
     float *k = s->scratch[0].q, *v = s->scratch[0].o;
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    for (uint32_t l = 0; l < m->n_host; l++)
         for (uint32_t pos = 0; pos < m->n_prefix; pos++)
             for (uint32_t h = 0; h < m->n_head_kv; h++) {
                 size_t at = (((size_t)l * m->n_prefix + pos) * m->n_head_kv + h) * dim;
@@ -236,6 +239,12 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     put_prefix(s);
     if (kv.coded)
         tft_coded_open(&s->kv, m);
+    if (m->device)
+        status = m->device->session_open(&s->on, m->on, s, err);
+    if (status != TFT_OK) {
+        tft_free(o.allocator, memory, bytes);
+        return status;
+    }
     *out = s;
     return TFT_OK;
 }
@@ -244,6 +253,8 @@ void tft_session_close(struct tft_session *s)
 {
     if (!s)
         return;
+    if (s->m->device)
+        s->m->device->session_close(s->on);
     struct tft_allocator copy = s->allocator_copy;
     tft_free(s->allocator ? &copy : NULL, s, s->size);
 }
@@ -251,12 +262,26 @@ void tft_session_close(struct tft_session *s)
 /* ------------------------------------------------------------------------------------------------ running */
 
 /* What every thread of the team does. */
-static void run(void *arg, int tid, int n_threads)
+static void forward(void *arg, int tid, int n_threads)
 {
     struct tft_pass p = *(const struct tft_pass *)arg;
     p.tid = tid;
     p.n_threads = n_threads;
     tft_forward(&p);
+}
+
+/* A pass: what the CPU has of it, then what a device has. */
+static enum tft_status run(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    if (m->n_host)
+        tft_port_team(p->s->n_threads, forward, p);
+    if (!m->device)
+        return TFT_OK;
+    struct tft_pass rest = *p;
+    rest.on = m->device;
+    rest.n_threads = 1;
+    return m->device->run(&rest, m->n_host);
 }
 
 static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
@@ -283,14 +308,20 @@ static enum tft_status after_prefix(struct tft_session *s)
     if (s->pos || !s->m->prefix_x)
         return TFT_ERR_ARG;
     memcpy(s->buf[TFT_X], s->m->prefix_x, s->m->n_embd * sizeof(float));
-    struct tft_pass p = {.m = s->m, .s = s, .n = 1, .keep = 1};
-    tft_port_team(s->n_threads, run_after_prefix, &p);
+    struct tft_pass p = {.on = s->m->device, .m = s->m, .s = s, .n_threads = 1, .n = 1, .keep = 1};
+    if (p.on) {
+        enum tft_status status = p.on->run(&p, s->m->n_layer);
+        if (status != TFT_OK)
+            return status;
+    } else {
+        tft_port_team(s->n_threads, run_after_prefix, &p);
+    }
     s->n_valid = 1;
     return TFT_OK;
 }
 
 /* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last `keep`. */
-static void feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t keep)
+static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t keep)
 {
     while (n) {
         uint32_t step = s->n_batch;
@@ -301,13 +332,18 @@ static void feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t keep
         n -= step;
         struct tft_pass p = {
             .m = s->m, .s = s, .tokens = s->tokens + from, .n = step, .keep = n ? 0 : keep, .pos = s->m->n_prefix + s->dropped + from};
-        tft_port_team(s->n_threads, run, &p);
+        enum tft_status status = run(&p);
+        if (status != TFT_OK) {
+            s->n_valid = 0;
+            return status;
+        }
         from += step;
         s->n_valid = step < keep ? step : keep;
         if (s->kv.policy.coded)
             tft_retain_advance(&s->kv.policy, &s->kv.at, from - step, from, &s->kv.whole);
         s->pos = s->computed = from;
     }
+    return TFT_OK;
 }
 
 /* The oldest n tokens behind the first ones, but for those that the filter has named, are no longer in the list. */
@@ -325,12 +361,15 @@ static void forget_oldest(struct tft_session *s, uint32_t first, uint32_t n)
     }
 }
 
-static void slide(struct tft_session *s)
+static enum tft_status slide(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t first = sinks_of(&s->kv.policy), n = s->slide;
+    enum tft_status status = m->device ? m->device->drop(s, m->n_prefix + first, n, m->n_prefix + s->pos) : TFT_OK;
+    if (status != TFT_OK)
+        return status;
     forget_oldest(s, first, n);
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    for (uint32_t l = 0; l < m->n_host; l++)
         for (uint32_t h = 0; h < m->n_head_kv; h++)
             if (s->kv.policy.coded)
                 tft_coded_drop(&s->kv, l, h, n / s->kv.block);
@@ -343,6 +382,7 @@ static void slide(struct tft_session *s)
         s->kv.at.blocks -= n / s->kv.block;
         s->kv.whole = s->pos;
     }
+    return TFT_OK;
 }
 
 /* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position and token alone, so that it does not matter
@@ -365,19 +405,20 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
     if (n > s->capacity - s->pos && !s->slide)
         return TFT_ERR_FULL;
 
-    if (s->computed < s->pos)
-        feed(s, s->computed, s->pos - s->computed, 0);
-    while (n) {
+    enum tft_status status = s->computed < s->pos ? feed(s, s->computed, s->pos - s->computed, 0) : TFT_OK;
+    while (n && status == TFT_OK) {
         if (s->pos == s->capacity)
-            slide(s);
+            status = slide(s);
+        if (status != TFT_OK)
+            break;
         uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
         memmove(s->tokens + held, tokens, step * sizeof *tokens); /* they may be ours: tft_sync */
         ask_filter(s, held, step);
-        feed(s, held, step, s->n_logits);
+        status = feed(s, held, step, s->n_logits);
         tokens += step;
         n -= step;
     }
-    return TFT_OK;
+    return status;
 }
 
 enum tft_status tft_decode(struct tft_session *s, int32_t token)

@@ -69,6 +69,8 @@ struct tft_session {
     float *part_max, *part_sum; /* [H, spans] */
     struct tft_candidate *candidates; /* [V], for sampling */
 
+    void *on; /* the part of it that is on the model's device */
+
     tft_tap_fn *tap; /* set by tools; NULL otherwise. For models of floats. */
     void *tap_user;
 };

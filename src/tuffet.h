@@ -75,6 +75,7 @@ enum tft_status {
     TFT_ERR_FORMAT,      /* the file is damaged, or is not what it claims to be */
     TFT_ERR_UNSUPPORTED, /* the file is sound, but holds something this version does not run */
     TFT_ERR_FULL,        /* the session has no room for the tokens; nothing was changed */
+    TFT_ERR_DEVICE,      /* there is no such device to compute on, or it has failed, and sessions on it will go on doing so */
 };
 
 struct tft_error {
@@ -134,10 +135,15 @@ struct tft_model_opts {
     int n_threads;            /* for expanding, at most 1024; 0: tft_cpu_threads() */
     void (*progress)(void *user, double done); /* called now and then from the opening thread, done in 0..1 */
     void *progress_user;
+    const char *device; /* where to compute: NULL or "cpu", or "cuda", an NVIDIA GPU, "cuda:1" for the second. A file that tuffet quantize
+                           has made is wanted, and the plug-in libtuffet-cuda.so; the results are the same bits. */
+    uint32_t gpu_layers; /* so many of the last layers, and the head, are the device's; 0: all. For models that it has no room for. */
 };
 
 /* Opens a GGUF (v2, v3) file, of floats or as tuffet quantize makes them, or a llama2.c v0 file. The file is mapped, not read: pages
    are shared between processes, and it must not be truncated while the model is open (replace it by renaming, as every careful program does).
+   With a device, weights are copied there, and each session's cache is there: TFT_ERR_DEVICE if it, its driver or its plug-in is missing,
+   TFT_ERR_NOMEM if it has no room for the weights.
    On failure *out is NULL and err says which file, where in it, and what. Time: next to nothing, unless
    quantized tensors have to be expanded. */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
@@ -268,7 +274,8 @@ struct tft_session_opts {
 /* Bytes that a token takes in such a cache, over all layers, once it has been quantized. 0 if kv is none, or not for this model. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
 
-/* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0 if opts are not valid. */
+/* All memory the session will ever take from the allocator, in bytes: known before any is taken. What it takes of a device does not count. 0 if
+   opts are not valid. */
 TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
 
 /* One allocation of exactly that size. The model must outlive the session. TFT_ERR_ARG: a capacity beyond the model's
@@ -285,7 +292,7 @@ TFT_API void tft_session_close(struct tft_session *s);
    that a model with learned positions (gpt2) cannot slide: TFT_ERR_UNSUPPORTED; nor can a capacity too small for it: TFT_ERR_ARG. */
 
 /* Appends n tokens and computes their logits. TFT_ERR_FULL if there is no room for all of them, TFT_ERR_ARG if n is 0 or
-   one is no token of the vocabulary: nothing has changed then. Allocates nothing.
+   one is no token of the vocabulary: nothing has changed then. TFT_ERR_DEVICE: the device has failed. Allocates nothing.
    n = 0 is fine while the session holds no tokens, if the model's prefix ends in a token: the logits are those that follow it. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
 

@@ -56,9 +56,9 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
 /* ---- a model and its session */
 
 struct cli_model_options {
-    const char *tokenizer, *cpu;
+    const char *tokenizer, *cpu, *device;
     int weights;
-    uint32_t threads;
+    uint32_t threads, gpu_layers;
 };
 extern struct cli_model_options cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[], cli_tokenizer_option_list[];

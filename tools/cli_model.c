@@ -14,6 +14,8 @@ const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights are expanded to (f32)"},
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG", "use no better kernels than c, avx2, avx512 or neon"},
+    {0, "device", CLI_TEXT, &cli_model_options.device, "cpu|cuda", "where to compute: cuda, or cuda:1, is a GPU; without one it is the CPU (cpu)"},
+    {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N", "only the last N layers and the head are the GPU's (all)"},
     {0},
 };
 
@@ -75,8 +77,16 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .n_threads = (int)o->threads,
         .progress = opening,
         .progress_user = &progress,
+        .device = vocab_only ? NULL : o->device,
+        .gpu_layers = o->gpu_layers,
     };
     enum tft_status status = tft_model_open(m, path, &opts, &err);
+    if (status == TFT_ERR_DEVICE) {
+        cli_progress_end(&progress);
+        fprintf(stderr, "tuffet: %s: using the CPU\n", err.msg);
+        opts.device = NULL;
+        status = tft_model_open(m, path, &opts, &err);
+    }
     cli_progress_end(&progress);
     return status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
