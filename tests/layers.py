@@ -1,10 +1,10 @@
-"""Includes point one way, tools -> models -> src -> simd -> port, and src/ and models/ are portable C: layers.py SOURCE_ROOT"""
+"""Includes point one way, tools -> cuda -> models -> src -> simd -> port, and src/ and models/ are portable C: layers.py SOURCE_ROOT"""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-layers = ["port", "simd", "src", "models", "tools"]  # each may include itself and those before it
+layers = ["port", "simd", "src", "models", "cuda", "tools"]  # each may include itself and those before it
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
 standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool", "stddef", "stdint", "stdio",
             "stdlib", "string"}

@@ -1,0 +1,98 @@
+/* Full blocks of a quantized cache on the device: coded.h's records, codes.h's quads. */
+#ifndef TFT_CUDA_CODES_CUH
+#define TFT_CUDA_CODES_CUH
+
+#include "codes.h"
+#include "expf.h"
+#include "half.h"
+#include "launch.h"
+#include "machine.cuh"
+
+/* Scales, or where they begin n further, middles of a record: `at` counts both. */
+static inline __device__ float record_scale(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n, uint32_t at)
+{
+    if (!b.f8)
+        return tft_f16_to_f32(((const uint16_t *)scales)[at]);
+    return tft_f8_to_f32(scales[2 + at]) * tft_pow2i((int8_t)scales[at >= n]);
+}
+
+static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head, uint32_t block)
+{
+    return s.records + ((size_t)head * b.n_blocks + block) * s.bytes;
+}
+
+/* Groups of channels of a head that share scales, of a side with scales by token. */
+static inline __host__ __device__ uint32_t channel_groups(const struct tft_cuda_blocks &b)
+{
+    return (b.dim + b.group - 1) / b.group;
+}
+
+static inline __host__ __device__ uint32_t n_scales(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s)
+{
+    return s.by_token ? channel_groups(b) * b.block : b.dim;
+}
+
+/* Levels of channel d of the keys. */
+static inline __device__ uint32_t key_levels(const uint16_t quads[TFT_BITS_COUNT], uint32_t d)
+{
+    uint32_t b = 0, q = d / TFT_QUAD;
+    for (; q >= quads[b]; b++)
+        q -= quads[b];
+    return tft_bits_levels((enum tft_bits)b);
+}
+
+/* Four bits of 1-bit codes: 0 or 1 in each byte; word `row % 2` of the quad's, code 4 row + i in bit row / 2 of byte i. */
+static inline __device__ uint32_t quad_1(const unsigned char *quad, uint32_t row)
+{
+    return ((const uint32_t *)quad)[row % 2] >> row / 2 & 0x01010101;
+}
+
+static inline __device__ uint32_t quad_2(const unsigned char *quad, uint32_t row)
+{
+    return ((const uint32_t *)quad)[row % 4] >> 2 * (row / 4) & 0x03030303;
+}
+
+/* The first digits of four fractions in base 3; and what is left of them. */
+static inline __device__ uint32_t digits(uint32_t *fractions)
+{
+    uint32_t even = (*fractions & 0x00ff00ff) * 3, odd = (*fractions >> 8 & 0x00ff00ff) * 3;
+    *fractions = (even & 0x00ff00ff) | (odd & 0x00ff00ff) << 8;
+    return (even >> 8 & 0x00ff00ff) | (odd & 0xff00ff00);
+}
+
+/* take(q, four codes) for each of `quads` quads of row `row` of a panel, all of `bits`. Returns where the quads end. */
+template <typename Take>
+static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row, Take take)
+{
+    uint32_t q = 0;
+    switch (bits) {
+    case TFT_BITS_1:
+        for (; q < quads; q++, at += 8)
+            take(q, quad_1(at, row));
+        break;
+    case TFT_BITS_3_LEVELS:
+        for (; q + TFT_TRIT_QUADS <= quads; at += 64) {
+            uint32_t fractions = ((const uint32_t *)at)[row];
+            for (uint32_t i = 0; i < TFT_TRIT_QUADS; i++, q++)
+                take(q, digits(&fractions));
+        } /* fall through */
+    case TFT_BITS_2:
+        for (; q < quads; q++, at += 16)
+            take(q, quad_2(at, row));
+        break;
+    case TFT_BITS_3:
+        for (; q < quads; q++, at += 24)
+            take(q, quad_2(at, row) | quad_1(at + 16, row) << 2);
+        break;
+    case TFT_BITS_4:
+        for (; q < quads; q++, at += 32)
+            take(q, ((const uint32_t *)at)[row % 8] >> 4 * (row / 8) & 0x0f0f0f0f);
+        break;
+    default:
+        for (; q < quads; q++, at += 64)
+            take(q, ((const uint32_t *)at)[row]);
+    }
+    return at;
+}
+
+#endif

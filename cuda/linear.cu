@@ -1,0 +1,187 @@
+/*
+ * The matrix product of bytes (tft_gemm_i8_fn; CushionCache eq. 5) on weights in panels as they are in the file (panel.h):
+ * [N / 16][K / 4][16 rows][4 k]. For one token every weight is read once, so the units of dot products (dp4a) do; for more, tensor cores.
+ */
+#include "launch.h"
+#include "machine.cuh"
+
+static constexpr uint32_t WARP = 32, QUAD_BYTES = TFT_PANEL * TFT_QUAD;
+
+/* The sum of products becomes a number. */
+static __device__ float finished(int32_t acc, const struct tft_affine &q, const struct tft_cuda_matrix &w, uint32_t n)
+{
+    int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q.zero * (uint32_t)w.rowsum[n]);
+    float v = (float)d * (q.scale * w.scale[n]);
+    return w.bias ? v + w.bias[n] : v;
+}
+
+/* ------------------------------------------------------------------------------------------------ one token */
+
+static constexpr uint32_t SPLIT = 8; /* warps of a block, which share the columns of a panel */
+
+/*
+ * A block has a panel. Lane l of a warp reads rows 4 (l % 4) .. + 3 of quad l / 4 in 16 bytes, so that a warp reads 512 bytes in a row: 8
+ * quads. Warps take 8 quads in turn.
+ */
+static __global__ void __launch_bounds__(SPLIT *WARP) gemv(float *y, bool add, const uint8_t *x, const struct tft_affine *q,
+                                                            struct tft_cuda_matrix w)
+{
+    constexpr uint32_t QUADS = 8, ROWS = 4;
+    __shared__ int32_t part[SPLIT][TFT_PANEL];
+    uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, quads = w.cols / TFT_QUAD;
+    const int4 *panel = (const int4 *)(w.data + (size_t)blockIdx.x * TFT_PANEL * w.cols);
+    const uint32_t *x4 = (const uint32_t *)x;
+    int32_t acc[ROWS] = {0, 0, 0, 0};
+    UNROLL
+    for (uint32_t first = warp * QUADS; first < quads; first += SPLIT * QUADS) {
+        uint32_t quad = first + lane / ROWS;
+        if (quad < quads) {
+            int4 rows = panel[quad * ROWS + lane % ROWS];
+            uint32_t some = x4[quad];
+            acc[0] = dot4(some, (uint32_t)rows.x, acc[0]);
+            acc[1] = dot4(some, (uint32_t)rows.y, acc[1]);
+            acc[2] = dot4(some, (uint32_t)rows.z, acc[2]);
+            acc[3] = dot4(some, (uint32_t)rows.w, acc[3]);
+        }
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t step = WARP / 2; step >= ROWS; step /= 2) /* over lanes with the same rows */
+            acc[r] += __shfl_xor_sync(0xffffffff, acc[r], step);
+        if (lane < TFT_PANEL / ROWS)
+            part[warp][lane * ROWS + r] = acc[r];
+    }
+    __syncthreads();
+    uint32_t n = blockIdx.x * TFT_PANEL + threadIdx.x;
+    if (threadIdx.x < TFT_PANEL && n < w.rows) {
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < SPLIT; i++)
+            sum += part[i][threadIdx.x];
+        float v = finished(sum, *q, w, n);
+        y[n] = add ? y[n] + v : v;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- many tokens */
+
+/*
+ * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's 16 x 8. Columns come 64 at a time through
+ * shared memory, STAGES of them under way:
+ *
+ *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart: 8 rows then are in banks of their own
+ *      weights   [2 WN panels][16 quads][4 parts of 4 rows][16 bytes], parts of every other pair of quads swapped in halves likewise
+ *
+ * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g of tile j is row 4 (g % 4) + j of the
+ * warp's panel g / 4, and the 8 numbers that a lane has of a token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
+ */
+static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16, PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
+
+template <uint32_t MT, uint32_t WM, uint32_t WN> struct gemm_shape {
+    static constexpr uint32_t tokens = MT * 16 * WM, panels = 2 * WN, threads = WM * WN * WARP;
+    static constexpr uint32_t stage_bytes = tokens * ROW_BYTES + panels * PANEL_BYTES, shared = STAGES * stage_bytes;
+};
+
+static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
+{
+    return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
+}
+
+/* Columns k .. k + 63 of the block's tokens and panels, zeros beyond the last. */
+template <uint32_t MT, uint32_t WM, uint32_t WN>
+static __device__ void load(unsigned char *to, const uint8_t *x, size_t ldx, const struct tft_cuda_matrix &w, uint32_t M, uint32_t k)
+{
+    typedef gemm_shape<MT, WM, WN> shape;
+    uint32_t token = blockIdx.y * shape::tokens, panel = blockIdx.x * shape::panels, all = (w.rows + TFT_PANEL - 1) / TFT_PANEL;
+    for (uint32_t i = threadIdx.x; i < shape::tokens * (COLUMNS / 16); i += shape::threads) {
+        uint32_t row = i / (COLUMNS / 16), c = i % (COLUMNS / 16) * 16;
+        bool there = token + row < M && k + c < w.cols;
+        copy16(to + row * ROW_BYTES + c, there ? x + (token + row) * ldx + k + c : x, there);
+    }
+    to += shape::tokens * ROW_BYTES;
+    for (uint32_t i = threadIdx.x; i < shape::panels * (PANEL_BYTES / 16); i += shape::threads) {
+        uint32_t p = i / (PANEL_BYTES / 16), quad = i / 4 % (COLUMNS / TFT_QUAD), part = i % 4;
+        bool there = panel + p < all && k + quad * TFT_QUAD < w.cols;
+        const int8_t *from = w.data + (size_t)(panel + p) * TFT_PANEL * w.cols + (k / TFT_QUAD + quad) * QUAD_BYTES + part * 16;
+        copy16(to + p * PANEL_BYTES + part_at(quad, part), there ? from : w.data, there);
+    }
+}
+
+/* 32 columns of a stage, from column `from` on. x, w: where the warp's tokens and panels begin in it */
+template <uint32_t MT>
+static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *x, const unsigned char *w, uint32_t from)
+{
+    uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, quad = from / TFT_QUAD + t;
+    w += g / 4 * PANEL_BYTES;
+    int4 low = *(const int4 *)(w + part_at(quad, g % 4)), high = *(const int4 *)(w + part_at(quad + 4, g % 4));
+    x += g * ROW_BYTES + from + t * 4;
+    UNROLL
+    for (uint32_t i = 0; i < MT; i++, x += 16 * ROW_BYTES) {
+        uint32_t a[4] = {*(const uint32_t *)x, *(const uint32_t *)(x + 8 * ROW_BYTES), *(const uint32_t *)(x + 16),
+                         *(const uint32_t *)(x + 8 * ROW_BYTES + 16)};
+        mma(acc[i][0], a, (uint32_t)low.x, (uint32_t)high.x);
+        mma(acc[i][1], a, (uint32_t)low.y, (uint32_t)high.y);
+        mma(acc[i][2], a, (uint32_t)low.z, (uint32_t)high.z);
+        mma(acc[i][3], a, (uint32_t)low.w, (uint32_t)high.w);
+    }
+}
+
+template <uint32_t MT, uint32_t WM, uint32_t WN>
+static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
+    gemm(float *y, size_t ldy, bool add, struct tft_cuda_rows x, struct tft_cuda_matrix w, uint32_t M)
+{
+    typedef gemm_shape<MT, WM, WN> shape;
+    unsigned char *stages = tft_shared();
+    uint32_t warp = threadIdx.x / WARP, wm = warp / WN, wn = warp % WN, steps = (w.cols + COLUMNS - 1) / COLUMNS;
+    int32_t acc[MT][TILES][4] = {};
+
+    for (uint32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            load<MT, WM, WN>(stages + i * shape::stage_bytes, x.bytes, x.ld, w, M, i * COLUMNS);
+        copy_group();
+    }
+    for (uint32_t i = 0; i < steps; i++) {
+        copy_wait<STAGES - 2>();
+        __syncthreads(); /* what has come for me has for all, and all are done with the stage that is filled next */
+        uint32_t next = i + STAGES - 1;
+        if (next < steps)
+            load<MT, WM, WN>(stages + next % STAGES * shape::stage_bytes, x.bytes, x.ld, w, M, next * COLUMNS);
+        copy_group();
+        const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes, *panels = tokens + shape::tokens * ROW_BYTES;
+        for (uint32_t from = 0; from < COLUMNS; from += 32)
+            multiply<MT>(acc, tokens + wm * MT * 16 * ROW_BYTES, panels + wn * 2 * PANEL_BYTES, from);
+    }
+
+    uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    uint32_t first = (blockIdx.x * shape::panels + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8;
+    UNROLL
+    for (uint32_t i = 0; i < MT * 2; i++) {
+        uint32_t m = blockIdx.y * shape::tokens + wm * MT * 16 + g + i * 8;
+        UNROLL
+        for (uint32_t r = 0; r < 8; r++)
+            if (m < M && first + r < w.rows) {
+                float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], x.q[m * x.step], w, first + r);
+                float *to = y + m * ldy + first + r;
+                *to = add ? *to + v : v;
+            }
+    }
+}
+
+template <uint32_t MT, uint32_t WM, uint32_t WN>
+static void launch_gemm(cudaStream_t stream, float *y, size_t ldy, bool add, const struct tft_cuda_rows *x, const struct tft_cuda_matrix *w,
+                        uint32_t M)
+{
+    typedef gemm_shape<MT, WM, WN> shape;
+    uint32_t panels = (w->rows + TFT_PANEL - 1) / TFT_PANEL;
+    launch(stream, gemm<MT, WM, WN>, dim3((panels + shape::panels - 1) / shape::panels, (M + shape::tokens - 1) / shape::tokens),
+           shape::threads, shape::shared, y, ldy, add, *x, *w, M);
+}
+
+void tft_cuda_linear(cudaStream_t stream, float *y, size_t ldy, bool add, const struct tft_cuda_rows *x, const struct tft_cuda_matrix *w,
+                     uint32_t M)
+{
+    if (M == 1)
+        launch(stream, gemv, (w->rows + TFT_PANEL - 1) / TFT_PANEL, SPLIT * WARP, 0, y, add, x->bytes, x->q, *w);
+    else if (M <= 64)
+        launch_gemm<2, 1, 4>(stream, y, ldy, add, x, w, M);
+    else
+        launch_gemm<4, 2, 4>(stream, y, ldy, add, x, w, M);
+}

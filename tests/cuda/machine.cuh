@@ -1,0 +1,133 @@
+/* cuda/machine.cuh on a CPU that plays the device. */
+#ifndef TFT_TEST_CUDA_MACHINE_CUH
+#define TFT_TEST_CUDA_MACHINE_CUH
+
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#include "cuda_runtime_api.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static /* one block runs at a time */
+#define __launch_bounds__(...)
+#define UNROLL
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+
+extern dim3 threadIdx, blockIdx, blockDim;
+
+/* ---- the player */
+
+enum { PLAYER_WARP = 32 };
+
+/* Runs the kernel for every block and thread, or notes it for a graph. */
+void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel);
+unsigned char *player_shared();
+
+/* Until all threads of the block, or of the warp, are here. */
+void player_wait_block();
+void player_wait_warp();
+
+/* Memory that the lanes of this warp see: [PLAYER_WARP] of each size up to that of 8 words. */
+void *player_exchange();
+
+static inline unsigned player_lane()
+{
+    return threadIdx.x % PLAYER_WARP;
+}
+
+/* ---- what kernels use of CUDA */
+
+static inline void __syncthreads()
+{
+    player_wait_block();
+}
+
+static inline void __syncwarp()
+{
+    player_wait_warp();
+}
+
+/* value of another lane */
+template <typename T> static T player_shuffle(T value, unsigned lane)
+{
+    T *all = (T *)player_exchange();
+    all[player_lane()] = value;
+    player_wait_warp();
+    T other = all[lane % PLAYER_WARP];
+    player_wait_warp();
+    return other;
+}
+
+template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned by)
+{
+    return player_shuffle(value, player_lane() + by < PLAYER_WARP ? player_lane() + by : player_lane());
+}
+
+template <typename T> static T __shfl_xor_sync(unsigned, T value, unsigned with)
+{
+    return player_shuffle(value, player_lane() ^ with);
+}
+
+/* ---- machine.cuh */
+
+template <typename... P, typename... A>
+static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsigned threads, size_t shared, A... a)
+{
+    player_launch(stream, blocks, threads, shared, [=] { kernel(static_cast<P>(a)...); });
+}
+
+static inline unsigned char *tft_shared()
+{
+    return player_shared();
+}
+
+static inline int32_t dot4(uint32_t x, uint32_t w, int32_t sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (int32_t)(x >> i & 255) * (int8_t)(w >> i);
+    return sum;
+}
+
+static inline void mma(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    struct fragment {
+        uint32_t a[4], b[2];
+    } *all = (fragment *)player_exchange(), own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    unsigned g = player_lane() / 4, t = player_lane() % 4;
+    all[player_lane()] = own;
+    player_wait_warp();
+    for (unsigned i = 0; i < 4; i++) { /* row g, or g + 8; column 2 t, or 2 t + 1 */
+        unsigned column = 2 * t + i % 2;
+        for (unsigned k = 0; k < 4; k++)
+            for (unsigned high = 0; high < 2; high++)
+                c[i] = dot4(all[g * 4 + k].a[i / 2 + 2 * high], all[column * 4 + k].b[high], c[i]);
+    }
+    player_wait_warp();
+}
+
+static inline void copy16(void *to, const void *from, bool there)
+{
+    if (there)
+        memcpy(to, from, 16);
+    else
+        memset(to, 0, 16);
+}
+
+static inline void copy_group() {}
+template <int left> static void copy_wait() {}
+
+#endif

@@ -1,0 +1,380 @@
+/* A CPU plays an NVIDIA GPU: cuda_runtime_api.h. */
+#undef _FORTIFY_SOURCE /* which takes a jump to another stack for a mistake */
+#include <setjmp.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <mutex>
+#include <vector>
+
+#include "machine.cuh"
+
+#if defined __SANITIZE_ADDRESS__
+#define PLAYER_ASAN 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define PLAYER_ASAN 1
+#endif
+#endif
+#if PLAYER_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+dim3 threadIdx, blockIdx, blockDim;
+
+/* ------------------------------------------------------------------------------------------------- threads */
+
+enum { STACK = 64 << 10, MOST_THREADS = 1024, EXCHANGE = PLAYER_WARP * 32 };
+
+enum state { RUNNING, AT_BLOCK, AT_WARP, DONE };
+
+struct thread {
+    jmp_buf here;
+    unsigned char *stack; /* NULL before it first runs */
+    enum state state;
+    ~thread()
+    {
+        free(stack);
+    }
+};
+
+static struct {
+    std::mutex lock; /* one kernel at a time */
+    thread threads[MOST_THREADS];
+    jmp_buf main;
+    unsigned current, n;
+    const std::function<void()> *kernel;
+    std::vector<unsigned char> shared;
+    alignas(16) unsigned char exchange[MOST_THREADS / PLAYER_WARP][EXCHANGE];
+    uint64_t chance;
+} player;
+
+static uint64_t draw()
+{
+    player.chance = player.chance * 6364136223846793005u + 1442695040888963407u;
+    return player.chance >> 33;
+}
+
+/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as swapcontext asks the system each time. fake is ASan's, kept
+   for when this stack is gone back to. */
+static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom, size_t size)
+{
+#if PLAYER_ASAN
+    void *fake;
+    __sanitizer_start_switch_fiber(&fake, bottom, size);
+#else
+    (void)bottom, (void)size;
+#endif
+    if (_setjmp(from) == 0) {
+        if (first)
+            setcontext(first);
+        _longjmp(to, 1);
+    }
+#if PLAYER_ASAN
+    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+#endif
+}
+
+static const void *main_bottom;
+static size_t main_size;
+
+static void wait(enum state at)
+{
+    thread *t = &player.threads[player.current];
+    t->state = at;
+    leave(t->here, player.main, NULL, main_bottom, main_size);
+}
+
+/* A thread's coroutine serves all blocks, one after the other. */
+static void start()
+{
+#if PLAYER_ASAN
+    __sanitizer_finish_switch_fiber(NULL, &main_bottom, &main_size);
+#endif
+    for (;;) {
+        (*player.kernel)();
+        wait(DONE);
+    }
+}
+
+void player_wait_block()
+{
+    wait(AT_BLOCK);
+}
+
+void player_wait_warp()
+{
+    wait(AT_WARP);
+}
+
+void *player_exchange()
+{
+    return player.exchange[threadIdx.x / PLAYER_WARP];
+}
+
+unsigned char *player_shared()
+{
+    return (unsigned char *)(((uintptr_t)player.shared.data() + 15) / 16 * 16);
+}
+
+static void go_on(unsigned i)
+{
+    thread *t = &player.threads[i];
+    const ucontext_t *first = NULL;
+    ucontext_t context;
+    player.current = i;
+    threadIdx = dim3(i);
+    if (!t->stack) {
+        t->stack = (unsigned char *)malloc(STACK);
+        getcontext(&context);
+        context.uc_stack.ss_sp = t->stack;
+        context.uc_stack.ss_size = STACK;
+        context.uc_link = NULL;
+        makecontext(&context, start, 0);
+        first = &context;
+    }
+    leave(player.main, t->here, first, t->stack, STACK);
+}
+
+/* Whether all threads that are not done, of those from `first` on, are there; then they may go on. */
+static bool release(unsigned first, unsigned n, enum state at)
+{
+    bool any = false;
+    for (unsigned i = first; i < first + n; i++) {
+        if (player.threads[i].state != at && player.threads[i].state != DONE)
+            return false;
+        any |= player.threads[i].state == at;
+    }
+    for (unsigned i = first; any && i < first + n; i++)
+        if (player.threads[i].state == at)
+            player.threads[i].state = RUNNING;
+    return any;
+}
+
+/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none opens though some wait, threads of a warp have
+   parted, which on a GPU is a deadlock or worse. */
+static void run_block()
+{
+    const unsigned warp = PLAYER_WARP;
+    for (unsigned i = 0; i < player.n; i++)
+        player.threads[i].state = RUNNING;
+    for (;;) {
+        unsigned offset = (unsigned)draw(), step = draw() % 2 ? 1 : player.n - 1;
+        for (unsigned i = 0, at = offset % player.n; i < player.n; i++, at = (at + step) % player.n)
+            if (player.threads[at].state == RUNNING)
+                go_on(at);
+        bool any = release(0, player.n, AT_BLOCK), left = false;
+        for (unsigned w = 0; w < player.n; w += warp)
+            any |= release(w, player.n - w < warp ? player.n - w : warp, AT_WARP);
+        for (unsigned i = 0; i < player.n; i++)
+            left |= player.threads[i].state != DONE;
+        if (!left)
+            return;
+        if (!any)
+            abort();
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- streams */
+
+struct player_graph {
+    std::vector<std::function<void()>> launches;
+};
+
+struct player_stream {
+    player_graph *recording;
+};
+
+static cudaError_t last;
+
+static cudaError_t fail(cudaError_t e)
+{
+    last = e;
+    return e;
+}
+
+static void run_grid(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel)
+{
+    std::lock_guard<std::mutex> guard(player.lock);
+    player.n = threads;
+    player.kernel = &kernel;
+    blockDim = dim3(threads);
+    for (unsigned z = 0; z < blocks.z; z++)
+        for (unsigned y = 0; y < blocks.y; y++)
+            for (unsigned x = 0; x < blocks.x; x++) {
+                player.shared.assign(shared + 15, 0xa5); /* a block knows nothing of those before */
+                player.shared.shrink_to_fit();
+                blockIdx = dim3(x, y, z);
+                run_block();
+            }
+}
+
+void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel)
+{
+    if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads || threads > MOST_THREADS || shared > 64 << 10)
+        fail(cudaErrorInvalidValue);
+    else if (stream->recording)
+        stream->recording->launches.push_back([=] { run_grid(blocks, threads, shared, kernel); });
+    else
+        run_grid(blocks, threads, shared, kernel);
+}
+
+extern "C" {
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t e = last;
+    last = cudaSuccess;
+    return e;
+}
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+    return e == cudaErrorMemoryAllocation ? "out of memory" : e == cudaErrorNoDevice ? "no CUDA-capable device is detected" : "failed";
+}
+
+/* How many GPUs there are, what they can do, and how much memory they have: for tests, by the environment. */
+static size_t setting(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = (int)setting("PLAYER_GPUS", 1);
+    return *n ? cudaSuccess : fail(cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
+{
+    size_t both = setting("PLAYER_CAPABILITY", 90);
+    *value = (int)(attribute == cudaDevAttrComputeCapabilityMajor ? both / 10 : both % 10);
+    return cudaSuccess;
+}
+
+static size_t taken;
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
+{
+    *all = setting("PLAYER_BYTES", (size_t)1 << 30);
+    *left = *all > taken ? *all - taken : 0;
+    return cudaSuccess;
+}
+
+enum { AHEAD = 64 }; /* of a piece of memory: its size */
+
+cudaError_t cudaMalloc(void **p, size_t size)
+{
+    size_t left, all;
+    cudaMemGetInfo(&left, &all);
+    unsigned char *memory = size <= left ? (unsigned char *)aligned_alloc(AHEAD, (size + 2 * AHEAD - 1) / AHEAD * AHEAD) : NULL;
+    if (!memory)
+        return fail(cudaErrorMemoryAllocation);
+    memset(memory, 0x5a, size + AHEAD);
+    memcpy(memory, &size, sizeof size);
+    taken += size;
+    *p = memory + AHEAD;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    size_t size;
+    if (!p)
+        return cudaSuccess;
+    memcpy(&size, (unsigned char *)p - AHEAD, sizeof size);
+    taken -= size;
+    free((unsigned char *)p - AHEAD);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **p, size_t size)
+{
+    *p = malloc(size);
+    return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *p, int byte, size_t n)
+{
+    memset(p, byte, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t n, int)
+{
+    memcpy(to, from, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, cudaStream_t stream)
+{
+    return stream->recording ? fail(cudaErrorInvalidValue) : cudaMemcpy(to, from, n, kind);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new player_stream();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    return stream->recording ? fail(cudaErrorInvalidValue) : cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
+{
+    stream->recording = new player_graph();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    *graph = stream->recording;
+    stream->recording = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+    *exec = new player_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
+{
+    for (const std::function<void()> &launch : exec->launches)
+        launch();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete exec;
+    return cudaSuccess;
+}
+}

@@ -1,0 +1,287 @@
+/*
+ * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however they are fed, and wherever the model is cut in two.
+ * The GPU is a CPU that plays one, tests/cuda; or, where the real plug-in is found before it, a GPU.
+ */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
+#include "test.h"
+
+#include <stdlib.h>
+
+#include "w8a8.h"
+
+static struct tft_model *opened_on(const char *path, const char *device, uint32_t layers)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    struct tft_model_opts o = {.size = sizeof o, .device = device, .gpu_layers = layers};
+    if (tft_model_open(&m, path, &o, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+/* Both have the same logits of the newest tokens, of `n` of them. */
+static void same_logits(const struct tft_session *want, const struct tft_session *got, size_t n)
+{
+    assert_int_equal(tft_pos(want), tft_pos(got));
+    for (size_t back = 0; back < n; back++) {
+        const float *a = tft_logits(want, back), *b = tft_logits(got, back);
+        assert_true(!a == !b);
+        if (a)
+            assert_memory_equal(a, b, want->m->n_vocab * sizeof *a);
+    }
+}
+
+/* A file's model on the CPU and on the device. */
+struct pair {
+    struct tft_model *m[2];
+    struct tft_session *s[2];
+};
+
+static struct pair pair(const char *path, uint32_t layers, struct tft_session_opts o)
+{
+    struct pair p;
+    for (int i = 0; i < 2; i++) {
+        p.m[i] = opened_on(path, i ? "cuda" : "cpu", layers);
+        p.s[i] = session(p.m[i], o);
+    }
+    return p;
+}
+
+static void close_pair(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(p->s[i]);
+        tft_model_close(p->m[i]);
+    }
+}
+
+static void feed(struct pair *p, const int32_t *tokens, size_t n, size_t logits)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tft_prefill(p->s[i], tokens, n), TFT_OK);
+    same_logits(p->s[0], p->s[1], logits);
+}
+
+/* Across the seams of tiles, batches and spans. A few alone, from the seam of a graph's spans on. */
+static void compare(const char *path, uint32_t layers, const char *kv)
+{
+    static const uint32_t chunks[] = {1, 2, 14, 235, 1, 1, 1, 1, 1, 3, 70};
+    int32_t tokens[TOKENS];
+    struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 3, .kv = kv});
+    toy_tokens(3, p.m[0]->n_vocab, tokens, TOKENS);
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; at += chunks[i++])
+        feed(&p, tokens + at, chunks[i], 3);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tft_rewind(p.s[i], 100), TFT_OK);
+    feed(&p, tokens + 7, 1, 1);
+    close_pair(&p);
+}
+
+static void every_architecture(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        o.rotate = rotatable(&toys[i]) && i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
+        compare(quantized(&toys[i], &o), 0, i == 1 ? "f32" : "f16");
+    }
+}
+
+static void dynamic_ranges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i += 3) {
+        struct quantize_opts o = usual(&toys[i]);
+        o.range = by_token;
+        compare(quantized(&toys[i], &o), 0, "f16");
+        o.range = by_tensor;
+        compare(quantized(&toys[i], &o), 0, "f16");
+    }
+}
+
+static void some_of_the_layers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i += 3) {
+        struct quantize_opts o = usual(&toys[i]);
+        compare(quantized(&toys[i], &o), 1, "f16");
+    }
+}
+
+/* Caches of every kind of codes, and every way to give tokens up; and how the model's file is calibrated for them. */
+static const struct {
+    const char *kv, *file;
+} caches[] = {
+    {"rtn", NULL},
+    {"kivi:residual=48,bits=4", NULL},
+    {"logquant:window=21", NULL},
+    {"partial-logquant:window=8,prefill=75", NULL},
+    {"asymkv:lk=1,residual=32", NULL},
+    {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", NULL},
+    {"tuffet:k=2.25@mixed,window=20,group=32", NULL},
+    {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", NULL},
+    {"k=8@channel,v=8@token,retain=window:0,clip=centre", NULL},
+    {"k=8@token,v=16,group=16,retain=window:5", NULL},
+    {"k=16,v=8@channel,retain=log2:2,scales=f8", NULL},
+    {"k=1.5@channel,v=4@token,group=128,retain=fill:16", NULL},
+    {"skvq:k=3,window=17,group=16", "skvq:k=3,group=16"},
+    {"kivi:residual=24,prefill=70,clip=zero,scales=f8", NULL},
+};
+
+static const struct toy small = {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 6, .n_head_kv = 2, .head_dim = 20,
+                                 .n_ff = 32, .n_rot = 20, .type = TFT_F32};
+
+/* In a prompt of several chunks, one by one across an event or two, and after a rewind behind the last one or before it. */
+static void compare_caches(const char *path, uint32_t layers, const char *kv)
+{
+    int32_t tokens[420];
+    struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 2, .kv = kv});
+    toy_tokens(3, p.m[0]->n_vocab, tokens, 420);
+    feed(&p, tokens, 90, 2);
+    for (size_t i = 90; i < 160; i++)
+        feed(&p, tokens + i, 1, 1);
+    feed(&p, tokens + 160, 254, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tft_rewind(p.s[i], 413), TFT_OK);
+    feed(&p, tokens, 2, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tft_rewind(p.s[i], 60), TFT_OK);
+    feed(&p, tokens + 9, 1, 1);
+    close_pair(&p);
+}
+
+static void quantized_caches(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        struct quantize_opts o = usual(&small);
+        o.kv = caches[i].file;
+        compare_caches(quantized(&small, &o), i % 3 == 1, caches[i].kv);
+    }
+}
+
+/* The tokens that a filter names stay where they are. */
+static bool named(void *user, uint64_t position, int32_t token)
+{
+    (void)user;
+    return position % 3 == 1 && token % 2;
+}
+
+static void tokens_that_are_named(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&small);
+    struct pair p = pair(quantized(&small, &o), 0, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=24,keep=7,clip=zero", .keep = named});
+    int32_t tokens[150];
+    toy_tokens(3, small.n_vocab, tokens, 150);
+    for (size_t i = 0; i < 150; i += 10)
+        feed(&p, tokens + i, 10, 1);
+    close_pair(&p);
+}
+
+/* What follows the prefix alone, and a prefix of more rows than a batch. */
+static void prefixes(void **state)
+{
+    (void)state;
+    static const int32_t none[1];
+    struct quantize_opts o = usual(&toys[0]);
+    int32_t many[40];
+    toy_tokens(5, toys[0].n_vocab, many, 40);
+    o.prefix = many;
+    o.n_prefix = 40;
+    const char *path = quantized(&toys[0], &o);
+    for (uint32_t layers = 0; layers < 2; layers++) {
+        struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
+        feed(&p, none, 0, 1);
+        feed(&p, many, 30, 1);
+        close_pair(&p);
+    }
+}
+
+static void a_session_that_slides(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"f16", "f32", "kivi:residual=30", "rtn:sinks=3"};
+    struct quantize_opts o = usual(&small);
+    const char *path = quantized(&small, &o);
+    for (uint32_t i = 0; i < 4; i++) {
+        int32_t tokens[200];
+        struct pair p = pair(path, i % 2, (struct tft_session_opts){.n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i]});
+        toy_tokens(3, p.m[0]->n_vocab, tokens, 200);
+        for (size_t at = 0; at < 200; at += 20)
+            feed(&p, tokens + at, 20, 1);
+        feed(&p, tokens, 1, 1);
+        close_pair(&p);
+    }
+}
+
+/* One line says why not, and nothing is left behind. */
+static void refuse(const char *path, const char *device, const char *kv, enum tft_status status, const char *line)
+{
+    struct tft_model *m;
+    struct tft_session *s = NULL;
+    struct tft_error err = {0};
+    struct tft_model_opts o = {.size = sizeof o, .device = device};
+    struct tft_session_opts so = {.size = sizeof so, .kv = kv};
+    enum tft_status got = tft_model_open(&m, path, &o, &err);
+    if (got == TFT_OK)
+        got = tft_session_open(&s, m, &so, &err);
+    assert_null(s);
+    tft_model_close(m);
+    assert_int_equal(got, status);
+    if (!strstr(err.msg, line))
+        fail_msg("\"%s\" does not say \"%s\"", err.msg, line);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    refuse(path, "cuda:1", NULL, TFT_ERR_DEVICE, "cuda:1: of GPUs there are 1");
+    refuse(path, "cuda:", NULL, TFT_ERR_ARG, "\"cuda:\" is no device");
+    refuse(path, "../x", NULL, TFT_ERR_ARG, "\"../x\" is no device");
+    refuse(path, "nope", NULL, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
+    refuse(in_folder("m.gguf"), "cuda", NULL, TFT_ERR_UNSUPPORTED, "has weights of floats");
+}
+
+static void with_setting(const char *path, const char *name, const char *value, enum tft_status status, const char *line)
+{
+    setenv(name, value, 1);
+    refuse(path, "cuda", NULL, status, line);
+    unsetenv(name);
+}
+
+/* As a machine without a GPU, with an old one, with a small one. */
+static void what_a_gpu_lacks(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE, "cuda: looking for a GPU: no CUDA-capable device is detected");
+    with_setting(path, "PLAYER_CAPABILITY", "61", TFT_ERR_DEVICE, "cuda:0: of compute capability 6.1, where 7.5 is needed");
+    with_setting(path, "PLAYER_BYTES", "20000", TFT_ERR_NOMEM, "cuda: no memory for weights: ");
+    with_setting(path, "PLAYER_BYTES", "100000", TFT_ERR_NOMEM, "cuda: no memory for a session: ");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_architecture),
+        cmocka_unit_test(dynamic_ranges),
+        cmocka_unit_test(some_of_the_layers),
+        cmocka_unit_test(quantized_caches),
+        cmocka_unit_test(tokens_that_are_named),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(a_session_that_slides),
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_a_gpu_lacks),
+    };
+    int failed = 0;
+    for (int i = 1; i < argc; i++) { /* only those that are named */
+        cmocka_set_test_filter(argv[i]);
+        failed += cmocka_run_group_tests(tests, make_folder, remove_folder);
+    }
+    return argc > 1 ? failed : cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
