@@ -1,8 +1,8 @@
 /*
- * Attention over the cache, slots (kv.h) and blocks of codes (coded.h): attend.c, whose orders are kept to the bit. A span's scores are chains over the
- * channels, a position to each thread; its exponentials are added up in dot16's order by 16 lanes; its values are chains over the positions, a
- * channel to each thread; and spans are merged in the order of their positions. On codes both are sums of integers (tft_score_codes_fn,
- * tft_mix_codes_fn), once the other factor has been folded.
+ * Attention over the cache, slots (kv.h) and blocks of codes (coded.h): attend.c, whose orders are kept to the bit. A span's scores are
+ * chains over the channels, a position to each thread; its exponentials are added up in dot16's order by 16 lanes; its values are chains
+ * over the positions, a channel to each thread; and spans are merged in the order of their positions. On codes both are sums of integers
+ * (tft_score_codes_fn, tft_mix_codes_fn), once the other factor has been folded.
  *
  * Queries that share a KV head are rows: row i is that of token i / group, query head i % group of it. A block has ROWS of them.
  */
@@ -151,8 +151,8 @@ template <uint32_t ROWS> static __device__ void join(const struct workspace<ROWS
 
 /* ---------------------------------------------------------------------------------------------------- floats */
 
-/* p = scores of the span, a position to each thread: tft_score_fn. k: the key of the thread's, whose channels are a panel's columns apart; NULL:
-   none */
+/* p = scores of the span, a position to each thread: tft_score_fn. k: the key of the thread's, whose channels are a panel's columns
+   apart; NULL: none */
 template <uint32_t ROWS, typename Num> static __device__ void score(const struct workspace<ROWS> &w, const Num *k, uint32_t dim)
 {
     float factor = 1.0f / sqrtf((float)dim), s[ROWS] = {};
@@ -215,8 +215,8 @@ static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct j
 template <uint32_t ROWS, typename Num>
 static __device__ void attend_slots(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t start, bool begun)
 {
-    uint32_t dim = j.slots.dim, slot = start + threadIdx.x;
-    const Num *k = (const Num *)j.slots.k + ((size_t)t.head * j.slots.capacity + slot - slot % TFT_KEY_PANEL) * dim + slot % TFT_KEY_PANEL;
+    uint32_t dim = j.slots.dim, slot = start + threadIdx.x, column = slot % TFT_KEY_PANEL;
+    const Num *k = (const Num *)j.slots.k + ((size_t)t.head * j.slots.capacity + slot - column) * dim + column;
     score<ROWS, Num>(w, threadIdx.x < visible(t, t.n - 1, start) ? k : NULL, dim);
     __syncthreads();
     for (uint32_t r = threadIdx.x / WARP; r < t.n; r += THREADS / WARP) {
@@ -236,10 +236,11 @@ static __device__ bool is_wide(unsigned bits)
     return bits == TFT_BITS_8;
 }
 
-/* fold() of n numbers f(i), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets; add(base, i):
-   the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
+/* fold() of n numbers f(i), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets;
+   add(base, i): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
 template <typename F, typename Levels, typename Add>
-static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, F f, Levels levels, Add add)
+static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, F f, Levels levels,
+                            Add add)
 {
     uint32_t lane = threadIdx.x % LANES;
     float most = 0, sum = 0, limit = wide ? TFT_FOLD_WIDE : TFT_FOLD_NARROW;
@@ -276,7 +277,8 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
 
 /* Queries times scales, for each of n blocks; or queries, for each group of channels. */
 template <uint32_t ROWS>
-static __device__ void fold_queries(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n)
+static __device__ void fold_queries(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first,
+                                    uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     const uint8_t *channel = b.channel ? b.channel + t.head * b.dim : NULL;
@@ -329,7 +331,8 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
             if (!b.k.by_token || (d % b.group && d < b.dim))
                 return;
             uint32_t g = (d - 1) / b.group;
-            float scale = record_scale(b, own, scales, g * b.block + token), mid = record_scale(b, own, scales, scales + g * b.block + token);
+            float scale = record_scale(b, own, scales, g * b.block + token);
+            float mid = record_scale(b, own, scales, scales + g * b.block + token);
             UNROLL
             for (uint32_t r = 0; r < ROWS; r++) {
                 s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][g]) * (w.step[r][g] / 2), scale, s[r]);
@@ -347,7 +350,8 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
 
 /* Probabilities times scales, for each group of channels; or probabilities, for each of n blocks. */
 template <uint32_t ROWS>
-static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n)
+static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first,
+                                          uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t parts = b.v.by_token ? channel_groups(b) : n, scales = n_scales(b, b.v);
@@ -368,7 +372,8 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
 
 /* The values of n blocks: tft_mix_codes_fn. A channel of 4 rows to each thread. */
 template <uint32_t ROWS>
-static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n, bool begun)
+static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n,
+                                 bool begun)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t dim = b.dim, panels = (dim + TFT_PANEL - 1) / TFT_PANEL, scales = n_scales(b, b.v);
@@ -411,7 +416,8 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
 
 /* The same where blocks have floats. */
 template <uint32_t ROWS>
-static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n, bool begun)
+static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n,
+                                  bool begun)
 {
     uint32_t dim = j.blocks.dim, block = j.blocks.block;
     for (uint32_t unit = threadIdx.x; unit < ROWS / 4 * dim; unit += THREADS) {
@@ -523,7 +529,8 @@ template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __laun
 /* The spans of a head, a block for each, in order. */
 static __global__ void merge(struct job j)
 {
-    uint32_t dim = j.slots.dim, slots = (j.at->slot + j.first) / SPAN + 1, spans = j.parts.slots + j.parts.blocks, blocks = block_spans(j);
+    uint32_t dim = j.slots.dim, slots = (j.at->slot + j.first) / SPAN + 1, blocks = block_spans(j);
+    uint32_t spans = j.parts.slots + j.parts.blocks;
     const float *max = j.parts.max + (size_t)blockIdx.x * spans, *sum = j.parts.sum + (size_t)blockIdx.x * spans;
     for (uint32_t d = threadIdx.x; d < dim; d += blockDim.x) {
         const float *o = j.parts.o + (size_t)blockIdx.x * spans * dim + d;
@@ -547,8 +554,8 @@ template <uint32_t ROWS, typename Num, bool CODED> static void launch_tiles(cuda
 
 template <uint32_t ROWS, typename Num, bool CODED> static void launch_split(cudaStream_t stream, const struct job &j)
 {
-    uint32_t tiles = (j.H / j.slots.heads + ROWS - 1) / ROWS;
-    launch(stream, attend_split<ROWS, Num, CODED>, dim3(j.slots.heads, tiles, j.parts.slots + j.parts.blocks), THREADS, workspace_bytes<ROWS>(j), j);
+    dim3 blocks(j.slots.heads, (j.H / j.slots.heads + ROWS - 1) / ROWS, j.parts.slots + j.parts.blocks);
+    launch(stream, attend_split<ROWS, Num, CODED>, blocks, THREADS, workspace_bytes<ROWS>(j), j);
     launch(stream, merge, j.H, 2 * WARP, 0, j);
 }
 

@@ -1,5 +1,5 @@
-/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes (coded.h, evict.c) with the same codes as on
-   the CPU. */
+/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes (coded.h, evict.c) with the same
+   codes as on the CPU. */
 #include <float.h>
 #include <math.h>
 
@@ -24,7 +24,8 @@ template <typename Num>
 static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at)
 {
     uint32_t first = at->slot, panel = first / TFT_KEY_PANEL + blockIdx.x, slot = panel * TFT_KEY_PANEL, dim = to.dim;
-    Num *keys = (Num *)to.k + ((size_t)blockIdx.y * to.capacity + slot) * dim, *values = (Num *)to.v + ((size_t)blockIdx.y * to.capacity + slot) * dim;
+    size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
+    Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
         uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first; /* before the first: huge */
         if (m < M)
@@ -366,8 +367,8 @@ static __global__ void round_values(struct fitting f, uint32_t base)
         to[i] = tft_f32_to_f16(fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
 }
 
-void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *rows)
+void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from,
+                    const struct tft_cuda_eviction *e, const struct tft_cuda_clips *clips, uint16_t *rows)
 {
     struct fitting f = {*to, *from, *clips, e->order, e->first};
     if (e->blocks)

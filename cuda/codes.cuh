@@ -16,7 +16,8 @@ static inline __device__ float record_scale(const struct tft_cuda_blocks &b, con
     return tft_f8_to_f32(scales[2 + at]) * tft_pow2i((int8_t)scales[at >= n]);
 }
 
-static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head, uint32_t block)
+static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head,
+                                               uint32_t block)
 {
     return s.records + ((size_t)head * b.n_blocks + block) * s.bytes;
 }
@@ -62,7 +63,8 @@ static inline __device__ uint32_t digits(uint32_t *fractions)
 
 /* take(q, four codes) for each of `quads` quads of row `row` of a panel, all of `bits`. Returns where the quads end. */
 template <typename Take>
-static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row, Take take)
+static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row,
+                                                        Take take)
 {
     uint32_t q = 0;
     switch (bits) {

@@ -1,10 +1,11 @@
 /*
- * The kernels of the CUDA backend: what the host side calls to queue them. They compute what kernels.h says, to the bit, so all sums are in
- * its orders: work is spread over rows, heads, channels and spans of positions, and where a sum is of 16 lanes, over those. Built with
- * -fmad=false; an fma is written as one.
+ * The kernels of the CUDA backend: what the host side calls to queue them. They compute what kernels.h says, to the bit, so all sums are
+ * in its orders: work is spread over rows, heads, channels and spans of positions, and where a sum is of 16 lanes, over those. Built
+ * with -fmad=false; an fma is written as one.
  *
- * Pointers are to memory of the device, but for those to structs. A row of a matrix is `ld` numbers from the next one. M is how many tokens there
- * are, at least one. Letters for sizes as in model.h. Nothing here waits or reports: cudaGetLastError tells whether all could be queued.
+ * Pointers are to memory of the device, but for those to structs. A row of a matrix is `ld` numbers from the next one. M is how many
+ * tokens there are, at least one. Letters for sizes as in model.h. Nothing here waits or reports: cudaGetLastError tells whether all
+ * could be queued.
  */
 #ifndef TFT_CUDA_LAUNCH_H
 #define TFT_CUDA_LAUNCH_H
@@ -115,8 +116,8 @@ struct tft_cuda_parts {
     uint32_t slots, blocks; /* spans that there are at most */
 };
 
-/* y: [M, H E] = softmax(q k / sqrt(E)) v over the slots up to each token's own and all of at->blocks, attend.c; q: [M, H E]. Token m is that of slot
-   at->slot + first + m. blocks may be NULL. parts bounds what one token looks at. */
+/* y: [M, H E] = softmax(q k / sqrt(E)) v over the slots up to each token's own and all of at->blocks, attend.c; q: [M, H E]. Token m is
+   that of slot at->slot + first + m. blocks may be NULL. parts bounds what one token looks at. */
 void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq, const struct tft_cuda_slots *slots,
                      const struct tft_cuda_blocks *blocks, uint32_t H, uint32_t M, uint32_t first, const struct tft_cuda_at *at,
                      const struct tft_cuda_parts *parts);
@@ -138,8 +139,8 @@ struct tft_cuda_eviction {
 };
 
 /* The slots are of f16. rows: [G, stay, 2, E] is workspace. */
-void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *rows);
+void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from,
+                    const struct tft_cuda_eviction *e, const struct tft_cuda_clips *clips, uint16_t *rows);
 
 /* Takes out the first n of `blocks` blocks of all heads: tft_coded_drop */
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n, uint32_t blocks);

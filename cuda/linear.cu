@@ -64,14 +64,14 @@ static __global__ void __launch_bounds__(SPLIT *WARP) gemv(float *y, bool add, c
 /* ---------------------------------------------------------------------------------------------- many tokens */
 
 /*
- * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's 16 x 8. Columns come 64 at a time through
- * shared memory, STAGES of them under way:
+ * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's 16 x 8. Columns come 64 at a time
+ * through shared memory, STAGES of them under way:
  *
  *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart: 8 rows then are in banks of their own
  *      weights   [2 WN panels][16 quads][4 parts of 4 rows][16 bytes], parts of every other pair of quads swapped in halves likewise
  *
- * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g of tile j is row 4 (g % 4) + j of the
- * warp's panel g / 4, and the 8 numbers that a lane has of a token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
+ * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g of tile j is row 4 (g % 4) + j of
+ * the warp's panel g / 4, and the 8 numbers that a lane has of a token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
  */
 static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16, PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
 

@@ -1,6 +1,6 @@
 /*
- * What the kernels need of the machine beyond CUDA C++: launching, and the instructions that have no other name. tests/cuda/machine.cuh is the same
- * for a CPU that plays the device.
+ * What the kernels need of the machine beyond CUDA C++: launching, and the instructions that have no other name. tests/cuda/machine.cuh
+ * is the same for a CPU that plays the device.
  */
 #ifndef TFT_CUDA_MACHINE_CUH
 #define TFT_CUDA_MACHINE_CUH

@@ -14,8 +14,8 @@ static __device__ float sum16(float l)
     return l;
 }
 
-/* A sum over x: [n] in dot16's order, each element taken by add(sum, x). Every thread of the block gets it. The block reads, since one lane would
-   wait for memory at each step. */
+/* A sum over x: [n] in dot16's order, each element taken by add(sum, x). Every thread of the block gets it. The block reads, since one
+   lane would wait for memory at each step. */
 template <typename Add> static __device__ float total(const float *x, uint32_t n, Add add)
 {
     constexpr uint32_t PIECE = 2048;

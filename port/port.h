@@ -50,8 +50,8 @@ void tft_port_discard(struct tft_draft *d);
 
 /* ---- plug-ins */
 
-/* A symbol of a shared library, libNAME.so or what the system calls it, which is found as the system finds the libraries of this one. NULL, and
-   in why: [size] the system's line. */
+/* A symbol of a shared library, libNAME.so or what the system calls it, which is found as the system finds the libraries of this one.
+   NULL, and in why: [size] the system's line. */
 void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size);
 void tft_port_unload(void *library);
 

@@ -1,10 +1,10 @@
 /*
- * Computing on a device. A backend is a plug-in, libtuffet-NAME.so, which is loaded when a model is opened for NAME (cuda/ is the one there is). It is
- * built with the library and sees the inside of models, sessions and passes.
+ * Computing on a device. A backend is a plug-in, libtuffet-NAME.so, which is loaded when a model is opened for NAME (cuda/ is the one
+ * there is). It is built with the library and sees the inside of models, sessions and passes.
  *
- * The last layers of such a model, from m->n_host on, and its head are the device's: their weights are there, and in each session their part
- * of the cache. A pass takes the layers before them with all threads. Then one thread goes on with p->on set, and the operations of pass.h queue their
- * work on the device instead of doing it.
+ * The last layers of such a model, from m->n_host on, and its head are the device's: their weights are there, and in each session their
+ * part of the cache. A pass takes the layers before them with all threads. Then one thread goes on with p->on set, and the operations of
+ * pass.h queue their work on the device instead of doing it.
  */
 #ifndef TFT_DEVICE_H
 #define TFT_DEVICE_H
@@ -26,8 +26,8 @@ struct tft_device {
     enum tft_status (*session_open)(void **out, void *device, struct tft_session *s, struct tft_error *err);
     void (*session_close)(void *on);
 
-    /* Layers from `layer` on and the head, for the tokens of the pass, or, where that is not layer 0, for the rows of TFT_X. Logits are where
-       they should be when it returns. TFT_ERR_DEVICE: the device has failed, and will again. */
+    /* Layers from `layer` on and the head, for the tokens of the pass, or, where that is not layer 0, for the rows of TFT_X. Logits are
+       where they should be when it returns. TFT_ERR_DEVICE: the device has failed, and will again. */
     enum tft_status (*run)(struct tft_pass *p, uint32_t layer);
 
     /* tft_kv_drop, or tft_coded_drop of n tokens, in all layers and heads */

@@ -45,7 +45,8 @@ struct tft_pass {
     const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
 
-/* Everything from the tokens to the logits: embedding, layers, last norm, head. Or, of a model with a device, what comes before its layers. */
+/* Everything from the tokens to the logits: embedding, layers, last norm, head. Or, of a model with a device, what comes before its
+   layers. */
 void tft_forward(struct tft_pass *p);
 
 /* Fills the rotation tables for the positions of the pass. Comes first where a layer is run by itself. */
@@ -111,8 +112,8 @@ static inline uint32_t tft_pass_width(const struct tft_pass *p, enum tft_buf buf
 
 enum { TFT_LINE = 16 }; /* floats of a cache line: threads should not write to the same one */
 
-/* How far the next row is, in floats. Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it a power
-   of two, the same column of all rows would fall into the same few lines of a cache. */
+/* How far the next row is, in floats. Logits are the caller's, without gaps. Other rows are an odd number of cache lines apart: were it
+   a power of two, the same column of all rows would fall into the same few lines of a cache. */
 static inline uint32_t tft_pass_stride(const struct tft_pass *p, enum tft_buf buf)
 {
     uint32_t width = tft_pass_width(p, buf);

@@ -1,6 +1,6 @@
 /*
- * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however they are fed, and wherever the model is cut in two.
- * The GPU is a CPU that plays one, tests/cuda; or, where the real plug-in is found before it, a GPU.
+ * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however they are fed, and wherever the model is
+ * cut in two. The GPU is a CPU that plays one, tests/cuda; or, where the real plug-in is found before it, a GPU.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include "test.h"
@@ -129,8 +129,8 @@ static const struct {
     {"kivi:residual=24,prefill=70,clip=zero,scales=f8", NULL},
 };
 
-static const struct toy small = {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 6, .n_head_kv = 2, .head_dim = 20,
-                                 .n_ff = 32, .n_rot = 20, .type = TFT_F32};
+static const struct toy small = {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 6, .n_head_kv = 2,
+                                 .head_dim = 20, .n_ff = 32, .n_rot = 20, .type = TFT_F32};
 
 /* In a prompt of several chunks, one by one across an event or two, and after a rewind behind the last one or before it. */
 static void compare_caches(const char *path, uint32_t layers, const char *kv)
@@ -172,7 +172,8 @@ static void tokens_that_are_named(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&small);
-    struct pair p = pair(quantized(&small, &o), 0, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=24,keep=7,clip=zero", .keep = named});
+    const char *kv = "kivi:residual=24,keep=7,clip=zero";
+    struct pair p = pair(quantized(&small, &o), 0, (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = named});
     int32_t tokens[150];
     toy_tokens(3, small.n_vocab, tokens, 150);
     for (size_t i = 0; i < 150; i += 10)

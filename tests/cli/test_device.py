@@ -11,7 +11,8 @@ class Device(Case):
     def setUp(self):
         self.model = self.path("w8a8.gguf")
         text = self.write("text", b"hello world, once upon a time. " * 30)
-        subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", self.model, "--calib", text, "--calib-tokens=200", "--calib-window=64"], check=True, capture_output=True)
+        subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", self.model, "--calib", text, "--calib-tokens=200",
+                        "--calib-window=64"], check=True, capture_output=True)
 
     def run_on(self, folder, *args):
         """What it writes, and what it complains of, where libraries are found in that folder."""

@@ -55,8 +55,8 @@ static uint64_t draw()
     return player.chance >> 33;
 }
 
-/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as swapcontext asks the system each time. fake is ASan's, kept
-   for when this stack is gone back to. */
+/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as swapcontext asks the system each time. fake is
+   ASan's, kept for when this stack is gone back to. */
 static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom, size_t size)
 {
 #if PLAYER_ASAN
@@ -151,8 +151,8 @@ static bool release(unsigned first, unsigned n, enum state at)
     return any;
 }
 
-/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none opens though some wait, threads of a warp have
-   parted, which on a GPU is a deadlock or worse. */
+/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none opens though some wait, threads of a
+   warp have parted, which on a GPU is a deadlock or worse. */
 static void run_block()
 {
     const unsigned warp = PLAYER_WARP;
