@@ -109,6 +109,29 @@ static void some_of_the_layers(void **state)
     }
 }
 
+/* Rows that come to a block in more than one piece, and heads of more channels than a block has threads. */
+static void wide_rows_and_heads(void **state)
+{
+    (void)state;
+    static const struct toy wide[] = {
+        {.arch = "llama", .n_vocab = 31, .n_ctx = 128, .n_embd = 2064, .n_layer = 1, .n_head = 2, .n_head_kv = 1, .head_dim = 260, .n_ff = 40,
+         .n_rot = 12, .type = TFT_F32},
+        {.arch = "gpt2", .n_vocab = 31, .n_ctx = 128, .n_embd = 2080, .n_layer = 1, .n_head = 8, .n_head_kv = 8, .head_dim = 260, .n_ff = 64,
+         .type = TFT_F16, .tied = true},
+    };
+    for (int i = 0; i < 2; i++) {
+        int32_t tokens[20];
+        struct quantize_opts o = usual(&wide[i]);
+        o.rotate = QUANTIZE_ROTATE_NONE;
+        struct pair p = pair(quantized(&wide[i], &o), 0, (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
+        toy_tokens(3, wide[i].n_vocab, tokens, 20);
+        feed(&p, tokens, 17, 2);
+        feed(&p, tokens + 17, 1, 1);
+        feed(&p, tokens + 18, 2, 2);
+        close_pair(&p);
+    }
+}
+
 /* Caches of every kind of codes, and every way to give tokens up; and how the model's file is calibrated for them. */
 static const struct {
     const char *kv, *file;
@@ -272,6 +295,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_architecture),
         cmocka_unit_test(dynamic_ranges),
         cmocka_unit_test(some_of_the_layers),
+        cmocka_unit_test(wide_rows_and_heads),
         cmocka_unit_test(quantized_caches),
         cmocka_unit_test(tokens_that_are_named),
         cmocka_unit_test(prefixes),
