@@ -239,11 +239,17 @@ void tft_cuda_session_close(void *on)
     free(o);
 }
 
+enum { MOST_TOKENS = 65535 }; /* a grid is not higher */
+
 enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s, struct tft_error *err)
 {
     struct on *o = calloc(1, sizeof *o);
     if (!o)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
+    if (s->n_batch > MOST_TOKENS) {
+        free(o);
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "cuda: passes of %u tokens, where %d is the most", s->n_batch, MOST_TOKENS);
+    }
     o->d = device;
     o->s = s;
     enum tft_status status = tft_cuda_status(cudaSetDevice(o->d->which), "using the GPU", err);

@@ -3,6 +3,7 @@
  * reads; the time that the binding limit alone would take, over the time it took, is the share.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,13 +141,19 @@ static const char *kv_name(const struct tft_model *m)
 
 static void print_row(const struct tft_model *m, const struct row *r, bool first)
 {
-    if (opt.json)
-        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
-               "\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g,\"share\":%.6g}",
-               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops, r->share);
-    else
-        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f %6.0f %%\n", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s,
-               r->gbps, r->gflops, 100 * r->share);
+    if (opt.json) {
+        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\",\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops);
+        cli_json_number("share", r->share);
+        printf("}");
+    } else {
+        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps,
+               r->gflops);
+        if (isnan(r->share))
+            printf("%8s\n", "-");
+        else
+            printf("%6.0f %%\n", 100 * r->share);
+    }
     fflush(stdout);
 }
 
@@ -194,11 +201,13 @@ static void print_limits(const struct limits *l, const int *list, int n)
     int most = 0;
     for (int i = 0; i < n; i++) {
         most = list[i] > list[most] ? i : most;
-        if (!opt.json)
+        if (!opt.json && !isnan(l[i].read_gbps))
             printf("%s, %d thread%s: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", tft_cpu_name(), list[i],
                    list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
     }
-    if (opt.json)
+    if (opt.json && isnan(l[most].read_gbps))
+        printf("{\"limits\":null,\"rows\":[");
+    else if (opt.json)
         printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[", l[most].read_gbps,
                l[most].int8_gops, l[most].fma_gflops);
     else
@@ -225,7 +234,9 @@ static int bench(const struct tft_model *m, const int *list, int n)
 
     struct limits l[MAX_LIST];
     for (int i = 0; i < n; i++)
-        if (!measure_limits(&l[i], list[i]))
+        if (m->device) /* whose limits are not those of the machine */
+            l[i] = (struct limits){NAN, NAN, NAN};
+        else if (!measure_limits(&l[i], list[i]))
             return cli_fail("no memory to measure the machine's limits in");
     int32_t *ids = some_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)

@@ -1,4 +1,5 @@
 """tuffet --device: without a plug-in, and with the one of a CPU that plays a GPU, in the folder TUFFET_PLAYER, if that is built."""
+import json
 import os
 import subprocess
 
@@ -45,6 +46,13 @@ class Device(Case):
             want = self.tuffet(*args)
             for more in [[], ["--gpu-layers=1"]]:
                 self.assertEqual(self.run_on(PLAYER, *args, "--device=cuda", *more), (want, ""))
+
+    def test_speed_on_a_gpu_has_no_share_of_the_cpus_limits(self):
+        if not PLAYER:
+            self.skipTest("nothing plays a GPU here")
+        text, line = self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1", "-t1", "--json", "--device=cuda")
+        answer = json.loads(text)
+        self.assertEqual((answer["limits"], [row["share"] for row in answer["rows"]], line), (None, [None, None], ""))
 
 
 main()
