@@ -4,6 +4,7 @@
  * before, rows of TFT_X go instead of tokens. One token after the other is the same work each time but for what is in `up`, so it is
  * recorded once as a graph.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "inside.h"
@@ -62,8 +63,8 @@ static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_
     struct tft_cuda_rows y = rows(p, TFT_H, l->in);
     if (!some(p))
         return;
-    tft_cuda_norm(o->stream, &y, row(p, TFT_X), tft_pass_stride(p, TFT_X), tft_cuda_there(o->d, w->w), tft_cuda_there(o->d, w->b), some(p), p->m->n_embd,
-                  p->m->norm_eps);
+    tft_cuda_norm(o->stream, &y, row(p, TFT_X), tft_pass_stride(p, TFT_X), tft_cuda_there(o->d, w->w), tft_cuda_there(o->d, w->b),
+                  some(p), p->m->n_embd, p->m->norm_eps);
     quantize(p, TFT_H, l->in);
 }
 
@@ -71,8 +72,8 @@ static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft
 {
     struct on *o = on(p);
     uint32_t dim = p->m->head_dim;
-    tft_cuda_rmsnorm_heads(o->stream, row(p, buf), tft_pass_stride(p, buf), tft_cuda_there(o->d, w->w), some(p), tft_pass_width(p, buf) / dim, dim,
-                           p->m->norm_eps);
+    tft_cuda_rmsnorm_heads(o->stream, row(p, buf), tft_pass_stride(p, buf), tft_cuda_there(o->d, w->w), some(p),
+                           tft_pass_width(p, buf) / dim, dim, p->m->norm_eps);
 }
 
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
@@ -165,7 +166,7 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
 
 /* ------------------------------------------------------------------------------------------------- a pass */
 
-/* What the policy gives up before chunk i: tft_coded_evict */
+/* What the policy gives up, from r, the nth time in the pass: tft_coded_evict */
 static struct tft_cuda_eviction plan_eviction(struct on *o, struct tft_retained r, uint32_t nth)
 {
     const struct tft_kv *kv = &o->s->kv;
@@ -185,28 +186,27 @@ static struct tft_cuda_eviction plan_eviction(struct on *o, struct tft_retained 
     return e;
 }
 
-/* The chunks of the pass. */
-static void plan(struct tft_pass *p)
+/* The chunks of the pass. Returns before how many of them tokens are given up. */
+static uint32_t plan(struct tft_pass *p)
 {
     struct on *o = on(p);
     const struct tft_kv *kv = &p->s->kv;
     struct tft_retained at = kv->at;
     uint32_t evictions = 0;
     o->n_chunk = 0;
-    for (uint32_t from = 0; from < p->n; o->n_chunk++) {
+    for (uint32_t from = 0; from < p->n; from = o->chunk[o->n_chunk++].to) {
         struct tft_chunk c = {.to = p->n};
         uint32_t slot = p->pos - p->s->dropped;
         if (kv->policy.coded) {
             c = tft_retain_chunk(&kv->policy, &at, from, p->n);
             slot = kv->n_prefix + c.slot;
         }
-        struct chunk *to = &o->chunk[o->n_chunk];
-        *to = (struct chunk){.from = from, .to = c.to, .evict = c.evict};
-        if (c.evict)
-            to->eviction = plan_eviction(o, c.before, evictions++);
-        o->from.at[o->n_chunk] = (struct tft_cuda_at){p->pos + from, slot, c.blocks};
-        from = c.to;
+        evictions += c.evict;
+        assert(evictions <= o->evictions && o->n_chunk < o->chunks);
+        o->chunk[o->n_chunk] =
+            (struct chunk){.from = from, .to = c.to, .slot = slot, .blocks = c.blocks, .evict = c.evict, .before = c.before};
     }
+    return evictions;
 }
 
 /* What the kernels want to know of the pass. */
@@ -214,14 +214,19 @@ static void send_up(struct tft_pass *p, uint32_t layer)
 {
     struct on *o = on(p);
     const struct tft_model *m = p->m;
-    plan(p);
-    if (layer < m->n_layer) {
-        if (layer == 0)
-            memcpy(o->from.tokens, p->tokens, p->n * sizeof *p->tokens);
-        for (uint32_t t = 0; t < p->n && m->n_rot; t++)
-            tft_rope_angles(o->from.cos + (size_t)t * m->n_rot, o->from.sin + (size_t)t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
-                            p->pos + t);
+    uint32_t evictions = plan(p);
+    tft_cuda_layout_up(o, p->n, o->n_chunk, evictions);
+    for (uint32_t i = 0, nth = 0; i < o->n_chunk; i++) {
+        struct chunk *c = &o->chunk[i];
+        o->from.at[i] = (struct tft_cuda_at){p->pos + c->from, c->slot, c->blocks};
+        if (c->evict)
+            c->eviction = plan_eviction(o, c->before, nth++);
     }
+    if (layer == 0)
+        memcpy(o->from.tokens, p->tokens, p->n * sizeof *p->tokens);
+    for (uint32_t t = 0; t < p->n && m->n_rot; t++)
+        tft_rope_angles(o->from.cos + (size_t)t * m->n_rot, o->from.sin + (size_t)t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
+                        p->pos + t);
     tft_cuda_send(o, o->up.at, o->from.at, o->up.bytes);
     if (layer > 0)
         tft_cuda_send(o, o->buf[TFT_X], p->s->buf[TFT_X], (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
@@ -233,7 +238,8 @@ static void forward(struct tft_pass *p, uint32_t layer)
     struct on *o = on(p);
     const struct tft_model *m = p->m;
     if (layer == 0) {
-        struct tft_cuda_embedding e = {tft_cuda_there(o->d, m->embed.data), tft_cuda_there(o->d, m->embed.scale), tft_cuda_there(o->d, m->pos_embed.data), m->n_embd};
+        struct tft_cuda_embedding e = {tft_cuda_there(o->d, m->embed.data), tft_cuda_there(o->d, m->embed.scale),
+                                       tft_cuda_there(o->d, m->pos_embed.data), m->n_embd};
         tft_cuda_embed(o->stream, o->buf[TFT_X], tft_pass_stride(p, TFT_X), o->up.tokens, o->up.at, p->n, &e);
     }
     for (uint32_t l = layer; l < m->n_layer; l++)

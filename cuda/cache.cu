@@ -156,7 +156,8 @@ static __device__ struct tft_fitted fit(const struct numbers &x, const struct gr
 }
 
 /* Of the parts that the policy has a group choose from, the first n; or the one that the file has for it. */
-static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s, uint32_t head, const struct group &g, uint32_t n)
+static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s, uint32_t head, const struct group &g,
+                                              uint32_t n)
 {
     struct tft_fit how = {};
     how.clip = f.clips.part;

@@ -38,11 +38,11 @@ void tft_cuda_close(void *device);
 
 /* ---- session.c */
 
-/* What goes to the device for each pass, in one piece. */
+/* What goes to the device for a pass of n tokens, in one piece. */
 struct up {
     struct tft_cuda_at *at; /* [chunks] */
-    int32_t *tokens;        /* [n_batch] */
-    float *cos, *sin;       /* [n_batch, n_rot] */
+    int32_t *tokens;        /* [n] */
+    float *cos, *sin;       /* [n, n_rot] */
     uint32_t *order;        /* [evictions, slots] */
     size_t bytes;
 };
@@ -50,7 +50,9 @@ struct up {
 /* Tokens of a pass that see the same blocks: retain.h */
 struct chunk {
     uint32_t from, to;
-    bool evict; /* before they come */
+    uint32_t slot, blocks; /* struct tft_cuda_at */
+    bool evict;            /* some are given up before they come, from here: */
+    struct tft_retained before;
     struct tft_cuda_eviction eviction;
 };
 
@@ -88,6 +90,9 @@ struct on {
 /* Part of a layer's cache. */
 struct tft_cuda_slots tft_cuda_slots_of(const struct on *o, uint32_t layer);
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct on *o, uint32_t layer);
+
+/* o->from and o->up for a pass of so many; at most n_batch, o->chunks and o->evictions. */
+void tft_cuda_layout_up(struct on *o, uint32_t n, uint32_t chunks, uint32_t evictions);
 
 /* Queues a copy to the device; waits for all that is queued. Errors stick in o->failed. */
 void tft_cuda_send(struct on *o, void *to, const void *from, size_t bytes);

@@ -5,18 +5,23 @@
 #include "arena.h"
 #include "inside.h"
 
-static struct up layout_up(const struct on *o, struct tft_arena *a)
+static struct up layout_up(const struct on *o, struct tft_arena *a, uint32_t n, uint32_t chunks, uint32_t evictions)
 {
-    const struct tft_session *s = o->s;
     struct up u;
-    size_t before = a->used;
-    u.at = tft_arena_take(a, o->chunks, sizeof *u.at);
-    u.tokens = tft_arena_take(a, s->n_batch, sizeof *u.tokens);
-    u.cos = tft_arena_take(a, s->n_batch, s->m->n_rot * sizeof(float));
-    u.sin = tft_arena_take(a, s->n_batch, s->m->n_rot * sizeof(float));
-    u.order = tft_arena_take(a, o->evictions, o->slots * sizeof *u.order);
-    u.bytes = a->used - before;
+    u.at = tft_arena_take(a, chunks, sizeof *u.at);
+    u.tokens = tft_arena_take(a, n, sizeof *u.tokens);
+    u.cos = tft_arena_take(a, n, o->s->m->n_rot * sizeof(float));
+    u.sin = tft_arena_take(a, n, o->s->m->n_rot * sizeof(float));
+    u.order = tft_arena_take(a, evictions, o->slots * sizeof *u.order);
+    u.bytes = a->used;
     return u;
+}
+
+void tft_cuda_layout_up(struct on *o, uint32_t n, uint32_t chunks, uint32_t evictions)
+{
+    struct tft_arena from = {.base = o->pinned}, to = {.base = o->memory};
+    o->from = layout_up(o, &from, n, chunks, evictions);
+    o->up = layout_up(o, &to, n, chunks, evictions);
 }
 
 /* Bytes of the records of the device's layers. */
@@ -44,7 +49,7 @@ static void layout_device(struct on *o, struct tft_arena *a)
     const struct tft_session *s = o->s;
     const struct tft_model *m = s->m;
     struct tft_pass shape = {.m = m};
-    o->up = layout_up(o, a);
+    o->up = layout_up(o, a, s->n_batch, o->chunks, o->evictions); /* first: tft_cuda_layout_up */
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
@@ -74,7 +79,7 @@ static void layout_device(struct on *o, struct tft_arena *a)
 
 static void layout_host(struct on *o, struct tft_arena *a)
 {
-    o->from = layout_up(o, a);
+    o->from = layout_up(o, a, o->s->n_batch, o->chunks, o->evictions);
     o->s->buf[TFT_LOGITS] = tft_arena_take(a, o->s->n_logits, o->s->m->n_vocab * sizeof(float));
 }
 
