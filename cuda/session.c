@@ -111,7 +111,7 @@ static enum tft_status place(struct on *o, struct tft_error *err)
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMallocHost(&o->pinned, host.used), "a session", err);
     if (status == TFT_OK) /* what rows of bytes have past their end meets weights of zero, but should be numbers of ours all the same */
-        status = tft_cuda_status(cudaMemset(o->memory, 0, device.used), "a session", err);
+        status = tft_cuda_status(cudaMemsetAsync(o->memory, 0, device.used, o->stream), "a session", err);
     if (status != TFT_OK)
         return status;
     device = (struct tft_arena){.base = o->memory};
@@ -261,9 +261,9 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
     if (status == TFT_OK)
         status = make_plans(o, err);
     if (status == TFT_OK)
-        status = place(o, err);
-    if (status == TFT_OK)
         status = tft_cuda_status(cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking), "a session", err);
+    if (status == TFT_OK)
+        status = place(o, err);
     if (status == TFT_OK)
         status = put_prefix(o, err);
     if (status == TFT_OK && s->kv.policy.coded)

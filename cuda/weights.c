@@ -146,7 +146,11 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
         c->to = tft_arena_take(&a, c->bytes, 1);
         status = tft_cuda_status(cudaMemcpy(c->to, c->from, c->bytes, cudaMemcpyHostToDevice), "weights", err);
     }
-    return status == TFT_OK ? copy_affine(d, tft_arena_take(&a, inputs(d->m), sizeof *d->affine), err) : status;
+    if (status == TFT_OK)
+        status = copy_affine(d, tft_arena_take(&a, inputs(d->m), sizeof *d->affine), err);
+    if (status == TFT_OK) /* a copy may still be under way when its call returns, and sessions have streams that do not wait for it */
+        status = tft_cuda_status(cudaDeviceSynchronize(), "weights", err);
+    return status;
 }
 
 /* The kernels are for sm_75 and newer: tensor cores that multiply bytes. */
