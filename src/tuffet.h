@@ -274,8 +274,8 @@ struct tft_session_opts {
 /* Bytes that a token takes in such a cache, over all layers, once it has been quantized. 0 if kv is none, or not for this model. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
 
-/* All memory the session will ever take from the allocator, in bytes: known before any is taken. What it takes of a device does not count. 0 if
-   opts are not valid. */
+/* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0 if opts are not valid. A session on a device
+   takes memory there too, and from the C library and the driver what goes to and fro. */
 TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
 
 /* One allocation of exactly that size. The model must outlive the session. TFT_ERR_ARG: a capacity beyond the model's

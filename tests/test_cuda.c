@@ -306,6 +306,32 @@ static void what_a_gpu_lacks(void **state)
     with_setting(path, "PLAYER_BYTES", "100000", TFT_ERR_NOMEM, "cuda: no memory for a session: ");
 }
 
+/* It is an error of every call from then on, of both kinds of pass, and nothing is left behind. */
+static void what_a_gpu_that_fails_leaves(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    static const int32_t tokens[3] = {1, 2, 3};
+    if (!is_played(path))
+        skip();
+    for (size_t n = 1; n <= 3; n += 2) {
+        struct tft_model *m = opened_on(path, "cuda", 0);
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+        assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK);
+        assert_non_null(tft_logits(s, 0));
+        setenv("PLAYER_FAILS", "1", 1);
+        assert_int_equal(tft_prefill(s, tokens, n), TFT_ERR_DEVICE);
+        unsetenv("PLAYER_FAILS");
+        assert_int_equal(tft_pos(s), 2);
+        assert_null(tft_logits(s, 0));
+        assert_int_equal(tft_decode(s, 1), TFT_ERR_DEVICE);
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+    with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: a session: ");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +345,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_session_that_slides),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(what_a_gpu_lacks),
+        cmocka_unit_test(what_a_gpu_that_fails_leaves),
     };
     if (argc > 1) /* "some_*": only those */
         cmocka_set_test_filter(argv[1]);

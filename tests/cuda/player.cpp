@@ -233,7 +233,7 @@ const char *cudaGetErrorString(cudaError_t e)
     return e == cudaErrorMemoryAllocation ? "out of memory" : e == cudaErrorNoDevice ? "no CUDA-capable device is detected" : "failed";
 }
 
-/* How many GPUs there are, what they can do, and how much memory they have: for tests, by the environment. */
+/* How many GPUs there are, what they can do, how much memory they have, and whether they fail: for tests, by the environment. */
 static size_t setting(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);
@@ -342,7 +342,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    return stream->recording ? fail(cudaErrorInvalidValue) : cudaSuccess;
+    return stream->recording ? fail(cudaErrorInvalidValue) : setting("PLAYER_FAILS", 0) ? fail(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
