@@ -501,13 +501,50 @@ template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __laun
     }
 }
 
-/* One token. Blocks: KV heads, tiles of rows, spans, of which only those that the token sees have anything to do. */
+/* The spans of the tile's rows, in order: so many of slots and of blocks. */
+static __device__ void merge(const struct job &j, const struct tile &t, uint32_t slots, uint32_t blocks)
+{
+    uint32_t dim = j.slots.dim, spans = j.parts.slots + j.parts.blocks;
+    for (uint32_t unit = threadIdx.x; unit < t.n * dim; unit += THREADS) {
+        uint32_t head = t.head * t.group + t.row + unit / dim, d = unit % dim;
+        const float *max = j.parts.max + (size_t)head * spans, *sum = j.parts.sum + (size_t)head * spans;
+        const float *o = j.parts.o + (size_t)head * spans * dim + d;
+        float top = max[0], total = sum[0], v = o[0];
+        for (uint32_t i = 1; i < slots + blocks; i++) {
+            uint32_t b = i < slots ? i : j.parts.slots + i - slots;
+            float both = top > max[b] ? top : max[b], old = tft_expf(top - both), now = tft_expf(max[b] - both);
+            v = fmaf(o[b * dim], now, v * old);
+            total = fmaf(sum[b], now, total * old);
+            top = both;
+        }
+        put_head(j.y, 0, head * dim + d, v, total);
+    }
+}
+
+/* Whether this is the last of n blocks that count themselves there; it sees what the others have written before. Zero again after that. */
+static __device__ bool is_last(uint32_t *done, uint32_t n)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(done, 1) + 1 == n;
+        if (last)
+            *done = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+/* One token. Blocks: KV heads, tiles of rows, spans, of which only those that the token sees have anything to do; the last of them that is
+   done with it puts a tile's spans together. */
 template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __launch_bounds__(THREADS, 2) attend_split(struct job j)
 {
     uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS, left = group - row, slot = j.at->slot + j.first;
-    uint32_t span = blockIdx.z, spans = j.parts.slots + j.parts.blocks;
+    uint32_t span = blockIdx.z, spans = j.parts.slots + j.parts.blocks, slots = slot / SPAN + 1, blocks = CODED ? block_spans(j) : 0;
     bool coded = CODED && span >= j.parts.slots;
-    if (coded ? span - j.parts.slots >= block_spans(j) : span * SPAN > slot)
+    if (coded ? span - j.parts.slots >= blocks : span >= slots)
         return;
     struct workspace<ROWS> w = take_workspace<ROWS>(j);
     struct tile t = {blockIdx.x, row, left < ROWS ? left : ROWS, group, slot};
@@ -517,33 +554,16 @@ template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __laun
         attend_blocks<ROWS>(w, j, t, span - j.parts.slots, false);
     else
         attend_slots<ROWS, Num>(w, j, t, span * SPAN, false);
-    size_t first = (size_t)(t.head * group + row) * spans + span;
+    uint32_t head = t.head * group + row;
+    size_t first = (size_t)head * spans + span;
     for (uint32_t i = threadIdx.x; i < t.n * dim; i += THREADS)
         j.parts.o[(first + i / dim * spans) * dim + i % dim] = w.o[i];
     if (threadIdx.x < t.n) {
         j.parts.max[first + threadIdx.x * spans] = w.max[threadIdx.x];
         j.parts.sum[first + threadIdx.x * spans] = w.sum[threadIdx.x];
     }
-}
-
-/* The spans of a head, a block for each, in order. */
-static __global__ void merge(struct job j)
-{
-    uint32_t dim = j.slots.dim, slots = (j.at->slot + j.first) / SPAN + 1, blocks = block_spans(j);
-    uint32_t spans = j.parts.slots + j.parts.blocks;
-    const float *max = j.parts.max + (size_t)blockIdx.x * spans, *sum = j.parts.sum + (size_t)blockIdx.x * spans;
-    for (uint32_t d = threadIdx.x; d < dim; d += blockDim.x) {
-        const float *o = j.parts.o + (size_t)blockIdx.x * spans * dim + d;
-        float top = max[0], total = sum[0], v = o[0];
-        for (uint32_t i = 1; i < slots + blocks; i++) {
-            uint32_t b = i < slots ? i : j.parts.slots + i - slots;
-            float both = top > max[b] ? top : max[b], old = tft_expf(top - both), now = tft_expf(max[b] - both);
-            v = fmaf(o[b * dim], now, v * old);
-            total = fmaf(sum[b], now, total * old);
-            top = both;
-        }
-        put_head(j.y, 0, blockIdx.x * dim + d, v, total);
-    }
+    if (is_last(j.parts.done + head, slots + blocks))
+        merge(j, t, slots, blocks);
 }
 
 template <uint32_t ROWS, typename Num, bool CODED> static void launch_tiles(cudaStream_t stream, const struct job &j)
@@ -556,7 +576,6 @@ template <uint32_t ROWS, typename Num, bool CODED> static void launch_split(cuda
 {
     dim3 blocks(j.slots.heads, (j.H / j.slots.heads + ROWS - 1) / ROWS, j.parts.slots + j.parts.blocks);
     launch(stream, attend_split<ROWS, Num, CODED>, blocks, THREADS, workspace_bytes<ROWS>(j), j);
-    launch(stream, merge, j.H, 2 * WARP, 0, j);
 }
 
 /* As many rows at once as there are, and as 64 KiB have room for, sm_75's shared memory: 4 where heads of 256 have 8 bits */

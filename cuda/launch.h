@@ -113,6 +113,7 @@ void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const fl
 /* One token's attention, split over spans: those of slots, then those of blocks. */
 struct tft_cuda_parts {
     float *o, *max, *sum; /* [H, slots + blocks, E], [H, slots + blocks] */
+    uint32_t *done;       /* [H] of spans, 0 between launches */
     uint32_t slots, blocks; /* spans that there are at most */
 };
 

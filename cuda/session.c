@@ -73,6 +73,7 @@ static void layout_device(struct on *o, struct tft_arena *a)
     o->parts.o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     o->parts.max = tft_arena_take(a, parts, sizeof(float));
     o->parts.sum = tft_arena_take(a, parts, sizeof(float));
+    o->parts.done = tft_arena_take(a, m->n_head, sizeof *o->parts.done);
     if (s->kv.policy.coded)
         layout_blocks(o, a, heads);
 }
@@ -110,7 +111,7 @@ static enum tft_status place(struct on *o, struct tft_error *err)
     enum tft_status status = tft_cuda_take(&o->memory, device.used, "a session", err);
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMallocHost(&o->pinned, host.used), "a session", err);
-    if (status == TFT_OK) /* what rows of bytes have past their end meets weights of zero, but should be numbers of ours all the same */
+    if (status == TFT_OK) /* counters; and what rows of bytes have past their end, which meets weights of zero, should be numbers of ours all the same */
         status = tft_cuda_status(cudaMemsetAsync(o->memory, 0, device.used, o->stream), "a session", err);
     if (status != TFT_OK)
         return status;

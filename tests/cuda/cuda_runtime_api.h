@@ -1,8 +1,8 @@
 /*
  * A CPU that plays an NVIDIA GPU, so that the CUDA backend can be tested where there is none: as much of CUDA's runtime as it uses.
  * Memory of the device is memory of the host, a stream's work is done when it is queued, a graph is a list of launches. player.cpp runs
- * the kernels: every thread of a block is a coroutine, which goes on to the next barrier. In which order threads do that is drawn by
- * chance, so that a barrier that is missing shows.
+ * the kernels: every thread of a block is a coroutine, which goes on to the next barrier. In which order threads do that, and in which
+ * order blocks come, is drawn by chance, so that a barrier that is missing shows.
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H
 #define TFT_TEST_CUDA_RUNTIME_API_H

@@ -82,6 +82,16 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, unsigned with)
     return player_shuffle(value, player_lane() ^ with);
 }
 
+/* Blocks run one after the other. */
+static inline void __threadfence() {}
+
+static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
+{
+    uint32_t old = *to;
+    *to += n;
+    return old;
+}
+
 /* ---- machine.cuh */
 
 template <typename... P, typename... A>

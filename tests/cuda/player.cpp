@@ -199,14 +199,13 @@ static void run_grid(dim3 blocks, unsigned threads, size_t shared, const std::fu
     player.n = threads;
     player.kernel = &kernel;
     blockDim = dim3(threads);
-    for (unsigned z = 0; z < blocks.z; z++)
-        for (unsigned y = 0; y < blocks.y; y++)
-            for (unsigned x = 0; x < blocks.x; x++) {
-                player.shared.assign(shared + 15, 0xa5); /* a block knows nothing of those before */
-                player.shared.shrink_to_fit();
-                blockIdx = dim3(x, y, z);
-                run_block();
-            }
+    size_t n = (size_t)blocks.x * blocks.y * blocks.z, at = draw() % n, step = draw() % 2 ? 1 : n - 1;
+    for (size_t i = 0; i < n; i++, at = (at + step) % n) {
+        player.shared.assign(shared + 15, 0xa5); /* a block knows nothing of those before */
+        player.shared.shrink_to_fit();
+        blockIdx = dim3((unsigned)(at % blocks.x), (unsigned)(at / blocks.x % blocks.y), (unsigned)(at / blocks.x / blocks.y));
+        run_block();
+    }
 }
 
 void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel)
