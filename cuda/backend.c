@@ -68,37 +68,75 @@ static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_
     quantize(p, TFT_H, l->in);
 }
 
-static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+static struct tft_cuda_heads heads(const struct tft_pass *p)
 {
-    struct on *o = on(p);
     uint32_t dim = p->m->head_dim;
-    tft_cuda_rmsnorm_heads(o->stream, row(p, buf), tft_pass_stride(p, buf), tft_cuda_there(o->d, w->w), some(p),
-                           tft_pass_width(p, buf) / dim, dim, p->m->norm_eps);
+    return (struct tft_cuda_heads){
+        .x = {row(p, TFT_Q), row(p, TFT_K)},
+        .ld = {tft_pass_stride(p, TFT_Q), tft_pass_stride(p, TFT_K)},
+        .heads = {p->m->n_head, p->m->n_head_kv},
+        .dim = dim,
+    };
 }
 
-static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
+static void rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
     struct on *o = on(p);
-    struct tft_cuda_rows x = l->in->range == TFT_RANGE_STATIC ? rows(p, from, l->in) : dynamic_rows(p, from);
-    struct tft_cuda_matrix w = {
-        .data = tft_cuda_there(o->d, l->w.data),
-        .scale = tft_cuda_there(o->d, l->w.scale),
-        .rowsum = tft_cuda_there(o->d, l->w.rowsum),
-        .bias = tft_cuda_there(o->d, l->bias),
-        .rows = l->w.rows,
-        .cols = (uint32_t)tft_panel_cols(l->w.cols),
-    };
-    if (some(p))
-        tft_cuda_linear(o->stream, row(p, to), tft_pass_stride(p, to), add, &x, &w, some(p));
+    struct tft_cuda_heads x = heads(p);
+    const float *const w[] = {tft_cuda_there(o->d, b->q_norm.w), tft_cuda_there(o->d, b->k_norm.w)};
+    tft_cuda_rmsnorm_heads(o->stream, &x, w, some(p), p->m->norm_eps);
 }
 
-static void rope(struct tft_pass *p, enum tft_buf buf)
+static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l)
+{
+    const struct device *d = on(p)->d;
+    return (struct tft_cuda_product){
+        .y = row(p, to),
+        .ldy = tft_pass_stride(p, to),
+        .w = {
+            .data = tft_cuda_there(d, l->w.data),
+            .scale = tft_cuda_there(d, l->w.scale),
+            .rowsum = tft_cuda_there(d, l->w.rowsum),
+            .bias = tft_cuda_there(d, l->bias),
+            .rows = l->w.rows,
+            .cols = (uint32_t)tft_panel_cols(l->w.cols),
+        },
+    };
+}
+
+/* Products of the rows of `from`, which are as `in` says. */
+static void multiply(const struct tft_pass *p, const struct tft_cuda_product *products, uint32_t n, bool add, enum tft_buf from,
+                     const struct tft_input *in)
+{
+    struct tft_cuda_rows x = in->range == TFT_RANGE_STATIC ? rows(p, from, in) : dynamic_rows(p, from);
+    if (some(p))
+        tft_cuda_linear(on(p)->stream, products, n, add, &x, some(p));
+}
+
+static void linear(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
+{
+    struct tft_cuda_product one = product(p, to, l);
+    multiply(p, &one, 1, add, from, l->in);
+}
+
+static void linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from)
+{
+    linear(p, to, l, from, true);
+}
+
+static void qkv(struct tft_pass *p, const struct tft_block *b)
+{
+    struct tft_cuda_product all[] = {product(p, TFT_Q, &b->q), product(p, TFT_K, &b->k), product(p, TFT_V, &b->v)};
+    multiply(p, all, 3, false, TFT_H, b->q.in);
+}
+
+static void rope(struct tft_pass *p)
 {
     struct on *o = on(p);
     const struct tft_model *m = p->m;
+    struct tft_cuda_heads x = heads(p);
     size_t at = (size_t)p->first * m->n_rot;
-    tft_cuda_rope(o->stream, row(p, buf), tft_pass_stride(p, buf), o->up.cos + at, o->up.sin + at, some(p),
-                  tft_pass_width(p, buf) / m->head_dim, m->head_dim, m->n_rot, m->rope_halves);
+    tft_cuda_rope(o->stream, &x, o->up.cos + at, o->up.sin + at, some(p), m->n_rot, m->rope_halves);
 }
 
 /* Stores the chunk's tokens, after those before it have been quantized that are due. */
@@ -155,9 +193,8 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
     struct on *o = on(p);
     if (!some(p))
         return;
-    linear(p, TFT_G, gate ? gate : up, TFT_H, false);
-    if (gate)
-        linear(p, TFT_U, up, TFT_H, false);
+    struct tft_cuda_product both[] = {product(p, TFT_G, gate ? gate : up), product(p, TFT_U, up)};
+    multiply(p, both, gate ? 2 : 1, false, TFT_H, up->in);
     struct tft_cuda_rows y = rows(p, TFT_G, down->in);
     tft_cuda_activate(o->stream, &y, row(p, TFT_G), gate ? row(p, TFT_U) : NULL, tft_pass_stride(p, TFT_G), some(p), p->m->n_ff,
                       down->in->hadamard);
@@ -336,9 +373,10 @@ const struct tft_device *tft_device(void)
         .run = run,
         .drop = drop,
         .norm = norm,
+        .qkv = qkv,
         .rmsnorm_heads = rmsnorm_heads,
-        .linear = linear,
         .rope = rope,
+        .linear_add = linear_add,
         .kv_append = kv_append,
         .attend = attend,
         .hidden = hidden,

@@ -50,12 +50,19 @@ void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tok
 void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b, uint32_t M,
                    uint32_t n, float eps);
 
-/* The same in place for each head of x: [M, heads, dim]; w: [dim] */
-void tft_cuda_rmsnorm_heads(cudaStream_t stream, float *x, size_t ld, const float *w, uint32_t M, uint32_t heads, uint32_t dim, float eps);
+/* Two kinds of heads, which a kernel works on in place: those of Q and K. */
+struct tft_cuda_heads {
+    float *x[2];  /* [M, heads, dim] */
+    size_t ld[2];
+    uint32_t heads[2], dim;
+};
 
-/* x: [M, heads, dim] in place, tft_rope_fn; c, s: [M, n_rot] */
-void tft_cuda_rope(cudaStream_t stream, float *x, size_t ld, const float *c, const float *s, uint32_t M, uint32_t heads, uint32_t dim,
-                   uint32_t n_rot, bool halves);
+/* The same for each head of x by itself; w: [dim] of each kind */
+void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x, const float *const w[2], uint32_t M, float eps);
+
+/* tft_rope_fn; c, s: [M, n_rot] */
+void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const float *c, const float *s, uint32_t M, uint32_t n_rot,
+                   bool halves);
 
 /* y: [M, n] = tft_silu_mul_fn of g and u, or tft_gelu_fn of g where u is NULL, then tft_hadamard_fn unless block is 0. y may be g. */
 void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M, uint32_t n,
@@ -76,8 +83,18 @@ struct tft_cuda_matrix {
     uint32_t rows, cols;
 };
 
-/* y: [M, N] = or += W x + bias, tft_gemm_i8_fn; x: [M, cols], 16 bytes from each other or a multiple */
-void tft_cuda_linear(cudaStream_t stream, float *y, size_t ldy, bool add, const struct tft_cuda_rows *x, const struct tft_cuda_matrix *w,
+/* y: [M, N] */
+struct tft_cuda_product {
+    float *y;
+    size_t ldy;
+    struct tft_cuda_matrix w;
+};
+
+enum { TFT_CUDA_PRODUCTS = 3 };
+
+/* y = or += W x + bias of n <= TFT_CUDA_PRODUCTS matrices of the same columns, tft_gemm_i8_fn; x: [M, cols], 16 bytes from each other or a
+   multiple */
+void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add, const struct tft_cuda_rows *x,
                      uint32_t M);
 
 /* ---- cache.cu, attend.cu */

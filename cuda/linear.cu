@@ -15,33 +15,76 @@ static __device__ float finished(int32_t acc, const struct tft_affine &q, const 
     return w.bias ? v + w.bias[n] : v;
 }
 
+/* The matrices of a launch, one after the other in blocks of so many panels. */
+struct products {
+    struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
+    uint32_t n;
+};
+
+static inline __host__ __device__ uint32_t blocks_of(const struct tft_cuda_matrix &w, uint32_t panels)
+{
+    return (w.rows + panels * TFT_PANEL - 1) / (panels * TFT_PANEL);
+}
+
+/* The matrix that block *block is of, and which of its own blocks that is. */
+static __device__ struct tft_cuda_product product_of(const struct products &all, uint32_t panels, uint32_t *block)
+{
+    UNROLL
+    for (uint32_t i = 0; i < TFT_CUDA_PRODUCTS - 1; i++) {
+        uint32_t own = blocks_of(all.p[i].w, panels);
+        if (i + 1 == all.n || *block < own)
+            return all.p[i];
+        *block -= own;
+    }
+    return all.p[TFT_CUDA_PRODUCTS - 1];
+}
+
+static uint32_t blocks_of_all(const struct products &all, uint32_t panels)
+{
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < all.n; i++)
+        blocks += blocks_of(all.p[i].w, panels);
+    return blocks;
+}
+
 /* ------------------------------------------------------------------------------------------------ one token */
 
 static constexpr uint32_t SPLIT = 8; /* warps of a block, which share the columns of a panel */
+static constexpr uint32_t AHEAD = 8; /* reads of a lane under way: 32 KiB a block, about what a multiprocessor's share of memory takes to
+                                        answer (3 TB/s, 0.7 us, 132 of them) and as much again */
 
 /*
  * A block has a panel. Lane l of a warp reads rows 4 (l % 4) .. + 3 of quad l / 4 in 16 bytes, so that a warp reads 512 bytes in a row: 8
- * quads. Warps take 8 quads in turn.
+ * quads. Warps take 8 quads in turn. Beyond the last quad the first is read, as if x were 0 there: reads that depend on nothing can all be
+ * under way at once. (For more than two blocks at a time the compiler would save registers and put reads off.)
  */
-static __global__ void __launch_bounds__(SPLIT *WARP) gemv(float *y, bool add, const uint8_t *x, const struct tft_affine *q,
-                                                            struct tft_cuda_matrix w)
+static __global__ void __launch_bounds__(SPLIT *WARP, 2) gemv(struct products all, bool add, const uint8_t *x, const struct tft_affine *q)
 {
     constexpr uint32_t QUADS = 8, ROWS = 4;
     __shared__ int32_t part[SPLIT][TFT_PANEL];
+    uint32_t block = blockIdx.x;
+    const struct tft_cuda_product p = product_of(all, 1, &block);
+    const struct tft_cuda_matrix &w = p.w;
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, quads = w.cols / TFT_QUAD;
-    const int4 *panel = (const int4 *)(w.data + (size_t)blockIdx.x * TFT_PANEL * w.cols);
+    const int4 *panel = (const int4 *)(w.data + (size_t)block * TFT_PANEL * w.cols);
     const uint32_t *x4 = (const uint32_t *)x;
     int32_t acc[ROWS] = {0, 0, 0, 0};
-    UNROLL
-    for (uint32_t first = warp * QUADS; first < quads; first += SPLIT * QUADS) {
-        uint32_t quad = first + lane / ROWS;
-        if (quad < quads) {
-            int4 rows = panel[quad * ROWS + lane % ROWS];
-            uint32_t some = x4[quad];
-            acc[0] = dot4(some, (uint32_t)rows.x, acc[0]);
-            acc[1] = dot4(some, (uint32_t)rows.y, acc[1]);
-            acc[2] = dot4(some, (uint32_t)rows.z, acc[2]);
-            acc[3] = dot4(some, (uint32_t)rows.w, acc[3]);
+    for (uint32_t first = warp * QUADS + lane / ROWS; first < quads; first += AHEAD * SPLIT * QUADS) {
+        int4 rows[AHEAD];
+        uint32_t some[AHEAD];
+        UNROLL
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            uint32_t quad = first + i * SPLIT * QUADS, there = quad < quads ? quad : 0;
+            rows[i] = panel[there * ROWS + lane % ROWS];
+            some[i] = x4[there];
+            some[i] = quad < quads ? some[i] : 0;
+        }
+        UNROLL
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            acc[0] = dot4(some[i], (uint32_t)rows[i].x, acc[0]);
+            acc[1] = dot4(some[i], (uint32_t)rows[i].y, acc[1]);
+            acc[2] = dot4(some[i], (uint32_t)rows[i].z, acc[2]);
+            acc[3] = dot4(some[i], (uint32_t)rows[i].w, acc[3]);
         }
     }
     for (uint32_t r = 0; r < ROWS; r++) {
@@ -51,13 +94,13 @@ static __global__ void __launch_bounds__(SPLIT *WARP) gemv(float *y, bool add, c
             part[warp][lane * ROWS + r] = acc[r];
     }
     __syncthreads();
-    uint32_t n = blockIdx.x * TFT_PANEL + threadIdx.x;
+    uint32_t n = block * TFT_PANEL + threadIdx.x;
     if (threadIdx.x < TFT_PANEL && n < w.rows) {
         int32_t sum = 0;
         for (uint32_t i = 0; i < SPLIT; i++)
             sum += part[i][threadIdx.x];
         float v = finished(sum, *q, w, n);
-        y[n] = add ? y[n] + v : v;
+        p.y[n] = add ? p.y[n] + v : v;
     }
 }
 
@@ -85,12 +128,13 @@ static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* Columns k .. k + 63 of the block's tokens and panels, zeros beyond the last. */
+/* Columns k .. k + 63 of the block's tokens, and of its panels from `panel` on; zeros beyond the last. */
 template <uint32_t MT, uint32_t WM, uint32_t WN>
-static __device__ void load(unsigned char *to, const uint8_t *x, size_t ldx, const struct tft_cuda_matrix &w, uint32_t M, uint32_t k)
+static __device__ void load(unsigned char *to, const uint8_t *x, size_t ldx, const struct tft_cuda_matrix &w, uint32_t panel, uint32_t M,
+                            uint32_t k)
 {
     typedef gemm_shape<MT, WM, WN> shape;
-    uint32_t token = blockIdx.y * shape::tokens, panel = blockIdx.x * shape::panels, all = (w.rows + TFT_PANEL - 1) / TFT_PANEL;
+    uint32_t token = blockIdx.y * shape::tokens, all = blocks_of(w, 1);
     for (uint32_t i = threadIdx.x; i < shape::tokens * (COLUMNS / 16); i += shape::threads) {
         uint32_t row = i / (COLUMNS / 16), c = i % (COLUMNS / 16) * 16;
         bool there = token + row < M && k + c < w.cols;
@@ -126,16 +170,20 @@ static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *
 
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
-    gemm(float *y, size_t ldy, bool add, struct tft_cuda_rows x, struct tft_cuda_matrix w, uint32_t M)
+    gemm(struct products all, bool add, struct tft_cuda_rows x, uint32_t M)
 {
     typedef gemm_shape<MT, WM, WN> shape;
+    uint32_t block = blockIdx.x;
+    const struct tft_cuda_product p = product_of(all, shape::panels, &block);
+    const struct tft_cuda_matrix &w = p.w;
+    uint32_t panel = block * shape::panels;
     unsigned char *stages = tft_shared();
     uint32_t warp = threadIdx.x / WARP, wm = warp / WN, wn = warp % WN, steps = (w.cols + COLUMNS - 1) / COLUMNS;
     int32_t acc[MT][TILES][4] = {};
 
     for (uint32_t i = 0; i < STAGES - 1; i++) {
         if (i < steps)
-            load<MT, WM, WN>(stages + i * shape::stage_bytes, x.bytes, x.ld, w, M, i * COLUMNS);
+            load<MT, WM, WN>(stages + i * shape::stage_bytes, x.bytes, x.ld, w, panel, M, i * COLUMNS);
         copy_group();
     }
     for (uint32_t i = 0; i < steps; i++) {
@@ -143,7 +191,7 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
         __syncthreads(); /* what has come for me has for all, and all are done with the stage that is filled next */
         uint32_t next = i + STAGES - 1;
         if (next < steps)
-            load<MT, WM, WN>(stages + next % STAGES * shape::stage_bytes, x.bytes, x.ld, w, M, next * COLUMNS);
+            load<MT, WM, WN>(stages + next % STAGES * shape::stage_bytes, x.bytes, x.ld, w, panel, M, next * COLUMNS);
         copy_group();
         const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes, *panels = tokens + shape::tokens * ROW_BYTES;
         for (uint32_t from = 0; from < COLUMNS; from += 32)
@@ -151,7 +199,7 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     }
 
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    uint32_t first = (blockIdx.x * shape::panels + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8;
+    uint32_t first = (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8;
     UNROLL
     for (uint32_t i = 0; i < MT * 2; i++) {
         uint32_t m = blockIdx.y * shape::tokens + wm * MT * 16 + g + i * 8;
@@ -159,29 +207,30 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
         for (uint32_t r = 0; r < 8; r++)
             if (m < M && first + r < w.rows) {
                 float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], x.q[m * x.step], w, first + r);
-                float *to = y + m * ldy + first + r;
+                float *to = p.y + m * p.ldy + first + r;
                 *to = add ? *to + v : v;
             }
     }
 }
 
 template <uint32_t MT, uint32_t WM, uint32_t WN>
-static void launch_gemm(cudaStream_t stream, float *y, size_t ldy, bool add, const struct tft_cuda_rows *x, const struct tft_cuda_matrix *w,
-                        uint32_t M)
+static void launch_gemm(cudaStream_t stream, const struct products &all, bool add, const struct tft_cuda_rows *x, uint32_t M)
 {
     typedef gemm_shape<MT, WM, WN> shape;
-    uint32_t panels = (w->rows + TFT_PANEL - 1) / TFT_PANEL;
-    launch(stream, gemm<MT, WM, WN>, dim3((panels + shape::panels - 1) / shape::panels, (M + shape::tokens - 1) / shape::tokens),
-           shape::threads, shape::shared, y, ldy, add, *x, *w, M);
+    launch(stream, gemm<MT, WM, WN>, dim3(blocks_of_all(all, shape::panels), (M + shape::tokens - 1) / shape::tokens), shape::threads,
+           shape::shared, all, add, *x, M);
 }
 
-void tft_cuda_linear(cudaStream_t stream, float *y, size_t ldy, bool add, const struct tft_cuda_rows *x, const struct tft_cuda_matrix *w,
+void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add, const struct tft_cuda_rows *x,
                      uint32_t M)
 {
+    struct products all = {{}, n};
+    for (uint32_t i = 0; i < n; i++)
+        all.p[i] = p[i];
     if (M == 1)
-        launch(stream, gemv, (w->rows + TFT_PANEL - 1) / TFT_PANEL, SPLIT * WARP, 0, y, add, x->bytes, x->q, *w);
+        launch(stream, gemv, blocks_of_all(all, 1), SPLIT * WARP, 0, all, add, x->bytes, x->q);
     else if (M <= 64)
-        launch_gemm<2, 1, 4>(stream, y, ldy, add, x, w, M);
+        launch_gemm<2, 1, 4>(stream, all, add, x, M);
     else
-        launch_gemm<4, 2, 4>(stream, y, ldy, add, x, w, M);
+        launch_gemm<4, 2, 4>(stream, all, add, x, M);
 }

@@ -96,28 +96,36 @@ void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const flo
         launch(stream, rmsnorm, M, THREADS, 0, *y, x, ldx, w, n, eps);
 }
 
-static __global__ void rmsnorm_heads(float *x, size_t ld, const float *w, uint32_t dim, float eps)
+/* A head of token blockIdx.y; those of the second kind come behind the others. */
+static __device__ float *head_of(const struct tft_cuda_heads &x, uint32_t head)
 {
-    x += blockIdx.y * ld + blockIdx.x * dim;
-    float r = 1.0f / sqrtf(total(x, dim, [](float l, float v) { return fmaf(v, v, l); }) / (float)dim + eps);
-    for (uint32_t i = threadIdx.x; i < dim; i += blockDim.x)
+    bool second = head >= x.heads[0];
+    return (second ? x.x[1] : x.x[0]) + blockIdx.y * (second ? x.ld[1] : x.ld[0]) + (second ? head - x.heads[0] : head) * x.dim;
+}
+
+static __global__ void rmsnorm_heads(struct tft_cuda_heads h, const float *w0, const float *w1, float eps)
+{
+    float *x = head_of(h, blockIdx.x);
+    const float *w = blockIdx.x < h.heads[0] ? w0 : w1;
+    float r = 1.0f / sqrtf(total(x, h.dim, [](float l, float v) { return fmaf(v, v, l); }) / (float)h.dim + eps);
+    for (uint32_t i = threadIdx.x; i < h.dim; i += blockDim.x)
         x[i] = x[i] * r * w[i];
 }
 
-void tft_cuda_rmsnorm_heads(cudaStream_t stream, float *x, size_t ld, const float *w, uint32_t M, uint32_t heads, uint32_t dim, float eps)
+void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x, const float *const w[2], uint32_t M, float eps)
 {
-    launch(stream, rmsnorm_heads, dim3(heads, M), 2 * WARP, 0, x, ld, w, dim, eps);
+    launch(stream, rmsnorm_heads, dim3(x->heads[0] + x->heads[1], M), 2 * WARP, 0, *x, w[0], w[1], eps);
 }
 
 /* ----------------------------------------------------------------------------------------------------- RoPE */
 
-static __global__ void rope(float *x, size_t ld, const float *c, const float *s, uint32_t heads, uint32_t dim, uint32_t n_rot, bool halves)
+static __global__ void rope(struct tft_cuda_heads h, const float *c, const float *s, uint32_t n_rot, bool halves)
 {
     uint32_t half = n_rot / 2, unit = blockIdx.x * blockDim.x + threadIdx.x;
-    if (unit >= heads * half)
+    if (unit >= (h.heads[0] + h.heads[1]) * half)
         return;
     uint32_t pair = unit % half, i = halves ? pair : 2 * pair, j = halves ? pair + half : i + 1;
-    x += blockIdx.y * ld + unit / half * dim;
+    float *x = head_of(h, unit / half);
     c += blockIdx.y * n_rot;
     s += blockIdx.y * n_rot;
     float a = x[i], b = x[j];
@@ -125,10 +133,11 @@ static __global__ void rope(float *x, size_t ld, const float *c, const float *s,
     x[j] = fmaf(b, c[j], a * s[j]);
 }
 
-void tft_cuda_rope(cudaStream_t stream, float *x, size_t ld, const float *c, const float *s, uint32_t M, uint32_t heads, uint32_t dim,
-                   uint32_t n_rot, bool halves)
+void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const float *c, const float *s, uint32_t M, uint32_t n_rot,
+                   bool halves)
 {
-    launch(stream, rope, dim3((heads * (n_rot / 2) + THREADS - 1) / THREADS, M), THREADS, 0, x, ld, c, s, heads, dim, n_rot, halves);
+    uint32_t units = (x->heads[0] + x->heads[1]) * (n_rot / 2);
+    launch(stream, rope, dim3((units + THREADS - 1) / THREADS, M), THREADS, 0, *x, c, s, n_rot, halves);
 }
 
 /* ---------------------------------------------------------------------------------------- hidden activations */

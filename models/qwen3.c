@@ -46,13 +46,9 @@ static void layer(struct tft_pass *p, uint32_t l)
     const struct tft_model *m = p->m;
     const struct tft_block *b = &m->block[l];
     tft_norm(p, &b->attn_norm, &b->q);
-    tft_linear(p, TFT_Q, &b->q, TFT_H);
-    tft_linear(p, TFT_K, &b->k, TFT_H);
-    tft_linear(p, TFT_V, &b->v, TFT_H);
-    tft_rmsnorm_heads(p, TFT_Q, &b->q_norm);
-    tft_rmsnorm_heads(p, TFT_K, &b->k_norm);
-    tft_rope(p, TFT_Q);
-    tft_rope(p, TFT_K);
+    tft_qkv(p, b);
+    tft_rmsnorm_heads(p, b);
+    tft_rope(p);
     tft_kv_append(p, l);
     if (l + 1 == m->n_layer)
         tft_keep_last(p);

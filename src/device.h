@@ -35,9 +35,10 @@ struct tft_device {
 
     /* Operations of a pass: pass.h */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
-    void (*rmsnorm_heads)(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w);
-    void (*linear)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from, bool add);
-    void (*rope)(struct tft_pass *p, enum tft_buf buf);
+    void (*qkv)(struct tft_pass *p, const struct tft_block *b);
+    void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_block *b);
+    void (*rope)(struct tft_pass *p);
+    void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down);

@@ -180,13 +180,9 @@ static struct part row_part(const struct tft_pass *p, enum tft_buf buf, size_t u
     return r;
 }
 
-void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
 {
     uint32_t dim = p->m->head_dim;
-    if (p->on) {
-        p->on->rmsnorm_heads(p, buf, w);
-        return;
-    }
     touch_heads(p, 0, BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, dim);
     for (uint32_t t = r.begin; t < r.end; t++) {
@@ -196,19 +192,35 @@ void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_no
     }
 }
 
-void tft_rope(struct tft_pass *p, enum tft_buf buf)
+void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
-    const struct tft_model *m = p->m;
-    tft_rope_fn *rotate = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
     if (p->on) {
-        p->on->rope(p, buf);
+        p->on->rmsnorm_heads(p, b);
         return;
     }
+    rmsnorm_heads(p, TFT_Q, &b->q_norm);
+    rmsnorm_heads(p, TFT_K, &b->k_norm);
+}
+
+static void rotate(struct tft_pass *p, enum tft_buf buf)
+{
+    const struct tft_model *m = p->m;
+    tft_rope_fn *rope = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
     touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, m->head_dim);
     for (uint32_t t = r.begin; t < r.end; t++)
-        rotate(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
-               (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
+        rope(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
+             (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
+}
+
+void tft_rope(struct tft_pass *p)
+{
+    if (p->on) {
+        p->on->rope(p);
+        return;
+    }
+    rotate(p, TFT_Q);
+    rotate(p, TFT_K);
 }
 
 static void store(const struct tft_pass *p, uint32_t layer, uint32_t head, uint32_t slot, uint32_t t)
@@ -337,10 +349,6 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
 {
     const struct tft_mat *w = &l->w;
-    if (p->on) {
-        p->on->linear(p, to, l, from, add);
-        return;
-    }
     tft_pass_touch(p, own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
 
@@ -360,14 +368,23 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
                                 end - begin, w->cols);
 }
 
-void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)
+void tft_qkv(struct tft_pass *p, const struct tft_block *b)
 {
-    linear(p, to, w, from, false);
+    if (p->on) {
+        p->on->qkv(p, b);
+        return;
+    }
+    linear(p, TFT_Q, &b->q, TFT_H, false);
+    linear(p, TFT_K, &b->k, TFT_H, false);
+    linear(p, TFT_V, &b->v, TFT_H, false);
 }
 
 void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)
 {
-    linear(p, to, w, from, true);
+    if (p->on)
+        p->on->linear_add(p, to, w, from);
+    else
+        linear(p, to, w, from, true);
 }
 
 /* ----------------------------------------------------------------------------------- hidden activations */
@@ -474,6 +491,13 @@ void tft_pass_positions(struct tft_pass *p)
                         tft_pass_position(p, (uint32_t)t));
 }
 
+void tft_head(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    tft_norm(p, &m->out_norm, &m->output);
+    linear(p, TFT_LOGITS, &m->output, TFT_H, false);
+}
+
 void tft_forward(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
@@ -483,8 +507,6 @@ void tft_forward(struct tft_pass *p)
     }
     for (uint32_t l = 0; l < m->n_host; l++)
         m->arch->layer(p, l);
-    if (m->device)
-        return;
-    tft_norm(p, &m->out_norm, &m->output);
-    tft_linear(p, TFT_LOGITS, &m->output, TFT_H);
+    if (!m->device)
+        tft_head(p);
 }

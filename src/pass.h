@@ -49,6 +49,9 @@ struct tft_pass {
    layers. */
 void tft_forward(struct tft_pass *p);
 
+/* What comes behind the layers: logits of X. */
+void tft_head(struct tft_pass *p);
+
 /* Fills the rotation tables for the positions of the pass. Comes first where a layer is run by itself. */
 void tft_pass_positions(struct tft_pass *p);
 
@@ -58,15 +61,14 @@ void tft_embed(struct tft_pass *p);
 /* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else RMSNorm. */
 void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
-/* Each head of E by itself, in place. */
-void tft_rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w);
+/* Q, K, V = Wq H + bq, Wk H + bk, Wv H + bv */
+void tft_qkv(struct tft_pass *p, const struct tft_block *b);
 
-/* to = W from + bias;  to += W from + bias. from: H, A or G. */
-void tft_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
-void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
+/* Each head of Q and K by itself, in place, with the block's q_norm and k_norm. */
+void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
 
-/* Rotates the heads of a row by its position. */
-void tft_rope(struct tft_pass *p, enum tft_buf buf);
+/* Rotates the heads of Q and K by their tokens' positions. */
+void tft_rope(struct tft_pass *p);
 
 /* Stores K and V of the tokens in layer `layer` of the cache. Where tokens of the pass are to be quantized before others come, tft_attend
    stores those. */
@@ -78,6 +80,9 @@ void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 /* G = silu(Wgate H) * Wup H;  G = gelu(Wup H): in the form that down takes. */
 void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down);
 void tft_gelu(struct tft_pass *p, const struct tft_linear *up, const struct tft_linear *down);
+
+/* to += W from + bias. from: A or G. */
+void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from);
 
 /* From here on only the tokens whose logits are wanted. Put it where the cache of the last layer has been written. */
 void tft_keep_last(struct tft_pass *p);

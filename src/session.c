@@ -296,11 +296,9 @@ static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
 static void run_after_prefix(void *arg, int tid, int n_threads)
 {
     struct tft_pass p = *(const struct tft_pass *)arg;
-    const struct tft_model *m = p.m;
     p.tid = tid;
     p.n_threads = n_threads;
-    tft_norm(&p, &m->out_norm, &m->output);
-    tft_linear(&p, TFT_LOGITS, &m->output, TFT_H);
+    tft_head(&p);
 }
 
 static enum tft_status after_prefix(struct tft_session *s)
