@@ -39,6 +39,9 @@ struct check {
     unsigned char covered[sizeof(struct tft_kernels)];
 };
 
+/* What the arguments ask for; and a signal says which case it comes from. */
+struct check check_start(int argc, char **argv);
+
 uint32_t check_rand(struct check *c);
 size_t check_below(struct check *c, size_t n);              /* uniform in 0..n-1 */
 size_t check_size(struct check *c, size_t max);             /* 1..max; often small, or beside a multiple of 16 */

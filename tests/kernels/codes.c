@@ -1,5 +1,5 @@
 /* Attention on the codes of a quantized cache, and what makes the codes. */
-#include "check.h"
+#include "data.h"
 
 #include <float.h>
 #include <math.h>
@@ -70,76 +70,11 @@ static void layout(struct check *c)
 
 /* ------------------------------------------------------------------------------------------- random blocks */
 
-struct block {
-    struct tft_coded b;
-    size_t rows, columns; /* of a panel's rows and columns: padding too */
-    uint8_t *code;        /* [rows, columns] */
-    unsigned levels[MOST];
-};
-
-/* Codes, packed, for the quads that are set. Now and then the least and the largest alone, whose sums are the largest there are. */
-static void make_codes(struct check *c, struct block *k, size_t rows, size_t columns)
+static struct check_block random_keys(struct check *c, size_t tokens, size_t dim, size_t group, enum tft_bits bits)
 {
-    size_t bytes = 0, column = 0;
-    bool extreme = !check_below(c, 4);
-    k->rows = (rows + 15) / 16 * 16;
-    k->columns = columns;
-    for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++) {
-        bytes += tft_codes_bytes(b, k->b.quads[b]);
-        for (size_t i = 0; i < (size_t)k->b.quads[b] * 4; i++)
-            k->levels[column++] = tft_bits_levels(b);
-    }
-    k->code = check_buf(c, k->rows * columns, 1);
-    for (size_t i = 0; i < k->rows * columns; i++) {
-        unsigned levels = k->levels[i % columns];
-        k->code[i] = (uint8_t)(extreme ? (levels - 1) * !!check_below(c, 8) : check_below(c, levels));
-    }
-
-    uint8_t *to = check_buf(c, k->rows / 16 * bytes, 1), panel[16 * MOST];
-    k->b.codes = to;
-    for (size_t row = 0; row < k->rows; row += 16) {
-        for (size_t i = 0; i < 16 * columns; i++)
-            panel[i] = k->code[(row + i % 64 / 4) * columns + i / 64 * 4 + i % 4];
-        const uint8_t *from = panel;
-        for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++) {
-            tft_codes_pack(to, from, b, k->b.quads[b]);
-            to += tft_codes_bytes(b, k->b.quads[b]);
-            from += 64 * (size_t)k->b.quads[b];
-        }
-    }
-}
-
-static void make_scales(struct check *c, struct block *k)
-{
-    size_t n = k->b.group ? (k->b.dim + k->b.group - 1) / k->b.group * k->b.tokens : k->b.dim;
-    float *scale = check_buf(c, n, 4), *mid = check_buf(c, n, 4);
-    check_fill(c, scale, n);
-    check_fill(c, mid, n);
-    for (size_t i = 0; i < n; i++)
-        scale[i] = fabsf(scale[i]);
-    k->b.scale = scale;
-    k->b.mid = mid;
-}
-
-/* Keys with quads of every width where `bits` is TFT_BITS_COUNT, of as many as are drawn. */
-static struct block keys(struct check *c, size_t tokens, size_t dim, size_t group, enum tft_bits bits)
-{
-    struct block k = {.b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
-    size_t kinds = check_below(c, 3) ? TFT_BITS_8 : TFT_BITS_COUNT;
-    for (size_t q = 0; q < dim / 4; q++)
-        k.b.quads[bits < TFT_BITS_COUNT ? bits : check_below(c, kinds)]++;
-    make_codes(c, &k, tokens, dim);
-    make_scales(c, &k);
-    return k;
-}
-
-static struct block values(struct check *c, size_t tokens, size_t dim, size_t group, enum tft_bits bits)
-{
-    struct block v = {.b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
-    v.b.quads[bits] = (uint16_t)(tokens / 4);
-    make_codes(c, &v, dim, tokens);
-    make_scales(c, &v);
-    return v;
+    uint16_t quads[TFT_BITS_COUNT];
+    check_quads(c, quads, dim, bits);
+    return check_keys(c, tokens, dim, group, quads);
 }
 
 /* Where the scale and the middle of a token's channel are. */
@@ -160,30 +95,6 @@ static size_t random_group(struct check *c)
     return check_below(c, 2) ? usual[check_below(c, 5)] : 0;
 }
 
-/* Numbers to be folded: sometimes all of one size or all alike, so that their sums are the largest there are, sometimes too small,
- * sometimes with what is no number or not finite. */
-static void fill_factors(struct check *c, float *x, size_t n)
-{
-    static const float odd[] = {NAN, INFINITY, -INFINITY, 1e38f, -3e38f};
-    check_fill(c, x, n);
-    float size = check_below(c, 2) ? 1 : 0.7f;
-    switch (check_below(c, 8)) {
-    case 0:
-        for (size_t i = 0; i < n; i++)
-            x[i] = x[i] < 0 ? -size : size;
-        break;
-    case 1:
-        for (size_t i = 0; i < n; i++)
-            x[i] *= check_below(c, 2) ? 1e-36f : 1e-33f;
-        break;
-    case 2: memset(x, 0, n * 4); break;
-    case 3: x[check_below(c, n)] = odd[check_below(c, 5)]; break;
-    case 4:
-        for (size_t i = 0; i < n; i++)
-            x[i] = size;
-    }
-}
-
 /* -------------------------------------------------------------------------------------------------- scores */
 
 /* What a fold may lose of a number: half a step, or all where the numbers are too small to be folded. */
@@ -193,7 +104,7 @@ static double fold_loss(double largest, double limit)
 }
 
 /* One score: the sum of q times what the codes stand for. False where something is no finite number. */
-static bool exact_score(const struct block *k, const float *q, size_t token, double *score, double *slack)
+static bool exact_score(const struct check_block *k, const float *q, size_t token, double *score, double *slack)
 {
     const struct tft_coded *b = &k->b;
     double limit = b->quads[TFT_BITS_8] ? 16256 : 127, sum = 0, total = 0, loss = 0;
@@ -221,14 +132,14 @@ static bool exact_score(const struct block *k, const float *q, size_t token, dou
 
 static void score_shape(struct check *c, size_t tokens, size_t dim, size_t group, enum tft_bits bits, size_t nq)
 {
-    struct block k = keys(c, tokens, dim, group, bits);
+    struct check_block k = random_keys(c, tokens, dim, group, bits);
     size_t ldq = dim + check_below(c, 3), ns = tokens + check_below(c, 20), size = (nq - 1) * ns + tokens;
     float *q = check_buf(c, (nq - 1) * ldq + dim, 4), *want = check_buf(c, size, 4), *got = check_buf(c, size, 4);
     float factor = check_below(c, 2) ? 0.125f : 0.0883883461f;
     char what[120];
     memset(q, 0, ((nq - 1) * ldq + dim) * 4);
     for (size_t i = 0; i < nq; i++)
-        fill_factors(c, q + i * ldq, dim);
+        check_fill_factors(c, q + i * ldq, dim);
     memset(want, 0, size * 4);
     memset(got, 0, size * 4);
     c->ref->score_codes(want, ns, q, ldq, &k.b, nq, factor);
@@ -255,14 +166,13 @@ struct bench {
 static void score_bench(struct check *c, const struct bench *how, size_t nq, size_t dim)
 {
     enum { TOKENS = 256 };
-    struct block k = {.b = {.tokens = (uint32_t)how->tokens, .dim = (uint32_t)dim, .group = (uint32_t)how->group}};
+    uint16_t quads[TFT_BITS_COUNT] = {0};
     if (how->bits == TFT_BITS_COUNT) { /* an average of two bits */
-        k.b.quads[TFT_BITS_1] = k.b.quads[TFT_BITS_2] = (uint16_t)(dim / 4 * 3 / 8);
-        k.b.quads[TFT_BITS_3] = k.b.quads[TFT_BITS_4] = (uint16_t)(dim / 4 / 8);
+        quads[TFT_BITS_1] = quads[TFT_BITS_2] = (uint16_t)(dim / 4 * 3 / 8);
+        quads[TFT_BITS_3] = quads[TFT_BITS_4] = (uint16_t)(dim / 4 / 8);
     } else
-        k.b.quads[how->bits] = (uint16_t)(dim / 4);
-    make_codes(c, &k, how->tokens, dim);
-    make_scales(c, &k);
+        quads[how->bits] = (uint16_t)(dim / 4);
+    struct check_block k = check_keys(c, how->tokens, dim, how->group, quads);
     float *q = check_buf(c, nq * dim, 4), *s = check_buf(c, nq * TOKENS, 4);
     check_fill(c, q, nq * dim);
     double bytes = 0;
@@ -309,12 +219,12 @@ static void score_codes(struct check *c)
 /* -------------------------------------------------------------------------------------------------- values */
 
 /* What is added to channel d by blocks first .. first + n - 1, whose probabilities are folded together. */
-static bool exact_part(const struct block *v, size_t first, size_t n, const float *p, size_t d, double *sum, double *slack)
+static bool exact_part(const struct check_block *v, size_t first, size_t n, const float *p, size_t d, double *sum, double *slack)
 {
     size_t tokens = v->b.tokens;
     double limit = v->b.quads[TFT_BITS_8] ? 16256 : 127, largest = 0, loss = 0, total = 0, part = 0;
     for (size_t j = first * tokens; j < (first + n) * tokens; j++) {
-        const struct block *b = &v[j / tokens];
+        const struct check_block *b = &v[j / tokens];
         size_t at = scale_at(&b->b, j % tokens, d);
         double distance = b->code[d * tokens + j % tokens] - (b->levels[0] - 1) / 2.0, scale = (double)b->b.scale[at];
         double far = (double)p[j] * scale * distance, mid = (double)p[j] * (double)b->b.mid[at];
@@ -328,7 +238,7 @@ static bool exact_part(const struct block *v, size_t first, size_t n, const floa
     return largest < 1e36 && total < 1e36;
 }
 
-static void against_values(struct check *c, const struct block *v, size_t nb, const float *p, const float *old, const float *got)
+static void against_values(struct check *c, const struct check_block *v, size_t nb, const float *p, const float *old, const float *got)
 {
     for (size_t d = 0; d < v->b.dim; d++) {
         double sum = (double)old[d], slack = fabs(sum) * (double)(nb + 1) * 0x1p-23 + 1e-30;
@@ -343,10 +253,10 @@ static void against_values(struct check *c, const struct block *v, size_t nb, co
 
 static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, size_t group, enum tft_bits bits, size_t nq)
 {
-    struct block v[BLOCKS];
+    struct check_block v[BLOCKS];
     struct tft_coded b[BLOCKS];
     for (size_t i = 0; i < nb; i++) {
-        v[i] = values(c, tokens, dim, group, bits);
+        v[i] = check_values(c, tokens, dim, group, bits);
         b[i] = v[i].b;
     }
     size_t n = nb * tokens, ldp = n + check_below(c, 3), ldo = dim + check_below(c, 3), size = (nq - 1) * ldo + dim;
@@ -354,7 +264,7 @@ static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, siz
     char what[120];
     memset(p, 0, ((nq - 1) * ldp + n) * 4);
     for (size_t i = 0; i < nq; i++)
-        fill_factors(c, p + i * ldp, n);
+        check_fill_factors(c, p + i * ldp, n);
     check_fill(c, o, size);
     memcpy(want, o, size * 4);
     memcpy(got, o, size * 4);
@@ -371,7 +281,7 @@ static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, siz
 static void mix_bench(struct check *c, const struct bench *how, size_t nq, size_t dim)
 {
     enum { TOKENS = 256 };
-    struct block v = values(c, how->tokens, dim, how->group, how->bits);
+    struct check_block v = check_values(c, how->tokens, dim, how->group, how->bits);
     struct tft_coded b[BLOCKS];
     size_t nb = TOKENS / how->tokens;
     for (size_t i = 0; i < nb; i++)

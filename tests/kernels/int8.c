@@ -1,5 +1,5 @@
 /* Kernels on integers: the product of bytes and panels, and everything that makes the bytes. */
-#include "check.h"
+#include "data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,86 +9,13 @@
 
 /* ------------------------------------------------------------------------------------------ matrix product */
 
-struct operands {
-    size_t M, N, cols, ldx, ldy, step;
-    int add;
-    uint8_t *x;
-    float *bias, *y; /* bias perhaps NULL; y as it is before */
-    struct tft_affine *xq;
-    struct tft_panels w;
-};
-
-/* One byte of a kind of data: at random, or extremes, whose sums are the largest there are. */
-static uint8_t byte(struct check *c, size_t kind)
-{
-    return kind == 0 ? 0 : kind == 1 ? 255 : (uint8_t)check_rand(c);
-}
-
-static int8_t weight(struct check *c, size_t kind)
-{
-    return kind == 0 ? -127 : kind == 1 ? 127 : kind == 2 ? (check_below(c, 2) ? 127 : -127) : (int8_t)((int)check_below(c, 255) - 127);
-}
-
-/* A power of two now and then, so that numbers are exact and ties occur. */
-static struct tft_affine affine(struct check *c)
-{
-    struct tft_affine q;
-    q.scale = check_below(c, 4) ? fabsf(check_float(c)) + 1e-3f : 0x1p-6f;
-    q.inverse = 1 / q.scale;
-    q.zero = (int32_t)(check_below(c, 4) ? check_below(c, 256) : 255 * check_below(c, 2));
-    return q;
-}
-
-static void make_weights(struct check *c, struct operands *o, size_t kind)
-{
-    size_t rows = tft_panel_rows(o->N), K = o->cols - check_below(c, 16); /* the last columns may be padding */
-    int8_t *data = check_buf(c, rows * o->cols, 1);
-    float *scale = check_buf(c, rows, 4);
-    int32_t *rowsum = check_buf(c, rows, 4);
-    memset(data, 0, rows * o->cols);
-    memset(scale, 0, rows * 4);
-    memset(rowsum, 0, rows * 4);
-    for (size_t n = 0; n < o->N; n++) {
-        scale[n] = fabsf(check_float(c));
-        for (size_t k = 0; k < K; k++) {
-            int8_t v = weight(c, kind);
-            data[tft_panel_at(n, k, o->cols)] = v;
-            rowsum[n] += v;
-        }
-    }
-    o->w = (struct tft_panels){data, scale, rowsum, o->cols};
-}
-
-static struct operands make(struct check *c, size_t M, size_t N, size_t cols, size_t byte_kind, size_t weight_kind)
-{
-    struct operands o = {.M = M, .N = N, .cols = cols};
-    o.ldx = cols + check_below(c, 4);
-    o.ldy = N + check_below(c, 4);
-    o.step = check_below(c, 2);
-    o.add = (int)check_below(c, 2);
-    size_t nx = M ? (M - 1) * o.ldx + cols : 0, ny = M ? (M - 1) * o.ldy + N : 0, nq = o.step ? M : 1;
-    o.x = check_buf(c, nx, 1);
-    o.y = check_buf(c, ny, 4);
-    o.xq = check_buf(c, nq, sizeof *o.xq);
-    o.bias = check_below(c, 2) ? check_buf(c, N, 4) : NULL;
-    for (size_t i = 0; i < nx; i++)
-        o.x[i] = byte(c, byte_kind);
-    check_fill(c, o.y, ny);
-    for (size_t i = 0; i < nq; i++)
-        o.xq[i] = affine(c);
-    if (o.bias)
-        check_fill(c, o.bias, N);
-    make_weights(c, &o, weight_kind);
-    return o;
-}
-
-static void run(const struct operands *o, tft_gemm_i8_fn *gemm, float *y)
+static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
 {
     gemm(y, o->ldy, o->x, o->ldx, o->xq, o->step, &o->w, o->bias, o->add, o->M, o->N);
 }
 
 /* The integer is exact; scale, product, bias and sum are rounded once each. */
-static void against_exact(struct check *c, const struct operands *o, const float *y)
+static void against_exact(struct check *c, const struct check_product *o, const float *y)
 {
     for (size_t m = 0; m < o->M; m++)
         for (size_t n = 0; n < o->N; n++) {
@@ -106,7 +33,7 @@ static void against_exact(struct check *c, const struct operands *o, const float
 
 static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t byte_kind, size_t weight_kind)
 {
-    struct operands o = make(c, M, N, cols, byte_kind, weight_kind);
+    struct check_product o = check_product(c, M, N, cols, byte_kind, weight_kind);
     size_t ny = M ? (M - 1) * o.ldy + N : 0;
     float *want = check_buf(c, ny, 4), *got = check_buf(c, ny, 4);
     memcpy(want, o.y, ny * 4);
@@ -130,9 +57,9 @@ static void bench(struct check *c, size_t M, size_t N, size_t K)
     struct tft_affine q = {1, 1, 128};
     struct tft_panels w = {data, scale, rowsum, K};
     for (size_t i = 0; i < M * K; i++)
-        x[i] = byte(c, 2);
+        x[i] = check_byte(c, 2);
     for (size_t i = 0; i < rows * K; i++)
-        data[i] = weight(c, 3);
+        data[i] = check_weight(c, 3);
     memset(scale, 0, rows * 4);
     memset(rowsum, 0, rows * 4);
     char what[40];
@@ -169,7 +96,7 @@ static void gemm_i8(struct check *c)
 enum { BENCH_N = 2048 };
 
 /* q(v) by the words of the contract, v and its scaling in doubles; at a tie of rounding either neighbour. */
-static void check_byte(struct check *c, double v, const struct tft_affine *q, double slack, uint8_t got)
+static void near_byte(struct check *c, double v, const struct tft_affine *q, double slack, uint8_t got)
 {
     double t = v * (double)q->inverse, low = -q->zero, high = 255 - q->zero;
     double exact = fmin(fmax(t, low), high) + q->zero;
@@ -183,7 +110,7 @@ static void quantize(struct check *c)
         size_t n = check_size(c, 500);
         float *x = check_buf(c, n, 4);
         uint8_t *want = check_buf(c, n, 1), *got = check_buf(c, n, 1);
-        struct tft_affine q = affine(c);
+        struct tft_affine q = check_affine(c);
         for (size_t k = 0; k < n; k++)
             switch (check_below(c, 8)) {
             case 0: x[k] = q.scale * ((float)check_below(c, 600) - 300 + 0.5f); break; /* ties */
@@ -194,7 +121,7 @@ static void quantize(struct check *c)
         now->quantize(got, x, n, &q);
         check_same(c, want, got, n, "n %zu scale %a zero %d", n, (double)q.scale, (int)q.zero);
         for (size_t k = 0; k < n; k++)
-            check_byte(c, (double)x[k], &q, TOL(2), got[k]);
+            near_byte(c, (double)x[k], &q, TOL(2), got[k]);
     }
 
     /* what is no number is a byte all the same */
@@ -227,7 +154,7 @@ struct rows {
 static struct rows rows(struct check *c, size_t n)
 {
     struct rows r = {n, check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 1),
-                     check_buf(c, n, 1), affine(c)};
+                     check_buf(c, n, 1), check_affine(c)};
     check_fill(c, r.a, n);
     check_fill(c, r.b, n);
     check_fill(c, r.bias, n);
