@@ -32,7 +32,7 @@ static __device__ struct tft_cuda_product product_of(const struct products &all,
     UNROLL
     for (uint32_t i = 0; i < TFT_CUDA_PRODUCTS - 1; i++) {
         uint32_t own = blocks_of(all.p[i].w, panels);
-        if (i + 1 == all.n || *block < own)
+        if (*block < own)
             return all.p[i];
         *block -= own;
     }

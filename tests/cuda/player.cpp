@@ -2,8 +2,11 @@
 #undef _FORTIFY_SOURCE /* which takes a jump to another stack for a mistake */
 #include <setjmp.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -253,7 +256,15 @@ cudaError_t cudaSetDevice(int)
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
     size_t both = setting("PLAYER_CAPABILITY", 90);
-    *value = (int)(attribute == cudaDevAttrComputeCapabilityMajor ? both / 10 : both % 10);
+    switch (attribute) {
+    case cudaDevAttrClockRate: *value = 1000000; break; /* kHz */
+    case cudaDevAttrMultiProcessorCount: *value = 2; break;
+    case cudaDevAttrMemoryClockRate: *value = 2000000; break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = 64; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = (int)(both / 10); break;
+    case cudaDevAttrComputeCapabilityMinor: *value = (int)(both % 10); break;
+    default: return fail(cudaErrorInvalidValue);
+    }
     return cudaSuccess;
 }
 
@@ -266,30 +277,39 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
     return cudaSuccess;
 }
 
-enum { AHEAD = 64 }; /* of a piece of memory: its size */
+/* Memory ends where no page is, but for what makes it begin at a multiple of 16 bytes. */
+struct piece {
+    unsigned char *pages;
+    size_t length, size;
+};
+
+static std::map<void *, piece> pieces;
 
 cudaError_t cudaMalloc(void **p, size_t size)
 {
-    size_t left, all;
+    size_t left, all, page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
     cudaMemGetInfo(&left, &all);
-    unsigned char *memory = size <= left ? (unsigned char *)aligned_alloc(AHEAD, (size + 2 * AHEAD - 1) / AHEAD * AHEAD) : NULL;
-    if (!memory)
+    void *pages = size <= left ? mmap(NULL, body + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (pages == MAP_FAILED || mprotect(pages, body, PROT_READ | PROT_WRITE) != 0)
         return fail(cudaErrorMemoryAllocation);
-    memset(memory, 0x5a, size + AHEAD);
-    memcpy(memory, &size, sizeof size);
+    piece own = {(unsigned char *)pages, body + page, size};
+    *p = own.pages + (body - size) / 16 * 16;
+    memset(own.pages, 0x5a, body);
+    pieces[*p] = own;
     taken += size;
-    *p = memory + AHEAD;
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *p)
 {
-    size_t size;
+    std::map<void *, piece>::iterator at = pieces.find(p);
     if (!p)
         return cudaSuccess;
-    memcpy(&size, (unsigned char *)p - AHEAD, sizeof size);
-    taken -= size;
-    free((unsigned char *)p - AHEAD);
+    if (at == pieces.end())
+        return fail(cudaErrorInvalidValue);
+    taken -= at->second.size;
+    munmap(at->second.pages, at->second.length);
+    pieces.erase(at);
     return cudaSuccess;
 }
 

@@ -79,7 +79,7 @@ void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num)
 static struct {
     void *base;
     size_t size;
-} maps[256];
+} maps[1024];
 static size_t n_maps;
 
 void check_free(void)
@@ -123,6 +123,16 @@ static void on_signal(int sig)
     _exit(done == n ? 1 : 3);
 }
 
+bool check_named(struct check *c, const char *name)
+{
+    if (c->only && strcmp(c->only, name) != 0)
+        return false;
+    running = c->name = name;
+    running_rung = c->now->name;
+    c->checked++;
+    return true;
+}
+
 bool check_begin(struct check *c, const char *name, const void *slot)
 {
     typedef void fn(void);
@@ -131,17 +141,12 @@ bool check_begin(struct check *c, const char *name, const void *slot)
     memcpy(&now, slot, sizeof now);
     check_free();
     c->covered[at] = 1;
-    if (c->only && strcmp(c->only, name) != 0)
-        return false;
     if (c->below) {
         memcpy(&below, (const char *)c->below + at, sizeof below);
         if (now == below)
             return false;
     }
-    running = c->name = name;
-    running_rung = c->now->name;
-    c->checked++;
-    return true;
+    return check_named(c, name);
 }
 
 /* Counts a failure. The first 20 are named, and a line of detail is to follow: returns whether. */

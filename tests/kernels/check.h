@@ -53,7 +53,9 @@ void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num);
 void *check_buf(struct check *c, size_t n, size_t size);
 void check_free(void);
 
+/* False if that rung is the same as the one below in that slot, or if only others are wanted. Without a rung: only the latter. */
 bool check_begin(struct check *c, const char *name, const void *slot);
+bool check_named(struct check *c, const char *name);
 void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 /* |got - want| <= tol * scale */

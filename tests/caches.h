@@ -1,0 +1,30 @@
+/* Caches of every kind of codes, and every way to give tokens up; and a model that they fit. */
+#ifndef TFT_TEST_CACHES_H
+#define TFT_TEST_CACHES_H
+
+#include "toy.h"
+
+static const struct {
+    const char *kv, *file; /* how the model's file is calibrated for it, if it has to be */
+} caches[] = {
+    {"rtn", NULL},
+    {"kivi:residual=48,bits=4", NULL},
+    {"logquant:window=21", NULL},
+    {"partial-logquant:window=8,prefill=75", NULL},
+    {"asymkv:lk=1,residual=32", NULL},
+    {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", NULL},
+    {"tuffet:k=2.25@mixed,window=20,group=32", NULL},
+    {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", NULL},
+    {"k=8@channel,v=8@token,retain=window:0,clip=centre", NULL},
+    {"k=8@token,v=16,group=16,retain=window:5", NULL},
+    {"k=16,v=8@channel,retain=log2:2,scales=f8", NULL},
+    {"k=1.5@channel,v=4@token,group=128,retain=fill:16", NULL},
+    {"skvq:k=3,window=17,group=16", "skvq:k=3,group=16"},
+    {"kivi:residual=24,prefill=70,clip=zero,scales=f8", NULL},
+};
+enum { N_CACHES = sizeof caches / sizeof *caches };
+
+static const struct toy small = {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 6, .n_head_kv = 2,
+                                 .head_dim = 20, .n_ff = 32, .n_rot = 20, .type = TFT_F32};
+
+#endif

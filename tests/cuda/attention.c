@@ -1,0 +1,318 @@
+/* Attention, beside the reference's kernels put together span by span as attend.c's head says. */
+#include <math.h>
+#include <string.h>
+
+#include "data.h"
+#include "expf.h"
+#include "gpu.h"
+#include "half.h"
+#include "launch.h"
+
+enum { SPAN = TFT_CODED_SPAN, MOST_BLOCKS = 40, MOST_HEADS = 4 };
+
+/* One side of the blocks of codes: keys or values. */
+struct side {
+    struct tft_cuda_side on; /* but for where records are */
+    unsigned char *records;  /* of the host */
+    size_t n_scales;
+    struct check_block *block; /* [heads, blocks], where there are codes */
+};
+
+struct shape {
+    size_t M, first, dim, heads, group, slot, capacity;
+    enum tft_num num;
+
+    size_t blocks, n_blocks, block, channels; /* tokens of a block; channels that share a scale */
+    bool f8;
+    uint16_t quads[TFT_BITS_COUNT]; /* of keys */
+    uint8_t *channel;               /* [heads, dim] or NULL */
+    struct side k, v;
+};
+
+/* What the record says of block's scales and middles, in place of those that it was made with. */
+static void round_scales(const struct shape *s, const struct side *side, struct check_block *b, unsigned char *to)
+{
+    float *number[] = {(float *)(uintptr_t)b->b.scale, (float *)(uintptr_t)b->b.mid};
+    for (size_t which = 0; which < 2; which++)
+        for (size_t i = 0; i < side->n_scales; i++) {
+            size_t at = which * side->n_scales + i;
+            float *x = &number[which][i];
+            if (s->f8) {
+                int8_t exponent = which ? -3 : -5;
+                to[which] = (unsigned char)exponent;
+                to[2 + at] = tft_f32_to_f8(fminf(fmaxf(*x / ldexpf(1, exponent), -448), 448));
+                *x = tft_f8_to_f32(to[2 + at]) * ldexpf(1, exponent);
+            } else {
+                uint16_t half = tft_f32_to_f16(*x);
+                memcpy(to + 2 * at, &half, 2);
+                *x = tft_f16_to_f32(half);
+            }
+        }
+}
+
+/* Records of random blocks. bits: TFT_BITS_COUNT: f16 */
+static void make_side(struct check *c, struct shape *s, struct side *side, bool keys, unsigned bits, bool by_token)
+{
+    size_t panels = keys ? s->block / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL, scales = 0, n = s->heads * s->n_blocks;
+    uint16_t quads[TFT_BITS_COUNT] = {0};
+    memset(side, 0, sizeof *side);
+    side->on.bits = bits;
+    side->on.by_token = by_token;
+    side->n_scales = by_token ? (s->dim + s->channels - 1) / s->channels * s->block : s->dim;
+    if (keys)
+        memcpy(quads, s->quads, sizeof quads);
+    else if (bits < TFT_BITS_COUNT)
+        quads[bits] = (uint16_t)(s->block / TFT_QUAD);
+    if (bits == TFT_BITS_COUNT) {
+        side->on.codes = s->block * s->dim * sizeof(uint16_t);
+    } else {
+        for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
+            side->on.codes += panels * tft_codes_bytes(b, quads[b]);
+        scales = s->f8 ? 2 + 2 * side->n_scales : 4 * side->n_scales;
+    }
+    side->on.bytes = (side->on.codes + scales + 7) / 8 * 8;
+    side->records = check_buf(c, n * side->on.bytes, 1);
+    side->block = bits == TFT_BITS_COUNT ? NULL : check_buf(c, n, sizeof *side->block);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char *to = side->records + i * side->on.bytes;
+        size_t group = by_token ? s->channels : 0;
+        if (!side->block) {
+            check_fill_num(c, to, s->block * s->dim, TFT_NUM_F16);
+            continue;
+        }
+        side->block[i] = keys ? check_keys(c, s->block, s->dim, group, quads) : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
+        memcpy(to, side->block[i].b.codes, side->on.codes);
+        round_scales(s, side, &side->block[i], to + side->on.codes);
+    }
+}
+
+static const struct tft_coded *coded(const struct shape *s, const struct side *side, size_t head, size_t block)
+{
+    return &side->block[head * s->n_blocks + block].b;
+}
+
+static const void *halves(const struct shape *s, const struct side *side, size_t head, size_t block)
+{
+    return side->records + (head * s->n_blocks + block) * side->on.bytes;
+}
+
+/* ------------------------------------------------------------------------------------------- the reference */
+
+struct part {
+    float o[TFT_CODED_SPAN + 16], max, sum;
+};
+
+static void merge(const struct tft_kernels *ref, struct part *into, const struct part *b, size_t dim)
+{
+    float max = into->max > b->max ? into->max : b->max, old = tft_expf(into->max - max), now = tft_expf(b->max - max);
+    ref->blend(into->o, old, b->o, now, dim);
+    into->sum = fmaf(b->sum, now, into->sum * old);
+    into->max = max;
+}
+
+static void attend_slots(const struct tft_kernels *ref, const struct shape *s, struct part *p, const float *q, const char *k,
+                         const char *v, size_t n)
+{
+    float scores[SPAN];
+    memset(p->o, 0, sizeof p->o);
+    ref->score[s->num](scores, SPAN, q, s->dim, k, 1, n, s->dim, 1.0f / sqrtf((float)s->dim));
+    ref->softmax(scores, n, &p->max, &p->sum);
+    ref->mix[s->num](p->o, s->dim, scores, SPAN, v, 1, n, s->dim);
+}
+
+/* Blocks first .. first + n - 1. q: with its channels in the order of the keys' */
+static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, struct part *p, const float *q, size_t head, size_t first,
+                          size_t n)
+{
+    float scores[SPAN], factor = 1.0f / sqrtf((float)s->dim);
+    struct tft_coded v[SPAN / TFT_PANEL];
+    memset(p->o, 0, sizeof p->o);
+    for (size_t b = 0; b < n; b++) {
+        float *at = scores + b * s->block;
+        if (s->k.block)
+            ref->score_codes(at, SPAN, q, s->dim, coded(s, &s->k, head, first + b), 1, factor);
+        else
+            ref->score[TFT_NUM_F16](at, SPAN, q, s->dim, halves(s, &s->k, head, first + b), 1, s->block, s->dim, factor);
+    }
+    ref->softmax(scores, n * s->block, &p->max, &p->sum);
+    for (size_t b = 0; b < n; b++) {
+        if (s->v.block)
+            v[b] = *coded(s, &s->v, head, first + b);
+        else
+            ref->mix[TFT_NUM_F16](p->o, s->dim, scores + b * s->block, SPAN, halves(s, &s->v, head, first + b), 1, s->block, s->dim);
+    }
+    if (s->v.block)
+        ref->mix_codes(p->o, s->dim, scores, SPAN, v, n, 1);
+}
+
+/* y: [dim] of a query that sees so many slots */
+static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q, const char *k, const char *v, size_t head,
+                   size_t seen)
+{
+    struct part all, p;
+    float ordered[TFT_CODED_SPAN + 16];
+    size_t size = tft_num_bytes(s->num) * s->dim, most = s->block ? SPAN / s->block : 0;
+    for (size_t start = 0; start < seen; start += SPAN) {
+        size_t at = (head * s->capacity + start) * size;
+        attend_slots(ref, s, start ? &p : &all, q, k + at, v + at, seen - start < SPAN ? seen - start : SPAN);
+        if (start)
+            merge(ref, &all, &p, s->dim);
+    }
+    for (size_t d = 0; d < s->dim; d++)
+        ordered[d] = q[s->channel ? s->channel[head * s->dim + d] : d];
+    for (size_t first = 0; first < s->blocks; first += most) {
+        attend_blocks(ref, s, &p, ordered, head, first, s->blocks - first < most ? s->blocks - first : most);
+        merge(ref, &all, &p, s->dim);
+    }
+    ref->scale(all.o, 1.0f / all.sum, s->dim);
+    memcpy(y, all.o, s->dim * sizeof *y);
+}
+
+/* --------------------------------------------------------------------------------------------------- shapes */
+
+static struct tft_cuda_blocks put_blocks(const struct shape *s)
+{
+    struct tft_cuda_blocks b = {.k = s->k.on, .v = s->v.on, .n_blocks = (uint32_t)s->n_blocks, .block = (uint32_t)s->block};
+    size_t n = s->heads * s->n_blocks;
+    uint16_t quads[MOST_HEADS][TFT_BITS_COUNT];
+    for (size_t h = 0; h < s->heads; h++)
+        memcpy(quads[h], s->quads, sizeof quads[h]);
+    b.k.records = gpu_copy(s->k.records, n * s->k.on.bytes);
+    b.v.records = gpu_copy(s->v.records, n * s->v.on.bytes);
+    b.quads = gpu_copy(quads, s->heads * sizeof *quads);
+    b.channel = s->channel ? gpu_copy(s->channel, s->heads * s->dim) : NULL;
+    b.group = (uint32_t)s->channels;
+    b.heads = (uint32_t)s->heads;
+    b.dim = (uint32_t)s->dim;
+    b.f8 = s->f8;
+    return b;
+}
+
+static uint32_t spans(size_t n)
+{
+    return (uint32_t)((n + SPAN - 1) / SPAN);
+}
+
+static void one_shape(struct gpu *g, const struct shape *s)
+{
+    struct check *c = g->c;
+    size_t rows = s->heads * s->capacity, size = tft_num_bytes(s->num), H = s->heads * s->group, width = H * s->dim;
+    size_t ldq = width + check_below(c, 4), ldy = width + check_below(c, 4);
+    void *k = check_buf(c, rows * s->dim, size), *v = check_buf(c, rows * s->dim, size);
+    float *q = check_buf(c, s->M * ldq, sizeof *q), *want = check_buf(c, width, sizeof *want);
+    bool bytes = check_below(c, 2);
+    struct tft_affine affine = {0.01f, 100, 120};
+    check_fill_num(c, k, rows * s->dim, s->num);
+    check_fill_num(c, v, rows * s->dim, s->num);
+    for (size_t i = 0; i < s->M * ldq; i++)
+        q[i] = check_float(c) * 0.2f; /* so that more than one position counts */
+
+    struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size), gpu_copy(v, rows * s->dim * size), s->num, (uint32_t)s->capacity,
+                                   (uint32_t)s->heads, (uint32_t)s->dim};
+    struct tft_cuda_blocks blocks = {.dim = 0};
+    struct tft_cuda_at at = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
+    struct tft_cuda_parts parts = {.slots = spans(s->capacity), .blocks = spans(s->n_blocks * s->block)};
+    struct tft_cuda_rows y = {.ld = ldy};
+    size_t n_parts = H * (parts.slots + parts.blocks);
+    uint32_t none[MOST_HEADS * 16] = {0};
+    if (s->block)
+        blocks = put_blocks(s);
+    parts.o = gpu_take(n_parts * s->dim * sizeof(float));
+    parts.max = gpu_take(n_parts * sizeof(float));
+    parts.sum = gpu_take(n_parts * sizeof(float));
+    parts.done = gpu_copy(none, H * sizeof *none);
+    if (bytes)
+        y.bytes = gpu_take(s->M * ldy);
+    else
+        y.floats = gpu_take(s->M * ldy * sizeof(float));
+    y.q = gpu_copy(&affine, sizeof affine);
+    tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots, s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M,
+                    (uint32_t)s->first, gpu_copy(&at, sizeof at), &parts);
+
+    for (size_t m = 0; m < s->M; m++) {
+        uint8_t *want_bytes = check_buf(c, width, 1);
+        for (size_t h = 0; h < H; h++)
+            attend(c->ref, s, want + h * s->dim, q + m * ldq + h * s->dim, k, v, h / s->group, s->slot + s->first + m + 1);
+        c->ref->quantize(want_bytes, want, width, &affine);
+        gpu_same(g, bytes ? (void *)want_bytes : want, bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy, bytes ? width : width * 4,
+                 "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, bits %u and %u, by token %d and %d, f8 %d", m, s->M,
+                 s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block, s->k.on.bits, s->v.on.bits, s->k.on.by_token,
+                 s->v.on.by_token, s->f8);
+    }
+    gpu_same(g, none, parts.done, H * sizeof *none, "counters of %zu heads", H);
+    gpu_free(g);
+}
+
+/* Tokens behind up to so many others. */
+static struct shape random_slots(struct check *c, size_t before)
+{
+    struct shape s = {.M = check_below(c, 2) ? 1 : 1 + check_below(c, 40), .first = check_below(c, 4), .heads = 1 + check_below(c, MOST_HEADS)};
+    s.group = 1 + check_below(c, check_below(c, 3) ? 4 : 12);
+    s.slot = check_below(c, 3) ? check_below(c, before) : 250 + check_below(c, 10);
+    s.dim = check_size(c, 140);
+    s.num = check_below(c, 3) ? TFT_NUM_F16 : TFT_NUM_F32;
+    s.capacity = (s.slot + s.first + s.M + check_below(c, 40) + 15) / 16 * 16;
+    return s;
+}
+
+static void floats(struct gpu *g)
+{
+    if (!check_named(g->c, "attend_slots"))
+        return;
+    for (int i = 0; i < 30; i++) {
+        struct shape s = random_slots(g->c, 600); /* in one, two or three spans */
+        one_shape(g, &s);
+    }
+}
+
+/* A permutation of each head's channels. */
+static uint8_t *shuffled(struct check *c, size_t heads, size_t dim)
+{
+    uint8_t *channel = check_buf(c, heads * dim, 1);
+    for (size_t h = 0; h < heads; h++)
+        for (size_t d = 0, other; d < dim; d++) {
+            other = check_below(c, d + 1);
+            channel[h * dim + d] = channel[h * dim + other];
+            channel[h * dim + other] = (uint8_t)d;
+        }
+    return channel;
+}
+
+/* bits: of keys and of values; TFT_BITS_COUNT: f16; of keys, one more: mixed */
+static void codes_shape(struct gpu *g, unsigned k_bits, unsigned v_bits)
+{
+    static const size_t blocks[] = {16, 32, 64, 128, 256}, channels[] = {16, 32, 48, 64, 128};
+    struct check *c = g->c;
+    struct shape s = random_slots(c, 300);
+    bool mixed = k_bits > TFT_BITS_COUNT;
+    s.num = TFT_NUM_F16;
+    s.dim = 4 * (1 + check_below(c, check_below(c, 4) ? 20 : 64));
+    s.heads = s.heads < 3 ? s.heads : 2;
+    s.block = blocks[check_below(c, 5)];
+    s.channels = channels[check_below(c, 5)];
+    s.blocks = check_below(c, 1 + 600 / s.block);
+    s.n_blocks = s.blocks + 1 + check_below(c, 3);
+    s.f8 = check_below(c, 2);
+    check_quads(c, s.quads, s.dim, mixed ? TFT_BITS_COUNT : (enum tft_bits)(k_bits < TFT_BITS_COUNT ? k_bits : 0));
+    s.channel = k_bits != TFT_BITS_COUNT && check_below(c, 2) ? shuffled(c, s.heads, s.dim) : NULL;
+    bool wide = s.quads[TFT_BITS_8];
+    unsigned on_bits = mixed ? (wide ? TFT_BITS_8 : TFT_BITS_4) : k_bits;
+    make_side(c, &s, &s.k, true, on_bits, !mixed && check_below(c, 2));
+    make_side(c, &s, &s.v, false, v_bits, check_below(c, 2));
+    one_shape(g, &s);
+}
+
+static void codes(struct gpu *g)
+{
+    if (!check_named(g->c, "attend_codes"))
+        return;
+    for (unsigned k = 0; k <= TFT_BITS_COUNT + 1; k++)
+        for (unsigned v = 0; v <= TFT_BITS_COUNT; v++)
+            codes_shape(g, k, v);
+}
+
+void gpu_attention(struct gpu *g)
+{
+    floats(g);
+    codes(g);
+}

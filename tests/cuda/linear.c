@@ -1,0 +1,82 @@
+/* The matrix product of bytes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "data.h"
+#include "gpu.h"
+#include "launch.h"
+
+static size_t size_y(const struct check_product *o)
+{
+    return ((o->M - 1) * o->ldy + o->N) * sizeof(float);
+}
+
+/* Rows that begin at multiples of 16 bytes, as the tensor cores want them. */
+static struct tft_cuda_rows put_bytes(struct gpu *g, const struct check_product *o)
+{
+    size_t ld = o->cols + 16 * check_below(g->c, 3), n = (o->M - 1) * ld + o->cols;
+    uint8_t *x = check_buf(g->c, n, 1);
+    for (size_t m = 0; m < o->M; m++)
+        memcpy(x + m * ld, o->x + m * o->ldx, o->cols);
+    return (struct tft_cuda_rows){
+        .bytes = gpu_copy(x, n),
+        .ld = ld,
+        .q = gpu_copy(o->xq, (o->step ? o->M : 1) * sizeof *o->xq),
+        .step = o->step,
+    };
+}
+
+static struct tft_cuda_product put_product(const struct check_product *o)
+{
+    size_t rows = tft_panel_rows(o->N);
+    return (struct tft_cuda_product){
+        .y = gpu_copy(o->y, size_y(o)),
+        .ldy = o->ldy,
+        .w = {
+            .data = gpu_copy(o->w.data, rows * o->cols),
+            .scale = gpu_copy(o->w.scale, rows * sizeof *o->w.scale),
+            .rowsum = gpu_copy(o->w.rowsum, rows * sizeof *o->w.rowsum),
+            .bias = o->bias ? gpu_copy(o->bias, o->N * sizeof *o->bias) : NULL,
+            .rows = (uint32_t)o->N,
+            .cols = (uint32_t)o->cols,
+        },
+    };
+}
+
+/* n matrices that are multiplied by the bytes of the first. */
+static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size_t N[], size_t byte_kind, size_t weight_kind)
+{
+    struct check_product o[TFT_CUDA_PRODUCTS] = {{0}};
+    struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
+    for (size_t i = 0; i < n; i++) {
+        o[i] = check_product(g->c, M, N[i], cols, byte_kind, weight_kind);
+        p[i] = put_product(&o[i]);
+    }
+    struct tft_cuda_rows x = put_bytes(g, &o[0]);
+    tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M);
+    for (size_t i = 0; i < n; i++) {
+        g->c->ref->gemm_i8(o[i].y, o[i].ldy, o[0].x, o[0].ldx, o[0].xq, o[0].step, &o[i].w, o[i].bias, o[0].add, M, N[i]);
+        gpu_same(g, o[i].y, p[i].y, size_y(&o[i]), "matrix %zu of %zu: M %zu N %zu cols %zu step %zu bias %d add %d", i, n, M, N[i],
+                 cols, o[0].step, o[i].bias != NULL, o[0].add);
+    }
+    gpu_free(g);
+}
+
+void gpu_linear(struct gpu *g)
+{
+    struct check *c = g->c;
+    if (!check_named(g->c, "linear"))
+        return;
+    for (int i = 0; i < 40; i++) { /* one token, a few, and more than the smaller tile is for */
+        size_t M = i % 4 == 0 ? 1 : i % 4 == 1 ? check_size(c, 64) : 1 + check_below(c, 140);
+        size_t N[] = {check_size(c, 300), check_size(c, 100), check_size(c, 60)};
+        one_shape(g, M, 16 * check_size(c, 24), 1 + check_below(c, 3), N, check_below(c, 6), check_below(c, 6));
+    }
+    for (size_t kind = 0; kind < 6; kind++) { /* the largest sums, of either sign and of both */
+        size_t N[] = {17};
+        one_shape(g, 1 + kind % 2 * 8, 8192, 1, N, kind % 2, kind / 2);
+    }
+    size_t N[] = {16};
+    one_shape(g, 1, TFT_PANEL_MAX_K, 1, N, 1, 1);
+    one_shape(g, 2, TFT_PANEL_MAX_K, 1, N, 1, 0);
+}

@@ -1,0 +1,109 @@
+/* cuda_kernels [--seed N] [NAME]. Where there is no GPU it says so, and exits with 77: skipped. */
+#include "gpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64, MOST = 256 };
+
+static struct {
+    unsigned char *p;
+    size_t n;
+} taken[MOST];
+static size_t n_taken;
+
+static void must(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess)
+        return;
+    fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));
+    exit(1);
+}
+
+void *gpu_take(size_t n)
+{
+    void *p;
+    unsigned char guard[GUARD];
+    if (n_taken == MOST) {
+        fprintf(stderr, "more than %d pieces of memory in one case\n", MOST);
+        exit(1);
+    }
+    must(cudaMalloc(&p, n + GUARD), "cudaMalloc");
+    memset(guard, 0xa5, GUARD);
+    must(cudaMemcpy((char *)p + n, guard, GUARD, cudaMemcpyHostToDevice), "cudaMemcpy");
+    taken[n_taken].p = p;
+    taken[n_taken++].n = n;
+    return p;
+}
+
+void *gpu_copy(const void *from, size_t n)
+{
+    void *p = gpu_take(n);
+    must(cudaMemcpy(p, from, n, cudaMemcpyHostToDevice), "cudaMemcpy");
+    return p;
+}
+
+void gpu_read(struct gpu *g, void *to, const void *from, size_t n)
+{
+    must(cudaGetLastError(), g->c->name);
+    must(cudaStreamSynchronize(g->stream), g->c->name);
+    must(cudaMemcpy(to, from, n, cudaMemcpyDeviceToHost), "cudaMemcpy");
+}
+
+void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const char *fmt, ...)
+{
+    char what[200];
+    void *here = malloc(n + !n);
+    va_list args;
+    if (!here)
+        exit(1);
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    gpu_read(g, here, got, n);
+    check_same(g->c, want, here, n, "%s", what);
+    free(here);
+}
+
+void gpu_free(struct gpu *g)
+{
+    unsigned char want[GUARD], got[GUARD];
+    memset(want, 0xa5, GUARD);
+    while (n_taken) {
+        n_taken--;
+        gpu_read(g, got, taken[n_taken].p + taken[n_taken].n, GUARD);
+        check_same(g->c, want, got, GUARD, "behind the end of %zu bytes", taken[n_taken].n);
+        must(cudaFree(taken[n_taken].p), "cudaFree");
+    }
+    check_free();
+}
+
+int main(int argc, char **argv)
+{
+    struct check c = check_start(argc, argv);
+    struct tft_kernels ref, cuda = {.name = "cuda"};
+    uint64_t seed = c.rng;
+    int n;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess) {
+        printf("no GPU here: %s\n", cudaGetErrorString(e));
+        return 77;
+    }
+    struct gpu g = {.c = &c};
+    memset(&ref, 0, sizeof ref);
+    tft_kernels_fill(&ref, 0);
+    c.ref = &ref;
+    c.now = &cuda;
+    must(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    gpu_rows(&g);
+    gpu_linear(&g);
+    gpu_attention(&g);
+    gpu_cache(&g);
+    must(cudaStreamDestroy(g.stream), "cudaStreamDestroy");
+    printf("cuda: %u kernels checked, %u failures\n", c.checked, c.failed);
+    if (c.failed)
+        printf("repeat with --seed %llu\n", (unsigned long long)seed);
+    return c.failed ? 1 : 0;
+}
