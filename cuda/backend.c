@@ -368,6 +368,7 @@ const struct tft_device *tft_device(void)
         .inside = TFT_DEVICE_INSIDE,
         .open = tft_cuda_open,
         .close = tft_cuda_close,
+        .limits = tft_cuda_limits,
         .session_open = tft_cuda_session_open,
         .session_close = tft_cuda_session_close,
         .run = run,

@@ -36,6 +36,11 @@ void *tft_cuda_there(const struct device *d, const void *from);
 enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which, struct tft_error *err);
 void tft_cuda_close(void *device);
 
+/* ---- limits.c */
+
+/* struct tft_device's */
+void tft_cuda_limits(const void *device, double *read, double *int8, double *fma);
+
 /* ---- session.c */
 
 /* What goes to the device for a pass of n tokens, in one piece. */

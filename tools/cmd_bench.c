@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "device.h"
 #include "limits.h"
 #include "model.h"
 #include "port.h"
@@ -35,9 +36,10 @@ static const struct cli_option options[] = {
 static const struct cli_command command = {
     "bench", "[MODEL]", "speed, and how near it is to the machine's limits",
     (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list, NULL},
-    "The limits - memory read, int8 and float arithmetic - are measured in the same run. A model that fits the CPU's caches can read\n"
-    "faster than memory: its share may exceed 100 %. Where weights are int8, the arithmetic whose share is told is that of their products;\n"
-    "what attention computes comes on top. A model by --shape is written to a file in $TMPDIR or /tmp, and removed as soon as it is open.\n\n"
+    "The limits - memory read, int8 and float arithmetic - are measured in the same run, or what a GPU's clocks allow. A model that fits\n"
+    "the CPU's caches can read faster than memory: its share may exceed 100 %. Where weights are int8, the arithmetic whose share is told\n"
+    "is that of their products; what attention computes comes on top. A model by --shape is written to a file in $TMPDIR or /tmp, and\n"
+    "removed as soon as it is open.\n\n"
     "  tuffet bench model.gguf\n"
     "  tuffet bench --shape smollm2-135m -t 1,2\n"
     "  tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
@@ -196,14 +198,18 @@ static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
 }
 
 /* Of each number of threads; in JSON those with the most. */
-static void print_limits(const struct limits *l, const int *list, int n)
+static void print_limits(const struct tft_model *m, const struct limits *l, const int *list, int n)
 {
     int most = 0;
     for (int i = 0; i < n; i++) {
         most = list[i] > list[most] ? i : most;
-        if (!opt.json && !isnan(l[i].read_gbps))
-            printf("%s, %d thread%s: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", tft_cpu_name(), list[i],
-                   list[i] > 1 ? "s" : "", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
+        if (opt.json || isnan(l[i].read_gbps))
+            continue;
+        if (m->device)
+            printf("%s by its clocks", cli_model_options.device);
+        else
+            printf("%s, %d thread%s", tft_cpu_name(), list[i], list[i] > 1 ? "s" : "");
+        printf(": memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
     }
     if (opt.json && isnan(l[most].read_gbps))
         printf("{\"limits\":null,\"rows\":[");
@@ -213,6 +219,14 @@ static void print_limits(const struct limits *l, const int *list, int n)
     else
         printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
                "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
+}
+
+/* None where some of the layers are the CPU's: there is no telling. */
+static struct limits device_limits(const struct tft_model *m)
+{
+    struct limits l, none = {NAN, NAN, NAN};
+    m->device->limits(m->on, &l.read_gbps, &l.int8_gops, &l.fma_gflops);
+    return m->n_host || isnan(l.read_gbps + l.int8_gops + l.fma_gflops) ? none : l;
 }
 
 static void set_default(uint32_t *n, uint32_t wanted, uint32_t room)
@@ -233,15 +247,17 @@ static int bench(const struct tft_model *m, const int *list, int n)
         return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx, longest ? longest : 1, opt.depth);
 
     struct limits l[MAX_LIST];
+    if (m->device && !m->n_host)
+        n = 1; /* threads make no difference */
     for (int i = 0; i < n; i++)
-        if (m->device) /* whose limits are not those of the machine */
-            l[i] = (struct limits){NAN, NAN, NAN};
+        if (m->device)
+            l[i] = device_limits(m);
         else if (!measure_limits(&l[i], list[i]))
             return cli_fail("no memory to measure the machine's limits in");
     int32_t *ids = some_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
         return cli_fail("no memory");
-    print_limits(l, list, n);
+    print_limits(m, l, list, n);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK; i++)
         status = bench_threads(m, ids, list[i], &l[i], i == 0);

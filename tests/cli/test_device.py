@@ -47,12 +47,28 @@ class Device(Case):
             for more in [[], ["--gpu-layers=1"]]:
                 self.assertEqual(self.run_on(PLAYER, *args, "--device=cuda", *more), (want, ""))
 
-    def test_speed_on_a_gpu_has_no_share_of_the_cpus_limits(self):
+    def bench(self, *args):
+        text, line = self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1", "--json", "--device=cuda", *args)
+        self.assertEqual(line, "")
+        return json.loads(text)
+
+    def test_speed_on_a_gpu_is_held_against_its_clocks(self):
         if not PLAYER:
             self.skipTest("nothing plays a GPU here")
-        text, line = self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1", "-t1", "--json", "--device=cuda")
-        answer = json.loads(text)
-        self.assertEqual((answer["limits"], [row["share"] for row in answer["rows"]], line), (None, [None, None], ""))
+        answer = self.bench()
+        limits = answer["limits"]  # of two multiprocessors of sm_90 at 1 GHz, and 64 bits at 2 GHz
+        self.assertEqual(limits, {"read_gbps": 32, "int8_gops": 16384, "fma_gflops": 512})
+        self.assertEqual(len(answer["rows"]), 2)
+        for row in answer["rows"]:
+            self.assertGreaterEqual(row["share"] * 1.001, row["gbps"] / limits["read_gbps"])
+        self.assertIn(b"cuda by its clocks: memory read 32.0 GB/s", self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1",
+                                                                                 "--device=cuda")[0])
+
+    def test_speed_that_is_the_cpus_too_has_no_share(self):
+        if not PLAYER:
+            self.skipTest("nothing plays a GPU here")
+        answer = self.bench("-t1", "--gpu-layers=1")
+        self.assertEqual((answer["limits"], [row["share"] for row in answer["rows"]]), (None, [None, None]))
 
 
 main()
