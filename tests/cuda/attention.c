@@ -311,8 +311,82 @@ static void codes(struct gpu *g)
             codes_shape(g, k, v);
 }
 
+/* ---------------------------------------------------------------------------------------------- timing */
+
+struct timed {
+    struct tft_cuda_slots slots[100];
+    struct tft_cuda_blocks blocks[100];
+    struct tft_cuda_parts parts;
+    struct tft_cuda_rows y;
+    const float *q;
+    const struct tft_cuda_at *at;
+    uint32_t H, M;
+    bool coded;
+};
+
+static void launch(struct gpu *g, void *arg, size_t copy)
+{
+    const struct timed *t = arg;
+    tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy], t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0,
+                    t->at, &t->parts);
+}
+
+/* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits` by token. */
+static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded, enum tft_bits bits)
+{
+    enum { H = 32, HEADS = 8, DIM = 64, GROUP = 64, BLOCK = 128 };
+    uint32_t capacity = (slots + M + 15) / 16 * 16, n_blocks = coded / BLOCK, zero[H] = {0};
+    struct timed t = {.H = H, .M = M, .y = {.ld = H * DIM}, .coded = coded};
+    struct tft_cuda_at at = {.slot = slots, .blocks = n_blocks};
+    struct tft_affine affine = {0.01f, 100, 120};
+    struct tft_cuda_side side = {.codes = BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD), .bits = bits, .by_token = true};
+    uint16_t quads[HEADS][TFT_BITS_COUNT] = {{0}};
+    side.bytes = side.codes + 4 * BLOCK;
+    for (size_t h = 0; h < HEADS; h++)
+        quads[h][bits] = DIM / TFT_QUAD;
+    size_t of_slots = (size_t)HEADS * capacity * DIM * sizeof(uint16_t), of_blocks = HEADS * n_blocks * side.bytes;
+    size_t most = of_slots > of_blocks ? of_slots : of_blocks, copies = gpu_copies(2 * (double)(of_slots + of_blocks));
+    unsigned char *numbers = check_buf(g->c, most, 1);
+    float *q = check_buf(g->c, (size_t)M * H * DIM, sizeof *q);
+    memset(numbers, 0x21, most); /* as f16 a small number */
+    check_fill(g->c, q, (size_t)M * H * DIM);
+    const uint16_t (*quads_there)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
+    copies = copies < 50 ? copies : 50; /* four pieces of memory each */
+    for (size_t i = 0; i < copies; i++) {
+        t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots), gpu_copy(numbers, of_slots), TFT_NUM_F16, capacity, HEADS, DIM};
+        if (!coded)
+            continue;
+        t.blocks[i] = (struct tft_cuda_blocks){.k = side, .v = side, .n_blocks = n_blocks, .block = BLOCK, .group = GROUP, .heads = HEADS, .dim = DIM};
+        t.blocks[i].k.records = gpu_copy(numbers, of_blocks);
+        t.blocks[i].v.records = gpu_copy(numbers, of_blocks);
+        t.blocks[i].quads = quads_there;
+    }
+    t.parts = (struct tft_cuda_parts){.slots = spans(capacity), .blocks = spans(coded)};
+    size_t n_parts = H * (t.parts.slots + t.parts.blocks);
+    t.parts.o = gpu_take(n_parts * DIM * sizeof(float));
+    t.parts.max = gpu_take(n_parts * sizeof(float));
+    t.parts.sum = gpu_take(n_parts * sizeof(float));
+    t.parts.done = gpu_copy(zero, sizeof zero);
+    t.y.bytes = gpu_take((size_t)M * H * DIM);
+    t.y.q = gpu_copy(&affine, sizeof affine);
+    t.q = gpu_copy(q, (size_t)M * H * DIM * sizeof *q);
+    t.at = gpu_copy(&at, sizeof at);
+    double seen = slots + coded + (M + 1) / 2.0;
+    gpu_time(g, &(struct gpu_timed){what, launch, &t, copies, 2 * (double)(of_slots + of_blocks), 4.0 * M * H * DIM * seen, coded > 0});
+    gpu_free(g);
+}
+
 void gpu_attention(struct gpu *g)
 {
     floats(g);
     codes(g);
+    if (!g->c->bench || !check_named(g->c, "attend"))
+        return;
+    bench(g, "attend: 1 token, 512 slots", 1, 511, 0, TFT_BITS_2);
+    bench(g, "attend: 1 token, 8192 slots", 1, 8191, 0, TFT_BITS_2);
+    bench(g, "attend: 1 token, 128 slots, 8064 by 2 bits", 1, 127, 8064, TFT_BITS_2);
+    bench(g, "attend: 1 token, 128 slots, 8064 by 4 bits", 1, 127, 8064, TFT_BITS_4);
+    bench(g, "attend: 512 tokens", 512, 0, 0, TFT_BITS_2);
+    bench(g, "attend: 512 tokens behind 3584", 512, 3584, 0, TFT_BITS_2);
+    bench(g, "attend: 512 tokens behind 3584 by 2 bits", 512, 0, 3584, TFT_BITS_2);
 }

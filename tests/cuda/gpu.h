@@ -12,6 +12,7 @@
 struct gpu {
     struct check *c; /* c->ref: the reference */
     cudaStream_t stream;
+    double read, int8, fma; /* limits.c */
 };
 
 /* A copy of n bytes in the GPU's memory, or n that are undefined; until gpu_free. */
@@ -26,6 +27,21 @@ void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const 
 
 /* All that the case has taken of either memory. Nothing was written behind any of it. */
 void gpu_free(struct gpu *g);
+
+/* Times a kernel, if asked for with --bench: a graph of `copies` launches, of other operands each, since what was just read is still in a
+   cache. bytes, ops: of one launch. is_int8: whether ops are of bytes or of floats. */
+struct gpu_timed {
+    const char *name;
+    void (*launch)(struct gpu *g, void *arg, size_t copy);
+    void *arg;
+    size_t copies;
+    double bytes, ops;
+    bool is_int8;
+};
+void gpu_time(struct gpu *g, const struct gpu_timed *t);
+
+/* So many of `bytes` that a GPU's caches do not hold them. */
+size_t gpu_copies(double bytes);
 
 /* The families */
 void gpu_rows(struct gpu *g);

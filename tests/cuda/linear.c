@@ -62,6 +62,75 @@ static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size
     gpu_free(g);
 }
 
+/* ---------------------------------------------------------------------------------------------- timing */
+
+struct timed {
+    struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
+    size_t n, M, bytes; /* of weights */
+    struct tft_cuda_rows x;
+    int8_t *data[100]; /* of all matrices, in each copy */
+};
+
+static void launch(struct gpu *g, void *arg, size_t copy)
+{
+    struct timed *t = arg;
+    int8_t *data = t->data[copy];
+    for (size_t i = 0; i < t->n; i++) {
+        t->p[i].w.data = data;
+        data += tft_panel_rows(t->p[i].w.rows) * t->p[i].w.cols;
+    }
+    tft_cuda_linear(g->stream, t->p, (uint32_t)t->n, false, &t->x, (uint32_t)t->M);
+}
+
+/* n matrices of N[] x cols, times M tokens. */
+static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t n, const size_t N[])
+{
+    struct check *c = g->c;
+    struct timed t = {.n = n, .M = M, .x = {.ld = cols}};
+    struct tft_affine q = {1, 1, 128};
+    char name[80];
+    double rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t padded = tft_panel_rows(N[i]);
+        float *zero = check_buf(c, padded, sizeof *zero);
+        memset(zero, 0, padded * sizeof *zero);
+        t.p[i] = (struct tft_cuda_product){
+            .y = gpu_take(M * N[i] * sizeof(float)),
+            .ldy = N[i],
+            .w = {.scale = gpu_copy(zero, padded * 4), .rowsum = gpu_copy(zero, padded * 4), .rows = (uint32_t)N[i], .cols = (uint32_t)cols},
+        };
+        t.bytes += padded * cols;
+        rows += (double)N[i];
+    }
+    int8_t *weights = check_buf(c, t.bytes, 1);
+    uint8_t *x = check_buf(c, M * cols, 1);
+    size_t copies = gpu_copies((double)t.bytes);
+    for (size_t i = 0; i < t.bytes; i++)
+        weights[i] = check_weight(c, 3);
+    for (size_t i = 0; i < M * cols; i++)
+        x[i] = check_byte(c, 2);
+    for (size_t i = 0; i < copies; i++)
+        t.data[i] = gpu_copy(weights, t.bytes);
+    t.x.bytes = gpu_copy(x, M * cols);
+    t.x.q = gpu_copy(&q, sizeof q);
+    snprintf(name, sizeof name, "%zu x %.0f x %zu: %s", M, rows, cols, what);
+    gpu_time(g, &(struct gpu_timed){name, launch, &t, copies, (double)t.bytes, 2 * (double)M * rows * (double)cols, true});
+    gpu_free(g);
+}
+
+/* The layers of Llama 3.2 1B. */
+static void bench_all(struct gpu *g)
+{
+    static const size_t tokens[] = {1, 4, 32, 128, 512, 2048};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        bench(g, "q, k, v", tokens[i], 2048, 3, (const size_t[]){2048, 512, 512});
+        bench(g, "o", tokens[i], 2048, 1, (const size_t[]){2048});
+        bench(g, "gate, up", tokens[i], 2048, 2, (const size_t[]){8192, 8192});
+        bench(g, "down", tokens[i], 8192, 1, (const size_t[]){2048});
+    }
+    bench(g, "head", 1, 2048, 1, (const size_t[]){128256});
+}
+
 void gpu_linear(struct gpu *g)
 {
     struct check *c = g->c;
@@ -79,4 +148,6 @@ void gpu_linear(struct gpu *g)
     size_t N[] = {16};
     one_shape(g, 1, TFT_PANEL_MAX_K, 1, N, 1, 1);
     one_shape(g, 2, TFT_PANEL_MAX_K, 1, N, 1, 0);
+    if (c->bench)
+        bench_all(g);
 }

@@ -1,10 +1,12 @@
-/* cuda_kernels [--seed N] [NAME]. Where there is no GPU it says so, and exits with 77: skipped. */
+/* cuda_kernels [--seed N] [--bench] [NAME]; gpu_kernels likewise. Where there is no GPU it says so, and exits with 77: skipped. */
 #include "gpu.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "inside.h"
 
 enum { GUARD = 64, MOST = 256 };
 
@@ -80,6 +82,48 @@ void gpu_free(struct gpu *g)
     check_free();
 }
 
+/* ---------------------------------------------------------------------------------------------- timing */
+
+size_t gpu_copies(double bytes)
+{
+    double n = 512e6 / bytes;
+    return n < 1 ? 1 : n > 100 ? 100 : (size_t)n;
+}
+
+static double run_graph(struct gpu *g, cudaGraphExec_t graph, size_t times)
+{
+    uint64_t start = check_ns();
+    for (size_t i = 0; i < times; i++)
+        must(cudaGraphLaunch(graph, g->stream), "cudaGraphLaunch");
+    must(cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
+    return (double)(check_ns() - start) / (double)times;
+}
+
+void gpu_time(struct gpu *g, const struct gpu_timed *t)
+{
+    enum { RUNS = 9 };
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    double ns[RUNS], limit = t->is_int8 ? g->int8 : g->fma;
+    size_t times = 1;
+    must(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    for (size_t i = 0; i < t->copies; i++)
+        t->launch(g, t->arg, i);
+    must(cudaStreamEndCapture(g->stream, &graph), "cudaStreamEndCapture");
+    must(cudaGraphInstantiateWithFlags(&exec, graph, 0), "cudaGraphInstantiate");
+    run_graph(g, exec, 1);
+    while (run_graph(g, exec, times) * (double)times < 5e6)
+        times *= 2;
+    for (size_t i = 0; i < RUNS; i++)
+        ns[i] = run_graph(g, exec, times) / (double)t->copies;
+    double each = check_median(ns, RUNS);
+    printf("  %-44s %9.2f us %8.1f GB/s %4.0f %% %10.1f GOP/s %4.0f %%\n", t->name, each / 1e3, t->bytes / each,
+           100 * t->bytes / each / g->read, t->ops / each, 100 * t->ops / each / limit);
+    fflush(stdout);
+    must(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
+    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
 int main(int argc, char **argv)
 {
     struct check c = check_start(argc, argv);
@@ -96,6 +140,9 @@ int main(int argc, char **argv)
     tft_kernels_fill(&ref, 0);
     c.ref = &ref;
     c.now = &cuda;
+    tft_cuda_limits(&(struct device){.which = 0}, &g.read, &g.int8, &g.fma);
+    if (c.bench)
+        printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read, g.int8, g.fma);
     must(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     gpu_rows(&g);
     gpu_linear(&g);
