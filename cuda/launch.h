@@ -47,8 +47,8 @@ void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tok
                     const struct tft_cuda_embedding *e);
 
 /* y = tft_rmsnorm_fn, or tft_layernorm_fn where b is not NULL, of rows x: [M, n] */
-void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b, uint32_t M,
-                   uint32_t n, float eps);
+void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b,
+                   uint32_t M, uint32_t n, float eps);
 
 /* Two kinds of heads, which a kernel works on in place: those of Q and K. */
 struct tft_cuda_heads {
@@ -65,8 +65,8 @@ void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const fl
                    bool halves);
 
 /* y: [M, n] = tft_silu_mul_fn of g and u, or tft_gelu_fn of g where u is NULL, then tft_hadamard_fn unless block is 0. y may be g. */
-void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M, uint32_t n,
-                       uint32_t block);
+void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M,
+                       uint32_t n, uint32_t block);
 
 /* y: [M, ldy] bytes of x: [M, n]. q: [M] = how: by the range of each token, or of all of them. range: [M, 2] is workspace. */
 void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t M, uint32_t n,

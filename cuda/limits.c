@@ -1,5 +1,5 @@
-/* What a GPU can do at most, from its clocks and what its maker says that a multiprocessor does in one: the tables of CUDA's programming guide
-   (arithmetic throughput) and the whitepapers of each generation (dense int8 of its tensor cores). */
+/* What a GPU can do at most, from its clocks and what its maker says that a multiprocessor does in one: the tables of CUDA's programming
+   guide (arithmetic throughput) and the whitepapers of each generation (dense int8 of its tensor cores). */
 #include <math.h>
 
 #include "inside.h"

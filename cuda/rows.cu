@@ -87,8 +87,8 @@ static __global__ void layernorm(struct tft_cuda_rows y, const float *x, size_t 
         put(y, m, i, fmaf((x[i] - mean) * r, w[i], b[i]));
 }
 
-void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b, uint32_t M,
-                   uint32_t n, float eps)
+void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b,
+                   uint32_t M, uint32_t n, float eps)
 {
     if (b)
         launch(stream, layernorm, M, THREADS, 0, *y, x, ldx, w, b, n, eps);
@@ -167,8 +167,8 @@ static __global__ void activate(struct tft_cuda_rows y, const float *g, const fl
         put(y, m, i, v);
 }
 
-void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M, uint32_t n,
-                       uint32_t block)
+void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M,
+                       uint32_t n, uint32_t block)
 {
     launch(stream, activate, dim3((n + THREADS - 1) / THREADS, M), THREADS, 0, *y, g, u, ld, n, block);
 }

@@ -111,7 +111,8 @@ static enum tft_status place(struct on *o, struct tft_error *err)
     enum tft_status status = tft_cuda_take(&o->memory, device.used, "a session", err);
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMallocHost(&o->pinned, host.used), "a session", err);
-    if (status == TFT_OK) /* counters; and what rows of bytes have past their end, which meets weights of zero, should be numbers of ours all the same */
+    if (status == TFT_OK) /* counters; and what rows of bytes have past their end, which meets weights of zero, should be numbers of ours
+                             all the same */
         status = tft_cuda_status(cudaMemsetAsync(o->memory, 0, device.used, o->stream), "a session", err);
     if (status != TFT_OK)
         return status;

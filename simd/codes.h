@@ -1,7 +1,7 @@
 /*
- * How the codes of a quantized KV cache lie in memory. A panel is 16 rows, as in panel.h, and a quad 4 consecutive columns of them: 64 codes,
- * number 4 * row + column, which when unpacked are the 64 bytes that a dot product of bytes wants. Each quad is packed by itself, whatever
- * its neighbours have, so that a panel may mix quads of several widths:
+ * How the codes of a quantized KV cache lie in memory. A panel is 16 rows, as in panel.h, and a quad 4 consecutive columns of them: 64
+ * codes, number 4 * row + column, which when unpacked are the 64 bytes that a dot product of bytes wants. Each quad is packed by itself,
+ * whatever its neighbours have, so that a panel may mix quads of several widths:
  *
  *      1 bit     8 bytes: bit l of byte b is code 8 l + b
  *      2 bits    16 bytes: bits 2 l, 2 l + 1 of byte b are code 16 l + b

@@ -25,8 +25,8 @@ enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * T
 /* What is asked for ahead of its use: few tokens wait for memory, two pages of it; many for the L2 cache. */
 enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
-/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are constants after inlining; an odd token is
-   multiplied twice. Where there are fewer sums than hide the latency of d_dot, each is made of `ways` that are added at the end. */
+/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are constants after inlining; an odd token
+   is multiplied twice. Where there are fewer sums than hide the latency of d_dot, each is made of `ways` that are added at the end. */
 DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols, size_t tokens, size_t mt, size_t np)
 {
     size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4 : DOT_ACCS / (mt * np) >= 2 ? 2 : 1;

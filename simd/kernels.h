@@ -145,9 +145,9 @@ typedef void tft_scale_fn(float *y, float a, size_t n);
  *
  *      x = scale * (c - (L - 1) / 2) + mid
  *
- * where scale and mid belong to a channel in this block (KIVI's keys: Liu et al. 2024), or to a token in a group of channels (KIVI's values,
- * SKVQ). Where they belong to what a product sums over, the scales go into the other factor, the query or the probabilities, which is then
- * rounded to integers so that the sums are exact:
+ * where scale and mid belong to a channel in this block (KIVI's keys: Liu et al. 2024), or to a token in a group of channels (KIVI's
+ * values, SKVQ). Where they belong to what a product sums over, the scales go into the other factor, the query or the probabilities, which
+ * is then rounded to integers so that the sums are exact:
  *
  *   fold(f, limit)   r = the largest |f[k]|, where a NaN counts for nothing; step = r / limit, inverse = limit / r, or both 0 if r is not
  *                    finite and at least TFT_FOLD_LEAST, so that neither overflows or loses bits;
@@ -203,7 +203,8 @@ struct tft_fit {
     float scale_unit, mid_unit; /* powers of two */
 };
 
-/* 16 groups side by side: x: [n] rows of 16, ldx apart; code: [n] rows of 16, ldc apart; half: [16] (L - 1) / 2 of each group; scale, mid: [16].
+/* 16 groups side by side: x: [n] rows of 16, ldx apart; code: [n] rows of 16, ldc apart; half: [16] (L - 1) / 2 of each group;
+   scale, mid: [16].
    low, high = the least and largest x, where a NaN counts for nothing. For each clip a in order:
       low' = low * a, high' = high * a if to_zero;  s = (high' - low') / (2 half), times a unless to_zero;  m = (high' + low') / 2
       s, m rounded to what they are kept as, from -65504 to 65504 or from -448 units to 448, NaN to the least, and never -0;

@@ -10,8 +10,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* A tft_peak_fn that updates 12 accumulators: enough to cover a latency of 6 cycles on two units, and few enough for 16 registers. `step` is
-   the next value of acc[i], which may use `a`, a value equal to `init` that the compiler cannot see; one step is `ops` operations. */
+/* A tft_peak_fn that updates 12 accumulators: enough to cover a latency of 6 cycles on two units, and few enough for 16 registers. `step`
+   is the next value of acc[i], which may use `a`, a value equal to `init` that the compiler cannot see; one step is `ops` operations. */
 #define TFT_PEAK(name, type, init, step, ops)                                                                        \
     static double name(size_t rounds)                                                                                \
     {                                                                                                                \

@@ -359,8 +359,8 @@ static void ISA(range)(const float *x, size_t n, float *min, float *max)
 
 /* -------------------------------------------------------------------------------------- Hadamard transform */
 
-/* Stages h = 1 .. block / 2 inside 16 numbers: a lane becomes its partner plus itself, or minus itself where the lane has bit h; the product
-   with 1 or -1 is exact, so the fma rounds as a sum. */
+/* Stages h = 1 .. block / 2 inside 16 numbers: a lane becomes its partner plus itself, or minus itself where the lane has bit h; the
+   product with 1 or -1 is exact, so the fma rounds as a sum. */
 WIDE v16 hadamard_lanes(v16 a, int block)
 {
     static const float sign[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
@@ -385,7 +385,7 @@ WIDE void butterfly(v16 *a, v16 *b)
     *a = sum;
 }
 
-/* The stages among nv vectors that are `stride` numbers apart, 2 or 4 of them (or 1, which has none), after those inside each if `lanes`. */
+/* The stages among nv vectors that are `stride` numbers apart, 2 or 4 (or 1, which has none), after those inside each if `lanes`. */
 WIDE void hadamard_vectors(float *x, size_t stride, int nv, bool lanes)
 {
     v16 a[4];

@@ -399,9 +399,10 @@ CODED bool coded_few(const struct tft_coded *b, size_t nq)
     return nq <= CODED_STRAIGHT && !b->quads[TFT_BITS_8] && !b->quads[TFT_BITS_3_LEVELS];
 }
 
-/* A of nt queries and of the quads first .. first + n - 1 of the panels of b that were stored at `from`; x: the factors of the first of them */
-CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const uint8_t *from, size_t panels, const uint8_t *x, size_t first,
-                               size_t n, size_t nt, bool more)
+/* A of nt queries and of the quads first .. first + n - 1 of the panels of b that were stored at `from`; x: the factors of the first of
+   them */
+CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const uint8_t *from, size_t panels, const uint8_t *x,
+                               size_t first, size_t n, size_t nt, bool more)
 {
 #if CODED_STRAIGHT
     struct coded_quads c = {.panels = panels, .stride = coded_panel_bytes(b)};
@@ -458,17 +459,18 @@ CODED void coded_score(float *s, const int32_t *sum, const struct coded_fold *f,
     v_store(s, !k->group || d + k->group >= k->dim ? v_mul(a, v_set(factor)) : a);
 }
 
-/* nt queries from the i-th of the batch on, and the panels from `token` on: those whose codes the batch has, or if straight, all of them. */
+/* nt queries from the i-th of the batch on, and the panels from `token` on: those whose codes the batch has, or if straight, all. */
 CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k, bool straight, size_t token, size_t i,
                         size_t nt, float factor, bool wide)
 {
     coded_sum sum[TFT_CODED_SPAN / TFT_PANEL];
-    size_t span = k->group ? k->group : k->dim, panels = straight ? least(k->tokens / TFT_PANEL - token / TFT_PANEL, sizeof sum / sizeof *sum) : 1;
+    size_t span = k->group ? k->group : k->dim,
+           panels = straight ? least(k->tokens / TFT_PANEL - token / TFT_PANEL, sizeof sum / sizeof *sum) : 1;
     for (size_t d = 0, g = 0; d < k->dim; d += span, g++) {
         size_t n = least(span, k->dim - d);
         if (straight)
-            coded_sums_straight(sum, k, k->codes + token / TFT_PANEL * coded_panel_bytes(k), panels, b->x[i] + d, d / TFT_QUAD, n / TFT_QUAD,
-                                nt, false);
+            coded_sums_straight(sum, k, k->codes + token / TFT_PANEL * coded_panel_bytes(k), panels, b->x[i] + d, d / TFT_QUAD,
+                                n / TFT_QUAD, nt, false);
         else
             coded_sums(sum[0], b, i, nt, d, n, wide);
         for (size_t p = 0; p < panels; p++)
@@ -531,7 +533,8 @@ CODED void coded_value(float *o, const int32_t *sum, const struct coded_fold *f,
     put(o, a, n);
 }
 
-/* nt queries from the i-th of the batch on, and the channels of as many panels from d on: of the one whose codes the batch has, or if straight */
+/* nt queries from the i-th of the batch on, and the channels of as many panels from d on: of the one whose codes the batch has, or if
+   straight */
 CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, bool straight, size_t d,
                         size_t panels, size_t i, size_t nt, bool wide)
 {
@@ -541,11 +544,12 @@ CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const
         if (!straight)
             coded_sums(sum[0], b, i, nt, first, span, wide);
         for (size_t j = first; straight && j < first + span; j += tokens)
-            coded_sums_straight(sum, v, v[j / tokens].codes + d / TFT_PANEL * coded_panel_bytes(v), panels, b->x[i] + j, 0, tokens / TFT_QUAD,
-                                nt, j > first);
+            coded_sums_straight(sum, v, v[j / tokens].codes + d / TFT_PANEL * coded_panel_bytes(v), panels, b->x[i] + j, 0,
+                                tokens / TFT_QUAD, nt, j > first);
         for (size_t p = 0; p < panels; p++)
             for (size_t j = 0; j < nt; j++)
-                coded_value(o + j * ldo + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], v, g, d + p * TFT_PANEL, v->dim - d - p * TFT_PANEL);
+                coded_value(o + j * ldo + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], v, g, d + p * TFT_PANEL,
+                            v->dim - d - p * TFT_PANEL);
     }
 }
 
@@ -572,8 +576,8 @@ CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp, 
 }
 
 /* nq is at most CODED_BATCH. */
-CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq,
-                     bool wide)
+CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb,
+                     size_t nq, bool wide)
 {
     bool straight = coded_few(v, nq);
     size_t most = straight ? CODED_QUERIES : CODED_TILE, width = straight ? v->group ? v->group : TFT_CODED_SPAN : TFT_PANEL;

@@ -121,8 +121,8 @@ void tft_coded_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_m
 
 /* ------------------------------------------------------------------------------------------- bits of channels */
 
-/* Reverse water-filling: a bit at a time to the quad of channels that loses most, which a bit takes to a quarter. The channels in the order of
-   their importance, so that those of equal bits are side by side. importance: [E]; sum: of the quads' bits; channel: [E] */
+/* Reverse water-filling: a bit at a time to the quad of channels that loses most, which a bit takes to a quarter. The channels in the order
+   of their importance, so that those of equal bits are side by side. importance: [E]; sum: of the quads' bits; channel: [E] */
 static void share_bits(uint32_t dim, const float *importance, uint32_t sum, uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
 {
     uint32_t n = dim / TFT_QUAD, left = sum - n;

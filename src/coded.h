@@ -33,7 +33,8 @@ struct tft_coded_scratch {
     uint16_t *rows;     /* [slots that stay, E] */
 };
 
-/* Bytes of a block, all in, over all layers and heads, of a policy that is coded. And of a token: of its part of one, rounded up, or as floats. */
+/* Bytes of a block, all in, over all layers and heads, of a policy that is coded. And of a token: of its part of one, rounded up, or as
+   floats. */
 size_t tft_kv_block_bytes(const struct tft_model *m, const struct tft_kv_policy *policy);
 size_t tft_kv_token_bytes(const struct tft_model *m, const struct tft_kv_policy *policy);
 

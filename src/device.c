@@ -26,10 +26,11 @@ static bool parse(const char *text, size_t *name, uint32_t *which)
 static enum tft_status check(const struct tft_model *m, const char *name, struct tft_error *err)
 {
     if (!m->arch)
-        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, for which there is nothing to do on %s", m->source.name, name);
-    if (m->embed.num != TFT_NUM_I8)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has weights of floats; %s is for files that tuffet quantize has made", m->source.name,
+        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, for which there is nothing to do on %s", m->source.name,
                         name);
+    if (m->embed.num != TFT_NUM_I8)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has weights of floats; %s is for files that tuffet quantize has made",
+                        m->source.name, name);
     return TFT_OK;
 }
 

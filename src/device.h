@@ -22,8 +22,8 @@ struct tft_device {
     enum tft_status (*open)(void **out, const struct tft_model *m, uint32_t which, struct tft_error *err);
     void (*close)(void *device);
 
-    /* What it can do at most, in 10^9 bytes or operations a second, two a multiply-add: memory read, exact products of int8, float fma. NaN:
-       not known. */
+    /* What it can do at most, in 10^9 bytes or operations a second, two a multiply-add: memory read, exact products of int8, float fma.
+       NaN: not known. */
     void (*limits)(const void *device, double *read, double *int8, double *fma);
 
     /* The session is complete but for s->on, which is *out, and buf[TFT_LOGITS], which is set here. */

@@ -1,6 +1,7 @@
 /*
- * The KV cache of a session. Slots: per layer and KV head, keys in panels of 16 ([E, 16], see kernels.h), values in rows of E. Position p of a
- * sequence is slot p, unless the policy is a quantized one: then slots have the tokens that are not in blocks of codes (retain.h, coded.h).
+ * The KV cache of a session. Slots: per layer and KV head, keys in panels of 16 ([E, 16], see kernels.h), values in rows of E. Position p
+ * of a sequence is slot p, unless the policy is a quantized one: then slots have the tokens that are not in blocks of codes (retain.h,
+ * coded.h).
  */
 #ifndef TFT_KV_H
 #define TFT_KV_H
@@ -29,7 +30,8 @@ struct tft_kv {
 };
 
 /* Takes slots for `capacity` tokens and the prefix from the arena, or for those of them that have no codes. */
-void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m, uint32_t capacity, const struct tft_kv_policy *policy);
+void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m, uint32_t capacity,
+                   const struct tft_kv_policy *policy);
 
 /* The keys of a layer and head from slot `from` on, a multiple of 16; the values, from any slot. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);

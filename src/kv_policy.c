@@ -272,7 +272,8 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
     if (p->v.axis == TFT_KV_MIXED)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
     if (k || v)
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits", !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits",
+                        !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
                         (double)(k ? k : v)->bits);
     if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");

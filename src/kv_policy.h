@@ -1,6 +1,6 @@
 /*
- * How a session holds keys and values: the knobs that the papers' caches are made of (DESIGN section 5), as a value. tuffet.h says how they are
- * written.
+ * How a session holds keys and values: the knobs that the papers' caches are made of (DESIGN section 5), as a value. tuffet.h says how they
+ * are written.
  */
 #ifndef TFT_KV_POLICY_H
 #define TFT_KV_POLICY_H
@@ -50,7 +50,7 @@ struct tft_kv_policy {
     enum tft_num num; /* of tokens that have no codes: F16, or F32 if no token ever has */
     bool coded;
     enum tft_kv_retain retain;
-    bool partial;     /* LOG2: values of kept tokens older than the newest `window` are rounded as if they had not been kept: LogQuant, 3.4 */
+    bool partial; /* LOG2: values of kept tokens older than the newest `window` are rounded as if they had not been kept: LogQuant, 3.4 */
     uint32_t window, sinks;
     uint32_t prefill; /* nothing is given up of so many first tokens until another one comes: SKVQ, 3.2 */
     uint32_t keep;    /* tokens that a session's filter may name, which stay f16 too: SKVQ, 3.2 and algorithm 1 */

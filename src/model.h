@@ -99,7 +99,7 @@ struct tft_model {
     bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
     const char *kv;                      /* the cache of sessions that name none, kv_policy.h; NULL if the file does not say */
     struct tft_kv_policy kv_policy;      /* the same, parsed; of f16 if the file does not say */
-    const float *key_importance;         /* [n_layer, G, E] what an error in a key's channel costs; NULL if the file does not say: coded.h */
+    const float *key_importance; /* [n_layer, G, E] what an error in a key's channel costs; NULL if the file does not say: coded.h */
     const int32_t *key_order; /* [n_layer, G, E] which channel of a head's keys comes where; NULL if the file does not say: coded.h */
     const float *kv_clip[2];  /* [n_layer, G, groups of kv_policy] of keys and values: SKVQ eq. 2's alpha; NULL likewise */
     bool floats;                         /* some linear layer's input is made as floats first */

@@ -38,8 +38,8 @@ struct tft_pass {
     uint32_t pos;          /* position of the first */
     uint32_t keep;         /* of the last ones the logits are wanted, of this many at most */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
-    uint32_t each;         /* 0: the tokens are one sequence. Or they are n / each, all from position pos on, and sequence i has its keys and
-                              values where those of layer i would be: for tools, that run one layer at a time. */
+    uint32_t each; /* 0: the tokens are one sequence. Or they are n / each, all from position pos on, and sequence i has its keys and
+                      values where those of layer i would be: for tools, that run one layer at a time. */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each thread, which so may go on with its own */
     const struct tft_input *tapped; /* the last one that s->tap was shown */

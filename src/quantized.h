@@ -1,6 +1,6 @@
 /*
- * What a W8A8 file of tuffet's has beyond a GGUF of its architecture. tools/quantize writes it, quantized.c reads it. Nothing depends on the
- * order of the tensors, but speed: the panels of a layer should lie one after the other in the order in which they are used, so that
+ * What a W8A8 file of tuffet's has beyond a GGUF of its architecture. tools/quantize writes it, quantized.c reads it. Nothing depends on
+ * the order of the tensors, but speed: the panels of a layer should lie one after the other in the order in which they are used, so that
  * memory is read in one long run.
  *
  *   NAME.weight  I8 [N padded, K padded]: panels (panel.h) in place of each linear layer's matrix and of the embedding
@@ -20,14 +20,16 @@
 #define TFT_KEY_INPUT_SCALE "tuffet.input.scale"   /* f32[] of the inputs */
 #define TFT_KEY_INPUT_ZERO "tuffet.input.zero"     /* u8[] of the inputs */
 #define TFT_KEY_INPUT_RANGE "tuffet.input.range"   /* u8[] of the inputs: enum tft_range */
-#define TFT_KEY_INPUT_ERROR "tuffet.input.error"   /* f32[] of the inputs, for people: |x - q(x)|^2 / |x|^2 of the calibration text with these */
+#define TFT_KEY_INPUT_ERROR                                                                                                                \
+    "tuffet.input.error" /* f32[] of the inputs, for people: |x - q(x)|^2 / |x|^2 of the calibration text with these */
 #define TFT_KEY_HADAMARD "tuffet.hadamard"         /* u32: block of the transform at ffn_down's input; absent or 0: none */
 #define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens" /* i32[]: the tokens whose keys and values are the prefix, -1: none in particular */
 #define TFT_KEY_PREFIX_K "tuffet.prefix.k"         /* tensors F16 [n_layer, n_prefix, G, E], */
-#define TFT_KEY_PREFIX_V "tuffet.prefix.v"         /* or Q8_0 or Q4_1 [n_layer, n_prefix, G E], which are f16 in memory (IntactKV, appendix I) */
+#define TFT_KEY_PREFIX_V "tuffet.prefix.v" /* or Q8_0 or Q4_1 [n_layer, n_prefix, G E], which are f16 in memory (IntactKV, appendix I) */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"         /* tensor F32 [n_embd], may be absent: struct tft_model */
-#define TFT_KEY_KV "tuffet.kv"                     /* string, may be absent: the cache of sessions that name none, as tft_session_opts has it */
-#define TFT_KEY_KV_IMPORTANCE "tuffet.kv.importance" /* tensor F32 [n_layer, G, E], may be absent: of the keys' channels, struct tft_model */
+#define TFT_KEY_KV "tuffet.kv" /* string, may be absent: the cache of sessions that name none, as tft_session_opts has it */
+#define TFT_KEY_KV_IMPORTANCE                                                                                                              \
+    "tuffet.kv.importance"                         /* tensor F32 [n_layer, G, E], may be absent: of the keys' channels, struct tft_model */
 #define TFT_KEY_KV_ORDER "tuffet.kv.order"         /* tensor I32 [n_layer, G, E], if tuffet.kv has reorder=calibrated */
 #define TFT_KEY_KV_CLIP_K "tuffet.kv.clip.k"       /* tensors F32 [n_layer, G, groups of a head's channels], if it has clip=calibrated */
 #define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
@@ -41,7 +43,7 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"  /* string: "intact", "cushion" */
 #define TFT_KEY_PREFIX_TAU "tuffet.prefix.tau"        /* f32: of the search for a cushion */
 #define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"  /* f32[]: its loss before and after each round, also of those that took no token */
-#define TFT_KEY_TUNE_LOSS "tuffet.tune.loss"             /* string, absent if its numbers are those of its tokens: "prediction", "layer outputs" */
+#define TFT_KEY_TUNE_LOSS "tuffet.tune.loss" /* string, absent if its numbers are those of its tokens: "prediction", "layer outputs" */
 #define TFT_KEY_TUNE_LAMBDA "tuffet.tune.lambda"         /* f32 */
 #define TFT_KEY_TUNE_RATE "tuffet.tune.rate"             /* f32 */
 #define TFT_KEY_TUNE_EPOCHS "tuffet.tune.epochs"         /* u32 */

@@ -27,8 +27,8 @@ uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retaine
 /* n <= room tokens have come. */
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n);
 
-/* Gives up what is due. order: [3 (waiting + kept)], or NULL: those slots, counted from behind the named ones, in the order that they are to
-   have (in its first third; the others are workspace); the first ones, whole blocks of them, are returned as their number and leave for
+/* Gives up what is due. order: [3 (waiting + kept)], or NULL: those slots, counted from behind the named ones, in the order that they are
+   to have (in its first third; the others are workspace); the first ones, whole blocks of them, are returned as their number and leave for
    r->blocks - n / block .. r->blocks - 1, the next ones are named from now on. */
 uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order);
 

@@ -383,8 +383,8 @@ static enum tft_status slide(struct tft_session *s)
     return TFT_OK;
 }
 
-/* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position and token alone, so that it does not matter
-   how they are fed. */
+/* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position and token alone, so that it does not
+   matter how they are fed. */
 static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
 {
     const struct tft_kv_policy *kv = &s->kv.policy;

@@ -141,7 +141,8 @@ struct tft_model_opts {
 };
 
 /* Opens a GGUF (v2, v3) file, of floats or as tuffet quantize makes them, or a llama2.c v0 file. The file is mapped, not read: pages
-   are shared between processes, and it must not be truncated while the model is open (replace it by renaming, as every careful program does).
+   are shared between processes, and it must not be truncated while the model is open (replace it by renaming, as every careful program
+   does).
    With a device, weights are copied there, and each session's cache is there: TFT_ERR_DEVICE if it, its driver or its plug-in is missing,
    TFT_ERR_NOMEM if it has no room for the weights.
    On failure *out is NULL and err says which file, where in it, and what. Time: next to nothing, unless
@@ -227,11 +228,12 @@ struct tft_session_opts {
     int n_threads;       /* at most 1024; 0: tft_cpu_threads() */
     bool slide;          /* when it is full, forget the oldest tokens but the first few instead of failing: TFT_ERR_FULL does not happen */
     const char *kv;      /* how keys and values are held; NULL: what the file says, or "f16". See below. */
-    /* NULL, or a filter: whether a token is to stay f16 when it would be its turn to be quantized. A cache's `keep` says for how many that may
-       be; from then on it is not asked. It is called once for each token that is appended (but the sinks, which stay f16 anyway), oldest first,
-       before it is computed, by the thread that calls tft_prefill, tft_decode or tft_sync. position: how many tokens came before it, without
-       the model's prefix. It must say the same of the same position and token, or else results depend on how tokens were fed, and must not
-       use the session. What it said is remembered: of tokens that are computed again after a rewind it is not asked again. */
+    /* NULL, or a filter: whether a token is to stay f16 when it would be its turn to be quantized. A cache's `keep` says for how many that
+       may be; from then on it is not asked. It is called once for each token that is appended (but the sinks, which stay f16 anyway),
+       oldest first, before it is computed, by the thread that calls tft_prefill, tft_decode or tft_sync. position: how many tokens came
+       before it, without the model's prefix. It must say the same of the same position and token, or else results depend on how tokens were
+       fed, and must not use the session. What it said is remembered: of tokens that are computed again after a rewind it is not asked
+       again. */
     bool (*keep)(void *user, uint64_t position, int32_t token);
     void *keep_user;
 };
@@ -249,8 +251,8 @@ struct tft_session_opts {
  *                   f16: for files that tuffet quantize --kv has calibrated for it. "skvq:reorder=none,clip=zero" is for any
  *      tuffet       2 bits on average, 1 to 4 for each channel of the keys: for files in which tuffet quantize has noted their importance
  *
- *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16), and where scales belong: "2@channel", "1.5@token", keys also "2.25@mixed".
- *                   By layer: "3x4/1.5x2/2@mixed" is 3 bits in the first 4 layers, 1.5 in the 2 that follow, 2 in all others
+ *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16), and where scales belong: "2@channel", "1.5@token", keys also
+ *                   "2.25@mixed". By layer: "3x4/1.5x2/2@mixed" is 3 bits in the first 4 layers, 1.5 in the 2 that follow, 2 in all others
  *      bits         of both
  *      high, low, lk, lv    k=HIGHxLK/LOW,v=HIGHxLV/LOW in other words: AsymKV's
  *      group        tokens, or channels, that share a scale: 16, 32, 64, 128 or 256
@@ -274,8 +276,8 @@ struct tft_session_opts {
 /* Bytes that a token takes in such a cache, over all layers, once it has been quantized. 0 if kv is none, or not for this model. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
 
-/* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0 if opts are not valid. A session on a device
-   takes memory there too, and from the C library and the driver what goes to and fro. */
+/* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0 if opts are not valid. A session on a
+   device takes memory there too, and from the C library and the driver what goes to and fro. */
 TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
 
 /* One allocation of exactly that size. The model must outlive the session. TFT_ERR_ARG: a capacity beyond the model's
@@ -287,9 +289,10 @@ TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct 
 TFT_API void tft_session_close(struct tft_session *s);
 
 /* A session that slides (StreamingLLM: Xiao et al. 2023) forgets an eighth of its capacity at once when another token would not fit: the
-   oldest tokens that come after the model's prefix and after the first 4, or the sinks of a quantized cache, which gives up whole blocks. What
-   stays has seen them, and keeps its distances. tft_pos and tft_tokens then tell what is left; tft_sync starts over. Positions go on growing, so
-   that a model with learned positions (gpt2) cannot slide: TFT_ERR_UNSUPPORTED; nor can a capacity too small for it: TFT_ERR_ARG. */
+   oldest tokens that come after the model's prefix and after the first 4, or the sinks of a quantized cache, which gives up whole blocks.
+   What stays has seen them, and keeps its distances. tft_pos and tft_tokens then tell what is left; tft_sync starts over. Positions go on
+   growing, so that a model with learned positions (gpt2) cannot slide: TFT_ERR_UNSUPPORTED; nor can a capacity too small for it:
+   TFT_ERR_ARG. */
 
 /* Appends n tokens and computes their logits. TFT_ERR_FULL if there is no room for all of them, TFT_ERR_ARG if n is 0 or
    one is no token of the vocabulary: nothing has changed then. TFT_ERR_DEVICE: the device has failed. Allocates nothing.
@@ -304,7 +307,8 @@ TFT_API enum tft_status tft_decode(struct tft_session *s, int32_t token);
 TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n);
 
 /* Forgets every token from position pos on. TFT_ERR_ARG if pos is beyond tft_pos. There are no logits until the next prefill. Tokens that a
-   quantized cache has taken together cannot be taken apart: where pos is among them, the next prefill computes all tokens up to pos again. */
+   quantized cache has taken together cannot be taken apart: where pos is among them, the next prefill computes all tokens up to pos again.
+ */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* How many tokens it holds, how many it can hold, and which. */

@@ -23,7 +23,8 @@ static int32_t text[TEXT];
 static struct cushion_opts usual(const struct toy *t)
 {
     toy_tokens(5, t->n_vocab, text, TEXT);
-    return (struct cushion_opts){.text = text, .n_text = TEXT, .sample = SAMPLE, .start = text, .most = 2, .tau = 0.5, .cost = INFINITY, .n_threads = 1};
+    return (struct cushion_opts){
+        .text = text, .n_text = TEXT, .sample = SAMPLE, .start = text, .most = 2, .tau = 0.5, .cost = INFINITY, .n_threads = 1};
 }
 
 static struct tft_model *unexpanded_at(const char *path)
@@ -72,7 +73,8 @@ static const int32_t *sample_of(const struct cushion_round *r, uint32_t i)
 }
 
 /* Over the samples of a round. */
-static double loss_of_round(struct tft_model *m, const struct cushion_opts *o, const struct cushion_round *r, const int32_t *prefix, uint32_t n)
+static double loss_of_round(struct tft_model *m, const struct cushion_opts *o, const struct cushion_round *r, const int32_t *prefix,
+                            uint32_t n)
 {
     struct cushion_opts one = *o;
     double sum = 0;
@@ -446,8 +448,8 @@ static void check_nats(const struct tft_model *whole, const struct cushion *c, u
 }
 
 /* Round r has tried all tokens at `place` of all[0 .. n), which is the others with the one it found. */
-static void check_round(struct tft_model *m, const struct tft_model *whole, const struct cushion_opts *o, const struct cushion *c, uint32_t r,
-                        const int32_t *all, uint32_t place, uint32_t n)
+static void check_round(struct tft_model *m, const struct tft_model *whole, const struct cushion_opts *o, const struct cushion *c,
+                        uint32_t r, const int32_t *all, uint32_t place, uint32_t n)
 {
     const struct cushion_round *round = &c->round[r];
     struct cushion_opts first = *o;
@@ -592,8 +594,8 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     tft_model_close(m);
 }
 
-/* The llama toy with one token of the sample that has a number far from all others in the stream, and another token that takes it: where that
-   one came before, all heads of the first layer look at it, and the number goes. The tokens without it look away. */
+/* The llama toy with one token of the sample that has a number far from all others in the stream, and another token that takes it: where
+   that one came before, all heads of the first layer look at it, and the number goes. The tokens without it look away. */
 enum { OUTLIER = 0, MARK = 1, TAKER = 67 };
 static float embed[90 * D], wq[48 * D], wk[24 * D], wv[24 * D], wo[D * 48];
 
@@ -780,8 +782,8 @@ static void what_was_stopped_goes_on(void **state)
     tft_model_close(m);
 }
 
-/* After each step that there is: in its layers, between its stages, while finalists are asked, at the end and before the last. No more is done
-   twice than the run that was cut short. */
+/* After each step that there is: in its layers, between its stages, while finalists are asked, at the end and before the last. No more is
+   done twice than the run that was cut short. */
 static void a_search_may_be_stopped_anywhere(void **state)
 {
     (void)state;

@@ -12,8 +12,8 @@ static const struct toy toys[] = {
     {.arch = "qwen2", .n_vocab = 31, .n_ctx = 640, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 20, .n_ff = 16, .n_rot = 20, .type = TFT_BF16},
 };
 
-/* Tokens enough for a few events; of two policies for a second span of codes. Windows of 21 and 33 leave tokens waiting for their block. The
-   hash of the logits is part of the contract: every CPU, compiler, operating system and build of tuffet gives it. */
+/* Tokens enough for a few events; of two policies for a second span of codes. Windows of 21 and 33 leave tokens waiting for their block.
+   The hash of the logits is part of the contract: every CPU, compiler, operating system and build of tuffet gives it. */
 static const struct policy {
     const char *kv;
     int toy;
@@ -366,7 +366,8 @@ static void memory_is_known_before(void **state)
         for (int c = 0; c < 3; c++) {
             struct memory mem = {0};
             struct tft_allocator a = memory_allocator(&mem);
-            struct tft_session_opts o = {.size = sizeof o, .allocator = &a, .capacity = capacities[c], .n_threads = 1 + c, .kv = policies[i].kv};
+            struct tft_session_opts o = {
+                .size = sizeof o, .allocator = &a, .capacity = capacities[c], .n_threads = 1 + c, .kv = policies[i].kv};
             struct tft_session *s = session(m, o);
             assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
             assert_int_equal(tft_prefill(s, tokens, capacities[c] < 60 ? capacities[c] : 60), TFT_OK);
@@ -391,7 +392,8 @@ static void memory_of_what_stays(void **state)
     size_t plain = tft_session_bytes(m, &o), whole, named;
     o.kv = "kivi:residual=64,prefill=480";
     whole = tft_session_bytes(m, &o);
-    assert_in_range(whole - plain, (480 - 96) * slot, (480 - 96) * (slot + 3 * sizeof(uint32_t)) + 1024); /* 64 and what waits for its block */
+    assert_in_range(whole - plain, (480 - 96) * slot,
+                    (480 - 96) * (slot + 3 * sizeof(uint32_t)) + 1024); /* 64 and what waits for its block */
     o.kv = "kivi:residual=64,prefill=90";
     assert_int_equal(tft_session_bytes(m, &o), plain);
     o.kv = "kivi:residual=64,keep=32";
@@ -499,7 +501,8 @@ static void refused_by_name(void **state)
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
-    refused(m, "skvq", TFT_ERR_ARG, "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here none");
+    refused(m, "skvq", TFT_ERR_ARG,
+            "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here none");
     calibrate(m);
     refused(m, "skvq", TFT_ERR_ARG, "here skvq:k=3,group=16");
     refused(m, "skvq:group=16", TFT_ERR_ARG, "not calibrated");

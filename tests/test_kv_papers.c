@@ -1,18 +1,19 @@
 /*
- * The presets of quantized caches against their papers, restated here in double precision, plainly, a token at a time. The restatement takes
- * the keys and values of a session with an f16 cache and says which tokens stay f16 and in which order, which tokens each block has, its codes
- * and scales, and what attention is to return.
+ * The presets of quantized caches against their papers, restated here in double precision, plainly, a token at a time. The restatement
+ * takes the keys and values of a session with an f16 cache and says which tokens stay f16 and in which order, which tokens each block has,
+ * its codes and scales, and what attention is to return.
  *
- *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: the newest R tokens at most are full precision
+ *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: the newest R tokens at most are in full
+ *              precision
  *   LogQuant   section 3.4: which tokens stay; section 3.3: their order does not matter
  *   AsymKV     Equ. 4 and 5: round to nearest; section 4: bits by layer
- *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and algorithm 1: the window, the sinks, the filter,
- *              and prompts in full precision; section 4.1: E4M3
+ *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and algorithm 1: the window, the sinks, the
+ *              filter, and prompts in full precision; section 4.1: E4M3
  *   IntactKV   section 4.3: the prefix stays FP16
  *
- * Where they are and we are not token by token: tuffet.h quantizes `block` tokens together. What RTN would quantize as it comes waits for its
- * block to be full, up to a block of what has left SKVQ's window is still there, and what KIVI and LogQuant give up waits until it fills blocks.
- * Papers attend first and then quantize; here what is due is quantized when the next token comes, which no token can tell.
+ * Where they are and we are not token by token: tuffet.h quantizes `block` tokens together. What RTN would quantize as it comes waits for
+ * its block to be full, up to a block of what has left SKVQ's window is still there, and what KIVI and LogQuant give up waits until it
+ * fills blocks. Papers attend first and then quantize; here what is due is quantized when the next token comes, which no token can tell.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
@@ -74,7 +75,8 @@ static bool leaves(const struct paper *p, uint32_t i)
 {
     switch (p->rule) {
     case KIVI: return true;
-    case LOGQUANT: return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals, effectively halving the density" */
+    case LOGQUANT:
+        return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals, effectively halving the density" */
     default: return i < p->block;
     }
 }
@@ -131,8 +133,8 @@ static void come_at_once(const struct paper *p, struct cache *c, uint32_t positi
         c->keep[c->kept++] = position;
 }
 
-/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache": what would have been quantized by then is, when
-   the first token comes that is not the prompt's. */
+/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache": what would have been quantized by then
+   is, when the first token comes that is not the prompt's. */
 static void come(const struct paper *p, struct cache *c, uint32_t position)
 {
     static struct cache then;
@@ -194,9 +196,10 @@ static void assert_slot(const struct paper *p, const struct tft_kv *kv, uint32_t
 static void assert_slots(const struct paper *p, const struct tft_kv *kv, const struct cache *c)
 {
     uint32_t slot = 0;
-    if (kv->at.sinks != c->sinks || kv->at.named != c->named || kv->at.waiting != c->waiting || kv->at.kept != c->kept || kv->at.blocks != c->blocks)
-        fail_msg("%s: %u + %u + %u + %u and %u blocks, not %u + %u + %u + %u and %u", p->kv, kv->at.sinks, kv->at.named, kv->at.waiting, kv->at.kept,
-                 kv->at.blocks, c->sinks, c->named, c->waiting, c->kept, c->blocks);
+    if (kv->at.sinks != c->sinks || kv->at.named != c->named || kv->at.waiting != c->waiting || kv->at.kept != c->kept ||
+        kv->at.blocks != c->blocks)
+        fail_msg("%s: %u + %u + %u + %u and %u blocks, not %u + %u + %u + %u and %u", p->kv, kv->at.sinks, kv->at.named, kv->at.waiting,
+                 kv->at.kept, kv->at.blocks, c->sinks, c->named, c->waiting, c->kept, c->blocks);
     for (uint32_t l = 0; l < toys[p->toy].n_layer; l++, slot = 0) {
         for (uint32_t i = 0; i < p->n_prefix; i++)
             assert_slot(p, kv, l, slot++, i);
@@ -251,8 +254,8 @@ static void range(const struct group *g, double *low, double *high)
     }
 }
 
-/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the low end ("zero-point") beside the step, we
-   the middle, which is half of L - 1 steps higher. clip is alpha: of both ends, or, about the middle, of the width alone. */
+/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the low end ("zero-point") beside the step,
+   we the middle, which is half of L - 1 steps higher. clip is alpha: of both ends, or, about the middle, of the width alone. */
 static void ends(const struct group *g, double alpha, enum clip clip, double *scale, double *mid)
 {
     double low, high;
@@ -279,8 +282,8 @@ static double squared_error(const struct group *g, double scale, double mid)
     return sum;
 }
 
-/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the least with which all of them, before clipping,
-   are in range. */
+/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the least with which all of them, before
+   clipping, are in range. */
 static int exponent(double most)
 {
     int e = -100;
@@ -289,10 +292,12 @@ static int exponent(double most)
     return e;
 }
 
-/* The cache works in floats: what it rounds may be this much beside what is rounded here. Relative to the ends of the range: three roundings. */
+/* The cache works in floats: what it rounds may be this much beside what is rounded here. Relative to the ends of the range: three
+   roundings. */
 static const double FLOAT = 4 * 0x1p-24;
 
-/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated. Two clips that lose as much, but for what the floats' sum is off, are as good. */
+/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated. Two clips that lose as much, but for what
+   the floats' sum is off, are as good. */
 static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha, const char *where)
 {
     double clips[] = {p->clip == CALIBRATED ? alpha : 1, (double)0.92f, (double)0.84f, (double)0.76f, (double)0.68f, (double)0.6f};
@@ -494,7 +499,8 @@ static void assert_coded(const struct block *b, uint32_t number)
     if (b->p->f8)
         exponents(b, e);
     for (uint32_t i = 0; group_of(b, i, &g); i++) {
-        snprintf(where, sizeof where, "%s of layer %u, head %u, block %u, group %u", b->side ? "values" : "keys", b->layer, b->head, number, i);
+        snprintf(where, sizeof where, "%s of layer %u, head %u, block %u, group %u", b->side ? "values" : "keys", b->layer, b->head, number,
+                 i);
         assert_scale(b->p, &g, e, alpha_of(b, i), where);
         assert_codes(b->p, &g, where);
         note_group(b, i, &g);
@@ -519,8 +525,8 @@ static void assert_f16(const struct block *b, const uint16_t *is)
 
 static float importance[LAYERS * HEADS * WIDE]; /* no two alike */
 
-/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it takes: by trying all. Reverse water-filling is
-   the shortcut to it: Cover & Thomas 2006, theorem 10.3.3. */
+/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it takes: by trying all. Reverse
+   water-filling is the shortcut to it: Cover & Thomas 2006, theorem 10.3.3. */
 static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t *best)
 {
     double least = INFINITY;
@@ -636,10 +642,10 @@ static double size(const struct query *a, const struct numbers *n, uint32_t j, u
 }
 
 /*
- * kernels.h, fold: what multiplies the distances c of codes from the middle is rounded to 127 steps of its largest on each side, to 16256 where
- * codes have 8 bits. By channel that is the query times the scale, by token the query in each group. A paper's score is off by half a step times
- * c and, where the query is what is rounded, the scale: *error. Or it is moved by what the rounding comes to, *moved, and then is off only
- * where a number is as near to two steps.
+ * kernels.h, fold: what multiplies the distances c of codes from the middle is rounded to 127 steps of its largest on each side, to 16256
+ * where codes have 8 bits. By channel that is the query times the scale, by token the query in each group. A paper's score is off by half a
+ * step times c and, where the query is what is rounded, the scale: *error. Or it is moved by what the rounding comes to, *moved, and then
+ * is off only where a number is as near to two steps.
  */
 static void fold(const struct query *a, uint32_t j, double *moved, double *error)
 {
@@ -666,8 +672,8 @@ static void fold(const struct query *a, uint32_t j, double *moved, double *error
     }
 }
 
-/* If scores are off by at most e_j, p_j is off by a factor of at most exp(e_j) times the sum of p_i exp(e_i): above, since the sum that p_j is
-   divided by is at least that of p_i exp(-e_i), which is no less than one over it (Cauchy and Schwarz); below likewise. */
+/* If scores are off by at most e_j, p_j is off by a factor of at most exp(e_j) times the sum of p_i exp(e_i): above, since the sum that p_j
+   is divided by is at least that of p_i exp(-e_i), which is no less than one over it (Cauchy and Schwarz); below likewise. */
 static void score(struct query *a)
 {
     double s[MOST], most = -INFINITY, sum = 0, by = 0;
@@ -692,8 +698,8 @@ static void score(struct query *a)
         a->factor[j] *= by;
 }
 
-/* The fold of probabilities, steps as above: of p by channel, of p times the scale by token. A span's largest is at most that of all. Half a step
-   each, or, as they have nothing to do with each other, five standard deviations of what is even between the halves. */
+/* The fold of probabilities, steps as above: of p by channel, of p times the scale by token. A span's largest is at most that of all. Half
+   a step each, or, as they have nothing to do with each other, five standard deviations of what is even between the halves. */
 static double mix_error(const struct query *a, uint32_t d)
 {
     double most = 0, far = 0, squares = 0, steps = a->p->levels[VALUES][toys[a->p->toy].n_layer - 1] == 256 ? 16256 : 127;
@@ -708,8 +714,8 @@ static double mix_error(const struct query *a, uint32_t d)
     return most / steps * fmin(far / 2, 5 * sqrt(squares / 12));
 }
 
-/* o = sum p_j v_j, and what it may be off. Since the sum of p_j (v_j - o) is 0, o is off by p_j's errors times v_j - o. To that come the fold of p
-   and the roundings of a sum of floats. */
+/* o = sum p_j v_j, and what it may be off. Since the sum of p_j (v_j - o) is 0, o is off by p_j's errors times v_j - o. To that come the
+   fold of p and the roundings of a sum of floats. */
 static double mixed(const struct query *a, uint32_t d, double *allowed)
 {
     double o = 0, spread = 0, sizes = 0;
@@ -730,14 +736,14 @@ static void assert_head(struct query *a, uint32_t head, const float *got)
     for (uint32_t d = 0; d < a->dim; d++) {
         double want = mixed(a, d, &allowed);
         if (!(fabs((double)got[d] - want) <= allowed))
-            fail_msg("%s: attention at %u%s, head %u, channel %u: %.9g, not %.9g +- %.2g", a->p->kv, a->position, a->folded ? ", folded" : "",
-                     head, d, (double)got[d], want, allowed);
+            fail_msg("%s: attention at %u%s, head %u, channel %u: %.9g, not %.9g +- %.2g", a->p->kv, a->position,
+                     a->folded ? ", folded" : "", head, d, (double)got[d], want, allowed);
     }
 }
 
-/* Of the query in a row of the pass: as the paper has it, and as kernels.h rounds it. What is allowed is, in the mean and where codes have up to
-   4 bits, 10 to 90 % of attention's output for the former: a worst case that never comes (seen: 0.4 to 1.4 %). For the latter it is 1 to 8 %,
-   and 0.1 to 0.7 % are seen. */
+/* Of the query in a row of the pass: as the paper has it, and as kernels.h rounds it. What is allowed is, in the mean and where codes have
+   up to 4 bits, 10 to 90 % of attention's output for the former: a worst case that never comes (seen: 0.4 to 1.4 %). For the latter it is 1
+   to 8 %, and 0.1 to 0.7 % are seen. */
 static void assert_attention(const struct paper *p, const struct tft_session *s, const struct cache *c, uint32_t position, uint32_t row)
 {
     static struct query a;
@@ -824,7 +830,8 @@ static void assert_paper(const struct paper *p)
     c = (struct cache){0};
     for (uint32_t i = 0; i < p->n_prefix; i++)
         come(p, &c, i);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = p->n, .n_logits = p->n, .kv = p->kv, .keep = wanted});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = p->n, .n_logits = p->n, .kv = p->kv, .keep = wanted});
     for (uint32_t from = 0, to; from < p->n; from = to) {
         to = from + 61 < p->n ? from + 61 : p->n;
         assert_int_equal(tft_prefill(s, tokens + from, to - from), TFT_OK);
@@ -998,8 +1005,8 @@ static void bits_by_channel(void **state)
     }
 }
 
-/* AsymKV section 4: the first l_k layers' keys and l_v layers' values have more bits than the others'. What the second layer stores depends on
-   the cache of the first: it is noted as it comes, a token at a time. */
+/* AsymKV section 4: the first l_k layers' keys and l_v layers' values have more bits than the others'. What the second layer stores depends
+   on the cache of the first: it is noted as it comes, a token at a time. */
 static void assert_layers(const struct paper *p)
 {
     static struct cache c;

@@ -148,7 +148,9 @@ static void bits_by_layer(void **state)
         const char *text;
         float k[10], v[10];
     } all[] = {
-        {"tuffet:k=3x4/1.25x2/2.5@mixed,v=2x6/1.5", {3, 3, 3, 3, 1.25f, 1.25f, 2.5f, 2.5f, 2.5f, 2.5f}, {2, 2, 2, 2, 2, 2, 1.5f, 1.5f, 1.5f, 1.5f}},
+        {"tuffet:k=3x4/1.25x2/2.5@mixed,v=2x6/1.5",
+         {3, 3, 3, 3, 1.25f, 1.25f, 2.5f, 2.5f, 2.5f, 2.5f},
+         {2, 2, 2, 2, 2, 2, 1.5f, 1.5f, 1.5f, 1.5f}},
         {"kivi:bits=16x1/4x1/1", {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}, {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}},
         {"kivi:k=4x0/3x32768/2", {3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
         {"tuffet:k=16x9/4,v=16", {16, 16, 16, 16, 16, 16, 16, 16, 16, 4}, {16, 16, 16, 16, 16, 16, 16, 16, 16, 16}},
@@ -174,7 +176,8 @@ static void bits_by_layer(void **state)
     char *end = text + strlen(text);
     strcpy(end, "4");
     p = parsed(text);
-    assert_true(tft_kv_bits(&p.k, TFT_KV_RUNS - 2) == 1 && tft_kv_bits(&p.k, TFT_KV_RUNS - 1) == 4 && tft_kv_bits(&p.k, UINT32_MAX - 1) == 4);
+    assert_true(tft_kv_bits(&p.k, TFT_KV_RUNS - 2) == 1 && tft_kv_bits(&p.k, TFT_KV_RUNS - 1) == 4 &&
+                tft_kv_bits(&p.k, UINT32_MAX - 1) == 4);
     strcpy(end, "4x1/4");
     assert_int_equal(tft_kv_parse(&p, text, NULL), TFT_ERR_ARG);
     strcpy(end, "4");
@@ -284,7 +287,8 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:residual=1", "keeps 1 tokens"},
         {"logquant:window=0", "keeps 0 tokens"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
-        {"kivi:0123456789012345678901234567890123456789012345678901234567890123456789=2", "no \"0123456789012345678901234567890123456789\""},
+        {"kivi:0123456789012345678901234567890123456789012345678901234567890123456789=2",
+         "no \"0123456789012345678901234567890123456789\""},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct tft_kv_policy p;
@@ -320,7 +324,8 @@ static void any_bytes_are_a_cache_or_refused(void **state)
         "kivi:bits=4,residual=64,prefill=99,keep=3", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
         "tuffet:k=2.25@mixed,v=2@token,group=16", "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1",
         "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5", "logquant:retain=window:0,clip=centre", "rtn"};
-    static const char *const pieces[] = {"@mixed", "@token", "k=", "v=", "bits=", ":", ",", "=", "@", "0", "16", "1.5", "retain=", "log2:", "group=", "x", "/"};
+    static const char *const pieces[] = {"@mixed", "@token", "k=",  "v=",      "bits=", ":",      ",", "=", "@",
+                                         "0",      "16",     "1.5", "retain=", "log2:", "group=", "x", "/"};
     unsigned taken = 0;
     for (int i = 0; i < 20000; i++) {
         char text[200];

@@ -1,4 +1,5 @@
-/* What a file is calibrated for: SKVQ's order of channels (section 3.1, eq. 1) and its alpha (eq. 2 and 3), beside a restatement in doubles. */
+/* What a file is calibrated for: SKVQ's order of channels (section 3.1, eq. 1) and its alpha (eq. 2 and 3), beside a restatement in
+   doubles. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -24,8 +25,8 @@ static void assert_groups(const int32_t *order, const uint32_t *of, uint32_t n, 
     }
 }
 
-/* Channels of a few kinds, which reach as far as others of their kind: to both sides, to one, hardly at all. No span of tokens has them all, nor
-   does a single token that is off change what they are. */
+/* Channels of a few kinds, which reach as far as others of their kind: to both sides, to one, hardly at all. No span of tokens has them
+   all, nor does a single token that is off change what they are. */
 static void channels_that_reach_as_far_are_together(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void reordered_values_are_the_same_bits(void **state)
         }
 }
 
-/* The file has the order of the keys that its last layer has in the text: channels of each of its clusters reach as far as, or farther than, those
-   of the one before. */
+/* The file has the order of the keys that its last layer has in the text: channels of each of its clusters reach as far as, or farther
+   than, those of the one before. */
 static void the_order_of_the_keys(void **state)
 {
     (void)state;
@@ -192,7 +193,8 @@ static void take_head(const struct tft_model *m, uint32_t g)
         for (uint32_t t = 0; t < SEEN; t++)
             for (uint32_t d = 0; d < WIDE; d++) {
                 const uint16_t *key = tft_kv_keys(&s->kv, LAYERS - 1, g, 0), *value = tft_kv_values(&s->kv, LAYERS - 1, g, t);
-                head.k[w][t][d] = t < 3 ? (double)tft_f16_to_f32(key[d * TFT_KEY_PANEL + t]) : (double)tft_pass_row(&p, TFT_K, t - 3)[g * WIDE + d];
+                head.k[w][t][d] =
+                    t < 3 ? (double)tft_f16_to_f32(key[d * TFT_KEY_PANEL + t]) : (double)tft_pass_row(&p, TFT_K, t - 3)[g * WIDE + d];
                 head.v[w][t][d] = t < 3 ? (double)tft_f16_to_f32(value[d]) : (double)tft_pass_row(&p, TFT_V, t - 3)[g * WIDE + d];
             }
         for (uint32_t i = 0; i < QUERIES; i++)
@@ -305,7 +307,8 @@ static void alpha_loses_least_of_attentions_output(void **state)
 static void parts_are_of_the_groups_there_are(void **state)
 {
     (void)state;
-    struct quantize_opts o = usual("skvq:group=16,v=16", QUANTIZE_ROTATE_O), natural = usual("skvq:group=16,v=16,reorder=none", QUANTIZE_ROTATE_O);
+    struct quantize_opts o = usual("skvq:group=16,v=16", QUANTIZE_ROTATE_O),
+                         natural = usual("skvq:group=16,v=16,reorder=none", QUANTIZE_ROTATE_O);
     struct tft_model *a = opened(quantized(&toys[1], &o, "a.gguf")), *b = opened(quantized(&toys[1], &natural, "b.gguf"));
     size_t n = (size_t)LAYERS * 3 * 3; /* heads of 40 have three groups */
     assert_memory_not_equal(a->kv_clip[0], b->kv_clip[0], n * sizeof(float));

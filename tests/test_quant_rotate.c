@@ -11,7 +11,8 @@
 static void blocks(void **state)
 {
     (void)state;
-    static const size_t of[][2] = {{1, 1}, {2, 2}, {3, 1}, {64, 64}, {80, 16}, {96, 32}, {128, 128}, {256, 256}, {512, 256}, {4864, 256}, {5632, 256}, {896, 128}};
+    static const size_t of[][2] = {{1, 1},     {2, 2},     {3, 1},     {64, 64},    {80, 16},    {96, 32},
+                                   {128, 128}, {256, 256}, {512, 256}, {4864, 256}, {5632, 256}, {896, 128}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         assert_int_equal(rotate_block(of[i][0]), of[i][1]);
 }

@@ -380,8 +380,10 @@ static void bad_input_leaves_no_file(void **state)
     o.n_text = WINDOW - 1;
     fails(written(t), &o, "a calibration text of 99 tokens is too short for a window of 100");
     o.n_text = TEXT;
-    fails(with_bits(in_folder("m.gguf"), "blk.1.ffn_up.weight", 0x7fc00000), &o, "NaN or infinity among the weights of blk.1.ffn_up, row 0");
-    fails(with_bits(in_folder("m.gguf"), "blk.0.attn_k.weight", 0x7f800000), &o, "NaN or infinity among the weights of blk.0.attn_k, row 0");
+    fails(with_bits(in_folder("m.gguf"), "blk.1.ffn_up.weight", 0x7fc00000), &o,
+          "NaN or infinity among the weights of blk.1.ffn_up, row 0");
+    fails(with_bits(in_folder("m.gguf"), "blk.0.attn_k.weight", 0x7f800000), &o,
+          "NaN or infinity among the weights of blk.0.attn_k, row 0");
     fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o, "NaN or infinity among the weights of output, row 0");
     fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o, "NaN or infinity among the weights of token_embd, row 0");
     fails(quantized(t, &o), &o, "is quantized already");

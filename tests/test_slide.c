@@ -31,7 +31,8 @@ static bool wanted(void *user, uint64_t position, int32_t token)
 static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
 {
     toy_tokens(4, m->n_vocab, tokens, FED);
-    return session(m, (struct tft_session_opts){.capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true, .keep = wanted});
+    return session(m, (struct tft_session_opts){
+                          .capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true, .keep = wanted});
 }
 
 static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk, uint32_t batch)

@@ -1,4 +1,5 @@
-/* Chat formats: the text of a conversation against what the formats' definitions make of it, and its tokens against those of the whole text. */
+/* Chat formats: the text of a conversation against what the formats' definitions make of it, and its tokens against those of the whole
+   text. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -166,15 +167,16 @@ static void formats_are_recognised(void **state)
         {"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'}}", "chatml"},
         {"{{- '<|im_start|>' }}{%- if '</think>' in content %}{%- if enable_thinking is false %}", "qwen3"},
         {"{% for message in messages %}{{'<|im_start|>' + message['role'] + '<|im_sep|>' + message['content']}}", NULL}, /* Phi 4 */
-        {"<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}...<end_of_utterance>", NULL}, /* SmolVLM */
+        {"<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}...<end_of_utterance>", NULL},        /* SmolVLM */
         {"{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}...'<<SYS>>\n' + system_message", "llama2"},
         {"{{ '[INST] ' + message['content'] + ' [/INST]' }}", "mistral"},
         {"{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}...[AVAILABLE_TOOLS]", NULL}, /* Mistral v3 */
-        {"[SYSTEM_PROMPT]...[INST]", NULL}, /* Mistral v7 */
+        {"[SYSTEM_PROMPT]...[INST]", NULL},                                                    /* Mistral v7 */
         {"{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim", "llama3"},
         {"{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token }}\n...{{ '<|assistant|>' }}", "zephyr"},
         {"{{'<|user|>\n' + message['content'] + '<|endoftext|>\n'}}{{'<|assistant|>\n'}}", "zephyr"},
-        {"{{ '<|user|>\n' + message['content'] + '\n' }}...{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}", NULL}, /* Falcon 3 */
+        {"{{ '<|user|>\n' + message['content'] + '\n' }}...{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}",
+         NULL}, /* Falcon 3 */
         {"{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}", "phi3"},
         {"{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}", "gemma"},
         {"{{ 'GPT4 Correct User: ' + message['content'] + '<|end_of_turn|>'}}", NULL},
@@ -192,8 +194,8 @@ static void formats_are_recognised(void **state)
 
 /* ---- the tokens */
 
-static int32_t *tokens_of(const struct template_format *f, const struct tft_model *m, const struct template_message *x, size_t n, size_t *n_ids,
-                          struct template_text *t)
+static int32_t *tokens_of(const struct template_format *f, const struct tft_model *m, const struct template_message *x, size_t n,
+                          size_t *n_ids, struct template_text *t)
 {
     bool text_goes_on;
     assert_true(template_render(t, f, m, x, n, false));
@@ -208,8 +210,9 @@ static int32_t *tokens_of(const struct template_format *f, const struct tft_mode
 /* As if the whole text, with nothing in it that a user could have made up, were tokenized at once. */
 static void same_as_whole(const struct tft_model *m)
 {
-    static const char *const said[] = {"Hello", " hello world", "\n\nhello\n", "", "the time\tupon ", "na\xc3\xafve \xe4\xbd\xa0\xe5\xa5\xbd",
-                                       "a\n\nb", "  ", "[INST] <|x|> < | >"};
+    static const char *const said[] = {
+        "Hello",  " hello world", "\n\nhello\n",       "", "the time\tupon ", "na\xc3\xafve \xe4\xbd\xa0\xe5\xa5\xbd",
+        "a\n\nb", "  ",           "[INST] <|x|> < | >"};
     enum { SAID = sizeof said / sizeof *said };
     for (int i = 0; i < N_FORMATS; i++)
         for (int j = 0; j < SAID; j++) {

@@ -60,7 +60,8 @@ static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uin
 
 static struct tune_opts usual(void)
 {
-    return (struct tune_opts){.text = text, .n_windows = WINDOWS, .window = WINDOW, .epochs = 2, .rate = 0.05f, .lambda = 0.01f, .n_threads = 1};
+    return (struct tune_opts){
+        .text = text, .n_windows = WINDOWS, .window = WINDOW, .epochs = 2, .rate = 0.05f, .lambda = 0.01f, .n_threads = 1};
 }
 
 /* ---- the loss */
@@ -112,7 +113,7 @@ static void the_loss_of_the_runtime(void **state)
         }
 }
 
-/* As if a block of the quantized model left what that of floats does: no loss. And the outputs that quantize() shows are those of floats. */
+/* As if a block of the quantized model left what that of floats does: no loss. And outputs that quantize() shows are of floats. */
 static void outputs_are_those_of_floats(void **state)
 {
     (void)state;
@@ -204,7 +205,9 @@ static void the_best_on_text_held_out(void **state)
             float *params = malloc(n * sizeof *params);
             m->kern.widen[TFT_NUM_F16](params, r.k, n / 2);
             m->kern.widen[TFT_NUM_F16](params + n / 2, r.v, n / 2);
-            double again = sequence_run(s, text + 4 * WINDOW, match ? wanted + (size_t)4 * m->n_layer * WINDOW * m->n_embd : NULL, params, NULL).judged;
+            double again =
+                sequence_run(s, text + 4 * WINDOW, match ? wanted + (size_t)4 * m->n_layer * WINDOW * m->n_embd : NULL, params, NULL)
+                    .judged;
             assert_true(fabs(again - (double)r.validation[r.kept]) < 1e-6 * again);
             free(params);
             sequence_close(s);

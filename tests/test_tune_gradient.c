@@ -64,7 +64,8 @@ static void compare(struct problem *p, const char *what)
     for (size_t i = 0; i < p->n; i += 1 + p->n / 25) {
         double want = slope(p, i);
         if (!(fabs(want - p->gradient[i]) < 1e-4 * size))
-            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g", what, i, p->n, p->gradient[i], want, size);
+            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g", what, i, p->n, p->gradient[i], want,
+                     size);
     }
 }
 

@@ -14,7 +14,8 @@ const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights are expanded to (f32)"},
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG", "use no better kernels than c, avx2, avx512 or neon"},
-    {0, "device", CLI_TEXT, &cli_model_options.device, "cpu|cuda", "where to compute: cuda, or cuda:1, is a GPU; without one it is the CPU (cpu)"},
+    {0, "device", CLI_TEXT, &cli_model_options.device, "cpu|cuda",
+     "where to compute: cuda, or cuda:1, is a GPU; without one it is the CPU (cpu)"},
     {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N", "only the last N layers and the head are the GPU's (all)"},
     {0},
 };
@@ -26,7 +27,8 @@ const struct cli_option cli_tokenizer_option_list[] = {
 
 const struct cli_option cli_session_option_list[] = {
     {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N", "tokens of context; all the model can if not given"},
-    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE", "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL says, or f16)"},
+    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE",
+     "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL says, or f16)"},
     {0},
 };
 

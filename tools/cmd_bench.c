@@ -87,7 +87,8 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
 {
     double t[MAX_RUNS];
     for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first one only warms up */
-        enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
+        enum tft_status status =
+            opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
         uint64_t start = cli_ns();
         for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += one_by_one ? 1 : n)
             status = tft_prefill(s, ids + i, one_by_one ? 1 : n);

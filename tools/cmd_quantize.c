@@ -32,10 +32,12 @@ static const struct cli_option options[] = {
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
      "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (auto)"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
-    {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST", "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
+    {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
+     "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
     {0, "kv", CLI_TEXT, &opt.kv, "CACHE", "the KV cache that OUTPUT is used with where no other is asked for, as --kv of tuffet run (f16)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their ranges"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their ranges"},
     {0},
 };
 

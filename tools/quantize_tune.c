@@ -14,8 +14,10 @@ static struct {
 } opt = {.epochs = 2, .lambda = 0.01f};
 
 const struct cli_option quantize_tune_option_list[] = {
-    {0, "tune", CLI_FLAG, &opt.tune, NULL, "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, section 4.2)"},
-    {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL, "let the prefix learn to bring what layers give near that of floats (IntactKV, section 3.2)"},
+    {0, "tune", CLI_FLAG, &opt.tune, NULL,
+     "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, section 4.2)"},
+    {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL,
+     "let the prefix learn to bring what layers give near that of floats (IntactKV, section 3.2)"},
     {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "how often it sees the text (2)"},
     {0, "tune-rate", CLI_REAL, &opt.rate, "R", "how far a step takes a number at most (0.003; 0.0003 with --calibrate)"},
     {0, "tune-lambda", CLI_REAL, &opt.lambda, "L", "weight of what 8 bits lose, with --tune (0.01)"},

@@ -45,7 +45,8 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
-static void describe(struct work *k, const char *stem, const char *suffix, enum tft_dtype type, uint32_t n_dims, uint64_t cols, uint64_t rows)
+static void describe(struct work *k, const char *stem, const char *suffix, enum tft_dtype type, uint32_t n_dims, uint64_t cols,
+                     uint64_t rows)
 {
     char name[80];
     snprintf(name, sizeof name, "%s%s", stem, suffix);

@@ -66,8 +66,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_PANELS 1
 #include "dot.h"
 
-/* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus its lower seven: 16 bytes of either, and sums
-   of either. */
+/* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus its lower seven: 16 bytes of either, and
+   sums of either. */
 #include "lanes.h"
 
 #include "coded_neon.h"

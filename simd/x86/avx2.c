@@ -12,8 +12,8 @@
 #include <string.h>
 
 /*
- * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte in
- * 16 bits, where two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
+ * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte
+ * in 16 bits, where two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
  * takes over: 2 * 128 * 127 fits.
  */
 #include "dot_ymm.h"

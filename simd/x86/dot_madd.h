@@ -1,5 +1,5 @@
-/* What dot.h wants of a unit, for AVX-512 without dot products of bytes. vpmaddubsw would saturate (and vpsignb, see avx2.c, is not there), so
-   bytes are widened to 16 bits: of the four of a quad, 0 and 2 by shifting left and right again, 1 and 3 by shifting right. vpmaddwd
+/* What dot.h wants of a unit, for AVX-512 without dot products of bytes. vpmaddubsw would saturate (and vpsignb, see avx2.c, is not there),
+   so bytes are widened to 16 bits: of the four of a quad, 0 and 2 by shifting left and right again, 1 and 3 by shifting right. vpmaddwd
    then adds two products in 32. */
 #include <string.h>
 

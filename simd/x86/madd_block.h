@@ -1,6 +1,6 @@
 /*
- * Many tokens on x86 without dot products of bytes: bytes are widened to 16 bits, even and odd ones of a quad by themselves, and vpmaddwd adds
- * two products in 32. A block of BLOCK_TOKENS tokens, BLOCK_PANELS panels and BLOCK_K columns widens either once, and lies in an L1
+ * Many tokens on x86 without dot products of bytes: bytes are widened to 16 bits, even and odd ones of a quad by themselves, and vpmaddwd
+ * adds two products in 32. A block of BLOCK_TOKENS tokens, BLOCK_PANELS panels and BLOCK_K columns widens either once, and lies in an L1
  * cache of 32 KB; what is left is vpmaddwd and vpaddd, one each for 16 products. Between columns the sums of a block wait in memory.
  */
 enum { BLOCK_TOKENS = 48, BLOCK_PANELS = 8, BLOCK_K = 128, BLOCK_QUADS = BLOCK_K / TFT_QUAD };

@@ -42,7 +42,8 @@ static inline reg r_load_bf16(const uint16_t *p)
 static inline reg r_load_f8(const uint8_t *p)
 {
     __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)), rest = _mm256_and_si256(b, _mm256_set1_epi16(0x7f));
-    __m256i nan = _mm256_srli_epi16(_mm256_cmpeq_epi16(rest, _mm256_set1_epi16(0x7f)), 1), sign = _mm256_slli_epi16(_mm256_srli_epi16(b, 7), 15);
+    __m256i nan = _mm256_srli_epi16(_mm256_cmpeq_epi16(rest, _mm256_set1_epi16(0x7f)), 1),
+            sign = _mm256_slli_epi16(_mm256_srli_epi16(b, 7), 15);
     __m256i h = _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(rest, 7));
     return _mm512_mul_ps(_mm512_cvtph_ps(h), _mm512_set1_ps(256));
 }

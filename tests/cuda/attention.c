@@ -80,7 +80,8 @@ static void make_side(struct check *c, struct shape *s, struct side *side, bool 
             check_fill_num(c, to, s->block * s->dim, TFT_NUM_F16);
             continue;
         }
-        side->block[i] = keys ? check_keys(c, s->block, s->dim, group, quads) : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
+        side->block[i] =
+            keys ? check_keys(c, s->block, s->dim, group, quads) : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
         memcpy(to, side->block[i].b.codes, side->on.codes);
         round_scales(s, side, &side->block[i], to + side->on.codes);
     }
@@ -146,8 +147,8 @@ static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, 
 }
 
 /* y: [dim] of a query that sees so many slots */
-static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q, const char *k, const char *v, size_t head,
-                   size_t seen)
+static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q, const char *k, const char *v,
+                   size_t head, size_t seen)
 {
     struct part all, p;
     float ordered[TFT_CODED_SPAN + 16];
@@ -235,8 +236,8 @@ static void one_shape(struct gpu *g, const struct shape *s)
             attend(c->ref, s, want + h * s->dim, q + m * ldq + h * s->dim, k, v, h / s->group, s->slot + s->first + m + 1);
         c->ref->quantize(want_bytes, want, width, &affine);
         gpu_same(g, bytes ? (void *)want_bytes : want, bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy, bytes ? width : width * 4,
-                 "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, bits %u and %u, by token %d and %d, f8 %d", m, s->M,
-                 s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block, s->k.on.bits, s->v.on.bits, s->k.on.by_token,
+                 "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, bits %u and %u, by token %d and %d, f8 %d",
+                 m, s->M, s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block, s->k.on.bits, s->v.on.bits, s->k.on.by_token,
                  s->v.on.by_token, s->f8);
     }
     gpu_same(g, none, parts.done, H * sizeof *none, "counters of %zu heads", H);
@@ -246,7 +247,8 @@ static void one_shape(struct gpu *g, const struct shape *s)
 /* Tokens behind up to so many others. */
 static struct shape random_slots(struct check *c, size_t before)
 {
-    struct shape s = {.M = check_below(c, 2) ? 1 : 1 + check_below(c, 40), .first = check_below(c, 4), .heads = 1 + check_below(c, MOST_HEADS)};
+    struct shape s = {
+        .M = check_below(c, 2) ? 1 : 1 + check_below(c, 40), .first = check_below(c, 4), .heads = 1 + check_below(c, MOST_HEADS)};
     s.group = 1 + check_below(c, check_below(c, 3) ? 4 : 12);
     s.slot = check_below(c, 3) ? check_below(c, before) : 250 + check_below(c, 10);
     s.dim = check_size(c, 140);
@@ -327,8 +329,8 @@ struct timed {
 static void launch(struct gpu *g, void *arg, size_t copy)
 {
     const struct timed *t = arg;
-    tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy], t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0,
-                    t->at, &t->parts);
+    tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy], t->coded ? &t->blocks[copy] : NULL, t->H, t->M,
+                    0, t->at, &t->parts);
 }
 
 /* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits` by token. */
@@ -356,7 +358,8 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
         t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots), gpu_copy(numbers, of_slots), TFT_NUM_F16, capacity, HEADS, DIM};
         if (!coded)
             continue;
-        t.blocks[i] = (struct tft_cuda_blocks){.k = side, .v = side, .n_blocks = n_blocks, .block = BLOCK, .group = GROUP, .heads = HEADS, .dim = DIM};
+        t.blocks[i] = (struct tft_cuda_blocks){
+            .k = side, .v = side, .n_blocks = n_blocks, .block = BLOCK, .group = GROUP, .heads = HEADS, .dim = DIM};
         t.blocks[i].k.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].v.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].quads = quads_there;

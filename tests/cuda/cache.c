@@ -203,7 +203,8 @@ static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer, 
 {
     for (uint32_t h = 0; h < kv->n_head_kv && n; h++) {
         size_t at = (size_t)h * kv->n_blocks;
-        gpu_same(g, tft_coded_key_record(kv, layer, h, 0), got->k.records + at * got->k.bytes, n * got->k.bytes, "%s: keys of head %u", what, h);
+        gpu_same(g, tft_coded_key_record(kv, layer, h, 0), got->k.records + at * got->k.bytes, n * got->k.bytes, "%s: keys of head %u",
+                 what, h);
         gpu_same(g, tft_coded_value_record(kv, layer, h, 0), got->v.records + at * got->v.bytes, n * got->v.bytes, "%s: values of head %u",
                  what, h);
     }
@@ -231,7 +232,8 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer, stru
         .rounded = kv->policy.partial && end > first ? end - first : 0,
         .round = base + r.waiting + first,
     };
-    tft_cuda_evict(g->stream, &blocks, &slots, &e, &clips, gpu_take((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
+    tft_cuda_evict(g->stream, &blocks, &slots, &e, &clips,
+                   gpu_take((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
         tft_coded_evict(kv, g->c->ref, layer, head, before, 0);
     same_blocks(g, kv, layer, &blocks, r.blocks, what);

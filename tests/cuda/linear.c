@@ -97,7 +97,12 @@ static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t
         t.p[i] = (struct tft_cuda_product){
             .y = gpu_take(M * N[i] * sizeof(float)),
             .ldy = N[i],
-            .w = {.scale = gpu_copy(zero, padded * 4), .rowsum = gpu_copy(zero, padded * 4), .rows = (uint32_t)N[i], .cols = (uint32_t)cols},
+            .w = {
+                .scale = gpu_copy(zero, padded * sizeof *zero),
+                .rowsum = gpu_copy(zero, padded * sizeof *zero),
+                .rows = (uint32_t)N[i],
+                .cols = (uint32_t)cols,
+            },
         };
         t.bytes += padded * cols;
         rows += (double)N[i];

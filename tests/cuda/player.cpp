@@ -213,7 +213,8 @@ static void run_grid(dim3 blocks, unsigned threads, size_t shared, const std::fu
 
 void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel)
 {
-    if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads || threads > MOST_THREADS || shared > 64 << 10)
+    if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads || threads > MOST_THREADS ||
+        shared > 64 << 10)
         fail(cudaErrorInvalidValue);
     else if (stream->recording)
         stream->recording->launches.push_back([=] { run_grid(blocks, threads, shared, kernel); });

@@ -99,7 +99,8 @@ static struct heads take_heads(struct gpu *g, size_t dim)
 static void same_heads(struct gpu *g, const struct heads *h)
 {
     for (int i = 0; i < 2; i++)
-        gpu_same(g, h->x[i], h->on.x[i], h->n[i] * sizeof(float), "kind %d: %u heads of %u, %zu tokens", i, h->on.heads[i], h->on.dim, h->M);
+        gpu_same(g, h->x[i], h->on.x[i], h->n[i] * sizeof(float), "kind %d: %u heads of %u, %zu tokens", i, h->on.heads[i], h->on.dim,
+                 h->M);
     gpu_free(g);
 }
 
@@ -157,7 +158,8 @@ static void activate(struct gpu *g)
         }
         if (block == 1)
             block = 0;
-        tft_cuda_activate(g->stream, &r.rows, there, b ? gpu_copy(b, M * ld * sizeof *b) : NULL, ld, (uint32_t)M, (uint32_t)n, (uint32_t)block);
+        tft_cuda_activate(g->stream, &r.rows, there, b ? gpu_copy(b, M * ld * sizeof *b) : NULL, ld, (uint32_t)M, (uint32_t)n,
+                          (uint32_t)block);
         for (size_t m = 0; m < M; m++) {
             if (b)
                 g->c->ref->silu_mul(want, a + m * ld, b + m * ld, n);
@@ -212,7 +214,8 @@ static void embed(struct gpu *g)
         size_t cols = tft_panel_cols(width), rows = tft_panel_rows(vocab), from = check_below(g->c, 10);
         int8_t *data = check_buf(g->c, rows * cols, 1);
         int32_t *tokens = check_buf(g->c, M, sizeof *tokens);
-        float *scale = filled(g, rows), *position = i % 2 ? filled(g, (from + M) * width) : NULL, *want = check_buf(g->c, width, sizeof *want);
+        float *scale = filled(g, rows), *position = i % 2 ? filled(g, (from + M) * width) : NULL,
+              *want = check_buf(g->c, width, sizeof *want);
         struct tft_cuda_at at = {.position = (uint32_t)from};
         for (size_t k = 0; k < rows * cols; k++)
             data[k] = check_weight(g->c, 3);

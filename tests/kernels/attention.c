@@ -45,7 +45,8 @@ static void score(struct check *c, const char *name, enum tft_num num)
         char what[40];
         snprintf(what, sizeof what, "%zu queries, 256 keys of 64", queries[i]);
         CHECK_TIME(c, what, 2.0 * (double)queries[i] * KEYS * DIM, (double)(KEYS * DIM * tft_num_bytes(num)),
-                   ref->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1), now->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1));
+                   ref->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1),
+                   now->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1));
     }
 }
 
@@ -108,7 +109,8 @@ static void mix(struct check *c, const char *name, enum tft_num num)
     for (int i = 0; i < 30; i++) {
         size_t nq = check_size(c, 20), n = check_size(c, 260), dim = check_size(c, 140);
         size_t ldp = n + check_below(c, 3), ldo = dim + check_below(c, 3), size = (nq - 1) * ldo + dim;
-        float *p = check_buf(c, (nq - 1) * ldp + n, 4), *want = check_buf(c, size, 4), *got = check_buf(c, size, 4), *o = check_buf(c, size, 4);
+        float *p = check_buf(c, (nq - 1) * ldp + n, 4), *want = check_buf(c, size, 4), *got = check_buf(c, size, 4),
+              *o = check_buf(c, size, 4);
         void *v = check_buf(c, n * dim, tft_num_bytes(num));
         check_fill(c, p, (nq - 1) * ldp + n);
         check_fill_num(c, v, n * dim, num);

@@ -276,7 +276,8 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
             if (!isinf(back))
                 check_near(c, (double)x[k], back, step, 1, "%a", (double)x[k]);
             else
-                check_near(c, 1, fabs((double)x[k]) >= (num == TFT_NUM_F16 ? 65520.0 : 0x1.ffp127), 1, 0, "%a is not infinite", (double)x[k]);
+                check_near(c, 1, fabs((double)x[k]) >= (num == TFT_NUM_F16 ? 65520.0 : 0x1.ffp127), 1, 0, "%a is not infinite",
+                           (double)x[k]);
         }
     }
     float *x = check_buf(c, BENCH_N, 4);

@@ -116,8 +116,8 @@ void report_people(const struct report *r)
     show_stream(r);
     show_linear(r);
     for (int i = 0; i < r->n_runs; i++) {
-        printf("\nTokens that stand out at the input of %s, more than %d times the middling one", report_stream_name(&r->a[i], r->worst, name),
-               ACTIVATIONS_PIVOT);
+        printf("\nTokens that stand out at the input of %s, more than %d times the middling one",
+               report_stream_name(&r->a[i], r->worst, name), ACTIVATIONS_PIVOT);
         printf(r->n_runs == RUNS ? ", %s the prefix:\n" : ":\n", run_names[i]);
         show_pivots(r, i);
     }

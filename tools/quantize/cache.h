@@ -1,5 +1,5 @@
-/* What the KV cache that the file is to name wants to be known beforehand, if anything: the order of channels (order.h), and the part of their
-   range that groups cover (clip.h). SKVQ, section 3.1. */
+/* What the KV cache that the file is to name wants to be known beforehand, if anything: the order of channels (order.h), and the part of
+   their range that groups cover (clip.h). SKVQ, section 3.1. */
 #ifndef QUANTIZE_CACHE_H
 #define QUANTIZE_CACHE_H
 
@@ -10,7 +10,8 @@ struct cache {
     const struct tft_model *m;
     const struct quantize_opts *o;
     struct tft_kv_policy policy;
-    struct order_reach reach[2]; /* of the layer in hand: of its keys as they are stored, and of its values as its rotated weights make them */
+    struct order_reach
+        reach[2]; /* of the layer in hand: of its keys as they are stored, and of its values as its rotated weights make them */
     struct clip clip;
     int32_t *key_order;   /* [n_layer, G, E]; NULL without reorder=calibrated */
     int32_t *value_order; /* [G, E] of the layer in hand, for the rows of v and the columns of o; likewise */

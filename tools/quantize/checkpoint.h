@@ -28,8 +28,8 @@ enum { CHECKPOINT_NONE = INT32_MAX };
    the old one then, or none. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab);
 
-/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow. False, and c as it was but for the candidates,
-   if there is no whole file of this key. */
+/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow. False, and c as it was but for the
+   candidates, if there is no whole file of this key. */
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * What part of their range the groups of a KV cache are to cover: SKVQ's alpha (section 3.1, eq. 2), fixed from text so that attention's output
- * changes least when keys and values become codes (eq. 3). For one layer at a time, over the first CLIP_WINDOWS windows of the calibration text
- * and CLIP_QUERIES queries in each, every KV head by itself:
+ * What part of their range the groups of a KV cache are to cover: SKVQ's alpha (section 3.1, eq. 2), fixed from text so that attention's
+ * output changes least when keys and values become codes (eq. 3). For one layer at a time, over the first CLIP_WINDOWS windows of the
+ * calibration text and CLIP_QUERIES queries in each, every KV head by itself:
  *
  *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q of codes
  *
- * keys' groups in turn, the others as they are by then, the values exact; then the values' groups, each of which changes channels of its own,
- * with the keys' codes. O is attention's output before attn_output, which mixes heads. Prefix and sinks stay as they are; all other tokens are
- * codes, as the paper has no window here. Scales are not yet E4M3.
+ * keys' groups in turn, the others as they are by then, the values exact; then the values' groups, each of which changes channels of its
+ * own, with the keys' codes. O is attention's output before attn_output, which mixes heads. Prefix and sinks stay as they are; all other
+ * tokens are codes, as the paper has no window here. Scales are not yet E4M3.
  */
 #ifndef QUANTIZE_CLIP_H
 #define QUANTIZE_CLIP_H

@@ -136,8 +136,8 @@ static void run_layer(struct search *k, uint32_t l, bool bytes, uint32_t n_prefi
     layers_unload(&k->y, l);
 }
 
-/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix; top: [layers], NULL or the largest number that
-   each leaves in the residual stream. */
+/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix; top: [layers], NULL or the largest number
+   that each leaves in the residual stream. */
 static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, struct depth depth, float *top)
 {
     struct tft_kv *kv = &k->y.s->kv;
@@ -192,7 +192,7 @@ static uint32_t judges(const struct search *k)
 
 /* ----------------------------------------------------------------------------------------------- a round */
 
-/* The stages of a round: tokens of text, whether only in the first layers and in integers, and how many candidates are left for the next. */
+/* The stages of a round: tokens of text, whether only in the first layers and in integers, and how many candidates are left then. */
 struct stage {
     uint32_t text;
     bool first_layers;
@@ -305,8 +305,8 @@ static void find_worst(struct search *k, const struct texts *t, uint32_t layers,
     }
 }
 
-/* A token is tried before a window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none after
-   BOS (tinyllama). */
+/* A token is tried before a window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none
+   after BOS (tinyllama). */
 static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
 {
     uint32_t window;
@@ -334,10 +334,10 @@ static const int32_t *chosen(const struct search *k, const int32_t *sample, uint
 
 enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
 
-/* Every stage has four times the text of the one before and a sixteenth of its candidates, so that most of the work is the first one's, until
-   there are few: they see all of the sample. A large model's first stage is a token of text, a small one's has as many as its work allows. One
-   is enough where it is an outlier itself, because candidates that take it stand out by far: at tinyllama after BOS a newline has an L_q of
-   0.005 on a newline, most tokens one of 85. */
+/* Every stage has four times the text of the one before and a sixteenth of its candidates, so that most of the work is the first one's,
+   until there are few: they see all of the sample. A large model's first stage is a token of text, a small one's has as many as its work
+   allows. One is enough where it is an outlier itself, because candidates that take it stand out by far: at tinyllama after BOS a newline
+   has an L_q of 0.005 on a newline, most tokens one of 85. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
     double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd,
@@ -364,8 +364,8 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
     return work + n * judges(k) * (1 + k->tail + k->o->sample) * k->m->n_layer;
 }
 
-/* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a quarter
-   of the largest. Without them the stream grows slowly to its end; what a token does to it shows in half of the layers. */
+/* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a
+   quarter of the largest. Without them the stream grows slowly to its end; what a token does to it shows in half of the layers. */
 static uint32_t first_layers(const struct tft_model *m, const float *top)
 {
     float most = 0;
@@ -588,7 +588,8 @@ static bool possible(const struct search *k, const struct checkpoint *at)
             return false;
     if (!at->layers)
         return true;
-    if (!at->sampled || at->layers > k->m->n_layer || at->stage > stages || at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
+    if (!at->sampled || at->layers > k->m->n_layer || at->stage > stages ||
+        at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
         return false;
     return at->window == CHECKPOINT_NONE || (at->stage < stages && at->window < windows_of(k, stage[at->stage].text));
 }
@@ -611,8 +612,8 @@ static enum tft_status open(struct search *k, struct tft_error *err)
     const struct cushion_opts *o = k->o;
     uint32_t n_ctx = m->n_ctx > CUSHION_MAX ? m->n_ctx - CUSHION_MAX : 0;
     if (!o->sample || o->sample > o->n_text || o->sample + 1 > n_ctx)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a sample of %u tokens does not fit a context of %u and a text of %zu", m->source.name, o->sample,
-                        m->n_ctx, o->n_text);
+        return tft_fail(err, TFT_ERR_ARG, "%s: a sample of %u tokens does not fit a context of %u and a text of %zu", m->source.name,
+                        o->sample, m->n_ctx, o->n_text);
     k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
     enum tft_status status = layers_take(&k->y, k->m, &k->shape, &k->room, err);
     if (status != TFT_OK)
@@ -660,8 +661,8 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     return status;
 }
 
-enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
-                             uint32_t n, bool bytes, double *loss, struct tft_error *err)
+enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix,
+                             const int32_t *text, uint32_t n, bool bytes, double *loss, struct tft_error *err)
 {
     struct search k = {.m = m, .o = o, .room = {o->sample, o->sample, bytes}, .all = 1};
     enum tft_status status = open(&k, err);

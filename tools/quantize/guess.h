@@ -14,8 +14,8 @@ struct guess {
 bool guess_open(struct guess *g, const struct tft_model *m, uint32_t n);
 void guess_close(struct guess *g);
 
-/* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n, y->stride] what the last layer has left of
-   the tokens; no more of them than a pass has room for. The same bits for any number of threads. */
+/* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n, y->stride] what the last layer has left
+   of the tokens; no more of them than a pass has room for. The same bits for any number of threads. */
 double guess_mean(const struct guess *g, const struct layers *y, float *x, const int32_t *tokens, uint32_t n);
 
 #endif

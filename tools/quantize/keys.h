@@ -1,6 +1,6 @@
 /*
- * What an error in a channel of the keys costs, for KV caches that give channels bits of their own (DESIGN section 5, coded.h). A score is a
- * sum over the channels d of q_d k_d, so an error e of k_d adds E[q_d^2] e^2 to its square error; and e^2 goes with the square of what
+ * What an error in a channel of the keys costs, for KV caches that give channels bits of their own (DESIGN section 5, coded.h). A score is
+ * a sum over the channels d of q_d k_d, so an error e of k_d adds E[q_d^2] e^2 to its square error; and e^2 goes with the square of what
  * k_d's range has to hold, its variance among the tokens that share a scale:
  *
  *      importance_d = E[q_d^2] var(k_d in a group of KEYS_GROUP tokens)

@@ -35,8 +35,8 @@ struct layers_room {
     bool bytes;     /* for layers_pack */
 };
 
-/* With the text's embedding in `text`; or with room there. Afterwards, until it is closed, the last norm is as a rotated residual stream wants
-   it. */
+/* With the text's embedding in `text`; or with room there. Afterwards, until it is closed, the last norm is as a rotated residual stream
+   wants it. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err);
 enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, const struct layers_room *room,
                             struct tft_error *err);
@@ -55,8 +55,8 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
 
-/* Layer l, loaded, with weights of int8, a scale for each channel, and inputs of bytes in each token's own range. False, and it stays one of
-   floats, where panels cannot hold a matrix: one with a number that is not finite, or with rows that are too long. */
+/* Layer l, loaded, with weights of int8, a scale for each channel, and inputs of bytes in each token's own range. False, and it stays one
+   of floats, where panels cannot hold a matrix: one with a number that is not finite, or with rows that are too long. */
 bool layers_pack(struct layers *y, uint32_t l);
 
 /* Where the residual stream is rotated: layer l, loaded and without a NaN, becomes one that reads and writes the rotated stream. */

@@ -1,4 +1,5 @@
-/* Which static inputs lose much to their 8 bits: what tuffet quantize says of a model that it makes, and tuffet inspect of one that is there. */
+/* Which static inputs lose much to their 8 bits: what tuffet quantize says of a model that it makes, and tuffet inspect of one that is
+   there. */
 #ifndef QUANTIZE_LOSSY_H
 #define QUANTIZE_LOSSY_H
 

@@ -1,10 +1,10 @@
 /*
  * In which order a KV cache has the channels of a head, so that those which share a scale reach about as far (SKVQ, section 3.1, eq. 1).
  *
- * "We extract the distribution feature of each channel and then use the KMeans algorithm", as RPTQ (Yuan et al. 2023) does with each channel's
- * least and largest number. Here these are the means, over spans of ORDER_SPAN tokens, of the least and the largest, so that no single token
- * decides. The paper's clusters are of any size and go over all heads, their mean size is given; our groups lie in a head and are equal, and so
- * are the clusters: each takes no more than it has room for, the nearest pairs of channel and centre first.
+ * "We extract the distribution feature of each channel and then use the KMeans algorithm", as RPTQ (Yuan et al. 2023) does with each
+ * channel's least and largest number. Here these are the means, over spans of ORDER_SPAN tokens, of the least and the largest, so that no
+ * single token decides. The paper's clusters are of any size and go over all heads, their mean size is given; our groups lie in a head and
+ * are equal, and so are the clusters: each takes no more than it has room for, the nearest pairs of channel and centre first.
  */
 #ifndef QUANTIZE_ORDER_H
 #define QUANTIZE_ORDER_H
@@ -30,7 +30,7 @@ void order_reach_clear(struct order_reach *r);
 /* x: [tokens, n], rows `stride` apart. Tokens that do not fill a span are a shorter one. */
 void order_reach_add(struct order_reach *r, const float *x, size_t tokens, size_t stride);
 
-/* to: [n <= ORDER_MOST] which channel comes where: those with the same place / group are of one cluster. Of the n channels from `first` on. */
+/* to: [n <= ORDER_MOST] which channel comes where: those with the same place / group are of one cluster. Of n channels from `first` on. */
 void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group, int32_t *to);
 
 /* Rows of w: [n, cols], rows `stride` apart: row i becomes what row order[i] was. Columns likewise, of each of `rows` rows.

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The largest |w|; or an infinity or a NaN, if there is one. Magnitudes are in the order of their bits as integers, infinity and NaN the last,
-   and a compiler knows how to find the largest of integers four at a time. */
+/* The largest |w|; or an infinity or a NaN, if there is one. Magnitudes are in the order of their bits as integers, infinity and NaN the
+   last, and a compiler knows how to find the largest of integers four at a time. */
 static float row_max(const float *w, size_t cols)
 {
     int32_t most = 0;

@@ -96,8 +96,9 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     watch_forget(&k->watch);
 }
 
-/* The order that a cache wants values in becomes that of the rows of v and of the columns of o, which reads channel for channel what attention
-   mixed: SKVQ, eq. 1 and algorithm 1. Keys cannot be treated so: RoPE comes between their rows and the cache, and turns pairs of channels. */
+/* The order that a cache wants values in becomes that of the rows of v and of the columns of o, which reads channel for channel what
+   attention mixed: SKVQ, eq. 1 and algorithm 1. Keys cannot be treated so: RoPE comes between their rows and the cache, and turns pairs of
+   channels. */
 static void reorder_values(struct work *k, struct tft_block *b)
 {
     const struct tft_model *m = k->m;
@@ -275,8 +276,8 @@ static bool take(struct work *k)
         for (uint32_t j = 0; k->smooth[i] && j < m->n_embd; j++)
             k->smooth[i][j] = 1;
     }
-    return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
-           keys_open(&k->keys, m) && cache_open(&k->cache, m, k->o, k->y.s->n_threads) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
+    return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] && keys_open(&k->keys, m) &&
+           cache_open(&k->cache, m, k->o, k->y.s->n_threads) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
 static void give_back(struct work *k)

@@ -18,7 +18,7 @@
 /* Each what the one before it is, and more: heads of attention's output; ffn_down's input, online; the residual stream (residual.h) */
 enum quantize_rotate { QUANTIZE_ROTATE_NONE, QUANTIZE_ROTATE_O, QUANTIZE_ROTATE_O_DOWN, QUANTIZE_ROTATE_ALL };
 
-/* The most that costs a model nothing: all of it, but not where norms are LayerNorm, nor where a tied head would need weights of its own. */
+/* The most that costs a model nothing: all of it, but not where norms are LayerNorm, nor where a tied head would need its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
 
 struct cushion;

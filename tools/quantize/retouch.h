@@ -17,8 +17,9 @@ struct retouch {
     uint32_t kept;         /* which of these the rows are from */
 };
 
-/* m: an open W8A8 model, with a prefix if that is to be another. Writes `path`, which may be m's own, like m's file but for that; on failure
-   there is no file, or the one that was there, and err says why. What the last token of the prefix leaves in the residual stream stays as it was. */
+/* m: an open W8A8 model, with a prefix if that is to be another. Writes `path`, which may be m's own, like m's file but for that; on
+   failure there is no file, or the one that was there, and err says why. What the last token of the prefix leaves in the residual stream
+   stays as it was. */
 enum tft_status retouch(const struct tft_model *m, const char *path, const struct retouch *r, struct tft_error *err);
 
 #endif

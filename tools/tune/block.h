@@ -1,7 +1,7 @@
 /*
  * A block of a W8A8 model over the tokens of one sequence, after the keys and values of a prefix, and the gradient of a loss in those. What
- * the gradient needs of the block's inside is computed again from its input (Chen et al. 2016, section 4): of all blocks together only what goes
- * into each is kept.
+ * the gradient needs of the block's inside is computed again from its input (Chen et al. 2016, section 4): of all blocks together only what
+ * goes into each is kept.
  */
 #ifndef TUNE_BLOCK_H
 #define TUNE_BLOCK_H
@@ -11,8 +11,8 @@
 
 struct tape;
 
-/* For sequences of n tokens at positions n_prefix, n_prefix + 1 ..; error_weight: that of half of |x - q(x)|^2 in the gradient, where x is what
-   linear layers take. NULL without memory. close(NULL) is fine. */
+/* For sequences of n tokens at positions n_prefix, n_prefix + 1 ..; error_weight: that of half of |x - q(x)|^2 in the gradient, where x is
+   what linear layers take. NULL without memory. close(NULL) is fine. */
 struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight, int n_threads);
 void tape_close(struct tape *t);
 

@@ -111,7 +111,8 @@ void product_run(struct product *p, real *y, const struct tft_linear *l, bool ad
 
 /* --------------------------------------------------------------------------------------------------- back */
 
-/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a whole piece of a panel, 4 quads of 16 rows. */
+/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a whole piece of a panel, 4 quads of 16
+   rows. */
 static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k, size_t cols)
 {
     const int8_t *data = w->data;

@@ -16,8 +16,8 @@ static inline real real_sqrt(real x)
 {
     return sqrt(x);
 }
-/* Rounding has a slope of 0 nearly everywhere. The gradient takes it for 1, "straight through" (Bengio et al. 2013, section 4), which is the
-   slope of this. */
+/* Rounding has a slope of 0 nearly everywhere. The gradient takes it for 1, "straight through" (Bengio et al. 2013, section 4), which is
+   the slope of this. */
 static inline real real_round(real x)
 {
     return x;

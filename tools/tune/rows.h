@@ -13,7 +13,7 @@ void rows_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float
 /* dx += */
 void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n, float eps);
 
-/* Heads of x: [width] turned by a position's angles, c and s: [n_rot]; or, with back, turned the other way: that is the gradient, in place. */
+/* Heads of x: [width] turned by a position's angles, c and s: [n_rot]; or, with back, the other way: that is the gradient, in place. */
 void rows_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s, bool back);
 
 /* y = silu(g) * u, or gelu(g) where u is NULL. */

@@ -8,7 +8,8 @@
  *      L = 1/2 sum over the blocks |x - x_float|^2    IntactKV, section 3.2, eq. 2; mean over the tokens
  *          x, x_float   what the block leaves in the residual stream of this model and of the model of floats that it was made of
  *
- * q is the model's own quantizer, so that L_q is what int8 costs at run time: eq. 6 takes what a block leaves and a range of the text's own.
+ * q is the model's own quantizer, so that L_q is what int8 costs at run time: eq. 6 takes what a block leaves and a range of the text's
+ * own.
  */
 #ifndef TUNE_SEQUENCE_H
 #define TUNE_SEQUENCE_H
@@ -29,7 +30,8 @@ struct sequence_loss {
     double judged; /* L_pred, or all of the other: what a prefix is chosen by */
 };
 
-/* token: [n]; wanted: [n_layer, n, D] f16, or NULL for the first loss; params, gradient: [sequence_params]. gradient, if not NULL, is added to. */
+/* token: [n]; wanted: [n_layer, n, D] f16, or NULL for the first loss; params, gradient: [sequence_params]. gradient, if not NULL, is added
+   to. */
 struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, const uint16_t *wanted, real *params, real *gradient);
 
 #endif

@@ -192,10 +192,11 @@ enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struc
     if (!m->n_prefix || m->output.w.num != TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: has no prefix that could be tuned", m->source.name);
     if (o->n_windows < 2 || o->window < 2)
-        return tft_fail(err, TFT_ERR_ARG, "%s: tuning takes two windows of text at least, one to learn from and one to judge by", m->source.name);
+        return tft_fail(err, TFT_ERR_ARG, "%s: tuning takes two windows of text at least, one to learn from and one to judge by",
+                        m->source.name);
     if (o->window > m->n_ctx - m->n_prefix)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a window of %u after a prefix of %u is more than its context of %u", m->source.name, o->window,
-                        m->n_prefix, m->n_ctx);
+        return tft_fail(err, TFT_ERR_ARG, "%s: a window of %u after a prefix of %u is more than its context of %u", m->source.name,
+                        o->window, m->n_prefix, m->n_ctx);
     bool room = take(&t);
     if (room) {
         m->kern.widen[TFT_NUM_F16](t.exact, m->prefix_k, t.n / 2);

@@ -3,8 +3,8 @@
  * (CushionCache, section 4.2) or the calibration of IntactKV (section 3.2): see sequence.h for their losses.
  *
  * Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), a step for each window of text; the rate rises over the first
- * tenth of the steps and then falls to 0 in a straight line. One window in five is not learned from: the prefix that is kept is the one that
- * does best there, the one that tuning began with included. The same bits on every machine and with any threads.
+ * tenth of the steps and then falls to 0 in a straight line. One window in five is not learned from: the prefix that is kept is the one
+ * that does best there, the one that tuning began with included. The same bits on every machine and with any threads.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
