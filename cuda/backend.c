@@ -110,7 +110,7 @@ static void multiply(const struct tft_pass *p, const struct tft_cuda_product *pr
 {
     struct tft_cuda_rows x = in->range == TFT_RANGE_STATIC ? rows(p, from, in) : dynamic_rows(p, from);
     if (some(p))
-        tft_cuda_linear(on(p)->stream, products, n, add, &x, some(p));
+        tft_cuda_linear(on(p)->stream, products, n, add, &x, some(p), on(p)->d->multiprocessors);
 }
 
 static void linear(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)

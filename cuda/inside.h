@@ -23,6 +23,7 @@ struct copied {
 struct device {
     const struct tft_model *m;
     int which;
+    uint32_t multiprocessors;
     void *memory;
     struct copied *copied; /* [n], by `from` */
     size_t n;

@@ -93,9 +93,9 @@ struct tft_cuda_product {
 enum { TFT_CUDA_PRODUCTS = 3 };
 
 /* y = or += W x + bias of n <= TFT_CUDA_PRODUCTS matrices of the same columns, tft_gemm_i8_fn; x: [M, cols], 16 bytes from each other or a
-   multiple */
+   multiple. multiprocessors: the device's, which the work is spread over */
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add, const struct tft_cuda_rows *x,
-                     uint32_t M);
+                     uint32_t M, uint32_t multiprocessors);
 
 /* ---- cache.cu, attend.cu */
 

@@ -213,6 +213,13 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     }
 }
 
+/* Whether tiles of this shape give most multiprocessors something to do. */
+template <uint32_t MT, uint32_t WM, uint32_t WN> static bool fills(const struct products &all, uint32_t M, uint32_t multiprocessors)
+{
+    typedef gemm_shape<MT, WM, WN> shape;
+    return (uint64_t)blocks_of_all(all, shape::panels) * ((M + shape::tokens - 1) / shape::tokens) * 8 >= (uint64_t)multiprocessors * 7;
+}
+
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 static void launch_gemm(cudaStream_t stream, const struct products &all, bool add, const struct tft_cuda_rows *x, uint32_t M)
 {
@@ -221,16 +228,19 @@ static void launch_gemm(cudaStream_t stream, const struct products &all, bool ad
            shape::shared, all, add, *x, M);
 }
 
+/* The larger a tile, the fewer bytes are read for a product. */
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add, const struct tft_cuda_rows *x,
-                     uint32_t M)
+                     uint32_t M, uint32_t multiprocessors)
 {
     struct products all = {{}, n};
     for (uint32_t i = 0; i < n; i++)
         all.p[i] = p[i];
     if (M == 1)
         launch(stream, gemv, blocks_of_all(all, 1), SPLIT * WARP, 0, all, add, x->bytes, x->q);
-    else if (M <= 64)
-        launch_gemm<2, 1, 4>(stream, all, add, x, M);
-    else
+    else if (M > 64 && fills<4, 2, 4>(all, M, multiprocessors))
         launch_gemm<4, 2, 4>(stream, all, add, x, M);
+    else if (M > 32 && fills<2, 2, 4>(all, M, multiprocessors))
+        launch_gemm<2, 2, 4>(stream, all, add, x, M);
+    else
+        launch_gemm<2, 1, 4>(stream, all, add, x, M);
 }

@@ -156,7 +156,7 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
 /* The kernels are for sm_75 and newer: tensor cores that multiply bytes. */
 static enum tft_status choose(struct device *d, uint32_t which, struct tft_error *err)
 {
-    int n = 0, major = 0, minor = 0;
+    int n = 0, major = 0, minor = 0, multiprocessors = 0;
     enum tft_status status = tft_cuda_status(cudaGetDeviceCount(&n), "looking for a GPU", err);
     if (status != TFT_OK)
         return status;
@@ -168,6 +168,8 @@ static enum tft_status choose(struct device *d, uint32_t which, struct tft_error
         return status;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->which);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->which);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->which);
+    d->multiprocessors = (uint32_t)multiprocessors;
     if (major * 10 + minor < 75)
         return tft_fail(err, TFT_ERR_DEVICE, "cuda:%u: of compute capability %d.%d, where 7.5 is needed", which, major, minor);
     return TFT_OK;

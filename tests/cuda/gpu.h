@@ -12,6 +12,7 @@
 struct gpu {
     struct check *c; /* c->ref: the reference */
     cudaStream_t stream;
+    uint32_t multiprocessors;
     double read, int8, fma; /* limits.c */
 };
 

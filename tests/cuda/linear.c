@@ -53,7 +53,7 @@ static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size
         p[i] = put_product(&o[i]);
     }
     struct tft_cuda_rows x = put_bytes(g, &o[0]);
-    tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M);
+    tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M, 1 + (uint32_t)check_below(g->c, 20)); /* any tile */
     for (size_t i = 0; i < n; i++) {
         g->c->ref->gemm_i8(o[i].y, o[i].ldy, o[0].x, o[0].ldx, o[0].xq, o[0].step, &o[i].w, o[i].bias, o[0].add, M, N[i]);
         gpu_same(g, o[i].y, p[i].y, size_y(&o[i]), "matrix %zu of %zu: M %zu N %zu cols %zu step %zu bias %d add %d", i, n, M, N[i],
@@ -79,7 +79,7 @@ static void launch(struct gpu *g, void *arg, size_t copy)
         t->p[i].w.data = data;
         data += tft_panel_rows(t->p[i].w.rows) * t->p[i].w.cols;
     }
-    tft_cuda_linear(g->stream, t->p, (uint32_t)t->n, false, &t->x, (uint32_t)t->M);
+    tft_cuda_linear(g->stream, t->p, (uint32_t)t->n, false, &t->x, (uint32_t)t->M, g->multiprocessors);
 }
 
 /* n matrices of N[] x cols, times M tokens. */

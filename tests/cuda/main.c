@@ -136,10 +136,13 @@ int main(int argc, char **argv)
         return 77;
     }
     struct gpu g = {.c = &c};
+    int multiprocessors = 0;
     memset(&ref, 0, sizeof ref);
     tft_kernels_fill(&ref, 0);
     c.ref = &ref;
     c.now = &cuda;
+    must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+    g.multiprocessors = (uint32_t)multiprocessors;
     tft_cuda_limits(&(struct device){.which = 0}, &g.read, &g.int8, &g.fma);
     if (c.bench)
         printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read, g.int8, g.fma);
