@@ -317,14 +317,14 @@ static __device__ void put_halves(const struct fitting &f, bool keys, const stru
     }
 }
 
-/* Blocks: heads, blocks of codes, keys and values. */
+/* Blocks: blocks of codes, heads, keys and values. */
 static __global__ void __launch_bounds__(THREADS) fill(struct fitting f)
 {
     bool keys = blockIdx.z == 0;
-    uint32_t head = blockIdx.x;
+    uint32_t head = blockIdx.y;
     const struct tft_cuda_side &s = keys ? f.to.k : f.to.v;
-    unsigned char *to = record(f.to, s, head, f.first + blockIdx.y);
-    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.y * f.to.block);
+    unsigned char *to = record(f.to, s, head, f.first + blockIdx.x);
+    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.x * f.to.block);
     if (s.bits == TFT_BITS_COUNT) {
         put_halves(f, keys, x, to);
         return;
@@ -353,10 +353,10 @@ static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, ui
     }
 }
 
-/* The values of slot base + i become what their codes would stand for. Blocks: heads, slots; a group of channels to each thread. */
+/* The values of slot base + i become what their codes would stand for. Blocks: slots, heads; a group of channels to each thread. */
 static __global__ void round_values(struct fitting f, uint32_t base)
 {
-    uint32_t slot = base + blockIdx.y, head = blockIdx.x, first = threadIdx.x * f.to.group, left = f.to.dim - first;
+    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group, left = f.to.dim - first;
     if (first >= f.to.dim)
         return;
     struct numbers x = numbers_of(f, false, head, &slot);
@@ -373,13 +373,13 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const
 {
     struct fitting f = {*to, *from, *clips, e->order, e->first};
     if (e->blocks)
-        launch(stream, fill, dim3(to->heads, e->blocks, 2), THREADS, 0, f);
+        launch(stream, fill, dim3(e->blocks, to->heads, 2), THREADS, 0, f);
     if (e->stay) {
         launch(stream, gather, dim3(e->stay, to->heads), 64, 0, rows, *from, e->order + e->blocks * to->block, e->stay);
         launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, rows, e->base, e->stay);
     }
     if (e->rounded)
-        launch(stream, round_values, dim3(to->heads, e->rounded), 32, 0, f, e->round);
+        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->round);
 }
 
 /* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in order. */

@@ -246,16 +246,21 @@ void tft_cuda_session_close(void *on)
     free(o);
 }
 
-enum { MOST_TOKENS = 65535 }; /* a grid is not higher */
+/* Of a pass: a grid is not higher than that, and attention's has a tile of at least 4 rows, queries of a KV head, in each line. */
+static uint32_t most_tokens(const struct tft_model *m)
+{
+    uint32_t group = m->n_head / m->n_head_kv;
+    return group > 4 ? 65535 / group * 4 : 65535;
+}
 
 enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s, struct tft_error *err)
 {
     struct on *o = calloc(1, sizeof *o);
     if (!o)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
-    if (s->n_batch > MOST_TOKENS) {
+    if (s->n_batch > most_tokens(s->m)) {
         free(o);
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "cuda: passes of %u tokens, where %d is the most", s->n_batch, MOST_TOKENS);
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "cuda: passes of %u tokens, where %u is the most", s->n_batch, most_tokens(s->m));
     }
     o->d = device;
     o->s = s;

@@ -220,13 +220,13 @@ static void a_session_that_slides(void **state)
 }
 
 /* One line says why not, and nothing is left behind. */
-static void refuse(const char *path, const char *device, const char *kv, enum tft_status status, const char *line)
+static void refuse(const char *path, const char *device, uint32_t batch, enum tft_status status, const char *line)
 {
     struct tft_model *m;
     struct tft_session *s = NULL;
     struct tft_error err = {0};
     struct tft_model_opts o = {.size = sizeof o, .device = device};
-    struct tft_session_opts so = {.size = sizeof so, .kv = kv};
+    struct tft_session_opts so = {.size = sizeof so, .n_batch = batch};
     enum tft_status got = tft_model_open(&m, path, &o, &err);
     if (got == TFT_OK)
         got = tft_session_open(&s, m, &so, &err);
@@ -242,11 +242,14 @@ static void what_is_refused(void **state)
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
-    refuse(path, "cuda:900", NULL, TFT_ERR_DEVICE, "cuda:900: of GPUs there are ");
-    refuse(path, "cuda:", NULL, TFT_ERR_ARG, "\"cuda:\" is no device");
-    refuse(path, "../x", NULL, TFT_ERR_ARG, "\"../x\" is no device");
-    refuse(path, "nope", NULL, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
-    refuse(in_folder("m.gguf"), "cuda", NULL, TFT_ERR_UNSUPPORTED, "has weights of floats");
+    refuse(path, "cuda:900", 0, TFT_ERR_DEVICE, "cuda:900: of GPUs there are ");
+    refuse(path, "cuda:", 0, TFT_ERR_ARG, "\"cuda:\" is no device");
+    refuse(path, "../x", 0, TFT_ERR_ARG, "\"../x\" is no device");
+    refuse(path, "nope", 0, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
+    struct toy long_one = toys[0];
+    long_one.n_ctx = 70000;
+    refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED, "cuda: passes of 65536 tokens, where 65535 is the most");
+    refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of floats");
 }
 
 /* Whether the GPU is one that is played, and listens to PLAYER_GPUS. */
@@ -264,7 +267,7 @@ static bool is_played(const char *path)
 static void with_setting(const char *path, const char *name, const char *value, enum tft_status status, const char *line)
 {
     setenv(name, value, 1);
-    refuse(path, "cuda", NULL, status, line);
+    refuse(path, "cuda", 0, status, line);
     unsetenv(name);
 }
 
