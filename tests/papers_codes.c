@@ -1,0 +1,388 @@
+#include "papers.h"
+
+#include <stdio.h>
+
+struct paper_numbers paper_numbers[2][LAYERS][HEADS];
+int32_t paper_key_order[HEADS * WIDE];
+float paper_alpha[2][HEADS * ((WIDE + 15) / 16)];
+float paper_importance[LAYERS * HEADS * WIDE];
+
+/* ------------------------------------------------------------------------------------------------ a group */
+
+/* The nearest number with so many bits of fraction, normal from 2^least on; ties to even. */
+static double nearest(double x, int fraction, int least)
+{
+    int e;
+    frexp(x, &e);
+    double unit = ldexp(1, (e - 1 > least ? e - 1 : least) - fraction);
+    return rint(x / unit) * unit;
+}
+
+/* As scales and middles are kept: f16, or E4M3 times `unit`. */
+static double kept_as(double x, bool f8, double unit)
+{
+    return f8 ? fmax(fmin(nearest(x / unit, 3, -6), 448), -448) * unit : nearest(x, 10, -14);
+}
+
+/* Whether `got` is what a number within `slack` of x is kept as. */
+static bool is_kept(double got, double x, double slack, bool f8, double unit)
+{
+    return got >= kept_as(x - slack, f8, unit) && got <= kept_as(x + slack, f8, unit);
+}
+
+/* Numbers that share a scale. */
+struct group {
+    uint32_t n, levels;
+    double x[256];
+    double scale, mid; /* what the cache has for them */
+    uint32_t code[256];
+};
+
+static void range(const struct group *g, double *low, double *high)
+{
+    *low = *high = g->x[0];
+    for (uint32_t i = 1; i < g->n; i++) {
+        *low = fmin(*low, g->x[i]);
+        *high = fmax(*high, g->x[i]);
+    }
+}
+
+/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the low end ("zero-point") beside the step,
+   we the middle, which is half of L - 1 steps higher. clip is alpha: of both ends, or, about the middle, of the width alone. */
+static void ends(const struct group *g, double alpha, enum clip clip, double *scale, double *mid)
+{
+    double low, high;
+    range(g, &low, &high);
+    *scale = alpha * (high - low) / (g->levels - 1);
+    *mid = (high + low) / 2 * (clip >= ZERO ? alpha : 1);
+}
+
+/* (X - z) / h, before it is rounded */
+static double level(const struct group *g, uint32_t i, double scale, double mid)
+{
+    double half = (g->levels - 1) / 2.0, c = scale > 0 ? (g->x[i] - mid) / scale + half : half;
+    return fmax(0, fmin(c, g->levels - 1));
+}
+
+/* SKVQ eq. 3, of the group itself. */
+static double squared_error(const struct group *g, double scale, double mid)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        double e = g->x[i] - ((rint(level(g, i, scale, mid)) - (g->levels - 1) / 2.0) * scale + mid);
+        sum += e * e;
+    }
+    return sum;
+}
+
+/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the least with which all of them, before
+   clipping, are in range. */
+static int exponent(double most)
+{
+    int e = -100;
+    while (most > ldexp(448, e))
+        e++;
+    return e;
+}
+
+/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated. Two clips that lose as much, but for what
+   the floats' sum is off, are as good. */
+static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha, const char *where)
+{
+    double clips[] = {p->clip == CALIBRATED ? alpha : 1, (double)0.92f, (double)0.84f, (double)0.76f, (double)0.68f, (double)0.6f};
+    double least = INFINITY, low, high, scale, mid, unit[2] = {ldexp(1, e[0]), ldexp(1, e[1])};
+    bool there = false;
+    range(g, &low, &high);
+    double slack = FLOAT * (fabs(low) + fabs(high));
+    for (int i = 0; i < (p->clip == WHOLE || p->clip == CALIBRATED ? 1 : 6); i++) {
+        ends(g, clips[i], p->clip, &scale, &mid);
+        there |= is_kept(g->scale, scale, slack, p->f8, unit[0]) && is_kept(g->mid, mid, slack, p->f8, unit[1]);
+        least = fmin(least, squared_error(g, kept_as(scale, p->f8, unit[0]), kept_as(mid, p->f8, unit[1])));
+    }
+    ends(g, 1, p->clip, &scale, &mid);
+    if (!there)
+        fail_msg("%s: %s: %.9g about %.9g is no part of %.9g about %.9g", p->kv, where, g->scale, g->mid, scale, mid);
+    if (p->clip != WHOLE && squared_error(g, g->scale, g->mid) > least * 1.0001)
+        fail_msg("%s: %s: loses %.9g, not %.9g", p->kv, where, squared_error(g, g->scale, g->mid), least);
+}
+
+/* Codes, but where two are as near. The product of a distance and an inverse is off by two roundings of up to L. */
+static void assert_codes(const struct paper *p, const struct group *g, const char *where)
+{
+    double slack = FLOAT * g->levels;
+    for (uint32_t i = 0; i < g->n; i++) {
+        double c = level(g, i, g->scale, g->mid);
+        if (g->code[i] < rint(c - slack) || g->code[i] > rint(c + slack))
+            fail_msg("%s: %s: number %u is %.9g and has code %u, not %.9g", p->kv, where, i, g->x[i], g->code[i], c);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ blocks */
+
+static size_t quads_bytes(uint32_t levels, size_t n)
+{
+    switch (levels) {
+    case 2: return 8 * n;
+    case 3: return n / 5 * 64 + n % 5 * 16;
+    case 4: return 16 * n;
+    case 8: return 24 * n;
+    case 16: return 32 * n;
+    default: return 64 * n;
+    }
+}
+
+/* Code i of quad `quad` of n, as codes.h says. */
+static uint32_t code_of(const uint8_t *at, uint32_t levels, uint32_t n, uint32_t quad, uint32_t i)
+{
+    static const uint32_t power[] = {81, 27, 9, 3, 1};
+    switch (levels) {
+    case 2: return at[8 * quad + i % 8] >> (i / 8) & 1u;
+    case 3:
+        if (quad < n / 5 * 5)
+            return at[quad / 5 * 64 + i] * 243u / 256 / power[quad % 5] % 3;
+        at += n / 5 * 64;
+        quad -= n / 5 * 5; /* fall through */
+    case 4: return at[16 * quad + i % 16] >> 2 * (i / 16) & 3u;
+    case 8: return code_of(at + 24 * quad, 4, 1, 0, i) + 4 * code_of(at + 24 * quad + 16, 2, 1, 0, i);
+    case 16: return at[32 * quad + i % 32] >> 4 * (i / 32) & 15u;
+    default: return at[64 * quad + i];
+    }
+}
+
+/* Quads of columns that have so many levels. */
+static uint32_t quads_of(const uint32_t *column_levels, uint32_t columns, uint32_t levels)
+{
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < columns; c += 4)
+        n += column_levels[c] == levels;
+    return n;
+}
+
+/* Bytes of a panel's quads with fewer levels than `below`: they come first. */
+static size_t panel_bytes(const uint32_t *column_levels, uint32_t columns, uint32_t below)
+{
+    static const uint32_t all[] = {2, 3, 4, 8, 16, 256};
+    size_t bytes = 0;
+    for (int b = 0; b < 6 && all[b] < below; b++)
+        bytes += quads_bytes(all[b], quads_of(column_levels, columns, all[b]));
+    return bytes;
+}
+
+static uint32_t panel_code(const uint8_t *codes, const uint32_t *column_levels, uint32_t columns, uint32_t row, uint32_t column)
+{
+    uint32_t levels = column_levels[column], quad = quads_of(column_levels, column / 4 * 4, levels);
+    codes += row / 16 * panel_bytes(column_levels, columns, UINT32_MAX) + panel_bytes(column_levels, columns, levels);
+    return code_of(codes, levels, quads_of(column_levels, columns, levels), quad, row % 16 * 4 + column % 4);
+}
+
+/* A block of one head's keys or values: what there is to look at. */
+struct block {
+    const struct paper *p;
+    int side;
+    uint32_t layer, head, dim;
+    const uint32_t *list; /* its positions */
+    struct paper_order order;
+    struct tft_coded is;
+};
+
+static uint32_t block_code(const struct block *b, uint32_t token, uint32_t at)
+{
+    uint32_t levels[256];
+    if (b->side == KEYS)
+        return panel_code(b->is.codes, b->order.levels, b->dim, token, at);
+    for (uint32_t i = 0; i < b->p->block; i++)
+        levels[i] = b->order.levels[0];
+    return panel_code(b->is.codes, levels, b->p->block, at, token);
+}
+
+static size_t code_bytes(const struct block *b)
+{
+    uint32_t levels[256];
+    if (b->side == KEYS)
+        return b->p->block / 16 * panel_bytes(b->order.levels, b->dim, UINT32_MAX);
+    for (uint32_t i = 0; i < b->p->block; i++)
+        levels[i] = b->order.levels[0];
+    return (b->dim + 15) / 16 * panel_bytes(levels, b->p->block, UINT32_MAX);
+}
+
+/* The groups of a block, one after another: number i of group g is channel *at (as it is stored) of token *token. False behind the last. */
+static bool member(const struct block *b, uint32_t g, uint32_t i, uint32_t *token, uint32_t *at)
+{
+    const struct paper *p = b->p;
+    if (p->axis[b->side] == TOKEN) {
+        *token = g % p->block;
+        *at = g / p->block * p->group + i;
+        return i < p->group && *at < b->dim;
+    }
+    *token = i;
+    *at = g;
+    return i < p->block && g < b->dim;
+}
+
+static bool group_of(const struct block *b, uint32_t g, struct group *to)
+{
+    const struct paper_numbers *from = &paper_numbers[b->side][b->layer][b->head];
+    uint32_t token, at;
+    *to = (struct group){0};
+    for (; member(b, g, to->n, &token, &at); to->n++) {
+        to->x[to->n] = (double)tft_f16_to_f32(from->row[b->list[token]][b->order.channel[at]]);
+        to->code[to->n] = block_code(b, token, at);
+        to->levels = b->order.levels[at];
+    }
+    to->scale = (double)b->is.scale[g];
+    to->mid = (double)b->is.mid[g];
+    return to->n > 0;
+}
+
+/* What attention is to be judged by. */
+static void note_group(const struct block *b, uint32_t g, const struct group *from)
+{
+    struct paper_numbers *to = &paper_numbers[b->side][b->layer][b->head];
+    uint32_t token, at;
+    for (uint32_t i = 0; member(b, g, i, &token, &at); i++) {
+        uint32_t t = b->list[token], d = b->order.channel[at];
+        double c = from->code[i] - (from->levels - 1) / 2.0;
+        to->x[t][d] = c * from->scale + from->mid;
+        to->scale[t][d] = from->scale;
+        to->c[t][d] = c;
+    }
+}
+
+/* What E4M3 numbers are multiples of, as it is to be and as it is. */
+static void exponents(const struct block *b, int e[2])
+{
+    double most[2] = {0, 0}, scale, mid;
+    struct group g;
+    for (uint32_t i = 0; group_of(b, i, &g); i++) {
+        ends(&g, 1, WHOLE, &scale, &mid);
+        most[0] = fmax(most[0], kept_as(scale, false, 1));
+        most[1] = fmax(most[1], fabs(kept_as(mid, false, 1)));
+    }
+    const int8_t *is = (const int8_t *)b->is.codes + code_bytes(b);
+    for (int i = 0; i < 2; i++) {
+        e[i] = exponent(most[i]);
+        assert_int_equal(is[i], e[i]);
+    }
+}
+
+static double alpha_of(const struct block *b, uint32_t g)
+{
+    uint32_t groups = (b->dim + b->p->group - 1) / b->p->group;
+    return b->p->clip == CALIBRATED ? (double)paper_alpha[b->side][b->head * groups + g / b->p->block] : 1;
+}
+
+static void assert_coded(const struct block *b, uint32_t number)
+{
+    struct group g;
+    char where[80];
+    int e[2] = {0, 0};
+    if (b->p->f8)
+        exponents(b, e);
+    for (uint32_t i = 0; group_of(b, i, &g); i++) {
+        snprintf(where, sizeof where, "%s of layer %u, head %u, block %u, group %u", b->side ? "values" : "keys", b->layer, b->head, number,
+                 i);
+        assert_scale(b->p, &g, e, alpha_of(b, i), where);
+        assert_codes(b->p, &g, where);
+        note_group(b, i, &g);
+    }
+}
+
+/* 16 bits are no codes: keys in panels, values in rows. */
+static void assert_f16(const struct block *b, const uint16_t *is)
+{
+    struct paper_numbers *n = &paper_numbers[b->side][b->layer][b->head];
+    for (uint32_t j = 0; j < b->p->block; j++)
+        for (uint32_t d = 0; d < b->dim; d++) {
+            uint32_t t = b->list[j];
+            size_t at = b->side == KEYS ? ((size_t)j / 16 * b->dim + d) * 16 + j % 16 : (size_t)j * b->dim + d;
+            assert_int_equal(is[at], n->row[t][d]);
+            n->x[t][d] = (double)tft_f16_to_f32(n->row[t][d]);
+            n->scale[t][d] = n->c[t][d] = 0;
+        }
+}
+
+/* ------------------------------------------------------------------------------------------------ bits by channel */
+
+/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it takes: by trying all. Reverse
+   water-filling is the shortcut to it: Cover & Thomas 2006, theorem 10.3.3. */
+static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t *best)
+{
+    double least = INFINITY;
+    uint32_t rest[WIDE / 4];
+    if (n == 0)
+        return bits ? INFINITY : 0;
+    for (uint32_t b = 1; b <= 4 && b <= bits; b++) {
+        if (bits - b < n - 1 || bits - b > 4 * (n - 1))
+            continue;
+        double sum = *loss / pow(4, b - 1) + least_loss(loss + 1, n - 1, bits - b, rest);
+        if (sum < least) {
+            least = sum;
+            best[0] = b;
+            memcpy(best + 1, rest, (n - 1) * sizeof *best);
+        }
+    }
+    return least;
+}
+
+/* Channels in the order of their paper_importance, four at a time with the bits that lose least. */
+static void mixed_order(double average, const float *of, uint32_t dim, struct paper_order *o)
+{
+    double loss[WIDE / 4] = {0};
+    uint32_t bits[WIDE / 4];
+    for (uint32_t d = 0; d < dim; d++) {
+        uint32_t rank = 0;
+        for (uint32_t i = 0; i < dim; i++)
+            rank += of[i] < of[d];
+        o->channel[rank] = d;
+        loss[rank / 4] += (double)of[d];
+    }
+    least_loss(loss, dim / 4, (uint32_t)lrint(average * (dim / 4)), bits);
+    for (uint32_t i = 0; i < dim; i++)
+        o->levels[i] = 1u << bits[i / 4];
+}
+
+struct paper_order paper_order_of(const struct paper *p, int side, uint32_t layer, uint32_t head, uint32_t dim)
+{
+    struct paper_order o;
+    if (p->axis[side] == MIXED && p->average[layer] > 0) {
+        mixed_order(p->average[layer], paper_importance + (layer * HEADS + head) * dim, dim, &o);
+        return o;
+    }
+    for (uint32_t d = 0; d < dim; d++) {
+        o.channel[d] = p->reorder && side == KEYS ? (uint32_t)paper_key_order[head * dim + d] : d;
+        o.levels[d] = p->levels[side][layer];
+    }
+    return o;
+}
+
+/* How long a record is: what a token costs. */
+static void assert_record(const struct block *b, size_t is)
+{
+    size_t groups = b->p->axis[b->side] == TOKEN ? (b->dim + b->p->group - 1) / b->p->group * b->p->block : b->dim;
+    size_t scales = b->p->f8 ? 2 + 2 * groups : 4 * groups;
+    if (b->order.levels[0] == 0)
+        assert_int_equal(is, b->p->block * b->dim * 2);
+    else
+        assert_int_equal(is, code_bytes(b) + (scales + 7) / 8 * 8);
+}
+
+void paper_assert_block(const struct paper *p, const struct tft_session *s, const struct paper_cache *c, uint32_t number)
+{
+    static float room[4 * 256 * WIDE];
+    const struct tft_kv *kv = &s->kv;
+    const struct tft_kernels *kern = &s->m->kern;
+    assert_int_equal(kv->block, p->block);
+    for (uint32_t l = 0; l < s->m->n_layer; l++)
+        for (uint32_t h = 0; h < kv->n_head_kv; h++)
+            for (int side = 0; side < 2; side++) {
+                struct block b = {.p = p, .side = side, .layer = l, .head = h, .dim = kv->head_dim, .list = c->block[number]};
+                b.order = paper_order_of(p, side, l, h, b.dim);
+                assert_record(&b, side == KEYS ? kv->layer[l].k_bytes : kv->layer[l].v_bytes);
+                if (b.order.levels[0] == 0) {
+                    assert_f16(&b, side == KEYS ? tft_coded_f16_keys(kv, l, h, number) : tft_coded_f16_values(kv, l, h, number));
+                    continue;
+                }
+                b.is = side == KEYS ? tft_coded_keys(kv, kern, l, h, number, room) : tft_coded_values(kv, kern, l, h, number, room);
+                assert_coded(&b, number);
+            }
+}

@@ -1,0 +1,96 @@
+#include "papers.h"
+
+static uint32_t limit(const struct paper *p)
+{
+    switch (p->rule) {
+    case KIVI: return p->window;         /* LogQuant 3.4: "the length fluctuates between 0 and R" */
+    case LOGQUANT: return 3 * p->window; /* "retain up to 3W tokens at original precision" */
+    default: return p->window + p->block; /* SKVQ, algorithm 1: W; and what has left it until it fills a block */
+    }
+}
+
+static bool leaves(const struct paper *p, uint32_t i)
+{
+    switch (p->rule) {
+    case KIVI: return true;
+    case LOGQUANT:
+        return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals, effectively halving the density" */
+    default: return i < p->block;
+    }
+}
+
+bool paper_wanted(void *user, uint64_t position, int32_t token)
+{
+    (void)user;
+    return position % 11 == 3 || token == 5;
+}
+
+int32_t paper_tokens[MOST];
+
+/* SKVQ, algorithm 1: what has left the window and passes a filter is not quantized. Here only so many may: the first ones of a sequence. */
+static bool passes(const struct paper *p, uint32_t position)
+{
+    uint32_t before = 0;
+    for (uint32_t i = p->n_prefix + p->sinks; i < position; i++)
+        before += paper_wanted(NULL, i - p->n_prefix, paper_tokens[i - p->n_prefix]);
+    return before < p->keep && paper_wanted(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
+}
+
+static void give_up(const struct paper *p, struct paper_cache *c, uint32_t now)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->kept; i++)
+        if (leaves(p, i) && passes(p, c->keep[i]))
+            c->name[c->named++] = c->keep[i];
+        else if (leaves(p, i))
+            c->wait[c->waiting++] = c->keep[i];
+        else
+            c->keep[kept++] = c->keep[i];
+    c->kept = kept;
+    for (; c->waiting >= p->block; c->blocks++) {
+        for (uint32_t i = 0; i < p->block; i++) {
+            c->block[c->blocks][i] = c->wait[i];
+            c->since[c->wait[i]] = now;
+        }
+        c->waiting -= p->block;
+        memmove(c->wait, c->wait + p->block, c->waiting * sizeof *c->wait);
+    }
+}
+
+static void come_at_once(const struct paper *p, struct paper_cache *c, uint32_t position)
+{
+    c->since[position] = NEVER;
+    if (position < p->n_prefix)
+        return; /* IntactKV: intact for ever */
+    if (c->kept == limit(p))
+        give_up(p, c, position);
+    if (c->sinks < p->sinks)
+        c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high precision" */
+    else
+        c->keep[c->kept++] = position;
+}
+
+/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache": what would have been quantized by then
+   is, when the first token comes that is not the prompt's. */
+void paper_come(const struct paper *p, struct paper_cache *c, uint32_t position)
+{
+    static struct paper_cache then;
+    uint32_t n = position - p->n_prefix;
+    if (position < p->n_prefix || n > p->prefill || !p->prefill) {
+        come_at_once(p, c, position);
+        return;
+    }
+    then = n ? then : *c;
+    come_at_once(p, &then, position);
+    if (n < p->prefill) {
+        if (c->sinks < p->sinks)
+            c->sink[c->sinks++] = position;
+        else
+            c->keep[c->kept++] = position;
+        c->since[position] = NEVER;
+        return;
+    }
+    *c = then;
+    for (uint32_t i = 0; i < position; i++)
+        c->since[i] = c->since[i] == NEVER ? NEVER : position;
+}
