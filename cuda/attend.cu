@@ -156,33 +156,42 @@ template <uint32_t ROWS> static __device__ void join(const struct workspace<ROWS
 template <uint32_t ROWS, typename Num> static __device__ void score(const struct workspace<ROWS> &w, const Num *k, uint32_t dim)
 {
     float factor = 1.0f / sqrtf((float)dim), s[ROWS] = {};
-    for (uint32_t d = 0; k && d < dim; d++) {
-        float key = number(k + d * TFT_KEY_PANEL);
-        UNROLL
-        for (uint32_t r = 0; r < ROWS; r += 4) {
-            float4 q = *(const float4 *)(w.q + d * ROWS + r);
-            s[r] = fmaf(q.x, key, s[r]);
-            s[r + 1] = fmaf(q.y, key, s[r + 1]);
-            s[r + 2] = fmaf(q.z, key, s[r + 2]);
-            s[r + 3] = fmaf(q.w, key, s[r + 3]);
-        }
-    }
+    ahead<(ROWS > 8 ? 4 : 16)>(
+        k ? dim : 0, [=](uint32_t d) { return k[d * TFT_KEY_PANEL]; },
+        [&](uint32_t d, Num number_of_key) {
+            float key = number(&number_of_key);
+            UNROLL
+            for (uint32_t r = 0; r < ROWS; r += 4) {
+                float4 q = *(const float4 *)(w.q + d * ROWS + r);
+                s[r] = fmaf(q.x, key, s[r]);
+                s[r + 1] = fmaf(q.y, key, s[r + 1]);
+                s[r + 2] = fmaf(q.z, key, s[r + 2]);
+                s[r + 3] = fmaf(q.w, key, s[r + 3]);
+            }
+        });
     UNROLL
     for (uint32_t r = 0; r < ROWS; r++)
         w.p[r][threadIdx.x] = s[r] * factor;
 }
 
-/* o = fma(p, v, o) over n positions, `dim` apart: tft_mix_fn. p: of 4 rows, SPAN apart */
-template <typename Num> static __device__ void chain(float o[4], const float *p, const Num *v, uint32_t n, uint32_t dim)
+/* o = fma(p, v, o) over n positions, a multiple of 4, `dim` apart: tft_mix_fn. p: of 4 rows, SPAN apart */
+template <uint32_t ROWS, typename Num> static __device__ void chain(float o[4], const float *p, const Num *v, uint32_t n, uint32_t dim)
 {
-    for (uint32_t i = 0; i < n; i += 4) {
-        float v0 = number(v + i * dim), v1 = number(v + (i + 1) * dim), v2 = number(v + (i + 2) * dim), v3 = number(v + (i + 3) * dim);
-        UNROLL
-        for (uint32_t k = 0; k < 4; k++) {
-            float4 some = *(const float4 *)(p + k * SPAN + i);
-            o[k] = fmaf(some.w, v3, fmaf(some.z, v2, fmaf(some.y, v1, fmaf(some.x, v0, o[k]))));
-        }
-    }
+    struct four {
+        Num x[4];
+    };
+    ahead<(ROWS > 8 ? 2 : 4)>(
+        n / 4, [=](uint32_t i) { return four{{v[4 * i * dim], v[(4 * i + 1) * dim], v[(4 * i + 2) * dim], v[(4 * i + 3) * dim]}}; },
+        [&](uint32_t i, four x) {
+            UNROLL
+            for (uint32_t k = 0; k < 4; k++) {
+                float4 some = *(const float4 *)(p + k * SPAN + 4 * i);
+                o[k] = fmaf(some.x, number(&x.x[0]), o[k]);
+                o[k] = fmaf(some.y, number(&x.x[1]), o[k]);
+                o[k] = fmaf(some.z, number(&x.x[2]), o[k]);
+                o[k] = fmaf(some.w, number(&x.x[3]), o[k]);
+            }
+        });
 }
 
 /* The values of a span of slots. A channel of 4 rows to each thread. */
@@ -201,7 +210,7 @@ static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct j
             common = n[k] < common ? n[k] : common;
         }
         common = common / 4 * 4;
-        chain(o, w.p[r], v, common, dim);
+        chain<ROWS>(o, w.p[r], v, common, dim);
         UNROLL
         for (uint32_t k = 0; k < 4; k++) {
             for (uint32_t i = common; i < n[k]; i++)
@@ -236,20 +245,27 @@ static __device__ bool is_wide(unsigned bits)
     return bits == TFT_BITS_8;
 }
 
-/* fold() of n numbers f(i), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets;
-   add(base, i): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
-template <typename F, typename Levels, typename Add>
-static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, F f, Levels levels,
-                            Add add)
+/* What a record has for one of the numbers that are folded. */
+struct scaling {
+    float scale, mid;
+};
+
+/* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets;
+   add(base, i, of(i)): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
+template <typename Of, typename F, typename Levels, typename Add>
+static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, Of of, F f,
+                            Levels levels, Add add)
 {
-    uint32_t lane = threadIdx.x % LANES;
+    constexpr uint32_t AHEAD = 4;
+    uint32_t lane = threadIdx.x % LANES, own = (n + LANES - 1 - lane) / LANES;
     float most = 0, sum = 0, limit = wide ? TFT_FOLD_WIDE : TFT_FOLD_NARROW;
     int32_t correction = 0;
-    for (uint32_t i = lane; i < n; i += LANES) {
-        float size = fabsf(f(i));
+    auto get = [&](uint32_t k) { return of(lane + k * LANES); };
+    ahead<AHEAD>(own, get, [&](uint32_t k, struct scaling s) {
+        float size = fabsf(f(lane + k * LANES, s));
         most = size > most ? size : most;
-        sum = add(sum, i);
-    }
+        sum = add(sum, lane + k * LANES, s);
+    });
     for (unsigned half = LANES / 2; half; half /= 2) {
         float other = __shfl_xor_sync(0xffffffff, most, half);
         most = other > most ? other : most;
@@ -257,15 +273,16 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
     }
     bool sound = most >= TFT_FOLD_LEAST && most <= FLT_MAX;
     float inverse = sound ? limit / most : 0;
-    for (uint32_t i = lane; i < n; i += LANES) {
-        float v = f(i) * inverse;
+    ahead<AHEAD>(own, get, [&](uint32_t k, struct scaling s) {
+        uint32_t i = lane + k * LANES;
+        float v = f(i, s) * inverse;
         v = v > -limit ? v : -limit;
         int32_t x = (int32_t)rintf(v < limit ? v : limit), upper = wide ? (x + 64) >> 7 : x;
         high[i] = (int8_t)upper;
         if (wide)
             low[i] = (int8_t)(x - upper * 128);
         correction += x * (int32_t)(levels(i) - 1);
-    }
+    });
     for (unsigned half = LANES / 2; half; half /= 2)
         correction += __shfl_xor_sync(0xffffffff, correction, half);
     if (lane || !n)
@@ -273,6 +290,11 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
     *step = sound ? most / limit : 0;
     *base = sum;
     *less = correction;
+}
+
+static __device__ struct scaling scaling_of(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n, uint32_t at)
+{
+    return {record_scale(b, scales, n, at), record_scale(b, scales, n, n + at)};
 }
 
 /* Queries times scales, for each of n blocks; or queries, for each group of channels. */
@@ -289,11 +311,10 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
         const unsigned char *record_scales = record(b, b.k, t.head, b.k.by_token ? first : first + part) + b.k.codes;
         size_t at = (size_t)r * w.folded + (b.k.by_token ? from : part * b.dim);
         auto q = [&](uint32_t i) { return w.q[(channel ? channel[from + i] : from + i) * ROWS + r]; };
-        auto scaled = [&](uint32_t i) { return b.k.by_token ? q(i) : q(i) * record_scale(b, record_scales, scales, i); };
-        auto rest = [&](float sum, uint32_t i) {
-            return b.k.by_token ? sum + q(i) : fmaf(q(i), record_scale(b, record_scales, scales, scales + i), sum);
-        };
-        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), scaled,
+        auto of = [&](uint32_t i) { return b.k.by_token ? scaling{} : scaling_of(b, record_scales, scales, i); };
+        auto scaled = [&](uint32_t i, struct scaling s) { return b.k.by_token ? q(i) : q(i) * s.scale; };
+        auto rest = [&](float sum, uint32_t i, struct scaling s) { return b.k.by_token ? sum + q(i) : fmaf(q(i), s.mid, sum); };
+        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, scaled,
              [&](uint32_t i) { return key_levels(b.quads[t.head], from + i); }, rest);
     }
 }
@@ -320,7 +341,7 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
     codes += token / TFT_PANEL * (b.k.codes / (b.block / TFT_PANEL));
     uint32_t at = b.k.by_token ? 0 : block * b.dim, d = 0;
     for (uint32_t bits = 0; bits < TFT_BITS_COUNT; bits++)
-        codes = each_quad((enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
+        codes = each_quad<(ROWS > 8 ? 1 : 4)>((enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
             UNROLL
             for (uint32_t r = 0; r < ROWS; r++) {
                 high[r] = dot4(four, *(const uint32_t *)(w.high + r * w.folded + at + d), high[r]);
@@ -359,13 +380,14 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
         uint32_t r = unit / parts, part = unit % parts, from = b.v.by_token ? 0 : part * b.block;
         uint32_t some = unit >= ROWS * parts ? 0 : b.v.by_token ? n * b.block : b.block;
         size_t at = (size_t)r * w.folded + (b.v.by_token ? part * SPAN : from);
-        auto number_of = [&](uint32_t i, uint32_t which) { /* a scale or a middle of token i */
-            return record_scale(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, which + part * b.block + i % b.block);
+        auto of = [&](uint32_t i) { /* of token i */
+            return b.v.by_token ? scaling_of(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, part * b.block + i % b.block)
+                                : scaling{};
         };
         auto p = [&](uint32_t i) { return w.p[r][from + i]; };
-        auto scaled = [&](uint32_t i) { return b.v.by_token ? p(i) * number_of(i, 0) : p(i); };
-        auto rest = [&](float sum, uint32_t i) { return b.v.by_token ? fmaf(p(i), number_of(i, scales), sum) : sum + p(i); };
-        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), scaled,
+        auto scaled = [&](uint32_t i, struct scaling s) { return b.v.by_token ? p(i) * s.scale : p(i); };
+        auto rest = [&](float sum, uint32_t i, struct scaling s) { return b.v.by_token ? fmaf(p(i), s.mid, sum) : sum + p(i); };
+        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, scaled,
              [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); }, rest);
     }
 }
@@ -385,7 +407,7 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0), *x_low = x + (w.low - w.high);
         for (uint32_t i = 0; i < n; i++, x += b.block, x_low += b.block) {
             const unsigned char *codes = record(b, b.v, t.head, first + i), *own = codes + b.v.codes;
-            each_quad((enum tft_bits)b.v.bits, b.block / TFT_QUAD, codes + d / TFT_PANEL * (b.v.codes / panels), d % TFT_PANEL,
+            each_quad<4>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, codes + d / TFT_PANEL * (b.v.codes / panels), d % TFT_PANEL,
                       [&](uint32_t q, uint32_t four) {
                           UNROLL
                           for (uint32_t k = 0; k < 4; k++) {
@@ -424,7 +446,7 @@ static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct 
         uint32_t d = unit % dim, r = unit / dim * 4;
         float o[4] = {};
         for (uint32_t i = 0; i < n; i++)
-            chain(o, w.p[r] + i * block, (const uint16_t *)record(j.blocks, j.blocks.v, t.head, first + i) + d, block, dim);
+            chain<ROWS>(o, w.p[r] + i * block, (const uint16_t *)record(j.blocks, j.blocks.v, t.head, first + i) + d, block, dim);
         UNROLL
         for (uint32_t k = 0; k < 4; k++)
             if (r + k < t.n)

@@ -8,6 +8,24 @@
 #include "launch.h"
 #include "machine.cuh"
 
+/* use(i, load(i)) for each i < n, in order, with AHEAD loads under way at a time: a thread that waits for each of them would wait for memory
+   most of its time. */
+template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ void ahead(uint32_t n, Load load, Use use)
+{
+    uint32_t i = 0;
+    for (; i + AHEAD <= n; i += AHEAD) {
+        decltype(load(0)) x[AHEAD];
+        UNROLL
+        for (uint32_t k = 0; k < AHEAD; k++)
+            x[k] = load(i + k);
+        UNROLL
+        for (uint32_t k = 0; k < AHEAD; k++)
+            use(i + k, x[k]);
+    }
+    for (; i < n; i++)
+        use(i, load(i));
+}
+
 /* Scales, or where they begin n further, middles of a record: `at` counts both. */
 static inline __device__ float record_scale(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n, uint32_t at)
 {
@@ -62,39 +80,32 @@ static inline __device__ uint32_t digits(uint32_t *fractions)
 }
 
 /* take(q, four codes) for each of `quads` quads of row `row` of a panel, all of `bits`. Returns where the quads end. */
-template <typename Take>
+template <uint32_t AHEAD, typename Take>
 static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row,
                                                         Take take)
 {
-    uint32_t q = 0;
+    uint32_t fives = bits == TFT_BITS_3_LEVELS ? quads / TFT_TRIT_QUADS : 0, first = fives * TFT_TRIT_QUADS, n = quads - first;
+    const unsigned char *rest = at + 64 * fives;
+    auto later = [&](uint32_t q, uint32_t four) { take(first + q, four); };
     switch (bits) {
-    case TFT_BITS_1:
-        for (; q < quads; q++, at += 8)
-            take(q, quad_1(at, row));
-        break;
+    case TFT_BITS_1: ahead<AHEAD>(n, [=](uint32_t q) { return quad_1(at + 8 * q, row); }, later); break;
     case TFT_BITS_3_LEVELS:
-        for (; q + TFT_TRIT_QUADS <= quads; at += 64) {
-            uint32_t fractions = ((const uint32_t *)at)[row];
-            for (uint32_t i = 0; i < TFT_TRIT_QUADS; i++, q++)
-                take(q, digits(&fractions));
-        } /* fall through */
-    case TFT_BITS_2:
-        for (; q < quads; q++, at += 16)
-            take(q, quad_2(at, row));
-        break;
+        ahead<AHEAD>(
+            fives, [=](uint32_t five) { return ((const uint32_t *)at)[16 * five + row]; },
+            [&](uint32_t five, uint32_t fractions) {
+                for (uint32_t i = 0; i < TFT_TRIT_QUADS; i++)
+                    take(five * TFT_TRIT_QUADS + i, digits(&fractions));
+            }); /* fall through */
+    case TFT_BITS_2: ahead<AHEAD>(n, [=](uint32_t q) { return quad_2(rest + 16 * q, row); }, later); break;
     case TFT_BITS_3:
-        for (; q < quads; q++, at += 24)
-            take(q, quad_2(at, row) | quad_1(at + 16, row) << 2);
+        ahead<AHEAD>(n, [=](uint32_t q) { return quad_2(at + 24 * q, row) | quad_1(at + 24 * q + 16, row) << 2; }, later);
         break;
     case TFT_BITS_4:
-        for (; q < quads; q++, at += 32)
-            take(q, ((const uint32_t *)at)[row % 8] >> 4 * (row / 8) & 0x0f0f0f0f);
+        ahead<AHEAD>(n, [=](uint32_t q) { return ((const uint32_t *)at)[8 * q + row % 8] >> 4 * (row / 8) & 0x0f0f0f0f; }, later);
         break;
-    default:
-        for (; q < quads; q++, at += 64)
-            take(q, ((const uint32_t *)at)[row]);
+    default: ahead<AHEAD>(n, [=](uint32_t q) { return ((const uint32_t *)at)[16 * q + row]; }, later);
     }
-    return at;
+    return at + tft_codes_bytes(bits, quads);
 }
 
 #endif

@@ -7,12 +7,11 @@
 
 static constexpr uint32_t WARP = 32, QUAD_BYTES = TFT_PANEL * TFT_QUAD;
 
-/* The sum of products becomes a number. */
-static __device__ float finished(int32_t acc, const struct tft_affine &q, const struct tft_cuda_matrix &w, uint32_t n)
+/* The sum of products becomes a number, but for the bias. */
+static __device__ float finished(int32_t acc, const struct tft_affine &q, int32_t rowsum, float scale)
 {
-    int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q.zero * (uint32_t)w.rowsum[n]);
-    float v = (float)d * (q.scale * w.scale[n]);
-    return w.bias ? v + w.bias[n] : v;
+    int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q.zero * (uint32_t)rowsum);
+    return (float)d * (q.scale * scale);
 }
 
 /* The matrices of a launch, one after the other in blocks of so many panels. */
@@ -99,7 +98,8 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2) gemv(struct products al
         int32_t sum = 0;
         for (uint32_t i = 0; i < SPLIT; i++)
             sum += part[i][threadIdx.x];
-        float v = finished(sum, *q, w, n);
+        float v = finished(sum, *q, w.rowsum[n], w.scale[n]);
+        v = w.bias ? v + w.bias[n] : v;
         p.y[n] = add ? p.y[n] + v : v;
     }
 }
@@ -128,26 +128,50 @@ static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* Columns k .. k + 63 of the block's tokens, and of its panels from `panel` on; zeros beyond the last. */
-template <uint32_t MT, uint32_t WM, uint32_t WN>
-static __device__ void load(unsigned char *to, const uint8_t *x, size_t ldx, const struct tft_cuda_matrix &w, uint32_t panel, uint32_t M,
-                            uint32_t k)
-{
+/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far apart as all threads reach. */
+template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     typedef gemm_shape<MT, WM, WN> shape;
-    uint32_t token = blockIdx.y * shape::tokens, all = blocks_of(w, 1);
-    for (uint32_t i = threadIdx.x; i < shape::tokens * (COLUMNS / 16); i += shape::threads) {
-        uint32_t row = i / (COLUMNS / 16), c = i % (COLUMNS / 16) * 16;
-        bool there = token + row < M && k + c < w.cols;
-        copy16(to + row * ROW_BYTES + c, there ? x + (token + row) * ldx + k + c : x, there);
+    static constexpr uint32_t some_tokens = shape::threads / (COLUMNS / 16), some_panels = shape::threads / (PANEL_BYTES / 16);
+    static constexpr uint32_t X = shape::tokens / some_tokens, W = shape::panels / some_panels;
+    static_assert(X * some_tokens == shape::tokens && W * some_panels == shape::panels, "all threads bring as much");
+    const uint8_t *x[X];
+    const int8_t *w[W];
+    uint32_t x_end[X], w_end[W]; /* there is something up to that column, counted from those that are brought first */
+    uint32_t x_to, w_to;         /* where in a stage */
+
+    /* first: of the block's panels */
+    __device__ bringer(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m, uint32_t first, uint32_t M)
+    {
+        uint32_t row = threadIdx.x / (COLUMNS / 16), c = threadIdx.x % (COLUMNS / 16) * 16, token = blockIdx.y * shape::tokens + row;
+        uint32_t own = threadIdx.x / (PANEL_BYTES / 16), quad = threadIdx.x / 4 % (COLUMNS / TFT_QUAD), part = threadIdx.x % 4;
+        uint32_t left = m.cols > c ? m.cols - c : 0, w_left = m.cols > quad * TFT_QUAD ? m.cols - quad * TFT_QUAD : 0;
+        UNROLL
+        for (uint32_t i = 0; i < X; i++, token += some_tokens) {
+            x[i] = rows.bytes + (token < M ? token : 0) * rows.ld + c;
+            x_end[i] = token < M ? left : 0;
+        }
+        UNROLL
+        for (uint32_t i = 0; i < W; i++) {
+            uint32_t panel = first + own + i * some_panels;
+            bool there = panel < blocks_of(m, 1);
+            w[i] = m.data + (size_t)(there ? panel : 0) * TFT_PANEL * m.cols + quad * QUAD_BYTES + part * 16;
+            w_end[i] = there ? w_left : 0;
+        }
+        x_to = row * ROW_BYTES + c;
+        w_to = shape::tokens * ROW_BYTES + own * PANEL_BYTES + part_at(quad, part);
     }
-    to += shape::tokens * ROW_BYTES;
-    for (uint32_t i = threadIdx.x; i < shape::panels * (PANEL_BYTES / 16); i += shape::threads) {
-        uint32_t p = i / (PANEL_BYTES / 16), quad = i / 4 % (COLUMNS / TFT_QUAD), part = i % 4;
-        bool there = panel + p < all && k + quad * TFT_QUAD < w.cols;
-        const int8_t *from = w.data + (size_t)(panel + p) * TFT_PANEL * w.cols + (k / TFT_QUAD + quad) * QUAD_BYTES + part * 16;
-        copy16(to + p * PANEL_BYTES + part_at(quad, part), there ? from : w.data, there);
+
+    /* Columns k .. k + 63, zeros beyond the last. */
+    __device__ void bring(unsigned char *stage, uint32_t k) const
+    {
+        UNROLL
+        for (uint32_t i = 0; i < X; i++)
+            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end[i] ? k : 0), k < x_end[i]);
+        UNROLL
+        for (uint32_t i = 0; i < W; i++)
+            copy16(stage + w_to + i * some_panels * PANEL_BYTES, w[i] + (k < w_end[i] ? k : 0) * TFT_PANEL, k < w_end[i]);
     }
-}
+};
 
 /* 32 columns of a stage, from column `from` on. x, w: where the warp's tokens and panels begin in it */
 template <uint32_t MT>
@@ -156,15 +180,51 @@ static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, quad = from / TFT_QUAD + t;
     w += g / 4 * PANEL_BYTES;
     int4 low = *(const int4 *)(w + part_at(quad, g % 4)), high = *(const int4 *)(w + part_at(quad + 4, g % 4));
-    x += g * ROW_BYTES + from + t * 4;
+    x += lane % 16 * ROW_BYTES + from + lane / 16 * 16;
     UNROLL
     for (uint32_t i = 0; i < MT; i++, x += 16 * ROW_BYTES) {
-        uint32_t a[4] = {*(const uint32_t *)x, *(const uint32_t *)(x + 8 * ROW_BYTES), *(const uint32_t *)(x + 16),
-                         *(const uint32_t *)(x + 8 * ROW_BYTES + 16)};
+        uint32_t a[4];
+        load_matrices(a, x);
         mma(acc[i][0], a, (uint32_t)low.x, (uint32_t)high.x);
         mma(acc[i][1], a, (uint32_t)low.y, (uint32_t)high.y);
         mma(acc[i][2], a, (uint32_t)low.z, (uint32_t)high.z);
         mma(acc[i][3], a, (uint32_t)low.w, (uint32_t)high.w);
+    }
+}
+
+/* Stores what a lane has: 8 rows of w from `first` on, of tokens m, m + 8, ... */
+template <uint32_t MT>
+static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_cuda_product &p, bool add, const struct tft_cuda_rows &x,
+                              uint32_t first, uint32_t m, uint32_t M)
+{
+    constexpr uint32_t ROWS = 8;
+    float scale[ROWS], bias[ROWS];
+    int32_t rowsum[ROWS];
+    if (first >= p.w.rows)
+        return;
+    UNROLL
+    for (uint32_t r = 0; r < ROWS; r++) {
+        scale[r] = p.w.scale[first + r];
+        rowsum[r] = p.w.rowsum[first + r];
+        bias[r] = p.w.bias && first + r < p.w.rows ? p.w.bias[first + r] : 0;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < MT * 2; i++, m += 8) {
+        float *y = p.y + m * p.ldy + first, old[ROWS] = {};
+        if (m >= M)
+            return;
+        const struct tft_affine q = x.q[m * x.step];
+        UNROLL
+        for (uint32_t r = 0; r < ROWS; r++)
+            if (add && first + r < p.w.rows)
+                old[r] = y[r];
+        UNROLL
+        for (uint32_t r = 0; r < ROWS; r++) {
+            float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], q, rowsum[r], scale[r]);
+            v = p.w.bias ? v + bias[r] : v;
+            if (first + r < p.w.rows)
+                y[r] = add ? old[r] + v : v;
+        }
     }
 }
 
@@ -181,9 +241,10 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     uint32_t warp = threadIdx.x / WARP, wm = warp / WN, wn = warp % WN, steps = (w.cols + COLUMNS - 1) / COLUMNS;
     int32_t acc[MT][TILES][4] = {};
 
+    const bringer<MT, WM, WN> own(x, w, panel, M);
     for (uint32_t i = 0; i < STAGES - 1; i++) {
         if (i < steps)
-            load<MT, WM, WN>(stages + i * shape::stage_bytes, x.bytes, x.ld, w, panel, M, i * COLUMNS);
+            own.bring(stages + i * shape::stage_bytes, i * COLUMNS);
         copy_group();
     }
     for (uint32_t i = 0; i < steps; i++) {
@@ -191,26 +252,15 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
         __syncthreads(); /* what has come for me has for all, and all are done with the stage that is filled next */
         uint32_t next = i + STAGES - 1;
         if (next < steps)
-            load<MT, WM, WN>(stages + next % STAGES * shape::stage_bytes, x.bytes, x.ld, w, panel, M, next * COLUMNS);
+            own.bring(stages + next % STAGES * shape::stage_bytes, next * COLUMNS);
         copy_group();
         const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes, *panels = tokens + shape::tokens * ROW_BYTES;
+        UNROLL
         for (uint32_t from = 0; from < COLUMNS; from += 32)
             multiply<MT>(acc, tokens + wm * MT * 16 * ROW_BYTES, panels + wn * 2 * PANEL_BYTES, from);
     }
-
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    uint32_t first = (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8;
-    UNROLL
-    for (uint32_t i = 0; i < MT * 2; i++) {
-        uint32_t m = blockIdx.y * shape::tokens + wm * MT * 16 + g + i * 8;
-        UNROLL
-        for (uint32_t r = 0; r < 8; r++)
-            if (m < M && first + r < w.rows) {
-                float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], x.q[m * x.step], w, first + r);
-                float *to = p.y + m * p.ldy + first + r;
-                *to = add ? *to + v : v;
-            }
-    }
+    finish<MT>(acc, p, add, x, (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8, blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
 }
 
 /* Whether tiles of this shape give most multiprocessors something to do. */

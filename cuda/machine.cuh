@@ -54,6 +54,15 @@ static __device__ __forceinline__ void mma(int32_t c[4], const uint32_t a[4], ui
 #endif
 }
 
+/* Four matrices of 8 rows of 16 bytes in shared memory, whose rows lanes 0 .. 7, 8 .. 15 and so on say: lane 4 g + t gets of each one row g,
+   bytes 4 t .. 4 t + 3. With rows g, g + 8, and both again 16 bytes on, that is mma's A. */
+static __device__ __forceinline__ void load_matrices(uint32_t a[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row)));
+}
+
 /* 16 bytes to shared memory, without waiting, or zeros; then: all so far are a group; all groups but the newest `left` have come. */
 static __device__ __forceinline__ void copy16(void *to, const void *from, bool there)
 {

@@ -129,6 +129,16 @@ static inline void mma(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t 
     player_wait_warp();
 }
 
+static inline void load_matrices(uint32_t a[4], const void *row)
+{
+    const void **all = (const void **)player_exchange();
+    all[player_lane()] = row;
+    player_wait_warp();
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&a[i], (const unsigned char *)all[8 * i + player_lane() / 4] + player_lane() % 4 * 4, 4);
+    player_wait_warp();
+}
+
 static inline void copy16(void *to, const void *from, bool there)
 {
     if (there)
