@@ -204,10 +204,12 @@ static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct j
         uint32_t d = unit % dim, r = unit / dim * 4, n[4], common = SPAN;
         const Num *v = values + d;
         float o[4] = {};
+        if (r >= t.n)
+            continue;
         UNROLL
         for (uint32_t k = 0; k < 4; k++) {
             n[k] = r + k < t.n ? visible(t, r + k, start) : 0;
-            common = n[k] < common ? n[k] : common;
+            common = r + k < t.n && n[k] < common ? n[k] : common;
         }
         common = common / 4 * 4;
         chain<ROWS>(o, w.p[r], v, common, dim);
@@ -245,11 +247,6 @@ static __device__ bool is_wide(unsigned bits)
     return bits == TFT_BITS_8;
 }
 
-/* What a record has for one of the numbers that are folded. */
-struct scaling {
-    float scale, mid;
-};
-
 /* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets;
    add(base, i, of(i)): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
 template <typename Of, typename F, typename Levels, typename Add>
@@ -261,7 +258,7 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
     float most = 0, sum = 0, limit = wide ? TFT_FOLD_WIDE : TFT_FOLD_NARROW;
     int32_t correction = 0;
     auto get = [&](uint32_t k) { return of(lane + k * LANES); };
-    ahead<AHEAD>(own, get, [&](uint32_t k, struct scaling s) {
+    ahead<AHEAD>(own, get, [&](uint32_t k, const decltype(of(0)) &s) {
         float size = fabsf(f(lane + k * LANES, s));
         most = size > most ? size : most;
         sum = add(sum, lane + k * LANES, s);
@@ -273,7 +270,7 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
     }
     bool sound = most >= TFT_FOLD_LEAST && most <= FLT_MAX;
     float inverse = sound ? limit / most : 0;
-    ahead<AHEAD>(own, get, [&](uint32_t k, struct scaling s) {
+    ahead<AHEAD>(own, get, [&](uint32_t k, const decltype(of(0)) &s) {
         uint32_t i = lane + k * LANES;
         float v = f(i, s) * inverse;
         v = v > -limit ? v : -limit;
@@ -292,11 +289,6 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
     *less = correction;
 }
 
-static __device__ struct scaling scaling_of(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n, uint32_t at)
-{
-    return {record_scale(b, scales, n, at), record_scale(b, scales, n, n + at)};
-}
-
 /* Queries times scales, for each of n blocks; or queries, for each group of channels. */
 template <uint32_t ROWS>
 static __device__ void fold_queries(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first,
@@ -311,11 +303,16 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
         const unsigned char *record_scales = record(b, b.k, t.head, b.k.by_token ? first : first + part) + b.k.codes;
         size_t at = (size_t)r * w.folded + (b.k.by_token ? from : part * b.dim);
         auto q = [&](uint32_t i) { return w.q[(channel ? channel[from + i] : from + i) * ROWS + r]; };
-        auto of = [&](uint32_t i) { return b.k.by_token ? scaling{} : scaling_of(b, record_scales, scales, i); };
-        auto scaled = [&](uint32_t i, struct scaling s) { return b.k.by_token ? q(i) : q(i) * s.scale; };
-        auto rest = [&](float sum, uint32_t i, struct scaling s) { return b.k.by_token ? sum + q(i) : fmaf(q(i), s.mid, sum); };
-        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, scaled,
-             [&](uint32_t i) { return key_levels(b.quads[t.head], from + i); }, rest);
+        auto levels = [&](uint32_t i) { return key_levels(b.quads[t.head], from + i); };
+        auto fold_part = [&](auto of, auto f, auto add) {
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, f, levels, add);
+        };
+        if (b.k.by_token)
+            fold_part(q, [](uint32_t, float q) { return q; }, [](float sum, uint32_t, float q) { return sum + q; });
+        else
+            fold_part([&](uint32_t i) { return record_scaling(b, record_scales, scales, i); },
+                      [&](uint32_t i, const struct raw_scaling &s) { return q(i) * scale_of(b, s); },
+                      [&](float sum, uint32_t i, const struct raw_scaling &s) { return fmaf(q(i), mid_of(b, s), sum); });
     }
 }
 
@@ -327,21 +324,20 @@ static __device__ float distance(int32_t high, int32_t low, bool wide, int32_t l
 }
 
 /* p = scores of n blocks, a token to each thread: tft_score_codes_fn */
-template <uint32_t ROWS>
+template <uint32_t ROWS, bool wide, bool by_token>
 static __device__ void score_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t block = threadIdx.x / b.block, token = threadIdx.x % b.block, row = token % TFT_PANEL, scales = n_scales(b, b.k);
-    bool wide = is_wide(b.k.bits);
     float factor = 1.0f / sqrtf((float)b.dim), s[ROWS] = {};
     int32_t high[ROWS] = {}, low[ROWS] = {};
     if (block >= n)
         return;
     const unsigned char *codes = record(b, b.k, t.head, first + block), *own = codes + b.k.codes;
     codes += token / TFT_PANEL * (b.k.codes / (b.block / TFT_PANEL));
-    uint32_t at = b.k.by_token ? 0 : block * b.dim, d = 0;
+    uint32_t at = by_token ? 0 : block * b.dim, d = 0;
     for (uint32_t bits = 0; bits < TFT_BITS_COUNT; bits++)
-        codes = each_quad<(ROWS > 8 ? 1 : 4)>((enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
+        codes = each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
             UNROLL
             for (uint32_t r = 0; r < ROWS; r++) {
                 high[r] = dot4(four, *(const uint32_t *)(w.high + r * w.folded + at + d), high[r]);
@@ -349,7 +345,7 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
                     low[r] = dot4(four, *(const uint32_t *)(w.low + r * w.folded + at + d), low[r]);
             }
             d += TFT_QUAD;
-            if (!b.k.by_token || (d % b.group && d < b.dim))
+            if (!by_token || (d % b.group && d < b.dim))
                 return;
             uint32_t g = (d - 1) / b.group;
             float scale = record_scale(b, own, scales, g * b.block + token);
@@ -363,7 +359,7 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
         });
     UNROLL
     for (uint32_t r = 0; r < ROWS; r++) {
-        if (!b.k.by_token)
+        if (!by_token)
             s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][block]), w.step[r][block] / 2, w.base[r][block]);
         w.p[r][threadIdx.x] = s[r] * factor;
     }
@@ -380,26 +376,29 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
         uint32_t r = unit / parts, part = unit % parts, from = b.v.by_token ? 0 : part * b.block;
         uint32_t some = unit >= ROWS * parts ? 0 : b.v.by_token ? n * b.block : b.block;
         size_t at = (size_t)r * w.folded + (b.v.by_token ? part * SPAN : from);
-        auto of = [&](uint32_t i) { /* of token i */
-            return b.v.by_token ? scaling_of(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, part * b.block + i % b.block)
-                                : scaling{};
-        };
         auto p = [&](uint32_t i) { return w.p[r][from + i]; };
-        auto scaled = [&](uint32_t i, struct scaling s) { return b.v.by_token ? p(i) * s.scale : p(i); };
-        auto rest = [&](float sum, uint32_t i, struct scaling s) { return b.v.by_token ? fmaf(p(i), s.mid, sum) : sum + p(i); };
-        fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, scaled,
-             [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); }, rest);
+        auto levels = [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); };
+        auto fold_part = [&](auto of, auto f, auto add) {
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, f, levels, add);
+        };
+        auto of_token = [&](uint32_t i) {
+            return record_scaling(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, part * b.block + i % b.block);
+        };
+        if (b.v.by_token)
+            fold_part(of_token, [&](uint32_t i, const struct raw_scaling &s) { return p(i) * scale_of(b, s); },
+                      [&](float sum, uint32_t i, const struct raw_scaling &s) { return fmaf(p(i), mid_of(b, s), sum); });
+        else
+            fold_part(p, [](uint32_t, float p) { return p; }, [](float sum, uint32_t, float p) { return sum + p; });
     }
 }
 
 /* The values of n blocks: tft_mix_codes_fn. A channel of 4 rows to each thread. */
-template <uint32_t ROWS>
+template <uint32_t ROWS, bool wide>
 static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n,
                                  bool begun)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t dim = b.dim, panels = (dim + TFT_PANEL - 1) / TFT_PANEL, scales = n_scales(b, b.v);
-    bool wide = is_wide(b.v.bits);
     for (uint32_t unit = threadIdx.x; unit < ROWS / 4 * dim; unit += THREADS) {
         uint32_t d = unit % dim, r = unit / dim * 4, g = d / b.group;
         float o[4] = {};
@@ -407,7 +406,7 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0), *x_low = x + (w.low - w.high);
         for (uint32_t i = 0; i < n; i++, x += b.block, x_low += b.block) {
             const unsigned char *codes = record(b, b.v, t.head, first + i), *own = codes + b.v.codes;
-            each_quad<4>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, codes + d / TFT_PANEL * (b.v.codes / panels), d % TFT_PANEL,
+            each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, codes + d / TFT_PANEL * (b.v.codes / panels), d % TFT_PANEL,
                       [&](uint32_t q, uint32_t four) {
                           UNROLL
                           for (uint32_t k = 0; k < 4; k++) {
@@ -470,9 +469,17 @@ static __device__ void attend_blocks(const struct workspace<ROWS> &w, const stru
     if (j.blocks.k.bits == TFT_BITS_COUNT) {
         score_halves<ROWS>(w, j, t, first, n);
     } else {
+        bool wide = is_wide(j.blocks.k.bits), by_token = j.blocks.k.by_token;
         fold_queries<ROWS>(w, j, t, first, n);
         __syncthreads();
-        score_codes<ROWS>(w, j, t, first, n);
+        if (wide && by_token)
+            score_codes<ROWS, true, true>(w, j, t, first, n);
+        else if (wide)
+            score_codes<ROWS, true, false>(w, j, t, first, n);
+        else if (by_token)
+            score_codes<ROWS, false, true>(w, j, t, first, n);
+        else
+            score_codes<ROWS, false, false>(w, j, t, first, n);
     }
     __syncthreads();
     for (uint32_t r = threadIdx.x / WARP; r < t.n; r += THREADS / WARP)
@@ -483,7 +490,10 @@ static __device__ void attend_blocks(const struct workspace<ROWS> &w, const stru
     } else {
         fold_probabilities<ROWS>(w, j, t, first, n);
         __syncthreads();
-        mix_codes<ROWS>(w, j, t, first, n, begun);
+        if (is_wide(j.blocks.v.bits))
+            mix_codes<ROWS, true>(w, j, t, first, n, begun);
+        else
+            mix_codes<ROWS, false>(w, j, t, first, n, begun);
     }
     __syncthreads();
 }

@@ -13,6 +13,7 @@
 template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ void ahead(uint32_t n, Load load, Use use)
 {
     uint32_t i = 0;
+    ONCE
     for (; i + AHEAD <= n; i += AHEAD) {
         decltype(load(0)) x[AHEAD];
         UNROLL
@@ -22,7 +23,8 @@ template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ 
         for (uint32_t k = 0; k < AHEAD; k++)
             use(i + k, x[k]);
     }
-    for (; i < n; i++)
+    ONCE
+    for (; AHEAD > 1 && i < n; i++)
         use(i, load(i));
 }
 
@@ -32,6 +34,29 @@ static inline __device__ float record_scale(const struct tft_cuda_blocks &b, con
     if (!b.f8)
         return tft_f16_to_f32(((const uint16_t *)scales)[at]);
     return tft_f8_to_f32(scales[2 + at]) * tft_pow2i((int8_t)scales[at >= n]);
+}
+
+/* A number's scale and middle as they are held, so that reading them depends on nothing: two bytes each, of which E4M3 is one, and the
+   record's exponents. */
+struct raw_scaling {
+    uint8_t scale[2], mid[2], exponent[2];
+};
+
+static inline __device__ struct raw_scaling record_scaling(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n,
+                                                           uint32_t at)
+{
+    uint32_t bytes = b.f8 ? 1 : 2, s = b.f8 ? 2 + at : 2 * at, m = s + n * bytes, next = bytes - 1;
+    return {{scales[s], scales[s + next]}, {scales[m], scales[m + next]}, {scales[0], scales[1]}};
+}
+
+static inline __device__ float scale_of(const struct tft_cuda_blocks &b, const struct raw_scaling &s)
+{
+    return b.f8 ? tft_f8_to_f32(s.scale[0]) * tft_pow2i((int8_t)s.exponent[0]) : tft_f16_to_f32((uint16_t)(s.scale[0] | s.scale[1] << 8));
+}
+
+static inline __device__ float mid_of(const struct tft_cuda_blocks &b, const struct raw_scaling &s)
+{
+    return b.f8 ? tft_f8_to_f32(s.mid[0]) * tft_pow2i((int8_t)s.exponent[1]) : tft_f16_to_f32((uint16_t)(s.mid[0] | s.mid[1] << 8));
 }
 
 static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head,

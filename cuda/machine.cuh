@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define UNROLL _Pragma("unroll")
+#define ONCE _Pragma("unroll 1") /* the loop's body is long */
 
 /* Queues kernel(a...). shared: bytes of tft_shared(). */
 template <typename... P, typename... A>

@@ -15,6 +15,7 @@
 #define __shared__ static /* one block runs at a time */
 #define __launch_bounds__(...)
 #define UNROLL
+#define ONCE
 
 struct dim3 {
     unsigned x, y, z;
