@@ -128,7 +128,8 @@ static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far apart as all threads reach. */
+/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far apart as all threads reach. In place of
+   tokens and panels that there are not it brings the first: what they come to is not stored. */
 template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     typedef gemm_shape<MT, WM, WN> shape;
     static constexpr uint32_t some_tokens = shape::threads / (COLUMNS / 16), some_panels = shape::threads / (PANEL_BYTES / 16);
@@ -136,27 +137,24 @@ template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     static_assert(X * some_tokens == shape::tokens && W * some_panels == shape::panels, "all threads bring as much");
     const uint8_t *x[X];
     const int8_t *w[W];
-    uint32_t x_end[X], w_end[W]; /* there is something up to that column, counted from those that are brought first */
-    uint32_t x_to, w_to;         /* where in a stage */
+    uint32_t x_end, w_end; /* there is something up to that column, counted from those that are brought first */
+    uint32_t x_to, w_to;   /* where in a stage */
 
     /* first: of the block's panels */
     __device__ bringer(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m, uint32_t first, uint32_t M)
     {
         uint32_t row = threadIdx.x / (COLUMNS / 16), c = threadIdx.x % (COLUMNS / 16) * 16, token = blockIdx.y * shape::tokens + row;
         uint32_t own = threadIdx.x / (PANEL_BYTES / 16), quad = threadIdx.x / 4 % (COLUMNS / TFT_QUAD), part = threadIdx.x % 4;
-        uint32_t left = m.cols > c ? m.cols - c : 0, w_left = m.cols > quad * TFT_QUAD ? m.cols - quad * TFT_QUAD : 0;
         UNROLL
-        for (uint32_t i = 0; i < X; i++, token += some_tokens) {
+        for (uint32_t i = 0; i < X; i++, token += some_tokens)
             x[i] = rows.bytes + (token < M ? token : 0) * rows.ld + c;
-            x_end[i] = token < M ? left : 0;
-        }
         UNROLL
         for (uint32_t i = 0; i < W; i++) {
             uint32_t panel = first + own + i * some_panels;
-            bool there = panel < blocks_of(m, 1);
-            w[i] = m.data + (size_t)(there ? panel : 0) * TFT_PANEL * m.cols + quad * QUAD_BYTES + part * 16;
-            w_end[i] = there ? w_left : 0;
+            w[i] = m.data + (size_t)(panel < blocks_of(m, 1) ? panel : 0) * TFT_PANEL * m.cols + quad * QUAD_BYTES + part * 16;
         }
+        x_end = m.cols > c ? m.cols - c : 0;
+        w_end = m.cols > quad * TFT_QUAD ? m.cols - quad * TFT_QUAD : 0;
         x_to = row * ROW_BYTES + c;
         w_to = shape::tokens * ROW_BYTES + own * PANEL_BYTES + part_at(quad, part);
     }
@@ -166,10 +164,10 @@ template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     {
         UNROLL
         for (uint32_t i = 0; i < X; i++)
-            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end[i] ? k : 0), k < x_end[i]);
+            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end ? k : 0), k < x_end);
         UNROLL
         for (uint32_t i = 0; i < W; i++)
-            copy16(stage + w_to + i * some_panels * PANEL_BYTES, w[i] + (k < w_end[i] ? k : 0) * TFT_PANEL, k < w_end[i]);
+            copy16(stage + w_to + i * some_panels * PANEL_BYTES, w[i] + (k < w_end ? k : 0) * TFT_PANEL, k < w_end);
     }
 };
 
