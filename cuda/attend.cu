@@ -247,8 +247,8 @@ static __device__ bool is_wide(unsigned bits)
     return bits == TFT_BITS_8;
 }
 
-/* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i meets;
-   add(base, i, of(i)): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
+/* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i
+   meets; add(base, i, of(i)): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
 template <typename Of, typename F, typename Levels, typename Add>
 static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, Of of, F f,
                             Levels levels, Add add)
@@ -305,7 +305,8 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
         auto q = [&](uint32_t i) { return w.q[(channel ? channel[from + i] : from + i) * ROWS + r]; };
         auto levels = [&](uint32_t i) { return key_levels(b.quads[t.head], from + i); };
         auto fold_part = [&](auto of, auto f, auto add) {
-            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, f, levels, add);
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, f, levels,
+                 add);
         };
         if (b.k.by_token)
             fold_part(q, [](uint32_t, float q) { return q; }, [](float sum, uint32_t, float q) { return sum + q; });
@@ -379,7 +380,8 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
         auto p = [&](uint32_t i) { return w.p[r][from + i]; };
         auto levels = [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); };
         auto fold_part = [&](auto of, auto f, auto add) {
-            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, f, levels, add);
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, f, levels,
+                 add);
         };
         auto of_token = [&](uint32_t i) {
             return record_scaling(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, part * b.block + i % b.block);
@@ -406,7 +408,8 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0), *x_low = x + (w.low - w.high);
         for (uint32_t i = 0; i < n; i++, x += b.block, x_low += b.block) {
             const unsigned char *codes = record(b, b.v, t.head, first + i), *own = codes + b.v.codes;
-            each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, codes + d / TFT_PANEL * (b.v.codes / panels), d % TFT_PANEL,
+            const unsigned char *panel = codes + d / TFT_PANEL * (b.v.codes / panels);
+            each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, panel, d % TFT_PANEL,
                       [&](uint32_t q, uint32_t four) {
                           UNROLL
                           for (uint32_t k = 0; k < 4; k++) {

@@ -8,8 +8,8 @@
 #include "launch.h"
 #include "machine.cuh"
 
-/* use(i, load(i)) for each i < n, in order, with AHEAD loads under way at a time: a thread that waits for each of them would wait for memory
-   most of its time. */
+/* use(i, load(i)) for each i < n, in order, with AHEAD loads under way at a time: a thread that waits for each of them would wait for
+   memory most of its time. */
 template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ void ahead(uint32_t n, Load load, Use use)
 {
     uint32_t i = 0;

@@ -55,8 +55,8 @@ static __device__ __forceinline__ void mma(int32_t c[4], const uint32_t a[4], ui
 #endif
 }
 
-/* Four matrices of 8 rows of 16 bytes in shared memory, whose rows lanes 0 .. 7, 8 .. 15 and so on say: lane 4 g + t gets of each one row g,
-   bytes 4 t .. 4 t + 3. With rows g, g + 8, and both again 16 bytes on, that is mma's A. */
+/* Four matrices of 8 rows of 16 bytes in shared memory, whose rows lanes 0 .. 7, 8 .. 15 and so on say: lane 4 g + t gets of each one row
+   g, bytes 4 t .. 4 t + 3. With rows g, g + 8, and both again 16 bytes on, that is mma's A. */
 static __device__ __forceinline__ void load_matrices(uint32_t a[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
