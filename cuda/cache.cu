@@ -69,7 +69,6 @@ void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t
         launch(stream, drop<float>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
 }
 
-
 /* --------------------------------------------------------------------------------------------------- blocks */
 
 /* How codes are chosen: struct tft_fit, which for a device has its parts in itself. */

@@ -49,14 +49,19 @@ static inline __device__ struct raw_scaling record_scaling(const struct tft_cuda
     return {{scales[s], scales[s + next]}, {scales[m], scales[m + next]}, {scales[0], scales[1]}};
 }
 
+static inline __device__ float held(const struct tft_cuda_blocks &b, const uint8_t x[2], uint8_t exponent)
+{
+    return b.f8 ? tft_f8_to_f32(x[0]) * tft_pow2i((int8_t)exponent) : tft_f16_to_f32((uint16_t)(x[0] | x[1] << 8));
+}
+
 static inline __device__ float scale_of(const struct tft_cuda_blocks &b, const struct raw_scaling &s)
 {
-    return b.f8 ? tft_f8_to_f32(s.scale[0]) * tft_pow2i((int8_t)s.exponent[0]) : tft_f16_to_f32((uint16_t)(s.scale[0] | s.scale[1] << 8));
+    return held(b, s.scale, s.exponent[0]);
 }
 
 static inline __device__ float mid_of(const struct tft_cuda_blocks &b, const struct raw_scaling &s)
 {
-    return b.f8 ? tft_f8_to_f32(s.mid[0]) * tft_pow2i((int8_t)s.exponent[1]) : tft_f16_to_f32((uint16_t)(s.mid[0] | s.mid[1] << 8));
+    return held(b, s.mid, s.exponent[1]);
 }
 
 static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head,

@@ -13,23 +13,29 @@ static const struct {
     {100, 8192, 128}, {120, 1024, 128}, {121, 1024, 128},
 };
 
-static double attribute(const struct device *d, int which)
+/* 0 if it is not known. */
+static int attribute(const struct device *d, int which)
 {
     int value = 0;
-    return cudaDeviceGetAttribute(&value, which, d->which) == cudaSuccess && value > 0 ? value : NAN;
+    return cudaDeviceGetAttribute(&value, which, d->which) == cudaSuccess ? value : 0;
+}
+
+static double known(double x)
+{
+    return x > 0 ? x : NAN;
 }
 
 void tft_cuda_limits(const void *device, double *read, double *int8, double *fma)
 {
     const struct device *d = device;
-    double khz = attribute(d, cudaDevAttrClockRate), many = attribute(d, cudaDevAttrMultiProcessorCount);
-    double major = attribute(d, cudaDevAttrComputeCapabilityMajor), minor = attribute(d, cudaDevAttrComputeCapabilityMinor);
-    int capability = (int)(10 * major) + (isnan(minor) ? 0 : (int)minor);
+    double clocks = (double)attribute(d, cudaDevAttrClockRate) * 1e3 * attribute(d, cudaDevAttrMultiProcessorCount);
+    double transfers = (double)attribute(d, cudaDevAttrMemoryClockRate) * 1e3 * 2; /* at both edges */
+    int capability = 10 * attribute(d, cudaDevAttrComputeCapabilityMajor) + attribute(d, cudaDevAttrComputeCapabilityMinor);
     *int8 = *fma = NAN;
     for (size_t i = 0; i < sizeof multiprocessors / sizeof *multiprocessors; i++)
         if (multiprocessors[i].capability == capability) {
-            *int8 = 2 * multiprocessors[i].int8 * many * khz / 1e6;
-            *fma = 2 * multiprocessors[i].f32 * many * khz / 1e6;
+            *int8 = known(2 * multiprocessors[i].int8 * clocks / 1e9);
+            *fma = known(2 * multiprocessors[i].f32 * clocks / 1e9);
         }
-    *read = 2 * attribute(d, cudaDevAttrMemoryClockRate) * attribute(d, cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e6; /* both edges */
+    *read = known(transfers * attribute(d, cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9);
 }

@@ -25,7 +25,7 @@ typedef struct player_stream *cudaStream_t;
 typedef struct player_graph *cudaGraph_t, *cudaGraphExec_t;
 
 enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-enum { cudaStreamNonBlocking = 1, cudaStreamCaptureModeThreadLocal = 1 };
+enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1, cudaStreamCaptureModeThreadLocal = 1 };
 enum {
     cudaDevAttrClockRate = 13,
     cudaDevAttrMultiProcessorCount = 16,

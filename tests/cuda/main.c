@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     tft_cuda_limits(&(struct device){.which = 0}, &g.read, &g.int8, &g.fma);
     if (c.bench)
         printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read, g.int8, g.fma);
-    must(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    must(cudaStreamCreateWithFlags(&g.stream, cudaStreamDefault), "cudaStreamCreate"); /* it waits for what cudaMemcpy has under way */
     gpu_rows(&g);
     gpu_linear(&g);
     gpu_attention(&g);
