@@ -10,8 +10,8 @@
  *          x = x + Wdown gelu(Wup h + bup) + bdown
  *      logits = Wout layernorm(x)
  */
-#include "load.h"
-#include "pass.h"
+#include "model/load.h"
+#include "run/pass.h"
 
 static void load(struct tft_load *ld)
 {

@@ -11,8 +11,8 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
-#include "load.h"
-#include "pass.h"
+#include "model/load.h"
+#include "run/pass.h"
 
 static void load(struct tft_load *ld)
 {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 enum { TOKENS = 512, ROUNDS = 61 };
 

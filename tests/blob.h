@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bytes.h"
-#include "port.h"
-#include "source.h"
+#include "base/bytes.h"
+#include "port/port.h"
+#include "file/source.h"
 
 struct blob {
     size_t n;

@@ -4,8 +4,8 @@
 #define TFT_TEST_FED_H
 
 #include "folder.h"
-#include "kernels.h"
-#include "session.h"
+#include "simd/kernels.h"
+#include "run/session.h"
 #include "toy.h"
 #include "tuffet.h"
 

@@ -1,41 +1,78 @@
-"""Includes point one way, tools -> cuda -> models -> src -> simd -> port, and src/ and models/ are portable C: layers.py SOURCE_ROOT"""
+"""The direction of includes: layers.py SOURCE_ROOT
+
+Folders may include themselves and the folders before them in `order`. src/, models/ and the kernels'
+reference are portable C.
+"""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-layers = ["port", "simd", "src", "models", "cuda", "tools"]  # each may include itself and those before it
+order = ["port", "simd", "src", "models", "src/backend/cuda", "tools"]
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
-standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool", "stddef", "stdint", "stdio",
-            "stdlib", "string"}
-# What may be asked by #if in portable code: an include guard, the language, the compiler, how tuffet is built.
-conditions = re.compile(r"#\s*ifndef (TFT_\w+|TUFFET)_H$|#\s*(ifdef|if defined|elif defined) (__cplusplus|__GNUC__|TFT_\w+)$|#\s*(else|endif)\b")
-machine = re.compile(r"\b(_mm\d*_\w+|__m\d+\w*|__builtin_(ia32|neon|aarch64)\w*|v\w+q?_[fsu](8|16|32|64)|(float|u?int)\d+x\d+_t"
-                     r"|(__)?asm(__)?)\b")
+standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool",
+            "stddef", "stdint", "stdio", "stdlib", "string"}
+# What portable code may ask by #if: an include guard, the language, the compiler, tuffet's options.
+conditions = re.compile(
+    r"#\s*ifndef (TFT_\w+|TUFFET)_H$|#\s*(ifdef|if defined|elif defined) (__cplusplus|__GNUC__|TFT_\w+)$"
+    r"|#\s*(else|endif)\b")
+machine = re.compile(
+    r"\b(_mm\d*_\w+|__m\d+\w*|__builtin_(ia32|neon|aarch64)\w*|v\w+q?_[fsu](8|16|32|64)"
+    r"|(float|u?int)\d+x\d+_t|(__)?asm(__)?)\b")
 # How a symbol is exported is the one thing that the public header must ask the system.
 allowed = {("src/tuffet.h", "#if !defined _WIN32")}
 
-files = {p: layer for layer in layers for p in sorted((root / layer).rglob("*.[ch]"))}
-owner = {p.name: layer for p, layer in files.items() if p.suffix == ".h"}
+
+def folder(path):
+    """The entry of `order` that the file is under; the public header is below everything."""
+    if path == "src/tuffet.h":
+        return "port"
+    inside = [f for f in order if path.startswith(f + "/")]
+    return max(inside, key=len) if inside else None
+
+
+paths = [p.relative_to(root).as_posix() for top in ("port", "simd", "src", "models", "tools")
+         for p in sorted((root / top).rglob("*.[ch]"))]
+known = set(paths)
+
+
+def resolve(path, name):
+    """The file that #include "name" in `path` names."""
+    here = pathlib.PurePosixPath(path).parent
+    candidates = [here / name, pathlib.PurePosixPath("src") / name, pathlib.PurePosixPath(name),
+                  pathlib.PurePosixPath("tools") / name]
+    candidates += [pathlib.PurePosixPath("tools") / d / name for d in ("quantize", "tune", "inspect")]
+    for c in candidates:
+        parts = []
+        for part in c.parts:
+            parts = parts[:-1] if part == ".." else parts + [part]
+        if "/".join(parts) in known:
+            return "/".join(parts)
+    return None
+
+
 wrong = []
-for path, layer in files.items():
-    portable = layer in ("src", "models")
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+for path in paths:
+    home = folder(path)
+    portable = home.startswith("src") and home != "src/backend/cuda" or home == "models"
+    lines = (root / path).read_text().splitlines()
+    for number, line in enumerate(lines, 1):
         line = re.sub(r"/\*.*?\*/", "", line).strip()
         include = re.match(r'#\s*include\s*(["<])([^">]+)[">]', line)
         why = None
         if include and include[1] == '"':
-            to = owner.get(pathlib.Path(include[2]).name)
-            if to is None or layers.index(to) > layers.index(layer):
-                why = f"{layer} does not include {to or 'this'}"
+            to = resolve(path, include[2])
+            if to is None or order.index(folder(to)) > order.index(home):
+                why = f"{home} does not include {to or 'this'}"
         elif include and portable and include[2] not in {s + ".h" for s in standard}:
             why = "is not in the C standard's library"
         elif portable and re.match(r"#\s*(if|elif|else|endif)", line) and not conditions.match(line):
             why = "asks for a CPU or an OS"
         elif portable and machine.search(line):
             why = "is of one CPU"
-        where = path.relative_to(root).as_posix()
-        if why and (where, line) not in allowed:
-            wrong.append(f"{where}:{number}: {line}: {why}")
-print(f"{len(files)} files", *wrong, sep="\n")
-sys.exit(1 if wrong or len(files) < 50 else 0)
+        if why and (path, line) not in allowed:
+            wrong.append(f"{path}:{number}: {line}: {why}")
+
+
+print(f"{len(paths)} files", *wrong, sep="\n")
+sys.exit(1 if wrong or len(paths) < 50 else 0)

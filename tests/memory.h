@@ -2,7 +2,7 @@
 #ifndef TFT_TEST_MEMORY_H
 #define TFT_TEST_MEMORY_H
 
-#include "port.h"
+#include "port/port.h"
 #include "tuffet.h"
 
 struct memory {

@@ -5,7 +5,7 @@
 #ifndef TFT_TEST_ORACLE_H
 #define TFT_TEST_ORACLE_H
 
-#include "source.h"
+#include "file/source.h"
 
 struct oracle;
 

@@ -23,8 +23,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
-#include "session.h"
+#include "simd/half.h"
+#include "run/session.h"
 
 enum { MOST = 330, WIDE = 40, HEADS = 2, LAYERS = 2, PREFIX = 3, NEVER = MOST };
 enum rule { KIVI, LOGQUANT, SKVQ };

@@ -2,4 +2,4 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #undef O_TMPFILE
-#include "../port/posix.c"
+#include "port/posix.c"

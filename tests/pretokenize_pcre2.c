@@ -15,10 +15,10 @@
 #include <string.h>
 
 #include "paths.h"
-#include "port.h"
-#include "pretokenize.h"
-#include "unicode_tables.h"
-#include "utf8.h"
+#include "port/port.h"
+#include "text/pretokenize.h"
+#include "text/unicode_tables.h"
+#include "base/utf8.h"
 
 #define SPACE "\\x{9}-\\x{d}\\x{85}\\p{Z}"
 #define S "[" SPACE "]"

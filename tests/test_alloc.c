@@ -1,7 +1,7 @@
 #include "test.h"
 
-#include "alloc.h"
-#include "port.h"
+#include "base/alloc.h"
+#include "port/port.h"
 
 static size_t in_use;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32.h"
+#include "base/crc32.h"
 
 /* The definition, a bit at a time. */
 static uint32_t slow(const unsigned char *p, size_t n)

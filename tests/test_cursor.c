@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "cursor.h"
+#include "file/cursor.h"
 
 static const unsigned char data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 

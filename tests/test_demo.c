@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "kernels.h"
-#include "port.h"
+#include "simd/kernels.h"
+#include "port/port.h"
 #include "tuffet.h"
 
 static const char *path; /* of the model */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtype.h"
-#include "half.h"
+#include "file/dtype.h"
+#include "simd/half.h"
 
 /* n bits from bit `first` of a little-endian string of bits. */
 static int bits(const unsigned char *p, unsigned first, unsigned n)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "dtype.h"
+#include "file/dtype.h"
 
 static void sizes(void **state)
 {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "error.h"
+#include "base/error.h"
 
 static void says_which_file_where_and_what(void **state)
 {

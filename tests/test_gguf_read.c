@@ -3,7 +3,7 @@
 
 #include "blob.h"
 #include "folder.h"
-#include "gguf.h"
+#include "file/gguf.h"
 #include "memory.h"
 #include "paths.h"
 

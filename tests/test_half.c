@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 /* binary16 and bfloat16 by their definitions. */
 static double f16_value(unsigned h)

@@ -8,7 +8,7 @@
 
 #include "plot.h"
 #include "random.h"
-#include "utf8.h"
+#include "base/utf8.h"
 
 static char *made; /* the latest, to be freed */
 static size_t made_size;

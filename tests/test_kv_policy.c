@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "blob.h"
-#include "kv_policy.h"
+#include "kv/kv_policy.h"
 #include "random.h"
 
 static struct tft_kv_policy parsed(const char *text)

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "coded.h"
+#include "kv/coded.h"
 #include "fed.h"
 #include "kv_search.h"
 #include "random.h"

@@ -3,7 +3,7 @@
 
 #include "blob.h"
 #include "folder.h"
-#include "llama2c.h"
+#include "file/llama2c.h"
 #include "memory.h"
 #include "paths.h"
 

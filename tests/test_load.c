@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "folder.h"
-#include "gguf.h"
+#include "file/gguf.h"
 #include "memory.h"
-#include "session.h"
+#include "run/session.h"
 #include "toy.h"
 #include "tuffet.h"
 

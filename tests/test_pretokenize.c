@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "pretokenize.h"
+#include "text/pretokenize.h"
 
 static struct tft_pretokenizer named(const char *name)
 {

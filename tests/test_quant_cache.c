@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
-#include "half.h"
+#include "simd/half.h"
 #include "order.h"
 #include "quantize.h"
 #include "random.h"

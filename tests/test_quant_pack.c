@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 #include "quantize/pack.h"
 #include "random.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
-#include "kernels.h"
+#include "simd/half.h"
+#include "simd/kernels.h"
 #include "quantize/prefix_pack.h"
 #include "random.h"
 

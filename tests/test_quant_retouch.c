@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 
 #include "fed.h"
-#include "gguf.h"
-#include "half.h"
+#include "file/gguf.h"
+#include "simd/half.h"
 #include "quantize.h"
-#include "quantized.h"
+#include "model/quantized.h"
 #include "random.h"
 #include "retouch.h"
 

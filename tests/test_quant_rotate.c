@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 #include "quantize/rotate.h"
 #include "random.h"
 

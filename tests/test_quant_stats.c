@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 #include "quantize/stats.h"
 #include "random.h"
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "gguf.h"
+#include "file/gguf.h"
 #include "layers.h"
 #include "random.h"
 #include "w8a8.h"

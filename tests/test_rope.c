@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "rope.h"
+#include "model/rope.h"
 
 static void elementary_functions(void **state)
 {

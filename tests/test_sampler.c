@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "folder.h"
-#include "session.h"
+#include "run/session.h"
 #include "toy.h"
 #include "tuffet.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "memory.h"
-#include "utf8.h"
+#include "base/utf8.h"
 #include "vocabs.h"
 
 #define LOW "\xe2\x96\x81" /* U+2581 */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "memory.h"
-#include "port.h"
-#include "utf8.h"
+#include "port/port.h"
+#include "base/utf8.h"
 #include "vocabs.h"
 
 #define LOW "\xe2\x96\x81" /* U+2581 */

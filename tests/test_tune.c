@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "fed.h"
-#include "half.h"
+#include "simd/half.h"
 #include "product.h"
 #include "quantize.h"
 #include "random.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "utf8.h"
+#include "base/utf8.h"
 
 /* The rows of table 3-7 of the Unicode standard, and nothing else. */
 static const struct {

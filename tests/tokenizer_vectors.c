@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "paths.h"
-#include "port.h"
-#include "tokenizer.h"
+#include "port/port.h"
+#include "text/tokenizer.h"
 
 #define SEPARATOR "\n__ggml_vocab_test__\n"
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gguf.h"
-#include "half.h"
+#include "file/gguf.h"
+#include "simd/half.h"
 
 static uint64_t next(uint64_t *seed) /* SplitMix64 */
 {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dtype.h"
+#include "file/dtype.h"
 
 struct toy {
     const char *arch;

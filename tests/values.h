@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "bytes.h"
-#include "source.h"
+#include "base/bytes.h"
+#include "file/source.h"
 
 struct values {
     struct tft_source s;

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "tokenizer.h"
+#include "base/error.h"
+#include "text/tokenizer.h"
 #include "values.h"
-#include "vocab.h"
+#include "text/vocab.h"
 
 struct vocab {
     const char *model, *pre;

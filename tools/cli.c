@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "utf8.h"
+#include "base/utf8.h"
 
 static const char *command = ""; /* the one that runs, for the usage hint */
 

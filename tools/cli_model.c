@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "cli.h"
-#include "kv_policy.h"
+#include "kv/kv_policy.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options;

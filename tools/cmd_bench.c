@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "device.h"
+#include "backend/device.h"
 #include "limits.h"
-#include "model.h"
-#include "port.h"
+#include "model/model.h"
+#include "port/port.h"
 #include "shape.h"
 
 static struct {

@@ -8,7 +8,7 @@
 #include "activations_report.h"
 #include "cli.h"
 #include "facts.h"
-#include "gguf.h"
+#include "file/gguf.h"
 #include "quantize.h"
 #include "template.h"
 

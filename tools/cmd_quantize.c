@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "cushion.h"
-#include "kv_policy.h"
+#include "kv/kv_policy.h"
 #include "lossy.h"
 #include "quantize.h"
 #include "quantize_kv.h"

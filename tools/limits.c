@@ -1,8 +1,8 @@
 #include "limits.h"
 
 #include "cli.h"
-#include "kernels.h"
-#include "port.h"
+#include "simd/kernels.h"
+#include "port/port.h"
 
 enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 }; /* the buffer is larger than any last-level cache it is likely to meet */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "port.h"
+#include "port/port.h"
 
 int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits)
 {

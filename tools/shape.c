@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf.h"
-#include "quantized.h"
+#include "file/gguf.h"
+#include "model/quantized.h"
 
 struct shape {
     const char *name, *arch;

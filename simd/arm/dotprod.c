@@ -1,8 +1,8 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include "reg_neon.h"
 
-#include "peak.h"
+#include "simd/peak.h"
 
 #if !defined __ARM_FEATURE_DOTPROD
 #error "build this file with -march=armv8.2-a+dotprod"
@@ -64,11 +64,11 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 128
 #define DOT_TOKENS 5 /* 20 registers of sums, 4 of weights, 5 of tokens: 29 of 32 */
 #define DOT_PANELS 1
-#include "dot.h"
+#include "simd/dot.h"
 
 /* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus its lower seven: 16 bytes of either, and
    sums of either. */
-#include "lanes.h"
+#include "simd/lanes.h"
 
 #include "coded_neon.h"
 
@@ -155,7 +155,7 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 #define CODED_TILE 2 /* wide: 16 registers of sums, 4 of codes, 4 of factors */
 #define CODED_STRAIGHT 4 /* narrow: 16 registers of sums, 4 of codes */
 #define CODED_WAYS 4
-#include "wide_codes.h"
+#include "simd/wide_codes.h"
 
 TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
          vdotq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 16)

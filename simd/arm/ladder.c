@@ -1,7 +1,7 @@
 /* Every 64-bit ARM has NEON with fma; the kernel tells of the rest. */
-#include "rungs.h"
+#include "simd/rungs.h"
 
-#include "port.h"
+#include "port/port.h"
 
 static bool has_dotprod(void)
 {

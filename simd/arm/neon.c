@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include "reg_neon.h"
 
@@ -7,7 +7,7 @@
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
-#include "wide.h"
+#include "simd/wide.h"
 
 /* Two quads of a panel, 4 rows a register. */
 typedef struct {
@@ -77,7 +77,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 128
 #define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens, products: 32 */
 #define DOT_PANELS 1
-#include "dot.h"
+#include "simd/dot.h"
 
 /*
  * What wide_codes.h wants of a unit: a column's 16 rows, in 16 bits, times a factor that is a lane. Bytes would be little faster: twice the
@@ -170,7 +170,7 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 #define CODED_TILE 3 /* 12 registers of sums, 8 of codes, 6 of factors: 26 of 32 */
 #define CODED_STRAIGHT 0
 #define CODED_WAYS 4
-#include "wide_codes.h"
+#include "simd/wide_codes.h"
 
 /* smull and sadalp: 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),

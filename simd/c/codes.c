@@ -1,12 +1,12 @@
 /* Codes of a cache, and attention on them: kernels.h in plain C. */
-#include "codes.h"
+#include "simd/codes.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "fit.h"
-#include "half.h"
+#include "simd/fit.h"
+#include "simd/half.h"
 #include "reference.h"
 
 static void pack_1(uint8_t to[8], const uint8_t c[64], unsigned bit)

@@ -1,13 +1,13 @@
 /* The numerics contract of kernels.h in plain C: the specification that every other rung is compared with, bit for bit, and the
    rung of machines without any other. Read it beside kernels.h. */
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include <math.h>
 
-#include "affine.h"
-#include "expf.h"
-#include "half.h"
-#include "peak.h"
+#include "simd/affine.h"
+#include "simd/expf.h"
+#include "simd/half.h"
+#include "simd/peak.h"
 #include "reference.h"
 
 /* ------------------------------------------------------------------------------------- the defined orders */

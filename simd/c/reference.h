@@ -2,7 +2,7 @@
 #ifndef TFT_REFERENCE_H
 #define TFT_REFERENCE_H
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 /* dot16 of floats, and the sum of x in its order */
 float tft_ref_dot16(const float *a, const float *b, size_t n);

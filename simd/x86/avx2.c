@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include "reg_avx2.h"
 
@@ -7,7 +7,7 @@
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
-#include "wide.h"
+#include "simd/wide.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 128
 #define DOT_TOKENS 4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
 #define DOT_PANELS 1
-#include "dot.h"
+#include "simd/dot.h"
 #include "madd_block.h"
 
 #define CODED_TILE 4 /* 8 registers of sums, 2 or 4 of codes, factors, products: 16 registers */

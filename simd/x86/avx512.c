@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include "reg_avx512.h"
 
@@ -7,7 +7,7 @@
 #define TILE_N 4
 #define TILE_Q 4
 #define TILE_V 4
-#include "wide.h"
+#include "simd/wide.h"
 
 #define DOT_TOKENS 10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
 #define DOT_PANELS 2

@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 0
 #define DOT_TOKENS 12 /* 24 sums, two loads of weights, one of a token: 27 of 32 registers */
 #define DOT_PANELS 2
-#include "dot.h"
+#include "simd/dot.h"
 
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm512_dpbusd_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm512_dpwssd_epi32(acc, c, x); }
@@ -43,7 +43,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #define CODED_TILE 8 /* sums that hide the latency of a dot product */
 #define CODED_STRAIGHT 8
 #define CODED_WAYS 4
-#include "lanes.h"
+#include "simd/lanes.h"
 
 #include "coded_x86.h"
 

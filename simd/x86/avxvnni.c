@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 0
 #define DOT_TOKENS 6 /* 12 registers of sums, two of weights, one of a token: 15 of 16 */
 #define DOT_PANELS 1
-#include "dot.h"
+#include "simd/dot.h"
 
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm256_dpbusd_avx_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm256_dpwssd_avx_epi32(acc, c, x); }
@@ -42,7 +42,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #define CODED_TILE 4 /* 8 registers of sums, up to 4 of codes, factors: 15 of 16 */
 #define CODED_STRAIGHT 4
 #define CODED_WAYS 4
-#include "lanes.h"
+#include "simd/lanes.h"
 
 #include "coded_x86.h"
 

@@ -91,4 +91,4 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 }
 
 #define CODED_NARROW 1
-#include "wide_codes.h"
+#include "simd/wide_codes.h"

@@ -1,5 +1,5 @@
 /* The compiler's check asks the CPU, and whether the operating system saves the registers. */
-#include "rungs.h"
+#include "simd/rungs.h"
 
 #include <cpuid.h>
 

@@ -1,7 +1,7 @@
 /* The vocabulary of wide.h for AVX-512 F, BW, DQ, VL: 16 lanes are one register. */
 #include <immintrin.h>
 
-#include "expf.h"
+#include "simd/expf.h"
 
 #if !defined __AVX512F__ || !defined __AVX512BW__ || !defined __AVX512DQ__ || !defined __AVX512VL__
 #error "build this file with -mavx512f -mavx512bw -mavx512dq -mavx512vl"

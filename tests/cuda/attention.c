@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "data.h"
-#include "expf.h"
+#include "simd/expf.h"
 #include "gpu.h"
-#include "half.h"
-#include "launch.h"
+#include "simd/half.h"
+#include "backend/cuda/launch.h"
 
 enum { SPAN = TFT_CODED_SPAN, MOST_BLOCKS = 40, MOST_HEADS = 4 };
 

@@ -7,8 +7,8 @@
 
 #include "caches.h"
 #include "gpu.h"
-#include "launch.h"
-#include "session.h"
+#include "backend/cuda/launch.h"
+#include "run/session.h"
 
 enum { HEADS = 4, DIM = 20 }; /* of the small model, in all */
 

@@ -4,7 +4,7 @@
 
 #include "data.h"
 #include "gpu.h"
-#include "launch.h"
+#include "backend/cuda/launch.h"
 
 static size_t size_y(const struct check_product *o)
 {

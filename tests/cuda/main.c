@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside.h"
+#include "backend/cuda/inside.h"
 
 enum { GUARD = 64, MOST = 256 };
 

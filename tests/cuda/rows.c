@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "affine.h"
+#include "simd/affine.h"
 #include "data.h"
 #include "gpu.h"
-#include "launch.h"
+#include "backend/cuda/launch.h"
 
 /* Where results go: floats, or bytes of ranges that are the same for all tokens or their own. */
 struct result {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../memory.h"
-#include "source.h"
+#include "file/source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include "fuzz.h"
 
 #include "../blob.h"
-#include "kernels.h"
-#include "session.h"
+#include "simd/kernels.h"
+#include "run/session.h"
 
 enum { CAPACITY = 40, MOST_MACS = 1 << 20, MOST_SESSION = 1 << 24 };
 

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "../values.h"
-#include "tokenizer.h"
-#include "utf8.h"
-#include "vocab.h"
+#include "text/tokenizer.h"
+#include "base/utf8.h"
+#include "text/vocab.h"
 
 static struct values values;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 static double number(const void *x, size_t i, enum tft_num num)
 {

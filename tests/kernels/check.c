@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 /* ------------------------------------------------------------------------------------------------- chance */
 

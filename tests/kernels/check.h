@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 struct check {
     const struct tft_kernels *ref, *below, *now; /* the reference, the rung below, the rung in hand */

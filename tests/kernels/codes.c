@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 enum { MOST = TFT_CODED_SPAN, BLOCKS = 8 };
 

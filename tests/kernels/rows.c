@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 enum { BENCH_N = 2048 };
 

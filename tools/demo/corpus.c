@@ -1,6 +1,6 @@
 #include "corpus.h"
 
-#include "port.h"
+#include "port/port.h"
 #include "tool.h"
 
 #include <stdlib.h>

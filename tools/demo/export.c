@@ -1,7 +1,7 @@
 /* teach-export CHECKPOINT TOKENIZER OUT: the student as GGUF v3, matrices in f16. */
 #include "checkpoint.h"
-#include "gguf.h"
-#include "half.h"
+#include "file/gguf.h"
+#include "simd/half.h"
 #include "spm.h"
 #include "tool.h"
 

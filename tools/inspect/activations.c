@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "session.h"
+#include "base/error.h"
+#include "run/session.h"
 
 struct run {
     struct activations *a;

@@ -10,7 +10,7 @@
 #define INSPECT_ACTIVATIONS_H
 
 #include "magnitudes.h"
-#include "model.h"
+#include "model/model.h"
 
 struct activations_opts {
     const int32_t *text; /* [n_text] without BOS: each window gets its own, unless the model's prefix has it */

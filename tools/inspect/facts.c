@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "quantize.h"
-#include "quantized.h"
+#include "model/quantized.h"
 
 static struct tft_str text(const struct tft_source *s, const char *key)
 {

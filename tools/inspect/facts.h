@@ -5,9 +5,9 @@
 #ifndef INSPECT_FACTS_H
 #define INSPECT_FACTS_H
 
-#include "kv_policy.h"
+#include "kv/kv_policy.h"
 #include "lossy.h"
-#include "model.h"
+#include "model/model.h"
 
 struct facts {
     struct tft_source s;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 /* n rows of `width` numbers: floats, or bytes as a linear layer takes them. */
 struct magnitudes_rows {

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "utf8.h"
+#include "base/utf8.h"
 
 /* --------------------------------------------------------------------------------------------------- elements */
 

@@ -6,7 +6,7 @@
 
 #include "activations.h"
 #include "activations_report.h"
-#include "port.h"
+#include "port/port.h"
 
 enum { WITHOUT, WITH, RUNS };
 

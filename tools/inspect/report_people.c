@@ -2,7 +2,7 @@
 
 #include "cli.h"
 #include "quantize.h"
-#include "quantized.h"
+#include "model/quantized.h"
 #include "report.h"
 
 static const char *const run_names[RUNS] = {"without", "with"};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32.h"
+#include "base/crc32.h"
 
 /* The file, in the byte order of the machine: it does not travel. */
 struct head {

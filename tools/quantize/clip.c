@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "half.h"
+#include "simd/half.h"
 
 /* What alpha may be, the least loss of clipping first: the first of equal ones is taken. */
 static const float parts[] = {1, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.55f, 0.5f};

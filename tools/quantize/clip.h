@@ -12,7 +12,7 @@
 #ifndef QUANTIZE_CLIP_H
 #define QUANTIZE_CLIP_H
 
-#include "kv_policy.h"
+#include "kv/kv_policy.h"
 #include "layers.h"
 
 enum { CLIP_WINDOWS = 4, CLIP_QUERIES = 16 };

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "checkpoint.h"
-#include "crc32.h"
-#include "error.h"
+#include "base/crc32.h"
+#include "base/error.h"
 #include "guess.h"
 
 /* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */

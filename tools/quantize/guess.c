@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 enum { BLOCK = 512 }; /* rows of the head that are floats at a time, 4 MiB of a model of 2048 numbers a token */
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 static size_t least_of(const struct kv_unit *u)
 {

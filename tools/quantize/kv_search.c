@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "coded.h"
-#include "error.h"
-#include "port.h"
-#include "retain.h"
+#include "base/alloc.h"
+#include "kv/coded.h"
+#include "base/error.h"
+#include "port/port.h"
+#include "kv/retain.h"
 
 enum { HELD_OUT = 5 };                              /* one window in so many, as in tuning */
 enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 }; /* of text, whole windows of it */

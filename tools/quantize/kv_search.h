@@ -29,8 +29,8 @@
 #define QUANTIZE_KV_SEARCH_H
 
 #include "kv_allot.h"
-#include "kv_policy.h"
-#include "model.h"
+#include "kv/kv_policy.h"
+#include "model/model.h"
 
 struct kv_search_opts {
     const int32_t *text; /* [n_windows, window] */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "error.h"
-#include "kv.h"
+#include "base/error.h"
+#include "kv/kv.h"
 #include "pack.h"
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)

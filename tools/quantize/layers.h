@@ -4,7 +4,7 @@
 
 #include "quantize.h"
 #include "residual.h"
-#include "session.h"
+#include "run/session.h"
 
 /* The matrices of a layer in the order of the file. */
 enum { MAT_Q, MAT_K, MAT_V, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 /* Rounding to steps of range / 255 leaves noise of (range / 255)^2 / 12: for a uniform signal -59 dB, for real ones -40 to -30 dB. Above
    this share of the signal's power, -20 dB, an input is worth a name. */

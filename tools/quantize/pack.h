@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "panel.h"
+#include "simd/panel.h"
 
 /* w: [rows, cols], rows `stride` apart; max: [rows] = the largest |w| of each row. Returns rows, or the first row in which there is a
    NaN or an infinity, and max is filled up to there. */

@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "bytes.h"
-#include "error.h"
-#include "half.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "simd/half.h"
 
 enum { BLOCK = 32 }; /* of both types */
 

@@ -11,8 +11,8 @@
 #ifndef QUANTIZE_PREFIX_PACK_H
 #define QUANTIZE_PREFIX_PACK_H
 
-#include "gguf.h"
-#include "model.h"
+#include "file/gguf.h"
+#include "model/model.h"
 
 /* x: [n] finite numbers of f16, n a multiple of 32; to: tft_dtype_bytes of these. type: Q8_0 or Q4_1 */
 void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cache.h"
-#include "error.h"
+#include "base/error.h"
 #include "keys.h"
 #include "layers.h"
 #include "prefix_pack.h"

@@ -12,7 +12,7 @@
 #ifndef QUANTIZE_H
 #define QUANTIZE_H
 
-#include "model.h"
+#include "model/model.h"
 #include "stats.h"
 
 /* Each what the one before it is, and more: heads of attention's output; ffn_down's input, online; the residual stream (residual.h) */

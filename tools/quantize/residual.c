@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "alloc.h"
-#include "port.h"
-#include "rope.h"
+#include "base/alloc.h"
+#include "port/port.h"
+#include "model/rope.h"
 
 /* Vectors that are transformed side by side, element by element: a cache line of doubles, so that no loop has to shuffle. */
 enum { LANES = 8 };

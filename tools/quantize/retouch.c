@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "error.h"
-#include "gguf.h"
+#include "base/error.h"
+#include "file/gguf.h"
 #include "prefix_pack.h"
-#include "quantized.h"
+#include "model/quantized.h"
 
 /* ------------------------------------------------------------------------------------------------- values */
 

@@ -2,7 +2,7 @@
 #ifndef QUANTIZE_RETOUCH_H
 #define QUANTIZE_RETOUCH_H
 
-#include "model.h"
+#include "model/model.h"
 
 struct retouch {
     const char *kv;        /* the cache that the file is to name; NULL: as it is */

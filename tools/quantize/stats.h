@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 /* A number is counted by its upper 16 bits: sign, exponent, 7 bits of the fraction. So no range need be known beforehand, one sweep
    serves every method, and a bin is at most 1/128 of what is in it wide. */

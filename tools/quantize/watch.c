@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "base/error.h"
 
 static struct stats *stats_of(const struct watch *w, uint32_t which, int tid)
 {

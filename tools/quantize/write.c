@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "cache.h"
-#include "crc32.h"
+#include "base/crc32.h"
 #include "cushion.h"
-#include "error.h"
+#include "base/error.h"
 #include "pack.h"
 #include "prefix_pack.h"
-#include "quantized.h"
+#include "model/quantized.h"
 #include "rotate.h"
 #include "smooth.h"
 

@@ -2,7 +2,7 @@
 #ifndef QUANTIZE_WRITE_H
 #define QUANTIZE_WRITE_H
 
-#include "gguf.h"
+#include "file/gguf.h"
 #include "layers.h"
 
 struct writing {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/unicode_tables.h: which code points are letters, numbers and white space.
+"""Writes src/text/unicode_tables.h: which code points are letters, numbers and white space.
 
-    unicode_tables.py > src/unicode_tables.h
-    unicode_tables.py --check src/unicode_tables.h      exit status 77 if this Python has another version of Unicode
+    unicode_tables.py > src/text/unicode_tables.h
+    unicode_tables.py --check src/text/unicode_tables.h      exit status 77 if this Python has another version of Unicode
 
 The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property White_Space: the categories
 Z* and U+0009..000D, U+0085.

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "port.h"
+#include "base/alloc.h"
+#include "port/port.h"
 #include "product.h"
 
 /* Queries of a head that are taken through its keys together. */

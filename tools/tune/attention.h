@@ -2,7 +2,7 @@
 #ifndef TUNE_ATTENTION_H
 #define TUNE_ATTENTION_H
 
-#include "model.h"
+#include "model/model.h"
 #include "real.h"
 
 struct attention;

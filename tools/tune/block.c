@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "attention.h"
-#include "port.h"
+#include "port/port.h"
 #include "product.h"
-#include "rope.h"
+#include "model/rope.h"
 #include "rows.h"
 #include "stats.h"
 

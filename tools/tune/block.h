@@ -6,7 +6,7 @@
 #ifndef TUNE_BLOCK_H
 #define TUNE_BLOCK_H
 
-#include "model.h"
+#include "model/model.h"
 #include "real.h"
 
 struct tape;

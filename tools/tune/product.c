@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "port.h"
+#include "base/alloc.h"
+#include "port/port.h"
 
 /* A block of W as floats: what an L1 cache holds beside the rows that it is multiplied with. */
 enum { BLOCK_ROWS = 512, BLOCK_COLS = 16 };

@@ -5,7 +5,7 @@
 #ifndef TUNE_PRODUCT_H
 #define TUNE_PRODUCT_H
 
-#include "model.h"
+#include "model/model.h"
 #include "real.h"
 
 struct product;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "expf.h"
+#include "simd/expf.h"
 
 #ifdef TUNE_DOUBLE
 typedef double real;

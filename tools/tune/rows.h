@@ -5,7 +5,7 @@
 #ifndef TUNE_ROWS_H
 #define TUNE_ROWS_H
 
-#include "model.h"
+#include "model/model.h"
 #include "real.h"
 
 /* y = norm(x) of n numbers, as tft_rmsnorm_fn and tft_layernorm_fn; y may be x. */

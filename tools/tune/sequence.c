@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "half.h"
-#include "port.h"
+#include "base/alloc.h"
+#include "simd/half.h"
+#include "port/port.h"
 
 struct sequence {
     const struct tft_model *m;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "port.h"
+#include "base/error.h"
+#include "port/port.h"
 #include "sequence.h"
 
 enum { HELD_OUT = 5 }; /* one window in so many */

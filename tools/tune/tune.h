@@ -9,7 +9,7 @@
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
 
-#include "model.h"
+#include "model/model.h"
 
 /* What tuning is told. */
 struct tune_opts {

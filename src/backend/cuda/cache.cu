@@ -1,0 +1,402 @@
+/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes (coded.h, evict.c) with the same
+   codes as on the CPU. */
+#include <float.h>
+#include <math.h>
+
+#include "codes.cuh"
+#include "simd/fit.h"
+
+static constexpr uint32_t THREADS = 256;
+
+static __device__ void narrow(float *to, float v)
+{
+    *to = v;
+}
+static __device__ void narrow(uint16_t *to, float v)
+{
+    *to = tft_f32_to_f16(v);
+}
+
+/* ---------------------------------------------------------------------------------------------------- slots */
+
+/* A block has a head's panel of slots. */
+template <typename Num>
+static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at)
+{
+    uint32_t first = at->slot, panel = first / TFT_KEY_PANEL + blockIdx.x, slot = panel * TFT_KEY_PANEL, dim = to.dim;
+    size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
+    Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
+    for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
+        uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first; /* before the first: huge */
+        if (m < M)
+            narrow(&keys[i], k[m * ld + blockIdx.y * dim + d]);
+    }
+    for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
+        uint32_t c = i / dim, d = i % dim, m = slot + c - first;
+        if (m < M)
+            narrow(&values[i], v[m * ld + blockIdx.y * dim + d]);
+    }
+}
+
+void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k, const float *v, size_t ld, uint32_t M,
+                  const struct tft_cuda_at *at)
+{
+    dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads); /* as many panels as M slots can be in, wherever they begin */
+    if (to->num == TFT_NUM_F16)
+        launch(stream, put<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, at);
+    else
+        launch(stream, put<float>, blocks, THREADS, 0, *to, k, v, ld, M, at);
+}
+
+/* A thread has a channel and a column of the panels, whose slots it moves in order. */
+template <typename Num> static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
+{
+    uint32_t c = threadIdx.x, d = blockIdx.x, dim = s.dim, slot = from + (c + TFT_KEY_PANEL - from % TFT_KEY_PANEL) % TFT_KEY_PANEL;
+    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity * dim, *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity * dim;
+    for (; slot + n < used; slot += TFT_KEY_PANEL) {
+        uint32_t old = slot + n;
+        keys[(slot / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c] = keys[(old / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c];
+        values[(size_t)slot * dim + d] = values[(size_t)old * dim + d];
+    }
+}
+
+void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from, uint32_t n, uint32_t used)
+{
+    dim3 blocks(s->dim, s->heads);
+    if (s->num == TFT_NUM_F16)
+        launch(stream, drop<uint16_t>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
+    else
+        launch(stream, drop<float>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
+}
+
+/* --------------------------------------------------------------------------------------------------- blocks */
+
+/* How codes are chosen: struct tft_fit, which for a device has its parts in itself. */
+struct fitting {
+    struct tft_cuda_blocks to;
+    struct tft_cuda_slots from;
+    struct tft_cuda_clips clips;
+    const uint32_t *order; /* slots */
+    uint32_t first;        /* block that the first of them go to */
+};
+
+/* A head's keys or values of a block's tokens. */
+struct numbers {
+    const uint16_t *k, *v; /* the head's slots; one of them */
+    const uint32_t *order; /* [block] */
+    const uint8_t *channel;
+    uint32_t dim;
+};
+
+static __device__ struct numbers numbers_of(const struct fitting &f, bool keys, uint32_t head, const uint32_t *order)
+{
+    size_t at = (size_t)head * f.from.capacity * f.from.dim;
+    struct numbers x = {};
+    x.k = keys ? (const uint16_t *)f.from.k + at : NULL;
+    x.v = keys ? NULL : (const uint16_t *)f.from.v + at;
+    x.order = order;
+    x.channel = keys && f.to.channel ? f.to.channel + head * f.from.dim : NULL;
+    x.dim = f.from.dim;
+    return x;
+}
+
+static __device__ size_t key_at(uint32_t slot, uint32_t d, uint32_t dim)
+{
+    return ((size_t)(slot / TFT_KEY_PANEL) * dim + d) * TFT_KEY_PANEL + slot % TFT_KEY_PANEL;
+}
+
+/* Number d of token t, by the order of channels that blocks have. */
+static __device__ float number(const struct numbers &x, uint32_t t, uint32_t d)
+{
+    uint32_t slot = x.order[t];
+    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel ? x.channel[d] : d, x.dim)] : x.v[(size_t)slot * x.dim + d]);
+}
+
+/* The numbers that share scale `at`: of a token, its channels `first` on; or of a channel, all tokens. */
+struct group {
+    uint32_t token, first, n;
+    bool by_token;
+};
+
+static __device__ struct group group_of(const struct tft_cuda_blocks &b, bool by_token, uint32_t at)
+{
+    uint32_t first = by_token ? at / b.block * b.group : at, left = b.dim - first;
+    return {at % b.block, first, !by_token ? b.block : left < b.group ? left : b.group, by_token};
+}
+
+static __device__ float member(const struct numbers &x, const struct group &g, uint32_t i)
+{
+    return g.by_token ? number(x, g.token, g.first + i) : number(x, i, g.first);
+}
+
+/* tft_fit_fn of one group */
+static __device__ struct tft_fitted fit(const struct numbers &x, const struct group &g, float half, const struct tft_fit *how)
+{
+    float low = INFINITY, high = -INFINITY, least = 0;
+    struct tft_fitted best = {};
+    for (uint32_t i = 0; i < g.n; i++) {
+        float v = member(x, g, i);
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    for (size_t c = 0; c < how->n_clip; c++) {
+        struct tft_fitted f = tft_fitted_of(low, high, half, how->clip[c], how);
+        float error = 0;
+        for (uint32_t i = 0; i < g.n && how->n_clip > 1; i++) {
+            float v = member(x, g, i), e = v - fmaf(tft_fitted_code(v, &f) - half, f.scale, f.mid);
+            error = fmaf(e, e, error);
+        }
+        if (c == 0 || error < least) {
+            best = f;
+            least = error;
+        }
+    }
+    return best;
+}
+
+/* Of the parts that the policy has a group choose from, the first n; or the one that the file has for it. */
+static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s, uint32_t head, const struct group &g,
+                                              uint32_t n)
+{
+    struct tft_fit how = {};
+    how.clip = f.clips.part;
+    how.n_clip = n;
+    how.to_zero = f.clips.to_zero;
+    if (s.clip && g.by_token)
+        how.clip = s.clip + head * channel_groups(f.to) + g.first / f.to.group;
+    return how;
+}
+
+static __device__ float half_of(const struct fitting &f, const struct tft_cuda_side &s, bool keys, uint32_t head, uint32_t d)
+{
+    return (float)((keys ? key_levels(f.to.quads[head], d) : tft_bits_levels((enum tft_bits)s.bits)) - 1) / 2;
+}
+
+/* The least e with most <= 448 * 2^e, for the largest of all threads' `most`. */
+static __device__ int exponent(float most)
+{
+    __shared__ float all[THREADS];
+    __syncthreads();
+    all[threadIdx.x] = most;
+    for (uint32_t half = THREADS / 2; half; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            all[threadIdx.x] = fmaxf(all[threadIdx.x], all[threadIdx.x + half]);
+    }
+    __syncthreads();
+    int e = -100;
+    while (e < 100 && !(all[0] <= TFT_F8_MAX * tft_pow2i(e)))
+        e++;
+    return e;
+}
+
+/* Scales and middles of a record. */
+static __device__ void put_scales(const struct fitting &f, const struct tft_cuda_side &s, bool keys, uint32_t head, const struct numbers &x,
+                                  unsigned char *to)
+{
+    uint32_t n = n_scales(f.to, s);
+    int e[2] = {0, 0};
+    if (f.to.f8) {
+        float most[2] = {0, 0};
+        for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+            struct group g = group_of(f.to, s.by_token, i);
+            struct tft_fit how = fit_of(f, s, head, g, 1);
+            how.clip = f.clips.part; /* the whole range */
+            struct tft_fitted all = fit(x, g, half_of(f, s, keys, head, g.first), &how);
+            most[0] = fmaxf(most[0], fabsf(all.scale));
+            most[1] = fmaxf(most[1], fabsf(all.mid));
+        }
+        e[0] = exponent(most[0]);
+        e[1] = exponent(most[1]);
+    }
+    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+        struct group g = group_of(f.to, s.by_token, i);
+        struct tft_fit how = fit_of(f, s, head, g, f.clips.n);
+        how.f8 = f.to.f8;
+        how.scale_unit = tft_pow2i(e[0]);
+        how.mid_unit = tft_pow2i(e[1]);
+        struct tft_fitted own = fit(x, g, half_of(f, s, keys, head, g.first), &how);
+        if (how.f8) {
+            to[2 + i] = tft_f32_to_f8(own.scale / how.scale_unit);
+            to[2 + n + i] = tft_f32_to_f8(own.mid / how.mid_unit);
+        } else {
+            ((uint16_t *)to)[i] = tft_f32_to_f16(own.scale);
+            ((uint16_t *)to)[n + i] = tft_f32_to_f16(own.mid);
+        }
+    }
+    if (f.to.f8 && threadIdx.x < 2)
+        to[threadIdx.x] = (unsigned char)e[threadIdx.x];
+}
+
+/* A record whose codes are being packed. */
+struct packing {
+    const struct fitting *f;
+    const struct tft_cuda_side *s;
+    const struct numbers *x;
+    const unsigned char *scales;
+    bool keys;
+    uint32_t head, panel, quad;
+};
+
+/* Code number i of the quad. */
+static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t i)
+{
+    const struct tft_cuda_blocks &b = p.f->to;
+    uint32_t row = p.panel * TFT_PANEL + i / TFT_QUAD, column = quad * TFT_QUAD + i % TFT_QUAD;
+    uint32_t t = p.keys ? row : column, d = p.keys ? column : row, n = n_scales(b, *p.s);
+    if (d >= b.dim)
+        return 0;
+    uint32_t at = p.s->by_token ? d / b.group * b.block + t : d;
+    struct tft_fitted own = {record_scale(b, p.scales, n, at), record_scale(b, p.scales, n, n + at), 0,
+                             half_of(*p.f, *p.s, p.keys, p.head, d)};
+    own.inverse = own.scale >= FLT_MIN ? 1 / own.scale : 0;
+    return (uint32_t)tft_fitted_code(number(*p.x, t, d), &own);
+}
+
+/* Byte `at` of quads of equal bits: codes.h */
+static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uint32_t quads, uint32_t at)
+{
+    uint32_t byte = 0, quad = p.quad;
+    if (bits == TFT_BITS_3_LEVELS) {
+        uint32_t fives = quads / TFT_TRIT_QUADS;
+        if (at < fives * 64) {
+            for (uint32_t i = 0; i < TFT_TRIT_QUADS; i++)
+                byte = byte * 3 + code(p, quad + at / 64 * TFT_TRIT_QUADS + i, at % 64);
+            return (byte * 256 + 242) / 243;
+        }
+        at -= fives * 64;
+        quad += fives * TFT_TRIT_QUADS;
+    }
+    uint32_t size = (uint32_t)tft_codes_bytes(bits, 1), in = at % size;
+    quad += at / size;
+    bool upper = bits == TFT_BITS_3 && in >= 16;
+    switch (bits) {
+    case TFT_BITS_1:
+        for (uint32_t l = 0; l < 8; l++)
+            byte |= code(p, quad, 8 * l + in) << l;
+        break;
+    case TFT_BITS_4: byte = code(p, quad, in) | code(p, quad, 32 + in) << 4; break;
+    case TFT_BITS_8: byte = code(p, quad, in); break;
+    default: /* 2 bits, or the lower or upper ones of 3 */
+        for (uint32_t l = 0; l < 8 && upper; l++)
+            byte |= (code(p, quad, 8 * l + in - 16) >> 2) << l;
+        for (uint32_t l = 0; l < 4 && !upper; l++)
+            byte |= (code(p, quad, 16 * l + in) & 3) << 2 * l;
+    }
+    return byte;
+}
+
+static __device__ void put_codes(struct packing p, unsigned char *to)
+{
+    const struct tft_cuda_blocks &b = p.f->to;
+    uint32_t panels = p.keys ? b.block / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL, bytes = (uint32_t)p.s->codes / panels;
+    for (uint32_t i = threadIdx.x; i < p.s->codes; i += THREADS) {
+        uint32_t at = i % bytes, bits = p.keys ? 0 : p.s->bits, quads = p.keys ? b.quads[p.head][0] : b.block / TFT_QUAD;
+        p.panel = i / bytes;
+        p.quad = 0;
+        while (at >= tft_codes_bytes((enum tft_bits)bits, quads)) { /* of keys: those of fewer bits come first */
+            at -= (uint32_t)tft_codes_bytes((enum tft_bits)bits, quads);
+            p.quad += quads;
+            quads = b.quads[p.head][++bits];
+        }
+        to[i] = (unsigned char)pack(p, (enum tft_bits)bits, quads, at);
+    }
+}
+
+static __device__ void put_halves(const struct fitting &f, bool keys, const struct numbers &x, unsigned char *to)
+{
+    uint16_t *halves = (uint16_t *)to;
+    uint32_t dim = f.to.dim;
+    for (uint32_t i = threadIdx.x; i < f.to.block * dim; i += THREADS) {
+        uint32_t t = i / dim, d = i % dim;
+        if (keys)
+            halves[key_at(t, d, dim)] = x.k[key_at(x.order[t], d, dim)];
+        else
+            halves[i] = x.v[(size_t)x.order[t] * dim + d];
+    }
+}
+
+/* Blocks: blocks of codes, heads, keys and values. */
+static __global__ void __launch_bounds__(THREADS) fill(struct fitting f)
+{
+    bool keys = blockIdx.z == 0;
+    uint32_t head = blockIdx.y;
+    const struct tft_cuda_side &s = keys ? f.to.k : f.to.v;
+    unsigned char *to = record(f.to, s, head, f.first + blockIdx.x);
+    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.x * f.to.block);
+    if (s.bits == TFT_BITS_COUNT) {
+        put_halves(f, keys, x, to);
+        return;
+    }
+    put_scales(f, s, keys, head, x, to + s.codes);
+    __syncthreads();
+    put_codes({&f, &s, &x, to + s.codes, keys, head, 0, 0}, to);
+}
+
+/* Slots `base` on of each head get what the slots order: [n] have: first they are read, then written. */
+static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order, uint32_t n)
+{
+    size_t head = (size_t)blockIdx.y * s.capacity * s.dim, at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
+    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
+        rows[at + d] = ((const uint16_t *)s.k)[head + key_at(order[blockIdx.x], d, s.dim)];
+        rows[at + s.dim + d] = ((const uint16_t *)s.v)[head + (size_t)order[blockIdx.x] * s.dim + d];
+    }
+}
+
+static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t base, uint32_t n)
+{
+    size_t head = (size_t)blockIdx.y * s.capacity * s.dim, at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
+    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
+        ((uint16_t *)s.k)[head + key_at(base + blockIdx.x, d, s.dim)] = rows[at + d];
+        ((uint16_t *)s.v)[head + (size_t)(base + blockIdx.x) * s.dim + d] = rows[at + s.dim + d];
+    }
+}
+
+/* The values of slot base + i become what their codes would stand for. Blocks: slots, heads; a group of channels to each thread. */
+static __global__ void round_values(struct fitting f, uint32_t base)
+{
+    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group, left = f.to.dim - first;
+    if (first >= f.to.dim)
+        return;
+    struct numbers x = numbers_of(f, false, head, &slot);
+    struct group g = {0, first, left < f.to.group ? left : f.to.group, true};
+    struct tft_fit how = fit_of(f, f.to.v, head, g, f.clips.n);
+    struct tft_fitted own = fit(x, g, half_of(f, f.to.v, false, head, 0), &how);
+    uint16_t *to = (uint16_t *)f.from.v + ((size_t)head * f.from.capacity + slot) * f.to.dim + first;
+    for (uint32_t i = 0; i < g.n; i++)
+        to[i] = tft_f32_to_f16(fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
+}
+
+void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from,
+                    const struct tft_cuda_eviction *e, const struct tft_cuda_clips *clips, uint16_t *rows)
+{
+    struct fitting f = {*to, *from, *clips, e->order, e->first};
+    if (e->blocks)
+        launch(stream, fill, dim3(e->blocks, to->heads, 2), THREADS, 0, f);
+    if (e->stay) {
+        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, rows, *from, e->order + e->blocks * to->block, e->stay);
+        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, rows, e->base, e->stay);
+    }
+    if (e->rounded)
+        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->round);
+}
+
+/* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in order. */
+static __global__ void drop_records(unsigned char *records, size_t bytes, size_t next, uint32_t n, uint32_t blocks)
+{
+    uint32_t at = blockIdx.x * blockDim.x + threadIdx.x;
+    uint64_t *words = (uint64_t *)(records + blockIdx.y * next);
+    size_t step = bytes / sizeof *words;
+    if (at >= step)
+        return;
+    for (uint32_t b = 0; b + n < blocks; b++)
+        words[b * step + at] = words[(b + n) * step + at];
+}
+
+void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n, uint32_t blocks)
+{
+    const struct tft_cuda_side *sides[] = {&b->k, &b->v};
+    for (const struct tft_cuda_side *s : sides)
+        launch(stream, drop_records, dim3((unsigned)((s->bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS, 0, s->records, s->bytes,
+               s->bytes * b->n_blocks, n, blocks);
+}

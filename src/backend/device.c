@@ -1,0 +1,86 @@
+#include "device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "port/port.h"
+
+/* name[:which]. Names are letters: they become part of a path. */
+static bool parse(const char *text, size_t *name, uint32_t *which)
+{
+    size_t n = 0;
+    while (text[n] >= 'a' && text[n] <= 'z')
+        n++;
+    *name = n;
+    *which = 0;
+    if (text[n] == ':') {
+        if (!text[++n])
+            return false;
+        for (; text[n] >= '0' && text[n] <= '9' && *which < 1000; n++)
+            *which = *which * 10 + (uint32_t)(text[n] - '0');
+    }
+    return *name && *name < 16 && !text[n];
+}
+
+/* What the device cannot do is known before anything is copied. */
+static enum tft_status check(const struct tft_model *m, const char *name, struct tft_error *err)
+{
+    if (!m->arch)
+        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, for which there is nothing to do on %s", m->source.name,
+                        name);
+    if (m->embed.num != TFT_NUM_I8)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has weights of floats; %s is for files that tuffet quantize has made",
+                        m->source.name, name);
+    return TFT_OK;
+}
+
+static const struct tft_device *load(const char *name, size_t len, void **library, struct tft_error *err)
+{
+    char file[32], why[160] = "";
+    snprintf(file, sizeof file, "tuffet-%.*s", (int)len, name);
+    void *symbol = tft_port_load(library, file, TFT_DEVICE_SYMBOL, why, sizeof why);
+    if (!symbol) {
+        tft_fail(err, TFT_ERR_DEVICE, "%.*s: %s", (int)len, name, why);
+        return NULL;
+    }
+    tft_device_fn *get;
+    memcpy(&get, &symbol, sizeof get);
+    const struct tft_device *d = get();
+    if (strcmp(d->version, tft_version()) == 0 && d->inside == TFT_DEVICE_INSIDE)
+        return d;
+    tft_fail(err, TFT_ERR_DEVICE, "%s: is of another build of tuffet: %.30s, not %s", file, d->version, tft_version());
+    tft_port_unload(*library);
+    return NULL;
+}
+
+enum tft_status tft_device_open(struct tft_model *m, const char *name, uint32_t n_layers, struct tft_error *err)
+{
+    size_t len;
+    uint32_t which;
+    void *library;
+    if (!parse(name, &len, &which))
+        return tft_fail(err, TFT_ERR_ARG, "\"%.40s\" is no device", name);
+    enum tft_status status = check(m, name, err);
+    if (status != TFT_OK)
+        return status;
+    const struct tft_device *d = load(name, len, &library, err);
+    if (!d)
+        return TFT_ERR_DEVICE;
+    m->n_host = n_layers && n_layers < m->n_layer ? m->n_layer - n_layers : 0;
+    status = d->open(&m->on, m, which, err);
+    if (status != TFT_OK) {
+        tft_port_unload(library);
+        return status;
+    }
+    m->device = d;
+    m->device_library = library;
+    return TFT_OK;
+}
+
+void tft_device_close(struct tft_model *m)
+{
+    if (!m->device)
+        return;
+    m->device->close(m->on);
+    tft_port_unload(m->device_library);
+}

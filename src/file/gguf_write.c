@@ -1,0 +1,418 @@
+#include "gguf.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/crc32.h"
+#include "base/error.h"
+
+struct tft_gguf_writer {
+    FILE *file;
+    struct tft_draft draft;
+    char *path;
+    size_t size; /* of this allocation, which holds path and the draft's name too */
+    struct tft_error first;
+    enum { VALUES, TENSORS, DATA } stage;
+    uint32_t alignment;
+    uint64_t at; /* bytes written */
+    uint64_t n_value;
+    uint64_t *bytes; /* of each tensor */
+    size_t n_tensor, cap;
+    uint64_t offset; /* of the next tensor's data, while they are described */
+    size_t next;     /* the tensor whose data is being written, */
+    uint64_t done;   /* and how much of it is */
+    uint64_t checksum_at; /* in the file; 0: none is wanted */
+    uint32_t checksum;    /* of the data that has been written */
+};
+
+enum { HEADER = 24 }; /* magic, version and two counts */
+
+static bool failed(const struct tft_gguf_writer *w)
+{
+    return w->first.code != TFT_OK;
+}
+
+#define MISUSE(w, ...) ((void)(failed(w) || tft_fail(&(w)->first, TFT_ERR_ARG, __VA_ARGS__)))
+
+static void fail_os(struct tft_gguf_writer *w, int os, const char *what)
+{
+    if (!failed(w))
+        tft_fail_os(&w->first, os ? os : EIO, w->path, what);
+}
+
+/* ---- bytes */
+
+static void put(struct tft_gguf_writer *w, const void *p, size_t n)
+{
+    if (failed(w))
+        return;
+    errno = 0;
+    if (fwrite(p, 1, n, w->file) != n)
+        fail_os(w, errno, "cannot be written");
+    w->at += n;
+    if (w->stage == DATA && w->checksum_at)
+        w->checksum = tft_crc32(w->checksum, p, n);
+}
+
+static void seek(struct tft_gguf_writer *w, uint64_t at)
+{
+    if (!failed(w) && (at > LONG_MAX || fseek(w->file, (long)at, SEEK_SET) != 0))
+        fail_os(w, errno, "cannot be written");
+}
+
+static void put_u32(struct tft_gguf_writer *w, uint32_t v)
+{
+    unsigned char b[4];
+    tft_store_u32(b, v);
+    put(w, b, sizeof b);
+}
+
+static void put_u64(struct tft_gguf_writer *w, uint64_t v)
+{
+    unsigned char b[8];
+    tft_store_u64(b, v);
+    put(w, b, sizeof b);
+}
+
+static void put_str(struct tft_gguf_writer *w, struct tft_str s)
+{
+    put_u64(w, s.n);
+    put(w, s.p, s.n);
+}
+
+static void pad(struct tft_gguf_writer *w)
+{
+    static const char zeros[64];
+    uint64_t n = (w->alignment - w->at % w->alignment) % w->alignment;
+    for (size_t piece; n && !failed(w); n -= piece) {
+        piece = n < sizeof zeros ? (size_t)n : sizeof zeros;
+        put(w, zeros, piece);
+    }
+}
+
+/* ---- values */
+
+static struct tft_str str(const char *s)
+{
+    return (struct tft_str){s, strlen(s)};
+}
+
+static void begin_value(struct tft_gguf_writer *w, struct tft_str key, enum tft_value_type type)
+{
+    if (w->stage != VALUES)
+        MISUSE(w, "%s: value \"%.*s\" comes after a tensor", w->path, TFT_STR_ARG(key));
+    put_str(w, key);
+    put_u32(w, type);
+    w->n_value++;
+}
+
+static void begin_array(struct tft_gguf_writer *w, struct tft_str key, enum tft_value_type type, uint64_t n)
+{
+    begin_value(w, key, TFT_VALUE_ARRAY);
+    put_u32(w, type);
+    put_u64(w, n);
+}
+
+static void obey_alignment(struct tft_gguf_writer *w, struct tft_str key, uint32_t n)
+{
+    if (!tft_str_is(key, "general.alignment"))
+        return;
+    if (tft_gguf_alignment_ok(n))
+        w->alignment = n;
+    else
+        MISUSE(w, "%s: an alignment of %u", w->path, n);
+}
+
+void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v)
+{
+    begin_value(w, str(key), TFT_VALUE_U32);
+    put_u32(w, v);
+    obey_alignment(w, str(key), v);
+}
+
+void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key)
+{
+    if (w->checksum_at)
+        MISUSE(w, "%s: a second checksum, \"%s\"", w->path, key);
+    begin_value(w, str(key), TFT_VALUE_U32);
+    w->checksum_at = w->at;
+    put_u32(w, 0); /* which finish() will know */
+}
+
+void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    begin_value(w, str(key), TFT_VALUE_F32);
+    put_u32(w, bits);
+}
+
+void tft_gguf_put_bool(struct tft_gguf_writer *w, const char *key, bool v)
+{
+    begin_value(w, str(key), TFT_VALUE_BOOL);
+    put(w, v ? "\1" : "", 1);
+}
+
+void tft_gguf_put_str(struct tft_gguf_writer *w, const char *key, struct tft_str v)
+{
+    begin_value(w, str(key), TFT_VALUE_STRING);
+    put_str(w, v);
+}
+
+void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct tft_str *v, size_t n)
+{
+    begin_array(w, str(key), TFT_VALUE_STRING, n);
+    for (size_t i = 0; i < n; i++)
+        put_str(w, v[i]);
+}
+
+/* One number of 1, 2, 4 or 8 bytes in the machine's order. */
+static void put_number(struct tft_gguf_writer *w, const unsigned char *p, size_t bytes)
+{
+    union {
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+    } v;
+    memcpy(&v, p, bytes);
+    uint64_t number = bytes == 1 ? v.u8 : bytes == 2 ? v.u16 : bytes == 4 ? v.u32 : v.u64;
+    unsigned char b[8];
+    tft_store_u64(b, number);
+    put(w, b, bytes);
+}
+
+void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, const void *v, size_t n)
+{
+    size_t bytes = tft_value_type_bytes(type);
+    if (!bytes)
+        MISUSE(w, "%s: \"%s\" is no array of numbers", w->path, key);
+    begin_array(w, str(key), type, n);
+    for (size_t i = 0; i < n && !failed(w); i++)
+        put_number(w, (const unsigned char *)v + i * bytes, bytes);
+}
+
+uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, size_t n)
+{
+    static const char zeros[8];
+    begin_array(w, str(key), type, n);
+    uint64_t place = w->at;
+    for (size_t i = 0; i < n; i++)
+        put(w, zeros, tft_value_type_bytes(type));
+    return place;
+}
+
+void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type, const void *v, size_t n)
+{
+    struct tft_gguf_writer now = *w; /* which goes on from here */
+    seek(w, place);
+    for (size_t i = 0; i < n && !failed(w); i++)
+        put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type), tft_value_type_bytes(type));
+    w->at = now.at;
+    w->checksum = now.checksum;
+    seek(w, now.at);
+}
+
+static size_t value_bytes(const struct tft_value *v)
+{
+    if (v->type != TFT_VALUE_STRING)
+        return (size_t)v->n * tft_value_type_bytes(v->type);
+    const unsigned char *end = v->data;
+    for (uint64_t i = 0; i < v->n; i++)
+        tft_value_next_str(&end);
+    return (size_t)(end - v->data);
+}
+
+void tft_gguf_put_value(struct tft_gguf_writer *w, const struct tft_value *v)
+{
+    uint64_t n;
+    if (v->is_array)
+        begin_array(w, v->key, v->type, v->n);
+    else
+        begin_value(w, v->key, v->type);
+    put(w, v->data, value_bytes(v));
+    if (v->type == TFT_VALUE_U32 && !v->is_array && tft_value_uint(v, 0, &n))
+        obey_alignment(w, v->key, (uint32_t)n);
+}
+
+/* ---- tensors */
+
+static bool tensor_bytes(enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, uint64_t *bytes)
+{
+    if (n_dims < 1 || n_dims > 4 || !tft_dtype_bytes(type, ne[0], bytes))
+        return false;
+    for (uint32_t d = 1; d < n_dims; d++)
+        if (__builtin_mul_overflow(*bytes, ne[d], bytes))
+            return false;
+    return *bytes > 0 && *bytes <= INT64_MAX;
+}
+
+static bool remember(struct tft_gguf_writer *w, uint64_t bytes)
+{
+    if (w->n_tensor == w->cap) {
+        size_t cap = w->cap ? 2 * w->cap : 64;
+        uint64_t *grown = tft_alloc(NULL, cap * sizeof *grown);
+        if (!grown)
+            return false;
+        if (w->n_tensor)
+            memcpy(grown, w->bytes, w->n_tensor * sizeof *grown);
+        tft_free(NULL, w->bytes, w->cap * sizeof *grown);
+        w->bytes = grown;
+        w->cap = cap;
+    }
+    w->bytes[w->n_tensor++] = bytes;
+    return true;
+}
+
+void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims,
+                         const uint64_t *ne)
+{
+    uint64_t bytes;
+    if (failed(w))
+        return;
+    if (w->stage == DATA)
+        MISUSE(w, "%s: tensor \"%.*s\" comes after data", w->path, TFT_STR_ARG(name));
+    else if (!tensor_bytes(type, n_dims, ne, &bytes) || bytes > INT64_MAX - w->offset - w->alignment)
+        MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path, TFT_STR_ARG(name));
+    else if (!remember(w, bytes))
+        tft_fail(&w->first, TFT_ERR_NOMEM, "%s: no memory for the sizes of the tensors", w->path);
+    if (failed(w))
+        return;
+
+    w->stage = TENSORS;
+    put_str(w, name);
+    put_u32(w, n_dims);
+    for (uint32_t d = 0; d < n_dims; d++)
+        put_u64(w, ne[d]);
+    put_u32(w, type);
+    put_u64(w, w->offset);
+    w->offset = (w->offset + bytes + w->alignment - 1) / w->alignment * w->alignment;
+}
+
+static void begin_data(struct tft_gguf_writer *w)
+{
+    if (w->stage != DATA)
+        pad(w);
+    w->stage = DATA;
+}
+
+void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes)
+{
+    begin_data(w);
+    if (!bytes)
+        return;
+    if (w->next == w->n_tensor || bytes > w->bytes[w->next] - w->done) {
+        MISUSE(w, "%s: more data than tensor %zu of %zu has", w->path, w->next, w->n_tensor);
+        return;
+    }
+    put(w, data, bytes);
+    w->done += bytes;
+    if (w->done == w->bytes[w->next]) {
+        pad(w);
+        w->next++;
+        w->done = 0;
+    }
+}
+
+/* ---- the whole */
+
+/* What will be replaced must be a file: renaming over /dev/null would do harm, and over a folder fail when all is done. */
+static int replaceable(const char *path)
+{
+    struct tft_map map = {0};
+    int os = tft_port_map(&map, path);
+    tft_port_unmap(&map);
+    return os == EISDIR || os == EINVAL ? os : 0;
+}
+
+enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path, struct tft_error *err)
+{
+    *out = NULL;
+    int os = replaceable(path);
+    if (os)
+        return tft_fail_os(err, os, path, "cannot be replaced");
+
+    size_t len = strlen(path), size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
+    struct tft_gguf_writer *w = tft_alloc(NULL, size);
+    if (!w)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", path);
+    *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
+    w->path = memcpy(w + 1, path, len + 1);
+    w->draft.name = w->path + len + 1;
+    os = tft_port_draft(&w->draft, &w->file, path);
+    if (os) {
+        tft_free(NULL, w, size);
+        return tft_fail_os(err, os, path, "cannot be created");
+    }
+    put(w, (const char[HEADER]){0}, HEADER); /* finish() makes it a GGUF file */
+    *out = w;
+    return TFT_OK;
+}
+
+static void finish(struct tft_gguf_writer *w)
+{
+    begin_data(w);
+    if (w->next < w->n_tensor)
+        MISUSE(w, "%s: tensor %zu of %zu has %llu of its %llu bytes", w->path, w->next, w->n_tensor,
+               (unsigned long long)w->done, (unsigned long long)w->bytes[w->next]);
+    uint32_t checksum = w->checksum; /* which what follows is no part of */
+    if (w->checksum_at) {
+        seek(w, w->checksum_at);
+        put_u32(w, checksum);
+    }
+    seek(w, 0);
+    put(w, "GGUF\3\0\0\0", 8);
+    put_u64(w, w->n_tensor);
+    put_u64(w, w->n_value);
+}
+
+/* Reads back what was written: a key that is there twice, or is no text, must not be left to whoever opens the file. */
+static void verify(struct tft_gguf_writer *w)
+{
+    struct tft_source s = {.name = w->path};
+    int os = tft_port_map(&s.map[0], w->draft.name);
+    if (os) {
+        fail_os(w, os, "cannot be read back");
+        return;
+    }
+    s.data = s.map[0].data;
+    s.size = s.map[0].size;
+    if (tft_gguf_read(&s, &w->first) == TFT_ERR_FORMAT)
+        w->first.code = TFT_ERR_ARG;
+    tft_source_close(&s);
+}
+
+static void replace(struct tft_gguf_writer *w)
+{
+    int os = tft_port_keep(&w->draft, w->path);
+    if (os)
+        fail_os(w, os, "cannot be replaced");
+}
+
+enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_error *err)
+{
+    if (!w)
+        return TFT_OK;
+    if (keep)
+        finish(w);
+    errno = 0;
+    if (fclose(w->file) != 0)
+        fail_os(w, errno, "cannot be written");
+    if (keep && !failed(w))
+        verify(w);
+    if (keep && !failed(w))
+        replace(w);
+    if (!keep || failed(w))
+        tft_port_discard(&w->draft);
+
+    enum tft_status status = w->first.code;
+    if (status && err)
+        *err = w->first;
+    tft_free(NULL, w->bytes, w->cap * sizeof *w->bytes);
+    tft_free(NULL, w, w->size);
+    return status;
+}

@@ -1,0 +1,223 @@
+#include "source.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/crc32.h"
+#include "base/error.h"
+#include "gguf.h"
+#include "llama2c.h"
+
+/* ---- the index by name */
+
+/* Records that begin with their name. */
+struct named {
+    const void *first;
+    size_t stride;
+};
+
+static struct tft_str name_of(struct named x, uint32_t i)
+{
+    return *(const struct tft_str *)(const void *)((const char *)x.first + i * x.stride);
+}
+
+static int compare(struct tft_str a, struct tft_str b)
+{
+    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+/* By name, and equal names by place. */
+static bool comes_before(struct named x, uint32_t i, uint32_t j)
+{
+    int c = compare(name_of(x, i), name_of(x, j));
+    return c < 0 || (c == 0 && i < j);
+}
+
+static void sift_down(struct named x, uint32_t *heap, size_t at, size_t n)
+{
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && comes_before(x, heap[child], heap[child + 1]))
+            child++;
+        if (!comes_before(x, heap[at], heap[child]))
+            return;
+        uint32_t t = heap[at];
+        heap[at] = heap[child];
+        heap[child] = t;
+    }
+}
+
+/* Heapsort: no memory, and no input that makes it quadratic. */
+static void sort(struct named x, uint32_t *order, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(x, order, i, n);
+    for (size_t i = n; i-- > 1;) {
+        uint32_t t = order[0];
+        order[0] = order[i];
+        order[i] = t;
+        sift_down(x, order, 0, i);
+    }
+}
+
+/* The first place of a name that is there already; n if there is none. */
+static size_t second_of_two(struct named x, const uint32_t *order, size_t n)
+{
+    size_t second = n;
+    for (size_t i = 1; i < n; i++)
+        if (order[i] < second && compare(name_of(x, order[i - 1]), name_of(x, order[i])) == 0)
+            second = order[i];
+    return second;
+}
+
+static size_t find(struct named x, const uint32_t *order, size_t n, const char *name)
+{
+    struct tft_str wanted = {name, strlen(name)};
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int c = compare(name_of(x, order[mid]), wanted);
+        if (c == 0)
+            return order[mid];
+        if (c < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return n;
+}
+
+static struct named values(const struct tft_source *s)
+{
+    return (struct named){s->value, sizeof *s->value};
+}
+
+static struct named tensors(const struct tft_source *s)
+{
+    return (struct named){s->tensor, sizeof *s->tensor};
+}
+
+enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err)
+{
+    sort(values(s), s->value_by_key, s->n_value);
+    size_t i = second_of_two(values(s), s->value_by_key, s->n_value);
+    if (i < s->n_value)
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->value[i].offset, "key \"%.*s\" is there twice",
+                           TFT_STR_ARG(s->value[i].key));
+
+    sort(tensors(s), s->tensor_by_name, s->n_tensor);
+    i = second_of_two(tensors(s), s->tensor_by_name, s->n_tensor);
+    if (i < s->n_tensor)
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->tensor[i].offset, "tensor \"%.*s\" is there twice",
+                           TFT_STR_ARG(s->tensor[i].name));
+    return TFT_OK;
+}
+
+const struct tft_value *tft_source_value(const struct tft_source *s, const char *key)
+{
+    size_t i = find(values(s), s->value_by_key, s->n_value, key);
+    return i < s->n_value ? &s->value[i] : NULL;
+}
+
+const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name)
+{
+    size_t i = find(tensors(s), s->tensor_by_name, s->n_tensor, name);
+    return i < s->n_tensor ? &s->tensor[i] : NULL;
+}
+
+/* ---- opening and closing */
+
+/* The name too: messages outlive the caller's string. */
+static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
+{
+    size_t length = strlen(s->name) + 1;
+    char *name = tft_arena_take(a, length, 1);
+    if (name)
+        s->name = memcpy(name, s->name, length);
+    s->value = tft_arena_take(a, s->n_value, sizeof *s->value);
+    s->tensor = tft_arena_take(a, s->n_tensor, sizeof *s->tensor);
+    s->value_by_key = tft_arena_take(a, s->n_value, sizeof *s->value_by_key);
+    s->tensor_by_name = tft_arena_take(a, s->n_tensor, sizeof *s->tensor_by_name);
+    return tft_arena_take(a, extra, 1);
+}
+
+void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra, struct tft_error *err)
+{
+    s->n_value = n_value;
+    s->n_tensor = n_tensor;
+    struct tft_arena count = {0};
+    place(s, &count, extra);
+    if (!count.failed)
+        s->owned = tft_alloc(s->allocator, count.used);
+    if (!s->owned) {
+        s->n_value = s->n_tensor = 0;
+        tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for the names of %zu values and %zu tensors", s->name, n_value,
+                 n_tensor);
+        return NULL;
+    }
+    s->owned_size = count.used;
+    return place(s, &(struct tft_arena){.base = s->owned}, extra);
+}
+
+static enum tft_status map(struct tft_map *out, const char *path, struct tft_error *err)
+{
+    int os = tft_port_map(out, path);
+    return os ? tft_fail_os(err, os, path, "cannot be read") : TFT_OK;
+}
+
+static enum tft_status read_any(struct tft_source *s, const char *tokenizer, struct tft_error *err)
+{
+    if (!s->size)
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "the file is empty");
+    if (s->size >= 4 && memcmp(s->data, "GGUF", 4) == 0)
+        return tft_gguf_read(s, err);
+    if (!tft_llama2c_probe(s->data, s->size))
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "neither a GGUF file nor a whole llama2.c checkpoint");
+    enum tft_status status = tokenizer ? map(&s->map[1], tokenizer, err) : TFT_OK;
+    return status ? status : tft_llama2c_read(s, tokenizer, err);
+}
+
+enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
+                                const struct tft_allocator *a, struct tft_error *err)
+{
+    *s = (struct tft_source){.name = path, .allocator = a};
+    enum tft_status status = map(&s->map[0], path, err);
+    if (!status) {
+        s->data = s->map[0].data;
+        s->size = s->map[0].size;
+        status = read_any(s, tokenizer, err);
+    }
+    if (status)
+        tft_source_close(s);
+    return status;
+}
+
+enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data, size_t size,
+                                    const struct tft_allocator *a, struct tft_error *err)
+{
+    *s = (struct tft_source){.name = name, .data = data, .size = size, .allocator = a};
+    if ((uintptr_t)data % 32)
+        return tft_fail(err, TFT_ERR_ARG, "%s: not aligned to 32 bytes", name);
+    enum tft_status status = tft_gguf_read(s, err);
+    if (status)
+        tft_source_close(s);
+    return status;
+}
+
+uint32_t tft_source_checksum(const struct tft_source *s)
+{
+    if (!s->n_tensor)
+        return 0;
+    const unsigned char *data = s->tensor[0].data;
+    return tft_crc32(0, data, s->size - (size_t)(data - s->data));
+}
+
+void tft_source_close(struct tft_source *s)
+{
+    tft_free(s->allocator, s->owned, s->owned_size);
+    tft_port_unmap(&s->map[0]);
+    tft_port_unmap(&s->map[1]);
+    *s = (struct tft_source){0};
+}

@@ -1,0 +1,340 @@
+#include "kv_policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A preset is what its knobs say. */
+static const struct {
+    const char *name, *knobs;
+} presets[] = {
+    {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"}, /* round to nearest, by token, no window */
+    {"kivi", "bits=2,group=32,k=@channel,v=@token,retain=fill:128"},
+    {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
+    {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
+    {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
+    /* groups of 32 as in table 3: the paper's are of 128 channels of all heads, ours of one */
+    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,reorder=calibrated,clip=calibrated"},
+    {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
+};
+
+/* ---- values */
+
+struct span {
+    const char *s;
+    size_t n;
+};
+
+static bool is(struct span a, const char *b)
+{
+    return strlen(b) == a.n && memcmp(a.s, b, a.n) == 0;
+}
+
+/* What comes before the first c, and in *rest what comes after it: NULL if there is none. */
+static struct span cut(struct span a, char c, struct span *rest)
+{
+    const char *at = a.n ? memchr(a.s, c, a.n) : NULL;
+    *rest = at ? (struct span){at + 1, a.n - (size_t)(at - a.s) - 1} : (struct span){0};
+    return at ? (struct span){a.s, (size_t)(at - a.s)} : a;
+}
+
+/* A decimal number with at most six digits on each side of the point. */
+static bool number(struct span a, double *x)
+{
+    struct span fraction, whole = cut(a, '.', &fraction);
+    double unit = 1, sum = 0;
+    if (!whole.n || whole.n > 6 || fraction.n > 6 || (fraction.s && !fraction.n))
+        return false;
+    for (size_t i = 0; i < whole.n; i++) {
+        if (whole.s[i] < '0' || whole.s[i] > '9')
+            return false;
+        sum = sum * 10 + (whole.s[i] - '0');
+    }
+    for (size_t i = 0; i < fraction.n; i++) {
+        if (fraction.s[i] < '0' || fraction.s[i] > '9')
+            return false;
+        sum += (fraction.s[i] - '0') * (unit /= 10);
+    }
+    *x = sum;
+    return true;
+}
+
+static bool count(struct span a, uint32_t most, uint32_t *n)
+{
+    double x;
+    if (!number(a, &x) || memchr(a.s, '.', a.n) || x > most)
+        return false;
+    *n = (uint32_t)x;
+    return true;
+}
+
+static bool one_of(struct span a, const char *const *names, unsigned n, unsigned *which)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (is(a, names[i])) {
+            *which = i;
+            return true;
+        }
+    return false;
+}
+
+/* By enum tft_bits, then TFT_KV_BITS_F16. */
+static const float numbers_of_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
+enum { N_BITS = sizeof numbers_of_bits / sizeof *numbers_of_bits };
+
+/* N_BITS for what is no such number. */
+static unsigned held_as(float bits)
+{
+    unsigned i = 0;
+    while (i < N_BITS && numbers_of_bits[i] != bits)
+        i++;
+    return i;
+}
+
+unsigned tft_kv_held(const struct tft_kv_side *s, uint32_t layer)
+{
+    float bits = tft_kv_bits(s, layer);
+    return s->axis == TFT_KV_MIXED && bits != 16 ? (unsigned)TFT_BITS_4 : held_as(bits);
+}
+
+static bool can_have(enum tft_kv_axis axis, float bits)
+{
+    return axis == TFT_KV_MIXED ? (bits >= 1 && bits <= 4) || bits == 16 : held_as(bits) < N_BITS;
+}
+
+static bool bits_of(struct span a, enum tft_kv_axis axis, float *bits)
+{
+    double x;
+    if (!number(a, &x) || !can_have(axis, (float)x))
+        return false;
+    *bits = (float)x;
+    return true;
+}
+
+/* ---- knobs: false for a value that is none */
+
+/* "3x4/2": three bits in four layers, two in all others */
+static bool set_runs(struct tft_kv_side *s, struct span a)
+{
+    struct span rest;
+    for (int i = 0; i < TFT_KV_RUNS; i++, a = rest) {
+        struct span layers, bits = cut(cut(a, '/', &rest), 'x', &layers);
+        s->run[i].layers = TFT_KV_REST;
+        if (!bits_of(bits, s->axis, &s->run[i].bits) || !layers.s != !rest.s || (layers.s && !count(layers, 1 << 15, &s->run[i].layers)))
+            return false;
+        if (!rest.s)
+            return true;
+    }
+    return false;
+}
+
+static bool set_side(struct tft_kv_side *s, struct span a)
+{
+    static const char *const axes[] = {"channel", "token", "mixed"};
+    struct span axis, bits = cut(a, '@', &axis);
+    unsigned which = s->axis;
+    if (axis.s && !one_of(axis, axes, 3, &which))
+        return false;
+    s->axis = (enum tft_kv_axis)which;
+    return bits.n ? set_runs(s, bits) : axis.s != NULL;
+}
+
+/* AsymKV's knobs: there are two runs, of the first layers and of the others. */
+static bool set_layers(struct tft_kv_side *s, struct span a)
+{
+    s->run[1].layers = TFT_KV_REST;
+    return count(a, 1 << 15, &s->run[0].layers);
+}
+
+static bool set_bits_of_run(struct tft_kv_policy *p, int run, struct span a)
+{
+    return bits_of(a, TFT_KV_CHANNEL, &p->k.run[run].bits) && bits_of(a, TFT_KV_TOKEN, &p->v.run[run].bits);
+}
+
+static bool set_bits(struct tft_kv_policy *p, struct span a)
+{
+    return set_side(&p->k, a) && set_side(&p->v, a);
+}
+
+static bool set_retain(struct tft_kv_policy *p, struct span a)
+{
+    static const char *const kinds[] = {"fill", "window", "log2"};
+    struct span n, kind = cut(a, ':', &n);
+    unsigned which;
+    if (!one_of(kind, kinds, 3, &which) || !n.s || !count(n, 1 << 15, &p->window))
+        return false;
+    p->retain = (enum tft_kv_retain)which;
+    return true;
+}
+
+static bool set_group(struct tft_kv_policy *p, struct span a)
+{
+    return count(a, 256, &p->group) && p->group >= 16 && !(p->group & (p->group - 1));
+}
+
+static bool set_scales(struct tft_kv_policy *p, struct span a)
+{
+    p->f8 = is(a, "f8");
+    return p->f8 || is(a, "f16");
+}
+
+static bool set_clip(struct tft_kv_policy *p, struct span a)
+{
+    static const char *const names[] = {"none", "centre", "zero", "calibrated"};
+    unsigned which;
+    if (!one_of(a, names, 4, &which))
+        return false;
+    p->clip = (enum tft_kv_clip)which;
+    return true;
+}
+
+static bool set_reorder(struct tft_kv_policy *p, struct span a)
+{
+    p->reorder = is(a, "calibrated");
+    return p->reorder || is(a, "none");
+}
+
+static bool set_values(struct tft_kv_policy *p, struct span a)
+{
+    p->partial = is(a, "window");
+    return p->partial || is(a, "kept");
+}
+
+static bool set_k(struct tft_kv_policy *p, struct span a) { return set_side(&p->k, a); }
+static bool set_v(struct tft_kv_policy *p, struct span a) { return set_side(&p->v, a); }
+static bool set_high(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 0, a); }
+static bool set_low(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 1, a); }
+static bool set_lk(struct tft_kv_policy *p, struct span a) { return set_layers(&p->k, a); }
+static bool set_lv(struct tft_kv_policy *p, struct span a) { return set_layers(&p->v, a); }
+static bool set_window(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->window); }
+static bool set_sinks(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->sinks); }
+static bool set_prefill(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 20, &p->prefill); }
+static bool set_keep(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->keep); }
+
+static const struct {
+    const char *name;
+    bool (*set)(struct tft_kv_policy *p, struct span value);
+    const char *takes;
+} knobs[] = {
+    {"k", set_k, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2"},
+    {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or such by layer, 3x4/2"},
+    {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2"},
+    {"high", set_high, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"low", set_low, "1, 1.5, 2, 3, 4, 8 or 16"},
+    {"lk", set_lk, "a number of layers"},
+    {"lv", set_lv, "a number of layers"},
+    {"group", set_group, "16, 32, 64, 128 or 256"},
+    {"retain", set_retain, "fill:N, window:N or log2:N"},
+    {"residual", set_window, "a number of tokens"},
+    {"window", set_window, "a number of tokens"},
+    {"sinks", set_sinks, "a number of tokens"},
+    {"prefill", set_prefill, "a number of tokens"},
+    {"keep", set_keep, "a number of tokens"},
+    {"values", set_values, "kept or window"},
+    {"scales", set_scales, "f16 or f8"},
+    {"clip", set_clip, "none, centre, zero or calibrated"},
+    {"reorder", set_reorder, "none or calibrated"},
+};
+enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
+
+static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, struct tft_error *err)
+{
+    for (struct span rest; text.s; text = rest) {
+        struct span value, one = cut(text, ',', &rest), key = cut(one, '=', &value);
+        size_t i = 0;
+        while (i < N_KNOBS && !is(key, knobs[i].name))
+            i++;
+        if (i == N_KNOBS)
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no \"%.*s\"", (int)(key.n < 40 ? key.n : 40), key.s);
+        if (!value.s || !knobs[i].set(p, value))
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name, knobs[i].takes,
+                            (int)(value.n < 40 ? value.n : 40), value.s ? value.s : "");
+    }
+    return TFT_OK;
+}
+
+/* ---- the whole */
+
+/* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there is none. */
+static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
+{
+    for (const struct tft_kv_run *r = s->run;; r++)
+        if (r->layers && (f16 ? r->bits == 16 : !can_have(s->axis, r->bits)))
+            return r;
+        else if (r->layers == TFT_KV_REST)
+            return NULL;
+}
+
+static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
+{
+    const struct tft_kv_run *k = odd_run(&p->k, false), *v = odd_run(&p->v, false);
+    if (p->v.axis == TFT_KV_MIXED)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
+    if (k || v)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits",
+                        !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
+                        (double)(k ? k : v)->bits);
+    if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");
+    if ((p->reorder || p->clip == TFT_KV_CALIBRATED) && (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
+    if (p->keep && p->retain == TFT_KV_LOG2)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's keep goes with retain=fill or retain=window");
+    if (p->retain != TFT_KV_WINDOW && p->window < 2)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up", p->window);
+    return TFT_OK;
+}
+
+enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
+{
+    struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more, name = cut(all, ':', &more);
+    struct tft_error quiet;
+    *p = (struct tft_kv_policy){.num = TFT_NUM_F16, .group = 32, .window = 128};
+    for (int i = 0; i < TFT_KV_RUNS; i++)
+        p->k.run[i] = p->v.run[i] = (struct tft_kv_run){TFT_KV_REST, 2};
+    p->v.axis = TFT_KV_TOKEN;
+    if (is(all, "f16") || is(all, "f32")) {
+        p->num = is(all, "f16") ? TFT_NUM_F16 : TFT_NUM_F32;
+        return TFT_OK;
+    }
+    if (is(name, "f16") || is(name, "f32"))
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
+    if (all.n >= TFT_KV_TEXT)
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache of %zu bytes of text is too long", all.n);
+    p->coded = true;
+    size_t i = 0;
+    while (i < N_PRESETS && !is(name, presets[i].name))
+        i++;
+    if (i < N_PRESETS)
+        set_knobs(p, (struct span){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
+    else if (!memchr(name.s, '=', name.n))
+        return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"", (int)(name.n < 40 ? name.n : 40), name.s);
+    else
+        more = all;
+    enum tft_status status = set_knobs(p, more, err);
+    return status == TFT_OK ? check(p, err) : status;
+}
+
+static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *s, uint32_t layer)
+{
+    return tft_kv_held(s, layer) == TFT_KV_BITS_F16 || tft_kv_held(s, layer) == tft_kv_held(file, layer);
+}
+
+bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p, uint32_t n_layer)
+{
+    if (!file->coded || file->group != p->group || (p->reorder && !file->reorder))
+        return false;
+    if (p->clip != TFT_KV_CALIBRATED)
+        return true;
+    bool same = file->clip == TFT_KV_CALIBRATED && file->reorder == p->reorder;
+    for (uint32_t l = 0; same && l < n_layer; l++)
+        same = same_bits(&file->k, &p->k, l) && same_bits(&file->v, &p->v, l);
+    return same;
+}
+
+uint32_t tft_kv_block(const struct tft_kv_policy *p)
+{
+    bool by_token = p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN;
+    return by_token ? 32 : p->group;
+}

@@ -1,0 +1,361 @@
+#include "load.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quantized.h"
+#include "rope.h"
+#include "run/session.h"
+
+/* Bounds on dimensions, far above any model and far below where a product of two could wrap 64 bits. */
+enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28, MAX_HEAD_DIM = 1 << 16 };
+
+void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt, ...)
+{
+    if (ld->status != TFT_OK)
+        return;
+    char text[160];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ld->status = tft_fail(ld->err, status, "%s: %s", ld->s->name, text);
+}
+
+/* ------------------------------------------------------------------------------------------------- values */
+
+static const struct tft_value *value(const struct tft_load *ld, const char *key, char full[96])
+{
+    snprintf(full, 96, "%s.%s", ld->m->arch->name, key);
+    return tft_source_value(ld->s, full);
+}
+
+bool tft_load_has(const struct tft_load *ld, const char *key)
+{
+    char full[96];
+    return value(ld, key, full) != NULL;
+}
+
+static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *key, const char *what)
+{
+    if (ld->status == TFT_OK)
+        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s %s", key, what);
+}
+
+uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max)
+{
+    char full[96];
+    const struct tft_value *v = value(ld, key, full);
+    uint64_t n = def;
+    if (!v && !def)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
+    else if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n < 1 || n > max))
+        fail_at(ld, v, full, "is not a number that makes sense here");
+    return ld->status == TFT_OK ? (uint32_t)n : 1;
+}
+
+float tft_load_real(struct tft_load *ld, const char *key, float def)
+{
+    char full[96];
+    const struct tft_value *v = value(ld, key, full);
+    double x = (double)def;
+    if (!v && def == 0)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
+    else if (v && (v->is_array || !tft_value_real(v, 0, &x) || !(x > 0 && x < 1e30)))
+        fail_at(ld, v, full, "is not a positive number");
+    return ld->status == TFT_OK ? (float)x : 1;
+}
+
+void tft_load_shape(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    if (!ld->s->n_tensor)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "there are no weights in it");
+    m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
+    m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
+    m->n_ff = tft_load_dim(ld, "feed_forward_length", 0, MAX_WIDTH);
+    m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
+    m->n_head_kv = tft_load_dim(ld, "attention.head_count_kv", m->n_head, m->n_head);
+    /* a layer has tensors of its own, so a file cannot hold more layers than tensors */
+    m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
+
+    if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head, m->n_embd);
+    m->head_dim = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, MAX_HEAD_DIM);
+    if (tft_load_dim(ld, "attention.value_length", m->head_dim, MAX_HEAD_DIM) != m->head_dim)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "values of another size than keys");
+    if ((uint64_t)m->n_head * m->head_dim > MAX_WIDTH)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u", m->n_head, m->head_dim);
+    if (m->n_head % m->n_head_kv)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv, m->n_head);
+    if (m->n_head / m->n_head_kv > TFT_TILE)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_TILE);
+
+    struct tft_block *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
+    if (block)
+        memset(block, 0, m->n_layer * sizeof *block);
+    m->block = block;
+}
+
+struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer)
+{
+    return ld->m->block ? &ld->m->block[layer] : &ld->block;
+}
+
+/* ------------------------------------------------------------------------------------------------ tensors */
+
+static bool enum_num(enum tft_dtype type, enum tft_num *num)
+{
+    *num = type == TFT_F16 ? TFT_NUM_F16 : type == TFT_BF16 ? TFT_NUM_BF16 : TFT_NUM_F32;
+    return type == TFT_F32 || type == TFT_F16 || type == TFT_BF16;
+}
+
+void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to, enum tft_num num)
+{
+    if (ld->expansion)
+        ld->expansion[ld->n_expansion] = (struct tft_expansion){t, to, num};
+    ld->n_expansion++;
+}
+
+/* The tensor, marked as used; NULL after an error. */
+static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
+{
+    const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
+    if (!t) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing", name);
+        return NULL;
+    }
+    if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1) {
+        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, t->offset,
+                                 "the tensor %s is %llu x %llu and should be %u x %u", name, (unsigned long long)t->ne[1],
+                                 (unsigned long long)t->ne[0], rows, cols);
+        return NULL;
+    }
+    if (ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+    return t;
+}
+
+static void wrong_type(struct tft_load *ld, const struct tft_tensor *t)
+{
+    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %.*s has type %s", TFT_STR_ARG(t->name),
+                             tft_dtype_info(t->type)->name);
+}
+
+enum use {
+    AS_IT_IS, /* f32, f16 and bf16 in place, the rest expanded */
+    AS_F32,
+    BY_ROW, /* a row now and then, by tft_mat_row: nothing is expanded */
+};
+
+static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols, enum use use)
+{
+    struct tft_mat w = {.rows = rows, .cols = cols, .tensor = shaped(ld, name, rows, cols)};
+    const struct tft_tensor *t = w.tensor;
+    if (!t)
+        return w;
+    if (!tft_dtype_info(t->type)->to_f32) {
+        wrong_type(ld, t);
+        return w;
+    }
+
+    ld->m->n_params += (uint64_t)rows * cols;
+    if (enum_num(t->type, &w.num) && (w.num == TFT_NUM_F32 || use != AS_F32)) {
+        w.data = t->data;
+        return w;
+    }
+    w.num = use == AS_F32 ? TFT_NUM_F32 : enum_num(t->type, &w.num) ? w.num : ld->expand_to;
+    if (use == BY_ROW || (use == AS_IT_IS && ld->unexpanded))
+        return w;
+    void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.num));
+    w.data = to;
+    tft_load_expand_later(ld, t, to, w.num);
+    return w;
+}
+
+/* A tensor of n numbers of exactly this type, in place. */
+static const void *exactly(struct tft_load *ld, const char *name, enum tft_dtype type, uint32_t n)
+{
+    const struct tft_tensor *t = shaped(ld, name, 1, n);
+    if (t && t->type != type)
+        wrong_type(ld, t);
+    return t ? t->data : NULL;
+}
+
+/* "NAME.weight", panels of a W8A8 file, with "NAME.scale" and "NAME.rowsum" beside it: see quantized.h */
+static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
+{
+    char name[80];
+    uint32_t padded = (uint32_t)tft_panel_rows(rows), width = (uint32_t)tft_panel_cols(cols);
+    struct tft_mat w = {.num = TFT_NUM_I8, .rows = rows, .cols = cols};
+    if (cols > TFT_PANEL_MAX_K)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u, too long for int8", stem, cols);
+
+    snprintf(name, sizeof name, "%s.weight", stem);
+    const struct tft_tensor *t = w.tensor = shaped(ld, name, padded, width);
+    if (t && t->type != TFT_I8)
+        wrong_type(ld, t);
+    w.data = t ? t->data : NULL;
+    snprintf(name, sizeof name, "%s.scale", stem);
+    w.scale = exactly(ld, name, TFT_F32, padded);
+    snprintf(name, sizeof name, "%s.rowsum", stem);
+    w.rowsum = exactly(ld, name, TFT_I32, padded);
+    ld->m->n_params += (uint64_t)rows * cols;
+    return w;
+}
+
+static void tensor_name(char out[64], const char *fmt, unsigned layer, const char *suffix)
+{
+    /* fmt is a constant of an architecture file with at most one %u; a second argument may go unused */
+    int n = snprintf(out, 64, fmt, layer);
+    snprintf(out + n, 64 - (size_t)n, "%s", suffix);
+}
+
+static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer, const char *suffix, uint32_t n)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, suffix);
+    ld->m->weight_bytes += n * sizeof(float);
+    return matrix(ld, name, 1, n, AS_F32).data;
+}
+
+struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n, bool bias)
+{
+    return (struct tft_norm){
+        .w = vector(ld, fmt, layer, ".weight", n),
+        .b = bias ? vector(ld, fmt, layer, ".bias", n) : NULL,
+    };
+}
+
+static void count_product(struct tft_load *ld, const struct tft_mat *w)
+{
+    uint64_t n = (uint64_t)w->rows * w->cols;
+    ld->m->matmul_macs += n;
+    if (w->num == TFT_NUM_I8)
+        ld->m->weight_bytes += tft_panel_rows(w->rows) * (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
+    else
+        ld->m->weight_bytes += n * tft_num_bytes(w->num);
+}
+
+struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows, uint32_t cols, bool bias)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ld->quantized ? "" : ".weight");
+    struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols) : matrix(ld, name, rows, cols, AS_IT_IS)};
+    count_product(ld, &l.w);
+    if (bias)
+        l.bias = vector(ld, fmt, layer, ".bias", rows);
+    return l;
+}
+
+struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uint32_t n)
+{
+    struct tft_linear part = *l;
+    part.w.rows = n;
+    part.w.first = from;
+    if (l->w.data)
+        part.w.data = (const char *)l->w.data + (size_t)from * l->w.cols * tft_num_bytes(l->w.num);
+    if (l->bias)
+        part.bias = l->bias + from;
+    return part;
+}
+
+void tft_load_embedding(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_tensor *t = tft_source_tensor(ld->s, "token_embd.weight");
+    const struct tft_value *tokens = tft_source_value(ld->s, TFT_KEY_VOCAB);
+    uint64_t n = t ? t->ne[1] : 0;
+    if (!t)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
+    else if (n > INT32_MAX - TFT_PANEL)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)n);
+    else if (ld->quantized && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 || tft_panel_rows((size_t)n) != t->ne[1]))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight", TFT_KEY_VOCAB,
+                      (unsigned long long)t->ne[1]);
+    if (ld->status != TFT_OK)
+        return;
+    m->n_vocab = (uint32_t)n;
+    m->embed = ld->quantized ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
+                             : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
+}
+
+void tft_load_head(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    if (tft_source_tensor(ld->s, "output.weight")) {
+        m->output = tft_load_linear(ld, "output", 0, m->n_vocab, m->n_embd, false);
+        return;
+    }
+    m->output = (struct tft_linear){.w = m->embed};
+    if (!ld->quantized) {
+        uint64_t n_params = m->n_params; /* counted already */
+        m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, AS_IT_IS);
+        m->n_params = n_params;
+    }
+    count_product(ld, &m->output.w);
+}
+
+struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
+{
+    return matrix(ld, name, rows, cols, AS_F32);
+}
+
+void tft_load_check_all_used(struct tft_load *ld)
+{
+    for (size_t i = 0; i < ld->s->n_tensor && ld->status == TFT_OK; i++)
+        if (!ld->used[i]) {
+            const struct tft_tensor *t = &ld->s->tensor[i];
+            ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %.*s has no place in %s",
+                                     (int)t->name.n, t->name.p, ld->m->arch->name);
+        }
+}
+
+/* ------------------------------------------------------------------------------------------------- rotation */
+
+/* rope.scaling: "linear" divides every frequency (Chen et al. 2023, section 2.3). llama3's scaling reaches GGUF as divisors of the
+   frequencies in rope_freqs.weight, computed by the converter. */
+static double scaling(struct tft_load *ld)
+{
+    char full[96];
+    const struct tft_value *type = value(ld, "rope.scaling.type", full);
+    struct tft_str s = {0};
+    if (!type || (tft_value_str(type, &s) && (tft_str_is(s, "none") || tft_str_is(s, "llama3"))))
+        return 1;
+    if (tft_str_is(s, "linear"))
+        return (double)tft_load_real(ld, "rope.scaling.factor", 0);
+    if (ld->status == TFT_OK)
+        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset, "%s is \"%.*s\"", full,
+                                 s.n < 30 ? (int)s.n : 30, s.p ? s.p : "");
+    return 1;
+}
+
+void tft_load_rope(struct tft_load *ld, bool halves)
+{
+    struct tft_model *m = ld->m;
+    m->rope_halves = halves;
+    m->n_rot = tft_load_dim(ld, "rope.dimension_count", m->head_dim, m->head_dim);
+    if (m->n_rot % 2)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "RoPE over an odd number of dimensions, %u", m->n_rot);
+    double base = (double)tft_load_real(ld, "rope.freq_base", 10000), divisor = scaling(ld);
+    if (base <= 1)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "a RoPE base of %g", base);
+
+    uint32_t n = m->n_rot / 2;
+    const struct tft_tensor *t = tft_source_tensor(ld->s, "rope_freqs.weight");
+    if (t && t->type != TFT_F32)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor rope_freqs.weight is not f32");
+    const float *each = t ? tft_load_table(ld, "rope_freqs.weight", 1, n).data : NULL;
+    double *freq = tft_arena_take(&ld->arena, n, sizeof *freq);
+    m->rope_freq = freq;
+    if (!freq || ld->status != TFT_OK)
+        return;
+    tft_rope_freqs(freq, m->n_rot, base);
+    for (uint32_t i = 0; i < n; i++) {
+        freq[i] /= divisor * (each ? (double)each[i] : 1.0);
+        if (!(freq[i] > 0 && freq[i] * m->n_ctx < TFT_ROPE_MAX))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "the frequencies of RoPE make no sense");
+    }
+}

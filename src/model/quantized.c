@@ -1,0 +1,227 @@
+#include "quantized.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kv/kv_policy.h"
+
+void tft_load_quantized(struct tft_load *ld)
+{
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_VERSION);
+    uint64_t version;
+    ld->quantized = v != NULL;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &version)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no number", TFT_KEY_VERSION);
+    else if (v && version != TFT_FILE_VERSION)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "version %llu of tuffet's format; this is %d", (unsigned long long)version,
+                      TFT_FILE_VERSION);
+}
+
+/* ------------------------------------------------------------------------------------------------ inputs */
+
+struct input_arrays {
+    const struct tft_value *scale, *zero, *range;
+    uint32_t hadamard;
+};
+
+static const struct tft_value *array(struct tft_load *ld, const char *key, uint64_t n)
+{
+    const struct tft_value *v = tft_source_value(ld->s, key);
+    if (!v || !v->is_array || v->n != n)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu", key, (unsigned long long)n);
+    return v;
+}
+
+static struct tft_input input(struct tft_load *ld, const struct input_arrays *a, uint32_t index)
+{
+    struct tft_input in = {.index = index};
+    double scale;
+    uint64_t zero, range;
+    if (!ld->quantized || ld->status != TFT_OK)
+        return in;
+    if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30) ||
+        !tft_value_uint(a->zero, index, &zero) || zero > 255 || !tft_value_uint(a->range, index, &range) ||
+        range < TFT_RANGE_STATIC || range > TFT_RANGE_TENSOR) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of tuffet.input.* makes no sense", index);
+        return in;
+    }
+    in.range = (enum tft_range)range;
+    in.affine = (struct tft_affine){(float)scale, 1 / (float)scale, (int32_t)zero};
+    return in;
+}
+
+static void connect(struct tft_block *b)
+{
+    b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
+    b->o.in = &b->in[TFT_IN_O];
+    b->gate.in = b->up.in = &b->in[TFT_IN_FFN];
+    b->down.in = &b->in[TFT_IN_DOWN];
+}
+
+static uint32_t hadamard(struct tft_load *ld)
+{
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_HADAMARD);
+    uint64_t block = 0;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 || (block & (block - 1)) || (block && ld->m->n_ff % block)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no power of two up to 256 that divides %u", TFT_KEY_HADAMARD, ld->m->n_ff);
+    return ld->status == TFT_OK ? (uint32_t)block : 0;
+}
+
+void tft_load_inputs(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    struct input_arrays a = {0};
+    if (ld->status == TFT_OK && ld->quantized) {
+        uint64_t n = (uint64_t)m->n_layer * TFT_LAYER_INPUTS + 1;
+        a.scale = array(ld, TFT_KEY_INPUT_SCALE, n);
+        a.zero = array(ld, TFT_KEY_INPUT_ZERO, n);
+        a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
+        a.hadamard = hadamard(ld);
+    }
+    m->floats = !ld->quantized;
+    m->bytes = ld->quantized;
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        struct tft_block *b = tft_load_block(ld, l);
+        for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+            b->in[i] = input(ld, &a, l * TFT_LAYER_INPUTS + i);
+            m->floats |= b->in[i].range != TFT_RANGE_STATIC;
+        }
+        b->in[TFT_IN_DOWN].hadamard = a.hadamard;
+        connect(b);
+    }
+    m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
+    m->floats |= m->head_in.range != TFT_RANGE_STATIC;
+    m->output.in = &m->head_in;
+}
+
+/* ------------------------------------------------------------------------------------------------ prefix */
+
+static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype type, const uint64_t ne[4])
+{
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s", name,
+                      (unsigned long long)ne[3], (unsigned long long)ne[2], (unsigned long long)ne[1], (unsigned long long)ne[0],
+                      tft_dtype_name(type));
+        return NULL;
+    }
+    if (ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+    return t->data;
+}
+
+/* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session need not know. */
+static const uint16_t *rows(struct tft_load *ld, const char *name)
+{
+    const struct tft_model *m = ld->m;
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
+    if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
+        return numbers(ld, name, TFT_F16, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
+    if (!numbers(ld, name, t->type, (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
+        return NULL;
+    uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix, (size_t)width * sizeof *to);
+    tft_load_expand_later(ld, t, to, TFT_NUM_F16);
+    return to;
+}
+
+void tft_load_prefix_bos(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
+    int32_t bos = m->tokenizer ? tft_tokenizer_bos(m->tokenizer) : -1;
+    m->prefix_bos = false;
+    for (uint64_t i = 0; v && i < v->n; i++) {
+        int64_t id;
+        if (!tft_value_int(v, i, &id))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers", TFT_KEY_PREFIX_TOKENS);
+        else
+            m->prefix_bos |= bos >= 0 && id == bos;
+    }
+}
+
+void tft_load_prefix(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
+    m->n_prefix = 0;
+    if (!v || ld->status != TFT_OK)
+        return;
+    if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no array of 1 .. %u tokens", TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
+    if (ld->status != TFT_OK)
+        return;
+    m->n_prefix = (uint32_t)v->n;
+    m->prefix_k = rows(ld, TFT_KEY_PREFIX_K);
+    m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
+    m->prefix_x = NULL;
+    if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
+        m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
+}
+
+/* Of each head its channels, each once. */
+static const int32_t *key_order(struct tft_load *ld)
+{
+    const struct tft_model *m = ld->m;
+    const int32_t *order = numbers(ld, TFT_KEY_KV_ORDER, TFT_I32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+    if (m->head_dim > TFT_CODED_SPAN)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER, TFT_CODED_SPAN);
+    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv; head++) {
+        bool seen[TFT_CODED_SPAN] = {false};
+        for (uint32_t i = 0; i < m->head_dim; i++) {
+            int32_t d = order[head * m->head_dim + i];
+            if (d < 0 || (uint32_t)d >= m->head_dim || seen[d])
+                tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no order of the channels in layer %zu, head %zu", TFT_KEY_KV_ORDER,
+                              head / m->n_head_kv, head % m->n_head_kv);
+            else
+                seen[d] = true;
+        }
+    }
+    return order;
+}
+
+static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
+{
+    const struct tft_model *m = ld->m;
+    uint64_t n = (m->head_dim + group - 1) / group;
+    const float *part = numbers(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
+    for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
+        if (!(part[i] > 0 && part[i] <= 1))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than parts of a range, above 0 and at most 1", name);
+    return part;
+}
+
+/* What quantize has found for the file's own cache. A tensor of it that the cache has no use for stays without a place. */
+static void load_calibrated(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_kv_policy *kv = &m->kv_policy;
+    if (ld->status == TFT_OK && kv->reorder)
+        m->key_order = key_order(ld);
+    if (ld->status == TFT_OK && kv->clip == TFT_KV_CALIBRATED) {
+        m->kv_clip[0] = clip(ld, TFT_KEY_KV_CLIP_K, kv->group);
+        m->kv_clip[1] = clip(ld, TFT_KEY_KV_CLIP_V, kv->group);
+    }
+}
+
+void tft_load_kv(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_KV);
+    struct tft_error err;
+    struct tft_str text;
+    char kv[TFT_KV_TEXT + 1];
+    m->key_importance = NULL;
+    m->key_order = NULL;
+    m->kv_clip[0] = m->kv_clip[1] = NULL;
+    tft_kv_parse(&m->kv_policy, NULL, &err);
+    if (ld->status == TFT_OK && v && tft_value_str(v, &text)) {
+        snprintf(kv, sizeof kv, "%.*s", (int)(text.n < sizeof kv ? text.n : sizeof kv), text.p);
+        if (tft_kv_parse(&m->kv_policy, kv, &err) != TFT_OK)
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s: %s", TFT_KEY_KV, err.msg);
+        load_calibrated(ld);
+    }
+    if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
+        m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+}

@@ -1,0 +1,221 @@
+/*
+ * Byte-level BPE (openai/gpt-2 encoder.py): text is cut into pieces, the symbols of a piece are its bytes, and of all
+ * neighbours that tokenizer.ggml.merges lists the pair listed first merges first.
+ *
+ * A merge makes a token longer than its parts, so there can be no cycles, whatever the file says.
+ */
+#include "vocab.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+/* ---- bytes as GPT-2 writes them */
+
+/* Bytes that are printable characters of Latin-1 stand for themselves; the other 68 are U+0100 and up, in order. */
+static int byte_of(uint32_t c)
+{
+    if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
+        return (int)c;
+    if (c < 0x100 || c > 0x143)
+        return -1;
+    c -= 0x100;
+    return c < 0x21 ? (int)c : c < 0x43 ? (int)(c - 0x21 + 0x7f) : 0xad;
+}
+
+size_t tft_bpe_decode(struct tft_str s, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; n++) {
+        uint32_t c;
+        i += tft_utf8_next(s.p + i, s.n - i, &c);
+        int byte = byte_of(c);
+        if (byte < 0) {
+            memcpy(out, s.p, s.n);
+            return s.n;
+        }
+        out[n] = (char)byte;
+    }
+    return n;
+}
+
+/* ---- the table of pairs */
+
+static uint32_t pair_hash(uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+    return (uint32_t)(h ^ h >> 32);
+}
+
+/* Where a pair is in the table, or the empty place where it belongs; NULL if that is too far off. */
+static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, uint32_t right)
+{
+    uint32_t h = pair_hash(left, right);
+    for (uint32_t i = 0; i < TFT_PROBE_MAX; i++) {
+        struct tft_pair *pair = &t->pair[(h + i) & (t->n_pair - 1)];
+        if (pair->id < 0 || (pair->left == left && pair->right == right))
+            return pair;
+    }
+    return NULL;
+}
+
+/* ---- merges */
+
+/* Merges are read a few at a time: nearly all of the time goes by waiting for parts of the tables that are not in the
+   cache, and so the processor waits for several at once. Halves the time to open a vocabulary. */
+enum { BATCH = 8 };
+
+struct merge {
+    uint64_t offset; /* in the file, for messages */
+    struct tft_str text;
+    char bytes[2 * TFT_TOKEN_MAX]; /* of the left part, then of the right one */
+    size_t n_left, n_right;
+    uint32_t hash_left, hash_right, hash_id;
+    int32_t left, right, id; /* what merges, and what that makes; -1: no token */
+};
+
+struct reader {
+    struct tft_tokenizer *t;
+    const struct tft_source *s;
+    struct tft_error *err;
+    struct merge batch[BATCH];
+};
+
+#define BAD(r, m, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, (m)->offset, __VA_ARGS__)
+
+/* Cuts it at its space. A part that is longer than any token may be is left empty, which is no token either. */
+static bool cut_merge(const struct tft_tokenizer *t, struct merge *m)
+{
+    const char *p = m->text.p, *cut = m->text.n ? memchr(p + 1, ' ', m->text.n - 1) : NULL;
+    if (!cut || cut + 1 == p + m->text.n)
+        return false;
+    struct tft_str left = {p, (size_t)(cut - p)}, right = {cut + 1, m->text.n - left.n - 1};
+    m->n_left = left.n <= TFT_TOKEN_MAX ? tft_bpe_decode(left, m->bytes) : 0;
+    m->n_right = right.n <= TFT_TOKEN_MAX ? tft_bpe_decode(right, m->bytes + m->n_left) : 0;
+    m->hash_left = tft_vocab_hash(t, m->bytes, m->n_left);
+    m->hash_right = tft_vocab_hash(t, m->bytes + m->n_left, m->n_right);
+    m->hash_id = tft_vocab_hash(t, m->bytes, m->n_left + m->n_right);
+    return true;
+}
+
+static void look_up(const struct tft_tokenizer *t, struct merge *m)
+{
+    m->left = tft_vocab_find(t, m->bytes, m->n_left, m->hash_left);
+    m->right = tft_vocab_find(t, m->bytes + m->n_left, m->n_right, m->hash_right);
+    m->id = tft_vocab_find(t, m->bytes, m->n_left + m->n_right, m->hash_id);
+    __builtin_prefetch(&t->pair[pair_hash((uint32_t)m->left, (uint32_t)m->right) & (t->n_pair - 1)]);
+}
+
+/* Whether plain text may become this token. */
+static bool is_plain(const struct tft_tokenizer *t, int32_t id)
+{
+    return t->token[id].kind == TFT_TOKEN_NORMAL || t->token[id].kind == TFT_TOKEN_USER;
+}
+
+/* The first of two equal merges counts. One that would make a control token of plain text never happens. */
+static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32_t rank)
+{
+    struct tft_tokenizer *t = r->t;
+    if (m->left < 0 || m->right < 0 || m->id < 0)
+        return BAD(r, m, "merge %u of tokenizer.ggml.merges, \"%.*s\": %s not a token", rank, TFT_STR_ARG(m->text),
+                   m->left < 0 ? "the left part is" : m->right < 0 ? "the right part is" : "what it makes is");
+    struct tft_pair *pair = find_pair(t, (uint32_t)m->left, (uint32_t)m->right);
+    if (!pair)
+        return BAD(r, m, "tokenizer.ggml.merges is made so that looking a merge up takes for ever");
+    if (pair->id < 0 && is_plain(t, m->left) && is_plain(t, m->right) && is_plain(t, m->id))
+        *pair = (struct tft_pair){(uint32_t)m->left, (uint32_t)m->right, rank, m->id};
+    return TFT_OK;
+}
+
+/* n merges from `first` on. */
+static enum tft_status read_batch(struct reader *r, const struct tft_value *merges, const unsigned char **at,
+                                  uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct merge *m = &r->batch[i];
+        m->offset = tft_vocab_offset(r->s, merges, *at);
+        m->text = tft_value_next_str(at);
+        if (!cut_merge(r->t, m))
+            return BAD(r, m, "merge %u of tokenizer.ggml.merges is \"%.*s\", not two tokens with a space between",
+                       first + i, TFT_STR_ARG(m->text));
+    }
+    for (uint32_t i = 0; i < n; i++)
+        look_up(r->t, &r->batch[i]);
+    enum tft_status status = TFT_OK;
+    for (uint32_t i = 0; !status && i < n; i++)
+        status = add_merge(r, &r->batch[i], first + i);
+    return status;
+}
+
+enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s, const struct tft_value *merges,
+                                    struct tft_error *err)
+{
+    struct reader r = {.t = t, .s = s, .err = err};
+    const unsigned char *at = merges->data;
+    enum tft_status status = TFT_OK;
+    uint32_t n = (uint32_t)merges->n;
+    for (uint32_t i = 0; !status && i < n; i += BATCH)
+        status = read_batch(&r, merges, &at, i, n - i < BATCH ? n - i : BATCH);
+    return status;
+}
+
+/* ---- encoding */
+
+static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right, int32_t *id, uint32_t *rank)
+{
+    const struct tft_symbol *s = m->symbol;
+    if (s[left].id < 0 || s[right].id < 0)
+        return false;
+    const struct tft_pair *pair = find_pair(ctx, (uint32_t)s[left].id, (uint32_t)s[right].id);
+    if (!pair || pair->id < 0)
+        return false;
+    *id = pair->id;
+    *rank = pair->rank;
+    return true;
+}
+
+static void push(int32_t id, struct tft_ids *out)
+{
+    if (id >= 0)
+        tft_ids_push(out, id);
+}
+
+/* The piece as the token it is as a whole, where the vocabulary goes by that. */
+static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
+{
+    if (!t->rules.whole_pieces || n > t->longest)
+        return false;
+    int32_t id = tft_vocab_find(t, p, n, tft_vocab_hash(t, p, n));
+    if (id < 0 || t->token[id].kind != TFT_TOKEN_NORMAL)
+        return false;
+    tft_ids_push(out, id);
+    return true;
+}
+
+static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_merge *m, const char *p, size_t n,
+                                    size_t most, struct tft_ids *out)
+{
+    if (push_whole(t, p, n, out))
+        return TFT_OK;
+    enum tft_status status = tft_merge_start(m, n, most);
+    if (status)
+        return status;
+    for (uint32_t at = 0; at < n; at++)
+        tft_merge_put(m, at, at + 1, t->byte[(unsigned char)p[at]]);
+    tft_merge_run(m, join, t);
+    for (uint32_t at = 0; at < n; at = m->symbol[at].next)
+        push(m->symbol[at].id, out);
+    return TFT_OK;
+}
+
+enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
+                               struct tft_ids *out)
+{
+    enum tft_status status = TFT_OK;
+    for (size_t len; !status && n; text += len, n -= len) {
+        len = tft_pretokenize_next(t->rules, text, n);
+        status = encode_piece(t, m, text, len, n, out);
+    }
+    return status;
+}

@@ -1,0 +1,109 @@
+/*
+ * SentencePiece's BPE (google/sentencepiece bpe_model.cc): of all neighbours that together are a piece, the pair whose
+ * piece has the best score merges first. Characters that end up without a piece become the tokens of their bytes.
+ *
+ * Pieces and text have spaces here where SentencePiece writes U+2581, so U+2581 in a text is a space: so it is there.
+ */
+#include "vocab.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* Only normal tokens are pieces: "</s>" in a text is four characters, not the end of it. */
+static int32_t find_piece(const struct tft_tokenizer *t, const char *p, size_t n)
+{
+    int32_t id = n <= t->longest ? tft_vocab_find(t, p, n, tft_vocab_hash(t, p, n)) : -1;
+    return id >= 0 && t->token[id].kind == TFT_TOKEN_NORMAL ? id : -1;
+}
+
+static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right, int32_t *id, uint32_t *rank)
+{
+    const struct tft_tokenizer *t = ctx;
+    *id = find_piece(t, m->text + left, m->symbol[right].next - left);
+    if (*id < 0)
+        return false;
+    *rank = t->rank[*id];
+    return true;
+}
+
+/* Bytes that are not UTF-8 are symbols too. */
+static void put_characters(const struct tft_tokenizer *t, struct tft_merge *m)
+{
+    for (uint32_t at = 0, end; at < m->n; at = end) {
+        uint32_t c;
+        end = at + (uint32_t)tft_utf8_next(m->text + at, m->n - at, &c);
+        tft_merge_put(m, at, end, find_piece(t, m->text + at, end - at));
+    }
+}
+
+/* All bytes, or the unknown token where one has no token; of several unknown in a row one, as SentencePiece does. */
+static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
+{
+    for (size_t i = 0; i < n; i++)
+        if (t->byte[(unsigned char)p[i]] < 0) {
+            if (out->last != t->unknown)
+                tft_ids_push(out, t->unknown);
+            return;
+        }
+    for (size_t i = 0; i < n; i++)
+        tft_ids_push(out, t->byte[(unsigned char)p[i]]);
+}
+
+static void push_symbols(const struct tft_tokenizer *t, const struct tft_merge *m, struct tft_ids *out)
+{
+    for (uint32_t at = 0, end; at < m->n; at = end) {
+        end = m->symbol[at].next;
+        if (m->symbol[at].id >= 0)
+            tft_ids_push(out, m->symbol[at].id);
+        else
+            push_bytes(t, m->text + at, end - at, out);
+    }
+}
+
+/* The bytes of a space or U+2581 at p, or 0. */
+static size_t space(const char *p, size_t n)
+{
+    if (n && *p == ' ')
+        return 1;
+    return n >= 3 && memcmp(p, "\xe2\x96\x81", 3) == 0 ? 3 : 0;
+}
+
+/* Spaces and what follows them, up to the next space. */
+static size_t word_length(const char *p, size_t n)
+{
+    size_t len = 0, k;
+    while ((k = space(p + len, n - len)))
+        len += k;
+    while (len < n && !space(p + len, n - len))
+        len++;
+    return len;
+}
+
+static void put_text(struct tft_merge *m, const char *p, size_t n, bool space_first)
+{
+    m->n = 0;
+    if (space_first)
+        m->text[m->n++] = ' ';
+    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        k = space(p + i, n - i);
+        m->text[m->n++] = k ? ' ' : p[i];
+    }
+}
+
+enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
+                               struct tft_ids *out)
+{
+    bool space_first = t->space_first;
+    for (size_t len; n; text += len, n -= len, space_first = false) {
+        len = t->words_apart ? word_length(text, n) : n;
+        enum tft_status status = tft_merge_start(m, len + space_first, n + space_first);
+        if (status)
+            return status;
+        put_text(m, text, len, space_first);
+        put_characters(t, m);
+        tft_merge_run(m, join, t);
+        push_symbols(t, m, out);
+    }
+    return TFT_OK;
+}

@@ -1,0 +1,508 @@
+/*
+ * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, "Tokenizer"), which may be hostile.
+ *
+ * Where the format leaves room, or vocabularies in the wild do odd things:
+ *   - Two tokens with the same text: the first is what text becomes, both become that text.
+ *   - A token without text is allowed and never made (padding of a vocabulary to a round number).
+ *   - A token with a name that ends generation in llama.cpp is a control token, whatever token_type says of it: many
+ *     files have "</s>" or "<|im_end|>" as normal, and text of a user's could then end the turn.
+ *   - Without token_type, the ids named by the other keys are control tokens and "<0xHH>" is a byte.
+ *   - A special id outside the vocabulary, or a NaN score, is an error; so is add_bos_token without a bos_token_id.
+ *   - SentencePiece: scores are needed, and an unknown token or all 256 byte tokens, so that every text has tokens.
+ *   - Byte-level: a byte without a token is left out of the tokens, as in llama.cpp and Hugging Face; vocabularies
+ *     trained on UTF-8 often lack the bytes that it never has.
+ */
+#include "vocab.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+
+/* Tokens or merges. So that table sizes fit 32 bits with room to spare. */
+enum { MAX_COUNT = 1 << 28 };
+
+struct build {
+    const struct tft_source *s;
+    struct tft_error *err;
+    struct tft_tokenizer *t; /* on the stack until sizes are known */
+    const struct tft_value *tokens, *types, *scores, *merges;
+    int32_t eot, eom;
+    size_t n_bytes, n_special;
+};
+
+#define BAD_AT(b, at, ...) tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, at, __VA_ARGS__)
+#define BAD(b, v, ...) BAD_AT(b, (v)->offset, __VA_ARGS__)
+
+/* ---- the table of tokens */
+
+uint32_t tft_vocab_table_size(uint32_t n)
+{
+    uint32_t size = 4;
+    while (size / 4 * 3 < n)
+        size *= 2;
+    return size;
+}
+
+/* Eight bytes at a time, each folded in by a multiplication whose high half comes down. */
+uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n)
+{
+    uint64_t h = n;
+    while (n) {
+        uint64_t x = 0;
+        size_t k = n < 8 ? n : 8;
+        memcpy(&x, p, k);
+        h = (h ^ x) * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+        h ^= h >> 32;
+        p += k;
+        n -= k;
+    }
+    h ^= h >> 15;
+    __builtin_prefetch(&t->slot[h & (t->n_slot - 1)]);
+    return (uint32_t)h;
+}
+
+static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, size_t n)
+{
+    return t->token[id].n == n && memcmp(t->bytes + t->token[id].at, p, n) == 0;
+}
+
+/* Where these bytes are in the table, or the empty place where they belong; NULL if that is too far off. */
+static struct tft_slot *find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t h)
+{
+    for (uint32_t i = 0; i < TFT_PROBE_MAX; i++) {
+        struct tft_slot *slot = &t->slot[(h + i) & (t->n_slot - 1)];
+        if (slot->id < 0 || (slot->hash == h && has_bytes(t, slot->id, p, n)))
+            return slot;
+    }
+    return NULL;
+}
+
+int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash)
+{
+    const struct tft_slot *slot = find(t, p, n, hash);
+    return slot ? slot->id : -1;
+}
+
+/* Those of kind normal, or all others. */
+static bool fill_table(struct tft_tokenizer *t, bool normal)
+{
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        if ((t->token[i].kind == TFT_TOKEN_NORMAL) != normal || !t->token[i].n)
+            continue;
+        const char *p = t->bytes + t->token[i].at;
+        uint32_t h = tft_vocab_hash(t, p, t->token[i].n);
+        struct tft_slot *slot = find(t, p, t->token[i].n, h);
+        if (!slot)
+            return false;
+        if (slot->id < 0)
+            *slot = (struct tft_slot){h, (int32_t)i};
+    }
+    return true;
+}
+
+/* ---- values */
+
+static enum tft_status read_array(struct build *b, const char *key, enum tft_value_type type, bool needed,
+                                  const struct tft_value **out)
+{
+    const struct tft_value *v = *out = tft_source_value(b->s, key);
+    if (!v)
+        return needed ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no %s", b->s->name, key) : TFT_OK;
+    if (!v->is_array || v->type != type)
+        return BAD(b, v, "%s is of type %s%s, not an array of %s", key, v->is_array ? "array of " : "",
+                   tft_value_type_name(v->type), tft_value_type_name(type));
+    if (v->n > MAX_COUNT)
+        return BAD(b, v, "%s has %llu elements", key, (unsigned long long)v->n);
+    return TFT_OK;
+}
+
+/* An array with an element for each token. */
+static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type, bool needed,
+                                      const struct tft_value **out)
+{
+    enum tft_status status = read_array(b, key, type, needed, out);
+    if (!status && *out && (*out)->n != b->t->n_token)
+        return BAD(b, *out, "%s has %llu elements for %u tokens", key, (unsigned long long)(*out)->n, b->t->n_token);
+    return status;
+}
+
+static enum tft_status read_string(struct build *b, const char *key, struct tft_str *out)
+{
+    const struct tft_value *v = tft_source_value(b->s, key);
+    if (v && !tft_value_str(v, out))
+        return BAD(b, v, "%s is not a string", key);
+    return TFT_OK;
+}
+
+static enum tft_status read_bool(struct build *b, const char *key, bool *out)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(b->s, key);
+    if (!v)
+        return TFT_OK;
+    if (v->is_array || !tft_value_uint(v, 0, &n) || n > 1)
+        return BAD(b, v, "%s is not a bool", key);
+    *out = n;
+    return TFT_OK;
+}
+
+static enum tft_status read_id(struct build *b, const char *key, int32_t *out)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(b->s, key);
+    *out = -1;
+    if (!v)
+        return TFT_OK;
+    if (v->is_array || !tft_value_uint(v, 0, &n))
+        return BAD(b, v, "%s is not a token id", key);
+    if (n >= b->t->n_token)
+        return BAD(b, v, "%s is %llu, outside the %u tokens", key, (unsigned long long)n, b->t->n_token);
+    *out = (int32_t)n;
+    return TFT_OK;
+}
+
+static enum tft_status unsupported(struct build *b, const char *key, struct tft_str name)
+{
+    return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, tft_source_value(b->s, key)->offset,
+                       "%s \"%.*s\" is not supported", key, TFT_STR_ARG(name));
+}
+
+static enum tft_status read_model(struct build *b)
+{
+    struct tft_str name = {0}, pre = {"default", 7};
+    enum tft_status status = read_string(b, "tokenizer.ggml.model", &name);
+    if (!status)
+        status = read_string(b, "tokenizer.ggml.pre", &pre);
+    if (status)
+        return status;
+    if (!name.p)
+        return tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no tokenizer.ggml.model", b->s->name);
+    b->t->is_spm = tft_str_is(name, "llama");
+    b->t->add_bos = b->t->space_first = b->t->is_spm;
+    if (b->t->is_spm)
+        return TFT_OK;
+    if (!tft_str_is(name, "gpt2"))
+        return unsupported(b, "tokenizer.ggml.model", name);
+    if (!tft_pretokenize_find(pre, &b->t->rules))
+        return unsupported(b, "tokenizer.ggml.pre", pre);
+    b->t->add_bos = b->t->rules.add_bos;
+    return TFT_OK;
+}
+
+static enum tft_status read_arrays(struct build *b)
+{
+    enum tft_status status = read_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, &b->tokens);
+    if (status)
+        return status;
+    if (!b->tokens->n)
+        return BAD(b, b->tokens, "tokenizer.ggml.tokens is empty");
+    b->t->n_token = (uint32_t)b->tokens->n;
+    status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
+    if (!status && b->t->is_spm)
+        return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
+    return status ? status : read_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
+}
+
+static enum tft_status read_special_ids(struct build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    enum tft_status status = read_id(b, "tokenizer.ggml.bos_token_id", &t->bos);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.eos_token_id", &t->eos);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.unknown_token_id", &t->unknown);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.eot_token_id", &b->eot);
+    return status ? status : read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
+}
+
+static enum tft_status read_flags(struct build *b)
+{
+    const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
+    enum tft_status status = read_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
+    if (!status && b->t->is_spm)
+        status = read_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
+    if (status)
+        return status;
+    if (v && b->t->add_bos && b->t->bos < 0)
+        return BAD(b, v, "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
+    b->t->add_bos = b->t->add_bos && b->t->bos >= 0;
+    return TFT_OK;
+}
+
+/* ---- tokens */
+
+/* By name, whatever the file says: what llama.cpp ends generation at (llama-vocab.cpp, special_eog_ids), but for models
+   whose pre-tokenizers are not here. */
+static bool ends_by_name(struct tft_str s)
+{
+    static const char *const names[] = {
+        "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+        "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
+        "<end_of_turn>", "<end_of_utterance>",
+        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>", /* DeepSeek: U+FF5C, U+2581 */
+        /* between documents and files, where fill-in-the-middle ends */
+        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
+        "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+    };
+    if (!s.n || !strchr("<_[", *s.p))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (tft_str_is(s, names[i]))
+            return true;
+    return false;
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = memchr(digits, c, sizeof digits - 1);
+    return at ? (int)(at - digits) % 16 : -1;
+}
+
+/* The byte of "<0xHH>", or -1. */
+static int byte_of(struct tft_str s)
+{
+    if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
+        return -1;
+    int high = hex_digit(s.p[3]), low = hex_digit(s.p[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+static bool ends(const struct build *b, int32_t id, struct tft_str s)
+{
+    return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
+}
+
+/* Token i, whose text is s; 0 for a type that is none. */
+static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
+{
+    if (ends_by_name(s))
+        return TFT_TOKEN_CONTROL;
+    int64_t type;
+    if (b->types)
+        return tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE ? (unsigned)type : 0;
+    int32_t id = (int32_t)i;
+    if (id == b->t->bos || ends(b, id, s))
+        return TFT_TOKEN_CONTROL;
+    if (id == b->t->unknown)
+        return TFT_TOKEN_UNKNOWN;
+    return b->t->is_spm && byte_of(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+}
+
+static bool is_special(unsigned kind)
+{
+    return kind == TFT_TOKEN_USER || kind == TFT_TOKEN_CONTROL || kind == TFT_TOKEN_UNKNOWN;
+}
+
+uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p)
+{
+    uintptr_t at = (uintptr_t)p, file = (uintptr_t)s->data;
+    return at >= file && at - file < s->size ? at - file : v->offset;
+}
+
+static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s)
+{
+    uint64_t at = tft_vocab_offset(b->s, b->tokens, s.p);
+    unsigned kind = kind_of(b, i, s);
+    double score;
+    if (s.n > TFT_TOKEN_MAX)
+        return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, at,
+                           "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
+                           TFT_TOKEN_MAX);
+    if (!kind)
+        return BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
+                      "tokenizer.ggml.token_type of token %u is none of 1 to 6", i);
+    if (kind == TFT_TOKEN_BYTE && byte_of(s) < 0)
+        return BAD_AT(b, at, "token %u of tokenizer.ggml.tokens is typed a byte, but is \"%.*s\"", i, TFT_STR_ARG(s));
+    if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
+        return BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
+                      "tokenizer.ggml.scores of token %u is not a number", i);
+    return TFT_OK;
+}
+
+/* How much room they take. */
+static enum tft_status check_tokens(struct build *b)
+{
+    const unsigned char *at = b->tokens->data;
+    for (uint32_t i = 0; i < b->t->n_token; i++) {
+        struct tft_str s = tft_value_next_str(&at);
+        enum tft_status status = check_token(b, i, s);
+        if (status)
+            return status;
+        b->n_bytes += s.n;
+        b->n_special += is_special(kind_of(b, i, s));
+    }
+    if ((uint64_t)b->n_bytes > UINT32_MAX)
+        return BAD(b, b->tokens, "tokenizer.ggml.tokens has %zu bytes", b->n_bytes);
+    return TFT_OK;
+}
+
+/* U+2581 is how SentencePiece writes a space. */
+static size_t spm_decode(struct tft_str s, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; n++) {
+        bool space = s.n - i >= 3 && memcmp(s.p + i, "\xe2\x96\x81", 3) == 0;
+        out[n] = space ? ' ' : s.p[i];
+        i += space ? 3 : 1;
+    }
+    return n;
+}
+
+/* The bytes of a token, at most s.n. */
+static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_str s, char *out)
+{
+    if (kind == TFT_TOKEN_NORMAL)
+        return t->is_spm ? spm_decode(s, out) : tft_bpe_decode(s, out);
+    if (kind == TFT_TOKEN_BYTE) {
+        *out = (char)byte_of(s);
+        return 1;
+    }
+    memcpy(out, s.p, s.n);
+    return s.n;
+}
+
+static void fill_tokens(struct build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    const unsigned char *at = b->tokens->data;
+    size_t used = 0;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        struct tft_str s = tft_value_next_str(&at);
+        unsigned kind = kind_of(b, i, s);
+        size_t n = decode(t, kind, s, t->bytes + used);
+        t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind, ends(b, (int32_t)i, s)};
+        if (is_special(kind) && n)
+            t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n, (int32_t)i};
+        if (kind == TFT_TOKEN_UNKNOWN && t->unknown < 0)
+            t->unknown = (int32_t)i;
+        if (n > t->longest)
+            t->longest = (uint32_t)n;
+        used += n;
+    }
+}
+
+/* The tokens of single bytes: of kind byte for SentencePiece, else normal ones. */
+static void fill_bytes(struct tft_tokenizer *t)
+{
+    unsigned kind = t->is_spm ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+    memset(t->byte, -1, sizeof t->byte);
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].at] : 0;
+        if (t->token[i].n == 1 && t->token[i].kind == kind && t->byte[byte] < 0)
+            t->byte[byte] = (int32_t)i;
+    }
+}
+
+/* ---- SentencePiece */
+
+/* Ranks that are in the order of the scores, best first: the bits of a float are, but for the sign. */
+static uint32_t rank_of(float score)
+{
+    uint32_t bits;
+    score = score == 0 ? 0 : score; /* -0 is as good as 0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+static bool has_inner_space(const char *p, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (p[i] == ' ' && p[i - 1] != ' ')
+            return true;
+    return false;
+}
+
+static enum tft_status finish_spm(struct build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    t->words_apart = true;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        double score = 0;
+        tft_value_real(b->scores, i, &score);
+        t->rank[i] = rank_of((float)score);
+        if (t->token[i].kind == TFT_TOKEN_NORMAL && has_inner_space(t->bytes + t->token[i].at, t->token[i].n))
+            t->words_apart = false;
+    }
+    for (int byte = 0; byte < 256; byte++)
+        if (t->byte[byte] < 0 && t->unknown < 0)
+            return BAD(b, b->tokens, "tokenizer.ggml.tokens has neither an unknown token nor \"<0x%02X>\"", byte);
+    return TFT_OK;
+}
+
+/* ---- the whole */
+
+static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct build *b)
+{
+    tft_arena_take(a, 1, sizeof *t);
+    t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
+    t->bytes = tft_arena_take(a, b->n_bytes, 1);
+    t->slot = tft_arena_take(a, t->n_slot, sizeof *t->slot);
+    t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
+    t->rank = tft_arena_take(a, t->is_spm ? t->n_token : 0, sizeof *t->rank);
+    t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
+}
+
+static enum tft_status allocate(struct build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    struct tft_arena count = {0};
+    t->n_slot = tft_vocab_table_size(t->n_token);
+    t->n_pair = b->merges ? tft_vocab_table_size((uint32_t)b->merges->n) : 0;
+    place(t, &count, b);
+    t->size = count.used;
+    struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
+    if (!block)
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: no memory for %u tokens", b->s->name, t->n_token);
+    *block = *t;
+    b->t = block;
+    place(block, &(struct tft_arena){.base = (char *)block}, b);
+    memset(block->slot, -1, block->n_slot * sizeof *block->slot);
+    memset(block->pair, -1, block->n_pair * sizeof *block->pair);
+    return TFT_OK;
+}
+
+static enum tft_status check(struct build *b)
+{
+    enum tft_status status = read_model(b);
+    if (!status)
+        status = read_arrays(b);
+    if (!status)
+        status = read_special_ids(b);
+    if (!status)
+        status = read_flags(b);
+    return status ? status : check_tokens(b);
+}
+
+static enum tft_status fill(struct build *b)
+{
+    fill_tokens(b);
+    fill_bytes(b->t);
+    if (!fill_table(b->t, true) || !fill_table(b->t, false))
+        return BAD(b, b->tokens, "tokenizer.ggml.tokens is made so that looking a token up takes for ever");
+    tft_special_sort(b->t);
+    return b->t->is_spm ? finish_spm(b) : tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
+}
+
+enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
+                               struct tft_error *err)
+{
+    struct tft_tokenizer head = {.allocator = a};
+    struct build b = {.s = s, .err = err, .t = &head};
+    *out = NULL;
+    enum tft_status status = check(&b);
+    if (!status)
+        status = allocate(&b);
+    if (status)
+        return status;
+    status = fill(&b);
+    if (status)
+        tft_free(a, b.t, b.t->size);
+    else
+        *out = b.t;
+    return status;
+}
