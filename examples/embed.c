@@ -4,7 +4,8 @@
 
 #include "tuffet.h"
 
-static enum tft_status write_on(const struct tft_model *m, struct tft_session *s, const char *prompt)
+static enum tft_status write_on(const struct tft_model *m, struct tft_session *s,
+                                const char *prompt)
 {
     int32_t ids[1024], id;
     size_t n;
@@ -27,7 +28,8 @@ int main(int argc, char **argv)
     struct tft_model *m = NULL;
     struct tft_session *s = NULL;
     struct tft_error err = {.msg = "usage: embed MODEL TEXT"};
-    if (argc == 3 && tft_model_open(&m, argv[1], NULL, &err) == TFT_OK && tft_session_open(&s, m, NULL, &err) == TFT_OK) {
+    if (argc == 3 && tft_model_open(&m, argv[1], NULL, &err) == TFT_OK &&
+        tft_session_open(&s, m, NULL, &err) == TFT_OK) {
         enum tft_status status = write_on(m, s, argv[2]);
         snprintf(err.msg, sizeof err.msg, "%s", status == TFT_OK ? "" : tft_status_text(status));
     }

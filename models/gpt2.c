@@ -30,7 +30,8 @@ static void load(struct tft_load *ld)
             b->k = tft_load_linear(ld, "blk.%u.attn_k", l, kv, m->n_embd, true);
             b->v = tft_load_linear(ld, "blk.%u.attn_v", l, kv, m->n_embd, true);
         } else {
-            struct tft_linear qkv = tft_load_linear(ld, "blk.%u.attn_qkv", l, q + 2 * kv, m->n_embd, true);
+            struct tft_linear qkv = tft_load_linear(ld, "blk.%u.attn_qkv", l, q + 2 * kv, m->n_embd,
+                                                    true);
             b->q = tft_linear_rows(&qkv, 0, q);
             b->k = tft_linear_rows(&qkv, q, kv);
             b->v = tft_linear_rows(&qkv, q + kv, kv);

@@ -1,6 +1,6 @@
 /*
- * llama: Touvron et al. 2023 (arXiv 2302.13971, section 2.2), with grouped queries (Ainslie et al. 2023). Also Llama 2 and 3, TinyLlama,
- * SmolLM, and llama2.c's models.
+ * llama: Touvron et al. 2023 (arXiv 2302.13971, section 2.2), with grouped queries (Ainslie et al.
+ * 2023). Also Llama 2 and 3, TinyLlama, SmolLM, and llama2.c's models.
  *
  *      x = embed[token]
  *      per layer:

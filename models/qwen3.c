@@ -1,5 +1,6 @@
 /*
- * qwen3, dense: Yang et al. 2025 (arXiv 2505.09388, section 2). The size of a head is its own, not the width over the heads.
+ * qwen3, dense: Yang et al. 2025 (arXiv 2505.09388, section 2). The size of a head is its own, not
+ * the width over the heads.
  *
  *      x = embed[token]
  *      per layer:

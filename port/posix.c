@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Weights and caches are streamed through: in huge pages that takes fewer walks of the page table. */
+/* Weights and caches are streamed through: in huge pages that takes fewer walks of the page
+   table. */
 void *tft_port_alloc(size_t size, size_t align)
 {
     enum { HUGE = 2 << 20 };
@@ -34,7 +35,8 @@ void tft_port_free(void *ptr)
 
 int tft_port_map(struct tft_map *out, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not wait for the writer of a FIFO */
+    /* O_NONBLOCK: do not wait for the writer of a FIFO */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return errno;
 
@@ -95,7 +97,8 @@ static int sync_folder_of(const char *path)
     free(dir);
     if (fd < 0)
         return errno;
-    int err = fsync(fd) == 0 || errno == EINVAL ? 0 : errno; /* EINVAL: a file system without folders to sync */
+    /* EINVAL: a file system without folders to sync */
+    int err = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
     close(fd);
     return err;
 }
@@ -124,7 +127,8 @@ static int named_draft(struct tft_draft *d, FILE **file, const char *path)
 
 #ifdef O_TMPFILE
 
-/* The name by which a process knows its own descriptor. linkat() goes through it because AT_EMPTY_PATH wants a privilege. */
+/* The name by which a process knows its own descriptor. linkat() goes through it because
+   AT_EMPTY_PATH wants a privilege. */
 static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
 {
     snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
@@ -153,7 +157,8 @@ static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
     return true;
 }
 
-/* linkat() does not replace, so it takes two steps. Who is killed between them leaves a whole file. */
+/* linkat() does not replace, so it takes two steps. Who is killed between them leaves a whole
+   file. */
 static int give_name(struct tft_draft *d, const char *path)
 {
     char from[TFT_DRAFT_ROOM];
@@ -243,7 +248,8 @@ uint64_t tft_port_ns(void)
 
 #if defined __linux__
 
-/* cgroup v2 writes "QUOTA PERIOD" or "max PERIOD" into cpu.max; v1 has a file for each, with -1 for no limit. */
+/* cgroup v2 writes "QUOTA PERIOD" or "max PERIOD" into cpu.max; v1 has a file for each, with -1 for
+   no limit. */
 static long quota_of(const char *folder)
 {
     char path[512], line[64];
@@ -306,7 +312,8 @@ static long cgroup_cpus(void)
 int tft_port_cpus(void)
 {
     cpu_set_t set;
-    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                         : sysconf(_SC_NPROCESSORS_ONLN);
     long quota = cgroup_cpus();
     if (quota && quota < n)
         n = quota;
@@ -329,8 +336,10 @@ int tft_port_cpus(void)
 
 unsigned tft_port_arm_features(void)
 {
-    enum { DOTPROD = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP, HWCAP2_I8MM of Linux, arch/arm64/include/uapi/asm/hwcap.h */
-    return (getauxval(AT_HWCAP) & DOTPROD ? TFT_ARM_DOTPROD : 0) | (getauxval(AT_HWCAP2) & I8MM ? TFT_ARM_I8MM : 0);
+    enum { DOTPROD = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP, HWCAP2_I8MM of Linux,
+                                                   arch/arm64/include/uapi/asm/hwcap.h */
+    return (getauxval(AT_HWCAP) & DOTPROD ? TFT_ARM_DOTPROD : 0) |
+           (getauxval(AT_HWCAP2) & I8MM ? TFT_ARM_I8MM : 0);
 }
 
 #elif defined __APPLE__ && defined __aarch64__
@@ -346,7 +355,8 @@ static bool has(const char *name)
 
 unsigned tft_port_arm_features(void)
 {
-    return (has("hw.optional.arm.FEAT_DotProd") ? TFT_ARM_DOTPROD : 0) | (has("hw.optional.arm.FEAT_I8MM") ? TFT_ARM_I8MM : 0);
+    return (has("hw.optional.arm.FEAT_DotProd") ? TFT_ARM_DOTPROD : 0) |
+           (has("hw.optional.arm.FEAT_I8MM") ? TFT_ARM_I8MM : 0);
 }
 
 #else

@@ -12,9 +12,11 @@
 #endif
 
 /*
- * The barrier is our own. That of libgomp goes on spinning while a thread of the team is kept from running by other work: beside a second
- * busy process one token took seconds. Ours spins for as long as a fair share of work can be late, then sleeps, so that the CPU is
- * free for the one that is waited for. To sleep sooner would be to give one's own turn away, which beside one busy process is the worse.
+ * The barrier is our own. That of libgomp goes on spinning while a thread of the team is kept from
+ * running by other work: beside a second busy process one token took seconds. Ours spins for as
+ * long as a fair share of work can be late, then sleeps, so that the CPU is free for the one that
+ * is waited for. To sleep sooner would be to give one's own turn away, which beside one busy
+ * process is the worse.
  */
 struct team {
     int n;
@@ -101,7 +103,8 @@ void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg)
         team.n = omp_get_num_threads();
         mine = &team;
         fn(arg, omp_get_thread_num(), team.n);
-        tft_port_barrier(); /* all leave together: libgomp's own wait at the end then is a short one */
+        tft_port_barrier(); /* all leave together: libgomp's own wait at the end then is a short
+                               one */
         mine = NULL;
     }
 }

@@ -28,9 +28,11 @@ static int last_errno(void)
         DWORD from;
         int to;
     } known[] = {
-        {ERROR_FILE_NOT_FOUND, ENOENT}, {ERROR_PATH_NOT_FOUND, ENOENT}, {ERROR_INVALID_NAME, ENOENT},
-        {ERROR_ACCESS_DENIED, EACCES}, {ERROR_SHARING_VIOLATION, EACCES}, {ERROR_DISK_FULL, ENOSPC},
-        {ERROR_NOT_ENOUGH_MEMORY, ENOMEM}, {ERROR_TOO_MANY_OPEN_FILES, EMFILE}, {ERROR_NO_UNICODE_TRANSLATION, EINVAL},
+        {ERROR_FILE_NOT_FOUND, ENOENT},         {ERROR_PATH_NOT_FOUND, ENOENT},
+        {ERROR_INVALID_NAME, ENOENT},           {ERROR_ACCESS_DENIED, EACCES},
+        {ERROR_SHARING_VIOLATION, EACCES},      {ERROR_DISK_FULL, ENOSPC},
+        {ERROR_NOT_ENOUGH_MEMORY, ENOMEM},      {ERROR_TOO_MANY_OPEN_FILES, EMFILE},
+        {ERROR_NO_UNICODE_TRANSLATION, EINVAL},
     };
     DWORD e = GetLastError();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -54,10 +56,12 @@ static HANDLE open_file(const char *path, DWORD access)
     wchar_t *wide = wide_path(path);
     if (!wide)
         return INVALID_HANDLE_VALUE;
-    HANDLE f = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    HANDLE f = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                           FILE_ATTRIBUTE_NORMAL, NULL);
     DWORD attributes = f == INVALID_HANDLE_VALUE ? GetFileAttributesW(wide) : 0;
     free(wide);
-    if (f == INVALID_HANDLE_VALUE && attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_DIRECTORY)
+    if (f == INVALID_HANDLE_VALUE && attributes != INVALID_FILE_ATTRIBUTES &&
+        attributes & FILE_ATTRIBUTE_DIRECTORY)
         SetLastError(ERROR_DIRECTORY);
     return f;
 }
@@ -109,7 +113,8 @@ static int create_new(FILE **out, const char *path)
     wchar_t *wide = wide_path(path);
     if (!wide)
         return last_errno();
-    int fd = _wopen(wide, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE);
+    int fd = _wopen(wide, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY | _O_NOINHERIT,
+                    _S_IREAD | _S_IWRITE);
     int err = fd < 0 ? errno : 0;
     free(wide);
     FILE *f = fd < 0 ? NULL : _fdopen(fd, "wb");

@@ -1,15 +1,17 @@
 /*
- * How the codes of a quantized KV cache lie in memory. A panel is 16 rows, as in panel.h, and a quad 4 consecutive columns of them: 64
- * codes, number 4 * row + column, which when unpacked are the 64 bytes that a dot product of bytes wants. Each quad is packed by itself,
- * whatever its neighbours have, so that a panel may mix quads of several widths:
+ * How the codes of a quantized KV cache lie in memory. A panel is 16 rows, as in panel.h, and a
+ * quad 4 consecutive columns of them: 64 codes, number 4 * row + column, which when unpacked are
+ * the 64 bytes that a dot product of bytes wants. Each quad is packed by itself, whatever its
+ * neighbours have, so that a panel may mix quads of several widths:
  *
  *      1 bit     8 bytes: bit l of byte b is code 8 l + b
  *      2 bits    16 bytes: bits 2 l, 2 l + 1 of byte b are code 16 l + b
  *      3 bits    a 2-bit quad with the low bits, then a 1-bit quad with the high ones
  *      4 bits    32 bytes: the low half of byte b is code b, the high one code 32 + b
  *      8 bits    64 bytes
- *      3 levels  five quads in 64 bytes, byte b has code b of each: as a fraction in base 3, the first quad's digit first, rounded up to
- *                256ths, so that the next digit is the overflow of a multiplication by 3. Quads that do not make five are 2-bit quads.
+ *      3 levels  five quads in 64 bytes, byte b has code b of each: as a fraction in base 3, the
+ *                first quad's digit first, rounded up to 256ths, so that the next digit is the
+ *                overflow of a multiplication by 3. Quads that do not make five are 2-bit quads.
  *                1.6 bits a code (log2 3 is 1.58).
  *
  * The rows of a panel of keys are tokens and its columns channels; of values the other way round.
@@ -23,7 +25,15 @@
 #include "inline.h"
 #include "panel.h"
 
-enum tft_bits { TFT_BITS_1, TFT_BITS_3_LEVELS, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4, TFT_BITS_8, TFT_BITS_COUNT };
+enum tft_bits {
+    TFT_BITS_1,
+    TFT_BITS_3_LEVELS,
+    TFT_BITS_2,
+    TFT_BITS_3,
+    TFT_BITS_4,
+    TFT_BITS_8,
+    TFT_BITS_COUNT
+};
 
 enum { TFT_QUAD_CODES = TFT_PANEL * TFT_QUAD, TFT_TRIT_QUADS = 5 };
 

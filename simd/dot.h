@@ -1,17 +1,22 @@
 /*
- * The integer matrix product, once for all vector units, as wide.h has the float kernels. A sum is exact, so every order of its terms
- * is the right one, and only the last few operations, in floats, are those of the contract of kernels.h. A rung's .c file includes its
- * registers (reg_*.h), says how its unit multiplies a few quads (panel.h) of a panel by those of a token, defines its sizes and the
- * suffix of its names, and includes this file. What a unit must offer:
+ * The integer matrix product, once for all vector units, as wide.h has the float kernels. A sum is
+ * exact, so every order of its terms is the right one, and only the last few operations, in floats,
+ * are those of the contract of kernels.h. A rung's .c file includes its registers (reg_*.h), says
+ * how its unit multiplies a few quads (panel.h) of a panel by those of a token, defines its sizes
+ * and the suffix of its names, and includes this file. What a unit must offer:
  *
- *   DOT_ROWS                    tokens that are multiplied at once: 1, or 2 where an instruction multiplies small matrices
- *   d_acc                       the sums of DOT_ROWS tokens and a panel's 16 rows, however they lie; d_zero() and d_add(a, b)
- *   d_store(sum, next, acc)     the 16 sums as they are in memory, those of a second token `next` further on
+ *   DOT_ROWS                    tokens that are multiplied at once: 1, or 2 where an instruction
+ *                               multiplies small matrices
+ *   d_acc                       the sums of DOT_ROWS tokens and a panel's 16 rows, however they
+ *                               lie; d_zero() and d_add(a, b)
+ *   d_store(sum, next, acc)     the 16 sums as they are in memory, those of a second token `next`
+ *                               further on
  *   d_weights, d_load(p)        DOT_QUADS quads of a panel
  *   d_bytes, d_token(x, next)   16 bytes of DOT_ROWS tokens, the second one `next` further on
  *   d_dot(acc, w, x, s)         acc + the products of w and the s-th DOT_QUADS quads of x
  *   DOT_FLIP                    128 where d_dot takes the bytes of a token as x - 128, or 0
- *   DOT_TOKENS, DOT_PANELS      the largest tile, in units of DOT_ROWS tokens, and in panels: what the registers hold
+ *   DOT_TOKENS, DOT_PANELS      the largest tile, in units of DOT_ROWS tokens, and in panels: what
+ *                               the registers hold
  */
 #include <string.h>
 
@@ -20,28 +25,38 @@
 #define DOT static inline __attribute__((always_inline))
 
 /* DOT_STEPS times d_dot is 16 bytes of a token: cols is a multiple of that. */
-enum { DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS), DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS, DOT_ACCS = DOT_TOKENS * DOT_PANELS };
+enum {
+    DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS),
+    DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS,
+    DOT_ACCS = DOT_TOKENS * DOT_PANELS
+};
 
-/* What is asked for ahead of its use: few tokens wait for memory, two pages of it; many for the L2 cache. */
+/* What is asked for ahead of its use: few tokens wait for memory, two pages of it; many for the L2
+   cache. */
 enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
 
-/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are constants after inlining; an odd token
-   is multiplied twice. Where there are fewer sums than hide the latency of d_dot, each is made of `ways` that are added at the end. */
-DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols, size_t tokens, size_t mt, size_t np)
+/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are
+   constants after inlining; an odd token is multiplied twice. Where there are fewer sums than hide
+   the latency of d_dot, each is made of `ways` that are added at the end. */
+DOT void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols,
+                  size_t tokens, size_t mt, size_t np)
 {
-    size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4 : DOT_ACCS / (mt * np) >= 2 ? 2 : 1;
+    size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4
+                  : DOT_ACCS / (mt * np) >= 2                 ? 2
+                                                              : 1;
     d_acc acc[DOT_TOKENS][4];
     UNROLL for (size_t i = 0; i < mt; i++)
         UNROLL for (size_t a = 0; a < np * ways; a++)
             acc[i][a] = d_zero();
 
-    const uint8_t *row[DOT_TOKENS]; /* every third: x86 has no registers for all, but addresses of row + 0, 1, 2 times ldx */
+    const uint8_t *row[DOT_TOKENS]; /* every third: x86 has no registers for all, but addresses of
+                                       row + 0, 1, 2 times ldx */
     UNROLL for (size_t i = 0; i < mt; i += 3)
         row[i] = x + i * DOT_ROWS * ldx;
     for (size_t k = 0; k < cols; k += TFT_K_PAD) {
         d_bytes b[DOT_TOKENS];
-        UNROLL for (size_t i = 0; i < mt; i++)
-            b[i] = d_token(row[i - i % 3] + i % 3 * DOT_ROWS * ldx, (i + 1) * DOT_ROWS <= tokens ? ldx : 0);
+        UNROLL for (size_t i = 0; i < mt; i++) b[i] = d_token(
+            row[i - i % 3] + i % 3 * DOT_ROWS * ldx, (i + 1) * DOT_ROWS <= tokens ? ldx : 0);
         UNROLL for (size_t s = 0; s < DOT_STEPS; s++) {
             d_weights v[DOT_PANELS];
             UNROLL for (size_t j = 0; j < np; j++) {
@@ -91,7 +106,8 @@ struct dot_affine {
     _Alignas(64) float by[TFT_PANEL];
 };
 
-DOT void dot_affine(struct dot_affine *a, const struct tft_affine *q, const float *scale, const int32_t *rowsum)
+DOT void dot_affine(struct dot_affine *a, const struct tft_affine *q, const float *scale,
+                    const int32_t *rowsum)
 {
     for (size_t n = 0; n < TFT_PANEL; n++) {
         a->shift[n] = (int32_t)((uint32_t)(q->zero - DOT_FLIP) * (uint32_t)rowsum[n]);
@@ -100,8 +116,9 @@ DOT void dot_affine(struct dot_affine *a, const struct tft_affine *q, const floa
 }
 
 /* From sums to numbers, the tokens of a tile. y: [tokens, ldy], sum: [tokens, lds], bias: [16] */
-DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
-                    const float *scale, const int32_t *rowsum, const float *bias, int add, size_t tokens)
+DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds,
+                    const struct tft_affine *q, size_t step, const float *scale,
+                    const int32_t *rowsum, const float *bias, int add, size_t tokens)
 {
     struct dot_affine a;
     dot_affine(&a, q, scale, rowsum);
@@ -119,9 +136,12 @@ DOT void dot_finish(float *y, size_t ldy, const int32_t *sum, size_t lds, const 
     }
 }
 
-/* The last panel, of which only `rows` exist: y and bias have no padding, and go through memory of ours. */
-DOT void dot_finish_rest(float *y, size_t ldy, const int32_t *sum, size_t lds, const struct tft_affine *q, size_t step,
-                         const float *scale, const int32_t *rowsum, const float *bias, int add, size_t tokens, size_t rows)
+/* The last panel, of which only `rows` exist: y and bias have no padding, and go through memory of
+   ours. */
+DOT void dot_finish_rest(float *y, size_t ldy, const int32_t *sum, size_t lds,
+                         const struct tft_affine *q, size_t step, const float *scale,
+                         const int32_t *rowsum, const float *bias, int add, size_t tokens,
+                         size_t rows)
 {
     float b[TFT_PANEL] = {0}, t[TFT_PANEL] = {0};
     if (bias)
@@ -133,25 +153,28 @@ DOT void dot_finish_rest(float *y, size_t ldy, const int32_t *sum, size_t lds, c
     }
 }
 
-/* sum: [tokens, lds], of the tokens from m on and the panel of row n. Not a part of the tiles, which are many. */
-static __attribute__((noinline)) void ISA(dot_panel)(const struct dot_job *j, size_t m, size_t n, size_t tokens, const int32_t *sum,
-                                                     size_t lds)
+/* sum: [tokens, lds], of the tokens from m on and the panel of row n. Not a part of the tiles,
+   which are many. */
+static __attribute__((noinline)) void ISA(dot_panel)(const struct dot_job *j, size_t m, size_t n,
+                                                     size_t tokens, const int32_t *sum, size_t lds)
 {
     float *y = j->y + m * j->ldy + n;
     const float *bias = j->bias ? j->bias + n : NULL, *scale = j->w->scale + n;
     const int32_t *rowsum = j->w->rowsum + n;
     const struct tft_affine *q = j->xq + m * j->step;
     if (j->N - n < TFT_PANEL)
-        dot_finish_rest(y, j->ldy, sum, lds, q, j->step, scale, rowsum, bias, j->add, tokens, j->N - n);
+        dot_finish_rest(y, j->ldy, sum, lds, q, j->step, scale, rowsum, bias, j->add, tokens,
+                        j->N - n);
     else if (bias || j->add)
         dot_finish(y, j->ldy, sum, lds, q, j->step, scale, rowsum, bias, j->add, tokens);
     else
         dot_finish(y, j->ldy, sum, lds, q, j->step, scale, rowsum, NULL, 0, tokens);
 }
 
-/* The outputs of some tokens from m on and np panels from row n on; mt, their number in units of DOT_ROWS, and np are constants after
-   inlining. */
-DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t tokens, size_t mt, size_t np)
+/* The outputs of some tokens from m on and np panels from row n on; mt, their number in units of
+   DOT_ROWS, and np are constants after inlining. */
+DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t tokens, size_t mt,
+                     size_t np)
 {
     _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
     size_t cols = j->w->cols;
@@ -163,10 +186,10 @@ DOT void dot_outputs(const struct dot_job *j, size_t m, size_t n, size_t tokens,
 /* The largest tile of one panel, where there are tiles of two: these are for more tokens. */
 enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
 
-#define DOT_CASE(mt, np)                                                                                             \
-    case mt:                                                                                                         \
-        if (mt <= DOT_TOKENS && np <= DOT_PANELS)                                                                    \
-            dot_outputs(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                                               \
+#define DOT_CASE(mt, np)                                                                           \
+    case mt:                                                                                       \
+        if (mt <= DOT_TOKENS && np <= DOT_PANELS)                                                  \
+            dot_outputs(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                             \
         break
 
 static void ISA(dot_pair)(const struct dot_job *j, size_t m, size_t n, size_t tokens)
@@ -211,8 +234,9 @@ static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t 
 }
 
 /* A block is as many tokens as stay in an L2 cache of 1 MiB beside the panels that go by. */
-static void ISA(gemm_i8)(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
-                         const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
+static void ISA(gemm_i8)(float *y, size_t ldy, const uint8_t *x, size_t ldx,
+                         const struct tft_affine *xq, size_t step, const struct tft_panels *w,
+                         const float *bias, int add, size_t M, size_t N)
 {
     enum { BLOCK_BYTES = 768 * 1024, TILE = DOT_TOKENS * DOT_ROWS };
     struct dot_job j = {y, ldy, x, ldx, xq, step, w, bias, add, N};

@@ -1,9 +1,11 @@
 /*
- * exp in single precision, within 1 ulp, the same bits as SLEEF's Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020,
- * section 3.2) for every argument: the two can stand in for each other, in any vector width. tests/kernels compares them.
+ * exp in single precision, within 1 ulp, the same bits as SLEEF's Sleef_finz_expf*_u10 (Shibata &
+ * Petrogalli 2020, section 3.2) for every argument: the two can stand in for each other, in any
+ * vector width. tests/kernels compares them.
  *
- * x = q ln2 + s with q an integer and |s| <= ln2 / 2: exp(x) = 2^q exp(s). ln2 is split in two so that q * LN2_HI is exact.
- * Written without a branch, so that a loop over it becomes vector code under any instruction set.
+ * x = q ln2 + s with q an integer and |s| <= ln2 / 2: exp(x) = 2^q exp(s). ln2 is split in two so
+ * that q * LN2_HI is exact. Written without a branch, so that a loop over it becomes vector code
+ * under any instruction set.
  */
 #ifndef TFT_EXPF_H
 #define TFT_EXPF_H
@@ -35,7 +37,8 @@ TFT_INLINE float tft_pow2i(int32_t e) /* 2^e, -126 <= e <= 127 */
 
 TFT_INLINE float tft_expf(float x)
 {
-    /* beyond these the result is 0 or infinite anyway; within, q fits the two factors of 2^q below. NaN becomes -104 for now. */
+    /* beyond these the result is 0 or infinite anyway; within, q fits the two factors of 2^q below.
+       NaN becomes -104 for now. */
     float y = x > -104.0f ? x : -104.0f;
     y = y < 104.0f ? y : 104.0f;
     float q = rintf(y * TFT_R_LN2);
@@ -50,7 +53,8 @@ TFT_INLINE float tft_expf(float x)
     u = fmaf(u, s, 0.5f);
     u = 1.0f + fmaf(s * s, u, s);
 
-    /* 2^q in two factors, so that subnormal results and the largest finite ones are rounded once, at the end */
+    /* 2^q in two factors, so that subnormal results and the largest finite ones are rounded once,
+       at the end */
     int32_t e = (int32_t)q, half = e >> 1;
     u = u * tft_pow2i(half) * tft_pow2i(e - half);
 

@@ -15,7 +15,8 @@ TFT_INLINE float tft_fit_kept(float x, bool f8, float unit)
     x = f8 ? x / unit : x;
     x = x > -most ? x : -most;
     x = x < most ? x : most;
-    return (f8 ? tft_f8_to_f32(tft_f32_to_f8(x)) * unit : tft_f16_to_f32(tft_f32_to_f16(x))) + 0.0f; /* never -0 */
+    /* never -0 */
+    return (f8 ? tft_f8_to_f32(tft_f32_to_f8(x)) * unit : tft_f16_to_f32(tft_f32_to_f16(x))) + 0.0f;
 }
 
 /* A group's scale and middle; half: (L - 1) / 2 */
@@ -24,7 +25,8 @@ struct tft_fitted {
 };
 
 /* Of a range, clipped. */
-TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, float clip, const struct tft_fit *how)
+TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, float clip,
+                                           const struct tft_fit *how)
 {
     float part = how->to_zero ? 1 : clip;
     if (how->to_zero)

@@ -1,4 +1,5 @@
-/* Short floats. 16 bits: to the bit what F16C, AVX-512, NEON and ggml make of them (round to nearest, ties to even). */
+/* Short floats. 16 bits: to the bit what F16C, AVX-512, NEON and ggml make of them (round to
+   nearest, ties to even). */
 #ifndef TFT_HALF_H
 #define TFT_HALF_H
 
@@ -21,13 +22,16 @@ TFT_INLINE uint32_t tft_f32_bits(float f)
     return u;
 }
 
-/* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction. Written so that a compiler can vectorize it. */
+/* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction. Written so that a compiler can
+   vectorize it. */
 TFT_INLINE float tft_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
     uint32_t normal = (rest << 13) + ((127u - 15u) << 23);
-    uint32_t special = (rest << 13) | 0x7f800000u | (uint32_t)(rest > 0x7c00) << 22; /* NaNs become quiet */
-    /* In [0.5, 1) a step of the last place is 2^-24, the unit of a subnormal half: put the fraction there, take 0.5 off. */
+    /* NaNs become quiet */
+    uint32_t special = (rest << 13) | 0x7f800000u | (uint32_t)(rest > 0x7c00) << 22;
+    /* In [0.5, 1) a step of the last place is 2^-24, the unit of a subnormal half: put the fraction
+       there, take 0.5 off. */
     uint32_t subnormal = tft_f32_bits(tft_f32_of_bits(rest | 0x3f000000u) - 0.5f);
     return tft_f32_of_bits(sign | (rest >= 0x7c00 ? special : rest >= 0x400 ? normal : subnormal));
 }
@@ -60,7 +64,8 @@ TFT_INLINE uint16_t tft_f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* OCP 8-bit E4M3: 1 sign, 4 exponent (bias 7), 3 fraction, no infinity; 0x7f is NaN. Micikevicius et al. 2022, table 1. */
+/* OCP 8-bit E4M3: 1 sign, 4 exponent (bias 7), 3 fraction, no infinity; 0x7f is NaN. Micikevicius
+   et al. 2022, table 1. */
 #define TFT_F8_MAX 448.0f
 
 TFT_INLINE float tft_f8_to_f32(uint8_t b)
@@ -68,7 +73,8 @@ TFT_INLINE float tft_f8_to_f32(uint8_t b)
     uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = b & 0x7f;
     if (rest == 0x7f)
         return tft_f32_of_bits(sign | 0x7fc00000);
-    return tft_f32_of_bits(sign | tft_f32_bits(tft_f32_of_bits(rest << 20) * 0x1p120f)); /* subnormals too: the product is exact */
+    /* subnormals too: the product is exact */
+    return tft_f32_of_bits(sign | tft_f32_bits(tft_f32_of_bits(rest << 20) * 0x1p120f));
 }
 
 /* Ties to even; what is too large becomes the largest number. */

@@ -1,19 +1,23 @@
 /*
- * 16 lanes in whatever registers a unit has: a v16 is one of AVX-512, two of AVX2, four of NEON. The contract of kernels.h is written in
- * 16 lanes, so wide.h and wide_codes.h are too. A rung's .c file includes its registers (reg_*.h) first. What they must offer:
+ * 16 lanes in whatever registers a unit has: a v16 is one of AVX-512, two of AVX2, four of NEON.
+ * The contract of kernels.h is written in 16 lanes, so wide.h and wide_codes.h are too. A rung's .c
+ * file includes its registers (reg_*.h) first. What they must offer:
  *
  *   reg, LANES                          4, 8 or 16 floats
- *   r_set, r_add .. r_fma               in every lane what the contract says one operation does; r_fma(a, b, c) is a * b + c
+ *   r_set, r_add .. r_fma               in every lane what the contract says one operation does;
+ *                                       r_fma(a, b, c) is a * b + c
  *   r_max, r_min                        of a NaN and b it is b
  *   r_pick(a, b, c, d)                  a < b ? c : d
  *   r_bits(a, m)                        those bits of a that the integer m has
- *   r_flip(a, h)                        lanes i and i ^ h exchanged, h = 1, 2 .. LANES / 2, a constant
+ *   r_flip(a, h)                        lanes i and i ^ h exchanged, h = 1, 2 .. LANES / 2, a
+ *                                       constant
  *   r_load, r_load_f16, _bf16, _f8      LANES numbers, unaligned; r_store and r_store_f16 likewise
  *   r_store_bytes(p, a, zero)           (int)rint(a) + zero, which is in 0 .. 255
  *   r_doubled(p, shift)                 (float)(2 p[i] - shift), LANES integers of 32 bits
  *   r_centre                            for dot.h, the integer product
  *   r_sum, r_top                        the rest of sum16's tree, and the maximum over the lanes
- *   r_exp, with SLEEF or HAVE_EXP       tft_expf in every lane; without, the compiler makes it here from the C function
+ *   r_exp, with SLEEF or HAVE_EXP       tft_expf in every lane; without, the compiler makes it here
+ *                                       from the C function
  */
 #include <float.h>
 #include <math.h>
@@ -41,9 +45,9 @@ WIDE reg r_exp(reg a)
 }
 #endif
 
-#define EACH_PART(expr)                                                                                              \
-    v16 y;                                                                                                           \
-    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                                          \
+#define EACH_PART(expr)                                                                            \
+    v16 y;                                                                                         \
+    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                        \
     return y
 
 WIDE v16 v_set(float x) { EACH_PART(r_set(x)); }
@@ -92,7 +96,8 @@ WIDE v16 v_load_num(const void *x, size_t k, enum tft_num num)
     EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
 }
 
-/* The last n < 16 numbers of a row go through memory of ours, so that nothing past them is touched; the other lanes are 0. */
+/* The last n < 16 numbers of a row go through memory of ours, so that nothing past them is touched;
+   the other lanes are 0. */
 WIDE v16 v_load_rest(const void *x, size_t k, size_t n, enum tft_num num)
 {
     char t[16 * sizeof(float)] = {0};

@@ -1,11 +1,13 @@
 /*
- * How int8 weights lie in a file and in memory (DESIGN 3.1): the order in which every kernel reads them, so that a file is mapped and
- * run. W is [N, K], a row per output. 16 rows are a panel; in it, for each quad of 4 consecutive k, the 16 rows' 4 bytes:
+ * How int8 weights lie in a file and in memory (DESIGN 3.1): the order in which every kernel reads
+ * them, so that a file is mapped and run. W is [N, K], a row per output. 16 rows are a panel; in
+ * it, for each quad of 4 consecutive k, the 16 rows' 4 bytes:
  *
  *      [N / 16][K / 4][16 rows][4 k]
  *
- * N is padded to 16 and K to 16 with zeros, so a panel is a multiple of 256 bytes and a loop over quads can take four at a time. Weights
- * are in -127 .. 127: a kernel without dot-product instructions adds two products in 16 bits, which (-128)^2 twice would overflow.
+ * N is padded to 16 and K to 16 with zeros, so a panel is a multiple of 256 bytes and a loop over
+ * quads can take four at a time. Weights are in -127 .. 127: a kernel without dot-product
+ * instructions adds two products in 16 bits, which (-128)^2 twice would overflow.
  */
 #ifndef TFT_PANEL_H
 #define TFT_PANEL_H
@@ -33,7 +35,8 @@ TFT_INLINE size_t tft_panel_cols(size_t k)
 /* Where w[n][k] lies; cols is K with its padding. */
 TFT_INLINE size_t tft_panel_at(size_t n, size_t k, size_t cols)
 {
-    return n / TFT_PANEL * TFT_PANEL * cols + k / TFT_QUAD * TFT_QUAD * TFT_PANEL + n % TFT_PANEL * TFT_QUAD + k % TFT_QUAD;
+    return n / TFT_PANEL * TFT_PANEL * cols + k / TFT_QUAD * TFT_QUAD * TFT_PANEL +
+           n % TFT_PANEL * TFT_QUAD + k % TFT_QUAD;
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* The rungs of the ladder. x86/ladder.c, arm/ladder.c or c/ladder.c says which this kind of CPU has, lowest first; the build picks one. */
+/* The rungs of the ladder. x86/ladder.c, arm/ladder.c or c/ladder.c says which this kind of CPU
+   has, lowest first; the build picks one. */
 #ifndef TFT_RUNGS_H
 #define TFT_RUNGS_H
 
@@ -10,7 +11,8 @@ struct tft_rung {
     void (*fill)(struct tft_kernels *k); /* overwrites the slots it does better */
 };
 
-/* Ends with a NULL name. A rung may be absent below one that is there: fill must do without its slots. */
+/* Ends with a NULL name. A rung may be absent below one that is there: fill must do without its
+   slots. */
 extern const struct tft_rung tft_ladder[];
 
 bool tft_always(void);

@@ -1,10 +1,11 @@
 /*
- * The float kernels, once for all vector units, in 16 lanes (lanes.h). A rung's .c file includes its registers (reg_*.h), defines its tile
- * sizes and the suffix of its names, and includes this file.
+ * The float kernels, once for all vector units, in 16 lanes (lanes.h). A rung's .c file includes
+ * its registers (reg_*.h), defines its tile sizes and the suffix of its names, and includes this
+ * file.
  */
 #include "lanes.h"
 
-/* ------------------------------------------------------------------------------------------ matrix product */
+/* ------------------------------------------------------------------------------- matrix product */
 
 /* A row of w is long from a page on. What is asked of memory ahead of its use: two pages. */
 enum { STREAM_ROW = 4096, STREAM_AHEAD = 8192 };
@@ -29,11 +30,12 @@ WIDE void put_sums(const struct gemm_out *o, size_t m, size_t nt, const float *s
         y[j] = start[j] + sum[j];
 }
 
-/* One piece of mt tokens against nt rows of w, both constants after inlining, an accumulator of 16 lanes each: x: [mt, ldx],
-   w: [nt, ldw], n numbers of each. Every load of w serves mt products and every load of x nt of them; a register's share of the lanes
-   at a time, so that few operands are live. A single token waits for memory, and asks for what comes `ahead` bytes further on. */
-WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx, const void *w, size_t ldw, size_t n,
-                    enum tft_num num)
+/* One piece of mt tokens against nt rows of w, both constants after inlining, an accumulator of 16
+   lanes each: x: [mt, ldx], w: [nt, ldw], n numbers of each. Every load of w serves mt products and
+   every load of x nt of them; a register's share of the lanes at a time, so that few operands are
+   live. A single token waits for memory, and asks for what comes `ahead` bytes further on. */
+WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float *x, size_t ldx,
+                    const void *w, size_t ldw, size_t n, enum tft_num num)
 {
     size_t ahead = nt > 1 ? nt * ldw * tft_num_bytes(num) : STREAM_AHEAD;
     const char *row[TILE_N];
@@ -83,8 +85,8 @@ WIDE void gemm_tile(const struct gemm_out *o, size_t mt, size_t nt, const float 
 }
 
 /* One piece of M tokens against nt rows of w. */
-WIDE void gemm_tokens(struct gemm_out o, size_t nt, const float *x, size_t ldx, const void *w, size_t ldw, size_t M, size_t n,
-                      enum tft_num num)
+WIDE void gemm_tokens(struct gemm_out o, size_t nt, const float *x, size_t ldx, const void *w,
+                      size_t ldw, size_t M, size_t n, enum tft_num num)
 {
     for (; M >= TILE_M; M -= TILE_M) {
         gemm_tile(&o, TILE_M, nt, x, ldx, w, ldw, n, num);
@@ -103,8 +105,8 @@ WIDE void gemm_tokens(struct gemm_out o, size_t nt, const float *x, size_t ldx, 
 }
 
 /* One piece of M tokens against N rows of w. */
-WIDE void gemm_rows(struct gemm_out o, const float *x, size_t ldx, const char *w, size_t ldw, size_t M, size_t N, size_t n,
-                    enum tft_num num)
+WIDE void gemm_rows(struct gemm_out o, const float *x, size_t ldx, const char *w, size_t ldw,
+                    size_t M, size_t N, size_t n, enum tft_num num)
 {
     for (size_t nt; N; N -= nt) {
         nt = N >= TILE_N ? TILE_N : 1;
@@ -118,9 +120,10 @@ WIDE void gemm_rows(struct gemm_out o, const float *x, size_t ldx, const char *w
     }
 }
 
-/* Rows of w that are taken through all their pieces before the next ones. Few tokens wait for w to come from memory, and read it front to
-   back: a row at a time where rows are long (one stream comes faster than four: 41 against 32 GB/s), a tile's where they are short. Many
-   tokens are a block whose share of x stays in the L2 cache while a piece of all rows goes by. */
+/* Rows of w that are taken through all their pieces before the next ones. Few tokens wait for w to
+   come from memory, and read it front to back: a row at a time where rows are long (one stream
+   comes faster than four: 41 against 32 GB/s), a tile's where they are short. Many tokens are a
+   block whose share of x stays in the L2 cache while a piece of all rows goes by. */
 WIDE size_t rows_at_once(size_t M, size_t N, size_t row_bytes)
 {
     if (M > TILE_M)
@@ -128,34 +131,37 @@ WIDE size_t rows_at_once(size_t M, size_t N, size_t row_bytes)
     return M == 1 && row_bytes >= STREAM_ROW ? 1 : TILE_N;
 }
 
-/* A block's share of x, 96 tokens x 1024 floats, is 384 KiB, and a tile's share of x and w, 40 KiB, about an L1. */
-WIDE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M, size_t N,
-               size_t K, enum tft_num num)
+/* A block's share of x, 96 tokens x 1024 floats, is 384 KiB, and a tile's share of x and w, 40 KiB,
+   about an L1. */
+WIDE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias,
+               int add, size_t M, size_t N, size_t K, enum tft_num num)
 {
     enum { BLOCK = 96 };
     size_t size = tft_num_bytes(num), rows = rows_at_once(M, N, K * size);
     for (size_t m = 0; m < M; m += BLOCK)
         for (size_t n = 0; n < N; n += rows)
             for (size_t k = 0; k < K; k += TFT_PIECE) {
-                struct gemm_out o = {y + m * ldy + n, ldy, bias && k == 0 ? bias + n : NULL, add || k};
-                gemm_rows(o, x + m * ldx + k, ldx, (const char *)w + (n * K + k) * size, K, least(BLOCK, M - m), least(rows, N - n),
-                          least(TFT_PIECE, K - k), num);
+                struct gemm_out o = {y + m * ldy + n, ldy, bias && k == 0 ? bias + n : NULL,
+                                     add || k};
+                gemm_rows(o, x + m * ldx + k, ldx, (const char *)w + (n * K + k) * size, K,
+                          least(BLOCK, M - m), least(rows, N - n), least(TFT_PIECE, K - k), num);
             }
 }
 
-#define GEMM(name, num)                                                                                              \
-    static void ISA(name)(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias,        \
-                          int add, size_t M, size_t N, size_t K)                                                     \
-    {                                                                                                                \
-        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                                            \
+#define GEMM(name, num)                                                                            \
+    static void ISA(name)(float *y, size_t ldy, const float *x, size_t ldx, const void *w,         \
+                          const float *bias, int add, size_t M, size_t N, size_t K)                \
+    {                                                                                              \
+        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                          \
     }
 GEMM(gemm_f32, TFT_NUM_F32)
 GEMM(gemm_f16, TFT_NUM_F16)
 GEMM(gemm_bf16, TFT_NUM_BF16)
 
-/* --------------------------------------------------------------------------------------- rows of numbers */
+/* ------------------------------------------------------------------------------ rows of numbers */
 
-/* Where the results of a row go: numbers, or the bytes that q makes of them. Which of the two is known when the kernel is inlined. */
+/* Where the results of a row go: numbers, or the bytes that q makes of them. Which of the two is
+   known when the kernel is inlined. */
 typedef struct {
     void *y;
     bool bytes;
@@ -170,7 +176,8 @@ WIDE sink to_numbers(float *y)
 
 WIDE sink to_bytes(uint8_t *y, const struct tft_affine *q)
 {
-    return (sink){y, true, v_set(q->inverse), v_set((float)-q->zero), v_set((float)(255 - q->zero)), q->zero};
+    return (sink){
+        y, true, v_set(q->inverse), v_set((float)-q->zero), v_set((float)(255 - q->zero)), q->zero};
 }
 
 WIDE void put_bytes(const sink *s, size_t i, v16 a, size_t n)
@@ -255,18 +262,20 @@ static void ISA(rmsnorm)(float *y, const float *x, const float *w, size_t n, flo
     rmsnorm(to_numbers(y), x, w, n, eps);
 }
 
-static void ISA(rmsnorm_u8)(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q)
+static void ISA(rmsnorm_u8)(uint8_t *y, const float *x, const float *w, size_t n, float eps,
+                            const struct tft_affine *q)
 {
     rmsnorm(to_bytes(y, q), x, w, n, eps);
 }
 
-static void ISA(layernorm)(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
+static void ISA(layernorm)(float *y, const float *x, const float *w, const float *b, size_t n,
+                           float eps)
 {
     layernorm(to_numbers(y), x, w, b, n, eps);
 }
 
-static void ISA(layernorm_u8)(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
-                              const struct tft_affine *q)
+static void ISA(layernorm_u8)(uint8_t *y, const float *x, const float *w, const float *b, size_t n,
+                              float eps, const struct tft_affine *q)
 {
     layernorm(to_bytes(y, q), x, w, b, n, eps);
 }
@@ -276,7 +285,8 @@ static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)
     silu_mul(to_numbers(y), a, b, n);
 }
 
-static void ISA(silu_mul_u8)(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q)
+static void ISA(silu_mul_u8)(uint8_t *y, const float *a, const float *b, size_t n,
+                             const struct tft_affine *q)
 {
     silu_mul(to_bytes(y, q), a, b, n);
 }
@@ -291,7 +301,8 @@ static void ISA(gelu_u8)(uint8_t *y, const float *x, size_t n, const struct tft_
     gelu(to_bytes(y, q), x, n);
 }
 
-static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_head,
+                            size_t head_dim, size_t n_rot)
 {
     for (size_t h = 0; h < n_head; h++, x += head_dim)
         for (size_t i = 0; i < n_rot; i += 16) {
@@ -301,7 +312,8 @@ static void ISA(rope_pairs)(float *x, const float *c, const float *s, size_t n_h
         }
 }
 
-static void ISA(rope_halves)(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+static void ISA(rope_halves)(float *x, const float *c, const float *s, size_t n_head,
+                             size_t head_dim, size_t n_rot)
 {
     size_t half = n_rot / 2;
     for (size_t h = 0; h < n_head; h++, x += head_dim)
@@ -357,10 +369,11 @@ static void ISA(range)(const float *x, size_t n, float *min, float *max)
     *max = v_top(high) + 0.0f;
 }
 
-/* -------------------------------------------------------------------------------------- Hadamard transform */
+/* --------------------------------------------------------------------------- Hadamard transform */
 
-/* Stages h = 1 .. block / 2 inside 16 numbers: a lane becomes its partner plus itself, or minus itself where the lane has bit h; the
-   product with 1 or -1 is exact, so the fma rounds as a sum. */
+/* Stages h = 1 .. block / 2 inside 16 numbers: a lane becomes its partner plus itself, or minus
+   itself where the lane has bit h; the product with 1 or -1 is exact, so the fma rounds as a
+   sum. */
 WIDE v16 hadamard_lanes(v16 a, int block)
 {
     static const float sign[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
@@ -385,7 +398,8 @@ WIDE void butterfly(v16 *a, v16 *b)
     *a = sum;
 }
 
-/* The stages among nv vectors that are `stride` numbers apart, 2 or 4 (or 1, which has none), after those inside each if `lanes`. */
+/* The stages among nv vectors that are `stride` numbers apart, 2 or 4 (or 1, which has none), after
+   those inside each if `lanes`. */
 WIDE void hadamard_vectors(float *x, size_t stride, int nv, bool lanes)
 {
     v16 a[4];
@@ -414,7 +428,8 @@ WIDE void hadamard_some(float *x, size_t stride, size_t nv, bool lanes)
     }
 }
 
-/* Runs of 64 numbers, or of the block, are four vectors side by side; what is left to do are two stages at most, among their equals. */
+/* Runs of 64 numbers, or of the block, are four vectors side by side; what is left to do are two
+   stages at most, among their equals. */
 static void ISA(hadamard)(float *x, size_t n, size_t block)
 {
     if (block < 16) {
@@ -431,11 +446,11 @@ static void ISA(hadamard)(float *x, size_t n, size_t block)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- attention */
+/* ------------------------------------------------------------------------------------ attention */
 
 /* nq queries against np panels of 16 keys, both constants after inlining. */
-WIDE void score_tile(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t np, size_t head_dim,
-                     float scale, enum tft_num num)
+WIDE void score_tile(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq,
+                     size_t np, size_t head_dim, float scale, enum tft_num num)
 {
     v16 acc[TILE_Q][TILE_V];
     UNROLL for (size_t i = 0; i < nq; i++)
@@ -460,8 +475,8 @@ WIDE void score_tile(float *s, size_t ns, const float *q, size_t ldq, const void
 }
 
 /* nq queries against all panels. */
-WIDE void score_panels(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
-                       float scale, enum tft_num num)
+WIDE void score_panels(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq,
+                       size_t n, size_t head_dim, float scale, enum tft_num num)
 {
     const char *panel = k;
     size_t bytes = 16 * head_dim * tft_num_bytes(num), np = (n + 15) / 16;
@@ -471,8 +486,8 @@ WIDE void score_panels(float *s, size_t ns, const float *q, size_t ldq, const vo
         score_tile(s, ns, q, ldq, panel, nq, 1, head_dim, scale, num);
 }
 
-WIDE void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
-                float scale, enum tft_num num)
+WIDE void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
+                size_t head_dim, float scale, enum tft_num num)
 {
     for (; nq >= TILE_Q; nq -= TILE_Q, s += TILE_Q * ns, q += TILE_Q * ldq)
         score_panels(s, ns, q, ldq, k, TILE_Q, n, head_dim, scale, num);
@@ -485,14 +500,14 @@ WIDE void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, 
     }
 }
 
-static void ISA(score_f32)(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
-                           size_t head_dim, float scale)
+static void ISA(score_f32)(float *s, size_t ns, const float *q, size_t ldq, const void *k,
+                           size_t nq, size_t n, size_t head_dim, float scale)
 {
     score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F32);
 }
 
-static void ISA(score_f16)(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n,
-                           size_t head_dim, float scale)
+static void ISA(score_f16)(float *s, size_t ns, const float *q, size_t ldq, const void *k,
+                           size_t nq, size_t n, size_t head_dim, float scale)
 {
     score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F16);
 }
@@ -515,8 +530,8 @@ static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
 }
 
 /* nq rows of o, nd vectors of their channels, both constants after inlining. */
-WIDE void mix_tile(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t nd, size_t n,
-                   size_t head_dim, enum tft_num num)
+WIDE void mix_tile(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq,
+                   size_t nd, size_t n, size_t head_dim, enum tft_num num)
 {
     v16 acc[TILE_Q][TILE_V];
     UNROLL for (size_t i = 0; i < nq; i++)
@@ -541,8 +556,8 @@ WIDE void mix_tile(float *o, size_t ldo, const float *w, size_t ldw, const void 
 }
 
 /* The last few channels of a head whose size is no multiple of 16. */
-WIDE void mix_rest(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq, size_t n, size_t head_dim,
-                   size_t channels, enum tft_num num)
+WIDE void mix_rest(float *o, size_t ldo, const float *w, size_t ldw, const void *v, size_t nq,
+                   size_t n, size_t head_dim, size_t channels, enum tft_num num)
 {
     for (size_t i = 0; i < nq; i++) {
         v16 acc = v_load_rest(o + i * ldo, 0, channels, TFT_NUM_F32);
@@ -553,8 +568,8 @@ WIDE void mix_rest(float *o, size_t ldo, const float *w, size_t ldw, const void 
 }
 
 /* nq rows of o, all channels. */
-WIDE void mix_channels(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
-                       enum tft_num num)
+WIDE void mix_channels(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                       size_t n, size_t head_dim, enum tft_num num)
 {
     const char *c = v;
     size_t d = 0, bytes = tft_num_bytes(num);
@@ -566,8 +581,8 @@ WIDE void mix_channels(float *o, size_t ldo, const float *p, size_t ldp, const v
         mix_rest(o + d, ldo, p, ldp, c + d * bytes, nq, n, head_dim, head_dim - d, num);
 }
 
-WIDE void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
-              enum tft_num num)
+WIDE void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n,
+              size_t head_dim, enum tft_num num)
 {
     for (; nq >= TILE_Q; nq -= TILE_Q, o += TILE_Q * ldo, p += TILE_Q * ldp)
         mix_channels(o, ldo, p, ldp, v, TILE_Q, n, head_dim, num);
@@ -580,12 +595,14 @@ WIDE void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, s
     }
 }
 
-static void ISA(mix_f32)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+static void ISA(mix_f32)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                         size_t n, size_t head_dim)
 {
     mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F32);
 }
 
-static void ISA(mix_f16)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+static void ISA(mix_f16)(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                         size_t n, size_t head_dim)
 {
     mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F16);
 }
@@ -602,7 +619,7 @@ static void ISA(scale)(float *y, float a, size_t n)
         put(y + i, v_mul(get(y + i, n - i), v_set(a)), n - i);
 }
 
-/* ----------------------------------------------------------------------------------------------- quantizing */
+/* ----------------------------------------------------------------------------------- quantizing */
 
 static void ISA(widen_f8)(float *y, const uint8_t *x, size_t n, float unit)
 {
@@ -616,7 +633,8 @@ static void ISA(widen_f8)(float *y, const uint8_t *x, size_t n, float unit)
     }
 }
 
-/* Numbers as f16 or f8 keep them. An E4M3 has 3 bits after its first, or units of 2^-9: those of 1.5 * 2^20 times its power of two. */
+/* Numbers as f16 or f8 keep them. An E4M3 has 3 bits after its first, or units of 2^-9: those of
+   1.5 * 2^20 times its power of two. */
 WIDE v16 kept(v16 a, bool f8, float unit)
 {
     v16 most = v_set(f8 ? TFT_F8_MAX : 65504.0f), zero = v_set(0);
@@ -642,8 +660,10 @@ WIDE fitted clipped(v16 low, v16 high, v16 half, float clip, const struct tft_fi
     v16 part = v_set(how->to_zero ? 1 : clip), end = v_set(how->to_zero ? clip : 1);
     low = v_mul(low, end);
     high = v_mul(high, end);
-    v16 scale = v_mul(v_div(v_sub(high, low), v_add(half, half)), part), mid = v_mul(v_add(high, low), v_set(0.5f));
-    fitted f = {kept(scale, how->f8, how->scale_unit), kept(mid, how->f8, how->mid_unit), v_set(0), half};
+    v16 scale = v_mul(v_div(v_sub(high, low), v_add(half, half)), part),
+        mid = v_mul(v_add(high, low), v_set(0.5f));
+    fitted f = {kept(scale, how->f8, how->scale_unit), kept(mid, how->f8, how->mid_unit), v_set(0),
+                half};
     f.inverse = v_pick(f.scale, v_set(FLT_MIN), v_set(0), v_div(v_set(1), f.scale));
     return f;
 }
@@ -658,14 +678,15 @@ WIDE v16 error_of(const float *x, size_t ldx, size_t n, const fitted *f)
 {
     v16 error = v_set(0);
     for (size_t k = 0; k < n; k++) {
-        v16 a = v_load(x + k * ldx), e = v_sub(a, v_fma(v_sub(code_of(a, f), f->half), f->scale, f->mid));
+        v16 a = v_load(x + k * ldx),
+            e = v_sub(a, v_fma(v_sub(code_of(a, f), f->half), f->scale, f->mid));
         error = v_fma(e, e, error);
     }
     return error;
 }
 
-static void ISA(fit)(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx, size_t n, const float *half,
-                     const struct tft_fit *how)
+static void ISA(fit)(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x,
+                     size_t ldx, size_t n, const float *half, const struct tft_fit *how)
 {
     v16 low = v_set(INFINITY), high = v_set(-INFINITY);
     for (size_t k = 0; k < n; k++) {
@@ -690,7 +711,7 @@ static void ISA(fit)(uint8_t *code, size_t ldc, float *scale, float *mid, const 
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 TFT_PEAK(ISA(peak_fma), reg, r_set(1), r_fma(a, acc[i], a), 2 * LANES)
 

@@ -1,19 +1,24 @@
 /*
- * Attention on codes (kernels.h, codes.h), once for all vector units. The factors of a batch of queries are folded into integers; then each
- * panel is unpacked, whatever its bits, to a byte a code, in a buffer that stays in an L1 cache, and multiplied by all of them. With A the
- * sum of x * c, what the contract calls t is 2 A - shift, where shift is the sum of x * (L - 1). All of that is exact, so only the
- * operations before and after it have an order, that of the contract.
+ * Attention on codes (kernels.h, codes.h), once for all vector units. The factors of a batch of
+ * queries are folded into integers; then each panel is unpacked, whatever its bits, to a byte a
+ * code, in a buffer that stays in an L1 cache, and multiplied by all of them. With A the sum of x *
+ * c, what the contract calls t is 2 A - shift, where shift is the sum of x * (L - 1). All of that
+ * is exact, so only the operations before and after it have an order, that of the contract.
  *
- * Codes of up to 4 bits take an x of 7 bits ("narrow"); otherwise x has 15 ("wide"), and a code of 8 bits is held as c - 128, so that its
- * L - 1 is -1, and every code is a signed byte.
+ * Codes of up to 4 bits take an x of 7 bits ("narrow"); otherwise x has 15 ("wide"), and a code of
+ * 8 bits is held as c - 128, so that its L - 1 is -1, and every code is a signed byte.
  *
- * A rung's .c file includes its registers (reg_*.h) and lanes.h, defines what follows, and includes this file.
+ * A rung's .c file includes its registers (reg_*.h) and lanes.h, defines what follows, and includes
+ * this file.
  *
  *   breg, BYTES                  16, 32 or 64 bytes
- *   b_set, b_and, b_add          in every byte; b_subs, b_min: unsigned, b_subs is 0 where it would be less
- *   b_repeat(p, r, period)       the r-th BYTES of the `period` bytes at p, repeated; a constant: 8, 16, 32 or 64
+ *   b_set, b_and, b_add          in every byte; b_subs, b_min: unsigned, b_subs is 0 where it would
+ *                                be less
+ *   b_repeat(p, r, period)       the r-th BYTES of the `period` bytes at p, repeated; a constant:
+ *                                8, 16, 32 or 64
  *   b_shift(a, n)                each 8 bytes, as one number, shifted right by n[0], n[1] ..
- *   c_put(to, a)                 the codes of a quad, 64 bytes, in the order that c_dot wants; a: [64 / BYTES]
+ *   c_put(to, a)                 the codes of a quad, 64 bytes, in the order that c_dot wants; a:
+ *                                [64 / BYTES]
  *   c_put_x(to, a, wide)         16 integers that are folded factors: 16 bytes, or 32 if wide
  *   c_codes, c_load(p, wide)     a quad
  *   c_x, c_factors(p, wide)      16 factors
@@ -21,17 +26,21 @@
  *   c_dot(acc, c, x, s, wide)    acc + the products of a quad and the s-th four factors
  *   c_store(sum, acc, wide, add) the 16 rows in order, or sum plus that if add
  *   CODED_NARROW                 1 if narrow factors are faster than wide ones
- *   CODED_RUN                    how many times 16 narrow factors c_acc has room for, CODED_SPANS if all
+ *   CODED_RUN                    how many times 16 narrow factors c_acc has room for, CODED_SPANS
+ *                                if all
  *   CODED_TILE                   queries at once, up to 8
- *   CODED_STRAIGHT               queries, up to 8, for which codes are unpacked in registers and never stored, 0 if none; if any,
- *                                c_take(a), with a and the result as those of c_put and of c_load, and c_add of sums if
- *                                CODED_WAYS is not 1
- *   CODED_WAYS                   4 where fewer queries need several accumulators each, to hide the latency of c_dot, or 1
+ *   CODED_STRAIGHT               queries, up to 8, for which codes are unpacked in registers and
+ *                                never stored, 0 if none; if any, c_take(a), with a and the result
+ *                                as those of c_put and of c_load, and c_add of sums if CODED_WAYS
+ *                                is not 1
+ *   CODED_WAYS                   4 where fewer queries need several accumulators each, to hide the
+ *                                latency of c_dot, or 1
  */
 #define CODED static inline __attribute__((always_inline))
 
 enum {
-    CODED_BATCH = 32,   /* queries whose factors are folded before a panel is unpacked for all of them */
+    CODED_BATCH = 32,   /* queries whose factors are folded before a panel is unpacked for all of
+                           them */
     CODED_QUERIES = 8,  /* at most, in one product */
     CODED_FOLDS = 4,    /* queries that are folded side by side */
     CODED_SPANS = TFT_CODED_SPAN / 16,
@@ -39,7 +48,8 @@ enum {
     CODED_REGS = TFT_QUAD_CODES / BYTES,
 };
 
-/* Factors that were folded together: t * half is near the sum of f times its code's double distance, base the sum of what is not folded. */
+/* Factors that were folded together: t * half is near the sum of f times its code's double
+   distance, base the sum of what is not folded. */
 struct coded_fold {
     float half, base;
     int32_t shift;
@@ -54,15 +64,16 @@ struct coded_batch {
     struct coded_fold fold[CODED_BATCH][CODED_SPANS];
 };
 
-/* ---------------------------------------------------------------------------------------------- unpacking */
+/* ------------------------------------------------------------------------------------ unpacking */
 
 /* Codes of 1, 2, 4 or 8 bits. */
 CODED void coded_spread(breg *a, const uint8_t *from, int bits)
 {
-    static const uint64_t shift[4][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
+    static const uint64_t shift[4][8] = {
+        {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
     const uint64_t *n = shift[bits == 1 ? 0 : bits == 2 ? 1 : bits == 4 ? 2 : 3];
-    UNROLL for (int r = 0; r < CODED_REGS; r++)
-        a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8), b_set((uint8_t)((1 << bits) - 1)));
+    UNROLL for (int r = 0; r < CODED_REGS; r++) a[r] = b_and(
+        b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8), b_set((uint8_t)((1 << bits) - 1)));
 }
 
 CODED void coded_open(breg *a, const uint8_t *from, enum tft_bits bits)
@@ -94,7 +105,8 @@ CODED void coded_quad(uint8_t *to, const uint8_t *from, enum tft_bits bits)
     c_put(to, a);
 }
 
-/* Five quads of three levels: a digit is how often 3 v overflows, which it does from 86 on and again from 171 on. */
+/* Five quads of three levels: a digit is how often 3 v overflows, which it does from 86 on and
+   again from 171 on. */
 CODED void coded_five(uint8_t *to, const uint8_t *from)
 {
     breg v[CODED_REGS], digit[CODED_REGS];
@@ -102,7 +114,8 @@ CODED void coded_five(uint8_t *to, const uint8_t *from)
         v[r] = b_repeat(from, r, 64);
     UNROLL for (int i = 0; i < TFT_TRIT_QUADS; i++) {
         UNROLL for (int r = 0; r < CODED_REGS; r++) {
-            digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)), b_min(b_subs(v[r], b_set(170)), b_set(1)));
+            digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)),
+                             b_min(b_subs(v[r], b_set(170)), b_set(1)));
             v[r] = b_add(v[r], b_add(v[r], v[r]));
         }
         c_put(to + i * CODED_QUAD, digit);
@@ -119,7 +132,8 @@ CODED const uint8_t *coded_quads(uint8_t *to, const uint8_t *from, enum tft_bits
 
 CODED const uint8_t *coded_trits(uint8_t *to, const uint8_t *from, size_t quads)
 {
-    for (; quads >= TFT_TRIT_QUADS; quads -= TFT_TRIT_QUADS, to += TFT_TRIT_QUADS * CODED_QUAD, from += 64)
+    for (; quads >= TFT_TRIT_QUADS;
+         quads -= TFT_TRIT_QUADS, to += TFT_TRIT_QUADS * CODED_QUAD, from += 64)
         coded_five(to, from);
     return coded_quads(to, from, TFT_BITS_3_LEVELS, quads);
 }
@@ -149,13 +163,15 @@ static void ISA(coded_unpack)(uint8_t *to, const uint8_t *from, const struct tft
     }
 }
 
-/* What a batch has of the columns of its panels: their weights, and no codes where the last 16 columns are fewer. */
+/* What a batch has of the columns of its panels: their weights, and no codes where the last 16
+   columns are fewer. */
 static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded *b, size_t repeat)
 {
     size_t n = 0;
     for (; repeat; repeat--)
         for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
-            float w = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1), quad[TFT_QUAD] = {w, w, w, w};
+            float w = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1),
+                  quad[TFT_QUAD] = {w, w, w, w};
             for (size_t end = n + (size_t)b->quads[bits] * TFT_QUAD; n < end; n += TFT_QUAD)
                 memcpy(batch->weight + n, quad, sizeof quad);
         }
@@ -165,7 +181,7 @@ static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- folding */
+/* -------------------------------------------------------------------------------------- folding */
 
 /* Numbers that are folded together, n of them for each query, times scale where they have one. */
 struct coded_factors {
@@ -177,7 +193,8 @@ struct coded_factors {
 };
 
 /* 16 numbers from the k-th on, or the n that are left, as they are to be folded. */
-CODED v16 coded_scaled(const struct coded_factors *c, const float *f, size_t k, size_t n, bool scaled, v16 *base, v16 *top)
+CODED v16 coded_scaled(const struct coded_factors *c, const float *f, size_t k, size_t n,
+                       bool scaled, v16 *base, v16 *top)
 {
     v16 a = get(f + k, n), b = scaled ? v_mul(a, get(c->scale + k, n)) : a;
     *base = keep(scaled ? v_fma(a, get(c->mid + k, n), *base) : v_add(*base, a), *base, n);
@@ -185,21 +202,23 @@ CODED v16 coded_scaled(const struct coded_factors *c, const float *f, size_t k, 
     return b;
 }
 
-/* nt queries side by side, each of which is a chain of dependent steps. base: dot16 of f and mid if `scaled`, or else the sum of f.
-   x: [nt, 2 * TFT_CODED_SPAN], n of a row rounded up to 16s; to: [nt, CODED_SPANS] */
-CODED void coded_fold(struct coded_fold *to, uint8_t *x, const struct coded_factors *c, const float *f, size_t nt, bool scaled, bool wide)
+/* nt queries side by side, each of which is a chain of dependent steps. base: dot16 of f and mid if
+   `scaled`, or else the sum of f. x: [nt, 2 * TFT_CODED_SPAN], n of a row rounded up to 16s; to:
+   [nt, CODED_SPANS] */
+CODED void coded_fold(struct coded_fold *to, uint8_t *x, const struct coded_factors *c,
+                      const float *f, size_t nt, bool scaled, bool wide)
 {
     float t[CODED_FOLDS][TFT_CODED_SPAN], r[CODED_FOLDS];
-    v16 top[CODED_FOLDS], base[CODED_FOLDS], shift[CODED_FOLDS], inverse[CODED_FOLDS], low = v_set(-c->limit), high = v_set(c->limit);
+    v16 top[CODED_FOLDS], base[CODED_FOLDS], shift[CODED_FOLDS], inverse[CODED_FOLDS],
+        low = v_set(-c->limit), high = v_set(c->limit);
     UNROLL for (size_t i = 0; i < nt; i++)
         top[i] = base[i] = shift[i] = v_set(0);
     size_t k = 0;
     for (; k + 16 <= c->n; k += 16)
         UNROLL for (size_t i = 0; i < nt; i++)
             v_store(t[i] + k, coded_scaled(c, f + i * c->ldf, k, 16, scaled, &base[i], &top[i]));
-    UNROLL for (size_t i = 0; i < nt; i++)
-        if (k < c->n)
-            v_store(t[i] + k, coded_scaled(c, f + i * c->ldf, k, c->n - k, scaled, &base[i], &top[i]));
+    UNROLL for (size_t i = 0; i < nt; i++) if (k < c->n)
+        v_store(t[i] + k, coded_scaled(c, f + i * c->ldf, k, c->n - k, scaled, &base[i], &top[i]));
 
     UNROLL for (size_t i = 0; i < nt; i++) {
         r[i] = v_top(top[i]);
@@ -209,14 +228,16 @@ CODED void coded_fold(struct coded_fold *to, uint8_t *x, const struct coded_fact
     for (k = 0; k < c->n; k += 16)
         UNROLL for (size_t i = 0; i < nt; i++) {
             v16 a = v_rint(v_min(v_max(v_mul(v_load(t[i] + k), inverse[i]), low), high));
-            shift[i] = v_fma(a, v_load(c->weight + k), shift[i]); /* exact: all is at most 256 * 16256 or 256 * 127 * 15 */
+            /* exact: all is at most 256 * 16256 or 256 * 127 * 15 */
+            shift[i] = v_fma(a, v_load(c->weight + k), shift[i]);
             c_put_x(x + i * 2 * TFT_CODED_SPAN + k * (wide ? 2 : 1), a, wide);
         }
-    UNROLL for (size_t i = 0; i < nt; i++)
-        to[i * CODED_SPANS] = (struct coded_fold){r[i] / c->limit / 2, v_sum(base[i]), (int32_t)v_sum(shift[i])};
+    UNROLL for (size_t i = 0; i < nt; i++) to[i * CODED_SPANS] =
+        (struct coded_fold){r[i] / c->limit / 2, v_sum(base[i]), (int32_t)v_sum(shift[i])};
 }
 
-CODED void coded_fold_narrow(struct coded_fold *to, uint8_t *x, const struct coded_factors *c, const float *f, size_t nt, bool scaled)
+CODED void coded_fold_narrow(struct coded_fold *to, uint8_t *x, const struct coded_factors *c,
+                             const float *f, size_t nt, bool scaled)
 {
     switch (nt) {
     case 4: coded_fold(to, x, c, f, 4, scaled, false); break;
@@ -226,8 +247,10 @@ CODED void coded_fold_narrow(struct coded_fold *to, uint8_t *x, const struct cod
     }
 }
 
-/* All nq queries of a batch, as the g-th of what a query has folded by itself, and to the columns from `first` on. */
-CODED void coded_folds(struct coded_batch *b, size_t g, size_t first, const struct coded_factors *c, size_t nq, bool scaled, bool wide)
+/* All nq queries of a batch, as the g-th of what a query has folded by itself, and to the columns
+   from `first` on. */
+CODED void coded_folds(struct coded_batch *b, size_t g, size_t first, const struct coded_factors *c,
+                       size_t nq, bool scaled, bool wide)
 {
     for (size_t i = 0, n; i < nq; i += n) {
         n = least(wide ? 1 : CODED_FOLDS, nq - i);
@@ -238,7 +261,8 @@ CODED void coded_folds(struct coded_batch *b, size_t g, size_t first, const stru
     }
 }
 
-static void ISA(coded_folds_scaled)(struct coded_batch *b, const struct coded_factors *c, size_t nq, bool wide)
+static void ISA(coded_folds_scaled)(struct coded_batch *b, const struct coded_factors *c, size_t nq,
+                                    bool wide)
 {
     if (wide)
         coded_folds(b, 0, 0, c, nq, true, true);
@@ -246,7 +270,8 @@ static void ISA(coded_folds_scaled)(struct coded_batch *b, const struct coded_fa
         coded_folds(b, 0, 0, c, nq, true, false);
 }
 
-static void ISA(coded_folds_plain)(struct coded_batch *b, size_t g, size_t first, const struct coded_factors *c, size_t nq, bool wide)
+static void ISA(coded_folds_plain)(struct coded_batch *b, size_t g, size_t first,
+                                   const struct coded_factors *c, size_t nq, bool wide)
 {
     if (wide)
         coded_folds(b, g, first, c, nq, false, true);
@@ -254,10 +279,12 @@ static void ISA(coded_folds_plain)(struct coded_batch *b, size_t g, size_t first
         coded_folds(b, g, first, c, nq, false, false);
 }
 
-/* ------------------------------------------------------------------------------------------------- products */
+/* ------------------------------------------------------------------------------------- products */
 
-/* sum: [nt, 16], x: [nt] rows of a batch; as many 16s of columns as `columns` are in. nt and wide are constants after inlining. */
-CODED void coded_tile(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt, bool wide)
+/* sum: [nt, 16], x: [nt] rows of a batch; as many 16s of columns as `columns` are in. nt and wide
+   are constants after inlining. */
+CODED void coded_tile(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x,
+                      size_t columns, size_t nt, bool wide)
 {
     size_t ways = CODED_WAYS == 1 ? 1 : CODED_TILE / nt >= 4 ? 4 : CODED_TILE / nt >= 2 ? 2 : 1;
     size_t steps = (columns + 15) / 16, run = wide ? CODED_SPANS : CODED_RUN;
@@ -284,13 +311,14 @@ CODED void coded_tile(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uin
     }
 }
 
-#define CODED_CASE(n)                                                                                                \
-    case n:                                                                                                          \
-        if (n <= CODED_TILE)                                                                                         \
-            coded_tile(sum, codes, x, columns, n, wide);                                                             \
+#define CODED_CASE(n)                                                                              \
+    case n:                                                                                        \
+        if (n <= CODED_TILE)                                                                       \
+            coded_tile(sum, codes, x, columns, n, wide);                                           \
         break
 
-CODED void coded_tiles(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt, bool wide)
+CODED void coded_tiles(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x,
+                       size_t columns, size_t nt, bool wide)
 {
     switch (nt) {
         CODED_CASE(8);
@@ -304,13 +332,15 @@ CODED void coded_tiles(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const ui
     }
 }
 
-static void ISA(coded_wide)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt)
+static void ISA(coded_wide)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x,
+                            size_t columns, size_t nt)
 {
     coded_tiles(sum, codes, x, columns, nt, true);
 }
 
 #if CODED_NARROW
-static void ISA(coded_narrow)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x, size_t columns, size_t nt)
+static void ISA(coded_narrow)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, const uint8_t *x,
+                              size_t columns, size_t nt)
 {
     coded_tiles(sum, codes, x, columns, nt, false);
 }
@@ -318,7 +348,8 @@ static void ISA(coded_narrow)(int32_t (*sum)[TFT_PANEL], const uint8_t *codes, c
 
 #if CODED_STRAIGHT
 /* As many quads as `steps` of as many queries as nt. */
-CODED void coded_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bits bits, const uint8_t *x, size_t nt, size_t ways, size_t steps)
+CODED void coded_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bits bits, const uint8_t *x,
+                       size_t nt, size_t ways, size_t steps)
 {
     c_x f[CODED_STRAIGHT];
     UNROLL for (size_t i = 0; i < nt; i++)
@@ -332,12 +363,18 @@ CODED void coded_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bits bits,
     }
 }
 
-/* One panel: sum: [nt, 16], plus what it holds if more; x: [nt] rows of a batch, narrow. bits and nt are constants. */
-CODED void coded_straight(int32_t (*sum)[TFT_PANEL], const uint8_t *from, enum tft_bits bits, size_t quads, const uint8_t *x, size_t nt,
-                          bool more)
+/* One panel: sum: [nt, 16], plus what it holds if more; x: [nt] rows of a batch, narrow. bits and
+   nt are constants. */
+CODED void coded_straight(int32_t (*sum)[TFT_PANEL], const uint8_t *from, enum tft_bits bits,
+                          size_t quads, const uint8_t *x, size_t nt, bool more)
 {
-    size_t ways = CODED_WAYS == 1 ? 1 : nt <= 2 ? 4 : nt <= 4 ? 2 : 1, size = tft_codes_bytes(bits, 1);
-    size_t run = CODED_RUN == CODED_SPANS ? TFT_CODED_SPAN : CODED_RUN * 4 * (15 / (tft_bits_levels(bits) - 1));
+    size_t ways = CODED_WAYS == 1 ? 1
+                  : nt <= 2       ? 4
+                  : nt <= 4       ? 2
+                                  : 1,
+           size = tft_codes_bytes(bits, 1);
+    size_t run = CODED_RUN == CODED_SPANS ? TFT_CODED_SPAN
+                                          : CODED_RUN * 4 * (15 / (tft_bits_levels(bits) - 1));
     for (; quads; more = true) {
         c_acc acc[CODED_STRAIGHT][4];
         UNROLL for (size_t i = 0; i < nt; i++)
@@ -364,14 +401,15 @@ struct coded_quads {
     enum tft_bits bits;
 };
 
-#define CODED_STRAIGHT_CASE(n)                                                                                       \
-    case n:                                                                                                          \
-        for (size_t p = 0; n <= CODED_STRAIGHT && p < c->panels; p++)                                                \
-            coded_straight(sum[p], c->from + p * c->stride, bits, c->quads, x, n, more);                             \
+#define CODED_STRAIGHT_CASE(n)                                                                     \
+    case n:                                                                                        \
+        for (size_t p = 0; n <= CODED_STRAIGHT && p < c->panels; p++)                              \
+            coded_straight(sum[p], c->from + p * c->stride, bits, c->quads, x, n, more);           \
         break
 
 /* Of 5, 6 or 7 queries the rest of 8 is computed for nothing. */
-CODED void coded_straight_some(coded_sum *sum, const struct coded_quads *c, enum tft_bits bits, const uint8_t *x, size_t nt, bool more)
+CODED void coded_straight_some(coded_sum *sum, const struct coded_quads *c, enum tft_bits bits,
+                               const uint8_t *x, size_t nt, bool more)
 {
     switch (nt <= 4 ? nt : 8) {
         CODED_STRAIGHT_CASE(8);
@@ -382,7 +420,8 @@ CODED void coded_straight_some(coded_sum *sum, const struct coded_quads *c, enum
     }
 }
 
-static void ISA(coded_straight)(coded_sum *sum, const struct coded_quads *c, const uint8_t *x, size_t nt, bool more)
+static void ISA(coded_straight)(coded_sum *sum, const struct coded_quads *c, const uint8_t *x,
+                                size_t nt, bool more)
 {
     switch (c->bits) {
     case TFT_BITS_1: coded_straight_some(sum, c, TFT_BITS_1, x, nt, more); break;
@@ -399,10 +438,11 @@ CODED bool coded_few(const struct tft_coded *b, size_t nq)
     return nq <= CODED_STRAIGHT && !b->quads[TFT_BITS_8] && !b->quads[TFT_BITS_3_LEVELS];
 }
 
-/* A of nt queries and of the quads first .. first + n - 1 of the panels of b that were stored at `from`; x: the factors of the first of
-   them */
-CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const uint8_t *from, size_t panels, const uint8_t *x,
-                               size_t first, size_t n, size_t nt, bool more)
+/* A of nt queries and of the quads first .. first + n - 1 of the panels of b that were stored at
+   `from`; x: the factors of the first of them */
+CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const uint8_t *from,
+                               size_t panels, const uint8_t *x, size_t first, size_t n, size_t nt,
+                               bool more)
 {
 #if CODED_STRAIGHT
     struct coded_quads c = {.panels = panels, .stride = coded_panel_bytes(b)};
@@ -420,15 +460,18 @@ CODED void coded_sums_straight(coded_sum *sum, const struct tft_coded *b, const 
         n -= c.quads;
     }
 #else
-    (void)sum, (void)b, (void)from, (void)panels, (void)x, (void)first, (void)n, (void)nt, (void)more;
+    (void)sum, (void)b, (void)from, (void)panels, (void)x, (void)first, (void)n, (void)nt,
+        (void)more;
 #endif
 }
 
-/* A of up to CODED_TILE queries from the i-th on, and of the columns first .. first + n - 1 that are unpacked in b */
-CODED void coded_sums(int32_t (*sum)[TFT_PANEL], const struct coded_batch *b, size_t i, size_t nt, size_t first, size_t n,
-                      bool wide)
+/* A of up to CODED_TILE queries from the i-th on, and of the columns first .. first + n - 1 that
+   are unpacked in b */
+CODED void coded_sums(int32_t (*sum)[TFT_PANEL], const struct coded_batch *b, size_t i, size_t nt,
+                      size_t first, size_t n, bool wide)
 {
-    const uint8_t *codes = b->codes + first / TFT_QUAD * CODED_QUAD, *x = b->x[i] + first * (wide ? 2 : 1);
+    const uint8_t *codes = b->codes + first / TFT_QUAD * CODED_QUAD,
+                  *x = b->x[i] + first * (wide ? 2 : 1);
 #if CODED_NARROW
     if (!wide)
         ISA(coded_narrow)(sum, codes, x, n, nt);
@@ -444,60 +487,69 @@ CODED v16 coded_rows(v16 y, const int32_t *sum, const struct coded_fold *f, v16 
     return v_fma(v_set(f->base), mid, y);
 }
 
-/* --------------------------------------------------------------------------------------------------- scores */
+/* --------------------------------------------------------------------------------------- scores */
 
-/* s: 16 scores of a query, as far as the channels from d on, folded as f, take them: those of the tokens from `token` on */
-CODED void coded_score(float *s, const int32_t *sum, const struct coded_fold *f, const struct tft_coded *k, size_t d, size_t token,
-                       float factor)
+/* s: 16 scores of a query, as far as the channels from d on, folded as f, take them: those of the
+   tokens from `token` on */
+CODED void coded_score(float *s, const int32_t *sum, const struct coded_fold *f,
+                       const struct tft_coded *k, size_t d, size_t token, float factor)
 {
     v16 a;
     size_t at = k->group ? d / k->group * k->tokens + token : 0;
     if (k->group)
-        a = coded_rows(d ? v_load(s) : v_set(0), sum, f, v_load(k->scale + at), v_load(k->mid + at));
+        a = coded_rows(d ? v_load(s) : v_set(0), sum, f, v_load(k->scale + at),
+                       v_load(k->mid + at));
     else
         a = v_fma(v_doubled(sum, f->shift), v_set(f->half), v_set(f->base));
     v_store(s, !k->group || d + k->group >= k->dim ? v_mul(a, v_set(factor)) : a);
 }
 
-/* nt queries from the i-th of the batch on, and the panels from `token` on: those whose codes the batch has, or if straight, all. */
-CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k, bool straight, size_t token, size_t i,
-                        size_t nt, float factor, bool wide)
+/* nt queries from the i-th of the batch on, and the panels from `token` on: those whose codes the
+   batch has, or if straight, all. */
+CODED void coded_scores(float *s, size_t ns, const struct coded_batch *b, const struct tft_coded *k,
+                        bool straight, size_t token, size_t i, size_t nt, float factor, bool wide)
 {
     coded_sum sum[TFT_CODED_SPAN / TFT_PANEL];
     size_t span = k->group ? k->group : k->dim,
-           panels = straight ? least(k->tokens / TFT_PANEL - token / TFT_PANEL, sizeof sum / sizeof *sum) : 1;
+           panels = straight
+                        ? least(k->tokens / TFT_PANEL - token / TFT_PANEL, sizeof sum / sizeof *sum)
+                        : 1;
     for (size_t d = 0, g = 0; d < k->dim; d += span, g++) {
         size_t n = least(span, k->dim - d);
         if (straight)
-            coded_sums_straight(sum, k, k->codes + token / TFT_PANEL * coded_panel_bytes(k), panels, b->x[i] + d, d / TFT_QUAD,
-                                n / TFT_QUAD, nt, false);
+            coded_sums_straight(sum, k, k->codes + token / TFT_PANEL * coded_panel_bytes(k), panels,
+                                b->x[i] + d, d / TFT_QUAD, n / TFT_QUAD, nt, false);
         else
             coded_sums(sum[0], b, i, nt, d, n, wide);
         for (size_t p = 0; p < panels; p++)
             for (size_t j = 0; j < nt; j++)
-                coded_score(s + j * ns + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], k, d, token + p * TFT_PANEL, factor);
+                coded_score(s + j * ns + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], k, d,
+                            token + p * TFT_PANEL, factor);
     }
 }
 
-CODED void coded_fold_queries(struct coded_batch *b, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, bool wide)
+CODED void coded_fold_queries(struct coded_batch *b, const float *q, size_t ldq,
+                              const struct tft_coded *k, size_t nq, bool wide)
 {
     struct coded_factors c = {q, ldq, k->scale, k->mid, b->weight, k->dim, tft_fold_limit(k)};
     if (!k->group)
         ISA(coded_folds_scaled)(b, &c, nq, wide);
     for (size_t d = 0, g = 0; k->group && d < k->dim; d += k->group, g++) {
-        c = (struct coded_factors){q + d, ldq, NULL, NULL, b->weight + d, least(k->group, k->dim - d), c.limit};
+        c = (struct coded_factors){
+            q + d, ldq, NULL, NULL, b->weight + d, least(k->group, k->dim - d), c.limit};
         ISA(coded_folds_plain)(b, g, d, &c, nq, wide);
     }
 }
 
 /* nq is at most CODED_BATCH. */
-CODED void coded_score_batch(struct coded_batch *b, float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq,
-                             float factor, bool wide)
+CODED void coded_score_batch(struct coded_batch *b, float *s, size_t ns, const float *q, size_t ldq,
+                             const struct tft_coded *k, size_t nq, float factor, bool wide)
 {
     bool straight = coded_few(k, nq);
     coded_fold_queries(b, q, ldq, k, nq, wide);
     const uint8_t *from = k->codes;
-    for (size_t token = 0; token < k->tokens; token += straight ? TFT_CODED_SPAN : TFT_PANEL, from += coded_panel_bytes(k)) {
+    for (size_t token = 0; token < k->tokens;
+         token += straight ? TFT_CODED_SPAN : TFT_PANEL, from += coded_panel_bytes(k)) {
         if (!straight)
             ISA(coded_unpack)(b->codes, from, k);
         for (size_t i = 0, n; i < nq; i += n) {
@@ -507,7 +559,8 @@ CODED void coded_score_batch(struct coded_batch *b, float *s, size_t ns, const f
     }
 }
 
-static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor)
+static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq,
+                             const struct tft_coded *k, size_t nq, float factor)
 {
     struct coded_batch b;
     ISA(coded_columns)(&b, k, 1);
@@ -520,10 +573,12 @@ static void ISA(score_codes)(float *s, size_t ns, const float *q, size_t ldq, co
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
-/* o: 16 channels of a query, or the n that are left, from d on, plus what the g-th tokens that are folded together have for them */
-CODED void coded_value(float *o, const int32_t *sum, const struct coded_fold *f, const struct tft_coded *v, size_t g, size_t d, size_t n)
+/* o: 16 channels of a query, or the n that are left, from d on, plus what the g-th tokens that are
+   folded together have for them */
+CODED void coded_value(float *o, const int32_t *sum, const struct coded_fold *f,
+                       const struct tft_coded *v, size_t g, size_t d, size_t n)
 {
     v16 a = get(o, n);
     if (v->group)
@@ -533,9 +588,10 @@ CODED void coded_value(float *o, const int32_t *sum, const struct coded_fold *f,
     put(o, a, n);
 }
 
-/* nt queries from the i-th of the batch on, and the channels of as many panels from d on: of the one whose codes the batch has, or if
-   straight */
-CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const struct tft_coded *v, size_t nb, bool straight, size_t d,
+/* nt queries from the i-th of the batch on, and the channels of as many panels from d on: of the
+   one whose codes the batch has, or if straight */
+CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b,
+                        const struct tft_coded *v, size_t nb, bool straight, size_t d,
                         size_t panels, size_t i, size_t nt, bool wide)
 {
     coded_sum sum[TFT_CODED_SPAN / TFT_PANEL];
@@ -544,18 +600,18 @@ CODED void coded_values(float *o, size_t ldo, const struct coded_batch *b, const
         if (!straight)
             coded_sums(sum[0], b, i, nt, first, span, wide);
         for (size_t j = first; straight && j < first + span; j += tokens)
-            coded_sums_straight(sum, v, v[j / tokens].codes + d / TFT_PANEL * coded_panel_bytes(v), panels, b->x[i] + j, 0,
-                                tokens / TFT_QUAD, nt, j > first);
+            coded_sums_straight(sum, v, v[j / tokens].codes + d / TFT_PANEL * coded_panel_bytes(v),
+                                panels, b->x[i] + j, 0, tokens / TFT_QUAD, nt, j > first);
         for (size_t p = 0; p < panels; p++)
             for (size_t j = 0; j < nt; j++)
-                coded_value(o + j * ldo + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], v, g, d + p * TFT_PANEL,
-                            v->dim - d - p * TFT_PANEL);
+                coded_value(o + j * ldo + p * TFT_PANEL, sum[p][j], &b->fold[i + j][g], v, g,
+                            d + p * TFT_PANEL, v->dim - d - p * TFT_PANEL);
     }
 }
 
 /* The probabilities of a batch, folded with the scales of group g of the channels. */
-CODED void coded_fold_by_token(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t g, size_t nq,
-                               bool wide)
+CODED void coded_fold_by_token(struct coded_batch *b, const float *p, size_t ldp,
+                               const struct tft_coded *v, size_t nb, size_t g, size_t nq, bool wide)
 {
     float scale[TFT_CODED_SPAN], mid[TFT_CODED_SPAN];
     size_t tokens = v->tokens;
@@ -567,20 +623,23 @@ CODED void coded_fold_by_token(struct coded_batch *b, const float *p, size_t ldp
     ISA(coded_folds_scaled)(b, &c, nq, wide);
 }
 
-CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq, bool wide)
+CODED void coded_fold_blocks(struct coded_batch *b, const float *p, size_t ldp,
+                             const struct tft_coded *v, size_t nb, size_t nq, bool wide)
 {
     for (size_t j = 0, first = 0; j < nb; j++, first += v->tokens) {
-        struct coded_factors c = {p + first, ldp, NULL, NULL, b->weight, v->tokens, tft_fold_limit(v)};
+        struct coded_factors c = {p + first,        ldp, NULL, NULL, b->weight, v->tokens,
+                                  tft_fold_limit(v)};
         ISA(coded_folds_plain)(b, j, first, &c, nq, wide);
     }
 }
 
 /* nq is at most CODED_BATCH. */
-CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb,
-                     size_t nq, bool wide)
+CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p, size_t ldp,
+                     const struct tft_coded *v, size_t nb, size_t nq, bool wide)
 {
     bool straight = coded_few(v, nq);
-    size_t most = straight ? CODED_QUERIES : CODED_TILE, width = straight ? v->group ? v->group : TFT_CODED_SPAN : TFT_PANEL;
+    size_t most = straight ? CODED_QUERIES : CODED_TILE,
+           width = straight ? v->group ? v->group : TFT_CODED_SPAN : TFT_PANEL;
     if (!v->group)
         coded_fold_blocks(b, p, ldp, v, nb, nq, wide);
     for (size_t d = 0; d < v->dim; d += width) {
@@ -588,13 +647,17 @@ CODED void coded_mix(struct coded_batch *b, float *o, size_t ldo, const float *p
         if (v->group && d % v->group == 0)
             coded_fold_by_token(b, p, ldp, v, nb, d / v->group, nq, wide);
         for (size_t i = 0; i < nb && !straight; i++)
-            ISA(coded_unpack)(b->codes + i * v->tokens / TFT_QUAD * CODED_QUAD, v[i].codes + d / TFT_PANEL * coded_panel_bytes(v), &v[i]);
+            ISA(coded_unpack)
+            (b->codes + i * v->tokens / TFT_QUAD * CODED_QUAD,
+             v[i].codes + d / TFT_PANEL * coded_panel_bytes(v), &v[i]);
         for (size_t i = 0; i < nq; i += most)
-            coded_values(o + i * ldo + d, ldo, b, v, nb, straight, d, panels, i, least(most, nq - i), wide);
+            coded_values(o + i * ldo + d, ldo, b, v, nb, straight, d, panels, i,
+                         least(most, nq - i), wide);
     }
 }
 
-static void ISA(mix_codes)(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+static void ISA(mix_codes)(float *o, size_t ldo, const float *p, size_t ldp,
+                           const struct tft_coded *v, size_t nb, size_t nq)
 {
     struct coded_batch b;
     ISA(coded_columns)(&b, v, nb);

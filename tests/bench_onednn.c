@@ -1,5 +1,6 @@
 /*
- * gemm_i8 of the best rung beside oneDNN's u8 x s8 -> s32 inner product with weights in the layout that it likes, one thread, in turns.
+ * gemm_i8 of the best rung beside oneDNN's u8 x s8 -> s32 inner product with weights in the layout
+ * that it likes, one thread, in turns.
  *
  *      bench_onednn [RUNG]
  */
@@ -46,7 +47,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ------------------------------------------------------------------------------------------------ oneDNN */
+/* --------------------------------------------------------------------------------------- oneDNN */
 
 struct product {
     dnnl_engine_t engine;
@@ -67,7 +68,8 @@ static dnnl_memory_t memory(struct product *p, dnnl_query_t which, void *data)
 static struct product product_of(int32_t *y, uint8_t *x, int8_t *w, size_t N, size_t K)
 {
     struct product p;
-    dnnl_dims_t xd = {TOKENS, (dnnl_dim_t)K}, wd = {(dnnl_dim_t)N, (dnnl_dim_t)K}, yd = {TOKENS, (dnnl_dim_t)N};
+    dnnl_dims_t xd = {TOKENS, (dnnl_dim_t)K}, wd = {(dnnl_dim_t)N, (dnnl_dim_t)K},
+                yd = {TOKENS, (dnnl_dim_t)N};
     dnnl_memory_desc_t xm, wm, ym, plain;
     dnnl_inner_product_desc_t d;
     DNNL(dnnl_engine_create(&p.engine, dnnl_cpu, 0));
@@ -87,8 +89,9 @@ static struct product product_of(int32_t *y, uint8_t *x, int8_t *w, size_t N, si
     dnnl_primitive_desc_t rd;
     dnnl_primitive_t reorder;
     DNNL(dnnl_memory_create(&from, &plain, p.engine, w));
-    DNNL(dnnl_reorder_primitive_desc_create(&rd, &plain, p.engine, dnnl_primitive_desc_query_md(p.desc, dnnl_query_weights_md, 0),
-                                            p.engine, NULL));
+    DNNL(dnnl_reorder_primitive_desc_create(
+        &rd, &plain, p.engine, dnnl_primitive_desc_query_md(p.desc, dnnl_query_weights_md, 0),
+        p.engine, NULL));
     DNNL(dnnl_primitive_create(&reorder, rd));
     dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, p.weights}};
     DNNL(dnnl_primitive_execute(reorder, p.stream, 2, args));
@@ -101,7 +104,8 @@ static struct product product_of(int32_t *y, uint8_t *x, int8_t *w, size_t N, si
 
 static void product_run(struct product *p)
 {
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->src}, {DNNL_ARG_WEIGHTS, p->weights}, {DNNL_ARG_DST, p->dst}};
+    dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_SRC, p->src}, {DNNL_ARG_WEIGHTS, p->weights}, {DNNL_ARG_DST, p->dst}};
     DNNL(dnnl_primitive_execute(p->primitive, p->stream, 3, args));
     DNNL(dnnl_stream_wait(p->stream));
 }
@@ -117,18 +121,21 @@ static void product_end(struct product *p)
     dnnl_engine_destroy(p->engine);
 }
 
-/* -------------------------------------------------------------------------------------------------- race */
+/* ----------------------------------------------------------------------------------------- race */
 
 static void race(const struct tft_kernels *k, size_t N, size_t K)
 {
     size_t rows = tft_panel_rows(N);
     uint8_t *x = must(aligned_alloc(64, TOKENS * K));
     int8_t *w = must(malloc(N * K)), *panels = must(aligned_alloc(64, rows * K));
-    int32_t *theirs = must(aligned_alloc(64, TOKENS * N * sizeof *theirs)), *rowsum = must(calloc(rows, sizeof *rowsum));
-    float *ours = must(aligned_alloc(64, TOKENS * N * sizeof *ours)), *scale = must(calloc(rows, sizeof *scale));
+    int32_t *theirs = must(aligned_alloc(64, TOKENS * N * sizeof *theirs)),
+            *rowsum = must(calloc(rows, sizeof *rowsum));
+    float *ours = must(aligned_alloc(64, TOKENS * N * sizeof *ours)),
+          *scale = must(calloc(rows, sizeof *scale));
     srand(1);
     for (size_t i = 0; i < TOKENS * K; i++)
-        x[i] = rand() >> 7 & 127; /* where there is no VNNI, oneDNN adds pairs of larger ones in saturated 16 bits */
+        x[i] = rand() >> 7 & 127; /* where there is no VNNI, oneDNN adds pairs of larger ones in
+                                     saturated 16 bits */
     for (size_t n = 0; n < N; n++) {
         scale[n] = 1;
         for (size_t i = 0; i < K; i++) {
@@ -153,14 +160,16 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
     }
     for (size_t i = 0; i < TOKENS * N; i++)
         if (ours[i] != (float)theirs[i]) {
-            fprintf(stderr, "bench_onednn: output %zu: %.1f, theirs is %d\n", i, (double)ours[i], (int)theirs[i]);
+            fprintf(stderr, "bench_onednn: output %zu: %.1f, theirs is %d\n", i, (double)ours[i],
+                    (int)theirs[i]);
             exit(1);
         }
     qsort(a, ROUNDS, sizeof *a, by_value);
     qsort(b, ROUNDS, sizeof *b, by_value);
     double ops = 2.0 * TOKENS * (double)N * (double)K;
-    printf("%6d x %4zu x %4zu %8.0f %8.0f %9.0f %8.0f %8.3f %8.3f\n", TOKENS, N, K, ops / a[ROUNDS / 2], ops / a[0],
-           ops / b[ROUNDS / 2], ops / b[0], b[ROUNDS / 2] / a[ROUNDS / 2], b[0] / a[0]);
+    printf("%6d x %4zu x %4zu %8.0f %8.0f %9.0f %8.0f %8.3f %8.3f\n", TOKENS, N, K,
+           ops / a[ROUNDS / 2], ops / a[0], ops / b[ROUNDS / 2], ops / b[0],
+           b[ROUNDS / 2] / a[ROUNDS / 2], b[0] / a[0]);
     product_end(&product);
     free(x), free(w), free(panels), free(theirs), free(rowsum), free(ours), free(scale);
 }
@@ -180,8 +189,10 @@ int main(int argc, char **argv)
     }
     struct tft_kernels k = {0};
     tft_kernels_fill(&k, tft_kernels_best());
-    printf("GOPS, one thread      %8s %8s %9s %8s %8s %8s\n", k.name, "best", "oneDNN", "best", "ratio", "of bests");
-    static const size_t shape[][2] = {{4864, 896}, {2048, 2048}, {896, 4864}, {1536, 576}}; /* N, K */
+    printf("GOPS, one thread      %8s %8s %9s %8s %8s %8s\n", k.name, "best", "oneDNN", "best",
+           "ratio", "of bests");
+    /* N, K */
+    static const size_t shape[][2] = {{4864, 896}, {2048, 2048}, {896, 4864}, {1536, 576}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         race(&k, shape[i][0], shape[i][1]);
     return 0;

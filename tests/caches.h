@@ -24,7 +24,16 @@ static const struct {
 };
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
-static const struct toy small = {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 6, .n_head_kv = 2,
-                                 .head_dim = 20, .n_ff = 32, .n_rot = 20, .type = TFT_F32};
+static const struct toy small = {.arch = "llama",
+                                 .n_vocab = 31,
+                                 .n_ctx = 640,
+                                 .n_embd = 24,
+                                 .n_layer = 2,
+                                 .n_head = 6,
+                                 .n_head_kv = 2,
+                                 .head_dim = 20,
+                                 .n_ff = 32,
+                                 .n_rot = 20,
+                                 .type = TFT_F32};
 
 #endif

@@ -1,5 +1,5 @@
-/* Toy models in files, and a hash of what a session says about some tokens, however they are fed. After test.h and folder.h's definition of
-   _POSIX_C_SOURCE. */
+/* Toy models in files, and a hash of what a session says about some tokens, however they are fed.
+   After test.h and folder.h's definition of _POSIX_C_SOURCE. */
 #ifndef TFT_TEST_FED_H
 #define TFT_TEST_FED_H
 
@@ -48,18 +48,21 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
 }
 
 /* The logits at a few places of TOKENS tokens, fed `chunk` at a time up to each of them. */
-static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch, const char *kv)
+static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch,
+                           const char *kv)
 {
     static const uint32_t stops[] = {1, 17, 255, 256, 257, 300, 513, TOKENS};
     struct tft_model *m = opened(path);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv});
     int32_t tokens[TOKENS];
     toy_tokens(3, m->n_vocab, tokens, TOKENS);
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
         while (tft_pos(s) < stops[i]) {
             uint32_t left = stops[i] - (uint32_t)tft_pos(s);
-            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk), TFT_OK);
+            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk),
+                             TFT_OK);
         }
         h = hash_logits(h, s);
     }

@@ -1,5 +1,5 @@
-/* A folder of its own for the files a test writes: make_folder() as group setup, remove_folder() as teardown. Define
-   _POSIX_C_SOURCE 200809L before the first include. */
+/* A folder of its own for the files a test writes: make_folder() as group setup, remove_folder() as
+   teardown. Define _POSIX_C_SOURCE 200809L before the first include. */
 #ifndef TFT_TEST_FOLDER_H
 #define TFT_TEST_FOLDER_H
 

@@ -21,13 +21,38 @@ struct oracle {
     double *logits;
 };
 
-enum part { NORM1, NORM1B, QW, QB, KW, KB, VW, VB, QKV, QKVB, QN, KN, OW, OB, NORM2, NORM2B, GATE, UP, UPB, DOWN, DOWNB, PARTS };
+enum part {
+    NORM1,
+    NORM1B,
+    QW,
+    QB,
+    KW,
+    KB,
+    VW,
+    VB,
+    QKV,
+    QKVB,
+    QN,
+    KN,
+    OW,
+    OB,
+    NORM2,
+    NORM2B,
+    GATE,
+    UP,
+    UPB,
+    DOWN,
+    DOWNB,
+    PARTS
+};
 
 static const char *const part_name[PARTS] = {
-    "attn_norm.weight", "attn_norm.bias", "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight",
-    "attn_v.bias", "attn_qkv.weight", "attn_qkv.bias", "attn_q_norm.weight", "attn_k_norm.weight", "attn_output.weight",
-    "attn_output.bias", "ffn_norm.weight", "ffn_norm.bias", "ffn_gate.weight", "ffn_up.weight", "ffn_up.bias",
-    "ffn_down.weight", "ffn_down.bias",
+    "attn_norm.weight",   "attn_norm.bias",   "attn_q.weight",      "attn_q.bias",
+    "attn_k.weight",      "attn_k.bias",      "attn_v.weight",      "attn_v.bias",
+    "attn_qkv.weight",    "attn_qkv.bias",    "attn_q_norm.weight", "attn_k_norm.weight",
+    "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
+    "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
+    "ffn_down.bias",
 };
 
 static double number(const struct oracle *o, const char *key, double missing)
@@ -63,7 +88,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     struct oracle *o = calloc(1, sizeof *o);
     struct tft_str arch;
     o->s = s;
-    if (!tft_value_str(tft_source_value(s, "general.architecture"), &arch) || arch.n >= sizeof o->arch) {
+    if (!tft_value_str(tft_source_value(s, "general.architecture"), &arch) ||
+        arch.n >= sizeof o->arch) {
         free(o);
         return NULL;
     }
@@ -75,7 +101,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->e = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
     o->ff = (size_t)number(o, "feed_forward_length", 0);
     o->rot = (size_t)number(o, "rope.dimension_count", (double)o->e);
-    o->eps = number(o, "attention.layer_norm_rms_epsilon", number(o, "attention.layer_norm_epsilon", 0));
+    o->eps = number(o, "attention.layer_norm_rms_epsilon",
+                    number(o, "attention.layer_norm_epsilon", 0));
     o->base = number(o, "rope.freq_base", 10000);
     o->linear = number(o, "rope.scaling.factor", 1);
     o->capacity = capacity;
@@ -107,7 +134,8 @@ void oracle_close(struct oracle *o)
         return;
     for (size_t i = 0; i < o->layers * PARTS; i++)
         free(o->layer[i].w);
-    double *const all[] = {o->embed.w, o->positions.w, o->out.w, o->out_w, o->out_b, o->freq_div, o->k, o->v, o->logits};
+    double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
+                           o->freq_div, o->k,           o->v,     o->logits};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -137,7 +165,8 @@ static void rms(double *y, const double *x, const double *w, size_t n, double ep
         y[i] = x[i] / sqrt(ss / (double)n + eps) * w[i];
 }
 
-static void norm(const struct oracle *o, double *y, const double *x, const double *w, const double *b)
+static void norm(const struct oracle *o, double *y, const double *x, const double *w,
+                 const double *b)
 {
     if (strcmp(o->arch, "gpt2") != 0) {
         rms(y, x, w, o->d, o->eps);
@@ -156,7 +185,8 @@ static void rotate(const struct oracle *o, double *head)
 {
     bool neighbours = strcmp(o->arch, "llama") == 0;
     for (size_t i = 0; i < o->rot / 2; i++) {
-        double freq = pow(o->base, -2.0 * (double)i / (double)o->rot) / o->linear / (o->freq_div ? o->freq_div[i] : 1);
+        double freq = pow(o->base, -2.0 * (double)i / (double)o->rot) / o->linear /
+                      (o->freq_div ? o->freq_div[i] : 1);
         double c = cos((double)o->pos * freq), s = sin((double)o->pos * freq);
         size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + o->rot / 2;
         double x = head[a], y = head[b];
@@ -196,7 +226,8 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
 {
     const struct matrix *w = o->layer + l * PARTS;
     size_t nq = o->heads * o->e, nkv = o->kv_heads * o->e, slot = (l * o->capacity + o->pos) * nkv;
-    double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a), *y = malloc(o->d * sizeof *y);
+    double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a),
+           *y = malloc(o->d * sizeof *y);
     double *k = q + nq, *v = k + nkv;
     if (w[QKV].w) {
         product(q, w[QKV], h, w[QKVB].w);
@@ -225,7 +256,8 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    double *u = malloc(o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g), *y = malloc(o->d * sizeof *y);
+    double *u = malloc(o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g),
+           *y = malloc(o->d * sizeof *y);
     product(u, w[UP], h, w[UPB].w);
     if (w[GATE].w) {
         product(g, w[GATE], h, NULL);
@@ -233,7 +265,9 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
             u[i] *= g[i] / (1 + exp(-g[i]));
     } else {
         for (size_t i = 0; i < o->ff; i++)
-            u[i] = 0.5 * u[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (u[i] + 0.044715 * u[i] * u[i] * u[i])));
+            u[i] = 0.5 * u[i] *
+                   (1 + tanh(sqrt(2 / 3.14159265358979323846) *
+                             (u[i] + 0.044715 * u[i] * u[i] * u[i])));
     }
     product(y, w[DOWN], u, w[DOWNB].w);
     for (size_t i = 0; i < o->d; i++)
@@ -247,7 +281,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h);
     for (size_t i = 0; i < o->d; i++)
-        x[i] = o->embed.w[(size_t)token * o->d + i] + (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
+        x[i] = o->embed.w[(size_t)token * o->d + i] +
+               (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
         norm(o, h, x, w[NORM1].w, w[NORM1B].w);

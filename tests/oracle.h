@@ -1,6 +1,6 @@
 /*
- * An independent forward pass in double precision, written from the papers and not from models/: token by token, the plainest
- * loops, nothing shared with the library but the reader of files.
+ * An independent forward pass in double precision, written from the papers and not from models/:
+ * token by token, the plainest loops, nothing shared with the library but the reader of files.
  */
 #ifndef TFT_TEST_ORACLE_H
 #define TFT_TEST_ORACLE_H

@@ -22,17 +22,19 @@ static double number(const struct query *a, const struct paper_numbers *n, uint3
     return coded(a, j) ? n->x[j][d] : (double)tft_f16_to_f32(n->row[j][d]);
 }
 
-/* What is added up in floats, at most: q or p times the distance from the middle, and times the middle. */
+/* What is added up in floats, at most: q or p times the distance from the middle, and times the
+   middle. */
 static double size(const struct query *a, const struct paper_numbers *n, uint32_t j, uint32_t d)
 {
     return fabs(number(a, n, j, d)) + (coded(a, j) ? 2 * n->scale[j][d] * fabs(n->c[j][d]) : 0);
 }
 
 /*
- * kernels.h, fold: what multiplies the distances c of codes from the middle is rounded to 127 steps of its largest on each side, to 16256
- * where codes have 8 bits. By channel that is the query times the scale, by token the query in each group. A paper's score is off by half a
- * step times c and, where the query is what is rounded, the scale: *error. Or it is moved by what the rounding comes to, *moved, and then
- * is off only where a number is as near to two steps.
+ * kernels.h, fold: what multiplies the distances c of codes from the middle is rounded to 127 steps
+ * of its largest on each side, to 16256 where codes have 8 bits. By channel that is the query times
+ * the scale, by token the query in each group. A paper's score is off by half a step times c and,
+ * where the query is what is rounded, the scale: *error. Or it is moved by what the rounding comes
+ * to, *moved, and then is off only where a number is as near to two steps.
  */
 static void fold(const struct query *a, uint32_t j, double *moved, double *error)
 {
@@ -47,10 +49,12 @@ static void fold(const struct query *a, uint32_t j, double *moved, double *error
         double most = 0;
         uint32_t end = first + group < a->dim ? first + group : a->dim;
         for (uint32_t i = first; i < end; i++)
-            most = fmax(most, fabs((double)a->q[channel[i]]) * (axis == TOKEN ? 1 : a->k->scale[j][channel[i]]));
+            most = fmax(most, fabs((double)a->q[channel[i]]) *
+                                  (axis == TOKEN ? 1 : a->k->scale[j][channel[i]]));
         for (uint32_t i = first; i < end && most > 0; i++) {
             uint32_t d = channel[i];
-            double by = axis == TOKEN ? 1 : a->k->scale[j][d], f = (double)a->q[d] * by / most * steps;
+            double by = axis == TOKEN ? 1 : a->k->scale[j][d],
+                   f = (double)a->q[d] * by / most * steps;
             double c = a->k->c[j][d] * (axis == TOKEN ? a->k->scale[j][d] : 1) * most / steps;
             bool tie = fabs(fabs(f - trunc(f)) - 0.5) < FLOAT * steps;
             *moved += (rint(f) - f) * c;
@@ -59,8 +63,9 @@ static void fold(const struct query *a, uint32_t j, double *moved, double *error
     }
 }
 
-/* If scores are off by at most e_j, p_j is off by a factor of at most exp(e_j) times the sum of p_i exp(e_i): above, since the sum that p_j
-   is divided by is at least that of p_i exp(-e_i), which is no less than one over it (Cauchy and Schwarz); below likewise. */
+/* If scores are off by at most e_j, p_j is off by a factor of at most exp(e_j) times the sum of p_i
+   exp(e_i): above, since the sum that p_j is divided by is at least that of p_i exp(-e_i), which is
+   no less than one over it (Cauchy and Schwarz); below likewise. */
 static void score(struct query *a)
 {
     double s[MOST], most = -INFINITY, sum = 0, by = 0;
@@ -75,7 +80,8 @@ static void score(struct query *a)
         error += (a->dim + 8) * 0x1p-24 * sizes;
         s[j] = (dot + (a->folded ? moved : 0)) / sqrt(a->dim);
         most = fmax(most, s[j]);
-        a->factor[j] = exp(error / sqrt(a->dim) + 0x1p-20); /* and exponentials of floats, of scores and of the maxima of spans */
+        /* and exponentials of floats, of scores and of the maxima of spans */
+        a->factor[j] = exp(error / sqrt(a->dim) + 0x1p-20);
     }
     for (uint32_t j = 0; j <= a->position; j++)
         sum += a->p_of[j] = exp(s[j] - most);
@@ -85,11 +91,13 @@ static void score(struct query *a)
         a->factor[j] *= by;
 }
 
-/* The fold of probabilities, steps as above: of p by channel, of p times the scale by token. A span's largest is at most that of all. Half
-   a step each, or, as they have nothing to do with each other, five standard deviations of what is even between the halves. */
+/* The fold of probabilities, steps as above: of p by channel, of p times the scale by token. A
+   span's largest is at most that of all. Half a step each, or, as they have nothing to do with each
+   other, five standard deviations of what is even between the halves. */
 static double mix_error(const struct query *a, uint32_t d)
 {
-    double most = 0, far = 0, squares = 0, steps = a->p->levels[VALUES][a->layer] == 256 ? 16256 : 127;
+    double most = 0, far = 0, squares = 0,
+           steps = a->p->levels[VALUES][a->layer] == 256 ? 16256 : 127;
     bool by_token = a->p->axis[VALUES] == TOKEN;
     for (uint32_t j = 0; j <= a->position; j++)
         if (coded(a, j)) {
@@ -101,8 +109,8 @@ static double mix_error(const struct query *a, uint32_t d)
     return most / steps * fmin(far / 2, 5 * sqrt(squares / 12));
 }
 
-/* o = sum p_j v_j, and what it may be off. Since the sum of p_j (v_j - o) is 0, o is off by p_j's errors times v_j - o. To that come the
-   fold of p and the roundings of a sum of floats. */
+/* o = sum p_j v_j, and what it may be off. Since the sum of p_j (v_j - o) is 0, o is off by p_j's
+   errors times v_j - o. To that come the fold of p and the roundings of a sum of floats. */
 static double mixed(const struct query *a, uint32_t d, double *allowed)
 {
     double o = 0, spread = 0, sizes = 0;
@@ -123,13 +131,14 @@ static void assert_head(struct query *a, uint32_t head, const float *got)
     for (uint32_t d = 0; d < a->dim; d++) {
         double want = mixed(a, d, &allowed);
         if (!(fabs((double)got[d] - want) <= allowed))
-            fail_msg("%s: attention at %u%s, head %u, channel %u: %.9g, not %.9g +- %.2g", a->p->kv, a->position,
-                     a->folded ? ", folded" : "", head, d, (double)got[d], want, allowed);
+            fail_msg("%s: attention at %u%s, head %u, channel %u: %.9g, not %.9g +- %.2g", a->p->kv,
+                     a->position, a->folded ? ", folded" : "", head, d, (double)got[d], want,
+                     allowed);
     }
 }
 
-void paper_assert_attention(const struct paper *p, const struct tft_session *s, const struct paper_cache *c, uint32_t position,
-                            uint32_t row)
+void paper_assert_attention(const struct paper *p, const struct tft_session *s,
+                            const struct paper_cache *c, uint32_t position, uint32_t row)
 {
     static struct query a;
     const struct tft_model *m = s->m;
@@ -137,9 +146,15 @@ void paper_assert_attention(const struct paper *p, const struct tft_session *s, 
     uint32_t layer = m->n_layer - 1;
     for (uint32_t h = 0; h < m->n_head; h++) {
         uint32_t g = h / (m->n_head / m->n_head_kv);
-        a = (struct query){.p = p, .c = c, .k = &paper_numbers[KEYS][layer][g], .v = &paper_numbers[VALUES][layer][g],
-                           .position = position, .layer = layer,
-                           .dim = m->head_dim, .head = g, .q = tft_pass_row(&shape, TFT_Q, row) + h * m->head_dim};
+        a = (struct query){.p = p,
+                           .c = c,
+                           .k = &paper_numbers[KEYS][layer][g],
+                           .v = &paper_numbers[VALUES][layer][g],
+                           .position = position,
+                           .layer = layer,
+                           .dim = m->head_dim,
+                           .head = g,
+                           .q = tft_pass_row(&shape, TFT_Q, row) + h * m->head_dim};
         assert_head(&a, h, tft_pass_row(&shape, TFT_A, row) + h * a.dim);
         a.folded = true;
         assert_head(&a, h, tft_pass_row(&shape, TFT_A, row) + h * a.dim);

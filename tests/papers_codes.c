@@ -7,7 +7,7 @@ int32_t paper_key_order[HEADS * WIDE];
 float paper_alpha[2][HEADS * ((WIDE + 15) / 16)];
 float paper_importance[LAYERS * HEADS * WIDE];
 
-/* ------------------------------------------------------------------------------------------------ a group */
+/* -------------------------------------------------------------------------------------- a group */
 
 /* The nearest number with so many bits of fraction, normal from 2^least on; ties to even. */
 static double nearest(double x, int fraction, int least)
@@ -47,8 +47,9 @@ static void range(const struct group *g, double *low, double *high)
     }
 }
 
-/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the low end ("zero-point") beside the step,
-   we the middle, which is half of L - 1 steps higher. clip is alpha: of both ends, or, about the middle, of the width alone. */
+/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the
+   low end ("zero-point") beside the step, we the middle, which is half of L - 1 steps higher. clip
+   is alpha: of both ends, or, about the middle, of the width alone. */
 static void ends(const struct group *g, double alpha, enum clip clip, double *scale, double *mid)
 {
     double low, high;
@@ -69,14 +70,15 @@ static double squared_error(const struct group *g, double scale, double mid)
 {
     double sum = 0;
     for (uint32_t i = 0; i < g->n; i++) {
-        double e = g->x[i] - ((rint(level(g, i, scale, mid)) - (g->levels - 1) / 2.0) * scale + mid);
+        double e = g->x[i] -
+                   ((rint(level(g, i, scale, mid)) - (g->levels - 1) / 2.0) * scale + mid);
         sum += e * e;
     }
     return sum;
 }
 
-/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the least with which all of them, before
-   clipping, are in range. */
+/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the
+   least with which all of them, before clipping, are in range. */
 static int exponent(double most)
 {
     int e = -100;
@@ -85,39 +87,51 @@ static int exponent(double most)
     return e;
 }
 
-/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated. Two clips that lose as much, but for what
-   the floats' sum is off, are as good. */
-static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha, const char *where)
+/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated.
+   Two clips that lose as much, but for what the floats' sum is off, are as good. */
+static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha,
+                         const char *where)
 {
-    double clips[] = {p->clip == CALIBRATED ? alpha : 1, (double)0.92f, (double)0.84f, (double)0.76f, (double)0.68f, (double)0.6f};
+    double clips[] = {p->clip == CALIBRATED ? alpha : 1,
+                      (double)0.92f,
+                      (double)0.84f,
+                      (double)0.76f,
+                      (double)0.68f,
+                      (double)0.6f};
     double least = INFINITY, low, high, scale, mid, unit[2] = {ldexp(1, e[0]), ldexp(1, e[1])};
     bool there = false;
     range(g, &low, &high);
     double slack = FLOAT * (fabs(low) + fabs(high));
     for (int i = 0; i < (p->clip == WHOLE || p->clip == CALIBRATED ? 1 : 6); i++) {
         ends(g, clips[i], p->clip, &scale, &mid);
-        there |= is_kept(g->scale, scale, slack, p->f8, unit[0]) && is_kept(g->mid, mid, slack, p->f8, unit[1]);
-        least = fmin(least, squared_error(g, kept_as(scale, p->f8, unit[0]), kept_as(mid, p->f8, unit[1])));
+        there |= is_kept(g->scale, scale, slack, p->f8, unit[0]) &&
+                 is_kept(g->mid, mid, slack, p->f8, unit[1]);
+        least = fmin(
+            least, squared_error(g, kept_as(scale, p->f8, unit[0]), kept_as(mid, p->f8, unit[1])));
     }
     ends(g, 1, p->clip, &scale, &mid);
     if (!there)
-        fail_msg("%s: %s: %.9g about %.9g is no part of %.9g about %.9g", p->kv, where, g->scale, g->mid, scale, mid);
+        fail_msg("%s: %s: %.9g about %.9g is no part of %.9g about %.9g", p->kv, where, g->scale,
+                 g->mid, scale, mid);
     if (p->clip != WHOLE && squared_error(g, g->scale, g->mid) > least * 1.0001)
-        fail_msg("%s: %s: loses %.9g, not %.9g", p->kv, where, squared_error(g, g->scale, g->mid), least);
+        fail_msg("%s: %s: loses %.9g, not %.9g", p->kv, where, squared_error(g, g->scale, g->mid),
+                 least);
 }
 
-/* Codes, but where two are as near. The product of a distance and an inverse is off by two roundings of up to L. */
+/* Codes, but where two are as near. The product of a distance and an inverse is off by two
+   roundings of up to L. */
 static void assert_codes(const struct paper *p, const struct group *g, const char *where)
 {
     double slack = FLOAT * g->levels;
     for (uint32_t i = 0; i < g->n; i++) {
         double c = level(g, i, g->scale, g->mid);
         if (g->code[i] < rint(c - slack) || g->code[i] > rint(c + slack))
-            fail_msg("%s: %s: number %u is %.9g and has code %u, not %.9g", p->kv, where, i, g->x[i], g->code[i], c);
+            fail_msg("%s: %s: number %u is %.9g and has code %u, not %.9g", p->kv, where, i,
+                     g->x[i], g->code[i], c);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 static size_t quads_bytes(uint32_t levels, size_t n)
 {
@@ -143,7 +157,8 @@ static uint32_t code_of(const uint8_t *at, uint32_t levels, uint32_t n, uint32_t
         at += n / 5 * 64;
         quad -= n / 5 * 5; /* fall through */
     case 4: return at[16 * quad + i % 16] >> 2 * (i / 16) & 3u;
-    case 8: return code_of(at + 24 * quad, 4, 1, 0, i) + 4 * code_of(at + 24 * quad + 16, 2, 1, 0, i);
+    case 8:
+        return code_of(at + 24 * quad, 4, 1, 0, i) + 4 * code_of(at + 24 * quad + 16, 2, 1, 0, i);
     case 16: return at[32 * quad + i % 32] >> 4 * (i / 32) & 15u;
     default: return at[64 * quad + i];
     }
@@ -168,11 +183,14 @@ static size_t panel_bytes(const uint32_t *column_levels, uint32_t columns, uint3
     return bytes;
 }
 
-static uint32_t panel_code(const uint8_t *codes, const uint32_t *column_levels, uint32_t columns, uint32_t row, uint32_t column)
+static uint32_t panel_code(const uint8_t *codes, const uint32_t *column_levels, uint32_t columns,
+                           uint32_t row, uint32_t column)
 {
     uint32_t levels = column_levels[column], quad = quads_of(column_levels, column / 4 * 4, levels);
-    codes += row / 16 * panel_bytes(column_levels, columns, UINT32_MAX) + panel_bytes(column_levels, columns, levels);
-    return code_of(codes, levels, quads_of(column_levels, columns, levels), quad, row % 16 * 4 + column % 4);
+    codes += row / 16 * panel_bytes(column_levels, columns, UINT32_MAX) +
+             panel_bytes(column_levels, columns, levels);
+    return code_of(codes, levels, quads_of(column_levels, columns, levels), quad,
+                   row % 16 * 4 + column % 4);
 }
 
 /* A block of one head's keys or values: what there is to look at. */
@@ -205,7 +223,8 @@ static size_t code_bytes(const struct block *b)
     return (b->dim + 15) / 16 * panel_bytes(levels, b->p->block, UINT32_MAX);
 }
 
-/* The groups of a block, one after another: number i of group g is channel *at (as it is stored) of token *token. False behind the last. */
+/* The groups of a block, one after another: number i of group g is channel *at (as it is stored) of
+   token *token. False behind the last. */
 static bool member(const struct block *b, uint32_t g, uint32_t i, uint32_t *token, uint32_t *at)
 {
     const struct paper *p = b->p;
@@ -268,7 +287,9 @@ static void exponents(const struct block *b, int e[2])
 static double alpha_of(const struct block *b, uint32_t g)
 {
     uint32_t groups = (b->dim + b->p->group - 1) / b->p->group;
-    return b->p->clip == CALIBRATED ? (double)paper_alpha[b->side][b->head * groups + g / b->p->block] : 1;
+    return b->p->clip == CALIBRATED
+               ? (double)paper_alpha[b->side][b->head * groups + g / b->p->block]
+               : 1;
 }
 
 static void assert_coded(const struct block *b, uint32_t number)
@@ -279,8 +300,8 @@ static void assert_coded(const struct block *b, uint32_t number)
     if (b->p->f8)
         exponents(b, e);
     for (uint32_t i = 0; group_of(b, i, &g); i++) {
-        snprintf(where, sizeof where, "%s of layer %u, head %u, block %u, group %u", b->side ? "values" : "keys", b->layer, b->head, number,
-                 i);
+        snprintf(where, sizeof where, "%s of layer %u, head %u, block %u, group %u",
+                 b->side ? "values" : "keys", b->layer, b->head, number, i);
         assert_scale(b->p, &g, e, alpha_of(b, i), where);
         assert_codes(b->p, &g, where);
         note_group(b, i, &g);
@@ -294,17 +315,19 @@ static void assert_f16(const struct block *b, const uint16_t *is)
     for (uint32_t j = 0; j < b->p->block; j++)
         for (uint32_t d = 0; d < b->dim; d++) {
             uint32_t t = b->list[j];
-            size_t at = b->side == KEYS ? ((size_t)j / 16 * b->dim + d) * 16 + j % 16 : (size_t)j * b->dim + d;
+            size_t at = b->side == KEYS ? ((size_t)j / 16 * b->dim + d) * 16 + j % 16
+                                        : (size_t)j * b->dim + d;
             assert_int_equal(is[at], n->row[t][d]);
             n->x[t][d] = (double)tft_f16_to_f32(n->row[t][d]);
             n->scale[t][d] = n->c[t][d] = 0;
         }
 }
 
-/* ------------------------------------------------------------------------------------------------ bits by channel */
+/* ------------------------------------------------------------------------------ bits by channel */
 
-/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it takes: by trying all. Reverse
-   water-filling is the shortcut to it: Cover & Thomas 2006, theorem 10.3.3. */
+/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it
+   takes: by trying all. Reverse water-filling is the shortcut to it: Cover & Thomas 2006, theorem
+   10.3.3. */
 static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t *best)
 {
     double least = INFINITY;
@@ -341,7 +364,8 @@ static void mixed_order(double average, const float *of, uint32_t dim, struct pa
         o->levels[i] = 1u << bits[i / 4];
 }
 
-struct paper_order paper_order_of(const struct paper *p, int side, uint32_t layer, uint32_t head, uint32_t dim)
+struct paper_order paper_order_of(const struct paper *p, int side, uint32_t layer, uint32_t head,
+                                  uint32_t dim)
 {
     struct paper_order o;
     if (p->axis[side] == MIXED && p->average[layer] > 0) {
@@ -358,7 +382,9 @@ struct paper_order paper_order_of(const struct paper *p, int side, uint32_t laye
 /* How long a record is: what a token costs. */
 static void assert_record(const struct block *b, size_t is)
 {
-    size_t groups = b->p->axis[b->side] == TOKEN ? (b->dim + b->p->group - 1) / b->p->group * b->p->block : b->dim;
+    size_t groups = b->p->axis[b->side] == TOKEN
+                        ? (b->dim + b->p->group - 1) / b->p->group * b->p->block
+                        : b->dim;
     size_t scales = b->p->f8 ? 2 + 2 * groups : 4 * groups;
     if (b->order.levels[0] == 0)
         assert_int_equal(is, b->p->block * b->dim * 2);
@@ -366,7 +392,8 @@ static void assert_record(const struct block *b, size_t is)
         assert_int_equal(is, code_bytes(b) + (scales + 7) / 8 * 8);
 }
 
-void paper_assert_block(const struct paper *p, const struct tft_session *s, const struct paper_cache *c, uint32_t number)
+void paper_assert_block(const struct paper *p, const struct tft_session *s,
+                        const struct paper_cache *c, uint32_t number)
 {
     static float room[4 * 256 * WIDE];
     const struct tft_kv *kv = &s->kv;
@@ -375,14 +402,21 @@ void paper_assert_block(const struct paper *p, const struct tft_session *s, cons
     for (uint32_t l = 0; l < s->m->n_layer; l++)
         for (uint32_t h = 0; h < kv->n_head_kv; h++)
             for (int side = 0; side < 2; side++) {
-                struct block b = {.p = p, .side = side, .layer = l, .head = h, .dim = kv->head_dim, .list = c->block[number]};
+                struct block b = {.p = p,
+                                  .side = side,
+                                  .layer = l,
+                                  .head = h,
+                                  .dim = kv->head_dim,
+                                  .list = c->block[number]};
                 b.order = paper_order_of(p, side, l, h, b.dim);
                 assert_record(&b, side == KEYS ? kv->layer[l].k_bytes : kv->layer[l].v_bytes);
                 if (b.order.levels[0] == 0) {
-                    assert_f16(&b, side == KEYS ? tft_coded_f16_keys(kv, l, h, number) : tft_coded_f16_values(kv, l, h, number));
+                    assert_f16(&b, side == KEYS ? tft_coded_f16_keys(kv, l, h, number)
+                                                : tft_coded_f16_values(kv, l, h, number));
                     continue;
                 }
-                b.is = side == KEYS ? tft_coded_keys(kv, kern, l, h, number, room) : tft_coded_values(kv, kern, l, h, number, room);
+                b.is = side == KEYS ? tft_coded_keys(kv, kern, l, h, number, room)
+                                    : tft_coded_values(kv, kern, l, h, number, room);
                 assert_coded(&b, number);
             }
 }

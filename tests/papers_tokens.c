@@ -5,7 +5,8 @@ static uint32_t limit(const struct paper *p)
     switch (p->rule) {
     case KIVI: return p->window;         /* LogQuant 3.4: "the length fluctuates between 0 and R" */
     case LOGQUANT: return 3 * p->window; /* "retain up to 3W tokens at original precision" */
-    default: return p->window + p->block; /* SKVQ, algorithm 1: W; and what has left it until it fills a block */
+    default: return p->window + p->block; /* SKVQ, algorithm 1: W; and what has left it until it
+                                             fills a block */
     }
 }
 
@@ -14,7 +15,8 @@ static bool leaves(const struct paper *p, uint32_t i)
     switch (p->rule) {
     case KIVI: return true;
     case LOGQUANT:
-        return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals, effectively halving the density" */
+        return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals,
+                                                   effectively halving the density" */
     default: return i < p->block;
     }
 }
@@ -27,13 +29,15 @@ bool paper_wanted(void *user, uint64_t position, int32_t token)
 
 int32_t paper_tokens[MOST];
 
-/* SKVQ, algorithm 1: what has left the window and passes a filter is not quantized. Here only so many may: the first ones of a sequence. */
+/* SKVQ, algorithm 1: what has left the window and passes a filter is not quantized. Here only so
+   many may: the first ones of a sequence. */
 static bool passes(const struct paper *p, uint32_t position)
 {
     uint32_t before = 0;
     for (uint32_t i = p->n_prefix + p->sinks; i < position; i++)
         before += paper_wanted(NULL, i - p->n_prefix, paper_tokens[i - p->n_prefix]);
-    return before < p->keep && paper_wanted(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
+    return before < p->keep &&
+           paper_wanted(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
 }
 
 static void give_up(const struct paper *p, struct paper_cache *c, uint32_t now)
@@ -65,13 +69,15 @@ static void come_at_once(const struct paper *p, struct paper_cache *c, uint32_t 
     if (c->kept == limit(p))
         give_up(p, c, position);
     if (c->sinks < p->sinks)
-        c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high precision" */
+        c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high
+                                           precision" */
     else
         c->keep[c->kept++] = position;
 }
 
-/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache": what would have been quantized by then
-   is, when the first token comes that is not the prompt's. */
+/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache":
+   what would have been quantized by then is, when the first token comes that is not the
+   prompt's. */
 void paper_come(const struct paper *p, struct paper_cache *c, uint32_t position)
 {
     static struct paper_cache then;

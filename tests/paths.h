@@ -1,4 +1,5 @@
-/* Test data that is not in the repository. Each function gives NULL where a file is not there: skip() then. */
+/* Test data that is not in the repository. Each function gives NULL where a file is not there:
+   skip() then. */
 #ifndef TFT_TEST_PATHS_H
 #define TFT_TEST_PATHS_H
 
@@ -24,14 +25,16 @@ static inline const char *path_if_there(const char *dir, const char *sub, const 
 static inline const char *shared_path(const char *name)
 {
     const char *shared = getenv("TUFFET_SHARED");
-    return shared ? path_if_there(shared, "", name) : path_if_there(getenv("TUFFET_SOURCE"), "/../shared", name);
+    return shared ? path_if_there(shared, "", name)
+                  : path_if_there(getenv("TUFFET_SOURCE"), "/../shared", name);
 }
 
 /* A model that was downloaded: from $TUFFET_MODELS, or the user's cache. */
 static inline const char *model_path(const char *name)
 {
     const char *models = getenv("TUFFET_MODELS");
-    return models ? path_if_there(models, "", name) : path_if_there(getenv("HOME"), "/.cache/tuffet/models", name);
+    return models ? path_if_there(models, "", name)
+                  : path_if_there(getenv("HOME"), "/.cache/tuffet/models", name);
 }
 
 #endif

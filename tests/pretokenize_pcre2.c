@@ -1,12 +1,15 @@
 /*
- * The pre-tokenizers against PCRE2, which runs the very regular expressions: the same pieces of the same text.
+ * The pre-tokenizers against PCRE2, which runs the very regular expressions: the same pieces of the
+ * same text.
  *
- *      pretokenize_pcre2 [FILE...]      FILEs below the folder shared/; those that are not there are left out, aloud
+ *      pretokenize_pcre2 [FILE...]      FILEs below the folder shared/; those that are not there
+ *                                       are left out, aloud
  *
- * Two things differ and are kept apart. \s of PCRE2 has U+180E, which has not been White_Space since Unicode 6.3, so
- * the expressions here say it without. And a code point has a class only from the version of Unicode on that assigned
- * it: all of them are compared only if PCRE2 has the version of our table, and random text is made of code points that
- * were assigned in Unicode 13, older than either.
+ * Two things differ and are kept apart. \s of PCRE2 has U+180E, which has not been White_Space
+ * since Unicode 6.3, so the expressions here say it without. And a code point has a class only from
+ * the version of Unicode on that assigned it: all of them are compared only if PCRE2 has the
+ * version of our table, and random text is made of code points that were assigned in Unicode 13,
+ * older than either.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -22,15 +25,17 @@
 
 #define SPACE "\\x{9}-\\x{d}\\x{85}\\p{Z}"
 #define S "[" SPACE "]"
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" S "+(?![^" SPACE "])|" S "+"
-#define LLAMA3(digits)                                                                                               \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "|"                                 \
-    " ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|"                                                                          \
-    S "*[\\r\\n]+|" S "+(?![^" SPACE "])|" S "+"
+#define GPT2                                                                                       \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" S "+(?![^" SPACE    \
+    "])|" S "+"
+#define LLAMA3(digits)                                                                             \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "|"                 \
+    " ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|" S "*[\\r\\n]+|" S "+(?![^" SPACE "])|" S "+"
 
 static const struct {
     const char *name;
-    const char *first; /* applied before, or NULL: its matches are pieces, and so is what is between */
+    const char *first; /* applied before, or NULL: its matches are pieces, and so is what is
+                          between */
     const char *regex;
 } known[] = {
     {"gpt-2", NULL, GPT2},
@@ -91,7 +96,8 @@ static bool report(const char *p, size_t n, size_t have, size_t want)
     return false;
 }
 
-/* Pieces of p[0..stop), where the text ends for the regular expression. `n` is where it ends for us. */
+/* Pieces of p[0..stop), where the text ends for the regular expression. `n` is where it ends for
+   us. */
 static bool same_until(struct check *c, const char *p, size_t stop, size_t n)
 {
     for (size_t at = 0, start, end; at < stop; at += end, c->pieces++) {
@@ -103,7 +109,8 @@ static bool same_until(struct check *c, const char *p, size_t stop, size_t n)
     return true;
 }
 
-/* Text that has no part of a character at either end. A line at a time keeps the regular expression linear. */
+/* Text that has no part of a character at either end. A line at a time keeps the regular expression
+   linear. */
 static bool same(struct check *c, const char *p, size_t n)
 {
     if (!c->first.code)
@@ -143,19 +150,24 @@ static size_t put(char *out, uint32_t c)
     return n;
 }
 
-/* All assigned in Unicode 13, unless for ever unassigned: letters of many scripts, marks, digits, symbols, spaces. */
+/* All assigned in Unicode 13, unless for ever unassigned: letters of many scripts, marks, digits,
+   symbols, spaces. */
 static const uint32_t block[][2] = {
-    {0x00, 0x7f}, {0x00, 0x7f}, {0x20, 0x20}, {0x09, 0x0d}, {0x2000, 0x202f}, {0x80, 0xff}, {0x100, 0x17f},
-    {0x300, 0x36f}, {0x3b1, 0x3c9}, {0x410, 0x44f}, {0x5d0, 0x5ea}, {0x660, 0x669}, {0x905, 0x939}, {0x93e, 0x94d},
-    {0x966, 0x96f}, {0xe01, 0xe3a}, {0x1680, 0x1680}, {0x180e, 0x180e}, {0x1780, 0x17b3}, {0x205f, 0x205f},
-    {0x2070, 0x2071}, {0x2150, 0x2188}, {0x2190, 0x21ff}, {0x2460, 0x249b}, {0x3000, 0x303f},
-    {0x3041, 0x3096}, {0x4e00, 0x9fa5},
-    {0xac00, 0xd7a3}, {0xe000, 0xe0ff}, {0xfb00, 0xfb06}, {0xfe0f, 0xfe0f}, {0xff01, 0xff5e}, {0x10000, 0x1000b},
-    {0x1d7ce, 0x1d7ff}, {0x1f300, 0x1f5ff}, {0x20000, 0x2a6d6}, {0xe0100, 0xe01ef}, {0x17f, 0x17f}, {0x212a, 0x212a},
+    {0x00, 0x7f},       {0x00, 0x7f},       {0x20, 0x20},       {0x09, 0x0d},
+    {0x2000, 0x202f},   {0x80, 0xff},       {0x100, 0x17f},     {0x300, 0x36f},
+    {0x3b1, 0x3c9},     {0x410, 0x44f},     {0x5d0, 0x5ea},     {0x660, 0x669},
+    {0x905, 0x939},     {0x93e, 0x94d},     {0x966, 0x96f},     {0xe01, 0xe3a},
+    {0x1680, 0x1680},   {0x180e, 0x180e},   {0x1780, 0x17b3},   {0x205f, 0x205f},
+    {0x2070, 0x2071},   {0x2150, 0x2188},   {0x2190, 0x21ff},   {0x2460, 0x249b},
+    {0x3000, 0x303f},   {0x3041, 0x3096},   {0x4e00, 0x9fa5},   {0xac00, 0xd7a3},
+    {0xe000, 0xe0ff},   {0xfb00, 0xfb06},   {0xfe0f, 0xfe0f},   {0xff01, 0xff5e},
+    {0x10000, 0x1000b}, {0x1d7ce, 0x1d7ff}, {0x1f300, 0x1f5ff}, {0x20000, 0x2a6d6},
+    {0xe0100, 0xe01ef}, {0x17f, 0x17f},     {0x212a, 0x212a},
 };
 
-static const char *const word[] = {"'s", "'S", "'T", "'re", "'vE", "'LL", "'l", "'\xc5\xbf", "'d", "''", " '",
-                                   "\r\n", "  ", " \n", "12", " 345", "x", " y", "!!", " .", "\t\t", "\n \n"};
+static const char *const word[] = {"'s", "'S", "'T", "'re",  "'vE",  "'LL",  "'l", "'\xc5\xbf",
+                                   "'d", "''", " '", "\r\n", "  ",   " \n",  "12", " 345",
+                                   "x",  " y", "!!", " .",   "\t\t", "\n \n"};
 
 static bool random_texts(struct check *c, int count)
 {
@@ -239,10 +251,12 @@ int main(int argc, char **argv)
 {
     int failed = 0;
     if (!same_version())
-        printf("PCRE2 has another Unicode than " TFT_UNICODE_VERSION ": not every character is compared\n");
+        printf("PCRE2 has another Unicode than " TFT_UNICODE_VERSION
+               ": not every character is compared\n");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct check c = {.first = compile(known[i].first), .regex = compile(known[i].regex)};
-        bool ok = tft_pretokenize_find((struct tft_str){known[i].name, strlen(known[i].name)}, &c.rules) &&
+        bool ok = tft_pretokenize_find((struct tft_str){known[i].name, strlen(known[i].name)},
+                                       &c.rules) &&
                   (!same_version() || every_character(&c)) && random_texts(&c, 200000);
         for (int arg = 1; ok && arg < argc; arg++)
             ok = file(&c, argv[arg]);

@@ -20,7 +20,8 @@ static int write_bytes(void **state)
         if (c < 0x80)
             snprintf(written[b], sizeof written[b], "%c", (char)c);
         else
-            snprintf(written[b], sizeof written[b], "%c%c", (char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f)));
+            snprintf(written[b], sizeof written[b], "%c%c", (char)(0xc0 | c >> 6),
+                     (char)(0x80 | (c & 0x3f)));
     }
     return 0;
 }
@@ -54,7 +55,8 @@ static void add_merge(struct vocab *v, const char *left, const char *right)
         i++;
     if (i == v->n)
         vocab_add(v, both, 0, TFT_TOKEN_NORMAL);
-    snprintf(v->merge[v->n_merge++], sizeof v->merge[0], "%s %s", as_written(left), as_written(right));
+    snprintf(v->merge[v->n_merge++], sizeof v->merge[0], "%s %s", as_written(left),
+             as_written(right));
 }
 
 static void every_byte_has_its_character(void **state)
@@ -68,9 +70,11 @@ static void every_byte_has_its_character(void **state)
             strcat(all, written[b]);
     }
     assert_int_equal(tft_bpe_decode((struct tft_str){all, strlen(all)}, out), 255);
-    static const char *const raw[] = {"a b", "\xc2\xad", "\xc5\x84", "a\xe4\xbd\xa0", "\xff", "\x7f"};
+    static const char *const raw[] = {"a b",           "\xc2\xad", "\xc5\x84",
+                                      "a\xe4\xbd\xa0", "\xff",     "\x7f"};
     for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
-        assert_int_equal(tft_bpe_decode((struct tft_str){raw[i], strlen(raw[i])}, out), strlen(raw[i]));
+        assert_int_equal(tft_bpe_decode((struct tft_str){raw[i], strlen(raw[i])}, out),
+                         strlen(raw[i]));
         assert_memory_equal(out, raw[i], strlen(raw[i]));
     }
 }
@@ -79,7 +83,8 @@ static void first_merge_first_then_leftmost(void **state)
 {
     (void)state;
     struct vocab v = start("gpt-2");
-    add_merge(&v, "b", "c"), add_merge(&v, "a", "b"), add_merge(&v, "a", "a"), add_merge(&v, " ", "a");
+    add_merge(&v, "b", "c"), add_merge(&v, "a", "b"), add_merge(&v, "a", "a"),
+        add_merge(&v, " ", "a");
     add_merge(&v, "aa", "aa"), add_merge(&v, "\n", "\n");
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "abc", 0, "a|bc");
@@ -95,7 +100,8 @@ static void pieces_do_not_merge(void **state)
 {
     (void)state;
     struct vocab v = start("gpt-2");
-    add_merge(&v, "a", "1"), add_merge(&v, "1", "2"), add_merge(&v, "a", " "), add_merge(&v, " ", " ");
+    add_merge(&v, "a", "1"), add_merge(&v, "1", "2"), add_merge(&v, "a", " "),
+        add_merge(&v, " ", " ");
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "a12  a ", 0, "a|12| | |a| ");
     tft_tokenizer_close(t);
@@ -140,7 +146,8 @@ static void odd_merges(void **state)
 {
     (void)state;
     struct vocab v = start("gpt-2");
-    add_merge(&v, "a", "b"), add_merge(&v, "c", "d"), add_merge(&v, "a", "b"); /* twice: the first counts */
+    /* twice: the first counts */
+    add_merge(&v, "a", "b"), add_merge(&v, "c", "d"), add_merge(&v, "a", "b");
     vocab_add(&v, "ef", 0, TFT_TOKEN_CONTROL);
     vocab_copy(v.merge[v.n_merge++], "e f");
     vocab_add(&v, "<g>", 0, TFT_TOKEN_USER);
@@ -250,8 +257,8 @@ static size_t literally(const struct vocab *v, const char *text, size_t n, int32
 
 static const char *part(uint64_t *seed)
 {
-    static const char *const parts[] = {"a", "b", " ", "a", "b", "c", "\xc3", "\xa9", "ab", "1", "\xff", "'s", "\n",
-                                        " a"};
+    static const char *const parts[] = {"a",    "b",  " ", "a",    "b",  "c",  "\xc3",
+                                        "\xa9", "ab", "1", "\xff", "'s", "\n", " a"};
     return parts[random_below(seed, 14)];
 }
 
@@ -262,7 +269,8 @@ static struct vocab random_vocab(uint64_t *seed, const char *pre)
     char known[64][64] = {"a", "b", "c", " ", "\xc3", "\xa9", "1", "\n"};
     size_t n = 8;
     for (int i = 0; i < 40; i++) {
-        const char *left = known[random_below(seed, (uint32_t)n)], *right = known[random_below(seed, (uint32_t)n)];
+        const char *left = known[random_below(seed, (uint32_t)n)],
+                   *right = known[random_below(seed, (uint32_t)n)];
         if (strlen(left) + strlen(right) > 9)
             continue;
         add_merge(&v, left, right);

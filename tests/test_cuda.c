@@ -1,6 +1,7 @@
 /*
- * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however they are fed, and wherever the model is
- * cut in two. The GPU is a CPU that plays one, tests/cuda; or, where the real plug-in is found before it, a GPU.
+ * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however
+ * they are fed, and wherever the model is cut in two. The GPU is a CPU that plays one, tests/cuda;
+ * or, where the real plug-in is found before it, a GPU.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include "test.h"
@@ -63,12 +64,15 @@ static void feed(struct pair *p, const int32_t *tokens, size_t n, size_t logits)
     same_logits(p->s[0], p->s[1], logits);
 }
 
-/* Across the seams of tiles, batches and spans. A few alone, from the seam of a graph's spans on. */
+/* Across the seams of tiles, batches and spans. A few alone, from the seam of a graph's spans
+   on. */
 static void compare(const char *path, uint32_t layers, const char *kv)
 {
     static const uint32_t chunks[] = {1, 2, 14, 235, 1, 1, 1, 1, 1, 3, 70};
     int32_t tokens[TOKENS];
-    struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 3, .kv = kv});
+    struct pair p =
+        pair(path, layers,
+             (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 3, .kv = kv});
     toy_tokens(3, p.m[0]->n_vocab, tokens, TOKENS);
     size_t at = 0;
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; at += chunks[i++])
@@ -110,21 +114,41 @@ static void some_of_the_layers(void **state)
     }
 }
 
-/* Rows that come to a block in more than one piece, and heads of more channels than a block has threads. */
+/* Rows that come to a block in more than one piece, and heads of more channels than a block has
+   threads. */
 static void wide_rows_and_heads(void **state)
 {
     (void)state;
     static const struct toy wide[] = {
-        {.arch = "llama", .n_vocab = 31, .n_ctx = 128, .n_embd = 2064, .n_layer = 1, .n_head = 2, .n_head_kv = 1, .head_dim = 260, .n_ff = 40,
-         .n_rot = 12, .type = TFT_F32},
-        {.arch = "gpt2", .n_vocab = 31, .n_ctx = 128, .n_embd = 2080, .n_layer = 1, .n_head = 8, .n_head_kv = 8, .head_dim = 260, .n_ff = 64,
-         .type = TFT_F16, .tied = true},
+        {.arch = "llama",
+         .n_vocab = 31,
+         .n_ctx = 128,
+         .n_embd = 2064,
+         .n_layer = 1,
+         .n_head = 2,
+         .n_head_kv = 1,
+         .head_dim = 260,
+         .n_ff = 40,
+         .n_rot = 12,
+         .type = TFT_F32},
+        {.arch = "gpt2",
+         .n_vocab = 31,
+         .n_ctx = 128,
+         .n_embd = 2080,
+         .n_layer = 1,
+         .n_head = 8,
+         .n_head_kv = 8,
+         .head_dim = 260,
+         .n_ff = 64,
+         .type = TFT_F16,
+         .tied = true},
     };
     for (int i = 0; i < 2; i++) {
         int32_t tokens[20];
         struct quantize_opts o = usual(&wide[i]);
         o.rotate = QUANTIZE_ROTATE_NONE;
-        struct pair p = pair(quantized(&wide[i], &o), 0, (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
+        struct pair p = pair(quantized(&wide[i], &o), 0,
+                             (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
         toy_tokens(3, wide[i].n_vocab, tokens, 20);
         feed(&p, tokens, 17, 2);
         feed(&p, tokens + 17, 1, 1);
@@ -133,11 +157,14 @@ static void wide_rows_and_heads(void **state)
     }
 }
 
-/* In a prompt of several chunks, one by one across an event or two, and after a rewind behind the last one or before it. */
+/* In a prompt of several chunks, one by one across an event or two, and after a rewind behind the
+   last one or before it. */
 static void compare_caches(const char *path, uint32_t layers, const char *kv)
 {
     int32_t tokens[420];
-    struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 2, .kv = kv});
+    struct pair p =
+        pair(path, layers,
+             (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 2, .kv = kv});
     toy_tokens(3, p.m[0]->n_vocab, tokens, 420);
     feed(&p, tokens, 90, 2);
     for (size_t i = 90; i < 160; i++)
@@ -175,7 +202,8 @@ static void tokens_that_are_named(void **state)
     (void)state;
     struct quantize_opts o = usual(&small);
     const char *kv = "kivi:residual=24,keep=7,clip=zero";
-    struct pair p = pair(quantized(&small, &o), 0, (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = named});
+    struct pair p = pair(quantized(&small, &o), 0,
+                         (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = named});
     int32_t tokens[150];
     toy_tokens(3, small.n_vocab, tokens, 150);
     for (size_t i = 0; i < 150; i += 10)
@@ -195,7 +223,8 @@ static void prefixes(void **state)
     o.n_prefix = 40;
     const char *path = quantized(&toys[0], &o);
     for (uint32_t layers = 0; layers < 2; layers++) {
-        struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
+        struct pair p = pair(path, layers,
+                             (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
         feed(&p, none, 0, 1);
         feed(&p, many, 30, 1);
         close_pair(&p);
@@ -210,7 +239,9 @@ static void a_session_that_slides(void **state)
     const char *path = quantized(&small, &o);
     for (uint32_t i = 0; i < 4; i++) {
         int32_t tokens[200];
-        struct pair p = pair(path, i % 2, (struct tft_session_opts){.n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i]});
+        struct pair p = pair(
+            path, i % 2,
+            (struct tft_session_opts){.n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i]});
         toy_tokens(3, p.m[0]->n_vocab, tokens, 200);
         for (size_t at = 0; at < 200; at += 20)
             feed(&p, tokens + at, 20, 1);
@@ -220,7 +251,8 @@ static void a_session_that_slides(void **state)
 }
 
 /* One line says why not, and nothing is left behind. */
-static void refuse(const char *path, const char *device, uint32_t batch, enum tft_status status, const char *line)
+static void refuse(const char *path, const char *device, uint32_t batch, enum tft_status status,
+                   const char *line)
 {
     struct tft_model *m;
     struct tft_session *s = NULL;
@@ -248,7 +280,8 @@ static void what_is_refused(void **state)
     refuse(path, "nope", 0, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
     struct toy long_one = toys[0];
     long_one.n_ctx = 70000;
-    refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED, "cuda: passes of 65536 tokens, where 65535 is the most");
+    refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED,
+           "cuda: passes of 65536 tokens, where 65535 is the most");
     refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of floats");
 }
 
@@ -264,7 +297,8 @@ static bool is_played(const char *path)
     return status != TFT_OK;
 }
 
-static void with_setting(const char *path, const char *name, const char *value, enum tft_status status, const char *line)
+static void with_setting(const char *path, const char *name, const char *value,
+                         enum tft_status status, const char *line)
 {
     setenv(name, value, 1);
     refuse(path, "cuda", 0, status, line);
@@ -281,8 +315,10 @@ static void what_a_gpu_lacks(void **state)
         print_message("a GPU that is one lacks nothing\n");
         skip();
     }
-    with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE, "cuda: looking for a GPU: no CUDA-capable device is detected");
-    with_setting(path, "PLAYER_CAPABILITY", "61", TFT_ERR_DEVICE, "cuda:0: of compute capability 6.1, where 7.5 is needed");
+    with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE,
+                 "cuda: looking for a GPU: no CUDA-capable device is detected");
+    with_setting(path, "PLAYER_CAPABILITY", "61", TFT_ERR_DEVICE,
+                 "cuda:0: of compute capability 6.1, where 7.5 is needed");
     with_setting(path, "PLAYER_BYTES", "20000", TFT_ERR_NOMEM, "cuda: no memory for weights: ");
     with_setting(path, "PLAYER_BYTES", "100000", TFT_ERR_NOMEM, "cuda: no memory for a session: ");
 }

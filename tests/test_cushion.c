@@ -1,4 +1,5 @@
-/* The greedy prefix search: its loss against a plain restatement, its choice against all choices. */
+/* The greedy prefix search: its loss against a plain restatement, its choice against all
+   choices. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -12,9 +13,39 @@
 #include "guess.h"
 
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 90, .n_ctx = 64, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
-    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+    {.arch = "llama",
+     .n_vocab = 90,
+     .n_ctx = 64,
+     .n_embd = 40,
+     .n_layer = 3,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 96,
+     .n_rot = 12,
+     .type = TFT_F32},
+    {.arch = "qwen3",
+     .n_vocab = 47,
+     .n_ctx = 64,
+     .n_embd = 64,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 3,
+     .head_dim = 32,
+     .n_ff = 96,
+     .n_rot = 32,
+     .type = TFT_Q8_0},
+    {.arch = "gpt2",
+     .n_vocab = 32,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 600,
+     .type = TFT_BF16,
+     .tied = true},
 };
 enum { N_TOYS = sizeof toys / sizeof *toys, SAMPLE = 30, SAMPLES = 5, TEXT = SAMPLES * SAMPLE };
 
@@ -23,8 +54,14 @@ static int32_t text[TEXT];
 static struct cushion_opts usual(const struct toy *t)
 {
     toy_tokens(5, t->n_vocab, text, TEXT);
-    return (struct cushion_opts){
-        .text = text, .n_text = TEXT, .sample = SAMPLE, .start = text, .most = 2, .tau = 0.5, .cost = INFINITY, .n_threads = 1};
+    return (struct cushion_opts){.text = text,
+                                 .n_text = TEXT,
+                                 .sample = SAMPLE,
+                                 .start = text,
+                                 .most = 2,
+                                 .tau = 0.5,
+                                 .cost = INFINITY,
+                                 .n_threads = 1};
 }
 
 static struct tft_model *unexpanded_at(const char *path)
@@ -41,7 +78,8 @@ static struct tft_model *unexpanded(const struct toy *t)
     return unexpanded_at(written(t));
 }
 
-static double loss_by(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n, bool bytes)
+static double loss_by(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix,
+                      uint32_t n, bool bytes)
 {
     struct tft_error err;
     double l;
@@ -50,7 +88,8 @@ static double loss_by(struct tft_model *m, const struct cushion_opts *o, const i
     return l;
 }
 
-static double loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n)
+static double loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix,
+                   uint32_t n)
 {
     return loss_by(m, o, prefix, n, false);
 }
@@ -73,8 +112,8 @@ static const int32_t *sample_of(const struct cushion_round *r, uint32_t i)
 }
 
 /* Over the samples of a round. */
-static double loss_of_round(struct tft_model *m, const struct cushion_opts *o, const struct cushion_round *r, const int32_t *prefix,
-                            uint32_t n)
+static double loss_of_round(struct tft_model *m, const struct cushion_opts *o,
+                            const struct cushion_round *r, const int32_t *prefix, uint32_t n)
 {
     struct cushion_opts one = *o;
     double sum = 0;
@@ -98,7 +137,13 @@ static void block_by_block(void *arg, int tid, int n_threads)
 {
     struct seen *s = arg;
     const struct tft_model *m = s->s->m;
-    struct tft_pass p = {.m = m, .s = s->s, .tid = tid, .n_threads = n_threads, .tokens = s->tokens, .n = s->n, .keep = s->n};
+    struct tft_pass p = {.m = m,
+                         .s = s->s,
+                         .tid = tid,
+                         .n_threads = n_threads,
+                         .tokens = s->tokens,
+                         .n = s->n,
+                         .keep = s->n};
     tft_pass_positions(&p);
     tft_embed(&p);
     for (uint32_t l = 0; l < m->n_layer; l++) {
@@ -112,7 +157,8 @@ static void block_by_block(void *arg, int tid, int n_threads)
         double step = (high - low) / 255, zero = rint(-low / step);
         for (uint32_t t = s->skip; t < s->n; t++)
             for (uint32_t j = 0; j < m->n_embd; j++) {
-                double x = tft_pass_row(&p, TFT_X, t)[j], q = fmin(fmax(rint(x / step) + zero, 0), 255);
+                double x = tft_pass_row(&p, TFT_X, t)[j],
+                       q = fmin(fmax(rint(x / step) + zero, 0), 255);
                 s->sum += (x - (q - zero) * step) * (x - (q - zero) * step);
             }
     }
@@ -126,7 +172,8 @@ static void the_loss_is_that_of_the_paper(void **state)
         struct cushion_opts o = usual(&toys[i]);
         for (uint32_t n = 0; n <= 3; n++) {
             struct tft_model *whole = opened(written(&toys[i]));
-            struct tft_session *s = session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64});
+            struct tft_session *s =
+                session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64});
             int32_t all[3 + SAMPLE];
             struct seen seen = {.s = s, .tokens = all, .n = n + SAMPLE, .skip = n};
             memcpy(all, prefix, n * sizeof *all);
@@ -144,7 +191,8 @@ static void the_loss_is_that_of_the_paper(void **state)
     }
 }
 
-/* The sequences of a pass do not see each other: what a search finds of many at once is what each is by itself. */
+/* The sequences of a pass do not see each other: what a search finds of many at once is what each
+   is by itself. */
 static void exhaustive_finds_the_best(void **state)
 {
     (void)state;
@@ -202,9 +250,11 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
 /* ---- likelihood, and what is done about it */
 
 /* The mean of -ln p(words[i + 1]) after a few tokens and words[..i], by the logits of a session. */
-static double surprise(const struct tft_model *m, const int32_t *before, uint32_t n_before, const int32_t *words, uint32_t n)
+static double surprise(const struct tft_model *m, const int32_t *before, uint32_t n_before,
+                       const int32_t *words, uint32_t n)
 {
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .n_logits = n});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .n_logits = n});
     double sum = 0;
     if (n_before)
         assert_int_equal(tft_prefill(s, before, n_before), TFT_OK);
@@ -270,7 +320,8 @@ static void the_likelihood_is_that_of_the_logits(void **state)
 enum { FINALISTS = 4 };
 
 /* The tokens with the least loss after no others, best first. */
-static void rank(struct tft_model *m, const struct cushion_opts *o, int32_t token[FINALISTS], double l[FINALISTS])
+static void rank(struct tft_model *m, const struct cushion_opts *o, int32_t token[FINALISTS],
+                 double l[FINALISTS])
 {
     for (int i = 0; i < FINALISTS; i++)
         l[i] = INFINITY;
@@ -311,12 +362,14 @@ static void what_costs_the_text_too_much_is_refused(void **state)
         double l[FINALISTS], nats[FINALISTS];
         rank(m, &o, token, l);
         for (int j = 0; j < FINALISTS; j++)
-            nats[j] = surprise(whole, token + j, 1, text, SAMPLE) - surprise(whole, NULL, 0, text, SAMPLE);
+            nats[j] = surprise(whole, token + j, 1, text, SAMPLE) -
+                      surprise(whole, NULL, 0, text, SAMPLE);
         o.exhaustive = true;
         o.n_text = SAMPLE;
         o.most = 1;
         o.tau = INFINITY;
-        for (int j = 0; j < FINALISTS; j++) { /* the first of them that costs no more than the j-th */
+        /* the first of them that costs no more than the j-th */
+        for (int j = 0; j < FINALISTS; j++) {
             uint32_t want = 0;
             o.cost = nats[j] + 1e-5;
             while (nats[want] > o.cost)
@@ -331,13 +384,16 @@ static void what_costs_the_text_too_much_is_refused(void **state)
             others += want > 0;
         }
 
-        /* where all of them cost too much the best is told of; and who has too much error is not asked */
+        /* where all of them cost too much the best is told of; and who has too much error is not
+           asked */
         o.cost = -INFINITY;
         for (uint32_t n = 0; n <= FINALISTS; n += 2) {
             double last = 0;
             o.user = &last;
             o.progress = NULL;
-            o.tau = n == 0 ? 0 : n == FINALISTS ? INFINITY : (l[n - 1] + l[n]) / 2 / loss(m, &o, token, 0);
+            o.tau = n == 0           ? 0
+                    : n == FINALISTS ? INFINITY
+                                     : (l[n - 1] + l[n]) / 2 / loss(m, &o, token, 0);
             o.progress = watch_rise;
             struct cushion c = found(m, &o);
             assert_true(n < FINALISTS ? last < 1 : last == 1);
@@ -354,7 +410,8 @@ static void what_costs_the_text_too_much_is_refused(void **state)
     assert_true(others > 0);
 }
 
-/* What is best for the sample that is served worst may do little for the others: then the next one's error counts. */
+/* What is best for the sample that is served worst may do little for the others: then the next
+   one's error counts. */
 static void all_samples_are_asked(void **state)
 {
     (void)state;
@@ -413,7 +470,8 @@ static void a_likelihood_that_is_none_is_refused(void **state)
 
 /* ---- a token before the last */
 
-/* The second token is not worth it before the first; whether it is at the end is as it falls out. */
+/* The second token is not worth it before the first; whether it is at the end is as it falls
+   out. */
 struct turn {
     int toy;
     uint32_t n_start;
@@ -421,7 +479,8 @@ struct turn {
     double tau;
     bool worth;
 };
-static const struct turn turns[] = {{1, 1, 2, 0.87, true}, {0, 0, 3, 0.87, true}, {2, 1, 7, 0.87, true}, {0, 1, 1, 0.82, false}};
+static const struct turn turns[] = {
+    {1, 1, 2, 0.87, true}, {0, 0, 3, 0.87, true}, {2, 1, 7, 0.87, true}, {0, 1, 1, 0.82, false}};
 static const int32_t turn_start[1] = {3};
 
 static struct cushion_opts turning(const struct turn *t)
@@ -436,20 +495,23 @@ static struct cushion_opts turning(const struct turn *t)
     return o;
 }
 
-static void check_nats(const struct tft_model *whole, const struct cushion *c, uint32_t round, const int32_t *with, const int32_t *without,
-                       uint32_t n)
+static void check_nats(const struct tft_model *whole, const struct cushion *c, uint32_t round,
+                       const int32_t *with, const int32_t *without, uint32_t n)
 {
     double sum = 0;
     for (uint32_t i = 0; i < CUSHION_SAMPLES; i++) {
         const int32_t *sample = sample_of(&c->round[round], i);
-        sum += surprise(whole, with, n, sample, SAMPLE) - surprise(whole, without, n - 1, sample, SAMPLE);
+        sum += surprise(whole, with, n, sample, SAMPLE) -
+               surprise(whole, without, n - 1, sample, SAMPLE);
     }
     assert_float_equal(c->round[round].nats, sum / CUSHION_SAMPLES, 1e-5);
 }
 
-/* Round r has tried all tokens at `place` of all[0 .. n), which is the others with the one it found. */
-static void check_round(struct tft_model *m, const struct tft_model *whole, const struct cushion_opts *o, const struct cushion *c,
-                        uint32_t r, const int32_t *all, uint32_t place, uint32_t n)
+/* Round r has tried all tokens at `place` of all[0 .. n), which is the others with the one it
+   found. */
+static void check_round(struct tft_model *m, const struct tft_model *whole,
+                        const struct cushion_opts *o, const struct cushion *c, uint32_t r,
+                        const int32_t *all, uint32_t place, uint32_t n)
 {
     const struct cushion_round *round = &c->round[r];
     struct cushion_opts first = *o;
@@ -464,7 +526,8 @@ static void check_round(struct tft_model *m, const struct tft_model *whole, cons
     assert_true(round->after == loss_of_round(m, o, round, with, n));
     first.text = sample_of(round, 0);
     double least = loss(m, &first, with, n);
-    for (int32_t token = (int32_t)r; token < (int32_t)m->n_vocab; token += 3) { /* a third, to save time */
+    /* a third, to save time */
+    for (int32_t token = (int32_t)r; token < (int32_t)m->n_vocab; token += 3) {
         with[place] = token;
         assert_true(loss(m, &first, with, n) >= least);
     }
@@ -489,7 +552,8 @@ static void what_is_not_worth_it_before_the_last_goes_to_the_end(void **state)
         assert_memory_equal(c.token, end + skip, c.n * sizeof *end);
         check_round(m, whole, &o, &c, 1, before_last + skip, n - 2, n);
         check_round(m, whole, &o, &c, 2, end + skip, n - 1, n);
-        assert_memory_equal(r[2].sample, r[1].sample, sizeof r->sample); /* the prefix is the same */
+        /* the prefix is the same */
+        assert_memory_equal(r[2].sample, r[1].sample, sizeof r->sample);
 
         /* then it is the turn of the place before the last again */
         if (t->toy == 2 && t->worth) {
@@ -521,8 +585,9 @@ static double correlation(double (*x)[2], uint32_t n)
     return product / sqrt(square[0] * square[1]);
 }
 
-/* What is rounded to 256 steps in 24 to 64 numbers of a token is not the same for a model that is a little different, so that even for
-   the right one there is noise: the worst seen was a seventh off. */
+/* What is rounded to 256 steps in 24 to 64 numbers of a token is not the same for a model that is a
+   little different, so that even for the right one there is noise: the worst seen was a seventh
+   off. */
 static void integers_rank_as_floats_do(void **state)
 {
     (void)state;
@@ -544,12 +609,14 @@ static void integers_rank_as_floats_do(void **state)
     }
 }
 
-enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy; a pass has as many sequences as it has layers */
+enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy; a pass has as many sequences as
+                                                  it has layers */
 
 /* What the first layer, which is loaded, leaves of sequences of a pass. */
 static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t n, float *to)
 {
-    struct layers_job j = {.what = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .each = SEQUENCE};
+    struct layers_job j = {
+        .what = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .each = SEQUENCE};
     layers_pass(y, &j);
     j.what = LAYERS_LAYER;
     layers_pass(y, &j);
@@ -594,8 +661,9 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     tft_model_close(m);
 }
 
-/* The llama toy with one token of the sample that has a number far from all others in the stream, and another token that takes it: where
-   that one came before, all heads of the first layer look at it, and the number goes. The tokens without it look away. */
+/* The llama toy with one token of the sample that has a number far from all others in the stream,
+   and another token that takes it: where that one came before, all heads of the first layer look at
+   it, and the number goes. The tokens without it look away. */
 enum { OUTLIER = 0, MARK = 1, TAKER = 67 };
 static float embed[90 * D], wq[48 * D], wk[24 * D], wv[24 * D], wo[D * 48];
 
@@ -608,7 +676,8 @@ static void add_taker(struct tft_model *m, int32_t rare)
 {
     struct tft_block *b = m->block;
     enum { SLOWEST = E - 2 }; /* the pair of a head that RoPE hardly turns */
-    float outlier = 30, seen = sqrtf(D) * b->attn_norm.w[MARK]; /* MARK is all that the taker has, so the norm makes it this */
+    /* MARK is all that the taker has, so the norm makes it this */
+    float outlier = 30, seen = sqrtf(D) * b->attn_norm.w[MARK];
     m->embed.data = copied(embed, &m->embed);
     b->q.w.data = copied(wq, &b->q.w);
     b->k.w.data = copied(wk, &b->k.w);
@@ -688,10 +757,19 @@ static int in_pieces(struct tft_model *m, struct cushion_opts o, int steps, stru
     return pieces;
 }
 
-/* A search so small that it can be made often: it halves, takes a token at the end, takes none before it, and after it the second of its
-   finalists. */
-static const struct toy small = {.arch = "gpt2", .n_vocab = 24, .n_ctx = 64, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 8,
-                                 .n_ff = 32, .type = TFT_F32, .tied = true};
+/* A search so small that it can be made often: it halves, takes a token at the end, takes none
+   before it, and after it the second of its finalists. */
+static const struct toy small = {.arch = "gpt2",
+                                 .n_vocab = 24,
+                                 .n_ctx = 64,
+                                 .n_embd = 16,
+                                 .n_layer = 2,
+                                 .n_head = 2,
+                                 .n_head_kv = 2,
+                                 .head_dim = 8,
+                                 .n_ff = 32,
+                                 .type = TFT_F32,
+                                 .tied = true};
 
 static struct cushion_opts small_search(void)
 {
@@ -762,8 +840,18 @@ static void what_was_stopped_goes_on(void **state)
 
     /* what is read is what was written */
     struct candidate room[1], none = {0, 5};
-    struct checkpoint good, bad = {.found = {.tried = 1, .round = {{4, 2, 0.25, {6, 8}, 7, 0, 1, 3}, {.before = 5, .tail = 1}}}, .layers = 2, .stage = 1,
-                                    .window = 3, .n = 1, .next = 1, .done = 0.5, .alone = 0.5, .nats = 0.75, .candidate = &none};
+    struct checkpoint good,
+        bad = {.found = {.tried = 1,
+                         .round = {{4, 2, 0.25, {6, 8}, 7, 0, 1, 3}, {.before = 5, .tail = 1}}},
+               .layers = 2,
+               .stage = 1,
+               .window = 3,
+               .n = 1,
+               .next = 1,
+               .done = 0.5,
+               .alone = 0.5,
+               .nats = 0.75,
+               .candidate = &none};
     memset(&good, 0, sizeof good);
     good.candidate = room;
     assert_true(checkpoint_save(path, 9, &bad, small.n_vocab));
@@ -782,8 +870,8 @@ static void what_was_stopped_goes_on(void **state)
     tft_model_close(m);
 }
 
-/* After each step that there is: in its layers, between its stages, while finalists are asked, at the end and before the last. No more is
-   done twice than the run that was cut short. */
+/* After each step that there is: in its layers, between its stages, while finalists are asked, at
+   the end and before the last. No more is done twice than the run that was cut short. */
 static void a_search_may_be_stopped_anywhere(void **state)
 {
     (void)state;
@@ -864,7 +952,8 @@ static void an_impossible_checkpoint_is_none(void **state)
     bad[15].found.round[2].sample[3] = SAMPLES;
     for (int i = 0; i < BAD; i++) {
         assert_true(checkpoint_save(path, key, &bad[i], m->n_vocab));
-        assert_int_equal(checkpoint_load(path, key, &other, m->n_vocab), i > 0 && (i < 8 || i > 10));
+        assert_int_equal(checkpoint_load(path, key, &other, m->n_vocab),
+                         i > 0 && (i < 8 || i > 10));
         left = MANY;
         c = found(m, &o);
         assert_int_equal(MANY - left, steps); /* all of it once more */

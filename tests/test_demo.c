@@ -1,4 +1,5 @@
-/* The model that ships: small, able to write any text, and telling the same story on every machine. */
+/* The model that ships: small, able to write any text, and telling the same story on every
+   machine. */
 #include "test.h"
 
 #include <string.h>
@@ -34,8 +35,8 @@ static void is_small(void **state)
     tft_model_close(m);
 }
 
-/* Merging arrives at every piece of the vocabulary, so none is there in vain. A piece without its space is tried after a
-   newline, which is a byte token and merges with nothing. */
+/* Merging arrives at every piece of the vocabulary, so none is there in vain. A piece without its
+   space is tried after a newline, which is a byte token and merges with nothing. */
 static void every_piece_can_be_reached(void **state)
 {
     (void)state;
@@ -64,8 +65,9 @@ static void every_piece_can_be_reached(void **state)
 static void any_text_comes_back(void **state)
 {
     (void)state;
-    static const char text[] = "Zo\xc3\xab's <caf\xc3\xa9> cost 3 \xe2\x82\xac, ~{x}\\|^@#$%&*_+=`; "
-                               "\xf0\x9f\x90\x89!\n\tThe end.";
+    static const char text[] =
+        "Zo\xc3\xab's <caf\xc3\xa9> cost 3 \xe2\x82\xac, ~{x}\\|^@#$%&*_+=`; "
+        "\xf0\x9f\x90\x89!\n\tThe end.";
     struct tft_model *m = opened();
     int32_t ids[128];
     size_t n, at = 0;
@@ -84,14 +86,20 @@ static void any_text_comes_back(void **state)
 }
 
 /* The story of models/demo/README.md, and FNV-1a over the bits of all logits on the way to it. */
-static const char prompt[] = "Once upon a time", story[] =
-    ", there was a little girl named Lily. She loved to play outside in the sunshine. One day, she saw a big, "
-    "scary dog. The dog was very friendly and Lily was scared. She ran away and hid behind a tree.\n"
-    "Lily's mom came outside and saw her hiding. She asked, \"Lily, what are you doing?\" Lily replied, \"I'm "
-    "hiding behind the tree. I'm scared.\" Her mom said, \"Don't worry, Lily. I'll help you find your way back.\"\n"
-    "Lily and her mom searched for the dog's owner. They looked under the tree, behind the bushes, and even in the "
-    "bushes. Finally, they found the dog's owner. The owner was so happy and said, \"Thank you, Lily! You're a "
-    "good friend.\" Lily smiled and said, \"I'm glad I could help.\"";
+static const char prompt[] = "Once upon a time",
+                  story[] = ", there was a little girl named Lily. She loved to play outside in "
+                            "the sunshine. One day, she saw a big, "
+                            "scary dog. The dog was very friendly and Lily was scared. She ran "
+                            "away and hid behind a tree.\n"
+                            "Lily's mom came outside and saw her hiding. She asked, \"Lily, what "
+                            "are you doing?\" Lily replied, \"I'm "
+                            "hiding behind the tree. I'm scared.\" Her mom said, \"Don't worry, "
+                            "Lily. I'll help you find your way back.\"\n"
+                            "Lily and her mom searched for the dog's owner. They looked under the "
+                            "tree, behind the bushes, and even in the "
+                            "bushes. Finally, they found the dog's owner. The owner was so happy "
+                            "and said, \"Thank you, Lily! You're a "
+                            "good friend.\" Lily smiled and said, \"I'm glad I could help.\"";
 static const uint64_t contract = 0x4836f713efabec0c;
 
 static uint64_t hash_logits(uint64_t h, const struct tft_session *s, uint32_t n_vocab)
@@ -148,8 +156,8 @@ static void tells_its_story_on_every_rung(void **state)
         for (int threads = 1; threads <= 3; threads += 2) {
             size_t n = tell(got, threads, &hash);
             if (n != sizeof story - 1 || memcmp(got, story, n) || hash != contract)
-                fail_msg("%s, %d threads: \"%s%.*s\", 0x%016llx", tft_cpu_name(), threads, prompt, (int)n, got,
-                         (unsigned long long)hash);
+                fail_msg("%s, %d threads: \"%s%.*s\", 0x%016llx", tft_cpu_name(), threads, prompt,
+                         (int)n, got, (unsigned long long)hash);
         }
     }
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);

@@ -79,7 +79,8 @@ static float q8_0(const unsigned char *b, unsigned i)
     return (float)i8(b + 2 + i) * half(b);
 }
 
-static const int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
 
 static float iq4_nl(const unsigned char *b, unsigned i)
 {
@@ -108,7 +109,8 @@ static int nibble_of_64(const unsigned char *p, unsigned i)
 
 static float q2_k(const unsigned char *b, unsigned i)
 {
-    return affine(half(b + 80), bits(b + i / 16, 0, 4), pair(b + 16, i), half(b + 82), bits(b + i / 16, 4, 4));
+    return affine(half(b + 80), bits(b + i / 16, 0, 4), pair(b + 16, i), half(b + 82),
+                  bits(b + i / 16, 4, 4));
 }
 
 static float q3_k(const unsigned char *b, unsigned i)
@@ -143,7 +145,8 @@ static float q5_k(const unsigned char *b, unsigned i)
 {
     int s, t;
     scale_and_min(b + 4, i / 32, &s, &t);
-    return affine(half(b), s, nibble_of_64(b + 48, i) + 16 * bits(b + 16, i % 32 * 8 + i / 32, 1), half(b + 2), t);
+    return affine(half(b), s, nibble_of_64(b + 48, i) + 16 * bits(b + 16, i % 32 * 8 + i / 32, 1),
+                  half(b + 2), t);
 }
 
 static float q6_k(const unsigned char *b, unsigned i)
@@ -193,17 +196,20 @@ static const struct format {
     float (*number)(const unsigned char *block, unsigned i);
     int scale[2]; /* where the halves are; -1: none */
 } formats[] = {
-    {TFT_F32, f32, {-1, -1}},     {TFT_F16, f16, {0, -1}},      {TFT_BF16, bf16, {0, -1}},    {TFT_Q4_0, q4_0, {0, -1}},
-    {TFT_Q4_1, q4_1, {0, 2}},     {TFT_Q5_0, q5_0, {0, -1}},    {TFT_Q5_1, q5_1, {0, 2}},     {TFT_Q8_0, q8_0, {0, -1}},
-    {TFT_Q2_K, q2_k, {80, 82}},   {TFT_Q3_K, q3_k, {108, -1}},  {TFT_Q4_K, q4_k, {0, 2}},     {TFT_Q5_K, q5_k, {0, 2}},
-    {TFT_Q6_K, q6_k, {208, -1}},  {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}}, {TFT_IQ2_XXS, iq2_xxs, {0, -1}},
+    {TFT_F32, f32, {-1, -1}},        {TFT_F16, f16, {0, -1}},       {TFT_BF16, bf16, {0, -1}},
+    {TFT_Q4_0, q4_0, {0, -1}},       {TFT_Q4_1, q4_1, {0, 2}},      {TFT_Q5_0, q5_0, {0, -1}},
+    {TFT_Q5_1, q5_1, {0, 2}},        {TFT_Q8_0, q8_0, {0, -1}},     {TFT_Q2_K, q2_k, {80, 82}},
+    {TFT_Q3_K, q3_k, {108, -1}},     {TFT_Q4_K, q4_k, {0, 2}},      {TFT_Q5_K, q5_k, {0, 2}},
+    {TFT_Q6_K, q6_k, {208, -1}},     {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}},
+    {TFT_IQ2_XXS, iq2_xxs, {0, -1}},
 };
 
-/* Some blocks keep random scales, which may be anything; the others get one that is at an end of the range, or plain. */
+/* Some blocks keep random scales, which may be anything; the others get one that is at an end of
+   the range, or plain. */
 static void fill_block(const struct format *f, unsigned char *b)
 {
-    static const uint16_t ends[] = {0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x3c00,
-                                    0x2e66, 0xae66, 0x1234};
+    static const uint16_t ends[] = {0,      0x8000, 1,      0x8001, 0x3ff,  0x400,  0x7bff, 0xfbff,
+                                    0x7c00, 0xfc00, 0x7e00, 0x3c00, 0x2e66, 0xae66, 0x1234};
     for (unsigned k = 0; k < tft_dtype_info(f->type)->bytes; k++)
         b[k] = (unsigned char)random_byte();
     for (int k = 0; k < 2; k++)
@@ -223,7 +229,8 @@ static void check_format(const struct format *f, unsigned blocks)
 {
     const struct tft_dtype_info *info = tft_dtype_info(f->type);
     size_t n = (size_t)blocks * info->block, size = (size_t)blocks * info->bytes;
-    unsigned char *memory = malloc(size + 1), *x = memory + 1; /* at an odd address, and nothing behind it */
+    /* at an odd address, and nothing behind it */
+    unsigned char *memory = malloc(size + 1), *x = memory + 1;
     float *y = malloc(n * sizeof *y);
     for (unsigned k = 0; k < blocks; k++)
         fill_block(f, x + (size_t)k * info->bytes);
@@ -301,7 +308,8 @@ static void known_blocks(void **state)
     tft_dtype_info(TFT_Q4_0)->to_f32(y, q4, 32);
     assert_true(y[0] == 16 && y[16] == 0 && y[1] == -14 && y[17] == 2 && y[2] == 16 && y[31] == 16);
 
-    unsigned char q51[24] = {0x00, 0x38, 0x00, 0x3c, 1, 0, 1, 0, 0x21}; /* d = 0.5, m = 1, fifth bits 0 and 16 */
+    /* d = 0.5, m = 1, fifth bits 0 and 16 */
+    unsigned char q51[24] = {0x00, 0x38, 0x00, 0x3c, 1, 0, 1, 0, 0x21};
     tft_dtype_info(TFT_Q5_1)->to_f32(y, q51, 32);
     assert_true(y[0] == 9.5f && y[16] == 10 && y[1] == 1 && y[17] == 1);
 
@@ -309,17 +317,22 @@ static void known_blocks(void **state)
     tft_dtype_info(TFT_Q8_0)->to_f32(y, q8, 32);
     assert_true(y[0] == -32 && y[1] == 31.75f && y[2] == -0.25f && y[3] == 0);
 
-    unsigned char q6[210] = {[0] = 0x1f, [128] = 0x03, [192] = 2, [193] = 0xff, [196] = 3, [209] = 0x3c}; /* d = 1 */
+    /* d = 1 */
+    unsigned char q6[210] = {
+        [0] = 0x1f, [128] = 0x03, [192] = 2, [193] = 0xff, [196] = 3, [209] = 0x3c};
     tft_dtype_info(TFT_Q6_K)->to_f32(y, q6, 256);
-    assert_true(y[0] == 2 * (63 - 32) && y[1] == 2 * -32 && y[16] == 32 && y[64] == 3 * (1 - 32) && y[255] == 0);
+    assert_true(y[0] == 2 * (63 - 32) && y[1] == 2 * -32 && y[16] == 32 && y[64] == 3 * (1 - 32) &&
+                y[255] == 0);
 
     unsigned char iq4[18] = {0x00, 0x3c, 0xf0, 0x87};
     tft_dtype_info(TFT_IQ4_NL)->to_f32(y, iq4, 32);
     assert_true(y[0] == -127 && y[16] == 113 && y[1] == -10 && y[17] == 1);
 
-    unsigned char iq2[66] = {0x00, 0x48, [2] = 1, [6] = 0x03, [9] = 0x10}; /* scale 8 * 1.5 / 4 = 3; signs - - + + + + + + */
+    /* scale 8 * 1.5 / 4 = 3; signs - - + + + + + + */
+    unsigned char iq2[66] = {0x00, 0x48, [2] = 1, [6] = 0x03, [9] = 0x10};
     tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
-    assert_true(y[0] == -129 && y[1] == -24 && y[2] == 24 && y[7] == 24 && y[8] == 24 && y[32] == 8);
+    assert_true(y[0] == -129 && y[1] == -24 && y[2] == 24 && y[7] == 24 && y[8] == 24 &&
+                y[32] == 8);
     iq2[6] = 0x40;
     tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
     assert_true(y[0] == 129 && y[6] == -24 && y[7] == -24);

@@ -32,7 +32,8 @@ static void stays_one_line(void **state)
     struct tft_error err;
     tft_fail(&err, TFT_ERR_FORMAT, "key \"%s\"", "a\nb\x1b[2J\x7f");
     assert_string_equal(err.msg, "key \"a?b?[2J?\"");
-    tft_fail(&err, TFT_ERR_FORMAT, "\"%s\"", "\xc3\xa9\xc2\x9b" "2J\x9b\xe4\xbd"); /* C1 CSI, alone and in UTF-8; half a character */
+    /* C1 CSI, alone and in UTF-8; half a character */
+    tft_fail(&err, TFT_ERR_FORMAT, "\"%s\"", "\xc3\xa9\xc2\x9b" "2J\x9b\xe4\xbd");
     assert_string_equal(err.msg, "\"\xc3\xa9??2J?\?\?\"");
 }
 

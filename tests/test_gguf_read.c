@@ -96,8 +96,10 @@ static struct blob sound_file(void)
 
 static size_t peak; /* memory that the last open_bytes() took */
 
-/* Opens exactly these bytes and checks what holds for every file: memory, and what an error looks like. */
-static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n, struct tft_error *err)
+/* Opens exactly these bytes and checks what holds for every file: memory, and what an error looks
+   like. */
+static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n,
+                                  struct tft_error *err)
 {
     struct memory m = {0};
     struct tft_allocator a = memory_allocator(&m);
@@ -166,7 +168,8 @@ static void reads_everything(void **state)
         assert_true(v->is_array && v->n == 3 && tft_value_uint(v, 2, &u) && u == 3);
         v = tft_source_value(&s, "k.ab");
         const unsigned char *p = v->data;
-        assert_true(tft_str_is(tft_value_next_str(&p), "x") && tft_str_is(tft_value_next_str(&p), "yz"));
+        assert_true(tft_str_is(tft_value_next_str(&p), "x") &&
+                    tft_str_is(tft_value_next_str(&p), "yz"));
         assert_null(tft_source_value(&s, "k.a"));
         assert_null(tft_source_value(&s, "k.ad"));
         assert_null(tft_source_value(&s, ""));
@@ -203,7 +206,9 @@ static void names_at_their_limits(void **state)
     longest[63] = 0;
     struct blob b = {0};
     blob_header(&b, 1, 1);
-    blob_key(&b, "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", TFT_VALUE_U8);
+    blob_key(&b,
+             "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf",
+             TFT_VALUE_U8);
     blob_bytes(&b, "", 1);
     blob_str(&b, longest);
     blob_u32(&b, 4);
@@ -235,7 +240,8 @@ static void many_names_in_any_order_are_found(void **state)
         blob_header(&b, 0, N);
         for (unsigned i = 0; i < N; i++) {
             char key[16];
-            snprintf(key, sizeof key, "k%u", (i * step + step) % 151); /* 151 is prime: each number once */
+            /* 151 is prime: each number once */
+            snprintf(key, sizeof key, "k%u", (i * step + step) % 151);
             blob_key(&b, key, TFT_VALUE_U8);
             b.p[b.n++] = (unsigned char)i;
         }
@@ -275,7 +281,8 @@ static const struct damage {
     {VERSION, 0, 4, 0x03000000, UNSUPPORTED, VERSION, 0, "big-endian"},
     {VERSION, 0, 4, 0x02000000, UNSUPPORTED, VERSION, 0, "big-endian"},
 
-    {N_TENSOR, 0, 8, (uint64_t)1 << 63, FORMAT, N_TENSOR, 0, "9223372036854775808 tensors cannot be"},
+    {N_TENSOR, 0, 8, (uint64_t)1 << 63, FORMAT, N_TENSOR, 0,
+     "9223372036854775808 tensors cannot be"},
     {N_TENSOR, 0, 8, UINT64_MAX, FORMAT, N_TENSOR, 0, "tensors cannot be"},
     {N_TENSOR, 0, 8, 60, FORMAT, N_TENSOR, 0, "60 tensors cannot be"},
     {N_VALUE, 0, 8, (uint64_t)1 << 63, FORMAT, N_VALUE, 0, "values cannot be"},
@@ -291,18 +298,19 @@ static const struct damage {
     {KEY_ARCH, 8, 1, 0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0xff, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 1, 0x80, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8, "not text"},     /* a character cut by the end */
+    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8, "not text"}, /* a character cut by the end */
     {KEY_ARCH, 8, 2, 0x61c3, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not text"},      /* overlong */
+    {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not text"}, /* overlong */
     {KEY_ARCH, 8, 4, 0x61bf9fe0, FORMAT, KEY_ARCH, 8, "not text"},
     {KEY_ARCH, 8, 4, 0xbfbf8ff0, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 4, 0x6180a0ed, FORMAT, KEY_ARCH, 8, "not text"},  /* a surrogate */
+    {KEY_ARCH, 8, 4, 0x6180a0ed, FORMAT, KEY_ARCH, 8, "not text"},         /* a surrogate */
     {KEY_ARCH, 8, 4, 0x80808ff4 + 0x100, FORMAT, KEY_ARCH, 8, "not text"}, /* U+110000 */
     {KEY_STRS, 8 + 3, 1, 'a', FORMAT, KEY_STRS, 0, "key \"k.aa\" is there twice"},
 
     {TYPE_ARCH, 0, 4, 13, FORMAT, TYPE_ARCH, 0, "\"general.architecture\" has the unknown type 13"},
     {TYPE_ARCH, 0, 4, UINT32_MAX, FORMAT, TYPE_ARCH, 0, "unknown type 4294967295"},
-    {ARCH, 0, 8, (uint64_t)1 << 30, FORMAT, ARCH, 8, "the file ends inside \"general.architecture\", 1 x string"},
+    {ARCH, 0, 8, (uint64_t)1 << 30, FORMAT, ARCH, 8,
+     "the file ends inside \"general.architecture\", 1 x string"},
     {ARCH, 0, 8, UINT64_MAX, FORMAT, ARCH, 8, "the file ends inside"},
     {STRS, 0, 4, TFT_VALUE_ARRAY, UNSUPPORTED, STRS, 0, "\"k.ab\" is an array of arrays"},
     {STRS, 0, 4, 13, FORMAT, STRS, 0, "unknown type 13"},
@@ -346,10 +354,12 @@ static const struct damage {
     {T0_NE, 0, 8, (uint64_t)1 << 63, FORMAT, T0_NE, 0, "more numbers"},
     {T0_NE, 0, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "more numbers"},
     {T0_NE, 8, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "more numbers"},
-    {T0_NE, 8, 8, ((uint64_t)1 << 58) + 1, FORMAT, T0_NE, 8, "more numbers"}, /* times 64 wraps to 64 */
+    {T0_NE, 8, 8, ((uint64_t)1 << 58) + 1, FORMAT, T0_NE, 8,
+     "more numbers"}, /* times 64 wraps to 64 */
     {T0_NE, 8, 8, ((uint64_t)1 << 42) + 1, FORMAT, T0_TYPE, 0, "\"t0\" is larger than the file"},
     {T0_NE, 0, 8, 1 << 20, FORMAT, T0_TYPE, 0, "\"t0\" is larger than the file"},
-    {T1_NE, 0, 8, (uint64_t)1 << 62, FORMAT, T1_TYPE, 0, "\"t1\" is larger than the file"}, /* bytes wrap to 0 */
+    {T1_NE, 0, 8, (uint64_t)1 << 62, FORMAT, T1_TYPE, 0,
+     "\"t1\" is larger than the file"}, /* bytes wrap to 0 */
     {T0_NE, 0, 8, 33, FORMAT, T0_TYPE, 0, "rows of 33 numbers, not a multiple of 32 as Q8_0 needs"},
     {T0_NE, 0, 8, 16, FORMAT, T0_TYPE, 0, "rows of 16 numbers"}, /* 2 x 16 would make a block */
     {T0_TYPE, 0, 4, TFT_Q4_K, FORMAT, T0_TYPE, 0, "not a multiple of 256 as Q4_K needs"},
@@ -366,11 +376,12 @@ static const struct damage {
     {T0_TYPE, 0, 4, 42, UNSUPPORTED, T0_TYPE, 0, "type unknown (42)"},
 
     {T1_OFFSET, 0, 8, 161, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 161; 160 is where"},
-    {T1_OFFSET, 0, 8, 0, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 0"},    /* overlaps t0 */
-    {T1_OFFSET, 0, 8, 128, FORMAT, T1_OFFSET, 0, "at offset 128"},          /* overlaps its end */
+    {T1_OFFSET, 0, 8, 0, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 0"}, /* overlaps t0 */
+    {T1_OFFSET, 0, 8, 128, FORMAT, T1_OFFSET, 0, "at offset 128"},       /* overlaps its end */
     {T0_OFFSET, 0, 8, 160, FORMAT, T0_OFFSET, 0, "\"t0\" is at offset 160; 0 is where"},
-    {T1_OFFSET, 0, 8, 192, FORMAT, T1_OFFSET, 0, "at offset 192"},          /* past the end of the file */
-    {T1_OFFSET, 0, 8, UINT64_MAX - 31, FORMAT, T1_OFFSET, 0, "at offset 18446744073709551584"}, /* + 16 wraps */
+    {T1_OFFSET, 0, 8, 192, FORMAT, T1_OFFSET, 0, "at offset 192"}, /* past the end of the file */
+    /* + 16 wraps */
+    {T1_OFFSET, 0, 8, UINT64_MAX - 31, FORMAT, T1_OFFSET, 0, "at offset 18446744073709551584"},
     {T1_NE, 0, 8, 5, FORMAT, T1, 0, "the data of tensor \"t1\" ends at byte"},
     {T1_NE, 0, 8, 100, FORMAT, T1_OFFSET, 0, "\"t1\" ends outside the file"},
 #undef FORMAT
@@ -415,7 +426,8 @@ static void damage_of_two_places(void **state)
         blob_key(&b, i % 2 ? "b" : "a", TFT_VALUE_U8);
         b.p[b.n++] = 0;
     }
-    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "key \"a\" is there twice"); /* not what is there twice later on */
+    /* not what is there twice later on */
+    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "key \"a\" is there twice");
 }
 
 static void every_truncation(void **state)
@@ -426,11 +438,13 @@ static void every_truncation(void **state)
         struct tft_source s;
         struct tft_error err;
         assert_int_equal(open_bytes(&s, b.p, n, &err), TFT_ERR_FORMAT);
-        assert_true(strstr(err.msg, "the file") || strstr(err.msg, "not a GGUF") || strstr(err.msg, "cannot be"));
+        assert_true(strstr(err.msg, "the file") || strstr(err.msg, "not a GGUF") ||
+                    strstr(err.msg, "cannot be"));
     }
 }
 
-/* Strings without end, and as many values and tensors as could be in the file if they were the smallest: nothing is taken. */
+/* Strings without end, and as many values and tensors as could be in the file if they were the
+   smallest: nothing is taken. */
 static void memory_is_not_taken_on_trust(void **state)
 {
     (void)state;
@@ -493,7 +507,8 @@ static void no_memory(void **state)
 static void vocabularies(void **state)
 {
     (void)state;
-    static const char *const name[] = {"gpt-2", "gpt-neox", "llama-spm", "mpt", "phi-3", "starcoder"};
+    static const char *const name[] = {"gpt-2", "gpt-neox", "llama-spm",
+                                       "mpt",   "phi-3",    "starcoder"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         char file[64];
         snprintf(file, sizeof file, "tokenizers/ggml-vocab-%s.gguf", name[i]);
@@ -527,7 +542,8 @@ static void tinyllama(void **state)
         fail_msg("%s", err.msg);
     assert_int_equal(s.n_tensor, 201); /* 22 layers of 9, embeddings, last norm, head */
     uint64_t layers, numbers = 0;
-    assert_true(tft_value_uint(tft_source_value(&s, "llama.block_count"), 0, &layers) && layers == 22);
+    assert_true(tft_value_uint(tft_source_value(&s, "llama.block_count"), 0, &layers) &&
+                layers == 22);
     for (size_t i = 0; i < s.n_tensor; i++)
         numbers += s.tensor[i].ne[0] * s.tensor[i].ne[1];
     assert_int_equal(numbers, 1100048384);

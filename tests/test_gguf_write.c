@@ -122,7 +122,8 @@ static void check_values(const struct tft_source *s)
     assert_true(tft_value_real(tft_source_value(s, "a.f32"), 0, &d) && d == -0.1f);
     assert_true(tft_value_uint(tft_source_value(s, "a.true"), 0, &u) && u == 1);
     assert_true(tft_value_uint(tft_source_value(s, "a.false"), 0, &u) && u == 0);
-    assert_true(tft_value_str(tft_source_value(s, "a.str"), &t) && tft_str_is(t, "gr\xc3\xbc\xc3\x9f"));
+    assert_true(tft_value_str(tft_source_value(s, "a.str"), &t) &&
+                tft_str_is(t, "gr\xc3\xbc\xc3\x9f"));
     for (size_t k = 0; k < 3; k++)
         assert_true(tft_value_int(tft_source_value(s, "a.i64"), k, &i) && i == numbers[k]);
     assert_true(tft_value_uint(tft_source_value(s, "a.u16"), 1, &u) && u == 0xfffe);
@@ -235,7 +236,8 @@ static void copy(const struct tft_source *s, const char *path)
     for (size_t i = 0; i < s->n_value; i++)
         tft_gguf_put_value(w, &s->value[i]);
     for (size_t i = 0; i < s->n_tensor; i++)
-        tft_gguf_put_tensor(w, s->tensor[i].name, s->tensor[i].type, s->tensor[i].n_dims, s->tensor[i].ne);
+        tft_gguf_put_tensor(w, s->tensor[i].name, s->tensor[i].type, s->tensor[i].n_dims,
+                            s->tensor[i].ne);
     for (size_t i = 0; i < s->n_tensor; i++)
         tft_gguf_put_data(w, s->tensor[i].data, s->tensor[i].bytes);
     closes_well(w);
@@ -279,7 +281,8 @@ static void a_copy_of_a_real_file(void **state)
     for (size_t i = 0; i < s.n_value; i++) {
         const struct tft_value *a = &s.value[i], *b = &t.value[i];
         assert_true(a->key.n == b->key.n && memcmp(a->key.p, b->key.p, a->key.n) == 0);
-        assert_true(a->type == b->type && a->is_array == b->is_array && a->n == b->n && a->offset == b->offset);
+        assert_true(a->type == b->type && a->is_array == b->is_array && a->n == b->n &&
+                    a->offset == b->offset);
     }
     const struct tft_value *last = &s.value[s.n_value - 1];
     assert_true(memcmp(s.data + 24, t.data + 24, (size_t)(last->data - s.data) - 24) == 0);
@@ -321,7 +324,8 @@ static void thrown_away(void **state)
     assert_int_equal(tft_gguf_close(NULL, true, NULL), TFT_OK);
 }
 
-/* In a process of its own, which is killed `after` the file has grown to so many bytes, wherever it then is. */
+/* In a process of its own, which is killed `after` the file has grown to so many bytes, wherever it
+   then is. */
 static void is_killed(const char *path, size_t after)
 {
     static const unsigned char data[1 << 20];
@@ -361,7 +365,8 @@ static void killed(void **state)
     tft_port_unmap(&map);
     if (named) {
         struct tft_source s;
-        assert_int_equal(tft_source_open(&s, in_folder("m.tmp0"), NULL, NULL, NULL), TFT_ERR_FORMAT);
+        assert_int_equal(tft_source_open(&s, in_folder("m.tmp0"), NULL, NULL, NULL),
+                         TFT_ERR_FORMAT);
     }
 
     struct tft_gguf_writer *w = create(path); /* and it does not stand in the way */
@@ -378,7 +383,8 @@ static void others_drafts(void **state)
 {
     (void)state;
     const char *path = in_folder("m");
-    assert_true(write_file(in_folder("m.tmp0"), "theirs", 6) && write_file(in_folder("m.tmp1"), "theirs", 6));
+    assert_true(write_file(in_folder("m.tmp0"), "theirs", 6) &&
+                write_file(in_folder("m.tmp1"), "theirs", 6));
     struct tft_gguf_writer *w = create(path);
     write_values(w);
     closes_well(w);
@@ -425,7 +431,8 @@ static void checksum_is_of_the_data(void **state)
     (void)state;
     const char *path = in_folder("m");
     struct tft_source s;
-    for (uint32_t align = 8; align <= 4096; align *= 8) { /* padding before, between and after them */
+    /* padding before, between and after them */
+    for (uint32_t align = 8; align <= 4096; align *= 8) {
         struct tft_gguf_writer *w = create(path);
         tft_gguf_put_u32(w, "general.alignment", align);
         tft_gguf_put_checksum(w, "t.checksum");
@@ -445,7 +452,8 @@ static void checksum_is_of_the_data(void **state)
     }
 }
 
-/* Numbers that are known when the data is, filled in piece by piece in between, are no part of the checksum. */
+/* Numbers that are known when the data is, filled in piece by piece in between, are no part of the
+   checksum. */
 static void arrays_filled_in_later(void **state)
 {
     (void)state;
@@ -542,8 +550,10 @@ static void what_a_quantized_file_needs(void **state)
         const void *data;
         size_t bytes;
     } all[] = {
-        {"w", TFT_I8, 3, {64, 4, 1}, panels, sizeof panels}, {"w.scale", TFT_F32, 1, {16}, scale, sizeof scale},
-        {"w.rowsum", TFT_I32, 1, {16}, sums, sizeof sums}, {"prefix", TFT_F16, 2, {4, 2}, halves, sizeof halves},
+        {"w", TFT_I8, 3, {64, 4, 1}, panels, sizeof panels},
+        {"w.scale", TFT_F32, 1, {16}, scale, sizeof scale},
+        {"w.rowsum", TFT_I32, 1, {16}, sums, sizeof sums},
+        {"prefix", TFT_F16, 2, {4, 2}, halves, sizeof halves},
     };
     const char *path = in_folder("m");
     struct tft_gguf_writer *w = create(path);
@@ -560,7 +570,8 @@ static void what_a_quantized_file_needs(void **state)
     opens_well(&s, path);
     for (size_t i = 0; i < 4; i++) {
         const struct tft_tensor *t = tft_source_tensor(&s, all[i].name);
-        assert_true(t && t->type == all[i].type && t->n_dims == all[i].n_dims && t->bytes == all[i].bytes);
+        assert_true(t && t->type == all[i].type && t->n_dims == all[i].n_dims &&
+                    t->bytes == all[i].bytes);
         assert_memory_equal(t->ne, all[i].ne, t->n_dims * sizeof *t->ne);
         assert_memory_equal(t->data, all[i].data, all[i].bytes); /* little-endian as the machine */
     }
@@ -586,7 +597,8 @@ static void wrong_use(void **state)
     struct tft_gguf_writer *w = create(path);
     tft_gguf_put_tensor(w, a, TFT_F32, 1, &four);
     tft_gguf_put_u32(w, "late", 1);
-    tft_gguf_put_tensor(w, str("b"), TFT_F32, 0, &four); /* the first error is the one that is reported */
+    /* the first error is the one that is reported */
+    tft_gguf_put_tensor(w, str("b"), TFT_F32, 0, &four);
     closes_with(w, TFT_ERR_ARG, "value \"late\" comes after a tensor");
 
     w = create(path);
@@ -621,8 +633,13 @@ static void wrong_use(void **state)
         uint32_t n_dims;
         uint64_t ne[5];
     } bad[] = {
-        {TFT_F32, 0, {1}}, {TFT_F32, 5, {1, 1, 1, 1, 1}}, {TFT_Q8_0, 1, {33}}, {(enum tft_dtype)4, 1, {32}},
-        {TFT_F32, 1, {0}}, {TFT_F32, 2, {4, 0}}, {TFT_F32, 2, {(uint64_t)1 << 40, (uint64_t)1 << 40}},
+        {TFT_F32, 0, {1}},
+        {TFT_F32, 5, {1, 1, 1, 1, 1}},
+        {TFT_Q8_0, 1, {33}},
+        {(enum tft_dtype)4, 1, {32}},
+        {TFT_F32, 1, {0}},
+        {TFT_F32, 2, {4, 0}},
+        {TFT_F32, 2, {(uint64_t)1 << 40, (uint64_t)1 << 40}},
         {TFT_F32, 1, {(uint64_t)1 << 61}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -658,7 +675,8 @@ static void what_could_not_be_read_is_not_written(void **state)
     tft_gguf_put_array(w, "k", TFT_VALUE_BOOL, "\2", 1);
     closes_with(w, TFT_ERR_ARG, "bool of value 2");
     w = create(path);
-    tft_gguf_put_tensor(w, str("0123456789012345678901234567890123456789012345678901234567890123"), TFT_I8, 1, &(uint64_t){1});
+    tft_gguf_put_tensor(w, str("0123456789012345678901234567890123456789012345678901234567890123"),
+                        TFT_I8, 1, &(uint64_t){1});
     tft_gguf_put_data(w, "", 1);
     closes_with(w, TFT_ERR_ARG, "at most 63");
 }
@@ -677,8 +695,8 @@ static void what_the_system_refuses(void **state)
     assert_int_equal(files_in_folder(false), 0);
 }
 
-/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that fails. Space that comes
-   back later does not mend what was lost. */
+/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that
+   fails. Space that comes back later does not mend what was lost. */
 static void the_disk_is_full(void **state)
 {
     (void)state;

@@ -40,7 +40,8 @@ static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;
     for (unsigned h = 0; h < 0x7c00; h++) {
-        double above = h == 0x7bff ? 65536 : f16_value(h + 1); /* infinity is as far as the next step would be */
+        /* infinity is as far as the next step would be */
+        double above = h == 0x7bff ? 65536 : f16_value(h + 1);
         float middle = (float)((f16_value(h) + above) / 2);
         for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
             float m = sign ? -middle : middle;

@@ -17,19 +17,23 @@ static int larger_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Rows of numbers whose magnitudes spread over many powers of two, some of them equal, and now and then nothing but zeros. */
+/* Rows of numbers whose magnitudes spread over many powers of two, some of them equal, and now and
+   then nothing but zeros. */
 static void fill(float *x, size_t n)
 {
     int spread = (int)(random_u32() % 60);
     bool coarse = random_u32() % 4 == 0, zeros = random_u32() % 16 == 0;
     for (size_t i = 0; i < n; i++) {
-        x[i] = zeros ? 0 : ldexpf(random_even(), (int)(random_u32() % (unsigned)(spread + 1)) - spread / 2);
+        x[i] = zeros ? 0
+                     : ldexpf(random_even(),
+                              (int)(random_u32() % (unsigned)(spread + 1)) - spread / 2);
         if (coarse)
             x[i] = rintf(x[i] * 4);
     }
 }
 
-static void check(const struct magnitudes *m, const float *x, const struct magnitudes_rows *r, const float *row_top)
+static void check(const struct magnitudes *m, const float *x, const struct magnitudes_rows *r,
+                  const float *row_top)
 {
     size_t n = r->n * r->width, at = 0;
     float *sorted = malloc(n * sizeof *sorted);
@@ -58,7 +62,10 @@ static void magnitudes_are_those_of_sorting(void **state)
     enum { ROWS = 9, STRIDE = 40 };
     float x[ROWS * STRIDE], top[ROWS];
     for (int i = 0; i < 3000; i++) {
-        struct magnitudes_rows r = {.n = 1 + random_u32() % ROWS, .width = 1 + random_u32() % STRIDE, .stride = STRIDE, .x = x};
+        struct magnitudes_rows r = {.n = 1 + random_u32() % ROWS,
+                                    .width = 1 + random_u32() % STRIDE,
+                                    .stride = STRIDE,
+                                    .x = x};
         fill(x, ROWS * STRIDE);
         struct magnitudes m = magnitudes_of(&r, NULL, top);
         check(&m, x, &r, top);
@@ -74,9 +81,15 @@ static void magnitudes_of_bytes(void **state)
     struct tft_affine q[ROWS];
     for (int round = 0; round < 500; round++) {
         size_t step = round % 2;
-        struct magnitudes_rows r = {.n = ROWS, .width = 1 + random_u32() % STRIDE, .stride = STRIDE, .bytes = bytes, .q = q, .step = step};
+        struct magnitudes_rows r = {.n = ROWS,
+                                    .width = 1 + random_u32() % STRIDE,
+                                    .stride = STRIDE,
+                                    .bytes = bytes,
+                                    .q = q,
+                                    .step = step};
         for (size_t i = 0; i < ROWS; i++)
-            q[i] = (struct tft_affine){.scale = ldexpf(1, (int)(random_u32() % 8)), .zero = (int32_t)(random_u32() % 256)};
+            q[i] = (struct tft_affine){.scale = ldexpf(1, (int)(random_u32() % 8)),
+                                       .zero = (int32_t)(random_u32() % 256)};
         for (size_t i = 0; i < ROWS * STRIDE; i++) {
             const struct tft_affine *own = &q[i / STRIDE * step];
             bytes[i] = (uint8_t)random_u32();
@@ -91,7 +104,8 @@ static void of_equals_the_first(void **state)
 {
     (void)state;
     const float x[] = {1, -5, 5, 2, 5, -5};
-    struct magnitudes m = magnitudes_of(&(struct magnitudes_rows){.n = 3, .width = 2, .stride = 2, .x = x}, NULL, NULL);
+    struct magnitudes m = magnitudes_of(
+        &(struct magnitudes_rows){.n = 3, .width = 2, .stride = 2, .x = x}, NULL, NULL);
     const size_t row[] = {0, 1, 2}, column[] = {1, 0, 0};
     assert_memory_equal(m.row, row, sizeof row);
     assert_memory_equal(m.column, column, sizeof column);
@@ -101,8 +115,10 @@ static void what_is_no_number_is_not_overlooked(void **state)
 {
     (void)state;
     const float x[] = {1, INFINITY, -NAN, 2};
-    struct magnitudes m = magnitudes_of(&(struct magnitudes_rows){.n = 1, .width = 4, .x = x}, NULL, NULL);
-    assert_true(isnan(m.top[0]) && isnan(m.tenth) && isinf(m.top[1]) && m.top[2] == 2 && isinf(m.median));
+    struct magnitudes m = magnitudes_of(&(struct magnitudes_rows){.n = 1, .width = 4, .x = x}, NULL,
+                                        NULL);
+    assert_true(isnan(m.top[0]) && isnan(m.tenth) && isinf(m.top[1]) && m.top[2] == 2 &&
+                isinf(m.median));
     m = magnitudes_of(&(struct magnitudes_rows){.n = 0, .width = 4, .x = x}, NULL, NULL);
     assert_true(m.top[0] == 0 && m.tenth == 0 && m.median == 0);
 }
@@ -110,10 +126,51 @@ static void what_is_no_number_is_not_overlooked(void **state)
 /* ---- runs of small models */
 
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
-    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
-    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 640, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+    {.arch = "llama",
+     .n_vocab = 50,
+     .n_ctx = 640,
+     .n_embd = 40,
+     .n_layer = 3,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 96,
+     .n_rot = 12,
+     .type = TFT_F32},
+    {.arch = "qwen2",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 32,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_ff = 64,
+     .n_rot = 16,
+     .type = TFT_F16,
+     .tied = true},
+    {.arch = "qwen3",
+     .n_vocab = 47,
+     .n_ctx = 640,
+     .n_embd = 64,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 3,
+     .head_dim = 32,
+     .n_ff = 96,
+     .n_rot = 32,
+     .type = TFT_Q8_0},
+    {.arch = "gpt2",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 600,
+     .type = TFT_BF16,
+     .tied = true},
 };
 enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 620, WINDOW = 300, MOST_INPUTS = 13 };
 
@@ -140,17 +197,21 @@ struct shown {
     float largest[MOST_INPUTS];
 };
 
-static void tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+static void tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                const float *rows, size_t stride)
 {
     struct shown *shown = user;
     uint32_t which = in->index % TFT_LAYER_INPUTS;
     size_t heads = (size_t)shown->m->n_head * shown->m->head_dim;
-    size_t width = which == TFT_IN_O ? heads : which == TFT_IN_DOWN ? shown->m->n_ff : shown->m->n_embd;
+    size_t width = which == TFT_IN_O      ? heads
+                   : which == TFT_IN_DOWN ? shown->m->n_ff
+                                          : shown->m->n_embd;
     (void)tid, (void)first;
     assert_in_range(in->index, 0, MOST_INPUTS - 1);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < width; k++)
-            shown->largest[in->index] = fmaxf(shown->largest[in->index], fabsf(rows[i * stride + k]));
+            shown->largest[in->index] = fmaxf(shown->largest[in->index],
+                                              fabsf(rows[i * stride + k]));
 }
 
 static void inputs_are_those_of_the_runtime(void **state)
@@ -159,7 +220,8 @@ static void inputs_are_those_of_the_runtime(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct tft_model *m = opened(written(&toys[i]));
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
+        struct tft_session *s = session(
+            m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
         struct shown shown = {.m = m};
         s->tap = tap;
         s->tap_user = &shown;
@@ -193,15 +255,17 @@ static void the_stream_begins_with_embeddings(void **state)
     }
     const struct activations_input *in = &a.stream[0];
     tft_mat_row(m, &m->embed, (uint32_t)text[in->position], row);
-    assert_true(in->largest == most && fabsf(row[in->channel]) == most && in->top[0] == (double)most);
+    assert_true(in->largest == most && fabsf(row[in->channel]) == most &&
+                in->top[0] == (double)most);
     activations_close(&a);
     tft_model_close(m);
 }
 
 static bool same(const struct activations_input *a, const struct activations_input *b)
 {
-    return memcmp(a->top, b->top, sizeof a->top) == 0 && a->tenth == b->tenth && a->median == b->median && a->largest == b->largest &&
-           a->window == b->window && a->position == b->position && a->channel == b->channel;
+    return memcmp(a->top, b->top, sizeof a->top) == 0 && a->tenth == b->tenth &&
+           a->median == b->median && a->largest == b->largest && a->window == b->window &&
+           a->position == b->position && a->channel == b->channel;
 }
 
 static void the_same_with_any_threads(void **state)
@@ -222,13 +286,15 @@ static void the_same_with_any_threads(void **state)
     tft_model_close(m);
 }
 
-/* Each window is a sequence of its own; figures are averages over them, and the place is that of the largest. */
+/* Each window is a sequence of its own; figures are averages over them, and the place is that of
+   the largest. */
 static void windows(void **state)
 {
     (void)state;
     enum { N = 3, SIZE = 100 };
     struct tft_model *m = opened(written(&toys[0]));
-    struct activations all = run(m, (struct activations_opts){.n_threads = 1, .n_text = N * SIZE + 50, .window = SIZE});
+    struct activations all =
+        run(m, (struct activations_opts){.n_threads = 1, .n_text = N * SIZE + 50, .window = SIZE});
     const struct activations_input *in = &all.stream[2];
     double top = 0, median = 0, sink = 0;
     float largest = 0;
@@ -237,7 +303,8 @@ static void windows(void **state)
         struct activations a;
         struct tft_error err;
         bool stopped;
-        struct activations_opts o = {.text = text + i * SIZE, .n_text = SIZE, .window = SIZE, .n_threads = 1};
+        struct activations_opts o = {
+            .text = text + i * SIZE, .n_text = SIZE, .window = SIZE, .n_threads = 1};
         assert_int_equal(activations_run(&a, m, &o, &stopped, &err), TFT_OK);
         top += a.stream[2].top[0] / N;
         median += a.stream[2].median / N;
@@ -247,7 +314,8 @@ static void windows(void **state)
         largest = fmaxf(largest, a.stream[2].largest);
         activations_close(&a);
     }
-    assert_true(fabs(top - in->top[0]) < 1e-9 && fabs(median - in->median) < 1e-9 && fabs(sink - all.sink[5]) < 1e-9);
+    assert_true(fabs(top - in->top[0]) < 1e-9 && fabs(median - in->median) < 1e-9 &&
+                fabs(sink - all.sink[5]) < 1e-9);
     assert_true(in->largest == largest);
     activations_close(&all);
     tft_model_close(m);
@@ -255,7 +323,8 @@ static void windows(void **state)
 
 /* ---- attention, and W8A8 */
 
-static const char *quantized(const struct toy *t, const int32_t *prefix, uint32_t n_prefix, enum quantize_rotate rotate)
+static const char *quantized(const struct toy *t, const int32_t *prefix, uint32_t n_prefix,
+                             enum quantize_rotate rotate)
 {
     static enum tft_range range[MOST_INPUTS];
     static struct quantize_input result[MOST_INPUTS];
@@ -266,8 +335,14 @@ static const char *quantized(const struct toy *t, const int32_t *prefix, uint32_
     for (int i = 0; i < MOST_INPUTS; i++)
         range[i] = TFT_RANGE_STATIC;
     toy_tokens(11, t->n_vocab, text, TEXT);
-    struct quantize_opts o = {.text = text, .n_text = TEXT, .window = WINDOW, .rotate = rotate, .prefix = prefix, .n_prefix = n_prefix,
-                              .range = range, .n_threads = 1};
+    struct quantize_opts o = {.text = text,
+                              .n_text = TEXT,
+                              .window = WINDOW,
+                              .rotate = rotate,
+                              .prefix = prefix,
+                              .n_prefix = n_prefix,
+                              .range = range,
+                              .n_threads = 1};
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     if (quantize(m, to, &o, result, &stopped, &err) != TFT_OK)
         fail_msg("%s", err.msg);
@@ -282,7 +357,8 @@ static struct tft_mat nothing(uint32_t rows, uint32_t cols)
     return (struct tft_mat){.data = zeros, .num = TFT_NUM_F32, .rows = rows, .cols = cols};
 }
 
-/* Where all keys are as good, each gets as much as any other. The first token has none to share with, and is left out. */
+/* Where all keys are as good, each gets as much as any other. The first token has none to share
+   with, and is left out. */
 static void attention_is_shared_out(void **state)
 {
     (void)state;
@@ -300,7 +376,8 @@ static void attention_is_shared_out(void **state)
     tft_model_close(m);
 }
 
-/* A prefix whose values are 1 before a text whose values are 0: what comes out of attention is the share that the prefix gets. */
+/* A prefix whose values are 1 before a text whose values are 0: what comes out of attention is the
+   share that the prefix gets. */
 enum { PREFIX = 3, PREFIX_NUMBERS = 3 * PREFIX * 2 * 12 };
 
 static void give_prefix(struct tft_model *m)
@@ -319,13 +396,15 @@ static void give_prefix(struct tft_model *m)
     m->prefix_v = v;
 }
 
-static void add_shares(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+static void add_shares(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                       const float *rows, size_t stride)
 {
     double *share = user; /* [n_layer, 4] */
     (void)tid, (void)first;
     for (size_t i = 0; i < n && in->index % TFT_LAYER_INPUTS == TFT_IN_O; i++)
         for (size_t h = 0; h < 4; h++)
-            share[in->index / TFT_LAYER_INPUTS * 4 + h] += (double)rows[i * stride + h * 12] / WINDOW;
+            share[in->index / TFT_LAYER_INPUTS * 4 + h] += (double)rows[i * stride + h * 12] /
+                                                           WINDOW;
 }
 
 static void attention_is_that_of_the_runtime(void **state)
@@ -334,7 +413,8 @@ static void attention_is_that_of_the_runtime(void **state)
     struct tft_model *m = opened(written(&toys[0]));
     give_prefix(m);
     struct activations a = run(m, (struct activations_opts){.n_threads = 2, .n_text = WINDOW});
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
+    struct tft_session *s = session(
+        m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});
     double share[3 * 4] = {0};
     s->tap = add_shares;
     s->tap_user = share;
@@ -353,7 +433,8 @@ static bool near(double a, double b, double by)
     return fabs(a - b) <= by * fabs(b);
 }
 
-/* Numbers of a W8A8 model are near those of floats, and what its linear layers take is what bytes can be. */
+/* Numbers of a W8A8 model are near those of floats, and what its linear layers take is what bytes
+   can be. */
 static void bytes_are_near_the_floats(void **state)
 {
     (void)state;
@@ -364,13 +445,16 @@ static void bytes_are_near_the_floats(void **state)
         m = opened(quantized(&toys[i], NULL, 0, QUANTIZE_ROTATE_NONE));
         struct activations got = run(m, (struct activations_opts){.n_threads = 1});
         for (uint32_t l = 0; l <= m->n_layer; l++)
-            assert_true(near(got.stream[l].top[0], want.stream[l].top[0], 0.05) && near(got.stream[l].median, want.stream[l].median, 0.05));
+            assert_true(near(got.stream[l].top[0], want.stream[l].top[0], 0.05) &&
+                        near(got.stream[l].median, want.stream[l].median, 0.05));
         for (uint32_t k = 0; k < quantize_inputs(m); k++) {
             bool head = k == quantize_inputs(m) - 1;
-            const struct tft_input *in = head ? &m->head_in : &m->block[k / TFT_LAYER_INPUTS].in[k % TFT_LAYER_INPUTS];
+            const struct tft_input *in =
+                head ? &m->head_in : &m->block[k / TFT_LAYER_INPUTS].in[k % TFT_LAYER_INPUTS];
             float byte = got.linear[k].largest / in->affine.scale;
             assert_true(fabsf(byte - rintf(byte)) < 1e-3f && byte < 255.5f);
-            assert_true(near(got.linear[k].top[0], want.linear[k].top[0], 0.05) && near(got.linear[k].tenth, want.linear[k].tenth, 0.1));
+            assert_true(near(got.linear[k].top[0], want.linear[k].top[0], 0.05) &&
+                        near(got.linear[k].tenth, want.linear[k].tenth, 0.1));
         }
         activations_close(&want);
         activations_close(&got);
@@ -378,7 +462,8 @@ static void bytes_are_near_the_floats(void **state)
     }
 }
 
-/* Without its prefix a model is near the one that never had one, however narrow the ranges that were chosen for what comes after it. */
+/* Without its prefix a model is near the one that never had one, however narrow the ranges that
+   were chosen for what comes after it. */
 static void a_bare_model_is_as_if_it_had_no_prefix(void **state)
 {
     (void)state;
@@ -424,7 +509,12 @@ static void it_can_be_stopped(void **state)
     struct activations a;
     bool stopped;
     double last = 0;
-    struct activations_opts o = {.text = text, .n_text = TEXT, .window = WINDOW, .n_threads = 1, .progress = stop_at_half, .user = &last};
+    struct activations_opts o = {.text = text,
+                                 .n_text = TEXT,
+                                 .window = WINDOW,
+                                 .n_threads = 1,
+                                 .progress = stop_at_half,
+                                 .user = &last};
     assert_int_equal(activations_run(&a, m, &o, &stopped, NULL), TFT_OK);
     assert_true(stopped && last >= 0.5 && last < 1);
     activations_close(&a);
@@ -448,13 +538,17 @@ static void no_room(void **state)
 static void what_stands_out(void **state)
 {
     (void)state;
-    struct activations_input stream[4] = {{.top = {9, 1, 1}}, {.top = {8, 8, 1}}, {.top = {10, 2, 1}}, {.top = {99, 99, 99}}};
-    float top[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 40, 8, 10, 10}; /* of three blocks, five tokens each */
-    struct activations a = {.n_layer = 3, .n_window = 1, .window = 5, .stream = stream, .token_top = top};
+    struct activations_input stream[4] = {
+        {.top = {9, 1, 1}}, {.top = {8, 8, 1}}, {.top = {10, 2, 1}}, {.top = {99, 99, 99}}};
+    /* of three blocks, five tokens each */
+    float top[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 40, 8, 10, 10};
+    struct activations a = {
+        .n_layer = 3, .n_window = 1, .window = 5, .stream = stream, .token_top = top};
     bool pivot[5];
     assert_int_equal(activations_worst(&a), 1); /* the last norm is no block */
     activations_pivots(&a, 2, pivot);
-    assert_true(!pivot[0] && !pivot[1] && !pivot[2] && !pivot[3] && !pivot[4]); /* the middling one is 10 */
+    /* the middling one is 10 */
+    assert_true(!pivot[0] && !pivot[1] && !pivot[2] && !pivot[3] && !pivot[4]);
     top[12] = 7.9f, top[13] = 1, top[14] = 10; /* it is 7.9 */
     activations_pivots(&a, 2, pivot);
     assert_true(!pivot[0] && pivot[1] && !pivot[2] && !pivot[3] && !pivot[4]);

@@ -34,10 +34,21 @@ static void text_is_escaped(void **state)
 {
     (void)state;
     static const char *const all[][2] = {
-        {"", ""}, {"plain", "plain"}, {"<s>", "&lt;s&gt;"}, {"a&b;", "a&amp;b;"}, {"\"'", "&quot;'"}, {"]]>", "]]&gt;"},
-        {"a\tb\n", "a\tb\n"}, {"\x01\x1b[31m\x7f", "\xef\xbf\xbd\xef\xbf\xbd[31m\x7f"},
+        {"", ""},
+        {"plain", "plain"},
+        {"<s>", "&lt;s&gt;"},
+        {"a&b;", "a&amp;b;"},
+        {"\"'", "&quot;'"},
+        {"]]>", "]]&gt;"},
+        {"a\tb\n", "a\tb\n"},
+        {"\x01\x1b[31m\x7f", "\xef\xbf\xbd\xef\xbf\xbd[31m\x7f"},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-        {"\xff" "a", "\xef\xbf\xbd" "a"}, {"\xe2\x82", "\xef\xbf\xbd"}, {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xff"
+         "a",
+         "\xef\xbf\xbd"
+         "a"},
+        {"\xe2\x82", "\xef\xbf\xbd"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xef\xbf\xbe\xef\xbf\xbf", "\xef\xbf\xbd\xef\xbf\xbd"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -69,7 +80,8 @@ static void check(const char *s)
         size_t n = strcspn(p + 1 + (p[1] == '/'), " >/");
         assert_in_range(n, 1, 15);
         if (p[1] == '/') {
-            assert_true(depth > 0 && strncmp(open[depth - 1], p + 2, n) == 0 && open[depth - 1][n] == 0);
+            assert_true(depth > 0 && strncmp(open[depth - 1], p + 2, n) == 0 &&
+                        open[depth - 1][n] == 0);
             depth--;
         } else if (end[-1] != '/') {
             assert_in_range(depth, 0, 15);
@@ -106,8 +118,15 @@ static void lines(void **state)
     for (int i = 0; i < SERIES; i++)
         name[i] = hostile;
     for (int round = 0; round < 200; round++) {
-        struct plot_lines p = {.title = hostile, .x_title = hostile, .y_title = hostile, .name = name, .panel = panel, .y = y,
-                               .n = 1 + random_u32() % MOST, .n_series = 1 + random_u32() % SERIES, .n_panels = 1 + random_u32() % PANELS};
+        struct plot_lines p = {.title = hostile,
+                               .x_title = hostile,
+                               .y_title = hostile,
+                               .name = name,
+                               .panel = panel,
+                               .y = y,
+                               .n = 1 + random_u32() % MOST,
+                               .n_series = 1 + random_u32() % SERIES,
+                               .n_panels = 1 + random_u32() % PANELS};
         for (size_t i = 0; i < sizeof y / sizeof *y; i++)
             y[i] = round == 0 ? 0 : any();
         FILE *f = paper();
@@ -124,9 +143,11 @@ static void bars(void **state)
     struct plot_bar bar[2][MOST];
     for (int round = 0; round < 200; round++) {
         size_t n[2] = {random_u32() % MOST, random_u32() % MOST};
-        struct plot_bars_panel panel[2] = {{hostile, bar[0], n[0], 0}, {hostile, bar[1], n[1], random_u32() % 3}};
+        struct plot_bars_panel panel[2] = {{hostile, bar[0], n[0], 0},
+                                           {hostile, bar[1], n[1], random_u32() % 3}};
         for (int i = 0; i < 2 * MOST; i++)
-            bar[i / MOST][i % MOST] = (struct plot_bar){any(), round % 2 ? hostile : "", random_u32() % 2};
+            bar[i / MOST][i % MOST] = (struct plot_bar){any(), round % 2 ? hostile : "",
+                                                        random_u32() % 2};
         FILE *f = paper();
         plot_bars(f, &(struct plot_bars){hostile, hostile, panel, 1 + random_u32() % 2});
         assert_int_equal(fclose(f), 0);
@@ -141,8 +162,14 @@ static void heat(void **state)
     static double share[2 * MOST * MOST];
     const char *panel[2] = {hostile, hostile};
     for (int round = 0; round < 100; round++) {
-        struct plot_heat p = {.title = hostile, .x_title = hostile, .y_title = hostile, .panel = panel, .share = share,
-                              .rows = 1 + random_u32() % MOST, .columns = 1 + random_u32() % MOST, .n_panels = 1 + random_u32() % 2};
+        struct plot_heat p = {.title = hostile,
+                              .x_title = hostile,
+                              .y_title = hostile,
+                              .panel = panel,
+                              .share = share,
+                              .rows = 1 + random_u32() % MOST,
+                              .columns = 1 + random_u32() % MOST,
+                              .n_panels = 1 + random_u32() % 2};
         for (size_t i = 0; i < sizeof share / sizeof *share; i++)
             share[i] = any();
         FILE *f = paper();
@@ -152,14 +179,16 @@ static void heat(void **state)
     }
 }
 
-/* How high a number stands: 1 at the bottom, 10 in the middle, 100 at the top; all at one scale in both panels. */
+/* How high a number stands: 1 at the bottom, 10 in the middle, 100 at the top; all at one scale in
+   both panels. */
 static void a_logarithmic_scale(void **state)
 {
     (void)state;
     const double y[] = {1, 10, 100, 10};
     double at[4], x;
     FILE *f = paper();
-    plot_lines(f, &(struct plot_lines){"t", "x", "y", (const char *const[]){"s"}, (const char *const[]){"a", "b"}, 2, 1, 2, y});
+    plot_lines(f, &(struct plot_lines){"t", "x", "y", (const char *const[]){"s"},
+                                       (const char *const[]){"a", "b"}, 2, 1, 2, y});
     assert_int_equal(fclose(f), 0);
     const char *p = made;
     for (int i = 0; i < 4; i++) {
@@ -182,8 +211,12 @@ static int done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(long_text_is_cut), cmocka_unit_test(lines), cmocka_unit_test(bars),
-        cmocka_unit_test(heat),            cmocka_unit_test(a_logarithmic_scale),
+        cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(long_text_is_cut),
+        cmocka_unit_test(lines),
+        cmocka_unit_test(bars),
+        cmocka_unit_test(heat),
+        cmocka_unit_test(a_logarithmic_scale),
     };
     return cmocka_run_group_tests(tests, NULL, done);
 }

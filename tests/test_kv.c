@@ -1,5 +1,6 @@
-/* Sessions with a quantized cache: the same bits on every rung, with any number of threads, however the tokens were fed, and after going
-   back; their memory; and what is refused. That the numbers are those of the papers is test_kv_papers.c. */
+/* Sessions with a quantized cache: the same bits on every rung, with any number of threads, however
+   the tokens were fed, and after going back; their memory; and what is refused. That the numbers
+   are those of the papers is test_kv_papers.c. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -8,12 +9,33 @@
 
 /* Heads of whole panels and not. Small, as they run under emulation too. */
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 31, .n_ctx = 640, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 8, .n_ff = 16, .n_rot = 8, .type = TFT_F16},
-    {.arch = "qwen2", .n_vocab = 31, .n_ctx = 640, .n_embd = 16, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 20, .n_ff = 16, .n_rot = 20, .type = TFT_BF16},
+    {.arch = "llama",
+     .n_vocab = 31,
+     .n_ctx = 640,
+     .n_embd = 16,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 8,
+     .n_ff = 16,
+     .n_rot = 8,
+     .type = TFT_F16},
+    {.arch = "qwen2",
+     .n_vocab = 31,
+     .n_ctx = 640,
+     .n_embd = 16,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_ff = 16,
+     .n_rot = 20,
+     .type = TFT_BF16},
 };
 
-/* Tokens enough for a few events; of two policies for a second span of codes. Windows of 21 and 33 leave tokens waiting for their block.
-   The hash of the logits is part of the contract: every CPU, compiler, operating system and build of tuffet gives it. */
+/* Tokens enough for a few events; of two policies for a second span of codes. Windows of 21 and 33
+   leave tokens waiting for their block. The hash of the logits is part of the contract: every CPU,
+   compiler, operating system and build of tuffet gives it. */
 static const struct policy {
     const char *kv;
     int toy;
@@ -44,7 +66,8 @@ enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
 /* What an error in a key's channel costs, for "mixed": made up, but not the same for any two. */
 static float importance[2 * 2 * 20]; /* as long as the largest toy's */
 
-/* And what a file may have been calibrated for: orders of the keys' channels, no two heads' alike, and parts of the groups' ranges. */
+/* And what a file may have been calibrated for: orders of the keys' channels, no two heads' alike,
+   and parts of the groups' ranges. */
 static int32_t key_order[2 * 2 * 20];
 static float clip[2][2 * 2 * 2];
 
@@ -78,20 +101,22 @@ static struct tft_model *model(int toy)
 static void assert_contract(const struct policy *p, int threads, uint32_t chunk, uint32_t batch)
 {
     struct tft_model *m = model(p->toy);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = p->kv});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = p->kv});
     int32_t tokens[MOST];
     uint64_t h = 0xcbf29ce484222325;
     toy_tokens(3, m->n_vocab, tokens, p->n);
     for (uint32_t stop = 5; tft_pos(s) < p->n; stop = stop * 5 < p->n ? stop * 5 : p->n) {
         while (tft_pos(s) < stop) {
             uint32_t left = stop - (uint32_t)tft_pos(s);
-            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk), TFT_OK);
+            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk),
+                             TFT_OK);
         }
         h = hash_logits(h, s);
     }
     if (h != p->contract)
-        fail_msg("%s on %s, %d threads, %u at a time in passes of %u: 0x%016llx", p->kv, tft_cpu_name(), threads, chunk, batch,
-                 (unsigned long long)h);
+        fail_msg("%s on %s, %d threads, %u at a time in passes of %u: 0x%016llx", p->kv,
+                 tft_cpu_name(), threads, chunk, batch, (unsigned long long)h);
     tft_session_close(s);
     tft_model_close(m);
 }
@@ -123,7 +148,8 @@ enum { LONG = 120, MORE = 8 };
 
 static uint64_t fresh(const struct tft_model *m, const char *kv, const int32_t *tokens, uint32_t n)
 {
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .capacity = n, .kv = kv});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .capacity = n, .kv = kv});
     assert_int_equal(tft_prefill(s, tokens, n), TFT_OK);
     uint64_t h = hash_logits(1, s);
     tft_session_close(s);
@@ -131,7 +157,8 @@ static uint64_t fresh(const struct tft_model *m, const char *kv, const int32_t *
 }
 
 /* Where tokens were given up: so many had come. */
-static uint32_t events(const struct tft_model *m, const char *kv, const int32_t *tokens, uint32_t at[LONG])
+static uint32_t events(const struct tft_model *m, const char *kv, const int32_t *tokens,
+                       uint32_t at[LONG])
 {
     struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .kv = kv});
     uint32_t n = 0;
@@ -145,7 +172,8 @@ static uint32_t events(const struct tft_model *m, const char *kv, const int32_t 
 }
 
 /* a[0 .. pos), then MORE of b. */
-static void back_and_on(struct tft_session *s, const char *kv, const int32_t *a, const int32_t *b, uint32_t pos, bool sync)
+static void back_and_on(struct tft_session *s, const char *kv, const int32_t *a, const int32_t *b,
+                        uint32_t pos, bool sync)
 {
     int32_t both[LONG + MORE];
     memcpy(both, a, pos * sizeof *a);
@@ -177,7 +205,8 @@ static void back_beyond_what_was_quantized(void **state)
         toy_tokens(2, m->n_vocab, b, MORE);
         uint32_t n = events(m, kv, a, event);
         assert_true(n > 0);
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .kv = kv});
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .kv = kv});
         for (uint32_t pos = event[n - 1] - 1; pos <= event[n - 1] + 1; pos++)
             back_and_on(s, kv, a, b, pos, pos % 2);
         back_and_on(s, kv, a, b, 0, i % 2);
@@ -234,13 +263,18 @@ static void several_logits(void **state)
     struct tft_model *m = model(0);
     int32_t a[LONG];
     toy_tokens(1, m->n_vocab, a, LONG);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 3, .n_batch = 70, .n_logits = 70, .kv = "kivi:residual=32"});
-    assert_int_equal(tft_prefill(s, a, LONG), TFT_OK); /* the last pass is of 70 tokens, two events among them */
-    struct tft_session *one = session(m, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=32"});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){
+                       .n_threads = 3, .n_batch = 70, .n_logits = 70, .kv = "kivi:residual=32"});
+    /* the last pass is of 70 tokens, two events among them */
+    assert_int_equal(tft_prefill(s, a, LONG), TFT_OK);
+    struct tft_session *one =
+        session(m, (struct tft_session_opts){.n_threads = 1, .kv = "kivi:residual=32"});
     for (uint32_t i = 0; i < LONG; i++) {
         assert_int_equal(tft_decode(one, a[i]), TFT_OK);
         if (i >= LONG - 70)
-            assert_memory_equal(tft_logits(s, LONG - 1 - i), tft_logits(one, 0), m->n_vocab * sizeof(float));
+            assert_memory_equal(tft_logits(s, LONG - 1 - i), tft_logits(one, 0),
+                                m->n_vocab * sizeof(float));
     }
     tft_session_close(one);
     tft_session_close(s);
@@ -273,13 +307,18 @@ static const struct {
     {"rtn:bits=1,keep=100", 0, 100},
 };
 
-static struct tft_session *with_filter(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
+static struct tft_session *with_filter(const struct tft_model *m, const char *kv, int threads,
+                                       uint32_t batch)
 {
     asked.n = 0;
-    return session(m, (struct tft_session_opts){.n_threads = threads, .n_batch = batch, .kv = kv, .keep = wanted, .keep_user = &asked});
+    return session(
+        m,
+        (struct tft_session_opts){
+            .n_threads = threads, .n_batch = batch, .kv = kv, .keep = wanted, .keep_user = &asked});
 }
 
-static uint64_t fed_filtered(const struct tft_model *m, const char *kv, const int32_t *a, int threads, uint32_t chunk, uint32_t batch)
+static uint64_t fed_filtered(const struct tft_model *m, const char *kv, const int32_t *a,
+                             int threads, uint32_t chunk, uint32_t batch)
 {
     struct tft_session *s = with_filter(m, kv, threads, batch);
     for (uint32_t n; tft_pos(s) < LONG;) {
@@ -341,7 +380,8 @@ static void a_filter_and_back(void **state)
             asked.n = 0;
             assert_int_equal(tft_rewind(s, back[j]), TFT_OK);
             assert_int_equal(tft_prefill(s, b + back[j], LONG - back[j]), TFT_OK);
-            assert_true(!asked.n || asked.position[0] >= back[j]); /* what it said of the others is remembered */
+            /* what it said of the others is remembered */
+            assert_true(!asked.n || asked.position[0] >= back[j]);
             uint64_t got = hash_logits(1, s);
             int32_t both[LONG];
             memcpy(both, a, back[j] * sizeof *a);
@@ -366,11 +406,15 @@ static void memory_is_known_before(void **state)
         for (int c = 0; c < 3; c++) {
             struct memory mem = {0};
             struct tft_allocator a = memory_allocator(&mem);
-            struct tft_session_opts o = {
-                .size = sizeof o, .allocator = &a, .capacity = capacities[c], .n_threads = 1 + c, .kv = policies[i].kv};
+            struct tft_session_opts o = {.size = sizeof o,
+                                         .allocator = &a,
+                                         .capacity = capacities[c],
+                                         .n_threads = 1 + c,
+                                         .kv = policies[i].kv};
             struct tft_session *s = session(m, o);
             assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
-            assert_int_equal(tft_prefill(s, tokens, capacities[c] < 60 ? capacities[c] : 60), TFT_OK);
+            assert_int_equal(tft_prefill(s, tokens, capacities[c] < 60 ? capacities[c] : 60),
+                             TFT_OK);
             assert_int_equal(tft_prefill(s, tokens, 641), TFT_ERR_FULL);
             assert_int_equal(mem.calls, 1);
             tft_session_close(s);
@@ -388,19 +432,23 @@ static void memory_of_what_stays(void **state)
     (void)state;
     struct tft_model *m = model(0);
     size_t slot = (size_t)2 * 2 * m->n_layer * m->n_head_kv * m->head_dim;
-    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:residual=64"};
+    struct tft_session_opts o = {
+        .size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:residual=64"};
     size_t plain = tft_session_bytes(m, &o), whole, named;
     o.kv = "kivi:residual=64,prefill=480";
     whole = tft_session_bytes(m, &o);
     assert_in_range(whole - plain, (480 - 96) * slot,
-                    (480 - 96) * (slot + 3 * sizeof(uint32_t)) + 1024); /* 64 and what waits for its block */
+                    (480 - 96) * (slot + 3 * sizeof(uint32_t)) +
+                        1024); /* 64 and what waits for its block */
     o.kv = "kivi:residual=64,prefill=90";
     assert_int_equal(tft_session_bytes(m, &o), plain);
     o.kv = "kivi:residual=64,keep=32";
     assert_int_equal(tft_session_bytes(m, &o), plain);
     o.keep = wanted;
     named = tft_session_bytes(m, &o);
-    assert_in_range(named - plain, 32 * slot, 32 * (slot + 3 * sizeof(uint32_t) + m->head_dim * sizeof(uint16_t)) + 640 + 1024);
+    assert_in_range(named - plain, 32 * slot,
+                    32 * (slot + 3 * sizeof(uint32_t) + m->head_dim * sizeof(uint16_t)) + 640 +
+                        1024);
 
     struct memory mem = {0};
     struct tft_allocator a = memory_allocator(&mem);
@@ -428,20 +476,24 @@ static void bytes_of_a_token(void **state)
         {NULL, 32 + 32},
         {"f16", 32 + 32},
         {"f32", 64 + 64},
-        {"rtn", 4 + 4 + 4 + 4},           /* 2 bits; f16 twice for 16 channels, which are less than a group */
-        {"kivi", 4 + 2 + 4 + 4},          /* 16 channels have f16 twice for 32 tokens */
+        {"rtn", 4 + 4 + 4 + 4},  /* 2 bits; f16 twice for 16 channels, which are less than
+                                             a group */
+        {"kivi", 4 + 2 + 4 + 4}, /* 16 channels have f16 twice for 32 tokens */
         {"kivi:bits=4", 8 + 2 + 8 + 4},
         {"kivi:bits=16", 32 + 32},
         {"kivi:bits=1,group=128", 2 + .5 + 2 + 4},
         {"kivi:k=3,v=8@channel", 6 + 2 + 16 + 2},
-        {"asymkv:lk=1", 3 + 2 + 2 + 4},   /* one layer has 2 bits, the other one */
+        {"asymkv:lk=1", 3 + 2 + 2 + 4}, /* one layer has 2 bits, the other one */
         {"asymkv:lk=2,lv=1", 4 + 2 + 3 + 4},
-        {"skvq:reorder=none,clip=zero", 4 + 2.25 + 4 + 2.25},    /* E4M3, and two exponents with 6 bytes of padding for 32 tokens */
-        {"kivi:v=1.5,group=32", 4 + 2 + (64 + 3 * 16) / 32. + 4}, /* five quads of tokens in 64 bytes, three of 2 bits */
+        {"skvq:reorder=none,clip=zero",
+         4 + 2.25 + 4 + 2.25}, /* E4M3, and two exponents with 6 bytes of padding for 32 tokens */
+        /* five quads of tokens in 64 bytes, three of 2 bits */
+        {"kivi:v=1.5,group=32", 4 + 2 + (64 + 3 * 16) / 32. + 4},
         {"tuffet:k=2.25@mixed", 4.5 + 1 + 4 + 4},
         {"tuffet:k=1@mixed", 2 + 1 + 4 + 4},
         {"kivi:k=4x1/1,v=3x1/2", (8 + 2) / 2. + (2 + 2) / 2. + (6 + 4) / 2. + (4 + 4) / 2.},
-        {"tuffet:k=2.5x1/1.25,v=16x1/1.5,group=32", (5 + 2 + 2.5 + 2) / 2 + (32 + (64 + 3 * 16) / 32. + 4) / 2},
+        {"tuffet:k=2.5x1/1.25,v=16x1/1.5,group=32",
+         (5 + 2 + 2.5 + 2) / 2 + (32 + (64 + 3 * 16) / 32. + 4) / 2},
         {"tuffet:k=16x1/1.25,scales=f8,group=32", (32 + 2.5 + 1.25) / 2 + 4 + 2.25},
     };
     struct toy t = toys[1];
@@ -458,17 +510,24 @@ static void bytes_of_a_token(void **state)
     assert_int_equal(tft_kv_bytes(m, "tuffet"), 0);
 
     /* and it is what a longer session takes more, apart from what else goes by tokens */
-    struct tft_session_opts o = {.size = sizeof o, .capacity = 320, .n_batch = 16, .n_threads = 1, .kv = "kivi:bits=1,residual=32"};
+    struct tft_session_opts o = {.size = sizeof o,
+                                 .capacity = 320,
+                                 .n_batch = 16,
+                                 .n_threads = 1,
+                                 .kv = "kivi:bits=1,residual=32"};
     size_t less = tft_session_bytes(m, &o);
     o.capacity = 640;
-    size_t more = tft_session_bytes(m, &o), own = sizeof(int32_t) * 320, parts = 4 * (16 + 2) * sizeof(float);
-    assert_in_range(more - less, 320 * tft_kv_bytes(m, o.kv) + own, 320 * tft_kv_bytes(m, o.kv) + own + 2 * parts + 512);
+    size_t more = tft_session_bytes(m, &o), own = sizeof(int32_t) * 320,
+           parts = 4 * (16 + 2) * sizeof(float);
+    assert_in_range(more - less, 320 * tft_kv_bytes(m, o.kv) + own,
+                    320 * tft_kv_bytes(m, o.kv) + own + 2 * parts + 512);
     tft_model_close(m);
 }
 
 /* ---- what is refused */
 
-static void refused(const struct tft_model *m, const char *kv, enum tft_status want, const char *line)
+static void refused(const struct tft_model *m, const char *kv, enum tft_status want,
+                    const char *line)
 {
     struct tft_session_opts o = {.size = sizeof o, .kv = kv};
     struct tft_session *s;
@@ -483,10 +542,29 @@ static void refused(const struct tft_model *m, const char *kv, enum tft_status w
 static void refused_by_name(void **state)
 {
     (void)state;
-    static const struct toy odd = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 64, .n_embd = 20, .n_layer = 1, .n_head = 2, .n_head_kv = 2,
-                                   .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true},
-                     wide = {.arch = "llama", .n_vocab = 32, .n_ctx = 64, .n_embd = 20, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
-                             .head_dim = 260, .n_ff = 40, .n_rot = 20, .type = TFT_F32, .tied = true};
+    static const struct toy odd = {.arch = "gpt2",
+                                   .n_vocab = 32,
+                                   .n_ctx = 64,
+                                   .n_embd = 20,
+                                   .n_layer = 1,
+                                   .n_head = 2,
+                                   .n_head_kv = 2,
+                                   .head_dim = 10,
+                                   .n_ff = 40,
+                                   .type = TFT_F32,
+                                   .tied = true},
+                            wide = {.arch = "llama",
+                                    .n_vocab = 32,
+                                    .n_ctx = 64,
+                                    .n_embd = 20,
+                                    .n_layer = 1,
+                                    .n_head = 1,
+                                    .n_head_kv = 1,
+                                    .head_dim = 260,
+                                    .n_ff = 40,
+                                    .n_rot = 20,
+                                    .type = TFT_F32,
+                                    .tied = true};
     struct tft_model *m = opened(written(&odd));
     refused(m, "kivi", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 10, which no quantized cache is for");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "f16"}));
@@ -497,12 +575,15 @@ static void refused_by_name(void **state)
 
     m = opened(written(&toys[0]));
     assert_null(m->key_importance);
-    refused(m, "tuffet", TFT_ERR_ARG, "m.gguf: mixed keys are for files in which tuffet quantize has noted the importance of channels");
+    refused(m, "tuffet", TFT_ERR_ARG,
+            "m.gguf: mixed keys are for files in which tuffet quantize has noted the importance of "
+            "channels");
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
     refused(m, "skvq", TFT_ERR_ARG,
-            "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, here none");
+            "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the "
+            "one it names, here none");
     calibrate(m);
     refused(m, "skvq", TFT_ERR_ARG, "here skvq:k=3,group=16");
     refused(m, "skvq:group=16", TFT_ERR_ARG, "not calibrated");

@@ -1,4 +1,5 @@
-/* How a cache is written: what each preset and knob comes to, and that whatever is none is refused with a line that names it. */
+/* How a cache is written: what each preset and knob comes to, and that whatever is none is refused
+   with a line that names it. */
 #include "test.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@ static struct tft_kv_policy parsed(const char *text)
     return p;
 }
 
-/* Everything that a policy says, so that a case is a line. Bits are those of layer 0 and of layer 40. */
+/* Everything that a policy says, so that a case is a line. Bits are those of layer 0 and of layer
+   40. */
 struct says {
     const char *text;
     enum tft_kv_retain retain;
@@ -37,14 +39,26 @@ struct says {
 static void assert_says(const struct says *want)
 {
     struct tft_kv_policy p = parsed(want->text);
-    struct says got = {want->text, p.retain, p.window, p.sinks, p.group, tft_kv_block(&p), p.f8, p.clip, p.k.axis, p.v.axis,
-                       {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)}, {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
+    struct says got = {want->text,
+                       p.retain,
+                       p.window,
+                       p.sinks,
+                       p.group,
+                       tft_kv_block(&p),
+                       p.f8,
+                       p.clip,
+                       p.k.axis,
+                       p.v.axis,
+                       {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)},
+                       {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
     assert_true(p.coded);
     assert_int_equal(p.num, TFT_NUM_F16);
     if (got.retain != want->retain || got.window != want->window || got.sinks != want->sinks)
         fail_msg("%s: keeps %d:%u and %u", want->text, (int)got.retain, got.window, got.sinks);
-    if (got.group != want->group || got.block != want->block || got.f8 != want->f8 || got.clip != want->clip)
-        fail_msg("%s: groups of %u, blocks of %u, f8 %d, clip %d", want->text, got.group, got.block, got.f8, (int)got.clip);
+    if (got.group != want->group || got.block != want->block || got.f8 != want->f8 ||
+        got.clip != want->clip)
+        fail_msg("%s: groups of %u, blocks of %u, f8 %d, clip %d", want->text, got.group, got.block,
+                 got.f8, (int)got.clip);
     if (got.k != want->k || got.v != want->v)
         fail_msg("%s: axes %d, %d", want->text, (int)got.k, (int)got.v);
     assert_memory_equal(got.k_bits, want->k_bits, sizeof got.k_bits);
@@ -64,13 +78,15 @@ static void presets_are_what_tuffet_h_says(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
-    assert_true(parsed("skvq").reorder && !parsed("skvq:reorder=none").reorder && !parsed("kivi").reorder);
+    assert_true(parsed("skvq").reorder && !parsed("skvq:reorder=none").reorder &&
+                !parsed("kivi").reorder);
     assert_int_equal(parsed("skvq").prefill + parsed("skvq").keep, 0);
     struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
     assert_true(p.prefill == 1024 && p.keep == 7);
     p = parsed("tuffet");
     assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
-    assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 && p.clip == TFT_KV_CENTRE && !p.f8);
+    assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 &&
+                p.clip == TFT_KV_CENTRE && !p.f8);
     assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
     assert_int_equal(tft_kv_block(&p), 64);
     p = parsed("asymkv");
@@ -95,39 +111,261 @@ static void knobs_override(void **state)
 {
     (void)state;
     static const struct says all[] = {
-        {"kivi:bits=4,residual=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 4}},
-        {"kivi:window=64", FILL, 64, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"kivi:group=64,k=3,v=1.5@channel", FILL, 128, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, CHANNEL, {3, 3}, {1.5f, 1.5f}},
-        {"kivi:k=8@token,v=16", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {8, 8}, {16, 16}},
+        {"kivi:bits=4,residual=64",
+         FILL,
+         64,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {4, 4},
+         {4, 4}},
+        {"kivi:window=64",
+         FILL,
+         64,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"kivi:group=64,k=3,v=1.5@channel",
+         FILL,
+         128,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         CHANNEL,
+         {3, 3},
+         {1.5f, 1.5f}},
+        {"kivi:k=8@token,v=16",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         TOKEN,
+         TOKEN,
+         {8, 8},
+         {16, 16}},
         {"kivi:k=@token", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"kivi:bits=4,bits=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {1, 1}, {1, 1}}, /* the last one counts */
-        {"logquant:window=42,group=16", LOG2, 42, 0, 16, 16, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"logquant:retain=window:100", WINDOW, 100, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"asymkv:lk=41,lv=1,high=4,low=1.5", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 1.5f}},
-        {"kivi:bits=4,lk=1", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 2}, {4, 4}}, /* what low is unless it is said */
-        {"asymkv:bits=2", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}}, /* of all layers */
-        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0", WINDOW, 64, 0, 128, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {2, 2}, {1.5f, 1.5f}},
-        {"skvq:scales=f16,clip=none,window=0", WINDOW, 0, 5, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"skvq:clip=zero,group=64", WINDOW, 128, 5, 64, 32, true, TFT_KV_ZERO, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"tuffet:k=4@channel", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, CHANNEL, TOKEN, {4, 4}, {2, 2}},
-        {"rtn:residual=32768,sinks=32768,group=256", FILL, 32768, 32768, 256, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
-        {"rtn:v=@channel,group=256", FILL, 32, 0, 256, 256, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {2, 2}, {2, 2}},
+        {"kivi:bits=4,bits=1",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {1, 1},
+         {1, 1}}, /* the last one counts */
+        {"logquant:window=42,group=16",
+         LOG2,
+         42,
+         0,
+         16,
+         16,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"logquant:retain=window:100",
+         WINDOW,
+         100,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"asymkv:lk=41,lv=1,high=4,low=1.5",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {4, 4},
+         {4, 1.5f}},
+        {"kivi:bits=4,lk=1",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {4, 2},
+         {4, 4}}, /* what low is unless it is said */
+        /* of all layers */
+        {"asymkv:bits=2",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"skvq:k=2,v=1.5,group=128,window=64,sinks=0",
+         WINDOW,
+         64,
+         0,
+         128,
+         32,
+         true,
+         TFT_KV_CALIBRATED,
+         TOKEN,
+         TOKEN,
+         {2, 2},
+         {1.5f, 1.5f}},
+        {"skvq:scales=f16,clip=none,window=0",
+         WINDOW,
+         0,
+         5,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         TOKEN,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"skvq:clip=zero,group=64",
+         WINDOW,
+         128,
+         5,
+         64,
+         32,
+         true,
+         TFT_KV_ZERO,
+         TOKEN,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"tuffet:k=4@channel",
+         WINDOW,
+         128,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_CENTRE,
+         CHANNEL,
+         TOKEN,
+         {4, 4},
+         {2, 2}},
+        {"rtn:residual=32768,sinks=32768,group=256",
+         FILL,
+         32768,
+         32768,
+         256,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         TOKEN,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
+        {"rtn:v=@channel,group=256",
+         FILL,
+         32,
+         0,
+         256,
+         256,
+         false,
+         TFT_KV_WHOLE,
+         TOKEN,
+         CHANNEL,
+         {2, 2},
+         {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
 
     static const struct says mixed[] = {
-        {"tuffet:k=2.25@mixed", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {2.25f, 2.25f}, {2, 2}},
+        {"tuffet:k=2.25@mixed",
+         WINDOW,
+         128,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_CENTRE,
+         MIXED,
+         TOKEN,
+         {2.25f, 2.25f},
+         {2, 2}},
         {"tuffet:k=3", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {3, 3}, {2, 2}},
-        {"tuffet:bits=1.5", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {1.5f, 1.5f}, {1.5f, 1.5f}},
+        {"tuffet:bits=1.5",
+         WINDOW,
+         128,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_CENTRE,
+         MIXED,
+         TOKEN,
+         {1.5f, 1.5f},
+         {1.5f, 1.5f}},
         {"kivi:k=@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {2, 2}, {2, 2}},
         {"kivi:k=1@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {1, 1}, {2, 2}},
-        {"kivi:k=4.000000@mixed", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, MIXED, TOKEN, {4, 4}, {2, 2}},
-        {"tuffet:lk=40,high=4,low=1", WINDOW, 128, 0, 64, 64, false, TFT_KV_CENTRE, MIXED, TOKEN, {4, 1}, {4, 4}},
+        {"kivi:k=4.000000@mixed",
+         FILL,
+         128,
+         0,
+         32,
+         32,
+         false,
+         TFT_KV_WHOLE,
+         MIXED,
+         TOKEN,
+         {4, 4},
+         {2, 2}},
+        {"tuffet:lk=40,high=4,low=1",
+         WINDOW,
+         128,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_CENTRE,
+         MIXED,
+         TOKEN,
+         {4, 1},
+         {4, 4}},
     };
     for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
         assert_says(&mixed[i]);
-    struct tft_kv_policy p = parsed("tuffet:bits=1.5"); /* an average for one, levels for the other */
+    /* an average for one, levels for the other */
+    struct tft_kv_policy p = parsed("tuffet:bits=1.5");
     assert_int_equal(tft_kv_held(&p.k, 0), TFT_BITS_4);
     assert_int_equal(tft_kv_held(&p.v, 0), TFT_BITS_3_LEVELS);
 }
@@ -138,7 +376,8 @@ static void assert_layers(const char *text, const float k[10], const float v[10]
     struct tft_kv_policy p = parsed(text);
     for (uint32_t l = 0; l < 10; l++)
         if (tft_kv_bits(&p.k, l) != k[l] || tft_kv_bits(&p.v, l) != v[l])
-            fail_msg("%s: layer %u has %g and %g bits", text, l, (double)tft_kv_bits(&p.k, l), (double)tft_kv_bits(&p.v, l));
+            fail_msg("%s: layer %u has %g and %g bits", text, l, (double)tft_kv_bits(&p.k, l),
+                     (double)tft_kv_bits(&p.v, l));
 }
 
 static void bits_by_layer(void **state)
@@ -153,11 +392,17 @@ static void bits_by_layer(void **state)
          {2, 2, 2, 2, 2, 2, 1.5f, 1.5f, 1.5f, 1.5f}},
         {"kivi:bits=16x1/4x1/1", {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}, {16, 4, 1, 1, 1, 1, 1, 1, 1, 1}},
         {"kivi:k=4x0/3x32768/2", {3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
-        {"tuffet:k=16x9/4,v=16", {16, 16, 16, 16, 16, 16, 16, 16, 16, 4}, {16, 16, 16, 16, 16, 16, 16, 16, 16, 16}},
+        {"tuffet:k=16x9/4,v=16",
+         {16, 16, 16, 16, 16, 16, 16, 16, 16, 4},
+         {16, 16, 16, 16, 16, 16, 16, 16, 16, 16}},
         /* AsymKV's knobs are about the first layers and the others, whatever came before */
         {"asymkv:lk=3,lv=1,high=4", {4, 4, 4, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"kivi:k=8x1/4x2/3x3/1,lk=5", {8, 8, 8, 8, 8, 4, 4, 4, 4, 4}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
-        {"kivi:k=8x1/4x2/3,high=2,low=1", {2, 1, 1, 3, 3, 3, 3, 3, 3, 3}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+        {"kivi:k=8x1/4x2/3x3/1,lk=5",
+         {8, 8, 8, 8, 8, 4, 4, 4, 4, 4},
+         {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+        {"kivi:k=8x1/4x2/3,high=2,low=1",
+         {2, 1, 1, 3, 3, 3, 3, 3, 3, 3},
+         {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
         {"asymkv:k=3x2/4", {3, 3, 4, 4, 4, 4, 4, 4, 4, 4}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -176,8 +421,8 @@ static void bits_by_layer(void **state)
     char *end = text + strlen(text);
     strcpy(end, "4");
     p = parsed(text);
-    assert_true(tft_kv_bits(&p.k, TFT_KV_RUNS - 2) == 1 && tft_kv_bits(&p.k, TFT_KV_RUNS - 1) == 4 &&
-                tft_kv_bits(&p.k, UINT32_MAX - 1) == 4);
+    assert_true(tft_kv_bits(&p.k, TFT_KV_RUNS - 2) == 1 &&
+                tft_kv_bits(&p.k, TFT_KV_RUNS - 1) == 4 && tft_kv_bits(&p.k, UINT32_MAX - 1) == 4);
     strcpy(end, "4x1/4");
     assert_int_equal(tft_kv_parse(&p, text, NULL), TFT_ERR_ARG);
     strcpy(end, "4");
@@ -195,8 +440,30 @@ static void knobs_alone(void **state)
     (void)state;
     static const struct says all[] = {
         {"bits=4", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {4, 4}, {4, 4}},
-        {"k=4@token,v=3@channel,group=64,retain=log2:21", LOG2, 21, 0, 64, 64, false, TFT_KV_WHOLE, TOKEN, CHANNEL, {4, 4}, {3, 3}},
-        {"retain=window:7,sinks=2,scales=f8", WINDOW, 7, 2, 32, 32, true, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"k=4@token,v=3@channel,group=64,retain=log2:21",
+         LOG2,
+         21,
+         0,
+         64,
+         64,
+         false,
+         TFT_KV_WHOLE,
+         TOKEN,
+         CHANNEL,
+         {4, 4},
+         {3, 3}},
+        {"retain=window:7,sinks=2,scales=f8",
+         WINDOW,
+         7,
+         2,
+         32,
+         32,
+         true,
+         TFT_KV_WHOLE,
+         CHANNEL,
+         TOKEN,
+         {2, 2},
+         {2, 2}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_says(&all[i]);
@@ -227,7 +494,8 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:bits=2=2", "not \"2=2\""},
         {"kivi:Bits=2", "no \"Bits\""},
         {"kivi:colour=2", "no \"colour\""},
-        {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2, not \"2@row\""},
+        {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or "
+                         "such by layer, 3x4/2, not \"2@row\""},
         {"kivi:k=2@", "not \"2@\""},
         {"kivi:k=@", "not \"@\""},
         {"kivi:k=", "not \"\""},
@@ -278,7 +546,8 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:scales=f32", "scales is f16 or f8, not \"f32\""},
         {"kivi:clip=yes", "clip is none, centre, zero or calibrated, not \"yes\""},
         {"kivi:reorder=yes", "reorder is none or calibrated, not \"yes\""},
-        {"kivi:reorder=calibrated", "reorder=calibrated and clip=calibrated go with keys and values by token"},
+        {"kivi:reorder=calibrated",
+         "reorder=calibrated and clip=calibrated go with keys and values by token"},
         {"rtn:clip=calibrated,v=2@channel", "go with keys and values by token"},
         {"tuffet:clip=calibrated", "go with keys and values by token"},
         {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
@@ -303,16 +572,20 @@ static void what_is_none_is_refused_by_name(void **state)
 static void assert_sound(const char *text, const struct tft_kv_policy *p)
 {
     uint32_t block = tft_kv_block(p);
-    unsigned k[2] = {tft_kv_held(&p->k, 0), tft_kv_held(&p->k, 1000)}, v[2] = {tft_kv_held(&p->v, 0), tft_kv_held(&p->v, 1000)};
-    bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 && p->group >= 16 && p->group <= 256 &&
-                 p->window <= 1 << 15 && p->sinks <= 1 << 15 && (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
-                 k[0] <= TFT_KV_BITS_F16 && k[1] <= TFT_KV_BITS_F16 && v[0] <= TFT_KV_BITS_F16 && v[1] <= TFT_KV_BITS_F16;
+    unsigned k[2] = {tft_kv_held(&p->k, 0), tft_kv_held(&p->k, 1000)},
+             v[2] = {tft_kv_held(&p->v, 0), tft_kv_held(&p->v, 1000)};
+    bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 &&
+                 p->group >= 16 && p->group <= 256 && p->window <= 1 << 15 && p->sinks <= 1 << 15 &&
+                 (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
+                 k[0] <= TFT_KV_BITS_F16 && k[1] <= TFT_KV_BITS_F16 && v[0] <= TFT_KV_BITS_F16 &&
+                 v[1] <= TFT_KV_BITS_F16;
     for (uint32_t l = 0; l < 40; l++) {
         float bits = tft_kv_bits(&p->k, l);
         sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
     }
     sound = sound && p->prefill <= 1 << 20 && p->keep <= (p->retain == LOG2 ? 0 : 1 << 15) &&
-            ((p->clip != TFT_KV_CALIBRATED && !p->reorder) || (p->k.axis == TOKEN && p->v.axis == TOKEN));
+            ((p->clip != TFT_KV_CALIBRATED && !p->reorder) ||
+             (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound)
         fail_msg("\"%s\" was taken", text);
 }
@@ -320,12 +593,17 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
 static void any_bytes_are_a_cache_or_refused(void **state)
 {
     (void)state;
-    static const char *const from[] = {
-        "kivi:bits=4,residual=64,prefill=99,keep=3", "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
-        "tuffet:k=2.25@mixed,v=2@token,group=16", "k=4@token,v=3@channel,retain=log2:21", "asymkv:lk=16,lv=0,high=2,low=1",
-        "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5", "logquant:retain=window:0,clip=centre", "rtn"};
-    static const char *const pieces[] = {"@mixed", "@token", "k=",  "v=",      "bits=", ":",      ",", "=", "@",
-                                         "0",      "16",     "1.5", "retain=", "log2:", "group=", "x", "/"};
+    static const char *const from[] = {"kivi:bits=4,residual=64,prefill=99,keep=3",
+                                       "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
+                                       "tuffet:k=2.25@mixed,v=2@token,group=16",
+                                       "k=4@token,v=3@channel,retain=log2:21",
+                                       "asymkv:lk=16,lv=0,high=2,low=1",
+                                       "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5",
+                                       "logquant:retain=window:0,clip=centre",
+                                       "rtn"};
+    static const char *const pieces[] = {"@mixed",  "@token", "k=",     "v=", "bits=", ":",
+                                         ",",       "=",      "@",      "0",  "16",    "1.5",
+                                         "retain=", "log2:",  "group=", "x",  "/"};
     unsigned taken = 0;
     for (int i = 0; i < 20000; i++) {
         char text[200];

@@ -1,5 +1,6 @@
-/* Which bits a search gives each layer of the KV cache: the best by its table, within the budget to the byte, more to layers that
-   mind more; and what it says of windows that it held out, against a divergence taken here. */
+/* Which bits a search gives each layer of the KV cache: the best by its table, within the budget to
+   the byte, more to layers that mind more; and what it says of windows that it held out, against a
+   divergence taken here. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -47,7 +48,8 @@ static void the_best_of_all(void **state)
             }
         }
         size_t least = kv_allot_least(unit, UNITS);
-        assert_true(brute_force(unit, least) < INFINITY && brute_force(unit, least - 1) == INFINITY);
+        assert_true(brute_force(unit, least) < INFINITY &&
+                    brute_force(unit, least - 1) == INFINITY);
         for (size_t budget = least; budget <= most; budget += 1 + random_u32() % (2 * step)) {
             double cost = 0;
             size_t bytes = 0;
@@ -66,7 +68,8 @@ static void the_best_of_all(void **state)
 static void units_that_have_no_choice(void **state)
 {
     (void)state;
-    struct kv_unit unit[2] = {{.n = 1, .bytes = {5}, .cost = {3}}, {.n = 2, .bytes = {8, 8}, .cost = {2, 1}}};
+    struct kv_unit unit[2] = {{.n = 1, .bytes = {5}, .cost = {3}},
+                              {.n = 2, .bytes = {8, 8}, .cost = {2, 1}}};
     assert_int_equal(kv_allot_least(unit, 2), 13);
     assert_true(kv_allot(unit, 2, 13));
     assert_int_equal(unit[0].picked, 0);
@@ -76,8 +79,17 @@ static void units_that_have_no_choice(void **state)
 /* ---- models: one layer's attention is what the others' is not */
 
 enum { LAYERS = 3, WINDOW = 48, WINDOWS = 6, TEXT = WINDOW * WINDOWS, DIM = 16, WIDTH = 16 };
-static const struct toy toy = {.arch = "llama", .n_vocab = 31, .n_ctx = 64, .n_embd = DIM, .n_layer = LAYERS, .n_head = 2, .n_head_kv = 1,
-                               .head_dim = WIDTH / 2, .n_ff = 16, .n_rot = 8, .type = TFT_F32};
+static const struct toy toy = {.arch = "llama",
+                               .n_vocab = 31,
+                               .n_ctx = 64,
+                               .n_embd = DIM,
+                               .n_layer = LAYERS,
+                               .n_head = 2,
+                               .n_head_kv = 1,
+                               .head_dim = WIDTH / 2,
+                               .n_ff = 16,
+                               .n_rot = 8,
+                               .type = TFT_F32};
 static const char base[] = "tuffet:window=0,group=16";
 
 static int32_t text[TEXT];
@@ -99,7 +111,12 @@ static struct tft_model *model(unsigned mind)
 
 static struct kv_search_opts opts(double bits)
 {
-    return (struct kv_search_opts){.text = text, .n_windows = WINDOWS, .window = WINDOW, .kv = base, .bits = bits, .n_threads = 1};
+    return (struct kv_search_opts){.text = text,
+                                   .n_windows = WINDOWS,
+                                   .window = WINDOW,
+                                   .kv = base,
+                                   .bits = bits,
+                                   .n_threads = 1};
 }
 
 static struct kv_search searched(const struct tft_model *m, struct kv_search_opts o)
@@ -122,10 +139,12 @@ static void assert_words(const struct kv_search *r)
     assert_true(p.k.axis == given.k.axis && p.v.axis == given.v.axis && p.clip == given.clip);
     assert_true(p.window == given.window && p.group == given.group);
     for (uint32_t l = 0; l < LAYERS; l++)
-        assert_true(tft_kv_bits(&p.k, l) == r->unit[2 * l].bits && tft_kv_bits(&p.v, l) == r->unit[2 * l + 1].bits);
+        assert_true(tft_kv_bits(&p.k, l) == r->unit[2 * l].bits &&
+                    tft_kv_bits(&p.v, l) == r->unit[2 * l + 1].bits);
     assert_int_equal(tft_kv_parse(&p, r->uniform.kv, NULL), TFT_OK);
     for (uint32_t l = 1; l < LAYERS; l++)
-        assert_true(tft_kv_bits(&p.k, l) == tft_kv_bits(&p.k, 0) && tft_kv_bits(&p.v, l) == tft_kv_bits(&p.v, 0));
+        assert_true(tft_kv_bits(&p.k, l) == tft_kv_bits(&p.k, 0) &&
+                    tft_kv_bits(&p.v, l) == tft_kv_bits(&p.v, 0));
 }
 
 static void a_layer_that_minds_gets_more(void **state)
@@ -233,7 +252,8 @@ static void what_is_measured(void **state)
     for (uint32_t w = 0; w < WINDOWS; w++)
         if (w != 4) { /* five windows have fewer tokens than it would take */
             whole += divergence(m, "tuffet:window=0,group=16,k=2,v=16", w) / (WINDOW / 2) / 5;
-            alone += divergence(m, "tuffet:window=0,group=16,k=16,v=16x1/1x1/16", w) / (WINDOW / 2) / 5;
+            alone += divergence(m, "tuffet:window=0,group=16,k=16,v=16x1/1x1/16", w) /
+                     (WINDOW / 2) / 5;
         }
     assert_true(fabs(r.uniform.divergence - uniform) < 1e-6 * uniform + 1e-9);
     assert_true(r.side[0].bits[3] == 2 && r.side[1].alone == 1);
@@ -304,13 +324,15 @@ static void progress_and_stopping(void **state)
     tft_model_close(m);
 }
 
-static void refused(const struct tft_model *m, struct kv_search_opts o, enum tft_status want, const char *line)
+static void refused(const struct tft_model *m, struct kv_search_opts o, enum tft_status want,
+                    const char *line)
 {
     struct kv_search r;
     struct tft_error err[2] = {{0}, {0}};
     bool stopped;
     enum tft_status status = kv_search_check(m, &o, &err[0]);
-    if (kv_search(m, &o, &r, &stopped, &err[1]) != want || status != want || !strstr(err[0].msg, line) || !strstr(err[1].msg, line))
+    if (kv_search(m, &o, &r, &stopped, &err[1]) != want || status != want ||
+        !strstr(err[0].msg, line) || !strstr(err[1].msg, line))
         fail_msg("%d, %s; %s", (int)status, err[0].msg, err[1].msg);
     assert_null(r.unit);
     assert_false(stopped);
@@ -322,14 +344,16 @@ static void refused_by_name(void **state)
     (void)state;
     struct tft_model *m = model(7);
     struct kv_search_opts o = opts(1);
-    refused(m, o, TFT_ERR_ARG, "m.gguf: a token takes 27 bytes at least in such a cache, and the budget is 6");
+    refused(m, o, TFT_ERR_ARG,
+            "m.gguf: a token takes 27 bytes at least in such a cache, and the budget is 6");
     o = opts(6);
     o.kv = "f32";
     refused(m, o, TFT_ERR_ARG, "a KV cache of f32 has no bits to search for");
     o.kv = "kivy";
     refused(m, o, TFT_ERR_ARG, "\"kivy\"");
     o.kv = "tuffet";
-    refused(m, o, TFT_ERR_ARG, "m.gguf: a window of 48 tokens is too short: this cache holds all of them as f16");
+    refused(m, o, TFT_ERR_ARG,
+            "m.gguf: a window of 48 tokens is too short: this cache holds all of them as f16");
     o = opts(6);
     o.n_windows = 1;
     refused(m, o, TFT_ERR_ARG, "m.gguf: a search takes two windows of text at least");
@@ -339,7 +363,8 @@ static void refused_by_name(void **state)
     odd.head_dim = 6;
     odd.n_rot = 6;
     m = opened(written(&odd));
-    refused(m, opts(6), TFT_ERR_UNSUPPORTED, "m.gguf: is no model for a cache like tuffet:window=0,group=16");
+    refused(m, opts(6), TFT_ERR_UNSUPPORTED,
+            "m.gguf: is no model for a cache like tuffet:window=0,group=16");
     tft_model_close(m);
 
     /* of a model that has not been quantized no more can be known */

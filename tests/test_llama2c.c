@@ -9,9 +9,21 @@
 
 /* ---- a small checkpoint: number i of the file is i, so that a place is known by what is there */
 
-enum { DIM = 16, HIDDEN = 12, LAYERS = 2, HEADS = 2, KV_HEADS = 1, VOCAB = 261, SEQ = 3, KV = DIM / HEADS * KV_HEADS };
+enum {
+    DIM = 16,
+    HIDDEN = 12,
+    LAYERS = 2,
+    HEADS = 2,
+    KV_HEADS = 1,
+    VOCAB = 261,
+    SEQ = 3,
+    KV = DIM / HEADS * KV_HEADS
+};
 enum { PER_LAYER = 2 * DIM + 2 * DIM * DIM + 2 * KV * DIM + 3 * HIDDEN * DIM };
-enum { TIED = VOCAB * DIM + LAYERS * PER_LAYER + DIM + SEQ * DIM / HEADS, UNTIED = TIED + VOCAB * DIM };
+enum {
+    TIED = VOCAB * DIM + LAYERS * PER_LAYER + DIM + SEQ * DIM / HEADS,
+    UNTIED = TIED + VOCAB * DIM
+};
 
 struct checkpoint {
     size_t size;
@@ -40,9 +52,16 @@ static struct checkpoint checkpoint(bool tied)
 static const char *token(int i, char out[16])
 {
     static char byte[16];
-    static const char *const first[] = {"<unk>", "<s>", "</s>"}, *const last[] = {"\u2581a\u2581\u2581b", "\n<s>\n"};
+    static const char *const first[] = {"<unk>", "<s>", "</s>"}, *const last[] = {
+                                                                     "\u2581a\u2581\u2581b",
+                                                                     "\n<s>\n"};
     snprintf(byte, sizeof byte, "<0x%02X>", i - 3);
-    strcpy(out, i == 0 ? "<unk>" : i == 1 ? "\n<s>\n" : i == 2 ? "\n</s>\n" : i < 259 ? byte : i == 259 ? " a  b" : last[1]);
+    strcpy(out, i == 0     ? "<unk>"
+                : i == 1   ? "\n<s>\n"
+                : i == 2   ? "\n</s>\n"
+                : i < 259  ? byte
+                : i == 259 ? " a  b"
+                           : last[1]);
     return i < 3 ? first[i] : i < 259 ? byte : last[i - 259];
 }
 
@@ -61,10 +80,12 @@ static struct blob tokenizer(void)
 }
 
 /* Opens them from memory; close_pair() ends that. */
-static enum tft_status open_pair(struct tft_source *s, const struct checkpoint *c, const struct blob *t,
-                                 const struct tft_allocator *a, struct tft_error *err)
+static enum tft_status open_pair(struct tft_source *s, const struct checkpoint *c,
+                                 const struct blob *t, const struct tft_allocator *a,
+                                 struct tft_error *err)
 {
-    *s = (struct tft_source){.name = "m.bin", .data = exact_copy(c->p, c->size), .size = c->size, .allocator = a};
+    *s = (struct tft_source){
+        .name = "m.bin", .data = exact_copy(c->p, c->size), .size = c->size, .allocator = a};
     if (t)
         s->map[1] = (struct tft_map){exact_copy(t->p, t->n), t->n};
     return tft_llama2c_read(s, t ? "tok.bin" : NULL, err);
@@ -87,7 +108,8 @@ static void opens_pair(struct tft_source *s, const struct checkpoint *c, const s
 
 /* ---- what is in it */
 
-static void check_tensor(const struct tft_source *s, const char *name, unsigned first, unsigned row, unsigned rows)
+static void check_tensor(const struct tft_source *s, const char *name, unsigned first, unsigned row,
+                         unsigned rows)
 {
     const struct tft_tensor *t = tft_source_tensor(s, name);
     if (!t)
@@ -105,7 +127,8 @@ static void check_tensor(const struct tft_source *s, const char *name, unsigned 
 }
 
 /* One tensor per layer from number `at` on; where the next ones start. */
-static unsigned check_layers(const struct tft_source *s, const char *name, unsigned at, unsigned row, unsigned rows)
+static unsigned check_layers(const struct tft_source *s, const char *name, unsigned at,
+                             unsigned row, unsigned rows)
 {
     for (int i = 0; i < LAYERS; i++) {
         char full[64];
@@ -219,7 +242,10 @@ static void values_of_a_tokenizer(void **state)
         char text[16];
         assert_true(tft_str_is(tft_value_next_str(&at), token(i, text)));
         assert_true(tft_value_real(scores, (uint64_t)i, &score) && score == -i);
-        assert_true(tft_value_int(types, (uint64_t)i, &got) && got == (i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1));
+        assert_true(tft_value_int(types, (uint64_t)i, &got) && got == (i == 0    ? 2
+                                                                       : i < 3   ? 3
+                                                                       : i < 259 ? 6
+                                                                                 : 1));
     }
     close_pair(&s);
 }
@@ -286,7 +312,8 @@ static void sizes_that_wrap(void **state)
         set(&c, i, 1 << 30);
     set(&c, 3, 1);
     set(&c, 4, 1);
-    assert_false(tft_llama2c_probe(c.p, c.size)); /* every product is 0 modulo 2^64, but for the norms */
+    /* every product is 0 modulo 2^64, but for the norms */
+    assert_false(tft_llama2c_probe(c.p, c.size));
     for (int i = 0; i < 7; i++)
         set(&c, i, INT32_MAX);
     assert_false(tft_llama2c_probe(c.p, c.size));
@@ -408,7 +435,8 @@ static void opened_by_its_header(void **state)
 static void the_real_vocabulary(void **state)
 {
     (void)state;
-    const char *model = model_path("stories15M.bin"), *tok = shared_path("models/llama2c-tokenizer.bin");
+    const char *model = model_path("stories15M.bin"),
+               *tok = shared_path("models/llama2c-tokenizer.bin");
     const char *gguf = shared_path("tokenizers/ggml-vocab-llama-spm.gguf");
     if (!model || !tok || !gguf)
         skip();
@@ -422,7 +450,8 @@ static void the_real_vocabulary(void **state)
     check_u32(&s, "llama.embedding_length", 288);
     static const char *const same[] = {"tokenizer.ggml.tokens", "tokenizer.ggml.token_type"};
     for (int i = 0; i < 2; i++) {
-        const struct tft_value *x = tft_source_value(&s, same[i]), *y = tft_source_value(&g, same[i]);
+        const struct tft_value *x = tft_source_value(&s, same[i]),
+                               *y = tft_source_value(&g, same[i]);
         assert_int_equal(x->n, 32000);
         assert_int_equal(y->n, 32000);
         size_t bytes = 4 * 32000;
@@ -434,7 +463,8 @@ static void the_real_vocabulary(void **state)
         }
         assert_memory_equal(x->data, y->data, bytes);
     }
-    const struct tft_value *x = tft_source_value(&s, "tokenizer.ggml.scores"), *y = tft_source_value(&g, "tokenizer.ggml.scores");
+    const struct tft_value *x = tft_source_value(&s, "tokenizer.ggml.scores"),
+                           *y = tft_source_value(&g, "tokenizer.ggml.scores");
     for (uint64_t k = 0; k < 32000; k++) {
         double p = 0, q = 1;
         assert_true(tft_value_real(x, k, &p) && tft_value_real(y, k, &q) && p == q);
@@ -447,7 +477,8 @@ static void the_real_vocabulary(void **state)
 static void stories260k(void **state)
 {
     (void)state;
-    const char *model = shared_path("models/stories260K.bin"), *tok = shared_path("models/tok512.bin");
+    const char *model = shared_path("models/stories260K.bin"),
+               *tok = shared_path("models/tok512.bin");
     if (!model || !tok)
         skip();
     struct tft_source s;

@@ -1,4 +1,5 @@
-/* Models that are sound files and make no sense: each is refused with one line that names the file, and nothing is left behind. */
+/* Models that are sound files and make no sense: each is refused with one line that names the file,
+   and nothing is left behind. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -12,12 +13,70 @@
 #include "tuffet.h"
 
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 40, .n_rot = 8, .vocab = "llama"},
-    {.arch = "qwen2", .n_vocab = 30, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 40, .n_rot = 8, .tied = true},
-    {.arch = "qwen3", .n_vocab = 30, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 40, .n_rot = 8},
-    {.arch = "gpt2", .n_vocab = 30, .n_ctx = 64, .n_embd = 24, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 8, .n_ff = 40, .tied = true},
-    {.arch = "llama", .n_vocab = 30, .n_ctx = 64, .n_embd = 24, .n_layer = 1, .n_head = 2, .n_head_kv = 1, .head_dim = 8, .n_ff = 40, .n_rot = 8, .llama3_scaling = true},
-    {.arch = "llama", .n_vocab = 64, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .n_ff = 96, .n_rot = 16, .type = TFT_Q8_0},
+    {.arch = "llama",
+     .n_vocab = TOY_VOCAB,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .vocab = "llama"},
+    {.arch = "qwen2",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .tied = true},
+    {.arch = "qwen3",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8},
+    {.arch = "gpt2",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 3,
+     .head_dim = 8,
+     .n_ff = 40,
+     .tied = true},
+    {.arch = "llama",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 1,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .llama3_scaling = true},
+    {.arch = "llama",
+     .n_vocab = 64,
+     .n_ctx = 64,
+     .n_embd = 64,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_ff = 96,
+     .n_rot = 16,
+     .type = TFT_Q8_0},
 };
 enum { LLAMA, QWEN2, QWEN3, GPT2, LLAMA3, Q8, N_TOYS };
 
@@ -46,7 +105,8 @@ static void put_edited_value(struct tft_gguf_writer *w, const struct edit *e)
         tft_gguf_put_array(w, e->name, TFT_VALUE_I32, &i, 1);
 }
 
-static void put_edited_tensor(struct tft_gguf_writer *w, const struct edit *e, const struct tft_tensor *t, bool data)
+static void put_edited_tensor(struct tft_gguf_writer *w, const struct edit *e,
+                              const struct tft_tensor *t, bool data)
 {
     struct tft_tensor x = t ? *t : (struct tft_tensor){.name = {e->name, strlen(e->name)}};
     float fill = e->what == TENSOR_FILL ? (float)e->number : 0;
@@ -62,11 +122,13 @@ static void put_edited_tensor(struct tft_gguf_writer *w, const struct edit *e, c
         tft_gguf_put_tensor(w, x.name, x.type, x.n_dims, x.ne);
     tft_dtype_bytes(x.type, x.ne[0] * x.ne[1] * x.ne[2], &x.bytes);
     for (uint64_t i = 0; data && i < x.bytes; i += sizeof fill)
-        tft_gguf_put_data(w, &fill, x.bytes - i < sizeof fill ? (size_t)(x.bytes - i) : sizeof fill);
+        tft_gguf_put_data(w, &fill,
+                          x.bytes - i < sizeof fill ? (size_t)(x.bytes - i) : sizeof fill);
 }
 
 /* Descriptions, or data. A tensor that is new comes last. */
-static void put_tensors(struct tft_gguf_writer *w, const struct tft_source *s, const struct edit *e, bool data)
+static void put_tensors(struct tft_gguf_writer *w, const struct tft_source *s, const struct edit *e,
+                        bool data)
 {
     bool done = e->what < TENSOR_TYPE && !tft_source_tensor(s, e->name);
     for (size_t i = 0; i < s->n_tensor; i++) {
@@ -133,7 +195,8 @@ static void is_refused(const char *path, enum tft_status want, const char *why)
     enum tft_status status = tft_model_open(&m, path, &o, &err);
     assert_null(m);
     assert_int_equal(mem.in_use, 0);
-    if (status != want || err.code != want || strncmp(err.msg, path, strlen(path)) != 0 || strchr(err.msg, '\n') || !strstr(err.msg, why))
+    if (status != want || err.code != want || strncmp(err.msg, path, strlen(path)) != 0 ||
+        strchr(err.msg, '\n') || !strstr(err.msg, why))
         fail_msg("status %d, not %d: %s (expected: %s)", (int)status, (int)want, err.msg, why);
 }
 
@@ -161,7 +224,8 @@ static void unchanged_toys_open(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++)
-        tft_model_close(opened(edited(written(&toys[i]), &(struct edit){.name = "nothing", .what = DROP})));
+        tft_model_close(
+            opened(edited(written(&toys[i]), &(struct edit){.name = "nothing", .what = DROP})));
 }
 
 /* ---- values */
@@ -169,7 +233,10 @@ static void unchanged_toys_open(void **state)
 #define WITHOUT(of) {.name = of, .what = DROP}
 #define WITH(of, how, x) {.name = of, .what = how, .number = x}
 #define WITH_STR(of, x) {.name = of, .what = STR, .text = x}
-#define WITH_SHAPE(of, cols, rows, depth) {.name = of, .what = TENSOR_SHAPE, .ne = {cols, rows, depth}}
+#define WITH_SHAPE(of, cols, rows, depth)                                                          \
+    {                                                                                              \
+        .name = of, .what = TENSOR_SHAPE, .ne = { cols, rows, depth }                              \
+    }
 #define BAD TFT_ERR_FORMAT
 #define UNSUPPORTED TFT_ERR_UNSUPPORTED
 
@@ -184,9 +251,11 @@ static const struct {
     {LLAMA, WITH_STR("general.architecture", "bert"), UNSUPPORTED, "\"bert\" is not supported"},
     {LLAMA, WITH_STR("general.architecture", ""), UNSUPPORTED, "\"\" is not supported"},
     {LLAMA, WITH_STR("general.architecture", "qwen2"), BAD, "qwen2.context_length is missing"},
-    {LLAMA, WITH_STR("general.architecture", "\x1b[2J\xc2\x9b\n"), UNSUPPORTED, "\"?[2J???\" is not supported"},
+    {LLAMA, WITH_STR("general.architecture", "\x1b[2J\xc2\x9b\n"), UNSUPPORTED,
+     "\"?[2J???\" is not supported"},
     {LLAMA, WITH("general.name", U32, 1), BAD, "general.name is not a string"},
-    {LLAMA, WITH("tokenizer.chat_template", ARRAY, 1), BAD, "tokenizer.chat_template is not a string"},
+    {LLAMA, WITH("tokenizer.chat_template", ARRAY, 1), BAD,
+     "tokenizer.chat_template is not a string"},
 
     {LLAMA, WITHOUT("llama.context_length"), BAD, "llama.context_length is missing"},
     {LLAMA, WITH("llama.context_length", U32, 0), BAD, "llama.context_length is not"},
@@ -194,49 +263,70 @@ static const struct {
     {LLAMA, WITH("llama.context_length", F32, 64), BAD, "llama.context_length is not"},
     {LLAMA, WITH_STR("llama.context_length", "64"), BAD, "llama.context_length is not"},
     {LLAMA, WITH("llama.context_length", ARRAY, 64), BAD, "llama.context_length is not"},
-    {GPT2, WITH("gpt2.context_length", U32, 63), BAD, "position_embd.weight is 64 x 24 and should be 63 x 24"},
+    {GPT2, WITH("gpt2.context_length", U32, 63), BAD,
+     "position_embd.weight is 64 x 24 and should be 63 x 24"},
 
     {LLAMA, WITHOUT("llama.embedding_length"), BAD, "llama.embedding_length is missing"},
     {LLAMA, WITH("llama.embedding_length", U32, 0), BAD, "llama.embedding_length is not"},
     {LLAMA, WITH("llama.embedding_length", U32, 23), BAD, "should be 420 x 23"},
-    {LLAMA, WITH("llama.embedding_length", U32, 4294967295.0), BAD, "llama.embedding_length is not"},
+    {LLAMA, WITH("llama.embedding_length", U32, 4294967295.0), BAD,
+     "llama.embedding_length is not"},
     {LLAMA, WITH("llama.feed_forward_length", U32, 0), BAD, "llama.feed_forward_length is not"},
-    {LLAMA, WITH("llama.feed_forward_length", U32, (1 << 24) + 1), BAD, "llama.feed_forward_length is not"},
-    {LLAMA, WITH("llama.feed_forward_length", U32, 41), BAD, "ffn_gate.weight is 40 x 24 and should be 41 x 24"},
+    {LLAMA, WITH("llama.feed_forward_length", U32, (1 << 24) + 1), BAD,
+     "llama.feed_forward_length is not"},
+    {LLAMA, WITH("llama.feed_forward_length", U32, 41), BAD,
+     "ffn_gate.weight is 40 x 24 and should be 41 x 24"},
     {LLAMA, WITHOUT("llama.feed_forward_length"), BAD, "llama.feed_forward_length is missing"},
 
     {LLAMA, WITHOUT("llama.block_count"), BAD, "llama.block_count is missing"},
     {LLAMA, WITH("llama.block_count", U32, 0), BAD, "llama.block_count is not"},
-    {LLAMA, WITH("llama.block_count", U32, 1), UNSUPPORTED, "blk.1.attn_norm.weight has no place in llama"},
+    {LLAMA, WITH("llama.block_count", U32, 1), UNSUPPORTED,
+     "blk.1.attn_norm.weight has no place in llama"},
     {LLAMA, WITH("llama.block_count", U32, 3), BAD, "blk.2.attn_norm.weight is missing"},
     {LLAMA, WITH("llama.block_count", U32, 1000), BAD, "llama.block_count is not"},
     {LLAMA, WITH("llama.block_count", U32, 4294967295.0), BAD, "llama.block_count is not"},
 
     {LLAMA, WITHOUT("llama.attention.head_count"), BAD, "llama.attention.head_count is missing"},
     {LLAMA, WITH("llama.attention.head_count", U32, 0), BAD, "llama.attention.head_count is not"},
-    {LLAMA, WITH("llama.attention.head_count", U32, 6), BAD, "attn_q.weight is 32 x 24 and should be 48 x 24"},
+    {LLAMA, WITH("llama.attention.head_count", U32, 6), BAD,
+     "attn_q.weight is 32 x 24 and should be 48 x 24"},
     {LLAMA, WITH("llama.attention.head_count", U32, 5), BAD, "2 KV heads do not divide 5 heads"},
     {LLAMA, WITH("llama.attention.head_count", U32, 25), BAD, "llama.attention.head_count is not"},
-    {LLAMA, WITH("llama.attention.head_count_kv", U32, 0), BAD, "llama.attention.head_count_kv is not"},
+    {LLAMA, WITH("llama.attention.head_count_kv", U32, 0), BAD,
+     "llama.attention.head_count_kv is not"},
     {LLAMA, WITH("llama.attention.head_count_kv", U32, 3), BAD, "3 KV heads do not divide 4 heads"},
-    {LLAMA, WITH("llama.attention.head_count_kv", U32, 8), BAD, "llama.attention.head_count_kv is not"},
-    {LLAMA, WITHOUT("llama.attention.head_count_kv"), BAD, "attn_k.weight is 16 x 24 and should be 32 x 24"},
-    {Q8, WITH("llama.attention.head_count", U32, 64), BAD, "attn_q.weight is 64 x 64 and should be 1024 x 64"},
+    {LLAMA, WITH("llama.attention.head_count_kv", U32, 8), BAD,
+     "llama.attention.head_count_kv is not"},
+    {LLAMA, WITHOUT("llama.attention.head_count_kv"), BAD,
+     "attn_k.weight is 16 x 24 and should be 32 x 24"},
+    {Q8, WITH("llama.attention.head_count", U32, 64), BAD,
+     "attn_q.weight is 64 x 64 and should be 1024 x 64"},
     {LLAMA, WITH("llama.attention.key_length", U32, 0), BAD, "llama.attention.key_length is not"},
     {LLAMA, WITH("llama.attention.key_length", F32, 8), BAD, "llama.attention.key_length is not"},
-    {LLAMA, WITH("llama.attention.key_length", U32, 7), UNSUPPORTED, "values of another size than keys"},
-    {LLAMA, WITH("llama.attention.key_length", U32, 65537), BAD, "llama.attention.key_length is not"},
-    {LLAMA, WITH("llama.attention.value_length", U32, 16), UNSUPPORTED, "values of another size than keys"},
+    {LLAMA, WITH("llama.attention.key_length", U32, 7), UNSUPPORTED,
+     "values of another size than keys"},
+    {LLAMA, WITH("llama.attention.key_length", U32, 65537), BAD,
+     "llama.attention.key_length is not"},
+    {LLAMA, WITH("llama.attention.value_length", U32, 16), UNSUPPORTED,
+     "values of another size than keys"},
     {QWEN2, WITHOUT("qwen2.attention.key_length"), UNSUPPORTED, "values of another size than keys"},
-    {GPT2, WITH("gpt2.attention.head_count_kv", U32, 1), BAD, "attn_qkv.weight is 72 x 24 and should be 40 x 24"},
+    {GPT2, WITH("gpt2.attention.head_count_kv", U32, 1), BAD,
+     "attn_qkv.weight is 72 x 24 and should be 40 x 24"},
 
-    {LLAMA, WITHOUT("llama.attention.layer_norm_rms_epsilon"), BAD, "llama.attention.layer_norm_rms_epsilon is missing"},
-    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, 0), BAD, "layer_norm_rms_epsilon is not a positive number"},
-    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, -1e-5), BAD, "layer_norm_rms_epsilon is not a positive number"},
-    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, NAN), BAD, "layer_norm_rms_epsilon is not a positive number"},
-    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, INFINITY), BAD, "layer_norm_rms_epsilon is not a positive number"},
-    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", ARRAY, 1), BAD, "layer_norm_rms_epsilon is not a positive number"},
-    {GPT2, WITH("gpt2.attention.layer_norm_epsilon", F32, NAN), BAD, "layer_norm_epsilon is not a positive number"},
+    {LLAMA, WITHOUT("llama.attention.layer_norm_rms_epsilon"), BAD,
+     "llama.attention.layer_norm_rms_epsilon is missing"},
+    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, 0), BAD,
+     "layer_norm_rms_epsilon is not a positive number"},
+    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, -1e-5), BAD,
+     "layer_norm_rms_epsilon is not a positive number"},
+    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, NAN), BAD,
+     "layer_norm_rms_epsilon is not a positive number"},
+    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", F32, INFINITY), BAD,
+     "layer_norm_rms_epsilon is not a positive number"},
+    {LLAMA, WITH("llama.attention.layer_norm_rms_epsilon", ARRAY, 1), BAD,
+     "layer_norm_rms_epsilon is not a positive number"},
+    {GPT2, WITH("gpt2.attention.layer_norm_epsilon", F32, NAN), BAD,
+     "layer_norm_epsilon is not a positive number"},
 
     {LLAMA, WITH("llama.rope.dimension_count", U32, 0), BAD, "llama.rope.dimension_count is not"},
     {LLAMA, WITH("llama.rope.dimension_count", U32, 7), BAD, "odd number of dimensions, 7"},
@@ -246,30 +336,41 @@ static const struct {
     {LLAMA, WITH("llama.rope.freq_base", F32, NAN), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, INFINITY), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, 1), BAD, "a RoPE base of 1"},
-    {LLAMA, WITH_STR("llama.rope.scaling.type", "yarn"), UNSUPPORTED, "llama.rope.scaling.type is \"yarn\""},
-    {LLAMA, WITH("llama.rope.scaling.type", U32, 1), UNSUPPORTED, "llama.rope.scaling.type is \"\""},
-    {LLAMA, WITH_STR("llama.rope.scaling.type", "linear"), BAD, "llama.rope.scaling.factor is missing"},
+    {LLAMA, WITH_STR("llama.rope.scaling.type", "yarn"), UNSUPPORTED,
+     "llama.rope.scaling.type is \"yarn\""},
+    {LLAMA, WITH("llama.rope.scaling.type", U32, 1), UNSUPPORTED,
+     "llama.rope.scaling.type is \"\""},
+    {LLAMA, WITH_STR("llama.rope.scaling.type", "linear"), BAD,
+     "llama.rope.scaling.factor is missing"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 0), BAD, "frequencies of RoPE make no sense"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, -1), BAD, "frequencies of RoPE make no sense"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, NAN), BAD, "frequencies of RoPE make no sense"},
-    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 1e-37), BAD, "frequencies of RoPE make no sense"},
-    {LLAMA3, WITH("rope_freqs.weight", TENSOR_TYPE, TFT_F16), UNSUPPORTED, "rope_freqs.weight is not f32"},
-    {LLAMA3, WITH_SHAPE("rope_freqs.weight", 8, 1, 1), BAD, "rope_freqs.weight is 1 x 8 and should be 1 x 4"},
+    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 1e-37), BAD,
+     "frequencies of RoPE make no sense"},
+    {LLAMA3, WITH("rope_freqs.weight", TENSOR_TYPE, TFT_F16), UNSUPPORTED,
+     "rope_freqs.weight is not f32"},
+    {LLAMA3, WITH_SHAPE("rope_freqs.weight", 8, 1, 1), BAD,
+     "rope_freqs.weight is 1 x 8 and should be 1 x 4"},
 
-    {LLAMA, WITH_SHAPE("token_embd.weight", 24, 419, 1), BAD, "output.weight is 420 x 24 and should be 419 x 24"},
+    {LLAMA, WITH_SHAPE("token_embd.weight", 24, 419, 1), BAD,
+     "output.weight is 420 x 24 and should be 419 x 24"},
     {LLAMA, WITH_STR("tokenizer.ggml.model", "t5"), UNSUPPORTED, "\"t5\" is not supported"},
     {LLAMA, WITH("tokenizer.ggml.model", U32, 5), BAD, "tokenizer.ggml.model is not a string"},
     {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "outside the 420 tokens"},
-    {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), UNSUPPORTED, "blk.0.attn_q.bias has no place in llama"},
-    {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), UNSUPPORTED, "blk.1.attn_k.bias has no place in qwen3"},
-    {LLAMA, WITH_SHAPE("\x1b]0;x\x07", 4, 1, 1), UNSUPPORTED, "the tensor ?]0;x? has no place in llama"},
+    {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), UNSUPPORTED,
+     "blk.0.attn_q.bias has no place in llama"},
+    {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), UNSUPPORTED,
+     "blk.1.attn_k.bias has no place in qwen3"},
+    {LLAMA, WITH_SHAPE("\x1b]0;x\x07", 4, 1, 1), UNSUPPORTED,
+     "the tensor ?]0;x? has no place in llama"},
 };
 
 static void values_that_make_no_sense(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        is_refused(edited(written(&toys[values[i].toy]), &values[i].edit), values[i].status, values[i].why);
+        is_refused(edited(written(&toys[values[i].toy]), &values[i].edit), values[i].status,
+                   values[i].why);
 }
 
 /* What takes more than one change. */
@@ -292,7 +393,8 @@ static void dimensions_that_make_no_sense(void **state)
 
     path = edited(written(&t), &(struct edit)WITH("qwen3.attention.head_count", U32, 1000));
     path = edited(path, &(struct edit)WITH("qwen3.attention.key_length", U32, 65536));
-    is_refused(edited(path, &(struct edit)WITHOUT("qwen3.attention.value_length")), BAD, "1000 heads of 65536");
+    is_refused(edited(path, &(struct edit)WITHOUT("qwen3.attention.value_length")), BAD,
+               "1000 heads of 65536");
 }
 
 /* ---- tensors: each of them missing, of another shape, of a type that is none of weights */
@@ -308,13 +410,18 @@ static void every_tensor_is_checked(void **state)
             char name[64];
             snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
             bool embed = strcmp(name, "token_embd.weight") == 0;
-            bool optional = strcmp(name, "output.weight") == 0 || strcmp(name, "rope_freqs.weight") == 0;
-            struct edit drop = {.name = name, .what = DROP}, type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
-            struct edit rows = {.name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1] + 1, 1}};
+            bool optional = strcmp(name, "output.weight") == 0 ||
+                            strcmp(name, "rope_freqs.weight") == 0;
+            struct edit drop = {.name = name, .what = DROP},
+                        type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
+            struct edit rows = {
+                .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1] + 1, 1}};
             struct edit deep = {.name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1], 2}};
-            struct edit cols = {.name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
+            struct edit cols = {
+                .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
             if (optional)
-                tft_model_close(opened(edited(written(&toys[i]), &drop))); /* tied to the embedding; not scaled */
+                tft_model_close(opened(
+                    edited(written(&toys[i]), &drop))); /* tied to the embedding; not scaled */
             else
                 is_refused(edited(written(&toys[i]), &drop), BAD, name);
             if (!embed)
@@ -334,8 +441,9 @@ static void strange_weights(void **state)
 {
     (void)state;
     static const double fills[] = {NAN, INFINITY, 3e38, 0};
-    static const char *const names[] = {"token_embd.weight", "blk.0.attn_norm.weight", "blk.0.attn_k.weight", "blk.1.ffn_down.weight",
-                                        "output_norm.weight", "output.weight"};
+    static const char *const names[] = {"token_embd.weight",   "blk.0.attn_norm.weight",
+                                        "blk.0.attn_k.weight", "blk.1.ffn_down.weight",
+                                        "output_norm.weight",  "output.weight"};
     for (int f = 0; f < 4; f++)
         for (int k = 0; k < 6; k++) {
             struct edit fill = {.name = names[k], .what = TENSOR_FILL, .number = fills[f]};
@@ -367,7 +475,8 @@ static void every_allocation_may_fail(void **state)
         for (;; fail_at++) {
             struct memory mem = {.fail_at = fail_at};
             struct tft_allocator a = memory_allocator(&mem);
-            struct tft_model_opts o = {.size = sizeof o, .allocator = &a, .vocab_only = only_vocab, .n_threads = 1};
+            struct tft_model_opts o = {
+                .size = sizeof o, .allocator = &a, .vocab_only = only_vocab, .n_threads = 1};
             struct tft_model *m;
             struct tft_error err = {0};
             enum tft_status status = tft_model_open(&m, path, &o, &err);
@@ -443,7 +552,10 @@ static void progress_goes_from_0_to_1(void **state)
     for (int threads = 1; threads <= 5; threads += 2)
         for (int weights = TFT_WEIGHTS_F32; weights <= TFT_WEIGHTS_BF16; weights++) {
             struct progress p = {0};
-            struct tft_model_opts o = {.size = sizeof o, .weights = (enum tft_weights)weights, .n_threads = threads, .progress = watch,
+            struct tft_model_opts o = {.size = sizeof o,
+                                       .weights = (enum tft_weights)weights,
+                                       .n_threads = threads,
+                                       .progress = watch,
                                        .progress_user = &p};
             struct tft_model *m;
             assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
@@ -464,8 +576,10 @@ static void options_out_of_range(void **state)
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o = (struct tft_model_opts){.size = sizeof o, .weights = (enum tft_weights)3};
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
-    o = (struct tft_model_opts){.size = offsetof(struct tft_model_opts, weights), .weights = (enum tft_weights)3};
-    assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK); /* of an older caller, who has no such field */
+    o = (struct tft_model_opts){.size = offsetof(struct tft_model_opts, weights),
+                                .weights = (enum tft_weights)3};
+    /* of an older caller, who has no such field */
+    assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
     tft_model_close(m);
     assert_int_equal(tft_model_open(&m, in_folder("nothing"), NULL, NULL), TFT_ERR_IO);
     assert_int_equal(tft_model_open(&m, folder, NULL, NULL), TFT_ERR_IO);
@@ -480,7 +594,9 @@ static void a_vocabulary_alone(void **state)
     struct tft_session *s;
     struct tft_error err;
     struct tft_model_opts o = {.size = sizeof o, .vocab_only = true};
-    const char *path = edited(written(&toys[LLAMA]), &(struct edit){.name = "general.architecture", .what = STR, .text = "bert"});
+    const char *path =
+        edited(written(&toys[LLAMA]),
+               &(struct edit){.name = "general.architecture", .what = STR, .text = "bert"});
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);

@@ -9,7 +9,8 @@
 #include "toy.h"
 #include "tuffet.h"
 
-enum { SHORT = 40, LONG = 260 }; /* attention has a seam after 256; both are few, as this runs under emulation too */
+enum { SHORT = 40, LONG = 260 }; /* attention has a seam after 256; both are few, as this runs under
+                                    emulation too */
 
 /* The largest difference of logits over n tokens, relative to the largest logit. */
 static double difference(const char *path, uint32_t n, const char *kv, enum tft_weights weights)
@@ -19,7 +20,8 @@ static double difference(const char *path, uint32_t n, const char *kv, enum tft_
     struct tft_session *s = NULL;
     struct tft_model_opts mo = {.size = sizeof mo, .weights = weights};
     struct tft_session_opts so = {.size = sizeof so, .kv = kv, .n_logits = n, .n_threads = 2};
-    if (tft_model_open(&m, path, &mo, &err) != TFT_OK || tft_session_open(&s, m, &so, &err) != TFT_OK)
+    if (tft_model_open(&m, path, &mo, &err) != TFT_OK ||
+        tft_session_open(&s, m, &so, &err) != TFT_OK)
         fail_msg("%s", err.msg);
 
     struct tft_source src;
@@ -54,14 +56,98 @@ static const struct {
     const char *what;
     struct toy toy;
 } models[] = {
-    {"llama, grouped queries", {.arch = "llama", .n_vocab = 97, .n_ctx = 320, .n_embd = 48, .n_layer = 3, .n_head = 6, .n_head_kv = 2, .head_dim = 8, .n_ff = 72, .n_rot = 8}},
-    {"llama, tied head", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_head_kv = 4, .head_dim = 16, .n_ff = 96, .n_rot = 16, .tied = true}},
-    {"llama, linear RoPE scaling", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32, .linear_scaling = 3.5f}},
-    {"llama, llama3 RoPE scaling", {.arch = "llama", .n_vocab = 64, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32, .llama3_scaling = true}},
-    {"llama, part of a head rotated, odd sizes", {.arch = "llama", .n_vocab = 31, .n_ctx = 301, .n_embd = 37, .n_layer = 2, .n_head = 3, .n_head_kv = 1, .head_dim = 19, .n_ff = 41, .n_rot = 14}},
-    {"qwen2", {.arch = "qwen2", .n_vocab = 80, .n_ctx = 320, .n_embd = 56, .n_layer = 3, .n_head = 7, .n_head_kv = 1, .head_dim = 8, .n_ff = 64, .n_rot = 8, .tied = true}},
-    {"qwen3, heads of their own size", {.arch = "qwen3", .n_vocab = 80, .n_ctx = 320, .n_embd = 48, .n_layer = 3, .n_head = 4, .n_head_kv = 2, .head_dim = 32, .n_ff = 80, .n_rot = 32}},
-    {"gpt2", {.arch = "gpt2", .n_vocab = 90, .n_ctx = 310, .n_embd = 48, .n_layer = 3, .n_head = 4, .n_head_kv = 4, .head_dim = 12, .n_ff = 192, .tied = true}},
+    {"llama, grouped queries",
+     {.arch = "llama",
+      .n_vocab = 97,
+      .n_ctx = 320,
+      .n_embd = 48,
+      .n_layer = 3,
+      .n_head = 6,
+      .n_head_kv = 2,
+      .head_dim = 8,
+      .n_ff = 72,
+      .n_rot = 8}},
+    {"llama, tied head",
+     {.arch = "llama",
+      .n_vocab = 64,
+      .n_ctx = 320,
+      .n_embd = 64,
+      .n_layer = 2,
+      .n_head = 4,
+      .n_head_kv = 4,
+      .head_dim = 16,
+      .n_ff = 96,
+      .n_rot = 16,
+      .tied = true}},
+    {"llama, linear RoPE scaling",
+     {.arch = "llama",
+      .n_vocab = 64,
+      .n_ctx = 320,
+      .n_embd = 64,
+      .n_layer = 2,
+      .n_head = 2,
+      .n_head_kv = 1,
+      .head_dim = 32,
+      .n_ff = 96,
+      .n_rot = 32,
+      .linear_scaling = 3.5f}},
+    {"llama, llama3 RoPE scaling",
+     {.arch = "llama",
+      .n_vocab = 64,
+      .n_ctx = 320,
+      .n_embd = 64,
+      .n_layer = 2,
+      .n_head = 2,
+      .n_head_kv = 1,
+      .head_dim = 32,
+      .n_ff = 96,
+      .n_rot = 32,
+      .llama3_scaling = true}},
+    {"llama, part of a head rotated, odd sizes",
+     {.arch = "llama",
+      .n_vocab = 31,
+      .n_ctx = 301,
+      .n_embd = 37,
+      .n_layer = 2,
+      .n_head = 3,
+      .n_head_kv = 1,
+      .head_dim = 19,
+      .n_ff = 41,
+      .n_rot = 14}},
+    {"qwen2",
+     {.arch = "qwen2",
+      .n_vocab = 80,
+      .n_ctx = 320,
+      .n_embd = 56,
+      .n_layer = 3,
+      .n_head = 7,
+      .n_head_kv = 1,
+      .head_dim = 8,
+      .n_ff = 64,
+      .n_rot = 8,
+      .tied = true}},
+    {"qwen3, heads of their own size",
+     {.arch = "qwen3",
+      .n_vocab = 80,
+      .n_ctx = 320,
+      .n_embd = 48,
+      .n_layer = 3,
+      .n_head = 4,
+      .n_head_kv = 2,
+      .head_dim = 32,
+      .n_ff = 80,
+      .n_rot = 32}},
+    {"gpt2",
+     {.arch = "gpt2",
+      .n_vocab = 90,
+      .n_ctx = 310,
+      .n_embd = 48,
+      .n_layer = 3,
+      .n_head = 4,
+      .n_head_kv = 4,
+      .head_dim = 12,
+      .n_ff = 192,
+      .tied = true}},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -78,7 +164,8 @@ static void f32_weights_f32_cache(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++) {
-        double off = difference(written(&models[i].toy, TFT_F32), i % 7 ? SHORT : LONG, "f32", TFT_WEIGHTS_F32);
+        double off = difference(written(&models[i].toy, TFT_F32), i % 7 ? SHORT : LONG, "f32",
+                                TFT_WEIGHTS_F32);
         if (!(off < 2e-5))
             fail_msg("%s: off by %g", models[i].what, off);
     }
@@ -101,17 +188,28 @@ static void half_weights(void **state)
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
-            double off = difference(written(&models[i].toy, bf16 ? TFT_BF16 : TFT_F16), SHORT, "f32", TFT_WEIGHTS_F32);
+            double off = difference(written(&models[i].toy, bf16 ? TFT_BF16 : TFT_F16), SHORT,
+                                    "f32", TFT_WEIGHTS_F32);
             if (!(off < 2e-5))
                 fail_msg("%s, %s: off by %g", models[i].what, bf16 ? "bf16" : "f16", off);
         }
 }
 
-/* Quantized weights become exactly what they stand for in f32, and are rounded to what 16 bits hold. */
+/* Quantized weights become exactly what they stand for in f32, and are rounded to what 16 bits
+   hold. */
 static void quantized_weights(void **state)
 {
     (void)state;
-    struct toy t = {.arch = "llama", .n_vocab = 96, .n_ctx = 320, .n_embd = 64, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 32, .n_ff = 96, .n_rot = 32};
+    struct toy t = {.arch = "llama",
+                    .n_vocab = 96,
+                    .n_ctx = 320,
+                    .n_embd = 64,
+                    .n_layer = 2,
+                    .n_head = 2,
+                    .n_head_kv = 1,
+                    .head_dim = 32,
+                    .n_ff = 96,
+                    .n_rot = 32};
     const char *path = written(&t, TFT_Q8_0);
     double f32 = difference(path, SHORT, "f32", TFT_WEIGHTS_F32);
     double f16 = difference(path, SHORT, "f32", TFT_WEIGHTS_F16);

@@ -15,7 +15,8 @@ static float w[MOST_ROWS * STRIDE], scale[MOST_ROWS];
 static int32_t rowsum[MOST_ROWS];
 static int8_t data[MOST_ROWS * MOST_COLS];
 
-/* Everything of the result that can be said without the function: where each byte lies, that it is the nearest, the padding. */
+/* Everything of the result that can be said without the function: where each byte lies, that it is
+   the nearest, the padding. */
 static void check(size_t rows, size_t cols)
 {
     size_t padded = tft_panel_cols(cols);
@@ -101,7 +102,8 @@ static void extremes(void **state)
     matrix(7, 16, true);
     matrix(1, 16, true);
     assert_true(scale[0] == 1);
-    for (float top = 1; top < 2; top += 0x1p-12f) { /* the largest is 127 whichever way the scale was rounded */
+    /* the largest is 127 whichever way the scale was rounded */
+    for (float top = 1; top < 2; top += 0x1p-12f) {
         w[0] = top;
         w[1] = -top;
         matrix(1, 2, false);
@@ -173,7 +175,8 @@ static void the_kernel_reads_it(void **state)
             double want = 0;
             for (size_t i = 0; i < COLS; i++)
                 want += (double)x[i] * w[n * STRIDE + i];
-            assert_float_equal(y[n], want, 0.08); /* 64 errors of up to 1/256 each side, of random signs: 0.03 is usual */
+            /* 64 errors of up to 1/256 each side, of random signs: 0.03 is usual */
+            assert_float_equal(y[n], want, 0.08);
         }
     }
 }
@@ -181,8 +184,10 @@ static void the_kernel_reads_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape), cmocka_unit_test(scales),     cmocka_unit_test(ties_to_even),        cmocka_unit_test(extremes),
-        cmocka_unit_test(not_finite),  cmocka_unit_test(in_pieces), cmocka_unit_test(the_kernel_reads_it),
+        cmocka_unit_test(every_shape),         cmocka_unit_test(scales),
+        cmocka_unit_test(ties_to_even),        cmocka_unit_test(extremes),
+        cmocka_unit_test(not_finite),          cmocka_unit_test(in_pieces),
+        cmocka_unit_test(the_kernel_reads_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,8 @@ static float range(int which, const float *x)
     return types[which].type == TFT_Q8_0 ? top : max - min;
 }
 
-/* Every number is off by half a step at most, and the step is no larger than it must be, but for f16's own. */
+/* Every number is off by half a step at most, and the step is no larger than it must be, but for
+   f16's own. */
 static void check(const float *x)
 {
     for (int which = 0; which < 2; which++) {
@@ -55,7 +56,8 @@ static void check(const float *x)
         for (int i = 0; i < N; i++) {
             float slack = fabsf(x[i]) * 0x1p-22f; /* of f32, in which it is computed */
             if (!(fabsf(y[i] - x[i]) <= step / 2 + slack))
-                fail_msg("%s: %g becomes %g, the step is %g", tft_dtype_name(types[which].type), (double)x[i], (double)y[i], (double)step);
+                fail_msg("%s: %g becomes %g, the step is %g", tft_dtype_name(types[which].type),
+                         (double)x[i], (double)y[i], (double)step);
         }
     }
 }
@@ -68,7 +70,8 @@ static void half_a_step_at_most(void **state)
         for (int run = 0; run < 200; run++) {
             float offset = run % 4 == 3 ? ldexpf(random_even(), e) : 0;
             for (int i = 0; i < N; i++)
-                x[i] = as_f16(ldexpf(random_even(), run % 2 ? e : e - (int)(random_u32() % 8)) + offset);
+                x[i] = as_f16(ldexpf(random_even(), run % 2 ? e : e - (int)(random_u32() % 8)) +
+                              offset);
             check(x);
         }
 }

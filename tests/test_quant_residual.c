@@ -52,11 +52,13 @@ static void definition(double *y, const float *x, size_t n)
     for (size_t i = 0; i < n; i++)
         signed_x[i] = next(&state) >> 63 ? -(double)x[i] : (double)x[i];
     for (size_t k = 0; k < m; k++)
-        cas[k] = cos(2 * acos(-1) * (double)k / (double)m) + sin(2 * acos(-1) * (double)k / (double)m);
+        cas[k] = cos(2 * acos(-1) * (double)k / (double)m) +
+                 sin(2 * acos(-1) * (double)k / (double)m);
     for (size_t i = 0; i < n; i++) {
         y[i] = 0;
         for (size_t j = 0; j < n; j++)
-            y[i] += cas[i / p * (j / p) % m] * (__builtin_parityll(i % p & j % p) ? -signed_x[j] : signed_x[j]);
+            y[i] += cas[i / p * (j / p) % m] *
+                    (__builtin_parityll(i % p & j % p) ? -signed_x[j] : signed_x[j]);
         y[i] /= sqrt((double)n);
     }
     free(signed_x);
@@ -104,7 +106,8 @@ static void it_keeps_lengths_and_angles(void **state)
         residual_rows(&q, y, n, ROWS, NULL);
         for (size_t a = 0; a < ROWS; a++)
             for (size_t b = 0; b <= a; b++)
-                assert_float_equal(product(y + a * n, y + b * n, n), product(x + a * n, x + b * n, n), 1e-6 * (double)(n + 1));
+                assert_float_equal(product(y + a * n, y + b * n, n),
+                                   product(x + a * n, x + b * n, n), 1e-6 * (double)(n + 1));
         free(x);
         free(y);
         residual_close(&q);
@@ -139,14 +142,16 @@ static void readers(void **state)
     for (size_t i = 0; i < WIDTHS; i++) {
         size_t n = widths[i], stride = n + 3;
         struct residual q = opened(n, 2);
-        float *w = filled(ROWS * stride), *v = copied(w, ROWS * stride), *gain = filled(n), *x = filled(n);
+        float *w = filled(ROWS * stride), *v = copied(w, ROWS * stride), *gain = filled(n),
+              *x = filled(n);
         residual_rows(&q, v, stride, ROWS, gain);
         float *y = copied(x, n);
         residual_rows(&q, y, n, 1, NULL);
         for (size_t j = 0; j < n; j++)
             x[j] *= gain[j];
         for (size_t r = 0; r < ROWS; r++) {
-            assert_float_equal(product(v + r * stride, y, n), product(w + r * stride, x, n), 1e-6 * (double)(n + 1));
+            assert_float_equal(product(v + r * stride, y, n), product(w + r * stride, x, n),
+                               1e-6 * (double)(n + 1));
             assert_memory_equal(v + r * stride + n, w + r * stride + n, 3 * sizeof *w);
         }
         free(w);

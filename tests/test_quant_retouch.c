@@ -1,4 +1,5 @@
-/* A W8A8 file with other numbers in its prefix: what stays, what the session sees, and what is refused. */
+/* A W8A8 file with other numbers in its prefix: what stays, what the session sees, and what is
+   refused. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -16,10 +17,28 @@
 #include "retouch.h"
 
 /* Keys of a token are one block of 32, or in the other one 24. */
-static const struct toy toy = {.arch = "llama", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 2, .n_head = 4, .n_head_kv = 2,
-                               .head_dim = 16, .n_ff = 96, .n_rot = 16, .type = TFT_F32},
-                        narrow = {.arch = "qwen2", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 2, .n_head = 2, .n_head_kv = 2,
-                                  .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32};
+static const struct toy toy = {.arch = "llama",
+                               .n_vocab = 50,
+                               .n_ctx = 640,
+                               .n_embd = 40,
+                               .n_layer = 2,
+                               .n_head = 4,
+                               .n_head_kv = 2,
+                               .head_dim = 16,
+                               .n_ff = 96,
+                               .n_rot = 16,
+                               .type = TFT_F32},
+                        narrow = {.arch = "qwen2",
+                                  .n_vocab = 50,
+                                  .n_ctx = 640,
+                                  .n_embd = 40,
+                                  .n_layer = 2,
+                                  .n_head = 2,
+                                  .n_head_kv = 2,
+                                  .head_dim = 12,
+                                  .n_ff = 96,
+                                  .n_rot = 12,
+                                  .type = TFT_F32};
 enum { TEXT = 200, PREFIX = 3, ROWS = 2 * PREFIX * 32 };
 static uint16_t k[ROWS], v[ROWS];
 
@@ -36,8 +55,14 @@ static const char *quantized(const struct toy *t, uint32_t n_prefix, const char 
     toy_tokens(11, t->n_vocab, text, TEXT);
     for (int i = 0; i < 9; i++)
         fixed[i] = TFT_RANGE_STATIC;
-    struct quantize_opts o = {.text = text, .n_text = TEXT, .window = TEXT / 2, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
-                              .n_prefix = n_prefix, .range = fixed, .n_threads = 1};
+    struct quantize_opts o = {.text = text,
+                              .n_text = TEXT,
+                              .window = TEXT / 2,
+                              .rotate = QUANTIZE_ROTATE_O_DOWN,
+                              .prefix = prefix,
+                              .n_prefix = n_prefix,
+                              .range = fixed,
+                              .n_threads = 1};
     assert_int_equal(tft_model_open_unexpanded(&m, from, NULL, NULL), TFT_OK);
     if (quantize(m, to, &o, result, &stopped, &err) != TFT_OK)
         fail_msg("%s", err.msg);
@@ -145,7 +170,8 @@ static void a_file_takes_its_own_place(void **state)
 static void another_cache(void **state)
 {
     (void)state;
-    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"), *again = in_folder("again.gguf");
+    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"),
+               *again = in_folder("again.gguf");
     static const char kv[] = "tuffet:k=3x1/2,v=16x1/1.5";
     struct tft_model *m = opened(q), *named;
     made(m, r, &(struct retouch){.kv = kv});
@@ -195,7 +221,8 @@ static void few_bits(void **state)
 {
     (void)state;
     static const enum tft_dtype types[] = {TFT_Q8_0, TFT_Q4_1};
-    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"), *again = in_folder("again.gguf");
+    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"),
+               *again = in_folder("again.gguf");
     struct tft_model *m = opened(q), *few, *f16;
     random_rows();
     for (int i = 0; i < 2; i++) {
@@ -203,7 +230,8 @@ static void few_bits(void **state)
         made(m, r, &(struct retouch){.k = k, .v = v, .type = types[i]});
         few = opened(r);
         const struct tft_tensor *t = tft_source_tensor(&few->source, TFT_KEY_PREFIX_V);
-        assert_true(t->type == types[i] && t->n_dims == 3 && t->ne[0] == 32 && t->ne[1] == PREFIX && t->ne[2] == 2);
+        assert_true(t->type == types[i] && t->n_dims == 3 && t->ne[0] == 32 && t->ne[1] == PREFIX &&
+                    t->ne[2] == 2);
         expanded(want, t);
         assert_memory_equal(few->prefix_v, want, sizeof want);
         expanded(want, tft_source_tensor(&few->source, TFT_KEY_PREFIX_K));
@@ -211,7 +239,8 @@ static void few_bits(void **state)
         for (int j = 0; j < ROWS; j++)
             assert_float_equal(tft_f16_to_f32(want[j]), tft_f16_to_f32(k[j]), i ? 0.07 : 0.005);
 
-        made(few, again, &(struct retouch){.k = few->prefix_k, .v = few->prefix_v}); /* f16 again, of the same numbers */
+        /* f16 again, of the same numbers */
+        made(few, again, &(struct retouch){.k = few->prefix_k, .v = few->prefix_v});
         f16 = opened(again);
         assert_int_equal(tft_source_tensor(&f16->source, TFT_KEY_PREFIX_K)->type, TFT_F16);
         assert_int_equal(hash_of(f16), hash_of(few));
@@ -241,7 +270,8 @@ static void how_it_was_tuned(void **state)
 {
     (void)state;
     static const float losses[] = {3.5f, 3.25f, 3.375f};
-    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"), *again = in_folder("again.gguf");
+    const char *q = quantized(&toy, PREFIX, "q.gguf"), *r = in_folder("r.gguf"),
+               *again = in_folder("again.gguf");
     struct tft_model *m = opened(q);
     struct retouch tuned = as_it_is(m);
     tuned.loss = "layer outputs";
@@ -259,7 +289,8 @@ static void how_it_was_tuned(void **state)
     struct tft_str loss;
     double x;
     uint64_t n;
-    assert_true(tft_value_str(tft_source_value(s, "tuffet.tune.loss"), &loss) && tft_str_is(loss, "layer outputs"));
+    assert_true(tft_value_str(tft_source_value(s, "tuffet.tune.loss"), &loss) &&
+                tft_str_is(loss, "layer outputs"));
     assert_true(tft_value_real(tft_source_value(s, "tuffet.tune.lambda"), 0, &x) && x == 0.5);
     assert_true(tft_value_real(tft_source_value(s, "tuffet.tune.rate"), 0, &x) && x == 0.25);
     assert_true(tft_value_uint(tft_source_value(s, "tuffet.tune.epochs"), 0, &n) && n == 7);
@@ -275,13 +306,15 @@ static void how_it_was_tuned(void **state)
     tft_model_close(m);
     assert_true(same_file(q, r));
     m = opened(again);
-    assert_true(tft_value_str(tft_source_value(&m->source, "tuffet.tune.loss"), &loss) && tft_str_is(loss, "prediction"));
+    assert_true(tft_value_str(tft_source_value(&m->source, "tuffet.tune.loss"), &loss) &&
+                tft_str_is(loss, "prediction"));
     tft_model_close(m);
 }
 
 /* ---- what is refused */
 
-static void fails(const struct tft_model *m, const char *path, const struct retouch *r, const char *why)
+static void fails(const struct tft_model *m, const char *path, const struct retouch *r,
+                  const char *why)
 {
     struct tft_error err = {.msg = "made"};
     int files = files_in_folder(false);
@@ -304,18 +337,22 @@ static void what_cannot_be(void **state)
     tft_model_close(m);
     m = opened(quantized(&narrow, PREFIX, "narrow.gguf"));
     fails(m, no, &(struct retouch){.k = m->prefix_k, .v = m->prefix_v, .type = TFT_Q8_0},
-          "narrow.gguf: a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be Q8_0");
+          "narrow.gguf: a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be "
+          "Q8_0");
     tft_model_close(m);
     m = opened(quantized(&toy, PREFIX, "q.gguf"));
     random_rows();
-    fails(m, no, &(struct retouch){.k = k, .v = v, .type = TFT_Q6_K}, "q.gguf: its prefix cannot be Q6_K, only F16, Q8_0 or Q4_1");
-    fails(m, in_folder("nowhere/r.gguf"), &(struct retouch){.k = k, .v = v}, "nowhere/r.gguf: cannot be created: No such file");
+    fails(m, no, &(struct retouch){.k = k, .v = v, .type = TFT_Q6_K},
+          "q.gguf: its prefix cannot be Q6_K, only F16, Q8_0 or Q4_1");
+    fails(m, in_folder("nowhere/r.gguf"), &(struct retouch){.k = k, .v = v},
+          "nowhere/r.gguf: cannot be created: No such file");
     fails(m, folder, &(struct retouch){.k = k, .v = v}, "cannot be replaced: Is a directory");
     static const uint16_t bad[] = {0x7c00, 0xfc00, 0x7e00};
     for (int i = 0; i < 3; i++) {
         uint16_t was = v[ROWS - 1];
         v[ROWS - 1] = bad[i];
-        fails(m, no, &(struct retouch){.k = k, .v = v}, "q.gguf: NaN or infinity among the keys and values of its prefix, layer 1");
+        fails(m, no, &(struct retouch){.k = k, .v = v},
+              "q.gguf: NaN or infinity among the keys and values of its prefix, layer 1");
         v[ROWS - 1] = was;
         was = k[5];
         k[5] = bad[i];

@@ -11,14 +11,16 @@
 static void blocks(void **state)
 {
     (void)state;
-    static const size_t of[][2] = {{1, 1},     {2, 2},     {3, 1},     {64, 64},    {80, 16},    {96, 32},
-                                   {128, 128}, {256, 256}, {512, 256}, {4864, 256}, {5632, 256}, {896, 128}};
+    static const size_t of[][2] = {{1, 1},     {2, 2},      {3, 1},      {64, 64},
+                                   {80, 16},   {96, 32},    {128, 128},  {256, 256},
+                                   {512, 256}, {4864, 256}, {5632, 256}, {896, 128}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         assert_int_equal(rotate_block(of[i][0]), of[i][1]);
 }
 
 /* y = w x */
-static void product(double *y, const float *w, size_t stride, size_t rows, size_t cols, const double *x)
+static void product(double *y, const float *w, size_t stride, size_t rows, size_t cols,
+                    const double *x)
 {
     for (size_t n = 0; n < rows; n++) {
         y[n] = 0;
@@ -80,19 +82,22 @@ static void online(void **state)
             for (size_t n = 0; n < ROWS; n++)
                 assert_float_equal(a[n], b[n], 1e-4);
             for (size_t n = 0; n < ROWS; n++)
-                assert_memory_equal(v + n * STRIDE + COLS, w + n * STRIDE + COLS, (STRIDE - COLS) * sizeof *w);
+                assert_memory_equal(v + n * STRIDE + COLS, w + n * STRIDE + COLS,
+                                    (STRIDE - COLS) * sizeof *w);
         }
     free(w);
     free(v);
 }
 
-/* O' (mix of V' x + bias') = O (mix of V x + bias), where two heads share one of V, and heads are of blocks: of each size that divides
-   48 numbers a head. The mix is what attention does: for each head a sum over tokens of the same weight for all of its channels. */
+/* O' (mix of V' x + bias') = O (mix of V x + bias), where two heads share one of V, and heads are
+   of blocks: of each size that divides 48 numbers a head. The mix is what attention does: for each
+   head a sum over tokens of the same weight for all of its channels. */
 static void values_and_output(void **state)
 {
     (void)state;
     enum { HEADS = 4, KV = 2, HEAD = 48, WIDTH = 20, TOKENS = 3 };
-    float v[KV * HEAD * WIDTH], o[WIDTH * HEADS * HEAD], bias[KV * HEAD], x[TOKENS][WIDTH], p[HEADS][TOKENS];
+    float v[KV * HEAD * WIDTH], o[WIDTH * HEADS * HEAD], bias[KV * HEAD], x[TOKENS][WIDTH],
+        p[HEADS][TOKENS];
     double want[WIDTH] = {0};
     random_fill(v, KV * HEAD * WIDTH);
     random_fill(o, WIDTH * HEADS * HEAD);
@@ -102,7 +107,8 @@ static void values_and_output(void **state)
     assert_int_equal(rotate_block(HEAD), 16);
     for (size_t block = 1; block <= 16; block *= 2) {
         double mixed[HEADS * HEAD] = {0}, got[WIDTH];
-        if (block > 1) { /* each time what was rotated before is rotated again: all of it cancels out */
+        /* each time what was rotated before is rotated again: all of it cancels out */
+        if (block > 1) {
             rotate_rows(v, WIDTH, KV * HEAD, WIDTH, block);
             rotate_columns(bias, KV * HEAD, 1, KV * HEAD, block);
             rotate_columns(o, HEADS * HEAD, WIDTH, HEADS * HEAD, block);
@@ -126,7 +132,8 @@ static void values_and_output(void **state)
     }
 }
 
-/* A rotation by rows is the one by columns of the transposed, and keeps lengths; twice is nothing. */
+/* A rotation by rows is the one by columns of the transposed, and keeps lengths; twice is
+   nothing. */
 static void rows_and_columns(void **state)
 {
     (void)state;

@@ -9,7 +9,8 @@
 static void factors_are_those_of_the_paper(void **state)
 {
     (void)state;
-    const float x[] = {16, 16, 16, 1, 0.25f}, w[] = {4, 4, 4, 1, 4}, want[] = {2, 0.25f, 16, 1, 0.25f};
+    const float x[] = {16, 16, 16, 1, 0.25f}, w[] = {4, 4, 4, 1, 4},
+                want[] = {2, 0.25f, 16, 1, 0.25f};
     static const float alpha[] = {0.5f, 0, 1, 0.5f, 0.5f};
     for (size_t j = 0; j < 5; j++) {
         float s;
@@ -41,12 +42,14 @@ static void largest_of_all_who_share(void **state)
     assert_true(max[0] == 4 && max[1] == 5);
 }
 
-/* (x / s) (w s)^T = x w^T, and the columns are even: with alpha 1/2 both sides have the largest element sqrt(max x max w). */
+/* (x / s) (w s)^T = x w^T, and the columns are even: with alpha 1/2 both sides have the largest
+   element sqrt(max x max w). */
 static void the_product_stays(void **state)
 {
     (void)state;
     enum { ROWS = 7, COLS = 24, STRIDE = 30 };
-    float x[COLS], w[ROWS * STRIDE], v[ROWS * STRIDE], y[COLS], x_max[COLS], w_max[COLS] = {0}, after[COLS] = {0}, s[COLS];
+    float x[COLS], w[ROWS * STRIDE], v[ROWS * STRIDE], y[COLS], x_max[COLS],
+        w_max[COLS] = {0}, after[COLS] = {0}, s[COLS];
     random_fill(x, COLS);
     random_fill(w, ROWS * STRIDE);
     x[5] *= 100;

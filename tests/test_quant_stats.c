@@ -18,7 +18,8 @@ static struct tft_affine affine(const struct stats *s, enum stats_method method,
 {
     struct tft_affine q;
     assert_true(stats_affine(s, method, param, &q));
-    assert_true(isnormal(q.scale) && q.scale > 0 && isnormal(q.inverse) && q.inverse == 1 / q.scale && q.zero >= 0 && q.zero <= 255);
+    assert_true(isnormal(q.scale) && q.scale > 0 && isnormal(q.inverse) &&
+                q.inverse == 1 / q.scale && q.zero >= 0 && q.zero <= 255);
     return q;
 }
 
@@ -51,7 +52,8 @@ static double lost(const float *x, size_t n, const struct tft_affine *q)
 static void channels(void **state)
 {
     (void)state;
-    const float x[] = {1, -2, 3, 9, 9, -4, 0, 5, 9, 9, 2, 0, 1, 9, 9}; /* rows of 5, of which 3 are used */
+    /* rows of 5, of which 3 are used */
+    const float x[] = {1, -2, 3, 9, 9, -4, 0, 5, 9, 9, 2, 0, 1, 9, 9};
     struct stats s;
     init(&s, 3);
     stats_add(&s, x, 3, 5);
@@ -97,8 +99,14 @@ static void min_max(void **state)
         float x[2], scale;
         int zero;
     } all[] = {
-        {{-1, 254}, 1, 1},      {{0, 255}, 1, 0},    {{-255, 0}, 1, 255},          {{10, 51}, 0.2f, 0}, /* 0 is in the range */
-        {{-10, -51}, 0.2f, 255}, {{-128, 127}, 1, 128}, {{-FLT_MAX, FLT_MAX / 2}, FLT_MAX / 255 * 1.5f, 170},
+        /* 0 is in the range */
+        {{-1, 254}, 1, 1},
+        {{0, 255}, 1, 0},
+        {{-255, 0}, 1, 255},
+        {{10, 51}, 0.2f, 0},
+        {{-10, -51}, 0.2f, 255},
+        {{-128, 127}, 1, 128},
+        {{-FLT_MAX, FLT_MAX / 2}, FLT_MAX / 255 * 1.5f, 170},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct tft_affine q = affine_of(all[i].x, 2, STATS_MIN_MAX, 0);
@@ -226,7 +234,8 @@ static void error_is_the_kernels(void **state)
     free(x);
 }
 
-/* Also where all numbers are in one bin, which is wide beside a step: its centre, 1.0039, is a multiple of some of these. */
+/* Also where all numbers are in one bin, which is wide beside a step: its centre, 1.0039, is a
+   multiple of some of these. */
 static void error_in_one_bin(void **state)
 {
     (void)state;
@@ -246,16 +255,19 @@ static void error_in_one_bin(void **state)
     free(x);
 }
 
-/* Better than any range of a fine grid, but for what the grid has by chance; and far better than all there is where one is far off. */
+/* Better than any range of a fine grid, but for what the grid has by chance; and far better than
+   all there is where one is far off. */
 static void least_error(void **state)
 {
     (void)state;
-    static const float outliers[][2] = {{0, 0}, {164, 0}, {0, -164}, {40, -164}, {1e4f, -1e4f}, {3000, 0}};
+    static const float outliers[][2] = {{0, 0},     {164, 0},      {0, -164},
+                                        {40, -164}, {1e4f, -1e4f}, {3000, 0}};
     float *x = normal_numbers();
     for (size_t o = 0; o < 6; o++) {
         x[7] = outliers[o][0];
         x[8] = outliers[o][1];
-        struct tft_affine q = affine_of(x, N, STATS_MSE, 0), range = affine_of(x, N, STATS_MIN_MAX, 0);
+        struct tft_affine q = affine_of(x, N, STATS_MSE, 0),
+                          range = affine_of(x, N, STATS_MIN_MAX, 0);
         double error = lost(x, N, &q);
         struct stats s;
         init(&s, 1);
@@ -275,7 +287,8 @@ static void least_error(void **state)
     free(x);
 }
 
-/* Numbers that are not worth keeping among 800 million others, at one end or both, where a little less of the range is worse than all. */
+/* Numbers that are not worth keeping among 800 million others, at one end or both, where a little
+   less of the range is worse than all. */
 static void outliers_that_go(void **state)
 {
     (void)state;
@@ -308,10 +321,17 @@ static void outliers_that_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(channels),          cmocka_unit_test(merged_is_added), cmocka_unit_test(min_max),
-        cmocka_unit_test(range_is_covered),  cmocka_unit_test(nothing_but_zeros), cmocka_unit_test(hardly_anything),
-        cmocka_unit_test(not_finite),        cmocka_unit_test(percentile),      cmocka_unit_test(error_is_the_kernels),
-        cmocka_unit_test(error_in_one_bin),  cmocka_unit_test(least_error),
+        cmocka_unit_test(channels),
+        cmocka_unit_test(merged_is_added),
+        cmocka_unit_test(min_max),
+        cmocka_unit_test(range_is_covered),
+        cmocka_unit_test(nothing_but_zeros),
+        cmocka_unit_test(hardly_anything),
+        cmocka_unit_test(not_finite),
+        cmocka_unit_test(percentile),
+        cmocka_unit_test(error_is_the_kernels),
+        cmocka_unit_test(error_in_one_bin),
+        cmocka_unit_test(least_error),
         cmocka_unit_test(outliers_that_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

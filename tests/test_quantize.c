@@ -1,4 +1,5 @@
-/* W8A8: the file is the same wherever it is made, what it computes is the same wherever it runs, and both are near the model of floats. */
+/* W8A8: the file is the same wherever it is made, what it computes is the same wherever it runs,
+   and both are near the model of floats. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -55,9 +56,12 @@ static void same_bits_however_fed(void **state)
 }
 
 /* These numbers are the contract: see test_session.c. */
-static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4, 0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
-static const uint64_t contract_all = 0xf44113e18c464618; /* of the first one, with the residual stream rotated */
-static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1; /* of the third one, with a prefix of four bits */
+static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4,
+                                          0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
+/* of the first one, with the residual stream rotated */
+static const uint64_t contract_all = 0xf44113e18c464618;
+/* of the third one, with a prefix of four bits */
+static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1;
 
 static void on_every_rung(const struct toy *t, const struct quantize_opts *o, uint64_t want)
 {
@@ -86,7 +90,8 @@ static void same_bits_on_every_rung_and_machine(void **state)
     on_every_rung(&toys[2], &o, contract_prefix);
 }
 
-/* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| / |b|. */
+/* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| /
+   |b|. */
 static double distance(const struct toy *t, const char *path, uint32_t n)
 {
     struct tft_model *m[2] = {opened(written(t)), opened(path)};
@@ -118,8 +123,10 @@ static void near(const struct toy *t, const struct quantize_opts *o, const char 
     const char *path = quantized(t, o);
     for (int i = 0; i < 2; i++) {
         double d = distance(t, path, at[i]);
-        if (!(d > 0 && d < 0.15)) /* random layers amplify: an eighth bit too few somewhere gives 0.2 */
-            fail_msg("%s, %s: off by %.3f of the logits of floats after %u tokens", t->arch, what, d, at[i]);
+        /* random layers amplify: an eighth bit too few somewhere gives 0.2 */
+        if (!(d > 0 && d < 0.15))
+            fail_msg("%s, %s: off by %.3f of the logits of floats after %u tokens", t->arch, what,
+                     d, at[i]);
     }
 }
 
@@ -206,7 +213,8 @@ static void assert_rotated(const struct residual *q, const float *got, const flo
     memcpy(row, want, n * sizeof *row);
     residual_rows(q, row, n, 1, NULL);
     for (size_t i = 0; i < n; i++)
-        assert_float_equal(got[i], row[i], 2e-3 * (1 + fabsf(row[i]))); /* keys and values are f16 */
+        assert_float_equal(got[i], row[i],
+                           2e-3 * (1 + fabsf(row[i]))); /* keys and values are f16 */
 }
 
 static double product(const float *a, const float *b, const float *gain, size_t n)
@@ -218,7 +226,8 @@ static double product(const float *a, const float *b, const float *gain, size_t 
 }
 
 /* Of the last token of the text, but for what the last norm divides by. */
-static void assert_same_logits(const struct layers *rotated, const struct layers *plain, const float *gain)
+static void assert_same_logits(const struct layers *rotated, const struct layers *plain,
+                               const float *gain)
 {
     const struct tft_mat *head = &plain->m->output.w;
     size_t last = (TEXT - 1) * plain->stride;
@@ -226,13 +235,14 @@ static void assert_same_logits(const struct layers *rotated, const struct layers
     for (uint32_t i = 0; i < head->rows; i++) {
         layers_rows(rotated, head, i, 1, a);
         layers_rows(plain, head, i, 1, b);
-        double got = product(a, rotated->text + last, NULL, head->cols), want = product(b, plain->text + last, gain, head->cols);
+        double got = product(a, rotated->text + last, NULL, head->cols),
+               want = product(b, plain->text + last, gain, head->cols);
         assert_float_equal(got, want, 1e-2 * (1 + fabs(want)));
     }
 }
 
-/* The stream is Q times that of the model as it is, and the head makes the same of it. With biases where the stream is written, which no
-   architecture of RMSNorm has yet. */
+/* The stream is Q times that of the model as it is, and the head makes the same of it. With biases
+   where the stream is written, which no architecture of RMSNorm has yet. */
 static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
 {
     (void)state;
@@ -251,7 +261,8 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
         run_floats(&plain, m, &o);
         run_floats(&rotated, m, &all);
         for (uint32_t t = 0; t < TEXT; t++)
-            assert_rotated(&rotated.q, rotated.text + t * rotated.stride, plain.text + t * plain.stride, d);
+            assert_rotated(&rotated.q, rotated.text + t * rotated.stride,
+                           plain.text + t * plain.stride, d);
         assert_rotated(&rotated.q, layers_prefix_x(&rotated), layers_prefix_x(&plain), d);
         assert_same_logits(&rotated, &plain, gain);
         layers_rows(&plain, &m->embed, 5, 1, want);
@@ -265,16 +276,20 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
 }
 
 /* However it is converted. */
-/* Of the last layer, whose queries and keys are still there after a pass: E[q^2] var(k), in doubles. To a common factor. */
-static double importance(const struct toy *t, const struct tft_model *m, uint32_t head, uint32_t channel)
+/* Of the last layer, whose queries and keys are still there after a pass: E[q^2] var(k), in
+   doubles. To a common factor. */
+static double importance(const struct toy *t, const struct tft_model *m, uint32_t head,
+                         uint32_t channel)
 {
     double query = 0, key = 0;
     for (uint32_t w = 0; w < TEXT / WINDOW; w++) {
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f16"});
         struct tft_pass p = {.m = m, .s = s};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
-        for (uint32_t first = 0; first < WINDOW; first += 64) { /* groups of 64 tokens, and what is left */
+        /* groups of 64 tokens, and what is left */
+        for (uint32_t first = 0; first < WINDOW; first += 64) {
             double sum = 0, squares = 0, n = fmin(64, WINDOW - first);
             for (uint32_t i = first; i < first + (uint32_t)n; i++) {
                 double k = (double)tft_pass_row(&p, TFT_K, i)[head * t->head_dim + channel];
@@ -283,7 +298,8 @@ static double importance(const struct toy *t, const struct tft_model *m, uint32_
             key += squares - sum * sum / n;
         }
         for (uint32_t i = 0; i < WINDOW; i++)
-            for (uint32_t h = head * t->n_head / t->n_head_kv; h < (head + 1) * t->n_head / t->n_head_kv; h++)
+            for (uint32_t h = head * t->n_head / t->n_head_kv;
+                 h < (head + 1) * t->n_head / t->n_head_kv; h++)
                 query += pow((double)tft_pass_row(&p, TFT_Q, i)[h * t->head_dim + channel], 2);
         tft_session_close(s);
     }
@@ -302,7 +318,10 @@ static void the_importance_of_channels(void **state)
     assert_null(m->key_importance);
     for (uint32_t h = 0; h < t->n_head_kv; h++)
         for (uint32_t d = 0; d < t->head_dim; d++) {
-            double want = importance(t, m, h, d), got = (double)q->key_importance[((t->n_layer - 1) * t->n_head_kv + h) * t->head_dim + d];
+            double want = importance(t, m, h, d),
+                   got = (double)
+                             q->key_importance[((t->n_layer - 1) * t->n_head_kv + h) * t->head_dim +
+                                               d];
             if (fabs(got - want) > 2e-3 * want)
                 fail_msg("head %u, channel %u: %g, not %g", h, d, got, want);
         }
@@ -384,11 +403,14 @@ static void bad_input_leaves_no_file(void **state)
           "NaN or infinity among the weights of blk.1.ffn_up, row 0");
     fails(with_bits(in_folder("m.gguf"), "blk.0.attn_k.weight", 0x7f800000), &o,
           "NaN or infinity among the weights of blk.0.attn_k, row 0");
-    fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o, "NaN or infinity among the weights of output, row 0");
-    fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o, "NaN or infinity among the weights of token_embd, row 0");
+    fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o,
+          "NaN or infinity among the weights of output, row 0");
+    fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o,
+          "NaN or infinity among the weights of token_embd, row 0");
     fails(quantized(t, &o), &o, "is quantized already");
     o.prefix_type = TFT_Q4_1;
-    fails(written(t), &o, "a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be Q4_1");
+    fails(written(t), &o,
+          "a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be Q4_1");
     o.prefix_type = TFT_Q4_0;
     fails(written(&toys[2]), &o, "its prefix cannot be Q4_0, only F16, Q8_0 or Q4_1");
     o.rotate = QUANTIZE_ROTATE_ALL;
@@ -408,7 +430,8 @@ static bool stop(void *user, double done)
     return ++s->calls != s->last;
 }
 
-/* At whichever call of progress: after each of the 3 windows of 2 layers (twice with smoothing) and the head, and at the end. */
+/* At whichever call of progress: after each of the 3 windows of 2 layers (twice with smoothing) and
+   the head, and at the end. */
 static void stopped_leaves_no_file(void **state)
 {
     (void)state;
@@ -438,8 +461,8 @@ static void stopped_leaves_no_file(void **state)
 
 enum change { DROP, SHORTEN, SET, FIRST };
 
-/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set; or the
-   first number of a tensor. */
+/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set; or
+   the first number of a tensor. */
 static const char *changed(enum change what, const char *name, double number)
 {
     struct tft_source s;
@@ -487,7 +510,8 @@ static const char *changed(enum change what, const char *name, double number)
             ne[0] -= here && what == SHORTEN;
             enum tft_dtype type = here && what == SET ? (enum tft_dtype)number : t->type;
             uint64_t bytes;
-            assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) && bytes <= t->bytes);
+            assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) &&
+                        bytes <= t->bytes);
             if (data && here && what == FIRST) {
                 float f = (float)number;
                 int32_t d = type == TFT_I32 ? (int32_t)number : 0;
@@ -526,8 +550,10 @@ static void damaged_files_are_refused(void **state)
     (void)state;
     static const struct damage cases[] = {
         {SET, "tuffet.version", 2, "version 2 of tuffet's format"},
-        {DROP, "tuffet.version", 0, "the tensor token_embd.weight is 64 x 48 and should be 64 x 40"},
-        {DROP, "tuffet.vocab_size", 0, "tuffet.vocab_size does not fit the 64 rows of token_embd.weight"},
+        {DROP, "tuffet.version", 0,
+         "the tensor token_embd.weight is 64 x 48 and should be 64 x 40"},
+        {DROP, "tuffet.vocab_size", 0,
+         "tuffet.vocab_size does not fit the 64 rows of token_embd.weight"},
         {SET, "tuffet.vocab_size", 48, "tuffet.vocab_size does not fit"},
         {SET, "tuffet.vocab_size", 0, "tuffet.vocab_size does not fit"},
         {DROP, "tuffet.input.scale", 0, "tuffet.input.scale is missing, or not an array of 9"},
@@ -540,19 +566,25 @@ static void damaged_files_are_refused(void **state)
         {SET, "tuffet.input.range", 0, "element 0 of tuffet.input.* makes no sense"},
         {SET, "tuffet.input.range", 4, "element 0 of tuffet.input.* makes no sense"},
         {SET, "tuffet.hadamard", 3, "tuffet.hadamard is no power of two"},
-        {SET, "tuffet.hadamard", 64, "tuffet.hadamard is no power of two up to 256 that divides 96"},
+        {SET, "tuffet.hadamard", 64,
+         "tuffet.hadamard is no power of two up to 256 that divides 96"},
         {SET, "tuffet.hadamard", 512, "tuffet.hadamard is no power of two"},
         {DROP, "blk.1.ffn_up.weight", 0, "the tensor blk.1.ffn_up.weight is missing"},
         {DROP, "blk.1.ffn_up.scale", 0, "the tensor blk.1.ffn_up.scale is missing"},
         {DROP, "blk.1.ffn_up.rowsum", 0, "the tensor blk.1.ffn_up.rowsum is missing"},
-        {SHORTEN, "blk.0.attn_v.rowsum", 0, "the tensor blk.0.attn_v.rowsum is 1 x 31 and should be 1 x 32"},
-        {SHORTEN, "blk.0.attn_v.weight", 0, "the tensor blk.0.attn_v.weight is 32 x 47 and should be 32 x 48"},
+        {SHORTEN, "blk.0.attn_v.rowsum", 0,
+         "the tensor blk.0.attn_v.rowsum is 1 x 31 and should be 1 x 32"},
+        {SHORTEN, "blk.0.attn_v.weight", 0,
+         "the tensor blk.0.attn_v.weight is 32 x 47 and should be 32 x 48"},
         {SET, "blk.0.attn_v.scale", TFT_I32, "the tensor blk.0.attn_v.scale has type I32"},
         {DROP, "tuffet.prefix.k", 0, "the tensor tuffet.prefix.k is missing"},
-        {SHORTEN, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
+        {SHORTEN, "tuffet.prefix.v", 0,
+         "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
         {SHORTEN, "tuffet.prefix.x", 0, "the tensor tuffet.prefix.x is missing, or not"},
-        {SHORTEN, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k is missing, or not 2 x 2 x 2 x 12 numbers of F16"},
-        {SET, "tuffet.prefix.v", TFT_BF16, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
+        {SHORTEN, "tuffet.prefix.tokens", 0,
+         "the tensor tuffet.prefix.k is missing, or not 2 x 2 x 2 x 12 numbers of F16"},
+        {SET, "tuffet.prefix.v", TFT_BF16,
+         "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 2 x 12 numbers of F16"},
         {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in llama"},
     };
     struct quantize_opts o = usual(&toys[0]);
@@ -571,16 +603,23 @@ static void a_damaged_calibration_is_refused(void **state)
 {
     (void)state;
     static const struct damage cases[] = {
-        {DROP, "tuffet.kv.order", 0, "the tensor tuffet.kv.order is missing, or not 1 x 2 x 3 x 32 numbers of I32"},
+        {DROP, "tuffet.kv.order", 0,
+         "the tensor tuffet.kv.order is missing, or not 1 x 2 x 3 x 32 numbers of I32"},
         {SHORTEN, "tuffet.kv.order", 0, "the tensor tuffet.kv.order is missing, or not"},
         {SET, "tuffet.kv.order", TFT_F32, "the tensor tuffet.kv.order is missing, or not"},
-        {FIRST, "tuffet.kv.order", -1, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
-        {FIRST, "tuffet.kv.order", 32, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
-        {FIRST, "tuffet.kv.order", 1 << 30, "tuffet.kv.order is no order of the channels in layer 0, head 0"},
-        {DROP, "tuffet.kv.clip.k", 0, "the tensor tuffet.kv.clip.k is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
-        {SHORTEN, "tuffet.kv.clip.v", 0, "the tensor tuffet.kv.clip.v is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
+        {FIRST, "tuffet.kv.order", -1,
+         "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {FIRST, "tuffet.kv.order", 32,
+         "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {FIRST, "tuffet.kv.order", 1 << 30,
+         "tuffet.kv.order is no order of the channels in layer 0, head 0"},
+        {DROP, "tuffet.kv.clip.k", 0,
+         "the tensor tuffet.kv.clip.k is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
+        {SHORTEN, "tuffet.kv.clip.v", 0,
+         "the tensor tuffet.kv.clip.v is missing, or not 1 x 2 x 3 x 2 numbers of F32"},
         {SET, "tuffet.kv.clip.v", TFT_I32, "the tensor tuffet.kv.clip.v is missing, or not"},
-        {FIRST, "tuffet.kv.clip.k", 0, "tuffet.kv.clip.k has something else than parts of a range, above 0 and at most 1"},
+        {FIRST, "tuffet.kv.clip.k", 0,
+         "tuffet.kv.clip.k has something else than parts of a range, above 0 and at most 1"},
         {FIRST, "tuffet.kv.clip.k", -0.5, "tuffet.kv.clip.k has something else"},
         {FIRST, "tuffet.kv.clip.v", 1.0001, "tuffet.kv.clip.v has something else"},
         {FIRST, "tuffet.kv.clip.v", NAN, "tuffet.kv.clip.v has something else"},
@@ -595,7 +634,8 @@ static void a_damaged_calibration_is_refused(void **state)
     tft_model_close(m);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(&cases[i]);
-    refused(&(struct damage){FIRST, "tuffet.kv.order", twice, "tuffet.kv.order is no order of the channels in layer 0, head 0"});
+    refused(&(struct damage){FIRST, "tuffet.kv.order", twice,
+                             "tuffet.kv.order is no order of the channels in layer 0, head 0"});
     tft_model_close(opened(changed(FIRST, "tuffet.kv.clip.k", 1e-30)));
 }
 
@@ -603,15 +643,22 @@ static void a_damaged_calibration_is_refused(void **state)
 static void a_damaged_prefix_of_few_bits_is_refused(void **state)
 {
     (void)state;
-    static const struct damage plain[] = {
-        {SET, "tuffet.prefix.k", TFT_Q8_0, "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 3 x 96 numbers of Q8_0"},
-        {SET, "tuffet.prefix.v", TFT_Q4_0, "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
-    }, packed[] = {
-        {SET, "tuffet.prefix.k", TFT_Q4_0, "the tensor tuffet.prefix.k is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
-        {DROP, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing"},
-        {SHORTEN, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 2 x 96 numbers of Q8_0"},
-        {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in qwen3"},
-    };
+    static const struct damage
+        plain[] =
+            {
+                {SET, "tuffet.prefix.k", TFT_Q8_0,
+                 "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 3 x 96 numbers of Q8_0"},
+                {SET, "tuffet.prefix.v", TFT_Q4_0,
+                 "the tensor tuffet.prefix.v is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
+            },
+        packed[] = {
+            {SET, "tuffet.prefix.k", TFT_Q4_0,
+             "the tensor tuffet.prefix.k is missing, or not 2 x 3 x 3 x 32 numbers of F16"},
+            {DROP, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing"},
+            {SHORTEN, "tuffet.prefix.tokens", 0,
+             "the tensor tuffet.prefix.k is missing, or not 1 x 2 x 2 x 96 numbers of Q8_0"},
+            {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in qwen3"},
+        };
     struct quantize_opts o = usual(&toys[2]);
     quantized(&toys[2], &o);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
@@ -620,7 +667,8 @@ static void a_damaged_prefix_of_few_bits_is_refused(void **state)
     quantized(&toys[2], &o);
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
         refused(&packed[i]);
-    tft_model_close(opened(changed(SET, "tuffet.prefix.v", TFT_Q4_1))); /* each of the two has its own type */
+    /* each of the two has its own type */
+    tft_model_close(opened(changed(SET, "tuffet.prefix.v", TFT_Q4_1)));
 }
 
 int main(void)

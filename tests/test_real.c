@@ -3,8 +3,8 @@
  *
  *      test_real MODEL [TOKENIZER TEXT]
  *
- * MODEL is among the downloaded ones or in shared/models; exit status 77 if it is not there. TEXT is what the tokens of TOKENIZER,
- * in shared/models, are to say: the word of another program.
+ * MODEL is among the downloaded ones or in shared/models; exit status 77 if it is not there. TEXT
+ * is what the tokens of TOKENIZER, in shared/models, are to say: the word of another program.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static bool expect(const char *path, int32_t *ids)
 {
     struct tft_source s;
     struct oracle *o = NULL;
-    bool good = tft_source_open(&s, path, NULL, NULL, NULL) == TFT_OK && (o = oracle_open(&s, TOKENS));
+    bool good = tft_source_open(&s, path, NULL, NULL, NULL) == TFT_OK &&
+                (o = oracle_open(&s, TOKENS));
     int32_t id = BOS;
     for (int i = 0; i < TOKENS && good; i++)
         ids[i] = id = likeliest(oracle_step(o, id), oracle_vocab(o));
@@ -50,7 +51,8 @@ static int agree(const struct tft_model *m, const char *kv, const int32_t *expec
         return 0;
     int32_t id = BOS;
     int n = 0;
-    while (n < TOKENS && tft_decode(s, id) == TFT_OK && (id = tft_sample(&greedy, s)) == expected[n])
+    while (n < TOKENS && tft_decode(s, id) == TFT_OK &&
+           (id = tft_sample(&greedy, s)) == expected[n])
         n++;
     tft_session_close(s);
     return n;

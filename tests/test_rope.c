@@ -12,7 +12,8 @@ static void elementary_functions(void **state)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         double u = (double)(seed >> 11) * 0x1p-53; /* [0, 1) */
         double x = ldexp(u + 0.5, (int)(seed & 63) - 20), want = log(x);
-        assert_true(fabs(tft_rope_log(x) - want) <= 4e-16 * (fabs(want) + 0.01) + 1e-16 * fabs(want) * 8);
+        assert_true(fabs(tft_rope_log(x) - want) <=
+                    4e-16 * (fabs(want) + 0.01) + 1e-16 * fabs(want) * 8);
         x = (u - 0.5) * 60;
         assert_true(fabs(tft_rope_exp(x) / exp(x) - 1) < 1e-14);
 

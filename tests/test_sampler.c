@@ -1,4 +1,5 @@
-/* Sampling against a plain restatement of what tuffet.h says: sort everything, filter, normalise, look the draw up. */
+/* Sampling against a plain restatement of what tuffet.h says: sort everything, filter, normalise,
+   look the draw up. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -17,10 +18,20 @@ static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* tokens of the session 
 
 static int open_session(void **state)
 {
-    static const struct toy t = {.arch = "llama", .n_vocab = V, .n_ctx = 16, .n_embd = 8, .n_layer = 1, .n_head = 1, .n_head_kv = 1,
-                                 .head_dim = 8, .n_ff = 8, .n_rot = 8, .tied = true};
+    static const struct toy t = {.arch = "llama",
+                                 .n_vocab = V,
+                                 .n_ctx = 16,
+                                 .n_embd = 8,
+                                 .n_layer = 1,
+                                 .n_head = 1,
+                                 .n_head_kv = 1,
+                                 .head_dim = 8,
+                                 .n_ff = 8,
+                                 .n_rot = 8,
+                                 .tied = true};
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
-    return make_folder(state) || !toy_write(&t, in_folder("m.gguf")) || tft_model_open(&model, in_folder("m.gguf"), NULL, NULL) ||
+    return make_folder(state) || !toy_write(&t, in_folder("m.gguf")) ||
+           tft_model_open(&model, in_folder("m.gguf"), NULL, NULL) ||
            tft_session_open(&session, model, &o, NULL) || tft_prefill(session, held, HELD);
 }
 
@@ -98,7 +109,8 @@ static int distribution(const struct tft_sampler *z, const float *logits, struct
     return n;
 }
 
-/* SplitMix64, of which tuffet.h says only that there is a state; the draws that it gives are fixed all the same. */
+/* SplitMix64, of which tuffet.h says only that there is a state; the draws that it gives are fixed
+   all the same. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -113,7 +125,8 @@ static void greedy_takes_the_largest_and_of_equals_the_first(void **state)
 {
     (void)state;
     float x[V];
-    struct tft_sampler greedy = {0}, k1 = {.temperature = 1, .top_k = 1}, p0 = {.temperature = 1, .top_p = 1e-9f};
+    struct tft_sampler greedy = {0}, k1 = {.temperature = 1, .top_k = 1},
+                       p0 = {.temperature = 1, .top_p = 1e-9f};
     for (int i = 0; i < V; i++)
         x[i] = -(float)i;
     for (int best = 0; best < V; best += 4) {
@@ -184,7 +197,8 @@ static void draws_are_looked_up_in_order(void **state)
             int32_t got = tft_sample(&z, session);
             double u = draw(&mine), sum = 0;
             assert_int_equal(z.seed, mine);
-            bool sorted = z.min_p > 0 || (z.top_p > 0 && z.top_p < 1) || (z.top_k > 0 && z.top_k < V);
+            bool sorted = z.min_p > 0 || (z.top_p > 0 && z.top_p < 1) ||
+                          (z.top_k > 0 && z.top_k < V);
             if (!sorted)
                 continue; /* no need to sort, so the order is another */
             int want = 0;
@@ -199,7 +213,8 @@ static void draws_are_looked_up_in_order(void **state)
     assert_true(checked > 200);
 }
 
-/* Pearson's test on 20000 draws. Of correct samplers one in a thousand would fail with a random seed; these seeds are fixed. */
+/* Pearson's test on 20000 draws. Of correct samplers one in a thousand would fail with a random
+   seed; these seeds are fixed. */
 static void draws_have_the_right_frequencies(void **state)
 {
     (void)state;
@@ -225,15 +240,18 @@ static void draws_have_the_right_frequencies(void **state)
         }
         for (int j = 0; j < V; j++)
             if (count[j])
-                fail_msg("setting %d: token %d was drawn %d times, but is filtered out", i, j, count[j]);
+                fail_msg("setting %d: token %d was drawn %d times, but is filtered out", i, j,
+                         count[j]);
         if (rest_want >= 5) {
             chi2 += (rest_got - rest_want) * (rest_got - rest_want) / rest_want;
             classes++;
         }
         /* Wilson and Hilferty's approximation of the 99.9th percentile, 3.09 standard deviations */
-        double df = classes > 1 ? classes - 1 : 1, a = 2 / (9 * df), limit = df * pow(1 - a + 3.09 * sqrt(a), 3);
+        double df = classes > 1 ? classes - 1 : 1, a = 2 / (9 * df),
+               limit = df * pow(1 - a + 3.09 * sqrt(a), 3);
         if (chi2 > limit)
-            fail_msg("setting %d: chi square %.1f of %d classes, more than %.1f", i, chi2, classes, limit);
+            fail_msg("setting %d: chi square %.1f of %d classes, more than %.1f", i, chi2, classes,
+                     limit);
     }
 }
 

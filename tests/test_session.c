@@ -1,4 +1,5 @@
-/* Sessions: the same bits on every rung, with any number of threads, however the tokens were fed; and what the verbs promise. */
+/* Sessions: the same bits on every rung, with any number of threads, however the tokens were fed;
+   and what the verbs promise. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -8,9 +9,40 @@
 #include "memory.h"
 
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 47, .n_ctx = 640, .n_embd = 28, .n_layer = 2, .n_head = 3, .n_head_kv = 1, .head_dim = 8, .n_ff = 50, .n_rot = 8, .type = TFT_F16},
-    {.arch = "qwen3", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 16, .n_ff = 48, .n_rot = 16, .type = TFT_BF16, .tied = true},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 20, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true},
+    {.arch = "llama",
+     .n_vocab = 47,
+     .n_ctx = 640,
+     .n_embd = 28,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 1,
+     .head_dim = 8,
+     .n_ff = 50,
+     .n_rot = 8,
+     .type = TFT_F16},
+    {.arch = "qwen3",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 32,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_ff = 48,
+     .n_rot = 16,
+     .type = TFT_BF16,
+     .tied = true},
+    {.arch = "gpt2",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 20,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 10,
+     .n_ff = 40,
+     .type = TFT_F32,
+     .tied = true},
 };
 enum { N_TOYS = sizeof toys / sizeof *toys };
 
@@ -41,8 +73,10 @@ static void same_bits_on_any_threads(void **state)
     }
 }
 
-/* These numbers are the contract: every CPU, compiler, operating system and build of tuffet gives them. */
-static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786, 0x151a932168717505};
+/* These numbers are the contract: every CPU, compiler, operating system and build of tuffet gives
+   them. */
+static const uint64_t contract[N_TOYS] = {0x215cfa41f04a20ea, 0xd5a60d8327c70786,
+                                          0x151a932168717505};
 
 static void same_bits_on_every_rung_and_machine(void **state)
 {
@@ -54,7 +88,8 @@ static void same_bits_on_every_rung_and_machine(void **state)
             assert_string_equal(tft_cpu_name(), tft_kernels_name(rung));
             uint64_t got = fed(path, 2, 100, 512, "f16");
             if (got != contract[i])
-                fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(), (unsigned long long)got);
+                fail_msg("%s on %s: 0x%016llx", toys[i].arch, tft_cpu_name(),
+                         (unsigned long long)got);
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
     }
@@ -114,7 +149,8 @@ static void logits_of_several_tokens(void **state)
 
     static const uint32_t batches[] = {10, 13, 99, 512};
     for (int b = 0; b < 4; b++) {
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_batch = batches[b], .n_logits = 10});
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.n_batch = batches[b], .n_logits = 10});
         assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);
         for (size_t back = 0; back < 10; back++)
             assert_memory_equal(tft_logits(s, back), want[99 - back], sizeof want[0]);
@@ -157,7 +193,8 @@ static void memory_is_known_before(void **state)
     struct tft_model *m = opened(written(&toys[0]));
     struct memory mem = {0};
     struct tft_allocator a = memory_allocator(&mem);
-    struct tft_session_opts o = {.size = sizeof o, .allocator = &a, .capacity = 500, .n_threads = 3};
+    struct tft_session_opts o = {
+        .size = sizeof o, .allocator = &a, .capacity = 500, .n_threads = 3};
     struct tft_session *s = session(m, o);
     assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
     assert_int_equal(mem.calls, 1);

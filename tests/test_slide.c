@@ -7,17 +7,48 @@
 
 #include "fed.h"
 
-static const struct toy one_layer = {.arch = "llama", .n_vocab = 47, .n_ctx = 640, .n_embd = 28, .n_layer = 1, .n_head = 2, .n_head_kv = 1,
-                                     .head_dim = 8, .n_ff = 50, .n_rot = 8, .type = TFT_F32};
-static const struct toy two_layers = {.arch = "qwen3", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2,
-                                      .head_dim = 16, .n_ff = 48, .n_rot = 16, .type = TFT_F16};
-static const struct toy learned = {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 20, .n_layer = 1, .n_head = 2, .n_head_kv = 2,
-                                   .head_dim = 10, .n_ff = 40, .type = TFT_F32, .tied = true};
+static const struct toy one_layer = {.arch = "llama",
+                                     .n_vocab = 47,
+                                     .n_ctx = 640,
+                                     .n_embd = 28,
+                                     .n_layer = 1,
+                                     .n_head = 2,
+                                     .n_head_kv = 1,
+                                     .head_dim = 8,
+                                     .n_ff = 50,
+                                     .n_rot = 8,
+                                     .type = TFT_F32};
+static const struct toy two_layers = {.arch = "qwen3",
+                                      .n_vocab = 32,
+                                      .n_ctx = 640,
+                                      .n_embd = 32,
+                                      .n_layer = 2,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .head_dim = 16,
+                                      .n_ff = 48,
+                                      .n_rot = 16,
+                                      .type = TFT_F16};
+static const struct toy learned = {.arch = "gpt2",
+                                   .n_vocab = 32,
+                                   .n_ctx = 640,
+                                   .n_embd = 20,
+                                   .n_layer = 1,
+                                   .n_head = 2,
+                                   .n_head_kv = 2,
+                                   .head_dim = 10,
+                                   .n_ff = 40,
+                                   .type = TFT_F32,
+                                   .tied = true};
 
 enum { CAPACITY = 128, FED = 250 };
 static int32_t tokens[FED];
 
-static const char *const caches[] = {"f16", "f32", "kivi:residual=32,group=16", "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3", "logquant:window=11,group=16",
+static const char *const caches[] = {"f16",
+                                     "f32",
+                                     "kivi:residual=32,group=16",
+                                     "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3",
+                                     "logquant:window=11,group=16",
                                      "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
@@ -28,14 +59,20 @@ static bool wanted(void *user, uint64_t position, int32_t token)
     return position % 45 == 20;
 }
 
-static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads, uint32_t batch)
+static struct tft_session *sliding(const struct tft_model *m, const char *kv, int threads,
+                                   uint32_t batch)
 {
     toy_tokens(4, m->n_vocab, tokens, FED);
-    return session(m, (struct tft_session_opts){
-                          .capacity = CAPACITY, .n_batch = batch, .n_threads = threads, .kv = kv, .slide = true, .keep = wanted});
+    return session(m, (struct tft_session_opts){.capacity = CAPACITY,
+                                                .n_batch = batch,
+                                                .n_threads = threads,
+                                                .kv = kv,
+                                                .slide = true,
+                                                .keep = wanted});
 }
 
-static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk, uint32_t batch)
+static uint64_t hash_of(const struct tft_model *m, const char *kv, int threads, uint32_t chunk,
+                        uint32_t batch)
 {
     struct tft_session *s = sliding(m, kv, threads, batch);
     uint64_t h = 0;
@@ -68,16 +105,19 @@ static void the_first_and_the_newest_stay(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}), *s = sliding(m, "f16", 1, 50);
+    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}),
+                       *s = sliding(m, "f16", 1, 50);
     assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
     uint32_t n = (uint32_t)tft_pos(s), gone = FED - n;
     assert_true(n <= CAPACITY && n > CAPACITY - CAPACITY / 8 && gone % 16 == 0);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t was = i < 4 ? i : i + gone;
-        const uint16_t *k = tft_kv_keys(&s->kv, 0, 0, i - i % 16), *k_was = tft_kv_keys(&all->kv, 0, 0, was - was % 16);
+        const uint16_t *k = tft_kv_keys(&s->kv, 0, 0, i - i % 16),
+                       *k_was = tft_kv_keys(&all->kv, 0, 0, was - was % 16);
         assert_int_equal(tft_tokens(s)[i], tokens[was]);
-        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, i), tft_kv_values(&all->kv, 0, 0, was), 8 * sizeof(uint16_t));
+        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, i), tft_kv_values(&all->kv, 0, 0, was),
+                            8 * sizeof(uint16_t));
         for (int d = 0; d < 8; d++)
             assert_int_equal(k[d * 16 + i % 16], k_was[d * 16 + was % 16]);
     }
@@ -91,14 +131,16 @@ static void what_a_filter_names_stays(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
-    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}), *s = sliding(m, caches[N_CACHES - 1], 1, 50);
+    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1}),
+                       *s = sliding(m, caches[N_CACHES - 1], 1, 50);
     assert_int_equal(tft_prefill(all, tokens, FED), TFT_OK);
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
     uint32_t n = (uint32_t)tft_pos(s), gone = FED - n;
     static const uint32_t named[] = {20, 65, 110, 155};
     assert_int_equal(s->kv.at.named, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, 2 + i), tft_kv_values(&all->kv, 0, 0, named[i]), 8 * sizeof(uint16_t));
+        assert_memory_equal(tft_kv_values(&s->kv, 0, 0, 2 + i),
+                            tft_kv_values(&all->kv, 0, 0, named[i]), 8 * sizeof(uint16_t));
         if (named[i] < gone) /* what was around it is not there */
             assert_int_equal(tft_tokens(s)[2 + i], tokens[named[i]]);
     }
@@ -110,21 +152,24 @@ static void what_a_filter_names_stays(void **state)
     tft_model_close(m);
 }
 
-/* With one layer and no sinks what is left is all that counts, and RoPE sees distances only: a new session of these tokens says nearly the
-   same. Blocks of f16, so that there is nothing but f16's rounding between them. */
+/* With one layer and no sinks what is left is all that counts, and RoPE sees distances only: a new
+   session of these tokens says nearly the same. Blocks of f16, so that there is nothing but f16's
+   rounding between them. */
 static void what_is_left_counts(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
     const char *kv = "k=16@channel,v=16@channel,group=16,retain=window:20";
-    struct tft_session *s = sliding(m, kv, 1, 512), *fresh = session(m, (struct tft_session_opts){.n_threads = 1});
+    struct tft_session *s = sliding(m, kv, 1, 512),
+                       *fresh = session(m, (struct tft_session_opts){.n_threads = 1});
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
     size_t n = tft_pos(s);
     assert_int_equal(tft_prefill(fresh, tokens + FED - n, n), TFT_OK);
     for (uint32_t i = 0; i < m->n_vocab; i++)
         assert_float_equal(tft_logits(s, 0)[i], tft_logits(fresh, 0)[i], 2e-2);
     tft_rewind(fresh, 0);
-    assert_int_equal(tft_prefill(fresh, tokens + FED - n - 40, n + 40), TFT_OK); /* and others another thing */
+    /* and others another thing */
+    assert_int_equal(tft_prefill(fresh, tokens + FED - n - 40, n + 40), TFT_OK);
     double most = 0;
     for (uint32_t i = 0; i < m->n_vocab; i++)
         most = fmax(most, fabs((double)tft_logits(s, 0)[i] - (double)tft_logits(fresh, 0)[i]));
@@ -139,11 +184,13 @@ static void back_and_on_again(void **state)
     (void)state;
     struct tft_model *m = opened(written(&two_layers));
     for (int i = 0; i < N_CACHES; i++) {
-        struct tft_session *s = sliding(m, caches[i], 1, 512), *fresh = sliding(m, caches[i], 1, 512);
+        struct tft_session *s = sliding(m, caches[i], 1, 512),
+                           *fresh = sliding(m, caches[i], 1, 512);
         assert_int_equal(tft_prefill(s, tokens, 200), TFT_OK);
         uint64_t here = hash_logits(0, s);
         size_t pos = tft_pos(s);
-        assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK); /* none of these makes it slide or quantize */
+        /* none of these makes it slide or quantize */
+        assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK);
         assert_int_equal(tft_pos(s), pos + 2);
         assert_int_equal(tft_rewind(s, pos - 1), TFT_OK);
         assert_int_equal(tft_prefill(s, tokens + 199, 1), TFT_OK);
@@ -195,8 +242,8 @@ static void some_cannot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_however_fed), cmocka_unit_test(the_first_and_the_newest_stay), cmocka_unit_test(what_is_left_counts),
-        cmocka_unit_test(what_a_filter_names_stays),
+        cmocka_unit_test(same_bits_however_fed), cmocka_unit_test(the_first_and_the_newest_stay),
+        cmocka_unit_test(what_is_left_counts),   cmocka_unit_test(what_a_filter_names_stays),
         cmocka_unit_test(back_and_on_again),     cmocka_unit_test(some_cannot),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

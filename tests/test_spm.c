@@ -30,7 +30,8 @@ static void best_score_first_then_leftmost(void **state)
     (void)state;
     struct vocab v = start(true);
     add(&v, LOW, -9), add(&v, "a", -9), add(&v, "b", -9), add(&v, "c", -9);
-    add(&v, "ab", -2), add(&v, "bc", -1), add(&v, "aa", -3), add(&v, LOW "a", -8), add(&v, LOW "ab", -7);
+    add(&v, "ab", -2), add(&v, "bc", -1), add(&v, "aa", -3), add(&v, LOW "a", -8),
+        add(&v, LOW "ab", -7);
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "abc", 0, " a|bc");
     encodes(t, "ab", 0, " ab");
@@ -47,7 +48,8 @@ static void scores_of_zero_and_either_sign(void **state)
     (void)state;
     struct vocab v = start(true);
     add(&v, LOW, 0), add(&v, "a", 0), add(&v, "b", 0);
-    add(&v, "ab", -0.0f), add(&v, "ba", 0.0f), add(&v, "bb", 1e-30f), add(&v, "aa", -1e-30f), add(&v, "bab", 3);
+    add(&v, "ab", -0.0f), add(&v, "ba", 0.0f), add(&v, "bb", 1e-30f), add(&v, "aa", -1e-30f),
+        add(&v, "bab", 3);
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "aba", 0, " |ab|a"); /* -0 is no worse than 0: leftmost */
     encodes(t, "abb", 0, " |a|bb");
@@ -124,7 +126,8 @@ static void names_of_special_tokens_are_text(void **state)
 {
     (void)state;
     struct vocab v = start(true);
-    add(&v, LOW, -9), add(&v, "<", -8), add(&v, "/", -8), add(&v, "s", -8), add(&v, ">", -8), add(&v, "</", -2);
+    add(&v, LOW, -9), add(&v, "<", -8), add(&v, "/", -8), add(&v, "s", -8), add(&v, ">", -8),
+        add(&v, "</", -2);
     add(&v, "s>", -1);
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "</s>", 0, " |</|s>");
@@ -138,7 +141,8 @@ static void pieces_may_have_spaces_inside(void **state)
 {
     (void)state;
     struct vocab v = start(true);
-    add(&v, LOW, -9), add(&v, "a", -8), add(&v, "b", -8), add(&v, LOW "b", -2), add(&v, "a" LOW "b", -1);
+    add(&v, LOW, -9), add(&v, "a", -8), add(&v, "b", -8), add(&v, LOW "b", -2),
+        add(&v, "a" LOW "b", -1);
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "a b b", 0, " |a b| b");
     tft_tokenizer_close(t);
@@ -167,7 +171,8 @@ static void split(const char *text, size_t n, struct list *l)
         uint32_t c;
         len = tft_utf8_next(text + at, n - at, &c);
         len = c < TFT_UTF8_BAD ? len : 1;
-        snprintf(l->text[l->n], sizeof l->text[0], "%.*s", (int)len, text[at] == ' ' ? LOW : text + at);
+        snprintf(l->text[l->n], sizeof l->text[0], "%.*s", (int)len,
+                 text[at] == ' ' ? LOW : text + at);
         if (text[at] == ' ')
             strcpy(l->text[l->n], LOW);
     }
@@ -221,7 +226,8 @@ static struct vocab random_vocab(uint64_t *seed, bool inner_spaces)
         if (!random_below(seed, 3))
             strcat(text, LOW);
         for (uint32_t k = random_below(seed, 5); k--;)
-            strcat(text, inner_spaces && !random_below(seed, 4) ? LOW : character[random_below(seed, 5)]);
+            strcat(text,
+                   inner_spaces && !random_below(seed, 4) ? LOW : character[random_below(seed, 5)]);
         add(&v, text, -(float)random_below(seed, 8));
     }
     return v;
@@ -230,8 +236,8 @@ static struct vocab random_vocab(uint64_t *seed, bool inner_spaces)
 static void same_as_said_literally(void **state)
 {
     (void)state;
-    static const char *const part[] = {"a", "b", "c", "\xc3\xa9", "\xe4\xbd\xa0", " ", "  ", "x", "\xff", "\xc3", "ab",
-                                       " a"};
+    static const char *const part[] = {"a",  "b", "c",    "\xc3\xa9", "\xe4\xbd\xa0", " ",
+                                       "  ", "x", "\xff", "\xc3",     "ab",           " a"};
     uint64_t seed = 1;
     for (int round = 0; round < 300; round++) {
         static struct vocab v;

@@ -1,4 +1,5 @@
-/* The questions of tasks, against what the functions of lm-evaluation-harness (August 2026) make of the same documents. */
+/* The questions of tasks, against what the functions of lm-evaluation-harness (August 2026) make of
+   the same documents. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -15,35 +16,51 @@ static const struct {
     } option[3];
     size_t right;
 } sound[] = {
-    {TASK_LAMBADA, "{\"text\": \"He said,  \\\"Hi\\\" to\\n\\nSal\"}", {{"He said,  \"Hi\"", " to\n\nSal", 0}}, 0},
+    {TASK_LAMBADA,
+     "{\"text\": \"He said,  \\\"Hi\\\" to\\n\\nSal\"}",
+     {{"He said,  \"Hi\"", " to\n\nSal", 0}},
+     0},
     {TASK_LAMBADA, "{\"text\": \"one \\ttwo\", \"other\": [{}]}", {{"one", " \ttwo", 0}}, 0},
     {TASK_LAMBADA, "{\"text\": \"one\\n two\"}", {{"one", "\n two", 0}}, 0},
     {TASK_PIQA,
-     "{\"query\": \"Question: How?\\n\", \"choices\": [\"So.\", \"caf\\u00e9 \\ud83d\\ude00\"], \"gold\": 1}",
-     {{"Question: How?\nAnswer:", " So.", 3}, {"Question: How?\nAnswer:", " caf\xc3\xa9 \xf0\x9f\x98\x80", 6}},
+     "{\"query\": \"Question: How?\\n\", \"choices\": [\"So.\", \"caf\\u00e9 \\ud83d\\ude00\"], "
+     "\"gold\": 1}",
+     {{"Question: How?\nAnswer:", " So.", 3},
+      {"Question: How?\nAnswer:", " caf\xc3\xa9 \xf0\x9f\x98\x80", 6}},
      1},
     {TASK_OPENBOOKQA,
-     "{\"query\": \"Predators eat\", \"choices\": [\"lions\", \"bunnies\", \"grass\"], \"gold\": 2}",
-     {{"Predators eat", " lions", 5}, {"Predators eat", " bunnies", 7}, {"Predators eat", " grass", 5}},
+     "{\"query\": \"Predators eat\", \"choices\": [\"lions\", \"bunnies\", \"grass\"], \"gold\": "
+     "2}",
+     {{"Predators eat", " lions", 5},
+      {"Predators eat", " bunnies", 7},
+      {"Predators eat", " grass", 5}},
      2},
     {TASK_COPA,
-     "{\"gold\": 0, \"query\": \"It rained, therefore \", \"choices\": [\"it was wet.\", \"it was dry.\"]}",
-     {{"It rained, therefore", "   it was wet.", 11}, {"It rained, therefore", "   it was dry.", 11}},
+     "{\"gold\": 0, \"query\": \"It rained, therefore \", \"choices\": [\"it was wet.\", \"it was "
+     "dry.\"]}",
+     {{"It rained, therefore", "   it was wet.", 11},
+      {"It rained, therefore", "   it was dry.", 11}},
      0},
     {TASK_WINOGRANDE,
-     "{\"context_options\": [\"Ann or Bo; Ann\", \"Ann or Bo; Bo\"], \"continuation\": \" won. \", \"gold\": 1}",
+     "{\"context_options\": [\"Ann or Bo; Ann\", \"Ann or Bo; Bo\"], \"continuation\": \" won. \", "
+     "\"gold\": 1}",
      {{"Ann or Bo; Ann", " won.", 4}, {"Ann or Bo; Bo", " won.", 4}},
      1},
     {TASK_HELLASWAG,
-     "{\"activity_label\": \"Roof shingle removal\", \"ctx_a\": \"A man is sitting on a roof.\", \"ctx_b\": \"he\", \"ctx\": \"-\","
-     " \"endings\": [\"is using wrap to wrap a pair of skis.\", \"starts pulling up roofing on a roof.\"], \"label\": \"1\"}",
-     {{"Roof shingle removal: A man is sitting on a roof. He", " is using wrap to wrap a pair of skis.", 37},
-      {"Roof shingle removal: A man is sitting on a roof. He", " starts pulling up roofing on a roof.", 36}},
+     "{\"activity_label\": \"Roof shingle removal\", \"ctx_a\": \"A man is sitting on a roof.\", "
+     "\"ctx_b\": \"he\", \"ctx\": \"-\","
+     " \"endings\": [\"is using wrap to wrap a pair of skis.\", \"starts pulling up roofing on a "
+     "roof.\"], \"label\": \"1\"}",
+     {{"Roof shingle removal: A man is sitting on a roof. He",
+       " is using wrap to wrap a pair of skis.", 37},
+      {"Roof shingle removal: A man is sitting on a roof. He",
+       " starts pulling up roofing on a roof.", 36}},
      1},
     {TASK_HELLASWAG,
      "{\"activity_label\": \"Home and Garden\", \"ctx_a\":"
      " \"[header] How to clean [title] Use soap. [step] Rub   it in [substeps] \", \"ctx_b\": \"\","
-     " \"endings\": [\"[substeps] Rinse. [step]  Dry [title] Done.\", \" [a [title] b] c\\nd [e\\nf] g\"], \"label\": 1}",
+     " \"endings\": [\"[substeps] Rinse. [step]  Dry [title] Done.\", \" [a [title] b] c\\nd "
+     "[e\\nf] g\"], \"label\": 1}",
      {{"Home and Garden: How to clean. Use soap. Rub  it in", "   Rinse.  Dry. Done.", 19},
       {"Home and Garden: How to clean. Use soap. Rub  it in", "   c\nd [e\nf] g", 12}},
      1},
@@ -52,11 +69,16 @@ static const struct {
      " \"endings\": [\"caf\\u00e9 [\", \"] b\"], \"label\": 0}",
      {{"x: a The man in paris", " caf\xc3\xa9 [", 6}, {"x: a The man in paris", " ] b", 3}},
      0},
-    {TASK_HELLASWAG, "{\"ctx\": \"A man\", \"endings\": [\"a\", \"b\"], \"label\": 0}", {{"A man", " a", 1}, {"A man", " b", 1}}, 0},
+    {TASK_HELLASWAG,
+     "{\"ctx\": \"A man\", \"endings\": [\"a\", \"b\"], \"label\": 0}",
+     {{"A man", " a", 1}, {"A man", " b", 1}},
+     0},
 };
 
 #define Q "\"query\": \"a\", "
-#define LONG "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define LONG                                                                                       \
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" \
+    "xxxxxxx"
 
 static const struct {
     enum task task;
@@ -85,24 +107,36 @@ static const struct {
     {TASK_COPA, "{" Q "\"choices\": {}, \"gold\": 0}", "\"choices\" is no array"},
     {TASK_COPA, "{" Q "\"choices\": [], \"gold\": 0}", "\"choices\" has 0 texts, not 2 to 16"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\"], \"gold\": 0}", "\"choices\" has 1 texts, not 2 to 16"},
-    {TASK_COPA, "{" Q "\"choices\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "\"choices\" has 17 texts, not 2 to 16"},
+    {TASK_COPA, "{" Q "\"choices\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}",
+     "\"choices\" has 17 texts, not 2 to 16"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", null], \"gold\": 0}", "\"choices\"[1] is no text"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", \"\"], \"gold\": 0}", "there is nothing to predict"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"]}", "\"gold\" is missing"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 1.0}", "\"gold\" is no whole number"},
-    {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": \"\"}", "\"gold\" is no whole number"},
+    {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": \"\"}",
+     "\"gold\" is no whole number"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 2}", "\"gold\" is 2, of 2 options"},
     {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": -1}", "\"gold\" is -1, of 2 options"},
-    {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 99999999999999999999}", "too big integer"},
-    {TASK_COPA, "{\"query\": \" \", \"choices\": [\"b\", \"c\"], \"gold\": 0}", "there is nothing before what is to be predicted"},
-    {TASK_WINOGRANDE, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 0}", "\"context_options\" is missing"},
-    {TASK_WINOGRANDE, "{\"context_options\": [\"b\", \"c\"], \"gold\": 0}", "\"continuation\" is missing"},
+    {TASK_COPA, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 99999999999999999999}",
+     "too big integer"},
+    {TASK_COPA, "{\"query\": \" \", \"choices\": [\"b\", \"c\"], \"gold\": 0}",
+     "there is nothing before what is to be predicted"},
+    {TASK_WINOGRANDE, "{" Q "\"choices\": [\"b\", \"c\"], \"gold\": 0}",
+     "\"context_options\" is missing"},
+    {TASK_WINOGRANDE, "{\"context_options\": [\"b\", \"c\"], \"gold\": 0}",
+     "\"continuation\" is missing"},
     {TASK_HELLASWAG, "{\"endings\": [\"b\", \"c\"], \"label\": 0}", "\"ctx\" is missing"},
-    {TASK_HELLASWAG, "{\"ctx_a\": \"a\", \"endings\": [\"b\", \"c\"], \"label\": 0}", "\"ctx_b\" is missing"},
-    {TASK_HELLASWAG, "{\"ctx\": \"a\", \"activity_label\": 1, \"endings\": [\"b\", \"c\"], \"label\": 0}", "\"activity_label\" is no text"},
-    {TASK_HELLASWAG, "{\"ctx\": \"\", \"endings\": [\"b\", \"c\"], \"label\": 0}", "there is nothing before what is to be predicted"},
-    {TASK_HELLASWAG, "{\"ctx\": \"a\", \"endings\": [\"\", \"c\"], \"label\": 0}", "there is nothing to predict"},
-    {TASK_HELLASWAG, "{\"ctx\": \"a\", \"endings\": [\"[b]\", \"c\"], \"label\": 0}", "there is nothing to predict"},
+    {TASK_HELLASWAG, "{\"ctx_a\": \"a\", \"endings\": [\"b\", \"c\"], \"label\": 0}",
+     "\"ctx_b\" is missing"},
+    {TASK_HELLASWAG,
+     "{\"ctx\": \"a\", \"activity_label\": 1, \"endings\": [\"b\", \"c\"], \"label\": 0}",
+     "\"activity_label\" is no text"},
+    {TASK_HELLASWAG, "{\"ctx\": \"\", \"endings\": [\"b\", \"c\"], \"label\": 0}",
+     "there is nothing before what is to be predicted"},
+    {TASK_HELLASWAG, "{\"ctx\": \"a\", \"endings\": [\"\", \"c\"], \"label\": 0}",
+     "there is nothing to predict"},
+    {TASK_HELLASWAG, "{\"ctx\": \"a\", \"endings\": [\"[b]\", \"c\"], \"label\": 0}",
+     "there is nothing to predict"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -3,7 +3,8 @@
 #include "test.h"
 #include "tool.h"
 
-static const struct shape shape = {.dim = 16, .ffn = 24, .layers = 2, .heads = 4, .kv_heads = 2, .vocab = 40, .context = 200};
+static const struct shape shape = {
+    .dim = 16, .ffn = 24, .layers = 2, .heads = 4, .kv_heads = 2, .vocab = 40, .context = 200};
 enum { T = 150 }; /* more than one block of queries, and the last one not full */
 
 struct problem {
@@ -14,11 +15,13 @@ struct problem {
     struct tape *tape;
 };
 
-/* Listed tokens without repeats, of falling probability; some places list all there is room for, some one, some nothing. */
+/* Listed tokens without repeats, of falling probability; some places list all there is room for,
+   some one, some nothing. */
 static struct target random_target(uint64_t *random)
 {
     struct target t = {0};
-    size_t n = random_below(random, 4) ? random_below(random, TARGETS + 1) : random_below(random, 2);
+    size_t n = random_below(random, 4) ? random_below(random, TARGETS + 1)
+                                       : random_below(random, 2);
     unsigned step = 1 + 2 * (unsigned)random_below(random, 2); /* coprime to 40 */
     unsigned at = (unsigned)random_below(random, 40);
     for (size_t k = 0; k < n; k++, at += step) {
@@ -73,17 +76,28 @@ static void test_gradient(void **state)
     const struct {
         const char *name;
         const real *from;
-    } part[] = {{"embed", g.embed}, {"att_norm", g.att_norm}, {"wq", g.wq}, {"wk", g.wk}, {"wv", g.wv}, {"wo", g.wo},
-                {"ffn_norm", g.ffn_norm}, {"gate", g.gate}, {"down", g.down}, {"up", g.up}, {"out_norm", g.out_norm},
+    } part[] = {{"embed", g.embed},
+                {"att_norm", g.att_norm},
+                {"wq", g.wq},
+                {"wk", g.wk},
+                {"wv", g.wv},
+                {"wo", g.wo},
+                {"ffn_norm", g.ffn_norm},
+                {"gate", g.gate},
+                {"down", g.down},
+                {"up", g.up},
+                {"out_norm", g.out_norm},
                 {"end", p.grad + p.n}};
     uint64_t random = 2;
     for (size_t k = 0; k + 1 < sizeof part / sizeof *part; k++)
         for (int tries = 0; tries < 12; tries++) {
-            size_t first = (size_t)(part[k].from - p.grad), n = (size_t)(part[k + 1].from - part[k].from);
+            size_t first = (size_t)(part[k].from - p.grad),
+                   n = (size_t)(part[k + 1].from - part[k].from);
             size_t i = first + random_below(&random, n);
             double want = slope(&p, i), got = p.grad[i];
             if (fabs(got - want) > 1e-5 * (fabs(want) + 1))
-                fail_msg("%s[%zu]: gradient %.9g, difference %.9g", part[k].name, i - first, got, want);
+                fail_msg("%s[%zu]: gradient %.9g, difference %.9g", part[k].name, i - first, got,
+                         want);
         }
 }
 

@@ -1,4 +1,5 @@
-/* What is taught is what will run: the library on a checkpoint, against decoding in lockstep and against the loss. */
+/* What is taught is what will run: the library on a checkpoint, against decoding in lockstep and
+   against the loss. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "checkpoint.h"
 #include "decode.h"
@@ -9,7 +10,8 @@
 #include "tuffet.h"
 
 enum { T = 40, N = 3, VOCAB = 300 };
-static const struct shape shape = {.dim = 32, .ffn = 48, .layers = 3, .heads = 4, .kv_heads = 2, .vocab = VOCAB, .context = T};
+static const struct shape shape = {
+    .dim = 32, .ffn = 48, .layers = 3, .heads = 4, .kv_heads = 2, .vocab = VOCAB, .context = T};
 
 struct problem {
     struct params w;
@@ -29,7 +31,8 @@ static void write_vocabulary(const char *path)
         at[i] = text[i];
         len[i] = (int)strlen(text[i]);
     }
-    spm_write(&(struct spm){.n = VOCAB, .max_len = 7, .text = at, .len = len, .score = score}, path);
+    spm_write(&(struct spm){.n = VOCAB, .max_len = 7, .text = at, .len = len, .score = score},
+              path);
 }
 
 static void run_library(struct problem *p, const float *flat)
@@ -128,21 +131,24 @@ static double loss_of(const float *z, const struct target *t)
 static void test_loss(void **state)
 {
     (void)state;
-    static const struct target one = {.id = {9}, .p = {65535}}, some = {.id = {299, 0, 31}, .p = {30000, 20000, 10000}};
+    static const struct target one = {.id = {9}, .p = {65535}},
+                               some = {.id = {299, 0, 31}, .p = {30000, 20000, 10000}};
     struct problem *p = make_problem();
     struct tape *tape = tape_open(&shape);
     struct target target[T] = {0};
     llama_forward(tape, &p->w, p->token[0], T);
     for (int i = 0; i < T; i++) {
         target[i] = i % 2 ? one : some;
-        check(llama_loss(tape, &p->w, NULL, 0, p->token[0], target, T), loss_of(p->logits[0][i], &target[i]));
+        check(llama_loss(tape, &p->w, NULL, 0, p->token[0], target, T),
+              loss_of(p->logits[0][i], &target[i]));
         target[i] = (struct target){0};
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lockstep), cmocka_unit_test(test_narrow_head),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lockstep),
+                                       cmocka_unit_test(test_narrow_head),
                                        cmocka_unit_test(test_loss)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -105,7 +105,8 @@ static void generation_ends_by_id_or_by_name(void **state)
     values_u32(&values, "tokenizer.ggml.eom_token_id", PAD);
     values_remove(&values, "tokenizer.ggml.eos_token_id");
     t = open_values(&values);
-    assert_true(tft_tokenizer_ends(t, TOOL) && tft_tokenizer_ends(t, PAD) && tft_tokenizer_ends(t, EOS));
+    assert_true(tft_tokenizer_ends(t, TOOL) && tft_tokenizer_ends(t, PAD) &&
+                tft_tokenizer_ends(t, EOS));
     assert_int_equal(tft_tokenizer_eos(t), -1);
     tft_tokenizer_close(t);
 }
@@ -149,13 +150,15 @@ static void text_of_a_token(void **state)
         tft_tokenizer_text(t, id, false, &len);
         assert_int_equal(len, id == TOOL ? 6 : id == TOOLS ? 7 : 0);
         tft_tokenizer_text(t, id, true, &len);
-        assert_int_equal(len, strlen((const char *[]){"<unk>", "<s>", "</s>", "<|im_end|>", "<tool>", "<tool>s",
-                                                      "<tool>call", "<pad>"}[id]));
+        assert_int_equal(len,
+                         strlen((const char *[]){"<unk>", "<s>", "</s>", "<|im_end|>", "<tool>",
+                                                 "<tool>s", "<tool>call", "<pad>"}[id]));
     }
     tft_tokenizer_close(t);
 }
 
-static size_t push_all(const struct tft_tokenizer *t, struct tft_text state, const int32_t *ids, size_t n, char *all)
+static size_t push_all(const struct tft_tokenizer *t, struct tft_text state, const int32_t *ids,
+                       size_t n, char *all)
 {
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
@@ -174,7 +177,8 @@ static size_t push_all(const struct tft_tokenizer *t, struct tft_text state, con
     return used;
 }
 
-static void pushes(const struct tft_tokenizer *t, bool started, const int32_t *ids, size_t n, const char *want)
+static void pushes(const struct tft_tokenizer *t, bool started, const int32_t *ids, size_t n,
+                   const char *want)
 {
     char all[4096];
     assert_int_equal(push_all(t, (struct tft_text){.started = started}, ids, n, all), strlen(want));
@@ -182,8 +186,9 @@ static void pushes(const struct tft_tokenizer *t, bool started, const int32_t *i
 }
 
 #define BYTE(b) (FIRST_BYTE + (b))
-#define PUSHES(t, started, want, ...)                                                                                  \
-    pushes(t, started, (const int32_t[]){__VA_ARGS__}, sizeof(const int32_t[]){__VA_ARGS__} / sizeof(int32_t), want)
+#define PUSHES(t, started, want, ...)                                                              \
+    pushes(t, started, (const int32_t[]){__VA_ARGS__},                                             \
+           sizeof(const int32_t[]){__VA_ARGS__} / sizeof(int32_t), want)
 
 static void never_half_a_character(void **state)
 {
@@ -191,10 +196,14 @@ static void never_half_a_character(void **state)
     struct tft_tokenizer *t = open_spm();
     PUSHES(t, true, "", BYTE(0xf0), BYTE(0x9f), BYTE(0xa6));
     PUSHES(t, true, "\xf0\x9f\xa6\x99", BYTE(0xf0), BYTE(0x9f), BYTE(0xa6), BYTE(0x99));
-    PUSHES(t, true, "\xf0\x9f\xa6\x99", BYTE(0xf0), BYTE(0x9f), EOS, BYTE(0xa6), BYTE(0x99), -1, -1);
+    PUSHES(t, true, "\xf0\x9f\xa6\x99", BYTE(0xf0), BYTE(0x9f), EOS, BYTE(0xa6), BYTE(0x99), -1,
+           -1);
     PUSHES(t, true, "\xef\xbf\xbd", BYTE(0xf0), BYTE(0x9f), BYTE(0xa6), -1);
     PUSHES(t, true, "\xef\xbf\xbd" "a", BYTE(0xf0), BYTE(0x9f), BYTE(0xa6), A);
-    PUSHES(t, true, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" "a", BYTE(0xed), BYTE(0xa0), BYTE(0x80), A);
+    PUSHES(t, true,
+           "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+           "a",
+           BYTE(0xed), BYTE(0xa0), BYTE(0x80), A);
     PUSHES(t, true, "\xef\xbf\xbd\xc3\xa9", BYTE(0xe2), BYTE(0xc3), BYTE(0xa9));
     PUSHES(t, true, "\xef\xbf\xbd", BYTE(0xff));
     PUSHES(t, true, "", -5, 100000, EOS, UNK, PAD);
@@ -235,8 +244,8 @@ static void pieces_add_up(void **state)
     (void)state;
     struct tft_tokenizer *t = open_spm();
     uint64_t seed = 1;
-    static const unsigned char likely[] = {0x61, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc3, 0xe0, 0xe2, 0xed, 0xf0, 0xf4,
-                                           0xff};
+    static const unsigned char likely[] = {0x61, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+                                           0xc3, 0xe0, 0xe2, 0xed, 0xf0, 0xf4, 0xff};
     for (int round = 0; round < 20000; round++) {
         int32_t ids[24];
         char bytes[64], all[4096], want[4096];
@@ -247,7 +256,8 @@ static void pieces_add_up(void **state)
         for (size_t at = 0, len; at < n_bytes; at += len) {
             uint32_t c;
             len = tft_utf8_next(bytes + at, n_bytes - at, &c);
-            memcpy(want + used, c < TFT_UTF8_BAD ? bytes + at : "\xef\xbf\xbd", c < TFT_UTF8_BAD ? len : 3);
+            memcpy(want + used, c < TFT_UTF8_BAD ? bytes + at : "\xef\xbf\xbd",
+                   c < TFT_UTF8_BAD ? len : 3);
             used += c < TFT_UTF8_BAD ? len : 3;
         }
         ids[n++] = -1;
@@ -268,7 +278,8 @@ static void text_max_is_enough(void **state)
     vocab_values(&v, &values);
     values_key(&values, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, v.n);
     for (size_t i = 0; i < v.n; i++)
-        values_put_str(&values, i == TOOL ? token : v.text[i], i == TOOL ? sizeof token : strlen(v.text[i]));
+        values_put_str(&values, i == TOOL ? token : v.text[i],
+                       i == TOOL ? sizeof token : strlen(v.text[i]));
     struct tft_tokenizer *t = open_values(&values);
     struct {
         char out[TFT_TEXT_MAX], after[16];
@@ -276,7 +287,8 @@ static void text_max_is_enough(void **state)
     memset(&room, '.', sizeof room);
     struct tft_text text = {.held = 3, .bytes = {0xf0, 0x9f, 0xa6}};
     assert_int_equal(tft_tokenizer_push(t, &text, TOOL, room.out), 4 + 3 * (TFT_TOKEN_MAX - 1));
-    text = (struct tft_text){.held = 200}; /* was not started from zero: nothing is read beyond the struct */
+    text = (struct tft_text){.held = 200}; /* was not started from zero: nothing is read beyond the
+                                              struct */
     assert_int_equal(tft_tokenizer_push(t, &text, TOOL, room.out), 3 * TFT_TOKEN_MAX);
     for (size_t i = 0; i < sizeof room.after; i++)
         assert_int_equal(room.after[i], '.');
@@ -299,7 +311,8 @@ static void counts_like_snprintf(void **state)
     assert_int_equal(tft_tokenizer_encode(t, NULL, 0, 0, NULL, 0, &n), TFT_OK);
     assert_int_equal(n, 0);
     n = 9;
-    assert_int_equal(tft_tokenizer_encode(t, "a", (size_t)INT32_MAX + 1, 0, NULL, 0, &n), TFT_ERR_ARG);
+    assert_int_equal(tft_tokenizer_encode(t, "a", (size_t)INT32_MAX + 1, 0, NULL, 0, &n),
+                     TFT_ERR_ARG);
     assert_int_equal(n, 0);
     assert_int_equal(tft_tokenizer_encode(t, "a", 1, 4, NULL, 0, &n), TFT_ERR_ARG);
     tft_tokenizer_close(t);
@@ -323,7 +336,8 @@ static void no_memory_is_an_error(void **state)
         assert_int_equal(status, fail_at == 1 ? TFT_ERR_NOMEM : TFT_OK);
         assert_int_equal(err.code, status);
         if (!status) {
-            assert_int_equal(tft_tokenizer_encode(t, text, sizeof text, 0, NULL, 0, &n), TFT_ERR_NOMEM);
+            assert_int_equal(tft_tokenizer_encode(t, text, sizeof text, 0, NULL, 0, &n),
+                             TFT_ERR_NOMEM);
             assert_int_equal(n, 0);
             assert_int_equal(tft_tokenizer_encode(t, text, sizeof text, 0, NULL, 0, &n), TFT_OK);
             assert_int_equal(n, sizeof text);
@@ -343,7 +357,8 @@ static void encode_on_a_thread(void *arg, int tid, int n)
     memset(text, tid % 2 ? 'a' : 'x', sizeof text);
     for (int i = 0; i < 200; i++) {
         tft_tokenizer_encode(t, text, sizeof text, TFT_PARSE_SPECIAL, ids, 1200, &have);
-        want += have == (tid % 2 ? 600 : 601) && ids[1] == (tid % 2 ? A : BYTE('x')) && ids[599] == ids[1];
+        want += have == (tid % 2 ? 600 : 601) && ids[1] == (tid % 2 ? A : BYTE('x')) &&
+                ids[599] == ids[1];
     }
     if (want != 200)
         abort();
@@ -461,8 +476,8 @@ static void ids_and_flags_that_make_no_sense(void **state)
 {
     (void)state;
     static const char *const key[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                                      "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.eot_token_id",
-                                      "tokenizer.ggml.eom_token_id"};
+                                      "tokenizer.ggml.unknown_token_id",
+                                      "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
     static const int32_t ids[] = {1, 2};
     spm_values(&bad);
     for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
@@ -480,7 +495,8 @@ static void ids_and_flags_that_make_no_sense(void **state)
     }
     values_remove(&bad, "tokenizer.ggml.bos_token_id");
     values_bool(&bad, "tokenizer.ggml.add_bos_token", true);
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_bos_token", "there is no tokenizer.ggml.bos_token_id");
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_bos_token",
+            "there is no tokenizer.ggml.bos_token_id");
     values_u32(&bad, "tokenizer.ggml.add_bos_token", 2);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_bos_token", "not a bool");
     values_str(&bad, "tokenizer.ggml.add_space_prefix", "yes");
@@ -490,14 +506,15 @@ static void ids_and_flags_that_make_no_sense(void **state)
 static void tokens_that_make_no_sense(void **state)
 {
     (void)state;
-    static const char *const not_bytes[] = {"<0x-1>", "<0xGG>", "<0x1>", "<0x0A", "<0x0A<", "<0x0A>>", "", "\n",
-                                            "<0x0A>\n", "0x0A"};
+    static const char *const not_bytes[] = {"<0x-1>",  "<0xGG>", "<0x1>", "<0x0A",    "<0x0A<",
+                                            "<0x0A>>", "",       "\n",    "<0x0A>\n", "0x0A"};
     spm_values(&bad);
     for (size_t i = 0; i < sizeof not_bytes / sizeof *not_bytes; i++) {
         struct vocab v = spm_vocab();
         vocab_add(&v, not_bytes[i], 0, TFT_TOKEN_BYTE);
         vocab_values(&v, &bad);
-        refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "token 268 of tokenizer.ggml.tokens is typed a byte, but");
+        refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens",
+                "token 268 of tokenizer.ggml.tokens is typed a byte, but");
     }
     for (size_t i = 0; i < 5; i++) {
         struct vocab v = spm_vocab();
@@ -521,10 +538,12 @@ static void tokens_that_make_no_sense(void **state)
     values_key(&bad, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, 268);
     for (size_t i = 0; i < 268; i++)
         values_put_str(&bad, too_long, i == 7 ? sizeof too_long : 1);
-    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.tokens", "token 7 of tokenizer.ggml.tokens has 1025 bytes");
+    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.tokens",
+            "token 7 of tokenizer.ggml.tokens has 1025 bytes");
 }
 
-/* Thousands of tokens with hashes next to each other, so that each search would look at all of them. */
+/* Thousands of tokens with hashes next to each other, so that each search would look at all of
+   them. */
 static void tokens_made_to_be_slow(void **state)
 {
     (void)state;

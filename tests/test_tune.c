@@ -1,4 +1,5 @@
-/* Tuning: the loss is that of the runtime, steps make it less, and the best is kept. Gradients: test_tune_gradient.c. */
+/* Tuning: the loss is that of the runtime, steps make it less, and the best is kept. Gradients:
+   test_tune_gradient.c. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -13,7 +14,14 @@
 #include "tune.h"
 #include "tune_toys.h"
 
-enum { WINDOW = 40, WINDOWS = 6, TEXT = WINDOW * WINDOWS, INPUTS = 13, MOST_LAYERS = 3, MOST_EMBD = 64 };
+enum {
+    WINDOW = 40,
+    WINDOWS = 6,
+    TEXT = WINDOW * WINDOWS,
+    INPUTS = 13,
+    MOST_LAYERS = 3,
+    MOST_EMBD = 64
+};
 
 static const int32_t prefix[2] = {1, 7};
 static int32_t text[TEXT];
@@ -28,7 +36,8 @@ static void keep(void *user, uint32_t l, const float *x, size_t stride)
     (void)user;
     for (size_t i = 0; i < TEXT; i++)
         for (size_t j = 0; j < of->n_embd; j++)
-            wanted[((i / WINDOW * of->n_layer + l) * WINDOW + i % WINDOW) * of->n_embd + j] = tft_f32_to_f16(x[i * stride + j]);
+            wanted[((i / WINDOW * of->n_layer + l) * WINDOW + i % WINDOW) * of->n_embd + j] =
+                tft_f32_to_f16(x[i * stride + j]);
 }
 
 /* Text that can be learned: a few tokens, again and again. */
@@ -50,8 +59,17 @@ static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uin
         range[i] = kind;
     make_text(t);
     of = t;
-    struct quantize_opts o = {.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix, .n_prefix = n_prefix,
-                              .range = range, .n_threads = 1, .method = STATS_PERCENTILE, .param = 99.9, .outputs = keep};
+    struct quantize_opts o = {.text = text,
+                              .n_text = TEXT,
+                              .window = WINDOW,
+                              .rotate = QUANTIZE_ROTATE_O_DOWN,
+                              .prefix = prefix,
+                              .n_prefix = n_prefix,
+                              .range = range,
+                              .n_threads = 1,
+                              .method = STATS_PERCENTILE,
+                              .param = 99.9,
+                              .outputs = keep};
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
     tft_model_close(m);
@@ -60,8 +78,13 @@ static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uin
 
 static struct tune_opts usual(void)
 {
-    return (struct tune_opts){
-        .text = text, .n_windows = WINDOWS, .window = WINDOW, .epochs = 2, .rate = 0.05f, .lambda = 0.01f, .n_threads = 1};
+    return (struct tune_opts){.text = text,
+                              .n_windows = WINDOWS,
+                              .window = WINDOW,
+                              .epochs = 2,
+                              .rate = 0.05f,
+                              .lambda = 0.01f,
+                              .n_threads = 1};
 }
 
 /* ---- the loss */
@@ -102,7 +125,8 @@ static void the_loss_of_the_runtime(void **state)
             struct tft_model *m = quantized(&toys[i], kinds[k], 2);
             struct sequence *s = sequence_open(m, WINDOW, 0, 2);
             float *params = prefix_params(m);
-            double want = runtime_loss(m, text), got = sequence_run(s, text, NULL, params, NULL).judged;
+            double want = runtime_loss(m, text),
+                   got = sequence_run(s, text, NULL, params, NULL).judged;
             if (!(fabs(got - want) < 2e-3 * want))
                 fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toys[i].arch, k, got, want);
             params[0] += 1; /* and it is that prefix */
@@ -113,7 +137,8 @@ static void the_loss_of_the_runtime(void **state)
         }
 }
 
-/* As if a block of the quantized model left what that of floats does: no loss. And outputs that quantize() shows are of floats. */
+/* As if a block of the quantized model left what that of floats does: no loss. And outputs that
+   quantize() shows are of floats. */
 static void outputs_are_those_of_floats(void **state)
 {
     (void)state;
@@ -123,7 +148,8 @@ static void outputs_are_those_of_floats(void **state)
         float *params = prefix_params(m);
         double size = 0, miss = sequence_run(s, text, wanted, params, NULL).judged;
         for (size_t j = 0; j < (size_t)toys[i].n_layer * WINDOW * toys[i].n_embd; j++)
-            size += (double)tft_f16_to_f32(wanted[j]) * (double)tft_f16_to_f32(wanted[j]) / 2 / WINDOW;
+            size += (double)tft_f16_to_f32(wanted[j]) * (double)tft_f16_to_f32(wanted[j]) / 2 /
+                    WINDOW;
         if (!(miss > 0 && miss < 0.02 * size))
             fail_msg("%s: off by %.3g of %.3g", toys[i].arch, miss, size);
         free(params);
@@ -138,13 +164,15 @@ static void columns_of_panels(void **state)
 {
     (void)state;
     struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
-    const struct tft_linear *all[] = {&m->block[0].q, &m->block[1].k, &m->block[2].gate, &m->block[0].down, &m->output};
+    const struct tft_linear *all[] = {&m->block[0].q, &m->block[1].k, &m->block[2].gate,
+                                      &m->block[0].down, &m->output};
     for (int threads = 1; threads <= 3; threads += 2)
         for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
             const struct tft_mat *w = &all[a]->w;
             enum { N = 5 };
             struct product *p = product_open(m, N, threads);
-            float *dy = malloc(N * w->rows * sizeof *dy), *dx = malloc(N * w->cols * sizeof *dx), *row = malloc(w->cols * sizeof *row);
+            float *dy = malloc(N * w->rows * sizeof *dy), *dx = malloc(N * w->cols * sizeof *dx),
+                  *row = malloc(w->cols * sizeof *row);
             double *want = malloc(N * w->cols * sizeof *want);
             random_fill(dy, N * w->rows);
             for (int add = 0; add < 2; add++) {
@@ -194,7 +222,8 @@ static void the_best_on_text_held_out(void **state)
             o.epochs = 3;
             o.rate = match ? 0.002f : 0.05f;
             struct tune_result r = tuned(m, &o);
-            assert_int_equal(r.n_validation, 7); /* five windows to learn from: after three of them and after five, three times */
+            /* five windows to learn from: after three of them and after five, three times */
+            assert_int_equal(r.n_validation, 7);
             for (uint32_t j = 0; j < r.n_validation; j++)
                 assert_true(r.validation[r.kept] <= r.validation[j]);
             if (!match)
@@ -205,9 +234,11 @@ static void the_best_on_text_held_out(void **state)
             float *params = malloc(n * sizeof *params);
             m->kern.widen[TFT_NUM_F16](params, r.k, n / 2);
             m->kern.widen[TFT_NUM_F16](params + n / 2, r.v, n / 2);
-            double again =
-                sequence_run(s, text + 4 * WINDOW, match ? wanted + (size_t)4 * m->n_layer * WINDOW * m->n_embd : NULL, params, NULL)
-                    .judged;
+            double again = sequence_run(s, text + 4 * WINDOW,
+                                        match ? wanted + (size_t)4 * m->n_layer * WINDOW * m->n_embd
+                                              : NULL,
+                                        params, NULL)
+                               .judged;
             assert_true(fabs(again - (double)r.validation[r.kept]) < 1e-6 * again);
             free(params);
             sequence_close(s);

@@ -1,4 +1,5 @@
-/* The gradient of what a prefix is tuned for, against finite differences, in double precision (built with TUNE_DOUBLE). */
+/* The gradient of what a prefix is tuned for, against finite differences, in double precision
+   (built with TUNE_DOUBLE). */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -24,8 +25,16 @@ static struct tft_model *quantized(const struct toy *t)
     toy_tokens(11, t->n_vocab, text, CALIBRATION);
     for (int i = 0; i < 13; i++)
         range[i] = TFT_RANGE_STATIC;
-    struct quantize_opts o = {.text = text, .n_text = CALIBRATION, .window = CALIBRATION, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
-                              .n_prefix = 2, .range = range, .n_threads = 1, .method = STATS_PERCENTILE, .param = 95}; /* some are cut off */
+    struct quantize_opts o = {.text = text,
+                              .n_text = CALIBRATION,
+                              .window = CALIBRATION,
+                              .rotate = QUANTIZE_ROTATE_O_DOWN,
+                              .prefix = prefix,
+                              .n_prefix = 2,
+                              .range = range,
+                              .n_threads = 1,
+                              .method = STATS_PERCENTILE,
+                              .param = 95}; /* some are cut off */
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
     tft_model_close(m);
@@ -64,8 +73,8 @@ static void compare(struct problem *p, const char *what)
     for (size_t i = 0; i < p->n; i += 1 + p->n / 25) {
         double want = slope(p, i);
         if (!(fabs(want - p->gradient[i]) < 1e-4 * size))
-            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g", what, i, p->n, p->gradient[i], want,
-                     size);
+            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g",
+                     what, i, p->n, p->gradient[i], want, size);
     }
 }
 

@@ -64,11 +64,13 @@ static void check(const unsigned char *p, size_t n)
 static void agrees_with_the_table_of_the_standard(void **state)
 {
     (void)state;
-    static const unsigned char last[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xe1, 0xff};
+    static const unsigned char last[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
+                                         0x9f, 0xa0, 0xbf, 0xc0, 0xe1, 0xff};
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++)
             for (size_t i = 0; i < sizeof last * sizeof last; i++) {
-                unsigned char p[4] = {(unsigned char)a, (unsigned char)b, last[i / sizeof last], last[i % sizeof last]};
+                unsigned char p[4] = {(unsigned char)a, (unsigned char)b, last[i / sizeof last],
+                                      last[i % sizeof last]};
                 for (size_t n = 1; n <= 4; n++)
                     check(p, n);
             }
@@ -85,7 +87,8 @@ static void bad_bytes_go_by_maximal_subparts(void **state)
         uint32_t c;
         size_t len = tft_utf8_next(text + at, sizeof text - 1 - at, &c);
         assert_int_equal(len, lengths[i]);
-        assert_int_equal(c, (unsigned char)text[at] < 0x80 ? (uint32_t)text[at] : (uint32_t)TFT_UTF8_BAD);
+        assert_int_equal(c, (unsigned char)text[at] < 0x80 ? (uint32_t)text[at]
+                                                           : (uint32_t)TFT_UTF8_BAD);
         at += len;
     }
     assert_int_equal(at, sizeof text - 1);

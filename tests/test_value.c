@@ -19,9 +19,14 @@ static void integers_of_every_type(void **state)
         bool is_signed;
         uint64_t max;
     } kind[] = {
-        {TFT_VALUE_U8, false, UINT8_MAX},   {TFT_VALUE_U16, false, UINT16_MAX}, {TFT_VALUE_U32, false, UINT32_MAX},
-        {TFT_VALUE_U64, false, UINT64_MAX}, {TFT_VALUE_I8, true, 0},            {TFT_VALUE_I16, true, 0},
-        {TFT_VALUE_I32, true, 0},           {TFT_VALUE_I64, true, 0},
+        {TFT_VALUE_U8, false, UINT8_MAX},
+        {TFT_VALUE_U16, false, UINT16_MAX},
+        {TFT_VALUE_U32, false, UINT32_MAX},
+        {TFT_VALUE_U64, false, UINT64_MAX},
+        {TFT_VALUE_I8, true, 0},
+        {TFT_VALUE_I16, true, 0},
+        {TFT_VALUE_I32, true, 0},
+        {TFT_VALUE_I64, true, 0},
     };
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         struct tft_value v = value(kind[i].type, all_ones, 1);
@@ -31,7 +36,9 @@ static void integers_of_every_type(void **state)
         assert_int_equal(tft_value_uint(&v, 0, &u), !kind[i].is_signed);
         assert_true(u == (kind[i].is_signed ? 7 : kind[i].max));
         assert_int_equal(tft_value_int(&v, 0, &s), kind[i].max <= INT64_MAX);
-        assert_true(s == (kind[i].is_signed ? -1 : kind[i].max <= INT64_MAX ? (int64_t)kind[i].max : 7));
+        assert_true(s == (kind[i].is_signed          ? -1
+                          : kind[i].max <= INT64_MAX ? (int64_t)kind[i].max
+                                                     : 7));
         assert_true(tft_value_real(&v, 0, &d));
         assert_true(d == (kind[i].is_signed ? -1 : (double)kind[i].max));
         assert_false(tft_value_uint(&v, 1, &u));
@@ -58,7 +65,8 @@ static void elements_of_an_array(void **state)
 static void floats_serve_as_reals_only(void **state)
 {
     (void)state;
-    const unsigned char f32[] = {0, 0, 0xc0, 0x3f, 0, 0, 0x80, 0xff}, f64[] = {0, 0, 0, 0, 0, 0, 4, 0xc0};
+    const unsigned char f32[] = {0, 0, 0xc0, 0x3f, 0, 0, 0x80, 0xff},
+                        f64[] = {0, 0, 0, 0, 0, 0, 4, 0xc0};
     struct tft_value a = value(TFT_VALUE_F32, f32, 2), b = value(TFT_VALUE_F64, f64, 1);
     uint64_t u;
     int64_t s;
@@ -86,7 +94,8 @@ static void strings(void **state)
 {
     (void)state;
     static const char data[] = "\3\0\0\0\0\0\0\0a\0c\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0z";
-    struct tft_value one = value(TFT_VALUE_STRING, data, 1), many = value(TFT_VALUE_STRING, data, 3);
+    struct tft_value one = value(TFT_VALUE_STRING, data, 1),
+                     many = value(TFT_VALUE_STRING, data, 3);
     struct tft_str s;
     assert_true(tft_value_str(&one, &s));
     assert_int_equal(s.n, 3);

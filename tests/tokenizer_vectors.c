@@ -1,12 +1,13 @@
 /*
- * Text to tokens and back, against llama.cpp's own vectors (its models/ggml-vocab-*.gguf.inp and .out):
+ * Text to tokens and back, against llama.cpp's own vectors (its models/ggml-vocab-*.gguf.inp and
+ * .out):
  *
  *      tokenizer_vectors NAME [VOCAB]
  *
- * NAME is that of the vectors, ggml-vocab-NAME.gguf.inp, in the folder shared/tokenizers, where the vocabulary is too
- * unless it is given. Exit status 77 if a file is not there. The texts are separated by lines "__ggml_vocab_test__";
- * there is a line of ids for each, to be had without BOS and with special tokens as plain text (llama.cpp
- * tests/test-tokenizer-0.cpp).
+ * NAME is that of the vectors, ggml-vocab-NAME.gguf.inp, in the folder shared/tokenizers, where the
+ * vocabulary is too unless it is given. Exit status 77 if a file is not there. The texts are
+ * separated by lines "__ggml_vocab_test__"; there is a line of ids for each, to be had without BOS
+ * and with special tokens as plain text (llama.cpp tests/test-tokenizer-0.cpp).
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -54,7 +55,8 @@ static void show(const char *what, const int32_t *ids, size_t n)
     printf("\n");
 }
 
-static bool encodes_to(const struct tft_tokenizer *t, const char *text, size_t len, const int32_t *want, size_t n_want)
+static bool encodes_to(const struct tft_tokenizer *t, const char *text, size_t len,
+                       const int32_t *want, size_t n_want)
 {
     int32_t ids[MAX_IDS];
     size_t n;
@@ -67,7 +69,8 @@ static bool encodes_to(const struct tft_tokenizer *t, const char *text, size_t l
     return false;
 }
 
-static bool decodes_to(const struct tft_tokenizer *t, const int32_t *ids, size_t n, const char *text, size_t len)
+static bool decodes_to(const struct tft_tokenizer *t, const int32_t *ids, size_t n,
+                       const char *text, size_t len)
 {
     struct tft_text state = {0};
     char all[MAX_IDS], out[TFT_TEXT_MAX];

@@ -14,7 +14,8 @@ static uint64_t next(uint64_t *seed) /* SplitMix64 */
     return z ^ z >> 31;
 }
 
-/* [-1, 1), a whole number of 2^-23: exact in every format of float, and the product with a power of two too. */
+/* [-1, 1), a whole number of 2^-23: exact in every format of float, and the product with a power of
+   two too. */
 static float uniform(uint64_t *seed)
 {
     return (float)((int32_t)(next(seed) >> 40) - (1 << 23)) * 0x1p-23f;
@@ -52,8 +53,8 @@ static void put_rows(struct writer *w, enum tft_dtype type, uint64_t n, float me
     }
 }
 
-static void tensor(struct writer *w, const char *fmt, unsigned layer, enum tft_dtype type, uint32_t rows, uint32_t cols, float mean,
-                   float spread)
+static void tensor(struct writer *w, const char *fmt, unsigned layer, enum tft_dtype type,
+                   uint32_t rows, uint32_t cols, float mean, float spread)
 {
     if (w->data) {
         put_rows(w, type, (uint64_t)rows * cols, mean, spread);

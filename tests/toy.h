@@ -15,14 +15,16 @@ struct toy {
     float linear_scaling; /* 0: none */
     bool llama3_scaling;  /* rope_freqs.weight */
     uint64_t seed;
-    const char *vocab; /* "llama" or "gpt2": it has a vocabulary of that kind, and n_vocab must be TOY_VOCAB */
+    const char *vocab; /* "llama" or "gpt2": it has a vocabulary of that kind, and n_vocab must be
+                          TOY_VOCAB */
     bool endless;      /* the vocabulary has no token at which generation ends */
     bool uniform;      /* every token is as likely, whatever came before; not if tied */
     const char *chat_template;
 };
 
-/* The vocabularies have all bytes, a few longer pieces, and the special tokens of the chat formats. That of "llama" has printable
-   ASCII, and <s> goes first; that of "gpt2" has <|endoftext|> for both ends of a sequence, and adds neither. */
+/* The vocabularies have all bytes, a few longer pieces, and the special tokens of the chat formats.
+   That of "llama" has printable ASCII, and <s> goes first; that of "gpt2" has <|endoftext|> for
+   both ends of a sequence, and adds neither. */
 enum { TOY_VOCAB = 420 };
 
 struct tft_gguf_writer;

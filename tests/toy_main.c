@@ -2,7 +2,8 @@
  * For the tests of the program: writes a toy model, or computes what the program should.
  *
  *      toy write FILE [NAME=VALUE]...      see settings[]
- *      toy nll FILE IDS CTX FIRST          the mean of -ln p over the tokens FIRST.. of every whole window of CTX tokens, by the oracle
+ *      toy nll FILE IDS CTX FIRST          the mean of -ln p over the tokens FIRST.. of every whole
+ *                                          window of CTX tokens, by the oracle
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +14,19 @@
 #include "toy.h"
 
 static struct toy t = {
-    .arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 256, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 8,
-    .n_ff = 64, .n_rot = 8, .type = TFT_F32, .seed = 1, .vocab = "llama",
+    .arch = "llama",
+    .n_vocab = TOY_VOCAB,
+    .n_ctx = 256,
+    .n_embd = 32,
+    .n_layer = 2,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 8,
+    .n_ff = 64,
+    .n_rot = 8,
+    .type = TFT_F32,
+    .seed = 1,
+    .vocab = "llama",
 };
 
 static int set(const char *arg)
@@ -69,7 +81,8 @@ static double surprise(const double *logits, uint32_t n, uint32_t token)
 static int nll(char **argv)
 {
     struct tft_source s;
-    uint32_t ctx = (uint32_t)strtoul(argv[2], NULL, 10), first = (uint32_t)strtoul(argv[3], NULL, 10), n = 0, scored = 0;
+    uint32_t ctx = (uint32_t)strtoul(argv[2], NULL, 10),
+             first = (uint32_t)strtoul(argv[3], NULL, 10), n = 0, scored = 0;
     static int32_t ids[1 << 16];
     for (char *p = argv[1], *end; *p && n < 1 << 16; p = end)
         ids[n++] = (int32_t)strtol(p, &end, 10);

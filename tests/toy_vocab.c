@@ -15,15 +15,19 @@ struct vocab {
     uint32_t n, n_merge;
 };
 
-/* Two pieces each that merge into one, best first; each is a character or was made before. '_' is a space, '^' a newline. */
+/* Two pieces each that merge into one, best first; each is a character or was made before. '_' is a
+   space, '^' a newline. */
 static const char *const merges[] = {
-    "t h", "th e", "_ the", "a n", "an d", "_ and", "_ a", "h e", "he l", "l o", "hel lo", "_ hello", "o n", "c e", "on ce", "_ once",
-    "p on", "u pon", "_ upon", "i m", "im e", "t ime", "_ time", "w o", "r l", "rl d", "wo rld", "_ world", "i n", "^ ^",
+    "t h",    "th e",    "_ the",  "a n", "an d",  "_ and",  "_ a",    "h e",     "he l",   "l o",
+    "hel lo", "_ hello", "o n",    "c e", "on ce", "_ once", "p on",   "u pon",   "_ upon", "i m",
+    "im e",   "t ime",   "_ time", "w o", "r l",   "rl d",   "wo rld", "_ world", "i n",    "^ ^",
 };
 
-static const char *const marks[] = {"<|im_start|>", "<|system|>", "<|user|>", "<|assistant|>", "<start_of_turn>",
-                                    "<|start_header_id|>", "<|end_header_id|>"};
-static const char *const ends[] = {"<|endoftext|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|eot_id|>"};
+static const char *const marks[] = {"<|im_start|>",     "<|system|>",      "<|user|>",
+                                    "<|assistant|>",    "<start_of_turn>", "<|start_header_id|>",
+                                    "<|end_header_id|>"};
+static const char *const ends[] = {"<|endoftext|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
+                                   "<|eot_id|>"};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -45,7 +49,8 @@ static const char *spell_byte(int byte)
     else
         for (int b = 0; b < byte; b++)
             c += !((b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad));
-    snprintf(out, sizeof out, c < 0x80 ? "%c" : "%c%c", c < 0x80 ? c : 0xc0 | c >> 6, 0x80 | (c & 0x3f));
+    snprintf(out, sizeof out, c < 0x80 ? "%c" : "%c%c", c < 0x80 ? c : 0xc0 | c >> 6,
+             0x80 | (c & 0x3f));
     return out;
 }
 

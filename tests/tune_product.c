@@ -1,4 +1,5 @@
-/* tools/tune/product.h in double precision, in loops that need no explanation. Compiled with TUNE_DOUBLE. */
+/* tools/tune/product.h in double precision, in loops that need no explanation. Compiled with
+   TUNE_DOUBLE. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -28,14 +29,16 @@ static real clamp(real x, real low, real high)
 }
 
 /* In range, but not rounded: see real_round. */
-void product_take(struct product *p, const real *x, size_t n, size_t width, const struct tft_affine *q, size_t step)
+void product_take(struct product *p, const real *x, size_t n, size_t width,
+                  const struct tft_affine *q, size_t step)
 {
     p->n = n;
     p->width = width;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++) {
             const struct tft_affine *a = &q[i * step];
-            p->x[i * width + j] = clamp(x[i * width + j], -a->zero * (real)a->scale, (255 - a->zero) * (real)a->scale);
+            p->x[i * width + j] = clamp(x[i * width + j], -a->zero * (real)a->scale,
+                                        (255 - a->zero) * (real)a->scale);
         }
 }
 
@@ -56,7 +59,8 @@ void product_run(struct product *p, real *y, const struct tft_linear *l, bool ad
         }
 }
 
-void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l, bool add)
+void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
+                  bool add)
 {
     (void)p;
     for (size_t i = 0; i < n; i++)
@@ -68,7 +72,8 @@ void product_back(struct product *p, real *dx, const real *dy, size_t n, const s
         }
 }
 
-void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w, size_t M, size_t N, size_t K)
+void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
+                   size_t M, size_t N, size_t K)
 {
     (void)m;
     for (size_t i = 0; i < M; i++)
@@ -80,7 +85,8 @@ void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x
         }
 }
 
-void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v, size_t M, size_t N, size_t K)
+void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
+                 size_t M, size_t N, size_t K)
 {
     (void)m;
     for (size_t i = 0; i < M; i++)

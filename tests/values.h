@@ -1,4 +1,5 @@
-/* A struct tft_source made by hand: values, one after another, in a buffer that passes for the file. */
+/* A struct tft_source made by hand: values, one after another, in a buffer that passes for the
+   file. */
 #ifndef TFT_TEST_VALUES_H
 #define TFT_TEST_VALUES_H
 
@@ -18,20 +19,25 @@ struct values {
 
 static inline void values_start(struct values *v)
 {
-    v->s = (struct tft_source){.name = "v.gguf", .data = v->data, .size = sizeof v->data, .value = v->value,
+    v->s = (struct tft_source){.name = "v.gguf",
+                               .data = v->data,
+                               .size = sizeof v->data,
+                               .value = v->value,
                                .value_by_key = v->by_key};
     v->used = 0;
 }
 
 /* Replaces a value of that key. Its elements follow. */
-static inline void values_key(struct values *v, const char *key, enum tft_value_type type, bool is_array, uint64_t n)
+static inline void values_key(struct values *v, const char *key, enum tft_value_type type,
+                              bool is_array, uint64_t n)
 {
     size_t i = 0;
     while (i < v->s.n_value && !tft_str_is(v->value[i].key, key))
         i++;
     assert(i < 32);
     v->s.n_value += i == v->s.n_value;
-    v->value[i] = (struct tft_value){{key, strlen(key)}, v->used, type, is_array, n, v->data + v->used};
+    v->value[i] = (struct tft_value){{key, strlen(key)}, v->used, type,
+                                     is_array,           n,       v->data + v->used};
 }
 
 static inline void values_remove(struct values *v, const char *key)

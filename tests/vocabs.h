@@ -79,7 +79,8 @@ static inline struct tft_tokenizer *open_vocab(const struct vocab *v)
 
 enum { MAX_IDS = 4096 };
 
-static inline size_t encode(const struct tft_tokenizer *t, const char *text, size_t len, unsigned flags, int32_t *ids)
+static inline size_t encode(const struct tft_tokenizer *t, const char *text, size_t len,
+                            unsigned flags, int32_t *ids)
 {
     size_t n, count;
     char *exact = malloc(len ? len : 1); /* where memory tools see a read past the end */
@@ -106,7 +107,8 @@ static inline size_t decode(const struct tft_tokenizer *t, const int32_t *ids, s
 }
 
 /* `want` is the tokens' texts with '|' between them. */
-static inline void encodes(const struct tft_tokenizer *t, const char *text, unsigned flags, const char *want)
+static inline void encodes(const struct tft_tokenizer *t, const char *text, unsigned flags,
+                           const char *want)
 {
     int32_t ids[MAX_IDS];
     size_t n = encode(t, text, strlen(text), flags, ids), used = 0, len;

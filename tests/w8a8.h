@@ -5,12 +5,54 @@
 #include "fed.h"
 #include "quantize.h"
 
-/* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one that is tied. */
+/* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one
+   that is tied. */
 static const struct toy toys[] = {
-    {.arch = "llama", .n_vocab = 50, .n_ctx = 640, .n_embd = 40, .n_layer = 2, .n_head = 4, .n_head_kv = 2, .head_dim = 12, .n_ff = 96, .n_rot = 12, .type = TFT_F32},
-    {.arch = "qwen2", .n_vocab = 32, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .n_ff = 64, .n_rot = 16, .type = TFT_F16, .tied = true},
-    {.arch = "qwen3", .n_vocab = 47, .n_ctx = 640, .n_embd = 64, .n_layer = 2, .n_head = 3, .n_head_kv = 3, .head_dim = 32, .n_ff = 96, .n_rot = 32, .type = TFT_Q8_0},
-    {.arch = "gpt2", .n_vocab = 32, .n_ctx = 640, .n_embd = 24, .n_layer = 2, .n_head = 2, .n_head_kv = 2, .head_dim = 12, .n_ff = 600, .type = TFT_BF16, .tied = true},
+    {.arch = "llama",
+     .n_vocab = 50,
+     .n_ctx = 640,
+     .n_embd = 40,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 96,
+     .n_rot = 12,
+     .type = TFT_F32},
+    {.arch = "qwen2",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 32,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_ff = 64,
+     .n_rot = 16,
+     .type = TFT_F16,
+     .tied = true},
+    {.arch = "qwen3",
+     .n_vocab = 47,
+     .n_ctx = 640,
+     .n_embd = 64,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 3,
+     .head_dim = 32,
+     .n_ff = 96,
+     .n_rot = 32,
+     .type = TFT_Q8_0},
+    {.arch = "gpt2",
+     .n_vocab = 32,
+     .n_ctx = 640,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 600,
+     .type = TFT_BF16,
+     .tied = true},
 };
 enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUTS = 9 };
 
@@ -27,8 +69,14 @@ static inline struct quantize_opts usual(const struct toy *t)
         by_token[i] = TFT_RANGE_TOKEN;
         by_tensor[i] = TFT_RANGE_TENSOR;
     }
-    return (struct quantize_opts){.text = text, .n_text = TEXT, .window = WINDOW, .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix,
-                                  .n_prefix = 3, .range = fixed, .n_threads = 1};
+    return (struct quantize_opts){.text = text,
+                                  .n_text = TEXT,
+                                  .window = WINDOW,
+                                  .rotate = QUANTIZE_ROTATE_O_DOWN,
+                                  .prefix = prefix,
+                                  .n_prefix = 3,
+                                  .range = fixed,
+                                  .n_threads = 1};
 }
 
 /* Whether the residual stream can be rotated: RMSNorm. */
@@ -37,7 +85,8 @@ static inline bool rotatable(const struct toy *t)
     return strcmp(t->arch, "gpt2") != 0;
 }
 
-static inline enum tft_status convert(const char *from, const char *to, const struct quantize_opts *o, struct tft_error *err)
+static inline enum tft_status convert(const char *from, const char *to,
+                                      const struct quantize_opts *o, struct tft_error *err)
 {
     struct tft_model *m;
     bool stopped;

@@ -14,7 +14,7 @@
 
 static const char *command = ""; /* the one that runs, for the usage hint */
 
-/* -------------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static void complain(const char *fmt, va_list args)
 {
@@ -43,19 +43,20 @@ int cli_usage(const char *fmt, ...)
     return CLI_USAGE;
 }
 
-/* ------------------------------------------------------------------------------------------------ options */
+/* -------------------------------------------------------------------------------------- options */
 
 static void print_option(const struct cli_option *o)
 {
     char left[64];
-    snprintf(left, sizeof left, "%c%c%s --%s %s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
-             o->arg ? o->arg : "");
+    snprintf(left, sizeof left, "%c%c%s --%s %s", o->letter ? '-' : ' ',
+             o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, o->arg ? o->arg : "");
     printf("  %-30s %s\n", left, o->help);
 }
 
 static void print_help(const struct cli_command *c)
 {
-    printf("tuffet %s: %s\n\nUsage: tuffet %s [OPTIONS] %s\n\n", c->name, c->summary, c->name, c->operands);
+    printf("tuffet %s: %s\n\nUsage: tuffet %s [OPTIONS] %s\n\n", c->name, c->summary, c->name,
+           c->operands);
     for (const struct cli_option *const *list = c->options; *list; list++)
         for (const struct cli_option *o = *list; o->help; o++)
             print_option(o);
@@ -64,11 +65,13 @@ static void print_help(const struct cli_command *c)
         printf("\n%s", c->notes);
 }
 
-static const struct cli_option *find_option(const struct cli_command *c, const char *name, size_t len)
+static const struct cli_option *find_option(const struct cli_command *c, const char *name,
+                                            size_t len)
 {
     for (const struct cli_option *const *list = c->options; *list; list++)
         for (const struct cli_option *o = *list; o->help; o++)
-            if ((len == 1 && name[0] == o->letter) || (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
+            if ((len == 1 && name[0] == o->letter) ||
+                (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
                 return o;
     return NULL;
 }
@@ -176,7 +179,7 @@ int cli_parse(const struct cli_command *c, int argc, char **argv, const char **o
     return n == wanted || (optional && !n) ? CLI_OK : cli_usage("%s is missing", c->operands);
 }
 
-/* ------------------------------------------------------------------------------------------------- text in */
+/* -------------------------------------------------------------------------------------- text in */
 
 char *cli_read(const char *path, size_t *len)
 {
@@ -242,7 +245,7 @@ bool cli_text_add(struct cli_text *t, const char *p, size_t n)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------ text out */
+/* ------------------------------------------------------------------------------------- text out */
 
 /* C0, DEL and C1: what terminals act upon (ECMA-48, sections 5.2 and 5.3). */
 static bool is_control(uint32_t c)
@@ -250,10 +253,12 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* What moves the text around it: line separators, and marks of direction (Unicode Standard Annex 9, section 2). */
+/* What moves the text around it: line separators, and marks of direction (Unicode Standard Annex 9,
+   section 2). */
 static bool is_invisible(uint32_t c)
 {
-    return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
 }
 
 bool cli_put(const char *p, size_t n)
@@ -289,7 +294,7 @@ void cli_put_escaped(FILE *f, const char *p, size_t n)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ progress */
+/* ------------------------------------------------------------------------------------- progress */
 
 uint64_t cli_ns(void)
 {
@@ -312,8 +317,8 @@ void cli_progress_at(struct cli_progress *p, double done)
         return;
     int full = (int)(done * WIDTH);
     double left = (double)spent / 1e9 * (1 - done) / done;
-    fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%, %.0f s left \x1b[K", p->what, full, "##############################", WIDTH - full, "",
-            done * 100, left);
+    fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%, %.0f s left \x1b[K", p->what, full,
+            "##############################", WIDTH - full, "", done * 100, left);
     p->shown = now;
     p->drawn = true;
 }
@@ -325,7 +330,7 @@ void cli_progress_end(struct cli_progress *p)
     p->drawn = false;
 }
 
-/* -------------------------------------------------------------------------------------------------- Ctrl-C */
+/* --------------------------------------------------------------------------------------- Ctrl-C */
 
 static volatile sig_atomic_t interrupted;
 
@@ -355,7 +360,7 @@ bool cli_interrupted(void)
     return interrupted;
 }
 
-/* ---------------------------------------------------------------------------------------------------- JSON */
+/* ----------------------------------------------------------------------------------------- JSON */
 
 void cli_json_string(FILE *f, const char *s, size_t len)
 {

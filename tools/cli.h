@@ -1,8 +1,10 @@
 /*
- * What the commands of tuffet share: options, errors, progress, interruption, JSON, opening a model.
+ * What the commands of tuffet share: options, errors, progress, interruption, JSON, opening a
+ * model.
  *
- * Conventions: text that was asked for goes to standard output, everything for people to standard error. A command returns its
- * exit status: CLI_OK, CLI_FAILED after one line on standard error, CLI_USAGE for a wrong command line, CLI_INTERRUPTED.
+ * Conventions: text that was asked for goes to standard output, everything for people to standard
+ * error. A command returns its exit status: CLI_OK, CLI_FAILED after one line on standard error,
+ * CLI_USAGE for a wrong command line, CLI_INTERRUPTED.
  */
 #ifndef CLI_H
 #define CLI_H
@@ -49,8 +51,8 @@ struct cli_command {
     const char *notes;                       /* after the options: examples */
 };
 
-/* Parses argv[1..]. Operands are stored in `operand`, exactly as many as the command names. CLI_OK to go on; -1 if --help was printed and
-   the command is done; CLI_USAGE. */
+/* Parses argv[1..]. Operands are stored in `operand`, exactly as many as the command names. CLI_OK
+   to go on; -1 if --help was printed and the command is done; CLI_USAGE. */
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand);
 
 /* ---- a model and its session */
@@ -61,7 +63,8 @@ struct cli_model_options {
     uint32_t threads, gpu_layers;
 };
 extern struct cli_model_options cli_model_options;
-extern const struct cli_option cli_model_option_list[], cli_thread_option_list[], cli_tokenizer_option_list[];
+extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
+    cli_tokenizer_option_list[];
 
 struct cli_session_options {
     uint32_t ctx;
@@ -89,9 +92,11 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
 struct tft_sampler cli_sampler(void);
 
 /* The tokens of a text, to be freed; NULL after an error line. */
-int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags, size_t *n);
+int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
+                      size_t *n);
 
-/* Makes the session hold these tokens, computing what is new in steps that leave room to draw and to be interrupted. */
+/* Makes the session hold these tokens, computing what is new in steps that leave room to draw and
+   to be interrupted. */
 enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n);
 
 /* ---- text in; "-" is standard input */
@@ -99,7 +104,8 @@ enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n);
 /* All of a file with a NUL after it, to be freed; NULL after an error line. */
 char *cli_read(const char *path, size_t *len);
 
-/* The same for what a user gives as -p TEXT, as -f FILE, or through a pipe; empty if it is none of them. */
+/* The same for what a user gives as -p TEXT, as -f FILE, or through a pipe; empty if it is none of
+   them. */
 char *cli_read_given(const char *text, const char *file, size_t *len);
 
 /* A text that grows. */
@@ -109,13 +115,15 @@ struct cli_text {
 };
 bool cli_text_add(struct cli_text *t, const char *p, size_t n); /* false without memory */
 
-/* ---- text out. A model is a file like any other: its strings and what it generates may be made to play with a terminal. */
+/* ---- text out. A model is a file like any other: its strings and what it generates may be made to
+   play with a terminal. */
 
-/* To standard output, at once. On a terminal U+FFFD stands for control characters other than newline and tab. False if it
-   could not be written. */
+/* To standard output, at once. On a terminal U+FFFD stands for control characters other than
+   newline and tab. False if it could not be written. */
 bool cli_put(const char *p, size_t n);
 
-/* Printable on one line: backslash, and what is no character or none that shows, as \n, \t, \\, \xHH and \u{HHHH}. */
+/* Printable on one line: backslash, and what is no character or none that shows, as \n, \t, \\,
+   \xHH and \u{HHHH}. */
 void cli_put_escaped(FILE *f, const char *p, size_t n);
 
 /* ---- progress: a line with time left on a terminal, once something takes over two seconds */
@@ -133,15 +141,17 @@ uint64_t cli_ns(void);
 
 /* ---- Ctrl-C */
 
-/* From now on an interrupt only sets a flag; a second one while it is set ends the program. For when there is something to finish:
-   before, and once released, an interrupt ends the program at once. */
+/* From now on an interrupt only sets a flag; a second one while it is set ends the program. For
+   when there is something to finish: before, and once released, an interrupt ends the program at
+   once. */
 void cli_catch_interrupts(void);
 void cli_release_interrupts(void);
 bool cli_interrupted(void);
 
 /* ---- JSON */
 
-/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD, control characters are escaped. */
+/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD, control characters are
+   escaped. */
 void cli_json_string(FILE *f, const char *s, size_t len);
 /* ,"name":x on standard output; null for what is no number, which JSON has no word for. */
 void cli_json_number(const char *name, double x);

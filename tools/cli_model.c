@@ -8,43 +8,58 @@
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options;
-struct cli_sampling_options cli_sampling_options = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
+struct cli_sampling_options cli_sampling_options = {
+    .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
 
 const struct cli_option cli_model_option_list[] = {
-    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16", "what quantized weights are expanded to (f32)"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
-    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG", "use no better kernels than c, avx2, avx512 or neon"},
+    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16",
+     "what quantized weights are expanded to (f32)"},
+    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
+     "tokenizer.bin of a llama2.c model"},
+    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG",
+     "use no better kernels than c, avx2, avx512 or neon"},
     {0, "device", CLI_TEXT, &cli_model_options.device, "cpu|cuda",
      "where to compute: cuda, or cuda:1, is a GPU; without one it is the CPU (cpu)"},
-    {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N", "only the last N layers and the head are the GPU's (all)"},
+    {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
+     "only the last N layers and the head are the GPU's (all)"},
     {0},
 };
 
 const struct cli_option cli_tokenizer_option_list[] = {
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
+    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
+     "tokenizer.bin of a llama2.c model"},
     {0},
 };
 
 const struct cli_option cli_session_option_list[] = {
-    {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N", "tokens of context; all the model can if not given"},
+    {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N",
+     "tokens of context; all the model can if not given"},
     {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE",
-     "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL says, or f16)"},
+     "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL "
+     "says, or f16)"},
     {0},
 };
 
 const struct cli_option cli_thread_option_list[] = {
-    {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N", "threads; all CPUs this process may use if not given"},
+    {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N",
+     "threads; all CPUs this process may use if not given"},
     {0},
 };
 
 const struct cli_option cli_sampling_option_list[] = {
-    {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T", "temperature, 0: always the likeliest (0.8)"},
+    {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T",
+     "temperature, 0: always the likeliest (0.8)"},
     {0, "top-k", CLI_COUNT, &cli_sampling_options.top_k, "K", "only the K likeliest tokens"},
-    {0, "top-p", CLI_REAL, &cli_sampling_options.top_p, "P", "only the likeliest that make up P (0.95)"},
-    {0, "min-p", CLI_REAL, &cli_sampling_options.min_p, "P", "only those P times as likely as the likeliest (0.05)"},
-    {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R", "make recent tokens R times less likely"},
-    {0, "repeat-last", CLI_COUNT, &cli_sampling_options.repeat_last, "N", "how many tokens are recent (64)"},
-    {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N", "the same seed gives the same text; else from the clock"},
+    {0, "top-p", CLI_REAL, &cli_sampling_options.top_p, "P",
+     "only the likeliest that make up P (0.95)"},
+    {0, "min-p", CLI_REAL, &cli_sampling_options.min_p, "P",
+     "only those P times as likely as the likeliest (0.05)"},
+    {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R",
+     "make recent tokens R times less likely"},
+    {0, "repeat-last", CLI_COUNT, &cli_sampling_options.repeat_last, "N",
+     "how many tokens are recent (64)"},
+    {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N",
+     "the same seed gives the same text; else from the clock"},
     {0},
 };
 
@@ -57,7 +72,9 @@ int cli_check_session(void)
 {
     struct tft_kv_policy kv;
     struct tft_error err;
-    return tft_kv_parse(&kv, cli_session_options.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
+    return tft_kv_parse(&kv, cli_session_options.kv, &err) == TFT_OK
+               ? CLI_OK
+               : cli_usage("--kv: %s", err.msg);
 }
 
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
@@ -68,7 +85,8 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     if (cli_check_session() != CLI_OK)
         return CLI_USAGE;
     if (o->cpu && tft_cpu_limit(o->cpu) != TFT_OK)
-        return cli_fail("this machine has no kernels \"%s\"; its best are %s", o->cpu, tft_cpu_name());
+        return cli_fail("this machine has no kernels \"%s\"; its best are %s", o->cpu,
+                        tft_cpu_name());
 
     cli_progress_begin(&progress, "expanding weights");
     struct tft_model_opts opts = {
@@ -110,7 +128,8 @@ struct tft_sampler cli_sampler(void)
     if (o->seed == CLI_ANY_SEED) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
-        o->seed = ((uint64_t)t.tv_sec * 1000003 + (uint64_t)t.tv_nsec) % 1000000; /* short enough to be typed again */
+        /* short enough to be typed again */
+        o->seed = ((uint64_t)t.tv_sec * 1000003 + (uint64_t)t.tv_nsec) % 1000000;
     }
     return (struct tft_sampler){
         .temperature = o->temperature,
@@ -123,7 +142,8 @@ struct tft_sampler cli_sampler(void)
     };
 }
 
-int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags, size_t *n)
+int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
+                      size_t *n)
 {
     size_t room = len + 2; /* a token has at least a byte, but for BOS and a space put in front */
     int32_t *ids = malloc(room * sizeof *ids);

@@ -1,6 +1,7 @@
 /*
- * tuffet bench: speed, against what the machine could do. Prefill is bound by arithmetic, decoding by the bytes that every token
- * reads; the time that the binding limit alone would take, over the time it took, is the share.
+ * tuffet bench: speed, against what the machine could do. Prefill is bound by arithmetic, decoding
+ * by the bytes that every token reads; the time that the binding limit alone would take, over the
+ * time it took, is the share.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -23,22 +24,32 @@ static struct {
 } opt = {.runs = 5};
 
 static const struct cli_option options[] = {
-    {'p', "prefill", CLI_COUNT, &opt.prefill, "N", "tokens of prompt (512, or what the context has room for)"},
+    {'p', "prefill", CLI_COUNT, &opt.prefill, "N",
+     "tokens of prompt (512, or what the context has room for)"},
     {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128, or likewise)"},
     {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
-    {'t', "threads", CLI_TEXT, &opt.threads, "LIST", "numbers of threads, \"1,2,4\"; 1 and all if not given"},
-    {0, "shape", CLI_TEXT, &opt.shape, "NAME", "instead of MODEL, random int8 weights: " SHAPE_NAMES},
+    {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
+     "numbers of threads, \"1,2,4\"; 1 and all if not given"},
+    {0, "shape", CLI_TEXT, &opt.shape, "NAME",
+     "instead of MODEL, random int8 weights: " SHAPE_NAMES},
     {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: limits (with the most threads of the list) and rows"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "one JSON object: limits (with the most threads of the list) and rows"},
     {0},
 };
 
 static const struct cli_command command = {
-    "bench", "[MODEL]", "speed, and how near it is to the machine's limits",
-    (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list, NULL},
-    "The limits - memory read, int8 and float arithmetic - are measured in the same run, or what a GPU's clocks allow. A model that fits\n"
-    "the CPU's caches can read faster than memory: its share may exceed 100 %. Where weights are int8, the arithmetic whose share is told\n"
-    "is that of their products; what attention computes comes on top. A model by --shape is written to a file in $TMPDIR or /tmp, and\n"
+    "bench",
+    "[MODEL]",
+    "speed, and how near it is to the machine's limits",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list,
+                                       NULL},
+    "The limits - memory read, int8 and float arithmetic - are measured in the same run, or what a "
+    "GPU's clocks allow. A model that fits\n"
+    "the CPU's caches can read faster than memory: its share may exceed 100 %. Where weights are "
+    "int8, the arithmetic whose share is told\n"
+    "is that of their products; what attention computes comes on top. A model by --shape is "
+    "written to a file in $TMPDIR or /tmp, and\n"
     "removed as soon as it is open.\n\n"
     "  tuffet bench model.gguf\n"
     "  tuffet bench --shape smollm2-135m -t 1,2\n"
@@ -83,14 +94,17 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median of the runs in seconds. */
-static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids, uint32_t n, bool one_by_one)
+static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids,
+                                 uint32_t n, bool one_by_one)
 {
     double t[MAX_RUNS];
     for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first one only warms up */
         enum tft_status status =
-            opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
+            opt.depth ? tft_sync(s, ids, opt.depth)
+                      : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
         uint64_t start = cli_ns();
-        for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted(); i += one_by_one ? 1 : n)
+        for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted();
+             i += one_by_one ? 1 : n)
             status = tft_prefill(s, ids + i, one_by_one ? 1 : n);
         if (status != TFT_OK || cli_interrupted())
             return status;
@@ -102,12 +116,13 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     return TFT_OK;
 }
 
-/* Multiply-adds that n tokens need. Of a prompt only the last token goes through the head, and through the last layer past its keys and
-   values. */
+/* Multiply-adds that n tokens need. Of a prompt only the last token goes through the head, and
+   through the last layer past its keys and values. */
 static double product_macs(const struct tft_model_info *m, bool decode, double n)
 {
     double head = (double)m->n_vocab * m->n_embd, kv = 2.0 * m->n_head_kv * m->head_dim * m->n_embd;
-    double layer = ((double)m->matmul_macs - head) / m->n_layer, whole = decode ? n : 1; /* tokens that go all the way */
+    /* tokens that go all the way */
+    double layer = ((double)m->matmul_macs - head) / m->n_layer, whole = decode ? n : 1;
     return n * ((m->n_layer - 1) * layer + kv) + whole * (layer - kv + head);
 }
 
@@ -117,14 +132,16 @@ static double attention_macs(const struct tft_model_info *m, bool decode, double
     return (n * (m->n_layer - 1) + (decode ? n : 1)) * 2.0 * m->n_head * m->head_dim * depth;
 }
 
-static struct row evaluate(const struct tft_model_info *m, double kv_bytes, const struct limits *l, bool decode, uint32_t n, int threads,
-                           double seconds)
+static struct row evaluate(const struct tft_model_info *m, double kv_bytes, const struct limits *l,
+                           bool decode, uint32_t n, int threads, double seconds)
 {
     double depth = opt.depth + (n + 1) / 2.0;
     double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * (m->n_prefix + depth));
-    double products = 2 * product_macs(m, decode, n), flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
+    double products = 2 * product_macs(m, decode, n),
+           flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
-    double by_flops = m->weights == TFT_WEIGHTS_I8 ? products / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
+    double by_flops = m->weights == TFT_WEIGHTS_I8 ? products / 1e9 / l->int8_gops
+                                                   : flops / 1e9 / l->fma_gflops;
     return (struct row){
         .what = decode ? "decode" : "prefill",
         .tokens = n,
@@ -145,13 +162,15 @@ static const char *kv_name(const struct tft_model *m)
 static void print_row(const struct tft_model *m, const struct row *r, bool first)
 {
     if (opt.json) {
-        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\",\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
-               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops);
+        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\",\"tok_"
+               "s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s,
+               r->gbps, r->gflops);
         cli_json_number("share", r->share);
         printf("}");
     } else {
-        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s, r->gbps,
-               r->gflops);
+        printf("%-8s %6u %6u %7d  %-4s %10.1f %8.1f %9.1f ", r->what, r->tokens, opt.depth,
+               r->threads, kv_name(m), r->tok_s, r->gbps, r->gflops);
         if (isnan(r->share))
             printf("%8s\n", "-");
         else
@@ -160,7 +179,8 @@ static void print_row(const struct tft_model *m, const struct row *r, bool first
     fflush(stdout);
 }
 
-static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads, const struct limits *l, bool first)
+static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads,
+                         const struct limits *l, bool first)
 {
     struct tft_model_info info = {.size = sizeof info};
     struct tft_session *s;
@@ -177,7 +197,8 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         double seconds = 0;
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
-            struct row r = evaluate(&info, (double)tft_kv_bytes(m, so.kv), l, decode, n, threads, seconds);
+            struct row r = evaluate(&info, (double)tft_kv_bytes(m, so.kv), l, decode, n, threads,
+                                    seconds);
             print_row(m, &r, first && !decode);
         }
     }
@@ -210,13 +231,14 @@ static void print_limits(const struct tft_model *m, const struct limits *l, cons
             printf("%s by its clocks", cli_model_options.device);
         else
             printf("%s, %d thread%s", tft_cpu_name(), list[i], list[i] > 1 ? "s" : "");
-        printf(": memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", l[i].read_gbps, l[i].int8_gops, l[i].fma_gflops);
+        printf(": memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", l[i].read_gbps,
+               l[i].int8_gops, l[i].fma_gflops);
     }
     if (opt.json && isnan(l[most].read_gbps))
         printf("{\"limits\":null,\"rows\":[");
     else if (opt.json)
-        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[", l[most].read_gbps,
-               l[most].int8_gops, l[most].fma_gflops);
+        printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[",
+               l[most].read_gbps, l[most].int8_gops, l[most].fma_gflops);
     else
         printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
                "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
@@ -245,7 +267,8 @@ static int bench(const struct tft_model *m, const int *list, int n)
     set_default(&opt.decode, 128, room);
     uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
     if (!longest || longest > room)
-        return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx, longest ? longest : 1, opt.depth);
+        return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx,
+                        longest ? longest : 1, opt.depth);
 
     struct limits l[MAX_LIST];
     if (m->device && !m->n_host)
@@ -290,7 +313,9 @@ static int open_shape(struct tft_model **m)
     cli_progress_begin(&writing, "making weights");
     enum tft_status status = shape_write(opt.shape, path, written, &err);
     cli_progress_end(&writing);
-    int result = cli_interrupted() ? CLI_INTERRUPTED : status == TFT_OK ? cli_open_model(m, path, false) : CLI_FAILED;
+    int result = cli_interrupted()  ? CLI_INTERRUPTED
+                 : status == TFT_OK ? cli_open_model(m, path, false)
+                                    : CLI_FAILED;
     remove(path);
     if (status == TFT_ERR_ARG)
         return cli_usage("--shape is one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
@@ -314,7 +339,9 @@ int cmd_bench(int argc, char **argv)
         return cli_usage("either a MODEL or --shape");
 
     cli_catch_interrupts();
-    status = cli_check_session() != CLI_OK ? CLI_USAGE : opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
+    status = cli_check_session() != CLI_OK ? CLI_USAGE
+             : opt.shape                   ? open_shape(&m)
+                                           : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
         status = bench(m, list, n);
         tft_model_close(m);

@@ -1,6 +1,7 @@
 /*
- * tuffet chat: a conversation. Before each answer the whole of it is rendered, and the session computes what it does not hold yet.
- * Where the context ends, the oldest exchange is forgotten, again and again, but never the system message.
+ * tuffet chat: a conversation. Before each answer the whole of it is rendered, and the session
+ * computes what it does not hold yet. Where the context ends, the oldest exchange is forgotten,
+ * again and again, but never the system message.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -19,20 +20,28 @@ static struct {
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "say only this, and end after the answer"},
     {0, "system", CLI_TEXT, &opt.system, "TEXT", "the system message: how the model is to be"},
-    {0, "template", CLI_TEXT, &opt.format, "NAME", "chat format, if the model does not tell, or to overrule it"},
-    {'n', "tokens", CLI_COUNT, &opt.n, "N", "at most N tokens an answer; until the model ends if not given"},
+    {0, "template", CLI_TEXT, &opt.format, "NAME",
+     "chat format, if the model does not tell, or to overrule it"},
+    {'n', "tokens", CLI_COUNT, &opt.n, "N",
+     "at most N tokens an answer; until the model ends if not given"},
     {0, "no-think", CLI_FLAG, &opt.no_think, NULL, "qwen3: answer without thinking aloud first"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "a JSON object for each answer, one a line: role, content, stop, tokens, tok_s"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "a JSON object for each answer, one a line: role, content, stop, tokens, tok_s"},
     {0},
 };
 
 static const struct cli_command command = {
-    "chat", "MODEL", "a conversation",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_thread_option_list,
-                                        cli_model_option_list, NULL},
-    "Every line is a message. Ctrl-C ends an answer, or the program when it waits for a message; Ctrl-D ends it too. From a pipe every\n"
-    "line is a message as well, and only the answers are written. The formats are chatml, qwen3, llama2, llama3, zephyr, phi3, gemma\n"
-    "and mistral. When the context is full the oldest messages are forgotten, except for the system message.\n\n"
+    "chat",
+    "MODEL",
+    "a conversation",
+    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list,
+                                       cli_thread_option_list, cli_model_option_list, NULL},
+    "Every line is a message. Ctrl-C ends an answer, or the program when it waits for a message; "
+    "Ctrl-D ends it too. From a pipe every\n"
+    "line is a message as well, and only the answers are written. The formats are chatml, qwen3, "
+    "llama2, llama3, zephyr, phi3, gemma\n"
+    "and mistral. When the context is full the oldest messages are forgotten, except for the "
+    "system message.\n\n"
     "  tuffet chat model.gguf\n"
     "  tuffet chat model.gguf --system \"You answer in verse.\" --temp 0.5\n"
     "  tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",
@@ -43,7 +52,8 @@ struct chat {
     struct tft_session *s;
     struct tft_sampler z;
     const struct template_format *format;
-    struct template_message *message; /* the system message first, if there is one; then users' and answers in turn */
+    struct template_message *message; /* the system message first, if there is one; then users' and
+                                         answers in turn */
     size_t n, room;
     struct template_text text;
 };
@@ -101,7 +111,8 @@ static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
     return ids;
 }
 
-/* Forgets the oldest exchange, and more of them until a quarter of the context is free; false if there is none. */
+/* Forgets the oldest exchange, and more of them until a quarter of the context is free; false if
+   there is none. */
 static bool forget(struct chat *c, struct answer *a, int32_t **ids, size_t *n)
 {
     size_t first = c->message[0].role == TEMPLATE_SYSTEM, before = c->n;
@@ -112,8 +123,9 @@ static bool forget(struct chat *c, struct answer *a, int32_t **ids, size_t *n)
     }
     if (c->n < before) {
         bool in_line = answer_text(c)->n && isatty(STDERR_FILENO);
-        fprintf(stderr, "%stuffet: the context is full: the oldest %zu of the messages are forgotten\n", in_line ? "\n" : "",
-                before - c->n);
+        fprintf(stderr,
+                "%stuffet: the context is full: the oldest %zu of the messages are forgotten\n",
+                in_line ? "\n" : "", before - c->n);
     }
     return c->n < before;
 }
@@ -126,7 +138,8 @@ static bool write_on(struct chat *c, const char *p, size_t n)
     return cli_text_add(text, p + lead, n - lead) && (opt.json || cli_put(p + lead, n - lead));
 }
 
-/* Until the answer ends, or the session is full: a->stop is NULL then. False if it could not be written. */
+/* Until the answer ends, or the session is full: a->stop is NULL then. False if it could not be
+   written. */
 static bool generate(struct chat *c, struct answer *a)
 {
     char piece[TFT_TEXT_MAX];
@@ -169,7 +182,8 @@ static int answer(struct chat *c, struct answer *a)
         forget(c, a, &ids, &n);
     if (ids && n >= tft_capacity(c->s)) {
         free(ids);
-        return cli_fail("the message makes a prompt of %zu tokens, and the context holds %zu", n, tft_capacity(c->s));
+        return cli_fail("the message makes a prompt of %zu tokens, and the context holds %zu", n,
+                        tft_capacity(c->s));
     }
     int status = CLI_OK;
     while (ids && status == CLI_OK) {
@@ -196,7 +210,8 @@ static bool finish(struct chat *c, struct answer *a)
     const struct cli_text *text = answer_text(c);
     printf("{\"role\":\"assistant\",\"content\":");
     cli_json_string(stdout, text->p, text->n);
-    printf(",\"stop\":\"%s\",\"tokens\":%u,\"tok_s\":%.2f}\n", a->stop, a->n, a->seconds > 0 ? a->n / a->seconds : 0);
+    printf(",\"stop\":\"%s\",\"tokens\":%u,\"tok_s\":%.2f}\n", a->stop, a->n,
+           a->seconds > 0 ? a->n / a->seconds : 0);
     return good && fflush(stdout) == 0;
 }
 
@@ -225,7 +240,8 @@ static int converse(struct chat *c)
     ssize_t n;
     int status = CLI_OK;
     while (status == CLI_OK) {
-        cli_release_interrupts(); /* a flag could be set just before the read begins, and nobody would look at it */
+        cli_release_interrupts(); /* a flag could be set just before the read begins, and nobody
+                                     would look at it */
         if (terminal)
             fputs("> ", stderr);
         n = getline(&line, &room, stdin);
@@ -242,7 +258,8 @@ static int converse(struct chat *c)
     free(line);
     if (terminal)
         fputc('\n', stderr);
-    return status == CLI_OK && ferror(stdin) ? cli_fail("standard input: %s", strerror(err)) : status;
+    return status == CLI_OK && ferror(stdin) ? cli_fail("standard input: %s", strerror(err))
+                                             : status;
 }
 
 static int choose_format(struct chat *c, const char *path)
@@ -251,9 +268,12 @@ static int choose_format(struct chat *c, const char *path)
     c->format = opt.format ? template_named(opt.format) : jinja ? template_recognize(jinja) : NULL;
     if (!c->format)
         return cli_fail("%s: %s; name one with --template: %s", path,
-                        jinja ? "its chat template is none that is known" : "it has no chat template", template_names());
+                        jinja ? "its chat template is none that is known"
+                              : "it has no chat template",
+                        template_names());
     if (opt.no_think && !template_thinks(c->format))
-        return cli_fail("--no-think: models of the format %s do not think aloud", template_name(c->format));
+        return cli_fail("--no-think: models of the format %s do not think aloud",
+                        template_name(c->format));
     return CLI_OK;
 }
 

@@ -1,9 +1,11 @@
 /*
- * tuffet eval: zero-shot accuracy. Of the answers to a question a model chooses the likeliest: the one with the largest sum of ln p over
- * its tokens (acc), or with the largest after division by the answer's characters (acc_norm). Of lambada's passages it has to write the
- * last word, each of whose tokens must be its greedy choice. Questions are put as lm-evaluation-harness puts them (task.h), and scored as
- * it does, but for two things. An item longer than the context keeps BOS when it is cut. And where the tokens of the whole do not begin
- * with those of the context alone, the ones from where they part are scored; the harness would leave some of the answer out.
+ * tuffet eval: zero-shot accuracy. Of the answers to a question a model chooses the likeliest: the
+ * one with the largest sum of ln p over its tokens (acc), or with the largest after division by the
+ * answer's characters (acc_norm). Of lambada's passages it has to write the last word, each of
+ * whose tokens must be its greedy choice. Questions are put as lm-evaluation-harness puts them
+ * (task.h), and scored as it does, but for two things. An item longer than the context keeps BOS
+ * when it is cut. And where the tokens of the whole do not begin with those of the context alone,
+ * the ones from where they part are scored; the harness would leave some of the answer out.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,28 +23,34 @@ static struct {
 
 static const struct cli_option options[] = {
     {0, "task", CLI_WORD, &opt.task, TASK_WORDS, "what is asked"},
-    {'f', "file", CLI_TEXT, &opt.file, "FILE", "the questions, one JSON object a line; - for standard input"},
+    {'f', "file", CLI_TEXT, &opt.file, "FILE",
+     "the questions, one JSON object a line; - for standard input"},
     {'n', "items", CLI_COUNT, &opt.items, "N", "only the first N of them"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: acc, acc_stderr, items, cut; acc_norm or ppl"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "one JSON object: acc, acc_stderr, items, cut; acc_norm or ppl"},
     {0},
 };
 
 static const struct cli_command command = {
-    "eval", "MODEL", "zero-shot accuracy in a task",
+    "eval",
+    "MODEL",
+    "zero-shot accuracy in a task",
     (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
-                                        cli_model_option_list, NULL},
+                                       cli_model_option_list, NULL},
     "A line of FILE has, by task:\n"
     "  lambada                 \"text\", whose last word is to be predicted\n"
     "  piqa, openbookqa, copa  \"query\", \"choices\", \"gold\": the index of the right one\n"
     "  winogrande              \"context_options\", \"continuation\", \"gold\"\n"
-    "  hellaswag               \"activity_label\", \"ctx_a\", \"ctx_b\" (or \"ctx\"), \"endings\", \"label\"\n\n"
+    "  hellaswag               \"activity_label\", \"ctx_a\", \"ctx_b\" (or \"ctx\"), \"endings\", "
+    "\"label\"\n\n"
     "  tuffet eval model.gguf --task lambada -f lambada_test.jsonl\n"
     "  tuffet eval model.gguf --task hellaswag -f hellaswag_val.jsonl -n 1000 --json\n",
 };
 
-enum { N_LOGITS = 32 }; /* answers are short, and logits of tokens that are not scored are for nothing */
+enum { N_LOGITS = 32 }; /* answers are short, and logits of tokens that are not scored are for
+                           nothing */
 
-/* ------------------------------------------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------------------------ questions */
 
 struct lines {
     const char *at, *end;
@@ -55,7 +63,8 @@ static int next_item(struct lines *l, struct task_item *item)
     char why[TASK_WHY];
     task_free(item);
     while (l->at < l->end) {
-        const char *line = l->at, *newline = memchr(line, '\n', (size_t)(l->end - line)), *end = newline ? newline : l->end;
+        const char *line = l->at, *newline = memchr(line, '\n', (size_t)(l->end - line)),
+                   *end = newline ? newline : l->end;
         l->at = newline ? newline + 1 : l->end;
         l->number++;
         if (strspn(line, " \t\r") >= (size_t)(end - line))
@@ -81,7 +90,7 @@ static int count_items(struct lines l, size_t *n)
     return *n ? CLI_OK : cli_fail("%s: there are no questions in it", opt.file);
 }
 
-/* --------------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 struct evaluation {
     struct scorer z;
@@ -92,7 +101,8 @@ struct evaluation {
 };
 
 /* An option's tokens, and how many come before those to be scored. */
-static int32_t *tokens_of(const struct evaluation *e, const struct task_option *o, size_t *n, size_t *first)
+static int32_t *tokens_of(const struct evaluation *e, const struct task_option *o, size_t *n,
+                          size_t *first)
 {
     size_t n_context, same = 0;
     int32_t *context = scorer_tokenize(&e->z, o->text.p, o->context, &n_context);
@@ -107,7 +117,8 @@ static int32_t *tokens_of(const struct evaluation *e, const struct task_option *
 /* Takes what does not fit away, after BOS. */
 static bool cut(const struct scorer *z, int32_t *ids, size_t *n, size_t *first)
 {
-    size_t room = (size_t)z->ctx + 1, over = *n > room ? *n - room : 0; /* the last one is only predicted */
+    /* the last one is only predicted */
+    size_t room = (size_t)z->ctx + 1, over = *n > room ? *n - room : 0;
     if (!over)
         return false;
     memmove(ids + z->bos, ids + z->bos + over, (room - z->bos) * sizeof *ids);
@@ -116,7 +127,8 @@ static bool cut(const struct scorer *z, int32_t *ids, size_t *n, size_t *first)
     return true;
 }
 
-static int score_option(struct evaluation *e, const struct task_option *o, struct score *found, bool *was_cut)
+static int score_option(struct evaluation *e, const struct task_option *o, struct score *found,
+                        bool *was_cut)
 {
     size_t n, first;
     int32_t *ids = tokens_of(e, o, &n, &first);
@@ -147,7 +159,8 @@ static int answer(struct evaluation *e)
             return status;
         if (of[i].nll < of[best].nll)
             best = i;
-        if (of[i].nll / (double)option[i].length < of[best_norm].nll / (double)option[best_norm].length)
+        if (of[i].nll / (double)option[i].length <
+            of[best_norm].nll / (double)option[best_norm].length)
             best_norm = i;
     }
     e->right += opt.task == TASK_LAMBADA ? of[0].greedy == of[0].n : best == e->item.right;
@@ -172,7 +185,7 @@ static int answer_all(struct evaluation *e)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- report */
+/* --------------------------------------------------------------------------------------- report */
 
 static double share(size_t part, size_t n)
 {

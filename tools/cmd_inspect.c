@@ -20,41 +20,65 @@ static struct {
 
 static const struct cli_option options[] = {
     {0, "values", CLI_FLAG, &opt.values, NULL, "list all keys and values; of arrays the beginning"},
-    {0, "tensors", CLI_FLAG, &opt.tensors, NULL, "list all tensors: name, type, shape, bytes, offset in the file"},
-    {0, "verify", CLI_FLAG, &opt.verify, NULL, "read it all, and fail if its checksum does not match"},
-    {0, "activations", CLI_TEXT, &opt.activations, "FILE", "instead: outliers and attention while it reads the text of FILE"},
-    {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of that text, from its beginning (512)"},
-    {0, "svg", CLI_TEXT, &opt.svg, "PREFIX", "draw them too: PREFIX-magnitudes.svg, PREFIX-tokens.svg, PREFIX-attention.svg"},
+    {0, "tensors", CLI_FLAG, &opt.tensors, NULL,
+     "list all tensors: name, type, shape, bytes, offset in the file"},
+    {0, "verify", CLI_FLAG, &opt.verify, NULL,
+     "read it all, and fail if its checksum does not match"},
+    {0, "activations", CLI_TEXT, &opt.activations, "FILE",
+     "instead: outliers and attention while it reads the text of FILE"},
+    {'n', "tokens", CLI_COUNT, &opt.tokens, "N",
+     "how many tokens of that text, from its beginning (512)"},
+    {0, "svg", CLI_TEXT, &opt.svg, "PREFIX",
+     "draw them too: PREFIX-magnitudes.svg, PREFIX-tokens.svg, PREFIX-attention.svg"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "everything as one JSON object"},
     {0},
 };
 
 static const struct cli_command command = {
-    "inspect", "MODEL", "what is in a file, and the outliers of what goes through it",
-    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list, cli_model_option_list, NULL},
-    "Shapes are as the file has them, the row length first. Memory is for a session of --ctx tokens, the model's context if not given.\n"
+    "inspect",
+    "MODEL",
+    "what is in a file, and the outliers of what goes through it",
+    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
+                                       cli_model_option_list, NULL},
+    "Shapes are as the file has them, the row length first. Memory is for a session of --ctx "
+    "tokens, the model's context if not given.\n"
     "What does not print is escaped: \\n, \\xHH, \\u{HHHH}.\n\n"
     "The object of --json (null: unknown, or not there):\n"
-    "  file, format (\"gguf\" or \"llama2.c\"), version, bytes, name, architecture, runs, why_not,\n"
+    "  file, format (\"gguf\" or \"llama2.c\"), version, bytes, name, architecture, runs, "
+    "why_not,\n"
     "  parameters, context, width, layers, heads, kv_heads, head, feed_forward: numbers\n"
-    "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are expanded, the rest stays in the file\n"
+    "  memory: {weights, kv_per_token, context, session}: bytes; weights are those that are "
+    "expanded, the rest stays in the file\n"
     "  tokenizer: {model, tokens, bos, eos}, chat_template: the name of its format or \"unknown\"\n"
-    "  w8a8: {weights, prefix: {method, tokens, tuned: the loss that it was tuned by}, rotation: {values, ffn_down: blocks of the\n"
+    "  w8a8: {weights, prefix: {method, tokens, tuned: the loss that it was tuned by}, rotation: "
+    "{values, ffn_down: blocks of the\n"
     "         transforms, 0 without, residual: bool}, smooth,\n"
-    "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how many static ones lose more than 1 %,\n"
+    "         calibration: {method, tokens, window}, inputs: {static, token, tensor, lossy: how "
+    "many static ones lose more than 1 %,\n"
     "         worst: at most 8 of those [{name, error, min, max}]}}; null if it is none\n"
-    "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, offset}]\n\n"
-    "--activations runs the model over the text, in windows of --ctx tokens (512, or what there is room for), and tells how large the\n"
-    "numbers are that go into its blocks and linear layers: the three largest, the magnitude that a tenth of them reach, the median,\n"
-    "averages of the windows; where the largest of all is; and the share of attention that falls on the prefix, or without one on the\n"
-    "first token. A model with a prefix runs without it too. A W8A8 model's numbers are rotated where it is; what its linear layers take\n"
-    "are bytes, cut off at their range; without the prefix, which ranges were made for, each token has its own.\n"
+    "  types: {TYPE: {tensors, bytes}}, values: {KEY: VALUE}, tensors: [{name, type, shape, bytes, "
+    "offset}]\n\n"
+    "--activations runs the model over the text, in windows of --ctx tokens (512, or what there is "
+    "room for), and tells how large the\n"
+    "numbers are that go into its blocks and linear layers: the three largest, the magnitude that "
+    "a tenth of them reach, the median,\n"
+    "averages of the windows; where the largest of all is; and the share of attention that falls "
+    "on the prefix, or without one on the\n"
+    "first token. A model with a prefix runs without it too. A W8A8 model's numbers are rotated "
+    "where it is; what its linear layers take\n"
+    "are bytes, cut off at their range; without the prefix, which ranges were made for, each token "
+    "has its own.\n"
     "The object of --json is then:\n"
-    "  file, text, tokens, windows, runs: the one without the prefix, then the one with it: [{prefix: tokens of it, window: tokens of one,\n"
-    "    blocks: [{name, top: the three, top_10_percent, median, largest: of all windows, and where: window, position, channel, token, text,\n"
-    "              attention: average of the heads, heads: of each}], the last norm at the end, without attention,\n"
-    "    inputs: [the same of linear layers], worst: the block with the largest three, of the first run,\n"
-    "    tokens: [{token, text, top: its largest number there, pivot: whether it stands out}] of the first window}]\n\n"
+    "  file, text, tokens, windows, runs: the one without the prefix, then the one with it: "
+    "[{prefix: tokens of it, window: tokens of one,\n"
+    "    blocks: [{name, top: the three, top_10_percent, median, largest: of all windows, and "
+    "where: window, position, channel, token, text,\n"
+    "              attention: average of the heads, heads: of each}], the last norm at the end, "
+    "without attention,\n"
+    "    inputs: [the same of linear layers], worst: the block with the largest three, of the "
+    "first run,\n"
+    "    tokens: [{token, text, top: its largest number there, pivot: whether it stands out}] of "
+    "the first window}]\n\n"
     "  tuffet inspect model.gguf\n"
     "  tuffet inspect model.gguf --tensors | grep attn_q\n"
     "  tuffet inspect model.gguf --verify\n"
@@ -83,10 +107,13 @@ static int verify(const struct tft_source *s)
     if (!v)
         return cli_fail("%s: there is no checksum in it", s->name);
     if (v->is_array || !tft_value_uint(v, 0, &want) || want > UINT32_MAX)
-        return cli_fail("%s: byte %" PRIu64 ": " TFT_CHECKSUM_KEY " is no checksum", s->name, v->offset);
+        return cli_fail("%s: byte %" PRIu64 ": " TFT_CHECKSUM_KEY " is no checksum", s->name,
+                        v->offset);
     uint32_t got = tft_source_checksum(s);
     if (got != want)
-        return cli_fail("%s: damaged: the checksum of its data is %08" PRIx32 ", and should be %08" PRIx32, s->name, got, (uint32_t)want);
+        return cli_fail("%s: damaged: the checksum of its data is %08" PRIx32
+                        ", and should be %08" PRIx32,
+                        s->name, got, (uint32_t)want);
     return CLI_OK;
 }
 
@@ -141,7 +168,8 @@ static void list_values(const struct tft_source *s)
     for (size_t i = 0; i < s->n_value; i++) {
         const struct tft_value *v = &s->value[i];
         char type[40];
-        snprintf(type, sizeof type, v->is_array ? "%s[%" PRIu64 "]" : "%s", tft_value_type_name(v->type), v->n);
+        snprintf(type, sizeof type, v->is_array ? "%s[%" PRIu64 "]" : "%s",
+                 tft_value_type_name(v->type), v->n);
         printf("%-15s ", type);
         cli_put_escaped(stdout, v->key.p, v->key.n);
         fputs(" = ", stdout);
@@ -164,8 +192,10 @@ static void list_tensors(const struct tft_source *s)
         const struct tft_tensor *t = &s->tensor[i];
         char shape[96] = "";
         for (uint32_t d = 0; d < t->n_dims; d++)
-            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? " x %" PRIu64 : "%" PRIu64, t->ne[d]);
-        printf("%-8s %-24s %12" PRIu64 " %14" PRIu64 "  ", tft_dtype_name(t->type), shape, t->bytes, offset(s, t));
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape),
+                     d ? " x %" PRIu64 : "%" PRIu64, t->ne[d]);
+        printf("%-8s %-24s %12" PRIu64 " %14" PRIu64 "  ", tft_dtype_name(t->type), shape, t->bytes,
+               offset(s, t));
         cli_put_escaped(stdout, t->name.p, t->name.n);
         putchar('\n');
     }
@@ -216,7 +246,8 @@ static void show_dimensions(const struct facts *f)
     const struct {
         uint64_t n;
         const char *what;
-    } all[] = {{f->layers, "layers"}, {f->width, "wide"}, {f->heads, "heads"}, {f->kv_heads, "heads of keys and values"},
+    } all[] = {{f->layers, "layers"},       {f->width, "wide"},
+               {f->heads, "heads"},         {f->kv_heads, "heads of keys and values"},
                {f->head, "numbers a head"}, {f->feed_forward, "in the feed-forward"}};
     bool any = false;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -275,11 +306,12 @@ static void show_quantized(const struct facts *f)
     if (f->weights_are.n)
         show_str("weights", f->weights_are);
     put_label("inputs");
-    printf("%" PRIu64 " static, %" PRIu64 " per token, %" PRIu64 " per pass\n", f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN],
-           f->inputs[TFT_RANGE_TENSOR]);
+    printf("%" PRIu64 " static, %" PRIu64 " per token, %" PRIu64 " per pass\n",
+           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR]);
     put_label("rotation");
     printf(f->rotate_values ? "values by %" PRIu64 : "values not", f->rotate_values);
-    printf(f->rotate_down ? ", ffn_down's input by %" PRIu64 : ", ffn_down's input not", f->rotate_down);
+    printf(f->rotate_down ? ", ffn_down's input by %" PRIu64 : ", ffn_down's input not",
+           f->rotate_down);
     puts(f->rotate_residual ? ", the residual stream" : ", the residual stream not");
     if (f->smooth > 0) {
         put_label("smoothing");
@@ -288,7 +320,8 @@ static void show_quantized(const struct facts *f)
     put_label("prefix");
     if (f->prefix) {
         put_str(f->prefix_method, false, false);
-        printf("%s%" PRIu64 " token%s: ", f->prefix_method.n ? ", " : "", f->prefix->n, f->prefix->n > 1 ? "s" : "");
+        printf("%s%" PRIu64 " token%s: ", f->prefix_method.n ? ", " : "", f->prefix->n,
+               f->prefix->n > 1 ? "s" : "");
         put_elements(f->prefix, 8, false);
         if (f->prefix_loss.n)
             fputs("; tuned by ", stdout);
@@ -300,7 +333,8 @@ static void show_quantized(const struct facts *f)
     if (f->calibration_method.n) {
         put_label("calibration");
         put_str(f->calibration_method, false, false);
-        printf(", %" PRIu64 " tokens in windows of %" PRIu64 "\n", f->calibration_tokens, f->calibration_window);
+        printf(", %" PRIu64 " tokens in windows of %" PRIu64 "\n", f->calibration_tokens,
+               f->calibration_window);
     }
 }
 
@@ -349,7 +383,8 @@ static void show(const struct facts *f, const char *path)
         show_memory(f);
     show_tokenizer(f);
     const char *format = chat_format(f);
-    show_str("chat template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){"none", 4});
+    show_str("chat template",
+             format ? (struct tft_str){format, strlen(format)} : (struct tft_str){"none", 4});
     if (opt.verify)
         show_str("checksum", (struct tft_str){"right", 5});
     put_label("runs");
@@ -400,12 +435,15 @@ static void json_memory(const struct facts *f)
 static void json_inputs(const struct facts *f)
 {
     char name[64];
-    printf(",\"inputs\":{\"static\":%" PRIu64 ",\"token\":%" PRIu64 ",\"tensor\":%" PRIu64 ",\"lossy\":%" PRIu32 ",\"worst\":[",
-           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR], f->lossy.n);
+    printf(",\"inputs\":{\"static\":%" PRIu64 ",\"token\":%" PRIu64 ",\"tensor\":%" PRIu64
+           ",\"lossy\":%" PRIu32 ",\"worst\":[",
+           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR],
+           f->lossy.n);
     for (uint32_t i = 0; i < lossy_shown(&f->lossy); i++) {
         const struct lossy_input *input = &f->lossy.worst[i];
         printf("%s{\"name\":\"%s\",\"error\":%.6g,\"min\":%.6g,\"max\":%.6g}", i ? "," : "",
-               quantize_input_name((uint32_t)f->layers, input->index, name), input->error, lossy_min(input), lossy_max(input));
+               quantize_input_name((uint32_t)f->layers, input->index, name), input->error,
+               lossy_min(input), lossy_max(input));
     }
     fputs("]}", stdout);
 }
@@ -431,8 +469,10 @@ static void json_quantized(const struct facts *f)
     } else {
         fputs("null", stdout);
     }
-    printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64 ",\"residual\":%s},\"smooth\":%.6g,\"calibration\":{\"method\":",
-           f->rotate_values, f->rotate_down, f->rotate_residual ? "true" : "false", isfinite(f->smooth) ? f->smooth : 0);
+    printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64
+           ",\"residual\":%s},\"smooth\":%.6g,\"calibration\":{\"method\":",
+           f->rotate_values, f->rotate_down, f->rotate_residual ? "true" : "false",
+           isfinite(f->smooth) ? f->smooth : 0);
     cli_json_string(stdout, f->calibration_method.p, f->calibration_method.n);
     json_number("tokens", f->calibration_tokens, true);
     json_number("window", f->calibration_window, true);
@@ -466,8 +506,8 @@ static void json_lists(const struct tft_source *s)
     json_key("types");
     for (uint32_t type = 0, any = 0; type < TYPES; type++)
         if (share[type].tensors)
-            printf("%s\"%s\":{\"tensors\":%zu,\"bytes\":%" PRIu64 "}", any++ ? "," : "{", tft_dtype_name(type), share[type].tensors,
-                   share[type].bytes);
+            printf("%s\"%s\":{\"tensors\":%zu,\"bytes\":%" PRIu64 "}", any++ ? "," : "{",
+                   tft_dtype_name(type), share[type].tensors, share[type].bytes);
     fputs(s->n_tensor ? "}" : "{}", stdout);
 
     json_key("values");
@@ -499,8 +539,14 @@ static void show_json(const struct facts *f, const char *path)
     const struct {
         const char *key;
         uint64_t n;
-    } numbers[] = {{"parameters", f->parameters}, {"context", f->context}, {"width", f->width}, {"layers", f->layers}, {"heads", f->heads},
-                   {"kv_heads", f->kv_heads}, {"head", f->head}, {"feed_forward", f->feed_forward}};
+    } numbers[] = {{"parameters", f->parameters},
+                   {"context", f->context},
+                   {"width", f->width},
+                   {"layers", f->layers},
+                   {"heads", f->heads},
+                   {"kv_heads", f->kv_heads},
+                   {"head", f->head},
+                   {"feed_forward", f->feed_forward}};
     const char *format = chat_format(f);
     fputs("{\"file\":", stdout);
     cli_json_string(stdout, path, strlen(path));
@@ -511,7 +557,8 @@ static void show_json(const struct facts *f, const char *path)
     json_str("architecture", f->arch);
     json_key("runs");
     fputs(f->runs ? "true" : "false", stdout);
-    json_str("why_not", f->runs ? (struct tft_str){0} : (struct tft_str){f->why_not.msg, strlen(f->why_not.msg)});
+    json_str("why_not", f->runs ? (struct tft_str){0}
+                                : (struct tft_str){f->why_not.msg, strlen(f->why_not.msg)});
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
     json_quantized(f);
@@ -521,7 +568,8 @@ static void show_json(const struct facts *f, const char *path)
         json_key("verified");
         fputs("true", stdout);
     }
-    json_str("chat_template", format ? (struct tft_str){format, strlen(format)} : (struct tft_str){0});
+    json_str("chat_template",
+             format ? (struct tft_str){format, strlen(format)} : (struct tft_str){0});
     json_lists(&f->s);
     puts("}");
 }
@@ -537,9 +585,11 @@ int cmd_inspect(int argc, char **argv)
     if (cli_check_session() != CLI_OK)
         return CLI_USAGE;
     if (opt.activations && (opt.values || opt.tensors || opt.verify))
-        return cli_usage("--activations is a report of its own, without --values, --tensors and --verify");
+        return cli_usage(
+            "--activations is a report of its own, without --values, --tensors and --verify");
     if (opt.activations)
-        return activations_report(path, &(struct activations_report_opts){opt.activations, opt.svg, opt.tokens, opt.json});
+        return activations_report(path, &(struct activations_report_opts){opt.activations, opt.svg,
+                                                                          opt.tokens, opt.json});
     if (opt.svg)
         return cli_usage("--svg draws what --activations FILE shows");
     if (tft_source_open(&f.s, path, cli_model_options.tokenizer, NULL, &err) != TFT_OK)
@@ -551,7 +601,8 @@ int cmd_inspect(int argc, char **argv)
         tft_source_close(&f.s);
         return status;
     }
-    struct tft_session_opts so = {.size = sizeof so, .capacity = cli_session_options.ctx, .kv = cli_session_options.kv};
+    struct tft_session_opts so = {
+        .size = sizeof so, .capacity = cli_session_options.ctx, .kv = cli_session_options.kv};
     facts_read(&f, (enum tft_weights)cli_model_options.weights, &so);
     if (opt.json) {
         show_json(&f, path);

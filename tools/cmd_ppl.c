@@ -1,8 +1,10 @@
 /*
- * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx tokens that do not overlap, each begun
- * with BOS in place of a token of its own, if the model was trained with one; every token of a window is predicted from those before it;
- * the result is exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With --score second-half only the
- * second half of each window counts, as in llama.cpp's llama-perplexity.
+ * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx
+ * tokens that do not overlap, each begun with BOS in place of a token of its own, if the model was
+ * trained with one; every token of a window is predicted from those before it; the result is
+ * exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With
+ * --score second-half only the second half of each window counts, as in llama.cpp's
+ * llama-perplexity.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,20 +29,25 @@ static const struct cli_option options[] = {
 };
 
 static const struct cli_command command = {
-    "ppl", "MODEL", "perplexity of a text",
+    "ppl",
+    "MODEL",
+    "perplexity of a text",
     (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
-                                        cli_model_option_list, NULL},
-    "A window is --ctx tokens long, the model's context if that is not given, and begins with BOS. What is left after the last whole\n"
+                                       cli_model_option_list, NULL},
+    "A window is --ctx tokens long, the model's context if that is not given, and begins with BOS. "
+    "What is left after the last whole\n"
     "window does not count, unless it is all there is.\n\n"
     "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024\n"
-    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --tokens 6144 --score second-half --json\n",
+    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --tokens 6144 --score second-half "
+    "--json\n",
 };
 
 static void report(const struct score *t, double seconds)
 {
     double nll = t->nll / t->n;
     if (opt.json)
-        printf("{\"ppl\":%.6f,\"nll\":%.8f,\"tokens\":%u,\"seconds\":%.3f}\n", exp(nll), nll, t->n, seconds);
+        printf("{\"ppl\":%.6f,\"nll\":%.8f,\"tokens\":%u,\"seconds\":%.3f}\n", exp(nll), nll, t->n,
+               seconds);
     else
         printf("perplexity %.4f over %u tokens, %.1f tokens/s\n", exp(nll), t->n, t->n / seconds);
 }
@@ -49,7 +56,8 @@ static int measure(struct scorer *z, int32_t *ids, size_t n)
 {
     struct cli_progress progress;
     struct score total = {0};
-    uint32_t first = opt.score == SECOND_HALF ? z->ctx / 2 + 1 : 1; /* the first token of a window that counts */
+    /* the first token of a window that counts */
+    uint32_t first = opt.score == SECOND_HALF ? z->ctx / 2 + 1 : 1;
     enum tft_status status = TFT_OK;
     uint64_t start = cli_ns();
     cli_progress_begin(&progress, "perplexity");

@@ -23,45 +23,72 @@ static struct {
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
-    {0, "calib", CLI_TEXT, &opt.calib, "FILE", "text to take ranges from; not the text that the result is judged by"},
-    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N", "how many tokens of it, in windows spread evenly over it (8192)"},
-    {0, "calib-window", CLI_COUNT, &opt.window, "N", "tokens that are read as one sequence (512, or what the context has room for)"},
-    {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse", "how the range of an input is chosen (min-max)"},
-    {0, "percentile", CLI_REAL, &opt.percentile, "P", "percent of the numbers that --range percentile keeps (99.99)"},
-    {0, "smooth", CLI_REAL, &opt.smooth, "A", "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
+    {0, "calib", CLI_TEXT, &opt.calib, "FILE",
+     "text to take ranges from; not the text that the result is judged by"},
+    {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
+     "how many tokens of it, in windows spread evenly over it (8192)"},
+    {0, "calib-window", CLI_COUNT, &opt.window, "N",
+     "tokens that are read as one sequence (512, or what the context has room for)"},
+    {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
+     "how the range of an input is chosen (min-max)"},
+    {0, "percentile", CLI_REAL, &opt.percentile, "P",
+     "percent of the numbers that --range percentile keeps (99.99)"},
+    {0, "smooth", CLI_REAL, &opt.smooth, "A",
+     "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
-     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream too (auto)"},
-    {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor", "what has a scale (per-channel)"},
+     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream "
+     "too (auto)"},
+    {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
+     "what has a scale (per-channel)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
      "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
-    {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor", "what has a range then: a token, or all tokens of a pass (token)"},
-    {0, "kv", CLI_TEXT, &opt.kv, "CACHE", "the KV cache that OUTPUT is used with where no other is asked for, as --kv of tuffet run (f16)"},
+    {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor",
+     "what has a range then: a token, or all tokens of a pass (token)"},
+    {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
+     "the KV cache that OUTPUT is used with where no other is asked for, as --kv of tuffet run "
+     "(f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their ranges"},
+     "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their "
+     "ranges"},
     {0},
 };
 
 static const struct cli_command command = {
-    "quantize", "MODEL", "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, quantize_prefix_option_list, quantize_tune_option_list, quantize_kv_option_list,
+    "quantize",
+    "MODEL",
+    "make a W8A8 model: int8 weights, static per-tensor int8 activations",
+    (const struct cli_option *const[]){options, quantize_prefix_option_list,
+                                       quantize_tune_option_list, quantize_kv_option_list,
                                        cli_thread_option_list, cli_tokenizer_option_list, NULL},
-    "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The parts of a layer are attn_q (with attn_k and\n"
+    "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The "
+    "parts of a layer are attn_q (with attn_k and\n"
     "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
-    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models with LayerNorm (gpt2) cannot have it. auto is\n"
+    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models "
+    "with LayerNorm (gpt2) cannot have it. auto is\n"
     "all, but o+down where there is LayerNorm or a tied head.\n"
-    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on little text, and the best of them in the\n"
-    "whole model of floats. That takes minutes a token for a model of 1 B. A token goes before the last that was found, or else to the end of\n"
-    "the prefix, if it takes the error below --cushion-tau and costs the text no more than --cushion-cost. A search that is stopped leaves\n"
+    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on "
+    "little text, and the best of them in the\n"
+    "whole model of floats. That takes minutes a token for a model of 1 B. A token goes before the "
+    "last that was found, or else to the end of\n"
+    "the prefix, if it takes the error below --cushion-tau and costs the text no more than "
+    "--cushion-cost. A search that is stopped leaves\n"
     "OUTPUT.cushion, from which the same command goes on.\n"
-    "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv calibrates OUTPUT for: the order of channels and the\n"
-    "part of their range that codes cover (SKVQ, section 3.1). Other caches serve such a file too.\n"
-    "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that does best on the others.\n"
-    "--kv-search measures what each layer's keys and values lose in few bits, by how far the next token's distribution moves from that of an\n"
-    "f16 cache, and gives bits to those that lose most. It ends up with the same bits for all layers if others do no better on text held out.\n\n"
+    "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv "
+    "calibrates OUTPUT for: the order of channels and the\n"
+    "part of their range that codes cover (SKVQ, section 3.1). Other caches serve such a file "
+    "too.\n"
+    "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that "
+    "does best on the others.\n"
+    "--kv-search measures what each layer's keys and values lose in few bits, by how far the next "
+    "token's distribution moves from that of an\n"
+    "f16 cache, and gives bits to those that lose most. It ends up with the same bits for all "
+    "layers if others do no better on text held out.\n\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range mse\n"
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range "
+    "mse\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse --tune\n"
+    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse "
+    "--tune\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n"
     "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv skvq:v=1.5\n",
 };
@@ -122,7 +149,8 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
     for (const char *p = opt.dynamic, *next; p; p = next) {
         size_t n = strcspn(p, ",");
         if (!take_item(m, range, p, n))
-            return cli_usage("--dynamic: \"%.*s\" is no input of a model of %u layers", (int)n, p, m->n_layer);
+            return cli_usage("--dynamic: \"%.*s\" is no input of a model of %u layers", (int)n, p,
+                             m->n_layer);
         next = p[n] ? p + n + 1 : NULL;
     }
     return CLI_OK;
@@ -160,7 +188,8 @@ static void report_json(const struct tft_model *m, const struct made *made)
     double seconds = (double)(cli_ns() - made->start) / 1e9;
     static const char *const kinds[] = {"float", "static", "token", "tensor"};
     char name[64];
-    printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds, o->n_text / o->window * o->window, o->window);
+    printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds,
+           o->n_text / o->window * o->window, o->window);
     for (uint32_t i = 0; i < o->n_prefix; i++)
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
     fputs("],\"cushion\":", stdout);
@@ -172,9 +201,11 @@ static void report_json(const struct tft_model *m, const struct made *made)
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &made->result[i];
-        printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,\"max\":%.6g,\"error\":%.6g}", i ? "," : "",
-               quantize_input_name(m->n_layer, i, name), kinds[o->range[i]], (double)r->affine.scale, (int)r->affine.zero, (double)r->min,
-               (double)r->max, r->error);
+        printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,"
+               "\"max\":%.6g,\"error\":%.6g}",
+               i ? "," : "", quantize_input_name(m->n_layer, i, name), kinds[o->range[i]],
+               (double)r->affine.scale, (int)r->affine.zero, (double)r->min, (double)r->max,
+               r->error);
     }
     puts("]}");
 }
@@ -205,7 +236,8 @@ static int make(struct tft_model *m, struct made *made)
     const char *path = opt.out;
     made->start = cli_ns();
     made->result = malloc(quantize_inputs(m) * sizeof *made->result);
-    int status = made->result ? quantize_kv_begin(&made->kv, m, &made->o, &path) : cli_fail("no memory");
+    int status = made->result ? quantize_kv_begin(&made->kv, m, &made->o, &path)
+                              : cli_fail("no memory");
     const char *tuned = path;
     if (status == CLI_OK)
         status = quantize_tune_begin(&made->tune, m, &made->o, &path);
@@ -225,7 +257,8 @@ static int make(struct tft_model *m, struct made *made)
     return status;
 }
 
-/* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the prefix sees to it. */
+/* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the
+   prefix sees to it. */
 static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids)
 {
     size_t with_bos = 0;
@@ -243,12 +276,13 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
     uint32_t room = o->n_prefix < m->n_ctx ? m->n_ctx - o->n_prefix : 0;
     o->window = opt.window ? opt.window : room < 512 ? room : 512;
     if (!o->window || o->window > room)
-        return cli_fail("%s: its context of %u has no room for a window of %u after a prefix of %u", m->source.name, m->n_ctx,
-                        o->window ? o->window : 1, o->n_prefix);
+        return cli_fail("%s: its context of %u has no room for a window of %u after a prefix of %u",
+                        m->source.name, m->n_ctx, o->window ? o->window : 1, o->n_prefix);
     if (o->window > opt.tokens)
         return cli_usage("--calib-tokens %u is less than a window, %u", opt.tokens, o->window);
     if (o->n_text < o->window)
-        return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib, o->n_text, o->window);
+        return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib,
+                        o->n_text, o->window);
     o->n_text = quantize_spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
     begin_windows(m, o, ids);
     return CLI_OK;
@@ -258,15 +292,17 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     struct quantize_prefix prefix = {0};
     struct made made = {.o = {
-        .method = (enum stats_method)opt.method,
-        .param = (double)opt.percentile,
-        .smooth = opt.smooth,
-        .rotate = opt.rotate == ROTATE_AUTO ? quantize_rotate_auto(m) : (enum quantize_rotate)(opt.rotate - 1),
-        .per_tensor = opt.per_tensor,
-        .prefix_type = quantize_prefix_type(),
-        .kv = opt.kv,
-        .n_threads = (int)cli_model_options.threads,
-    }};
+                            .method = (enum stats_method)opt.method,
+                            .param = (double)opt.percentile,
+                            .smooth = opt.smooth,
+                            .rotate = opt.rotate == ROTATE_AUTO
+                                          ? quantize_rotate_auto(m)
+                                          : (enum quantize_rotate)(opt.rotate - 1),
+                            .per_tensor = opt.per_tensor,
+                            .prefix_type = quantize_prefix_type(),
+                            .kv = opt.kv,
+                            .n_threads = (int)cli_model_options.threads,
+                        }};
     struct quantize_opts *o = &made.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;

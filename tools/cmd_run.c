@@ -18,17 +18,22 @@ static const struct cli_option options[] = {
     {'f', "file", CLI_TEXT, &opt.file, "FILE", "start from this file, - for standard input"},
     {'n', "tokens", CLI_COUNT, &opt.n, "N", "at most N tokens; until the model ends if not given"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "write the prompt too"},
-    {0, "special", CLI_FLAG, &opt.special, NULL, "let <|names|> in the prompt stand for special tokens"},
-    {0, "slide", CLI_FLAG, &opt.slide, NULL, "go on when the context is full, and forget the oldest tokens but the first"},
+    {0, "special", CLI_FLAG, &opt.special, NULL,
+     "let <|names|> in the prompt stand for special tokens"},
+    {0, "slide", CLI_FLAG, &opt.slide, NULL,
+     "go on when the context is full, and forget the oldest tokens but the first"},
     {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object instead of text"},
     {0},
 };
 
 static const struct cli_command command = {
-    "run", "MODEL", "write on from a prompt, to standard output as it comes",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list, cli_thread_option_list,
-                                        cli_model_option_list, NULL},
-    "Without -p or -f the prompt is what comes from a pipe on standard input; without that, nothing.\n\n"
+    "run",
+    "MODEL",
+    "write on from a prompt, to standard output as it comes",
+    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list,
+                                       cli_thread_option_list, cli_model_option_list, NULL},
+    "Without -p or -f the prompt is what comes from a pipe on standard input; without that, "
+    "nothing.\n\n"
     "  tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
     "  tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
     "  echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
@@ -46,8 +51,8 @@ struct result {
     double seconds;
 };
 
-static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z, struct tft_text *text, struct cli_text *out,
-                    struct result *r)
+static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z,
+                    struct tft_text *text, struct cli_text *out, struct result *r)
 {
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
@@ -73,24 +78,31 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
     return good ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
 }
 
-static void report(const struct cli_text *text, const struct result *r, size_t n_prompt, double prompt_seconds)
+static void report(const struct cli_text *text, const struct result *r, size_t n_prompt,
+                   double prompt_seconds)
 {
-    double tok_s = r->seconds > 0 ? r->n / r->seconds : 0, prompt_tok_s = prompt_seconds > 0 ? (double)n_prompt / prompt_seconds : 0;
+    double tok_s = r->seconds > 0 ? r->n / r->seconds : 0,
+           prompt_tok_s = prompt_seconds > 0 ? (double)n_prompt / prompt_seconds : 0;
     if (opt.json) {
         printf("{\"text\":");
         cli_json_string(stdout, text->p ? text->p : "", text->n);
-        printf(",\"stop\":\"%s\",\"tokens\":%u,\"prompt_tokens\":%zu,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n", r->stop, r->n,
-               n_prompt, tok_s, prompt_tok_s, (unsigned long long)cli_sampling_options.seed);
+        printf(",\"stop\":\"%s\",\"tokens\":%u,\"prompt_tokens\":%zu,\"tok_s\":%.2f,\"prompt_tok_"
+               "s\":%.2f,\"seed\":%llu}\n",
+               r->stop, r->n, n_prompt, tok_s, prompt_tok_s,
+               (unsigned long long)cli_sampling_options.seed);
         return;
     }
     putchar('\n');
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\n%zu tokens of prompt, %.1f/s; %u written, %.1f/s; stopped by %s; seed %llu\n", n_prompt, prompt_tok_s, r->n,
-                tok_s, r->stop, (unsigned long long)cli_sampling_options.seed);
+        fprintf(stderr,
+                "\n%zu tokens of prompt, %.1f/s; %u written, %.1f/s; stopped by %s; seed %llu\n",
+                n_prompt, prompt_tok_s, r->n, tok_s, r->stop,
+                (unsigned long long)cli_sampling_options.seed);
 }
 
 /* From here on everything is open; ids is the prompt. */
-static int complete(const struct tft_model *m, struct tft_session *s, const int32_t *ids, size_t n, const char *prompt, size_t len)
+static int complete(const struct tft_model *m, struct tft_session *s, const int32_t *ids, size_t n,
+                    const char *prompt, size_t len)
 {
     struct tft_sampler z = cli_sampler();
     struct tft_text text = {.started = len > 0 && !opt.echo};
@@ -102,7 +114,8 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
     enum tft_status status = n ? cli_feed(s, ids, n) : tft_prefill(s, NULL, 0);
     double seconds = (double)(cli_ns() - start) / 1e9;
     if (status != TFT_OK)
-        return cli_fail("%s", n ? tft_status_text(status) : "the prompt is empty, and the model has no token to begin with");
+        return cli_fail("%s", n ? tft_status_text(status)
+                                : "the prompt is empty, and the model has no token to begin with");
     if (cli_interrupted())
         return CLI_INTERRUPTED;
 

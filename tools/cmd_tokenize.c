@@ -15,20 +15,30 @@ static struct {
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.text, "TEXT", "the text"},
     {'f', "file", CLI_TEXT, &opt.file, "FILE", "the text is in this file, - for standard input"},
-    {0, "pieces", CLI_FLAG, &opt.pieces, NULL, "a line for each token: its id, a tab, what it stands for"},
-    {0, "decode", CLI_FLAG, &opt.decode, NULL, "the other way round: the text is ids, and what they stand for is written"},
-    {0, "bos", CLI_FLAG, &opt.bos, NULL, "put the token for the beginning first, if the model was trained with one"},
-    {0, "special", CLI_FLAG, &opt.special, NULL, "<|names|> stand for special tokens; --decode writes their names"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: tokens and pieces; with --decode, text"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE", "tokenizer.bin of a llama2.c model"},
+    {0, "pieces", CLI_FLAG, &opt.pieces, NULL,
+     "a line for each token: its id, a tab, what it stands for"},
+    {0, "decode", CLI_FLAG, &opt.decode, NULL,
+     "the other way round: the text is ids, and what they stand for is written"},
+    {0, "bos", CLI_FLAG, &opt.bos, NULL,
+     "put the token for the beginning first, if the model was trained with one"},
+    {0, "special", CLI_FLAG, &opt.special, NULL,
+     "<|names|> stand for special tokens; --decode writes their names"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "one JSON object: tokens and pieces; with --decode, text"},
+    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
+     "tokenizer.bin of a llama2.c model"},
     {0},
 };
 
 static const struct cli_command command = {
-    "tokenize", "MODEL", "text to tokens, and back",
+    "tokenize",
+    "MODEL",
+    "text to tokens, and back",
     (const struct cli_option *const[]){options, NULL},
-    "Without -p or -f the text is what comes from a pipe on standard input. Only the vocabulary of MODEL is opened, so any GGUF file\n"
-    "with a tokenizer of a known kind will do. In pieces, bytes that are no printable character are written \\xHH; in JSON they are U+FFFD.\n\n"
+    "Without -p or -f the text is what comes from a pipe on standard input. Only the vocabulary of "
+    "MODEL is opened, so any GGUF file\n"
+    "with a tokenizer of a known kind will do. In pieces, bytes that are no printable character "
+    "are written \\xHH; in JSON they are U+FFFD.\n\n"
     "  tuffet tokenize model.gguf -p \"Once upon a time\" --pieces\n"
     "  tuffet tokenize model.gguf -f book.txt | wc -w\n"
     "  echo 1 9038 2501 263 931 | tuffet tokenize model.gguf --decode\n",
@@ -70,7 +80,8 @@ static void print_json(const struct tft_model *m, const int32_t *ids, size_t n)
 static int encode(const struct tft_model *m, const char *text, size_t len)
 {
     size_t n;
-    int32_t *ids = cli_tokenize(m, text, len, (opt.bos ? TFT_ADD_BOS : 0) | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
+    int32_t *ids = cli_tokenize(
+        m, text, len, (opt.bos ? TFT_ADD_BOS : 0) | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
     if (!ids)
         return CLI_FAILED;
     if (opt.json)
@@ -88,15 +99,18 @@ static bool separates(char c)
     return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
 }
 
-/* The id at text[*at], which is moved past it; false if there is none, or the model has no such token. The text ends in NUL. */
-static bool next_id(const struct tft_model *m, const char *text, size_t len, size_t *at, int32_t *id)
+/* The id at text[*at], which is moved past it; false if there is none, or the model has no such
+   token. The text ends in NUL. */
+static bool next_id(const struct tft_model *m, const char *text, size_t len, size_t *at,
+                    int32_t *id)
 {
     char *end;
     size_t ignored;
     errno = 0;
     long n = strtol(text + *at, &end, 10);
     bool whole = end == text + len || separates(*end);
-    if (end == text + *at || !whole || errno || n < 0 || n > INT32_MAX || !tft_token_text(m, (int32_t)n, true, &ignored))
+    if (end == text + *at || !whole || errno || n < 0 || n > INT32_MAX ||
+        !tft_token_text(m, (int32_t)n, true, &ignored))
         return false;
     *at = (size_t)(end - text);
     *id = (int32_t)n;
@@ -104,7 +118,8 @@ static bool next_id(const struct tft_model *m, const char *text, size_t len, siz
 }
 
 /* What the token completes; with --special its name if it has no text. */
-static bool add_token(const struct tft_model *m, struct tft_text *state, int32_t id, struct cli_text *out)
+static bool add_token(const struct tft_model *m, struct tft_text *state, int32_t id,
+                      struct cli_text *out)
 {
     char piece[TFT_TEXT_MAX];
     size_t len = 0;
@@ -112,7 +127,8 @@ static bool add_token(const struct tft_model *m, struct tft_text *state, int32_t
     if (!name || len)
         return cli_text_add(out, piece, tft_text_push(state, m, id, piece));
     name = tft_token_text(m, id, true, &len);
-    return cli_text_add(out, piece, tft_text_push(state, m, -1, piece)) && cli_text_add(out, name, len);
+    return cli_text_add(out, piece, tft_text_push(state, m, -1, piece)) &&
+           cli_text_add(out, name, len);
 }
 
 static int collect(const struct tft_model *m, const char *text, size_t len, struct cli_text *out)

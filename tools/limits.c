@@ -4,7 +4,8 @@
 #include "simd/kernels.h"
 #include "port/port.h"
 
-enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 }; /* the buffer is larger than any last-level cache it is likely to meet */
+/* the buffer is larger than any last-level cache it is likely to meet */
+enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 };
 
 struct job {
     struct tft_kernels kern;
@@ -34,7 +35,8 @@ static void measure(void *arg, int tid, int n)
     size_t end = chunks * ((size_t)tid + 1) / (size_t)n * CHUNK;
     volatile float sink;
     for (size_t i = begin; i < end; i++)
-        j->x[i] = (float)(i * 2654435761u); /* its own share, so that it is near; not zeros, which some memory is quicker with */
+        j->x[i] = (float)(i * 2654435761u); /* its own share, so that it is near; not zeros, which
+                                               some memory is quicker with */
     for (int r = 0; r < RUNS; r++) {
         tft_port_barrier();
         uint64_t start = cli_ns();

@@ -1,4 +1,5 @@
-/* What this machine can do at most, measured: the roofs that tuffet bench holds its figures against. */
+/* What this machine can do at most, measured: the roofs that tuffet bench holds its figures
+   against. */
 #ifndef LIMITS_H
 #define LIMITS_H
 
@@ -10,7 +11,8 @@ struct limits {
     double fma_gflops; /* float fma, likewise */
 };
 
-/* With that many threads; takes about half a second. False if there is no memory for it (256 MiB). */
+/* With that many threads; takes about half a second. False if there is no memory for it (256
+   MiB). */
 bool measure_limits(struct limits *out, int threads);
 
 #endif

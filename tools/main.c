@@ -23,12 +23,15 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void help(FILE *f)
 {
-    fputs("tuffet runs small language models on the machine in front of you.\n\nUsage: tuffet COMMAND [OPTIONS] MODEL\n\n", f);
+    fputs("tuffet runs small language models on the machine in front of you.\n\nUsage: tuffet "
+          "COMMAND [OPTIONS] MODEL\n\n",
+          f);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
           "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE.\n"
-          "tuffet COMMAND --help tells more. tuffet --version tells the version and the CPU's kernels.\n",
+          "tuffet COMMAND --help tells more. tuffet --version tells the version and the CPU's "
+          "kernels.\n",
           f);
 }
 

@@ -14,7 +14,8 @@ static struct {
 
 const struct cli_option quantize_kv_option_list[] = {
     {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
-     "find bits for each layer of --kv (tuffet): \"2.5\" bits a number all in, or \"5632B\" a token, at most"},
+     "find bits for each layer of --kv (tuffet): \"2.5\" bits a number all in, or \"5632B\" a "
+     "token, at most"},
     {0},
 };
 
@@ -32,7 +33,9 @@ int quantize_kv_check(void)
         if (!*end && opt.bits > 0 && opt.bits <= 16)
             return CLI_OK;
     }
-    return cli_usage("--kv-search takes bits of a number, at most 16, or bytes of a token like 5632B, not \"%s\"", opt.budget);
+    return cli_usage("--kv-search takes bits of a number, at most 16, or bytes of a token like "
+                     "5632B, not \"%s\"",
+                     opt.budget);
 }
 
 static bool progress(void *user, double done)
@@ -41,7 +44,8 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-int quantize_kv_begin(struct quantize_kv *k, const struct tft_model *m, const struct quantize_opts *o, const char **path)
+int quantize_kv_begin(struct quantize_kv *k, const struct tft_model *m,
+                      const struct quantize_opts *o, const char **path)
 {
     static const char suffix[] = ".unsearched";
     struct tft_error err;
@@ -117,8 +121,10 @@ void quantize_kv_report(const struct quantize_kv *k)
     if (!r->unit)
         return;
     const struct kv_held_out *is = kept(k), *other = r->better ? &r->uniform : &r->searched;
-    fprintf(stderr, "cache: %zu bytes a token, on text held out %.4g nats from f16: %s\n", is->bytes, is->divergence, is->kv);
-    fprintf(stderr, "       %zu bytes, %.4g nats with bits that %s: %s\n", other->bytes, other->divergence,
+    fprintf(stderr, "cache: %zu bytes a token, on text held out %.4g nats from f16: %s\n",
+            is->bytes, is->divergence, is->kv);
+    fprintf(stderr, "       %zu bytes, %.4g nats with bits that %s: %s\n", other->bytes,
+            other->divergence,
             r->better ? "are the same in all layers" : "were found by layer, no better", other->kv);
 }
 
@@ -129,14 +135,16 @@ static void json_held_out(const char *name, const struct kv_held_out *h)
     putchar('}');
 }
 
-static void json_side(const char *name, const struct kv_search *r, const struct kv_side_found *f, const struct kv_unit_found *unit)
+static void json_side(const char *name, const struct kv_search *r, const struct kv_side_found *f,
+                      const struct kv_unit_found *unit)
 {
     printf(",\"%s\":{\"all\":[", name);
     for (uint32_t i = 0; i < f->n; i++)
         printf("%s{\"bits\":%g,\"divergence\":%.6g}", i ? "," : "", (double)f->bits[i], f->cost[i]);
     printf("],\"alone\":%g,\"layers\":[", (double)f->alone);
     for (uint32_t l = 0; l < r->n_layer; l++)
-        printf("%s{\"divergence\":%.6g,\"bits\":%g}", l ? "," : "", unit[2 * l].cost, (double)unit[2 * l].bits);
+        printf("%s{\"divergence\":%.6g,\"bits\":%g}", l ? "," : "", unit[2 * l].cost,
+               (double)unit[2 * l].bits);
     fputs("]}", stdout);
 }
 

@@ -1,4 +1,5 @@
-/* How many bits each layer of the KV cache is to have of a model that tuffet quantize makes: its option, and what it takes. */
+/* How many bits each layer of the KV cache is to have of a model that tuffet quantize makes: its
+   option, and what it takes. */
 #ifndef QUANTIZE_KV_H
 #define QUANTIZE_KV_H
 
@@ -17,9 +18,11 @@ extern const struct cli_option quantize_kv_option_list[];
 /* Whether the budget is one: CLI_OK or CLI_USAGE. */
 int quantize_kv_check(void);
 
-/* k: all zero. What is to be made first, of m, goes to *path then, which is as it was where there is nothing to be searched; o->text has to
-   stay. CLI_OK, or what the program ends with after a line on standard error; so does the next. */
-int quantize_kv_begin(struct quantize_kv *k, const struct tft_model *m, const struct quantize_opts *o, const char **path);
+/* k: all zero. What is to be made first, of m, goes to *path then, which is as it was where there
+   is nothing to be searched; o->text has to stay. CLI_OK, or what the program ends with after a
+   line on standard error; so does the next. */
+int quantize_kv_begin(struct quantize_kv *k, const struct tft_model *m,
+                      const struct quantize_opts *o, const char **path);
 
 /* From there to `path`. */
 int quantize_kv_finish(struct quantize_kv *k, const char *path);

@@ -16,16 +16,23 @@ static struct {
 } opt = {.most = 4, .tau = 0.5f, .cost = 0.02f};
 
 const struct cli_option quantize_prefix_option_list[] = {
-    {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos", "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
-    {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT", "keep BOS and this text, a system prompt perhaps"},
+    {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
+     "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
+    {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
+     "keep BOS and this text, a system prompt perhaps"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
-    {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4", "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
+    {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
+     "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive",
      "add tokens to these that take the outliers, found in the calibration text (none)"},
-    {0, "cushion-max", CLI_COUNT, &opt.most, "N", "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
-    {0, "cushion-tau", CLI_REAL, &opt.tau, "T", "refuse a token that does not take the error below T times what it was (0.5)"},
-    {0, "cushion-cost", CLI_REAL, &opt.cost, "C", "refuse a token that makes the text less likely by more than C nats a token (0.02)"},
-    {0, "cushion-sample", CLI_COUNT, &opt.sample, "N", "tokens of text that a prefix is judged by (512, or what the context has room for)"},
+    {0, "cushion-max", CLI_COUNT, &opt.most, "N",
+     "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
+    {0, "cushion-tau", CLI_REAL, &opt.tau, "T",
+     "refuse a token that does not take the error below T times what it was (0.5)"},
+    {0, "cushion-cost", CLI_REAL, &opt.cost, "C",
+     "refuse a token that makes the text less likely by more than C nats a token (0.02)"},
+    {0, "cushion-sample", CLI_COUNT, &opt.sample, "N",
+     "tokens of text that a prefix is judged by (512, or what the context has room for)"},
     {0},
 };
 
@@ -74,7 +81,9 @@ static int read_tokens(struct quantize_prefix *f, const struct tft_model *m)
     for (const char *p = opt.intact_tokens;; p++) {
         uint32_t id;
         if (!quantize_take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
-            return cli_usage("--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"", m->n_vocab, opt.intact_tokens);
+            return cli_usage(
+                "--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"",
+                m->n_vocab, opt.intact_tokens);
         f->ids[f->n++] = (int32_t)id;
         if (!*p)
             return CLI_OK;
@@ -95,14 +104,16 @@ static int choose(struct quantize_prefix *f, const struct tft_model *m)
         return CLI_OK;
     f->ids[0] = tft_token_bos(m);
     f->n = 1;
-    return f->ids[0] >= 0 ? CLI_OK : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
+    return f->ids[0] >= 0 ? CLI_OK
+                          : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
 }
 
 int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m)
 {
     struct tft_error err;
     int status = choose(f, m);
-    if (status == CLI_OK && (f->n || opt.cushion != CUSHION_NONE) && prefix_check_type(m, quantize_prefix_type(), &err) != TFT_OK)
+    if (status == CLI_OK && (f->n || opt.cushion != CUSHION_NONE) &&
+        prefix_check_type(m, quantize_prefix_type(), &err) != TFT_OK)
         return cli_fail("%s", err.msg); /* before a search that takes minutes */
     return status;
 }
@@ -160,14 +171,17 @@ static int replace_start(struct quantize_prefix *f)
     return CLI_OK;
 }
 
-int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out, const int32_t *ids, size_t n)
+int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out,
+                           const int32_t *ids, size_t n)
 {
-    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0, sample = opt.sample ? opt.sample : 512;
+    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0,
+             sample = opt.sample ? opt.sample : 512;
     size_t start = search_start(f);
     if (opt.cushion == CUSHION_NONE)
         return CLI_OK;
     if (start > opt.most)
-        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with", opt.most, start);
+        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with",
+                         opt.most, start);
     sample = opt.sample || sample < room ? sample : room;
     f->checkpoint = beside(out, ".cushion");
     int32_t *text = malloc((n + 1) * sizeof *text);
@@ -223,7 +237,8 @@ static void report_round(const struct tft_model *m, const struct cushion_round *
 {
     size_t len;
     const char *piece = tft_token_text(m, r->token, true, &len);
-    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats a token: token %d, \"", r->before, r->after, r->nats, (int)r->token);
+    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats a token: token %d, \"", r->before,
+            r->after, r->nats, (int)r->token);
     cli_put_escaped(stderr, piece, len);
     fputs(r->tail ? "\", before the last" : "\"", stderr);
     if (r->taken && r->refused)

@@ -1,4 +1,5 @@
-/* Which tokens the prefix of a model is of that tuffet quantize makes: those that its command line names, and those that a search finds. */
+/* Which tokens the prefix of a model is of that tuffet quantize makes: those that its command line
+   names, and those that a search finds. */
 #ifndef QUANTIZE_PREFIX_H
 #define QUANTIZE_PREFIX_H
 
@@ -21,12 +22,14 @@ int quantize_prefix_check(void);
 /* How its keys and values are to be held. */
 enum tft_dtype quantize_prefix_type(void);
 
-/* What is named; f: all zero. Then what is found in a text, ids: [n], for a model to be written to `out`. CLI_OK, or what the program ends
-   with after a line on standard error. */
+/* What is named; f: all zero. Then what is found in a text, ids: [n], for a model to be written to
+   `out`. CLI_OK, or what the program ends with after a line on standard error. */
 int quantize_prefix_choose(struct quantize_prefix *f, const struct tft_model *m);
-int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out, const int32_t *ids, size_t n);
+int quantize_prefix_search(struct quantize_prefix *f, struct tft_model *m, const char *out,
+                           const int32_t *ids, size_t n);
 
-/* All zero is fine. status: what the program ends with. The checkpoint of a search goes where the model was written, and else stays. */
+/* All zero is fine. status: what the program ends with. The checkpoint of a search goes where the
+   model was written, and else stays. */
 void quantize_prefix_free(struct quantize_prefix *f, int status);
 
 /* A line for each round, on standard error; an object, or null, on standard output. */
@@ -36,7 +39,8 @@ void quantize_prefix_json(const struct cushion *c);
 /* A number at *p, no longer than any model needs; *p moves past it. */
 bool quantize_take_number(const char **p, uint32_t *n);
 
-/* Leaves `wanted` windows of the text, as far apart as it allows. How many tokens there are then. */
+/* Leaves `wanted` windows of the text, as far apart as it allows. How many tokens there are
+   then. */
 size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
 
 #endif

@@ -15,12 +15,15 @@ static struct {
 
 const struct cli_option quantize_tune_option_list[] = {
     {0, "tune", CLI_FLAG, &opt.tune, NULL,
-     "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, section 4.2)"},
+     "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, "
+     "section 4.2)"},
     {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL,
      "let the prefix learn to bring what layers give near that of floats (IntactKV, section 3.2)"},
     {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "how often it sees the text (2)"},
-    {0, "tune-rate", CLI_REAL, &opt.rate, "R", "how far a step takes a number at most (0.003; 0.0003 with --calibrate)"},
-    {0, "tune-lambda", CLI_REAL, &opt.lambda, "L", "weight of what 8 bits lose, with --tune (0.01)"},
+    {0, "tune-rate", CLI_REAL, &opt.rate, "R",
+     "how far a step takes a number at most (0.003; 0.0003 with --calibrate)"},
+    {0, "tune-lambda", CLI_REAL, &opt.lambda, "L",
+     "weight of what 8 bits lose, with --tune (0.01)"},
     {0},
 };
 
@@ -61,24 +64,31 @@ static void keep_outputs(void *user, uint32_t l, const float *x, size_t stride)
 static int take_outputs(struct quantize_tune *t, struct quantize_opts *o)
 {
     size_t bytes;
-    if (tft_mul(o->n_text / o->window * o->window, (size_t)t->m->n_layer * t->m->n_embd * sizeof *t->wanted, &bytes))
+    if (tft_mul(o->n_text / o->window * o->window,
+                (size_t)t->m->n_layer * t->m->n_embd * sizeof *t->wanted, &bytes))
         t->wanted = malloc(bytes);
     if (!t->wanted)
-        return cli_fail("no memory for what %u layers give of %zu tokens: --calib-tokens takes fewer", t->m->n_layer, o->n_text);
+        return cli_fail(
+            "no memory for what %u layers give of %zu tokens: --calib-tokens takes fewer",
+            t->m->n_layer, o->n_text);
     o->outputs = keep_outputs;
     o->outputs_user = t;
     return CLI_OK;
 }
 
-int quantize_tune_begin(struct quantize_tune *t, const struct tft_model *m, struct quantize_opts *o, const char **path)
+int quantize_tune_begin(struct quantize_tune *t, const struct tft_model *m, struct quantize_opts *o,
+                        const char **path)
 {
     static const char suffix[] = ".untuned";
     if (!wanted())
         return CLI_OK;
     if (!o->n_prefix)
-        return cli_usage("there is no prefix to be tuned: --intact, --intact-tokens and --cushion make one");
+        return cli_usage(
+            "there is no prefix to be tuned: --intact, --intact-tokens and --cushion make one");
     if (o->n_text / o->window < 2)
-        return cli_usage("tuning takes two windows of text at least: --calib-tokens %zu, --calib-window %u", o->n_text, o->window);
+        return cli_usage(
+            "tuning takes two windows of text at least: --calib-tokens %zu, --calib-window %u",
+            o->n_text, o->window);
     t->m = m;
     t->o = o;
     t->type = o->prefix_type;
@@ -154,7 +164,8 @@ int quantize_tune_finish(struct quantize_tune *t, const char *path)
     if (!t->untuned)
         return CLI_OK;
     if (t->too_large)
-        return cli_fail("%s: a layer gives more than f16 can hold: --rotate all may help", t->m->source.name);
+        return cli_fail("%s: a layer gives more than f16 can hold: --rotate all may help",
+                        t->m->source.name);
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
     if (tft_model_open(&m, t->untuned, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
@@ -181,10 +192,12 @@ void quantize_tune_report(const struct quantize_tune *t)
     const struct tune_result *r = &t->result;
     if (!r->n_validation)
         return;
-    fprintf(stderr, "tuning: %s, on text held out %.4g -> %.4g", opt.calibrate ? "squared error" : "loss", (double)r->validation[0],
+    fprintf(stderr, "tuning: %s, on text held out %.4g -> %.4g",
+            opt.calibrate ? "squared error" : "loss", (double)r->validation[0],
             (double)r->validation[r->kept]);
     if (r->kept)
-        fprintf(stderr, ", after %.1f of %u epochs\n", (double)r->kept * opt.epochs / (r->n_validation - 1), (unsigned)opt.epochs);
+        fprintf(stderr, ", after %.1f of %u epochs\n",
+                (double)r->kept * opt.epochs / (r->n_validation - 1), (unsigned)opt.epochs);
     else
         fputs(": no step did better than the prefix that was there, which is kept\n", stderr);
 }
@@ -196,8 +209,8 @@ void quantize_tune_json(const struct quantize_tune *t)
         fputs("null", stdout);
         return;
     }
-    printf("{\"loss\":\"%s\",\"rate\":%.6g,\"epochs\":%u,\"kept\":%u,\"validation\":[", loss_name(), (double)rate(), (unsigned)opt.epochs,
-           (unsigned)r->kept);
+    printf("{\"loss\":\"%s\",\"rate\":%.6g,\"epochs\":%u,\"kept\":%u,\"validation\":[", loss_name(),
+           (double)rate(), (unsigned)opt.epochs, (unsigned)r->kept);
     for (uint32_t i = 0; i < r->n_validation; i++) {
         fputs(i ? "," : "", stdout);
         if (isfinite(r->validation[i]))

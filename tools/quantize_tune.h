@@ -1,4 +1,5 @@
-/* How the prefix of a model that tuffet quantize makes learns from the calibration text: its options, and what they take. */
+/* How the prefix of a model that tuffet quantize makes learns from the calibration text: its
+   options, and what they take. */
 #ifndef QUANTIZE_TUNE_H
 #define QUANTIZE_TUNE_H
 
@@ -21,9 +22,11 @@ extern const struct cli_option quantize_tune_option_list[];
 /* What these options may not be together: CLI_OK or CLI_USAGE. */
 int quantize_tune_check(void);
 
-/* t: all zero. What is to be made first goes to *path then, which is `path` where nothing is to be tuned; and *o, which has to stay, is
-   told what else is wanted of it. CLI_OK, or what the program ends with after a line on standard error; so does the next. */
-int quantize_tune_begin(struct quantize_tune *t, const struct tft_model *m, struct quantize_opts *o, const char **path);
+/* t: all zero. What is to be made first goes to *path then, which is `path` where nothing is to be
+   tuned; and *o, which has to stay, is told what else is wanted of it. CLI_OK, or what the program
+   ends with after a line on standard error; so does the next. */
+int quantize_tune_begin(struct quantize_tune *t, const struct tft_model *m, struct quantize_opts *o,
+                        const char **path);
 
 /* From there to `path`. */
 int quantize_tune_finish(struct quantize_tune *t, const char *path);

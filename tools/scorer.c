@@ -46,14 +46,15 @@ int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, s
     return ids;
 }
 
-/* ------------------------------------------------------------------------------------------------ surprise */
+/* ------------------------------------------------------------------------------------- surprise */
 
 struct surprise {
     double nll;
     bool greedy;
 };
 
-/* -ln p of a token: ln(sum e^l) - l, from the largest logit up. Of equal logits the first is the greedy choice. */
+/* -ln p of a token: ln(sum e^l) - l, from the largest logit up. Of equal logits the first is the
+   greedy choice. */
 static struct surprise surprise(const float *logits, uint32_t n, int32_t token)
 {
     double max = -INFINITY, sum = 0;
@@ -68,7 +69,8 @@ static struct surprise surprise(const float *logits, uint32_t n, int32_t token)
     return (struct surprise){log(sum) + max - (double)logits[token], best == (uint32_t)token};
 }
 
-/* Of the newest n tokens of a session, by all threads: with a large vocabulary it takes as long as the model does. */
+/* Of the newest n tokens of a session, by all threads: with a large vocabulary it takes as long as
+   the model does. */
 struct surprises {
     const struct scorer *z;
     const int32_t *next; /* [n] the tokens that came after them */
@@ -86,7 +88,8 @@ static void take_surprises(void *arg, int tid, int n_threads)
 static void add_newest(const struct scorer *z, const int32_t *next, size_t n, struct score *total)
 {
     struct surprises found = {.z = z, .next = next, .n = (uint32_t)n};
-    tft_port_team(cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads(), take_surprises, &found);
+    tft_port_team(cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads(),
+                  take_surprises, &found);
     for (size_t j = 0; j < n; j++) {
         total->nll += found.of[j].nll;
         total->greedy += found.of[j].greedy;
@@ -94,9 +97,10 @@ static void add_newest(const struct scorer *z, const int32_t *next, size_t n, st
     total->n += (uint32_t)n;
 }
 
-/* ------------------------------------------------------------------------------------------------ sequences */
+/* ------------------------------------------------------------------------------------ sequences */
 
-/* Makes the session, which has fewer of them, hold ids[..n). The last step is the largest, so that it has all the logits. */
+/* Makes the session, which has fewer of them, hold ids[..n). The last step is the largest, so that
+   it has all the logits. */
 static enum tft_status hold(struct tft_session *s, const int32_t *ids, size_t n)
 {
     enum tft_status status = TFT_OK;
@@ -118,7 +122,8 @@ static void keep_common(struct tft_session *s, const int32_t *ids, size_t n)
     tft_rewind(s, same);
 }
 
-enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_t first, struct score *total)
+enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_t first,
+                           struct score *total)
 {
     enum tft_status status = TFT_OK;
     const int32_t *held = ids + z->bos_given; /* as the session counts them */
@@ -127,7 +132,8 @@ enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_
     for (size_t i = first; i < n; i += step) {
         bool after_prefix = i == 1 && z->bos_given;
         step = after_prefix ? 1 : n - i < z->n_logits ? n - i : z->n_logits;
-        status = after_prefix ? tft_prefill(z->s, NULL, 0) : hold(z->s, held, i - 1 + step - z->bos_given);
+        status = after_prefix ? tft_prefill(z->s, NULL, 0)
+                              : hold(z->s, held, i - 1 + step - z->bos_given);
         if (status != TFT_OK || cli_interrupted())
             break;
         add_newest(z, ids + i, step, total);

@@ -16,8 +16,8 @@ struct scorer {
     bool bos_given;    /* and the model's prefix has it, where it takes no room */
 };
 
-/* Opens a session as the options say. n_logits: at most SCORER_BATCH; few make short continuations cheap, many long ones.
-   CLI_OK or CLI_FAILED. */
+/* Opens a session as the options say. n_logits: at most SCORER_BATCH; few make short continuations
+   cheap, many long ones. CLI_OK or CLI_FAILED. */
 int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits);
 void scorer_close(struct scorer *z);
 
@@ -29,8 +29,10 @@ struct score {
     uint32_t n, greedy; /* tokens scored, and those that no other token is likelier than */
 };
 
-/* Adds the tokens ids[first..n) of a sequence, first >= 1, n <= z->ctx + 1, to a score. What the session holds of ids[..first) already
-   is not computed again. After an interrupt some may be missing. */
-enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_t first, struct score *total);
+/* Adds the tokens ids[first..n) of a sequence, first >= 1, n <= z->ctx + 1, to a score. What the
+   session holds of ids[..first) already is not computed again. After an interrupt some may be
+   missing. */
+enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_t first,
+                           struct score *total);
 
 #endif

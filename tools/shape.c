@@ -45,8 +45,8 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
-static void describe(struct work *k, const char *stem, const char *suffix, enum tft_dtype type, uint32_t n_dims, uint64_t cols,
-                     uint64_t rows)
+static void describe(struct work *k, const char *stem, const char *suffix, enum tft_dtype type,
+                     uint32_t n_dims, uint64_t cols, uint64_t rows)
 {
     char name[80];
     snprintf(name, sizeof name, "%s%s", stem, suffix);
@@ -97,7 +97,8 @@ static void vector(struct work *k, const char *stem, const char *suffix, uint32_
         tft_gguf_put_data(k->w, &value, sizeof value);
 }
 
-/* Scales that keep the size of what is multiplied: uniform bytes have a standard deviation of 73. */
+/* Scales that keep the size of what is multiplied: uniform bytes have a standard deviation of
+   73. */
 static void beside(struct work *k, struct matrix *x)
 {
     vector(k, x->stem, ".scale", x->rows, 1 / (73 * sqrtf((float)x->cols)));
@@ -127,12 +128,14 @@ static void norm(struct work *k, unsigned layer, const char *name)
     vector(k, stem, ".weight", k->s->width, 1);
 }
 
-/* Falls by a factor of 30,000 from a head's first channel to its last, so that at 2 bits on average some have 1 and some 4. */
+/* Falls by a factor of 30,000 from a head's first channel to its last, so that at 2 bits on average
+   some have 1 and some 4. */
 static void importance(struct work *k)
 {
     const struct shape *s = k->s;
     if (!k->data)
-        tft_gguf_put_tensor(k->w, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3, (const uint64_t[]){s->head, s->kv_heads, s->layers});
+        tft_gguf_put_tensor(k->w, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3,
+                            (const uint64_t[]){s->head, s->kv_heads, s->layers});
     for (uint32_t i = 0; k->data && i < s->layers * s->kv_heads * s->head; i++) {
         float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
         tft_gguf_put_data(k->w, &x, sizeof x);
@@ -192,7 +195,8 @@ static void values(struct work *k)
     tft_gguf_put_u32(k->w, "general.alignment", 64);
     tft_gguf_put_str(k->w, "general.architecture", str(s->arch));
     tft_gguf_put_str(k->w, "general.name", str(s->name));
-    put_u32(k, "context_length", 32768); /* more than some have: what a cache does at depth can be seen */
+    put_u32(k, "context_length", 32768); /* more than some have: what a cache does at depth can be
+                                            seen */
     put_u32(k, "embedding_length", s->width);
     put_u32(k, "feed_forward_length", s->ffn);
     put_u32(k, "block_count", s->layers);
@@ -207,7 +211,8 @@ static void values(struct work *k)
     put_inputs(k);
 }
 
-enum tft_status shape_write(const char *name, const char *path, bool (*progress)(double done), struct tft_error *err)
+enum tft_status shape_write(const char *name, const char *path, bool (*progress)(double done),
+                            struct tft_error *err)
 {
     struct work k = {.progress = progress, .random = 0x9e3779b97f4a7c15};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

@@ -25,7 +25,7 @@ CLI_PRINTF(2, 3) static bool wrong(struct reader *r, const char *fmt, ...)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------- members */
+/* -------------------------------------------------------------------------------------- members */
 
 static bool take_text(struct reader *r, json_t *value, const char *name, struct span *out)
 {
@@ -74,7 +74,7 @@ static bool right(struct reader *r, const char *key)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------- texts */
+/* ---------------------------------------------------------------------------------------- texts */
 
 static bool add(struct reader *r, struct cli_text *t, struct span s)
 {
@@ -86,7 +86,8 @@ static struct span words(const char *p)
     return (struct span){p, strlen(p)};
 }
 
-/* ASCII's; Python's strip() takes that of all scripts, which these tasks do not have at their ends. */
+/* ASCII's; Python's strip() takes that of all scripts, which these tasks do not have at their
+   ends. */
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -117,9 +118,10 @@ static size_t characters(struct span s)
     return n;
 }
 
-/* One more way for a text to go on. White space at the end of the context is left to what follows, since tokens begin with it
-   (_encode_pair of lm_eval/api/model.py). */
-static bool add_option(struct reader *r, size_t i, struct span context, const char *ask, const char *delimiter, struct span answer)
+/* One more way for a text to go on. White space at the end of the context is left to what follows,
+   since tokens begin with it (_encode_pair of lm_eval/api/model.py). */
+static bool add_option(struct reader *r, size_t i, struct span context, const char *ask,
+                       const char *delimiter, struct span answer)
 {
     struct task_option *o = &r->item->option[i];
     if (!add(r, &o->text, context) || !add(r, &o->text, words(ask)))
@@ -133,7 +135,8 @@ static bool add_option(struct reader *r, size_t i, struct span context, const ch
     return add(r, &o->text, words(delimiter)) && add(r, &o->text, answer);
 }
 
-static bool add_options(struct reader *r, struct span query, const char *ask, const char *delimiter, const struct span *answer)
+static bool add_options(struct reader *r, struct span query, const char *ask, const char *delimiter,
+                        const struct span *answer)
 {
     for (size_t i = 0; i < r->item->n; i++)
         if (!add_option(r, i, query, ask, delimiter, answer[i]))
@@ -141,9 +144,10 @@ static bool add_options(struct reader *r, struct span query, const char *ask, co
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------- tasks */
+/* ---------------------------------------------------------------------------------------- tasks */
 
-/* lambada/lambada_openai.yaml. The last word is what comes after the last space, whatever else may be in it. */
+/* lambada/lambada_openai.yaml. The last word is what comes after the last space, whatever else may
+   be in it. */
 static bool read_lambada(struct reader *r)
 {
     struct span s, last;
@@ -155,7 +159,8 @@ static bool read_lambada(struct reader *r)
     if (!last.n)
         return wrong(r, "\"text\" is a single word");
     r->item->n = 1;
-    return add_option(r, 0, (struct span){s.p, last.n - 1}, "", " ", (struct span){s.p + last.n, s.n - last.n});
+    return add_option(r, 0, (struct span){s.p, last.n - 1}, "", " ",
+                      (struct span){s.p + last.n, s.n - last.n});
 }
 
 /* "query", "choices" and "gold": a question, and answers of which one is right. */
@@ -173,7 +178,8 @@ static bool read_choices(struct reader *r, const char *ask, const char *delimite
 static bool read_winogrande(struct reader *r)
 {
     struct span context[TASK_OPTIONS], rest;
-    if (!texts(r, "context_options", context) || !text(r, "continuation", &rest) || !right(r, "gold"))
+    if (!texts(r, "context_options", context) || !text(r, "continuation", &rest) ||
+        !right(r, "gold"))
         return false;
     for (size_t i = 0; i < r->item->n; i++)
         if (!add_option(r, i, context[i], "", " ", trimmed(rest)))
@@ -258,8 +264,10 @@ static void capitalize(char *p, size_t n)
 static bool hellaswag_query(struct reader *r, struct cli_text *t)
 {
     struct span topic, a, b = {"", 0};
-    bool parts = json_object_get(r->object, "ctx_a"), has_topic = json_object_get(r->object, "activity_label");
-    if (!text(r, parts ? "ctx_a" : "ctx", &a) || (parts && !text(r, "ctx_b", &b)) || (has_topic && !text(r, "activity_label", &topic)))
+    bool parts = json_object_get(r->object, "ctx_a"),
+         has_topic = json_object_get(r->object, "activity_label");
+    if (!text(r, parts ? "ctx_a" : "ctx", &a) || (parts && !text(r, "ctx_b", &b)) ||
+        (has_topic && !text(r, "activity_label", &topic)))
         return false;
     if (has_topic && (!add(r, t, topic) || !add(r, t, words(": "))))
         return false;
@@ -291,16 +299,20 @@ static bool read_object(enum task task, struct reader *r)
 {
     switch (task) {
     case TASK_LAMBADA: return read_lambada(r);
-    case TASK_PIQA: return read_choices(r, "\nAnswer:", " "); /* piqa/piqa.yaml; "query" has "Question: " and the newline */
+    case TASK_PIQA:
+        return read_choices(
+            r, "\nAnswer:", " "); /* piqa/piqa.yaml; "query" has "Question: " and the newline */
     case TASK_WINOGRANDE: return read_winogrande(r);
     case TASK_OPENBOOKQA: return read_choices(r, "", " "); /* openbookqa/openbookqa.yaml */
-    case TASK_COPA: return read_choices(r, "", "  "); /* super_glue/copa: its choices bring a space, the delimiter is another */
+    case TASK_COPA:
+        return read_choices(
+            r, "", "  "); /* super_glue/copa: its choices bring a space, the delimiter is another */
     case TASK_HELLASWAG: return read_hellaswag(r);
     }
     return false;
 }
 
-/* ---------------------------------------------------------------------------------------------------- lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 /* What jansson says, less the text at which it stopped: that may be anything, and of any length. */
 static bool not_json(struct reader *r, json_error_t *err)
@@ -313,10 +325,12 @@ static bool not_json(struct reader *r, json_error_t *err)
     return wrong(r, "byte %d: %s", err->position, err->text);
 }
 
-bool task_read(enum task task, const char *line, size_t len, struct task_item *item, char why[TASK_WHY])
+bool task_read(enum task task, const char *line, size_t len, struct task_item *item,
+               char why[TASK_WHY])
 {
     json_error_t err;
-    struct reader r = {.item = item, .why = why, .object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &err)};
+    struct reader r = {
+        .item = item, .why = why, .object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &err)};
     if (!r.object)
         return not_json(&r, &err);
     bool ok = json_is_object(r.object) ? read_object(task, &r) : wrong(&r, "it is no object");
@@ -333,7 +347,8 @@ void task_free(struct task_item *item)
 
 const char *task_name(enum task task)
 {
-    static const char *const names[] = {"lambada", "piqa", "winogrande", "openbookqa", "copa", "hellaswag"};
+    static const char *const names[] = {"lambada",    "piqa", "winogrande",
+                                        "openbookqa", "copa", "hellaswag"};
     return names[task];
 }
 

@@ -1,6 +1,7 @@
 /*
- * The questions of zero-shot tasks, from JSON Lines to the texts that a model is asked about. These are, byte for byte, the ones that
- * EleutherAI's lm-evaluation-harness makes (lm_eval/tasks, August 2026), so that figures can be set side by side.
+ * The questions of zero-shot tasks, from JSON Lines to the texts that a model is asked about. These
+ * are, byte for byte, the ones that EleutherAI's lm-evaluation-harness makes (lm_eval/tasks, August
+ * 2026), so that figures can be set side by side.
  */
 #ifndef TASK_H
 #define TASK_H
@@ -20,19 +21,22 @@ struct task_option {
 
 struct task_item { /* starts from all zero */
     struct task_option option[TASK_OPTIONS];
-    size_t n, right; /* of lambada there is one option, and it is right if the model would write just that */
+    size_t n, right; /* of lambada there is one option, and it is right if the model would write
+                        just that */
 };
 
 /* Reads a line. Otherwise false, and why: one line, what is wrong where. */
 enum { TASK_WHY = 160 };
-bool task_read(enum task task, const char *line, size_t len, struct task_item *item, char why[TASK_WHY]);
+bool task_read(enum task task, const char *line, size_t len, struct task_item *item,
+               char why[TASK_WHY]);
 
 /* Frees an item, also one that was not read to its end, and makes it all zero. */
 void task_free(struct task_item *item);
 
 const char *task_name(enum task task);
 
-/* Whether the field also reports accuracy with log-likelihoods divided by the length of the answer. */
+/* Whether the field also reports accuracy with log-likelihoods divided by the length of the
+   answer. */
 bool task_normalized(enum task task);
 
 #endif

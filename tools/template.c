@@ -5,16 +5,18 @@
 
 struct template_format {
     const char *name;
-    const char *system[2], *user[2], *assistant[2]; /* before and after a message; {bos} and {eos} are the model's */
+    /* before and after a message; {bos} and {eos} are the model's */
+    const char *system[2], *user[2], *assistant[2];
     bool system_in_user; /* the system message is the beginning of the first user's */
     bool trim;           /* messages lose the white space around them */
     bool thinks;         /* what an answer has up to </think> is left out of what follows */
 };
 
 /* Where they are from: the chat templates of the models named, but for
-   - llama2: Meta's llama/generation.py, chat_completion, in which each exchange is a sequence of its own;
-   - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. The space before [INST] is the one that a SentencePiece vocabulary
-     puts after a special token, so it is not written here. */
+   - llama2: Meta's llama/generation.py, chat_completion, in which each exchange is a sequence of
+     its own;
+   - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. The space before [INST] is the
+     one that a SentencePiece vocabulary puts after a special token, so it is not written here. */
 static const struct template_format formats[] = {
     { /* Qwen 1 to 2.5, SmolLM, OpenHermes */
         .name = "chatml",
@@ -104,7 +106,8 @@ static bool has(const char *jinja, const char *mark)
     return strstr(jinja, mark) != NULL;
 }
 
-/* Zephyr ends a user's message with the end of sequence; Falcon 3 and GLM, which look the same otherwise, do not. */
+/* Zephyr ends a user's message with the end of sequence; Falcon 3 and GLM, which look the same
+   otherwise, do not. */
 static bool user_ends_with_eos(const char *jinja)
 {
     const char *user = strstr(jinja, "<|user|>");
@@ -124,9 +127,14 @@ const struct template_format *template_recognize(const char *jinja)
 {
     const char *name = NULL;
     if (has(jinja, "<|im_start|>"))
-        name = has(jinja, "<|im_sep|>") || has(jinja, "<end_of_utterance>") ? NULL : has(jinja, "</think>") ? "qwen3" : "chatml";
-    else if (has(jinja, "[INST]")) /* later Mistral formats have tools or a system prompt of their own, and other spaces */
-        name = has(jinja, "[AVAILABLE_TOOLS]") || has(jinja, "[SYSTEM_PROMPT]") ? NULL : has(jinja, "<<SYS>>") ? "llama2" : "mistral";
+        name = has(jinja, "<|im_sep|>") || has(jinja, "<end_of_utterance>") ? NULL
+               : has(jinja, "</think>")                                     ? "qwen3"
+                                                                            : "chatml";
+    /* Later Mistral formats have tools or a system prompt of their own, and other spaces. */
+    else if (has(jinja, "[INST]"))
+        name = has(jinja, "[AVAILABLE_TOOLS]") || has(jinja, "[SYSTEM_PROMPT]") ? NULL
+               : has(jinja, "<<SYS>>")                                          ? "llama2"
+                                                                                : "mistral";
     else if (has(jinja, "<|start_header_id|>") && has(jinja, "<|end_header_id|>"))
         name = "llama3";
     else if (has(jinja, "<|assistant|>") && has(jinja, "<|end|>"))
@@ -195,35 +203,40 @@ static bool markup(struct template_text *t, const struct tft_model *m, const cha
     bool good = true;
     while (n && good) {
         bool bos = n >= 5 && memcmp(p, "{bos}", 5) == 0, eos = n >= 5 && memcmp(p, "{eos}", 5) == 0;
-        const char *name = bos || eos ? tft_token_text(m, bos ? tft_token_bos(m) : tft_token_eos(m), true, &len) : NULL;
+        const char *name = bos || eos ? tft_token_text(m, bos ? tft_token_bos(m) : tft_token_eos(m),
+                                                       true, &len)
+                                      : NULL;
         size_t taken = bos || eos ? 5 : 1;
-        good = name ? cli_text_add(&t->text, name, len) : taken == 5 || cli_text_add(&t->text, p, 1);
+        good = name ? cli_text_add(&t->text, name, len)
+                    : taken == 5 || cli_text_add(&t->text, p, 1);
         p += taken;
         n -= taken;
     }
     return good && (t->text.n == begin || add_mark(t, begin));
 }
 
-static bool around(struct template_text *t, const struct tft_model *m, const char *const around[2], struct words x)
+static bool around(struct template_text *t, const struct tft_model *m, const char *const around[2],
+                   struct words x)
 {
     return markup(t, m, around[0], strlen(around[0])) && cli_text_add(&t->text, x.p, x.n) &&
            markup(t, m, around[1], strlen(around[1]));
 }
 
-/* The answer that is being written. Before its first word the format's space is left to the model, whose words begin with one. */
-static bool open_answer(struct template_text *t, const struct template_format *f, const struct tft_model *m,
-                        struct words x, bool no_think)
+/* The answer that is being written. Before its first word the format's space is left to the model,
+   whose words begin with one. */
+static bool open_answer(struct template_text *t, const struct template_format *f,
+                        const struct tft_model *m, struct words x, bool no_think)
 {
     static const char empty[] = "<think>\n\n</think>\n\n";
     size_t n = strlen(f->assistant[0]);
     while (!x.n && n && f->assistant[0][n - 1] == ' ')
         n--;
-    return markup(t, m, f->assistant[0], n) && (!no_think || markup(t, m, empty, sizeof empty - 1)) &&
-           cli_text_add(&t->text, x.p, x.n);
+    return markup(t, m, f->assistant[0], n) &&
+           (!no_think || markup(t, m, empty, sizeof empty - 1)) && cli_text_add(&t->text, x.p, x.n);
 }
 
-static bool user(struct template_text *t, const struct template_format *f, const struct tft_model *m, struct words x,
-                 const struct words *system)
+static bool user(struct template_text *t, const struct template_format *f,
+                 const struct tft_model *m, struct words x, const struct words *system)
 {
     if (!system)
         return around(t, m, f->user, x);
@@ -231,8 +244,9 @@ static bool user(struct template_text *t, const struct template_format *f, const
            cli_text_add(&t->text, x.p, x.n) && markup(t, m, f->user[1], strlen(f->user[1]));
 }
 
-bool template_render(struct template_text *t, const struct template_format *f, const struct tft_model *m,
-                     const struct template_message *message, size_t n, bool no_think)
+bool template_render(struct template_text *t, const struct template_format *f,
+                     const struct tft_model *m, const struct template_message *message, size_t n,
+                     bool no_think)
 {
     struct words system = {0};
     bool good = true, waiting = false;
@@ -252,7 +266,8 @@ bool template_render(struct template_text *t, const struct template_format *f, c
             good = user(t, f, m, x, waiting ? &system : NULL);
             waiting = false;
         } else {
-            good = last ? open_answer(t, f, m, x, no_think) : around(t, m, f->assistant, f->thinks ? without_thoughts(x) : x);
+            good = last ? open_answer(t, f, m, x, no_think)
+                        : around(t, m, f->assistant, f->thinks ? without_thoughts(x) : x);
         }
     }
     return good;
@@ -279,7 +294,8 @@ static void tokenize(struct ids *out, size_t begin, size_t end, unsigned flags)
 {
     size_t n = 0;
     if (out->status == TFT_OK && (begin < end || flags))
-        out->status = tft_tokenize(out->m, out->text + begin, end - begin, flags, out->p + out->n, out->room - out->n, &n);
+        out->status = tft_tokenize(out->m, out->text + begin, end - begin, flags, out->p + out->n,
+                                   out->room - out->n, &n);
     out->n += n;
 }
 
@@ -291,13 +307,14 @@ static const char *special_name(const struct tft_model *m, int32_t id, size_t *n
     return text ? NULL : tft_token_text(m, id, true, n);
 }
 
-/* Of the tokens of a mark, the special ones are cut out of the text by their names, which are in it in the same order. What is
-   before each, from *begin on, is plain text. */
+/* Of the tokens of a mark, the special ones are cut out of the text by their names, which are in it
+   in the same order. What is before each, from *begin on, is plain text. */
 static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin)
 {
     size_t n = 0, len, at = k.begin;
     if (out->status == TFT_OK)
-        out->status = tft_tokenize(out->m, out->text + k.begin, k.end - k.begin, TFT_PARSE_SPECIAL, out->of_mark, out->room, &n);
+        out->status = tft_tokenize(out->m, out->text + k.begin, k.end - k.begin, TFT_PARSE_SPECIAL,
+                                   out->of_mark, out->room, &n);
     for (size_t i = 0; i < n; i++) {
         const char *name = special_name(out->m, out->of_mark[i], &len);
         size_t found = at;
@@ -311,7 +328,8 @@ static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin
     }
 }
 
-int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n, bool *text_goes_on)
+int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n,
+                           bool *text_goes_on)
 {
     /* a token has at least a byte, but for BOS and a space put after a special token */
     size_t room = 2 * t->text.n + 2, begin = 0;
@@ -332,7 +350,8 @@ int32_t *template_tokenize(const struct template_text *t, const struct tft_model
     if (out.status == TFT_ERR_UNSUPPORTED)
         cli_fail("the model has no tokenizer; a llama2.c model needs --tokenizer FILE");
     else
-        cli_fail("cannot tokenize: %s", out.n ? tft_status_text(out.status) : "nothing to begin with");
+        cli_fail("cannot tokenize: %s",
+                 out.n ? tft_status_text(out.status) : "nothing to begin with");
     return NULL;
 }
 

@@ -66,8 +66,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_PANELS 1
 #include "simd/dot.h"
 
-/* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus its lower seven: 16 bytes of either, and
-   sums of either. */
+/* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus
+   its lower seven: 16 bytes of either, and sums of either. */
 #include "simd/lanes.h"
 
 #include "coded_neon.h"
@@ -108,7 +108,8 @@ static inline void c_put_x(uint8_t *to, v16 a, bool wide)
 {
     int16x8_t v[2], low[2];
     UNROLL for (int i = 0; i < 2; i++) {
-        v[i] = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.r[2 * i])), vmovn_s32(vcvtnq_s32_f32(a.r[2 * i + 1])));
+        v[i] = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.r[2 * i])),
+                            vmovn_s32(vcvtnq_s32_f32(a.r[2 * i + 1])));
         low[i] = vandq_s16(v[i], vdupq_n_s16(127));
         v[i] = wide ? vshrq_n_s16(v[i], 7) : v[i];
     }

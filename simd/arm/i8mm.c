@@ -8,7 +8,8 @@
 #error "build this file with -march=armv8.2-a+dotprod+i8mm"
 #endif
 
-/* usmmla multiplies two tokens' 8 bytes by two rows' 8, which are the zip of two neighbouring quads. */
+/* usmmla multiplies two tokens' 8 bytes by two rows' 8, which are the zip of two neighbouring
+   quads. */
 typedef struct {
     int8x16_t r[8]; /* two rows, 8 k each */
 } d_weights;
@@ -47,7 +48,8 @@ static inline d_weights d_load(const int8_t *p)
 {
     d_weights w;
     UNROLL for (int i = 0; i < 4; i++) {
-        int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(p + 16 * i)), b = vreinterpretq_s32_s8(vld1q_s8(p + 64 + 16 * i));
+        int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(p + 16 * i)),
+                  b = vreinterpretq_s32_s8(vld1q_s8(p + 64 + 16 * i));
         w.r[2 * i] = vreinterpretq_s8_s32(vzip1q_s32(a, b));
         w.r[2 * i + 1] = vreinterpretq_s8_s32(vzip2q_s32(a, b));
     }
@@ -57,7 +59,8 @@ static inline d_weights d_load(const int8_t *p)
 static inline d_bytes d_token(const uint8_t *x, size_t next)
 {
     uint64x2_t a = vreinterpretq_u64_u8(vld1q_u8(x)), b = vreinterpretq_u64_u8(vld1q_u8(x + next));
-    return (d_bytes){{vreinterpretq_u8_u64(vzip1q_u64(a, b)), vreinterpretq_u8_u64(vzip2q_u64(a, b))}};
+    return (d_bytes){
+        {vreinterpretq_u8_u64(vzip1q_u64(a, b)), vreinterpretq_u8_u64(vzip2q_u64(a, b))}};
 }
 
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)

@@ -3,7 +3,8 @@
 #include "reg_neon.h"
 
 #define ISA(name) name##_neon
-#define TILE_M 3 /* 6 outputs of four registers, and room for the operands of one quarter: 32 registers */
+#define TILE_M                                                                                     \
+    3 /* 6 outputs of four registers, and room for the operands of one quarter: 32 registers */
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
@@ -63,7 +64,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     int8x16_t a = vreinterpretq_s8_s32(s ? vdupq_laneq_s32(q, 2) : vdupq_laneq_s32(q, 0));
     int8x16_t b = vreinterpretq_s8_s32(s ? vdupq_laneq_s32(q, 3) : vdupq_laneq_s32(q, 1));
     UNROLL for (int i = 0; i < 4; i++) {
-        int16x8_t low = vmull_s8(vget_low_s8(w.quad[0][i]), vget_low_s8(a)), high = vmull_high_s8(w.quad[0][i], a);
+        int16x8_t low = vmull_s8(vget_low_s8(w.quad[0][i]), vget_low_s8(a)),
+                  high = vmull_high_s8(w.quad[0][i], a);
         low = vmlal_s8(low, vget_low_s8(w.quad[1][i]), vget_low_s8(b));
         high = vmlal_high_s8(high, w.quad[1][i], b);
         acc.r[2 * i] = vpadalq_s16(acc.r[2 * i], low);
@@ -80,8 +82,9 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "simd/dot.h"
 
 /*
- * What wide_codes.h wants of a unit: a column's 16 rows, in 16 bits, times a factor that is a lane. Bytes would be little faster: twice the
- * products in one instruction, but none takes its factor from a lane. So a quad lies by columns.
+ * What wide_codes.h wants of a unit: a column's 16 rows, in 16 bits, times a factor that is a lane.
+ * Bytes would be little faster: twice the products in one instruction, but none takes its factor
+ * from a lane. So a quad lies by columns.
  */
 #include "coded_neon.h"
 
@@ -102,7 +105,8 @@ static inline c_acc c_zero(void)
 
 static inline void c_put(uint8_t *to, const breg *a)
 {
-    breg even[2] = {vuzp1q_u8(a[0], a[1]), vuzp1q_u8(a[2], a[3])}, odd[2] = {vuzp2q_u8(a[0], a[1]), vuzp2q_u8(a[2], a[3])};
+    breg even[2] = {vuzp1q_u8(a[0], a[1]), vuzp1q_u8(a[2], a[3])},
+         odd[2] = {vuzp2q_u8(a[0], a[1]), vuzp2q_u8(a[2], a[3])};
     vst1q_u8(to, vuzp1q_u8(even[0], even[1]));
     vst1q_u8(to + 16, vuzp1q_u8(odd[0], odd[1]));
     vst1q_u8(to + 32, vuzp2q_u8(even[0], even[1]));
@@ -134,10 +138,11 @@ static inline c_x c_factors(const uint8_t *x, bool wide)
     return (c_x){{vreinterpretq_s16_u8(vld1q_u8(x)), vreinterpretq_s16_u8(vld1q_u8(x + 16))}};
 }
 
-#define COLUMN(i, lane)                                                                                              \
-    UNROLL for (int h = 0; h < 2; h++) {                                                                             \
-        acc.r[2 * h] = vmlal_laneq_s16(acc.r[2 * h], vget_low_s16(c.r[i][h]), f, lane);                              \
-        acc.r[2 * h + 1] = vmlal_high_laneq_s16(acc.r[2 * h + 1], c.r[i][h], f, lane);                               \
+#define COLUMN(i, lane)                                                                            \
+    UNROLL for (int h = 0; h < 2; h++)                                                             \
+    {                                                                                              \
+        acc.r[2 * h] = vmlal_laneq_s16(acc.r[2 * h], vget_low_s16(c.r[i][h]), f, lane);            \
+        acc.r[2 * h + 1] = vmlal_high_laneq_s16(acc.r[2 * h + 1], c.r[i][h], f, lane);             \
     }
 
 static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
@@ -174,7 +179,9 @@ static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
 
 /* smull and sadalp: 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
-         vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)), vget_high_s8(vreinterpretq_s8_s32(a)))), 2 * 8)
+         vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)),
+                                      vget_high_s8(vreinterpretq_s8_s32(a)))),
+         2 * 8)
 
 void tft_rung_neon(struct tft_kernels *k)
 {

@@ -14,20 +14,33 @@ static inline reg r_max(reg a, reg b) { return vmaxnmq_f32(a, b); }
 static inline reg r_min(reg a, reg b) { return vminnmq_f32(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return vfmaq_f32(c, a, b); }
 static inline reg r_pick(reg a, reg b, reg c, reg d) { return vbslq_f32(vcltq_f32(a, b), c, d); }
-static inline reg r_bits(reg a, uint32_t m) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(m))); }
+static inline reg r_bits(reg a, uint32_t m)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(m)));
+}
 static inline reg r_flip(reg a, int h) { return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
 
 static inline reg r_load(const float *p) { return vld1q_f32(p); }
 static inline void r_store(float *p, reg a) { vst1q_f32(p, a); }
-static inline reg r_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
-static inline void r_store_f16(uint16_t *p, reg a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
-static inline reg r_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+static inline reg r_load_f16(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+static inline void r_store_f16(uint16_t *p, reg a)
+{
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+}
+static inline reg r_load_bf16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
 
 static inline reg r_load_f8(const uint8_t *p)
 {
     uint32_t four;
     memcpy(&four, p, 4);
-    uint32x4_t b = vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))))), rest = vandq_u32(b, vdupq_n_u32(0x7f));
+    uint32x4_t b = vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))))),
+               rest = vandq_u32(b, vdupq_n_u32(0x7f));
     uint32x4_t sign = vshlq_n_u32(vshrq_n_u32(b, 7), 31), nan = vceqq_u32(rest, vdupq_n_u32(0x7f));
     reg a = vmulq_n_f32(vreinterpretq_f32_u32(vshlq_n_u32(rest, 20)), 0x1p120f);
     sign = vorrq_u32(sign, vandq_u32(nan, vdupq_n_u32(0x7fc00000)));
@@ -36,7 +49,8 @@ static inline reg r_load_f8(const uint8_t *p)
 
 static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
 {
-    uint16x4_t h = vmovn_u32(vreinterpretq_u32_s32(vaddq_s32(vcvtnq_s32_f32(a), vdupq_n_s32(zero))));
+    uint16x4_t h =
+        vmovn_u32(vreinterpretq_u32_s32(vaddq_s32(vcvtnq_s32_f32(a), vdupq_n_s32(zero))));
     uint32_t b = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(h, h))), 0);
     memcpy(p, &b, 4);
 }

@@ -22,7 +22,8 @@ static void pack_1(uint8_t to[8], const uint8_t c[64], unsigned bit)
 static void pack_2(uint8_t to[16], const uint8_t c[64])
 {
     for (int b = 0; b < 16; b++)
-        to[b] = (uint8_t)((c[b] & 3u) | (c[16 + b] & 3u) << 2 | (c[32 + b] & 3u) << 4 | (c[48 + b] & 3u) << 6);
+        to[b] = (uint8_t)((c[b] & 3u) | (c[16 + b] & 3u) << 2 | (c[32 + b] & 3u) << 4 |
+                          (c[48 + b] & 3u) << 6);
 }
 
 static void pack_4(uint8_t to[32], const uint8_t c[64])
@@ -44,7 +45,8 @@ static void pack_five(uint8_t to[64], const uint8_t *c)
 
 void tft_codes_pack(uint8_t *to, const uint8_t *codes, enum tft_bits b, size_t quads)
 {
-    for (; b == TFT_BITS_3_LEVELS && quads >= TFT_TRIT_QUADS; quads -= TFT_TRIT_QUADS, to += 64, codes += 64 * TFT_TRIT_QUADS)
+    for (; b == TFT_BITS_3_LEVELS && quads >= TFT_TRIT_QUADS;
+         quads -= TFT_TRIT_QUADS, to += 64, codes += 64 * TFT_TRIT_QUADS)
         pack_five(to, codes);
     for (size_t size = tft_codes_bytes(b, 1); quads; quads--, to += size, codes += 64)
         switch (b) {
@@ -85,7 +87,8 @@ static void unpack_five(uint8_t *c, const uint8_t from[64])
 
 void tft_codes_unpack(uint8_t *codes, const uint8_t *from, enum tft_bits b, size_t quads)
 {
-    for (; b == TFT_BITS_3_LEVELS && quads >= TFT_TRIT_QUADS; quads -= TFT_TRIT_QUADS, from += 64, codes += 64 * TFT_TRIT_QUADS)
+    for (; b == TFT_BITS_3_LEVELS && quads >= TFT_TRIT_QUADS;
+         quads -= TFT_TRIT_QUADS, from += 64, codes += 64 * TFT_TRIT_QUADS)
         unpack_five(codes, from);
     for (size_t size = tft_codes_bytes(b, 1); quads; quads--, from += size, codes += 64)
         switch (b) {
@@ -97,10 +100,10 @@ void tft_codes_unpack(uint8_t *codes, const uint8_t *from, enum tft_bits b, size
         }
 }
 
-/* ------------------------------------------------------------------------------------------- attention */
+/* ------------------------------------------------------------------------------------ attention */
 
-/* Columns of a panel at most; queries whose factors are folded before a panel is unpacked for all of them; spans of columns that are folded
-   by themselves, of 16 at least. */
+/* Columns of a panel at most; queries whose factors are folded before a panel is unpacked for all
+   of them; spans of columns that are folded by themselves, of 16 at least. */
 enum { MOST = TFT_CODED_SPAN, BATCH = 8, SPANS = MOST / 16 };
 
 struct folded {
@@ -131,7 +134,8 @@ struct columns {
 };
 
 /* Returns how many bytes of codes there were. */
-static size_t read_panel(struct columns *c, size_t column, const uint8_t *from, const struct tft_coded *b)
+static size_t read_panel(struct columns *c, size_t column, const uint8_t *from,
+                         const struct tft_coded *b)
 {
     size_t bytes = 0;
     uint8_t quad[TFT_QUAD_CODES * (MOST / TFT_QUAD)];
@@ -141,14 +145,16 @@ static size_t read_panel(struct columns *c, size_t column, const uint8_t *from, 
         for (size_t k = 0; k < (size_t)b->quads[bits] * TFT_QUAD; k++, column++) {
             c->levels[column] = (uint16_t)tft_bits_levels(bits);
             for (size_t n = 0; n < TFT_PANEL; n++)
-                c->code[column][n] = quad[k / TFT_QUAD * TFT_QUAD_CODES + n * TFT_QUAD + k % TFT_QUAD];
+                c->code[column][n] =
+                    quad[k / TFT_QUAD * TFT_QUAD_CODES + n * TFT_QUAD + k % TFT_QUAD];
         }
     }
     return bytes;
 }
 
 /* t: the rows' sums of x[k] (2 c - (L - 1)) over the columns from `first` to `end` */
-static void distances(int32_t t[TFT_PANEL], const int32_t *x, const struct columns *c, size_t first, size_t end)
+static void distances(int32_t t[TFT_PANEL], const int32_t *x, const struct columns *c, size_t first,
+                      size_t end)
 {
     memset(t, 0, TFT_PANEL * sizeof *t);
     for (size_t k = first; k < end; k++)
@@ -173,7 +179,8 @@ static void fold_query(struct folded *to, const float *q, const struct tft_coded
     }
 }
 
-static void score_by_channel(float *s, const struct folded *q, const struct tft_coded *k, const struct columns *c, float factor)
+static void score_by_channel(float *s, const struct folded *q, const struct tft_coded *k,
+                             const struct columns *c, float factor)
 {
     int32_t t[TFT_PANEL];
     distances(t, q->x, c, 0, k->dim);
@@ -182,12 +189,14 @@ static void score_by_channel(float *s, const struct folded *q, const struct tft_
 }
 
 /* token: the first of the panel */
-static void score_by_token(float *s, const struct folded *q, const struct tft_coded *k, size_t token, const struct columns *c, float factor)
+static void score_by_token(float *s, const struct folded *q, const struct tft_coded *k,
+                           size_t token, const struct columns *c, float factor)
 {
     float acc[TFT_PANEL] = {0};
     for (size_t d = 0, g = 0; d < k->dim; d += k->group, g++) {
         int32_t t[TFT_PANEL];
-        const float *scale = k->scale + g * k->tokens + token, *mid = k->mid + g * k->tokens + token;
+        const float *scale = k->scale + g * k->tokens + token,
+                    *mid = k->mid + g * k->tokens + token;
         distances(t, q->x, c, d, k->dim - d < k->group ? k->dim : d + k->group);
         for (size_t n = 0; n < TFT_PANEL; n++) {
             acc[n] = fmaf((float)t[n] * (q->step[g] / 2), scale[n], acc[n]);
@@ -199,7 +208,8 @@ static void score_by_token(float *s, const struct folded *q, const struct tft_co
 }
 
 /* nq is at most BATCH. */
-static void score_batch(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor)
+static void score_batch(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k,
+                        size_t nq, float factor)
 {
     struct folded folded[BATCH];
     struct columns c;
@@ -216,14 +226,16 @@ static void score_batch(float *s, size_t ns, const float *q, size_t ldq, const s
     }
 }
 
-void tft_ref_score_codes(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k, size_t nq, float factor)
+void tft_ref_score_codes(float *s, size_t ns, const float *q, size_t ldq, const struct tft_coded *k,
+                         size_t nq, float factor)
 {
     for (size_t i = 0; i < nq; i += BATCH)
         score_batch(s + i * ns, ns, q + i * ldq, ldq, k, nq - i < BATCH ? nq - i : BATCH, factor);
 }
 
 /* Probabilities for group g of the channels, or of no group. */
-static void fold_probabilities(struct folded *to, const float *p, const struct tft_coded *v, size_t nb, size_t g)
+static void fold_probabilities(struct folded *to, const float *p, const struct tft_coded *v,
+                               size_t nb, size_t g)
 {
     size_t tokens = v->tokens;
     float f[MOST], mid[MOST], limit = tft_fold_limit(v);
@@ -243,7 +255,8 @@ static void fold_probabilities(struct folded *to, const float *p, const struct t
 }
 
 /* o: [n] channels from d on, those of one panel */
-static void mix_panel(float *o, const struct folded *p, const struct tft_coded *v, size_t nb, const struct columns *c, size_t d, size_t n)
+static void mix_panel(float *o, const struct folded *p, const struct tft_coded *v, size_t nb,
+                      const struct columns *c, size_t d, size_t n)
 {
     int32_t t[TFT_PANEL];
     if (v->group) {
@@ -262,7 +275,8 @@ static void mix_panel(float *o, const struct folded *p, const struct tft_coded *
 }
 
 /* nq is at most BATCH. */
-static void mix_batch(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+static void mix_batch(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v,
+                      size_t nb, size_t nq)
 {
     struct folded folded[BATCH];
     struct columns c;
@@ -275,17 +289,19 @@ static void mix_batch(float *o, size_t ldo, const float *p, size_t ldp, const st
         for (size_t b = 0; b < nb; b++)
             read_panel(&c, b * v->tokens, v[b].codes + d / TFT_PANEL * bytes, &v[b]);
         for (size_t i = 0; i < nq; i++)
-            mix_panel(o + i * ldo + d, &folded[i], v, nb, &c, d, v->dim - d < TFT_PANEL ? v->dim - d : TFT_PANEL);
+            mix_panel(o + i * ldo + d, &folded[i], v, nb, &c, d,
+                      v->dim - d < TFT_PANEL ? v->dim - d : TFT_PANEL);
     }
 }
 
-void tft_ref_mix_codes(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v, size_t nb, size_t nq)
+void tft_ref_mix_codes(float *o, size_t ldo, const float *p, size_t ldp, const struct tft_coded *v,
+                       size_t nb, size_t nq)
 {
     for (size_t i = 0; i < nq; i += BATCH)
         mix_batch(o + i * ldo, ldo, p + i * ldp, ldp, v, nb, nq - i < BATCH ? nq - i : BATCH);
 }
 
-/* ------------------------------------------------------------------------------------------- quantizing */
+/* ----------------------------------------------------------------------------------- quantizing */
 
 static float error_of(const float *x, size_t ldx, size_t n, const struct tft_fitted *f)
 {
@@ -297,7 +313,8 @@ static float error_of(const float *x, size_t ldx, size_t n, const struct tft_fit
     return error;
 }
 
-static struct tft_fitted fit_one(const float *x, size_t ldx, size_t n, float half, const struct tft_fit *how)
+static struct tft_fitted fit_one(const float *x, size_t ldx, size_t n, float half,
+                                 const struct tft_fit *how)
 {
     float low = INFINITY, high = -INFINITY, least = 0;
     struct tft_fitted best = {0};
@@ -316,8 +333,8 @@ static struct tft_fitted fit_one(const float *x, size_t ldx, size_t n, float hal
     return best;
 }
 
-void tft_ref_fit(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx, size_t n, const float *half,
-                 const struct tft_fit *how)
+void tft_ref_fit(uint8_t *code, size_t ldc, float *scale, float *mid, const float *x, size_t ldx,
+                 size_t n, const float *half, const struct tft_fit *how)
 {
     for (size_t i = 0; i < TFT_PANEL; i++) {
         struct tft_fitted f = fit_one(x + i, ldx, n, half[i], how);

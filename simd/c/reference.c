@@ -1,5 +1,6 @@
-/* The numerics contract of kernels.h in plain C: the specification that every other rung is compared with, bit for bit, and the
-   rung of machines without any other. Read it beside kernels.h. */
+/* The numerics contract of kernels.h in plain C: the specification that every other rung is
+   compared with, bit for bit, and the rung of machines without any other. Read it beside
+   kernels.h. */
 #include "simd/rungs.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "simd/peak.h"
 #include "reference.h"
 
-/* ------------------------------------------------------------------------------------- the defined orders */
+/* --------------------------------------------------------------------------- the defined orders */
 
 static float sum16(float l[16])
 {
@@ -51,10 +52,10 @@ float tft_ref_dot16(const float *a, const float *b, size_t n)
     return dot16(a, b, n, TFT_NUM_F32);
 }
 
-/* ------------------------------------------------------------------------------------------ matrix product */
+/* ------------------------------------------------------------------------------- matrix product */
 
-static inline void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add, size_t M,
-                        size_t N, size_t K, enum tft_num num)
+static inline void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *w,
+                        const float *bias, int add, size_t M, size_t N, size_t K, enum tft_num num)
 {
     size_t size = tft_num_bytes(num);
     for (size_t n = 0; n < N; n++)
@@ -63,22 +64,23 @@ static inline void gemm(float *y, size_t ldy, const float *x, size_t ldx, const 
             if (bias)
                 sum += bias[n];
             for (size_t k = 0; k < K; k += TFT_PIECE)
-                sum += dot16(x + m * ldx + k, (const char *)w + (n * K + k) * size, K - k < TFT_PIECE ? K - k : TFT_PIECE, num);
+                sum += dot16(x + m * ldx + k, (const char *)w + (n * K + k) * size,
+                             K - k < TFT_PIECE ? K - k : TFT_PIECE, num);
             y[m * ldy + n] = sum;
         }
 }
 
-#define GEMM(name, num)                                                                                              \
-    static void name(float *y, size_t ldy, const float *x, size_t ldx, const void *w, const float *bias, int add,    \
-                     size_t M, size_t N, size_t K)                                                                   \
-    {                                                                                                                \
-        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                                            \
+#define GEMM(name, num)                                                                            \
+    static void name(float *y, size_t ldy, const float *x, size_t ldx, const void *w,              \
+                     const float *bias, int add, size_t M, size_t N, size_t K)                     \
+    {                                                                                              \
+        gemm(y, ldy, x, ldx, w, bias, add, M, N, K, num);                                          \
     }
 GEMM(gemm_f32_c, TFT_NUM_F32)
 GEMM(gemm_f16_c, TFT_NUM_F16)
 GEMM(gemm_bf16_c, TFT_NUM_BF16)
 
-/* --------------------------------------------------------------------------------------- rows of numbers */
+/* ------------------------------------------------------------------------------ rows of numbers */
 
 static void rmsnorm_c(float *y, const float *x, const float *w, size_t n, float eps)
 {
@@ -87,7 +89,8 @@ static void rmsnorm_c(float *y, const float *x, const float *w, size_t n, float 
         y[i] = x[i] * r * w[i];
 }
 
-static void layernorm_c(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
+static void layernorm_c(float *y, const float *x, const float *w, const float *b, size_t n,
+                        float eps)
 {
     float mean = tft_ref_total16(x, n) / (float)n;
     for (size_t i = 0; i < n; i++)
@@ -97,7 +100,8 @@ static void layernorm_c(float *y, const float *x, const float *w, const float *b
         y[i] = fmaf(y[i] * r, w[i], b[i]);
 }
 
-static void rope_pairs_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+static void rope_pairs_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim,
+                         size_t n_rot)
 {
     for (size_t h = 0; h < n_head; h++, x += head_dim)
         for (size_t i = 0; i < n_rot; i += 2) {
@@ -107,7 +111,8 @@ static void rope_pairs_c(float *x, const float *c, const float *s, size_t n_head
         }
 }
 
-static void rope_halves_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim, size_t n_rot)
+static void rope_halves_c(float *x, const float *c, const float *s, size_t n_head, size_t head_dim,
+                          size_t n_rot)
 {
     size_t half = n_rot / 2;
     for (size_t h = 0; h < n_head; h++, x += head_dim)
@@ -172,10 +177,10 @@ static void narrow_bf16_c(void *y, const float *x, size_t n)
         ((uint16_t *)y)[i] = tft_f32_to_bf16(x[i]);
 }
 
-/* ----------------------------------------------------------------------------------------------- attention */
+/* ------------------------------------------------------------------------------------ attention */
 
-static inline void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
-                         float scale, enum tft_num num)
+static inline void score(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq,
+                         size_t n, size_t head_dim, float scale, enum tft_num num)
 {
     for (size_t i = 0; i < nq; i++)
         for (size_t j = 0; j < (n + 15) / 16 * 16; j++) {
@@ -186,14 +191,14 @@ static inline void score(float *s, size_t ns, const float *q, size_t ldq, const 
         }
 }
 
-static void score_f32_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
-                        float scale)
+static void score_f32_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq,
+                        size_t n, size_t head_dim, float scale)
 {
     score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F32);
 }
 
-static void score_f16_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq, size_t n, size_t head_dim,
-                        float scale)
+static void score_f16_c(float *s, size_t ns, const float *q, size_t ldq, const void *k, size_t nq,
+                        size_t n, size_t head_dim, float scale)
 {
     score(s, ns, q, ldq, k, nq, n, head_dim, scale, TFT_NUM_F16);
 }
@@ -209,8 +214,8 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     *sum = tft_ref_total16(p, n);
 }
 
-static inline void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim,
-                       enum tft_num num)
+static inline void mix(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                       size_t n, size_t head_dim, enum tft_num num)
 {
     for (size_t i = 0; i < nq; i++)
         for (size_t j = 0; j < n; j++)
@@ -218,12 +223,14 @@ static inline void mix(float *o, size_t ldo, const float *p, size_t ldp, const v
                 o[i * ldo + d] = fmaf(p[i * ldp + j], at(v, j * head_dim + d, num), o[i * ldo + d]);
 }
 
-static void mix_f32_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+static void mix_f32_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                      size_t n, size_t head_dim)
 {
     mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F32);
 }
 
-static void mix_f16_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq, size_t n, size_t head_dim)
+static void mix_f16_c(float *o, size_t ldo, const float *p, size_t ldp, const void *v, size_t nq,
+                      size_t n, size_t head_dim)
 {
     mix(o, ldo, p, ldp, v, nq, n, head_dim, TFT_NUM_F16);
 }
@@ -240,10 +247,11 @@ static void scale_c(float *y, float a, size_t n)
         y[i] *= a;
 }
 
-/* ----------------------------------------------------------------------------------------------- integers */
+/* ------------------------------------------------------------------------------------- integers */
 
-static void gemm_i8_c(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
-                      const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
+static void gemm_i8_c(float *y, size_t ldy, const uint8_t *x, size_t ldx,
+                      const struct tft_affine *xq, size_t step, const struct tft_panels *w,
+                      const float *bias, int add, size_t M, size_t N)
 {
     for (size_t n = 0; n < N; n++)
         for (size_t m = 0; m < M; m++) {
@@ -265,15 +273,16 @@ static void quantize_c(uint8_t *y, const float *x, size_t n, const struct tft_af
         y[i] = tft_affine_byte(x[i], q);
 }
 
-static void rmsnorm_u8_c(uint8_t *y, const float *x, const float *w, size_t n, float eps, const struct tft_affine *q)
+static void rmsnorm_u8_c(uint8_t *y, const float *x, const float *w, size_t n, float eps,
+                         const struct tft_affine *q)
 {
     float r = 1.0f / sqrtf(dot16(x, x, n, TFT_NUM_F32) / (float)n + eps);
     for (size_t i = 0; i < n; i++)
         y[i] = tft_affine_byte(x[i] * r * w[i], q);
 }
 
-static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const float *b, size_t n, float eps,
-                           const struct tft_affine *q)
+static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const float *b, size_t n,
+                           float eps, const struct tft_affine *q)
 {
     float mean = tft_ref_total16(x, n) / (float)n, l[16] = {0};
     for (size_t i = 0; i < n; i++)
@@ -283,7 +292,8 @@ static void layernorm_u8_c(uint8_t *y, const float *x, const float *w, const flo
         y[i] = tft_affine_byte(fmaf((x[i] - mean) * r, w[i], b[i]), q);
 }
 
-static void silu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n, const struct tft_affine *q)
+static void silu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n,
+                          const struct tft_affine *q)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = tft_affine_byte(a[i] / (1.0f + tft_expf(-a[i])) * b[i], q);
@@ -317,10 +327,11 @@ static void range_c(const float *x, size_t n, float *min, float *max)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 TFT_PEAK(peak_fma_c, float, 1, fmaf(a, acc[i], a), 2)
-TFT_PEAK(peak_int8_c, int32_t, 1, (int32_t)((uint32_t)acc[i] + (uint32_t)((int8_t)a * (int8_t)acc[i])), 2)
+TFT_PEAK(peak_int8_c, int32_t, 1,
+         (int32_t)((uint32_t)acc[i] + (uint32_t)((int8_t)a * (int8_t)acc[i])), 2)
 
 static float read_c(const float *x, size_t n)
 {

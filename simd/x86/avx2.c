@@ -3,7 +3,8 @@
 #include "reg_avx2.h"
 
 #define ISA(name) name##_avx2
-#define TILE_M 3 /* 6 outputs of two registers, and room for the operands of one half: 16 registers */
+#define TILE_M                                                                                     \
+    3 /* 6 outputs of two registers, and room for the operands of one half: 16 registers */
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
@@ -12,9 +13,10 @@
 #include <string.h>
 
 /*
- * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two products of an unsigned and a signed byte
- * in 16 bits, where two of 255 * 127 would saturate. So x - 128 is taken apart into its size, at most 128, and its sign, which the weight
- * takes over: 2 * 128 * 127 fits.
+ * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two
+ * products of an unsigned and a signed byte in 16 bits, where two of 255 * 127 would saturate. So x
+ * - 128 is taken apart into its size, at most 128, and its sign, which the weight takes over: 2 *
+ *   128 * 127 fits.
  */
 #include "dot_ymm.h"
 
@@ -36,7 +38,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
-    __m256i b = _mm256_xor_si256(_mm256_set1_epi32(quad), _mm256_set1_epi8(-128)), size = _mm256_abs_epi8(b);
+    __m256i b = _mm256_xor_si256(_mm256_set1_epi32(quad), _mm256_set1_epi8(-128)),
+            size = _mm256_abs_epi8(b);
     acc.low = d_products(acc.low, w.low, b, size);
     acc.high = d_products(acc.high, w.high, b, size);
     __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
@@ -46,7 +49,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 128
-#define DOT_TOKENS 4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
+#define DOT_TOKENS                                                                                 \
+    4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
 #define DOT_PANELS 1
 #include "simd/dot.h"
 #include "madd_block.h"
@@ -57,7 +61,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #include "coded_madd.h"
 
 /* What the blocks do. */
-TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1), _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
+TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
+         _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
 
 void tft_rung_avx2(struct tft_kernels *k)
 {

@@ -9,7 +9,8 @@
 #define TILE_V 4
 #include "simd/wide.h"
 
-#define DOT_TOKENS 10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
+#define DOT_TOKENS                                                                                 \
+    10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
 #define DOT_PANELS 2
 #include "dot_madd.h"
 
@@ -18,7 +19,8 @@
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
-TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1), _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
+TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
+         _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
 
 void tft_rung_avx512(struct tft_kernels *k)
 {

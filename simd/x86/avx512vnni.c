@@ -16,7 +16,10 @@ static inline d_acc d_zero(void) { return _mm512_setzero_si512(); }
 static inline d_acc d_add(d_acc a, d_acc b) { return _mm512_add_epi32(a, b); }
 static inline d_weights d_load(const int8_t *p) { return _mm512_loadu_si512(p); }
 static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
-static inline void d_store(int32_t *sum, size_t next, d_acc a) { (void)next, _mm512_storeu_si512(sum, a); }
+static inline void d_store(int32_t *sum, size_t next, d_acc a)
+{
+    (void)next, _mm512_storeu_si512(sum, a);
+}
 
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
@@ -47,7 +50,8 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #include "coded_x86.h"
 
-TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a), 2 * 64)
+TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),
+         2 * 64)
 
 void tft_rung_avx512vnni(struct tft_kernels *k)
 {

@@ -46,7 +46,8 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #include "coded_x86.h"
 
-TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a), 2 * 32)
+TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),
+         2 * 32)
 
 void tft_rung_avxvnni(struct tft_kernels *k)
 {

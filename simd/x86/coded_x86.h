@@ -1,7 +1,8 @@
 /*
- * What wide_codes.h wants of a unit, in registers of 256 or 512 bits. A quad is 64 bytes, 4 of each row. Narrow: against 4 bytes of x in
- * every lane. Wide: against pairs of 16 bits, so that bytes 0 and 2 of a row are widened in one register, 1 and 3 in another; r_store_x16
- * puts the factors into that order, and x_quad(s) says where the s-th four of 16 are. A rung says how it multiplies:
+ * What wide_codes.h wants of a unit, in registers of 256 or 512 bits. A quad is 64 bytes, 4 of each
+ * row. Narrow: against 4 bytes of x in every lane. Wide: against pairs of 16 bits, so that bytes 0
+ * and 2 of a row are widened in one register, 1 and 3 in another; r_store_x16 puts the factors into
+ * that order, and x_quad(s) says where the s-th four of 16 are. A rung says how it multiplies:
  *
  *   i_dot8(acc, c, x)      acc + products of unsigned bytes, of at most 15, and signed ones
  *   i_dot16(acc, c, x)     acc + products of pairs of 16 bits, in 32
@@ -67,7 +68,8 @@ static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
     if (wide)
         memcpy(&second, x + 8 * x_quad(s) + 4, 4);
     UNROLL for (int p = 0; p < PARTS; p++) {
-        acc.r[p] = wide ? i_dot16(acc.r[p], c.r[p], i_set(first)) : i_dot8(acc.r[p], c.r[p], i_set(first));
+        acc.r[p] = wide ? i_dot16(acc.r[p], c.r[p], i_set(first))
+                        : i_dot8(acc.r[p], c.r[p], i_set(first));
         if (wide)
             acc.r[p] = i_dot16(acc.r[p], c.r[PARTS + p], i_set(second));
         __asm__("" : "+v"(acc.r[p])); /* or gcc moves the sums about */

@@ -1,6 +1,7 @@
-/* What dot.h wants of a unit, for AVX-512 without dot products of bytes. vpmaddubsw would saturate (and vpsignb, see avx2.c, is not there),
-   so bytes are widened to 16 bits: of the four of a quad, 0 and 2 by shifting left and right again, 1 and 3 by shifting right. vpmaddwd
-   then adds two products in 32. */
+/* What dot.h wants of a unit, for AVX-512 without dot products of bytes. vpmaddubsw would saturate
+   (and vpsignb, see avx2.c, is not there), so bytes are widened to 16 bits: of the four of a quad,
+   0 and 2 by shifting left and right again, 1 and 3 by shifting right. vpmaddwd then adds two
+   products in 32. */
 #include <string.h>
 
 enum { DOT_REGS = 16 / LANES };
@@ -59,7 +60,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     ireg b = i_set(quad), even = i_and(b, i_set(0x00ff00ff)), odd = i_high(b);
     UNROLL for (int p = 0; p < DOT_REGS; p++) {
         acc.r[p] = i_add(acc.r[p], i_add(i_madd(w.even[p], even), i_madd(w.odd[p], odd)));
-        __asm__("" : "+v"(acc.r[p])); /* or gcc adds up the products of four steps first, and runs out of registers */
+        __asm__("" : "+v"(acc.r[p])); /* or gcc adds up the products of four steps first, and runs
+                                         out of registers */
     }
     return acc;
 }

@@ -1,4 +1,5 @@
-/* The sums and tokens of dot.h in registers of 256 bits: one quad of a panel is two of them, against 4 bytes of a token in every lane. */
+/* The sums and tokens of dot.h in registers of 256 bits: one quad of a panel is two of them,
+   against 4 bytes of a token in every lane. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +10,10 @@ typedef struct {
 typedef const uint8_t *d_bytes;
 
 static inline d_acc d_zero(void) { return (d_acc){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-static inline d_acc d_add(d_acc a, d_acc b) { return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+static inline d_acc d_add(d_acc a, d_acc b)
+{
+    return (d_acc){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
 static inline d_bytes d_token(const uint8_t *x, size_t next) { return (void)next, x; }
 static inline void d_store(int32_t *sum, size_t next, d_acc a)
 {

@@ -1,10 +1,13 @@
 /*
- * Many tokens on x86 without dot products of bytes: bytes are widened to 16 bits, even and odd ones of a quad by themselves, and vpmaddwd
- * adds two products in 32. A block of BLOCK_TOKENS tokens, BLOCK_PANELS panels and BLOCK_K columns widens either once, and lies in an L1
- * cache of 32 KB; what is left is vpmaddwd and vpaddd, one each for 16 products. Between columns the sums of a block wait in memory.
+ * Many tokens on x86 without dot products of bytes: bytes are widened to 16 bits, even and odd ones
+ * of a quad by themselves, and vpmaddwd adds two products in 32. A block of BLOCK_TOKENS tokens,
+ * BLOCK_PANELS panels and BLOCK_K columns widens either once, and lies in an L1 cache of 32 KB;
+ * what is left is vpmaddwd and vpaddd, one each for 16 products. Between columns the sums of a
+ * block wait in memory.
  */
 enum { BLOCK_TOKENS = 48, BLOCK_PANELS = 8, BLOCK_K = 128, BLOCK_QUADS = BLOCK_K / TFT_QUAD };
-enum { BLOCK_TILE = 6, BLOCK_REGS = 16 / LANES }; /* 12 registers of sums, 2 of weights, one of a token, products: 16 registers */
+/* 12 registers of sums, 2 of weights, one of a token, products: 16 registers */
+enum { BLOCK_TILE = 6, BLOCK_REGS = 16 / LANES };
 
 /* Pairs of 16 bits: of a quad, its bytes 0 and 2 are in [0], 1 and 3 in [1]. */
 struct madd_block {
@@ -24,19 +27,23 @@ static void madd_widen_panel(struct madd_block *b, const int8_t *w, size_t quads
         }
 }
 
-/* x: [tokens, ldx], which become x - 128 (DOT_FLIP); quads is a multiple of 4, and so is what may be read. */
-static void madd_widen_tokens(struct madd_block *b, const uint8_t *x, size_t ldx, size_t tokens, size_t quads)
+/* x: [tokens, ldx], which become x - 128 (DOT_FLIP); quads is a multiple of 4, and so is what may
+   be read. */
+static void madd_widen_tokens(struct madd_block *b, const uint8_t *x, size_t ldx, size_t tokens,
+                              size_t quads)
 {
     for (size_t m = 0; m < tokens; m++, x += ldx)
         for (size_t q = 0; q < quads; q += 4) {
             __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(x + q * TFT_QUAD));
             v = _mm_xor_si128(v, _mm_set1_epi8(-128));
-            _mm_store_si128((__m128i *)(void *)(b->x[m][0] + q), _mm_srai_epi16(_mm_slli_epi16(v, 8), 8));
+            _mm_store_si128((__m128i *)(void *)(b->x[m][0] + q),
+                            _mm_srai_epi16(_mm_slli_epi16(v, 8), 8));
             _mm_store_si128((__m128i *)(void *)(b->x[m][1] + q), _mm_srai_epi16(v, 8));
         }
 }
 
-/* sum: [n, 16] += the products of tokens m .. m + n - 1 and the panel; n is a constant after inlining. */
+/* sum: [n, 16] += the products of tokens m .. m + n - 1 and the panel; n is a constant after
+   inlining. */
 DOT void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t quads, size_t n)
 {
     ireg acc[BLOCK_TILE][BLOCK_REGS];
@@ -61,7 +68,8 @@ DOT void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t qu
             i_store(sum + i * TFT_PANEL + p * LANES, acc[i][p]);
 }
 
-static void madd_tiles(int32_t (*sum)[TFT_PANEL], const struct madd_block *b, size_t tokens, size_t quads)
+static void madd_tiles(int32_t (*sum)[TFT_PANEL], const struct madd_block *b, size_t tokens,
+                       size_t quads)
 {
     size_t m = 0;
     for (; m + BLOCK_TILE <= tokens; m += BLOCK_TILE)
@@ -72,8 +80,10 @@ static void madd_tiles(int32_t (*sum)[TFT_PANEL], const struct madd_block *b, si
         madd_tile(sum[m], b, m, quads, 1);
 }
 
-/* The outputs of `tokens` tokens from m on and of the panels from row n to row `end`, at most a block of either. */
-static void madd_block(const struct dot_job *j, struct madd_block *b, size_t m, size_t tokens, size_t n, size_t end)
+/* The outputs of `tokens` tokens from m on and of the panels from row n to row `end`, at most a
+   block of either. */
+static void madd_block(const struct dot_job *j, struct madd_block *b, size_t m, size_t tokens,
+                       size_t n, size_t end)
 {
     size_t cols = j->w->cols, panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
     memset(b->sum, 0, panels * sizeof *b->sum);
@@ -92,8 +102,10 @@ static void madd_block(const struct dot_job *j, struct madd_block *b, size_t m, 
 /* Fewer tokens are faster with dot.h: there is little to share. */
 enum { BLOCK_LEAST = 20 };
 
-static void ISA(gemm_i8_blocks)(float *y, size_t ldy, const uint8_t *x, size_t ldx, const struct tft_affine *xq, size_t step,
-                                const struct tft_panels *w, const float *bias, int add, size_t M, size_t N)
+static void ISA(gemm_i8_blocks)(float *y, size_t ldy, const uint8_t *x, size_t ldx,
+                                const struct tft_affine *xq, size_t step,
+                                const struct tft_panels *w, const float *bias, int add, size_t M,
+                                size_t N)
 {
     enum { ROWS = BLOCK_PANELS * TFT_PANEL };
     struct dot_job j = {y, ldy, x, ldx, xq, step, w, bias, add, N};

@@ -16,28 +16,45 @@ static inline reg r_div(reg a, reg b) { return _mm256_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm256_max_ps(a, b); }
 static inline reg r_min(reg a, reg b) { return _mm256_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }
-static inline reg r_pick(reg a, reg b, reg c, reg d) { return _mm256_blendv_ps(d, c, _mm256_cmp_ps(a, b, _CMP_LT_OQ)); }
-static inline reg r_bits(reg a, uint32_t m) { return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)m))); }
+static inline reg r_pick(reg a, reg b, reg c, reg d)
+{
+    return _mm256_blendv_ps(d, c, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+static inline reg r_bits(reg a, uint32_t m)
+{
+    return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)m)));
+}
 static inline reg r_flip(reg a, int h)
 {
-    return h == 1 ? _mm256_permute_ps(a, 0xb1) : h == 2 ? _mm256_permute_ps(a, 0x4e) : _mm256_permute2f128_ps(a, a, 1);
+    return h == 1   ? _mm256_permute_ps(a, 0xb1)
+           : h == 2 ? _mm256_permute_ps(a, 0x4e)
+                    : _mm256_permute2f128_ps(a, a, 1);
 }
 
 static inline reg r_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm256_storeu_ps(p, a); }
-static inline reg r_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
-static inline void r_store_f16(uint16_t *p, reg a) { _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, 0)); }
+static inline reg r_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+static inline void r_store_f16(uint16_t *p, reg a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, 0));
+}
 static inline reg r_load_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost nothing, those of f32 a hundred cycles. */
+/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
+   nothing, those of f32 a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
-    __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)), rest = _mm_and_si128(b, _mm_set1_epi16(0x7f));
-    __m128i nan = _mm_srli_epi16(_mm_cmpeq_epi16(rest, _mm_set1_epi16(0x7f)), 1), sign = _mm_slli_epi16(_mm_srli_epi16(b, 7), 15);
+    __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)),
+            rest = _mm_and_si128(b, _mm_set1_epi16(0x7f));
+    __m128i nan = _mm_srli_epi16(_mm_cmpeq_epi16(rest, _mm_set1_epi16(0x7f)), 1),
+            sign = _mm_slli_epi16(_mm_srli_epi16(b, 7), 15);
     __m128i h = _mm_or_si128(_mm_or_si128(sign, nan), _mm_slli_epi16(rest, 7));
     return _mm256_mul_ps(_mm256_cvtph_ps(h), _mm256_set1_ps(256));
 }
@@ -106,18 +123,21 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* 16 integers as int8; and as int16, of each four in the order 0, 2, 1, 3, the second and the third four exchanged. */
+/* 16 integers as int8; and as int16, of each four in the order 0, 2, 1, 3, the second and the third
+   four exchanged. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
-    b = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(b, b), _mm256_setr_epi32(0, 4, 1, 5, 0, 0, 0, 0));
+    b = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(b, b),
+                                    _mm256_setr_epi32(0, 4, 1, 5, 0, 0, 0, 0));
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(b));
 }
 
 static inline void r_store_x16(uint8_t *p, const reg *a)
 {
     __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));
-    _mm256_storeu_si256((__m256i *)p, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
+    _mm256_storeu_si256((__m256i *)p,
+                        _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
 }
 
 static inline size_t x_quad(size_t s) { return s == 1 ? 2 : s == 2 ? 1 : s; }

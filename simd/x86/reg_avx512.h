@@ -18,8 +18,14 @@ static inline reg r_div(reg a, reg b) { return _mm512_div_ps(a, b); }
 static inline reg r_max(reg a, reg b) { return _mm512_max_ps(a, b); }
 static inline reg r_min(reg a, reg b) { return _mm512_min_ps(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return _mm512_fmadd_ps(a, b, c); }
-static inline reg r_pick(reg a, reg b, reg c, reg d) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), d, c); }
-static inline reg r_bits(reg a, uint32_t m) { return _mm512_and_ps(a, _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)m))); }
+static inline reg r_pick(reg a, reg b, reg c, reg d)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), d, c);
+}
+static inline reg r_bits(reg a, uint32_t m)
+{
+    return _mm512_and_ps(a, _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)m)));
+}
 static inline reg r_flip(reg a, int h)
 {
     return h == 1   ? _mm512_permute_ps(a, 0xb1)
@@ -30,18 +36,26 @@ static inline reg r_flip(reg a, int h)
 
 static inline reg r_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void r_store(float *p, reg a) { _mm512_storeu_ps(p, a); }
-static inline reg r_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-static inline void r_store_f16(uint16_t *p, reg a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, 0)); }
+static inline reg r_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline void r_store_f16(uint16_t *p, reg a)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, 0));
+}
 static inline reg r_load_bf16(const uint16_t *p)
 {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost nothing, those of f32 a hundred cycles. */
+/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
+   nothing, those of f32 a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
-    __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)), rest = _mm256_and_si256(b, _mm256_set1_epi16(0x7f));
+    __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)),
+            rest = _mm256_and_si256(b, _mm256_set1_epi16(0x7f));
     __m256i nan = _mm256_srli_epi16(_mm256_cmpeq_epi16(rest, _mm256_set1_epi16(0x7f)), 1),
             sign = _mm256_slli_epi16(_mm256_srli_epi16(b, 7), 15);
     __m256i h = _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(rest, 7));
@@ -135,19 +149,22 @@ static inline void r_store_x8(uint8_t *p, const reg *a)
 static inline void r_store_x16(uint8_t *p, const reg *a)
 {
     __m256i b = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a[0]));
-    _mm256_storeu_si256((__m256i *)p, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
+    _mm256_storeu_si256((__m256i *)p,
+                        _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(b, 0xd8), 0xd8));
 }
 
 static inline size_t x_quad(size_t s) { return s; }
 
-/* tft_expf (expf.h). vscalefps is its multiplication by 2^q, rounded once and without detours around the ends of the range. Inlined it
-   takes half the time of SLEEF's function, and softmax and SiLU are a tenth of a prompt. */
+/* tft_expf (expf.h). vscalefps is its multiplication by 2^q, rounded once and without detours
+   around the ends of the range. Inlined it takes half the time of SLEEF's function, and softmax and
+   SiLU are a tenth of a prompt. */
 #define HAVE_EXP
 static inline reg r_exp(reg x)
 {
     const reg limit = _mm512_set1_ps(104.0f);
     reg y = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), limit);
-    reg q = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(TFT_R_LN2)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    reg q = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(TFT_R_LN2)),
+                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     reg s = _mm512_fmadd_ps(q, _mm512_set1_ps(-TFT_LN2_HI), y);
     s = _mm512_fmadd_ps(q, _mm512_set1_ps(-TFT_LN2_LO), s);
     reg u = _mm512_set1_ps(TFT_EXP_6);

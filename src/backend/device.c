@@ -26,15 +26,19 @@ static bool parse(const char *text, size_t *name, uint32_t *which)
 static enum tft_status check(const struct tft_model *m, const char *name, struct tft_error *err)
 {
     if (!m->arch)
-        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, for which there is nothing to do on %s", m->source.name,
-                        name);
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "%s: opened for its vocabulary only, for which there is nothing to do on %s",
+            m->source.name, name);
     if (m->embed.num != TFT_NUM_I8)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has weights of floats; %s is for files that tuffet quantize has made",
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has weights of floats; %s is for files that tuffet quantize has made",
                         m->source.name, name);
     return TFT_OK;
 }
 
-static const struct tft_device *load(const char *name, size_t len, void **library, struct tft_error *err)
+static const struct tft_device *load(const char *name, size_t len, void **library,
+                                     struct tft_error *err)
 {
     char file[32], why[160] = "";
     snprintf(file, sizeof file, "tuffet-%.*s", (int)len, name);
@@ -48,12 +52,14 @@ static const struct tft_device *load(const char *name, size_t len, void **librar
     const struct tft_device *d = get();
     if (strcmp(d->version, tft_version()) == 0 && d->inside == TFT_DEVICE_INSIDE)
         return d;
-    tft_fail(err, TFT_ERR_DEVICE, "%s: is of another build of tuffet: %.30s, not %s", file, d->version, tft_version());
+    tft_fail(err, TFT_ERR_DEVICE, "%s: is of another build of tuffet: %.30s, not %s", file,
+             d->version, tft_version());
     tft_port_unload(*library);
     return NULL;
 }
 
-enum tft_status tft_device_open(struct tft_model *m, const char *name, uint32_t n_layers, struct tft_error *err)
+enum tft_status tft_device_open(struct tft_model *m, const char *name, uint32_t n_layers,
+                                struct tft_error *err)
 {
     size_t len;
     uint32_t which;

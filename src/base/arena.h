@@ -24,8 +24,8 @@ static inline size_t tft_round_up(size_t size)
     return size > SIZE_MAX - TFT_ALIGN ? 0 : (size + TFT_ALIGN - 1) / TFT_ALIGN * TFT_ALIGN;
 }
 
-/* A bump allocator over one block. With base NULL nothing is placed and `used` counts: run the same layout function
-   once to learn the size and once to place. A size that wraps sets `failed`. */
+/* A bump allocator over one block. With base NULL nothing is placed and `used` counts: run the same
+   layout function once to learn the size and once to place. A size that wraps sets `failed`. */
 struct tft_arena {
     char *base;
     size_t used;

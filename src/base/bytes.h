@@ -1,4 +1,5 @@
-/* Little-endian numbers at any address. Compilers turn each of these into one load where the machine allows it. */
+/* Little-endian numbers at any address. Compilers turn each of these into one load where the
+   machine allows it. */
 #ifndef TFT_BYTES_H
 #define TFT_BYTES_H
 

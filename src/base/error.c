@@ -6,8 +6,8 @@
 
 #include "utf8.h"
 
-/* Names come from files: keep the line one line, and UTF-8 without what a terminal may act upon: C0, DEL, C1, bytes that are
-   no characters. Each becomes as many '?' as it has bytes. */
+/* Names come from files: keep the line one line, and UTF-8 without what a terminal may act upon:
+   C0, DEL, C1, bytes that are no characters. Each becomes as many '?' as it has bytes. */
 static void make_printable(char *s)
 {
     size_t n = strlen(s), len;
@@ -19,8 +19,8 @@ static void make_printable(char *s)
     }
 }
 
-static enum tft_status fill(struct tft_error *err, enum tft_status code, int os, uint64_t offset, const char *prefix,
-                            const char *fmt, va_list args)
+static enum tft_status fill(struct tft_error *err, enum tft_status code, int os, uint64_t offset,
+                            const char *prefix, const char *fmt, va_list args)
 {
     if (err) {
         err->code = code;
@@ -46,7 +46,8 @@ enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char
     return code;
 }
 
-/* A long path must not push what is wrong off the end of the line: keep its tail, where the file's name is. */
+/* A long path must not push what is wrong off the end of the line: keep its tail, where the file's
+   name is. */
 static const char *short_name(const char *name, const char **dots)
 {
     enum { KEEP = 100 };
@@ -55,8 +56,8 @@ static const char *short_name(const char *name, const char **dots)
     return n > KEEP ? name + n - KEEP : name;
 }
 
-enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name, uint64_t offset,
-                            const char *fmt, ...)
+enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name,
+                            uint64_t offset, const char *fmt, ...)
 {
     char prefix[160];
     const char *dots, *tail = short_name(name, &dots);

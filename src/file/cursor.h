@@ -1,5 +1,5 @@
-/* One bounds-checked way to read bytes of a file: the first read past the end makes every later one fail, so that a reader
-   may check once per record. Little-endian, unaligned. */
+/* One bounds-checked way to read bytes of a file: the first read past the end makes every later one
+   fail, so that a reader may check once per record. Little-endian, unaligned. */
 #ifndef TFT_CURSOR_H
 #define TFT_CURSOR_H
 

@@ -1,6 +1,6 @@
 /*
- * Block layouts (ggml-common.h), all little-endian. d and m are binary16; a nibble array of 2n numbers keeps the first n
- * in the low halves of its bytes and the last n in the high halves.
+ * Block layouts (ggml-common.h), all little-endian. d and m are binary16; a nibble array of 2n
+ * numbers keeps the first n in the low halves of its bytes and the last n in the high halves.
  *
  *      Q4_0     d, 16 bytes of nibbles                             d (q - 8)
  *      Q4_1     d, m, nibbles                                      d q + m
@@ -11,14 +11,22 @@
  *
  * The others have 256 numbers to a block, in groups with small integer scales of their own:
  *
- *      Q2_K     16 scales (low nibble) and minima (high), 64 bytes of 2 bits, d, m          d s q - m t
- *      Q3_K     32 bytes of third bits, 64 bytes of 2 bits, 16 scales of 6 bits, d          d (s - 32) (q - 4)
- *      Q4_K     d, m, 8 scales and minima of 6 bits, 4 x 32 bytes of nibbles                d s q - m t
- *      Q5_K     d, m, 8 scales and minima of 6 bits, 32 bytes of fifth bits, nibbles        d s q - m t
- *      Q6_K     2 x 64 bytes of nibbles, 2 x 32 bytes of 2 high bits, 16 i8 scales, d       d s (q - 32)
- *      IQ4_XS   d, 8 scales of 6 bits: 2 high bits each in a u16, 4 bytes of nibbles; nibbles   d (s - 32) level[q]
- *      IQ2_XXS  d, then for each 32 numbers: 4 places in a codebook of eights, and a u32 with 4 x 7 signs
- *               and a 4-bit scale                                                           d (s + 1/2) / 4 * book[q]
+ *      Q2_K     16 scales (low nibble) and minima (high), 64 bytes of 2 bits, d, m          d s q -
+ *               m t
+ *      Q3_K     32 bytes of third bits, 64 bytes of 2 bits, 16 scales of 6 bits, d          d (s -
+ *               32) (q - 4)
+ *      Q4_K     d, m, 8 scales and minima of 6 bits, 4 x 32 bytes of nibbles                d s q -
+ *               m t
+ *      Q5_K     d, m, 8 scales and minima of 6 bits, 32 bytes of fifth bits, nibbles        d s q -
+ *               m t
+ *      Q6_K     2 x 64 bytes of nibbles, 2 x 32 bytes of 2 high bits, 16 i8 scales, d       d s (q
+ *               - 32)
+ *      IQ4_XS   d, 8 scales of 6 bits: 2 high bits each in a u16, 4 bytes of nibbles; nibbles   d
+ *               (s - 32) level[q]
+ *      IQ2_XXS  d, then for each 32 numbers: 4 places in a codebook of eights, and a u32 with 4 x 7
+ *               signs
+ *               and a 4-bit scale                                                           d (s +
+ *               1/2) / 4 * book[q]
  */
 #include "dequant.h"
 
@@ -112,7 +120,8 @@ void tft_dequant_q8_0(float *restrict y, const void *restrict x, size_t n)
 }
 
 /* The levels of IQ4: 16 steps, fine near zero. */
-static const int8_t iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const int8_t iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
 
 static void iq4_group(float *restrict y, const unsigned char *restrict nibbles, float d)
 {
@@ -143,7 +152,8 @@ void tft_dequant_q2_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Scale g of 16: low nibbles in 8 bytes, first the low halves; 2 high bits in 4 bytes, lowest first. */
+/* Scale g of 16: low nibbles in 8 bytes, first the low halves; 2 high bits in 4 bytes, lowest
+   first. */
 static int q3_scale(const unsigned char *s, int g)
 {
     return (s[g % 8] >> g / 8 * 4 & 15) | (s[8 + g % 4] >> g / 4 * 2 & 3) << 4;
@@ -157,13 +167,14 @@ void tft_dequant_q3_k(float *restrict y, const void *restrict x, size_t n)
             const unsigned char *third = b + g % 2 * 16, *q = b + 32 + g / 8 * 32 + g % 2 * 16;
             float scale = d * (float)(q3_scale(b + 96, g) - 32);
             for (int j = 0; j < 16; j++)
-                y[16 * g + j] = scale * (float)((q[j] >> g / 2 % 4 * 2 & 3) + (third[j] >> g / 2 & 1) * 4 - 4);
+                y[16 * g + j] =
+                    scale * (float)((q[j] >> g / 2 % 4 * 2 & 3) + (third[j] >> g / 2 & 1) * 4 - 4);
         }
     }
 }
 
-/* Scale and minimum g of 8, 6 bits each: the first four whole in bytes 0-3 and 4-7; the last four have their low nibbles in
-   bytes 8-11 and their high bits on top of the first four. */
+/* Scale and minimum g of 8, 6 bits each: the first four whole in bytes 0-3 and 4-7; the last four
+   have their low nibbles in bytes 8-11 and their high bits on top of the first four. */
 static void q4_scale(const unsigned char *s, int g, int *scale, int *min)
 {
     *scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
@@ -196,7 +207,8 @@ void tft_dequant_q5_k(float *restrict y, const void *restrict x, size_t n)
             q4_scale(b + 4, g, &s, &t);
             float scale = d * (float)s, min = m * (float)t;
             for (int j = 0; j < 32; j++)
-                y[32 * g + j] = scale * (float)((q[j] >> g % 2 * 4 & 15) + (fifth[j] >> g & 1) * 16) - min;
+                y[32 * g + j] =
+                    scale * (float)((q[j] >> g % 2 * 4 & 15) + (fifth[j] >> g & 1) * 16) - min;
         }
     }
 }
@@ -205,9 +217,11 @@ void tft_dequant_q6_k(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 256, y += 256, b += 210) {
         float d = f16_at(b + 208);
-        for (int g = 0; g < 16; g++) { /* within 128 numbers: nibbles run twice over 64 bytes, high bits 4 times over 32 */
+        /* within 128 numbers: nibbles run twice over 64 bytes, high bits 4 times over 32 */
+        for (int g = 0; g < 16; g++) {
             int half = g / 8, run = g % 8 / 2, at = g % 2 * 16;
-            const unsigned char *low = b + half * 64 + run % 2 * 32 + at, *high = b + 128 + half * 32 + at;
+            const unsigned char *low = b + half * 64 + run % 2 * 32 + at,
+                                *high = b + 128 + half * 32 + at;
             float scale = d * (float)(int8_t)b[192 + g];
             for (int j = 0; j < 16; j++) {
                 int q = (low[j] >> run / 2 * 4 & 15) | (high[j] >> run * 2 & 3) << 4;
@@ -229,34 +243,47 @@ void tft_dequant_iq4_xs(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* The codebook: 256 of the 3^8 ways to fill eight places with 8, 25 and 43, written here as 0, 1 and 2 in two bits each. */
+/* The codebook: 256 of the 3^8 ways to fill eight places with 8, 25 and 43, written here as 0, 1
+   and 2 in two bits each. */
 #define LEVEL(code, j) 8 + 17 * ((code) >> 2 * (j) & 3) + ((code) >> 2 * (j) & 3) / 2
-#define G(c) {LEVEL(c, 0), LEVEL(c, 1), LEVEL(c, 2), LEVEL(c, 3), LEVEL(c, 4), LEVEL(c, 5), LEVEL(c, 6), LEVEL(c, 7)}
+#define G(c)                                                                                       \
+    {                                                                                              \
+        LEVEL(c, 0), LEVEL(c, 1), LEVEL(c, 2), LEVEL(c, 3), LEVEL(c, 4), LEVEL(c, 5), LEVEL(c, 6), \
+            LEVEL(c, 7)                                                                            \
+    }
 static const uint8_t iq2_book[256][8] = {
-    G(0x0000), G(0x0002), G(0x0005), G(0x0008), G(0x000a), G(0x0011), G(0x0014), G(0x0020), G(0x0022), G(0x0028), G(0x002a),
-    G(0x0041), G(0x0044), G(0x0050), G(0x0058), G(0x0061), G(0x0064), G(0x0080), G(0x0082), G(0x008a), G(0x00a2), G(0x0101),
-    G(0x0104), G(0x0110), G(0x0115), G(0x0140), G(0x0184), G(0x0198), G(0x0200), G(0x0202), G(0x0222), G(0x0282), G(0x0401),
-    G(0x0404), G(0x0410), G(0x0421), G(0x0424), G(0x0440), G(0x0442), G(0x0448), G(0x0460), G(0x0481), G(0x0484), G(0x0490),
-    G(0x04a4), G(0x0500), G(0x0502), G(0x0508), G(0x0520), G(0x0546), G(0x0569), G(0x0580), G(0x0591), G(0x0609), G(0x0610),
-    G(0x0640), G(0x0684), G(0x06a4), G(0x0800), G(0x0805), G(0x0808), G(0x0814), G(0x0828), G(0x0841), G(0x0844), G(0x0850),
-    G(0x0852), G(0x0888), G(0x0904), G(0x0940), G(0x0a02), G(0x0a14), G(0x1001), G(0x1004), G(0x1010), G(0x1021), G(0x1040),
-    G(0x1060), G(0x1084), G(0x1090), G(0x1095), G(0x1100), G(0x1108), G(0x1120), G(0x1150), G(0x115a), G(0x1180), G(0x1224),
-    G(0x1245), G(0x1400), G(0x1408), G(0x1420), G(0x1425), G(0x1449), G(0x1480), G(0x1518), G(0x1562), G(0x1600), G(0x1616),
-    G(0x1801), G(0x1804), G(0x1810), G(0x1840), G(0x1881), G(0x1900), G(0x1905), G(0x19a0), G(0x1a51), G(0x2000), G(0x2002),
-    G(0x200a), G(0x2044), G(0x2061), G(0x2080), G(0x2082), G(0x2129), G(0x2148), G(0x2200), G(0x2202), G(0x2401), G(0x2404),
-    G(0x2410), G(0x2440), G(0x2456), G(0x2500), G(0x2541), G(0x2564), G(0x2690), G(0x2808), G(0x2820), G(0x2894), G(0x2a44),
-    G(0x4001), G(0x4004), G(0x4010), G(0x4018), G(0x4021), G(0x4024), G(0x4040), G(0x4048), G(0x4056), G(0x4060), G(0x4081),
-    G(0x4084), G(0x4090), G(0x4100), G(0x4120), G(0x4161), G(0x4180), G(0x4185), G(0x4201), G(0x4210), G(0x4248), G(0x4256),
-    G(0x4268), G(0x4400), G(0x4408), G(0x4420), G(0x4480), G(0x4499), G(0x4512), G(0x4524), G(0x4600), G(0x4801), G(0x4804),
-    G(0x4810), G(0x4840), G(0x4845), G(0x4900), G(0x4958), G(0x4961), G(0x4982), G(0x4a45), G(0x4a90), G(0x5000), G(0x5008),
-    G(0x5011), G(0x5019), G(0x5020), G(0x5080), G(0x5088), G(0x5104), G(0x5142), G(0x51a4), G(0x5291), G(0x5490), G(0x5492),
-    G(0x550a), G(0x5601), G(0x5654), G(0x5800), G(0x5811), G(0x5819), G(0x5864), G(0x5940), G(0x5a08), G(0x6004), G(0x6010),
-    G(0x6040), G(0x6068), G(0x6100), G(0x6155), G(0x6218), G(0x6260), G(0x6400), G(0x6405), G(0x6510), G(0x6512), G(0x6584),
-    G(0x6842), G(0x8000), G(0x8002), G(0x800a), G(0x8041), G(0x8082), G(0x8104), G(0x8118), G(0x8140), G(0x8211), G(0x8401),
-    G(0x8404), G(0x8410), G(0x8415), G(0x8440), G(0x8460), G(0x8500), G(0x8546), G(0x8594), G(0x8609), G(0x8640), G(0x8660),
-    G(0x8802), G(0x8904), G(0x8a11), G(0x9004), G(0x9010), G(0x9024), G(0x9040), G(0x90a1), G(0x9116), G(0x9180), G(0x9245),
-    G(0x9400), G(0x9422), G(0x9444), G(0x9551), G(0x9881), G(0x9920), G(0xa002), G(0xa050), G(0xa085), G(0xa109), G(0xa200),
-    G(0xa418), G(0xa850), G(0xa904),
+    G(0x0000), G(0x0002), G(0x0005), G(0x0008), G(0x000a), G(0x0011), G(0x0014), G(0x0020),
+    G(0x0022), G(0x0028), G(0x002a), G(0x0041), G(0x0044), G(0x0050), G(0x0058), G(0x0061),
+    G(0x0064), G(0x0080), G(0x0082), G(0x008a), G(0x00a2), G(0x0101), G(0x0104), G(0x0110),
+    G(0x0115), G(0x0140), G(0x0184), G(0x0198), G(0x0200), G(0x0202), G(0x0222), G(0x0282),
+    G(0x0401), G(0x0404), G(0x0410), G(0x0421), G(0x0424), G(0x0440), G(0x0442), G(0x0448),
+    G(0x0460), G(0x0481), G(0x0484), G(0x0490), G(0x04a4), G(0x0500), G(0x0502), G(0x0508),
+    G(0x0520), G(0x0546), G(0x0569), G(0x0580), G(0x0591), G(0x0609), G(0x0610), G(0x0640),
+    G(0x0684), G(0x06a4), G(0x0800), G(0x0805), G(0x0808), G(0x0814), G(0x0828), G(0x0841),
+    G(0x0844), G(0x0850), G(0x0852), G(0x0888), G(0x0904), G(0x0940), G(0x0a02), G(0x0a14),
+    G(0x1001), G(0x1004), G(0x1010), G(0x1021), G(0x1040), G(0x1060), G(0x1084), G(0x1090),
+    G(0x1095), G(0x1100), G(0x1108), G(0x1120), G(0x1150), G(0x115a), G(0x1180), G(0x1224),
+    G(0x1245), G(0x1400), G(0x1408), G(0x1420), G(0x1425), G(0x1449), G(0x1480), G(0x1518),
+    G(0x1562), G(0x1600), G(0x1616), G(0x1801), G(0x1804), G(0x1810), G(0x1840), G(0x1881),
+    G(0x1900), G(0x1905), G(0x19a0), G(0x1a51), G(0x2000), G(0x2002), G(0x200a), G(0x2044),
+    G(0x2061), G(0x2080), G(0x2082), G(0x2129), G(0x2148), G(0x2200), G(0x2202), G(0x2401),
+    G(0x2404), G(0x2410), G(0x2440), G(0x2456), G(0x2500), G(0x2541), G(0x2564), G(0x2690),
+    G(0x2808), G(0x2820), G(0x2894), G(0x2a44), G(0x4001), G(0x4004), G(0x4010), G(0x4018),
+    G(0x4021), G(0x4024), G(0x4040), G(0x4048), G(0x4056), G(0x4060), G(0x4081), G(0x4084),
+    G(0x4090), G(0x4100), G(0x4120), G(0x4161), G(0x4180), G(0x4185), G(0x4201), G(0x4210),
+    G(0x4248), G(0x4256), G(0x4268), G(0x4400), G(0x4408), G(0x4420), G(0x4480), G(0x4499),
+    G(0x4512), G(0x4524), G(0x4600), G(0x4801), G(0x4804), G(0x4810), G(0x4840), G(0x4845),
+    G(0x4900), G(0x4958), G(0x4961), G(0x4982), G(0x4a45), G(0x4a90), G(0x5000), G(0x5008),
+    G(0x5011), G(0x5019), G(0x5020), G(0x5080), G(0x5088), G(0x5104), G(0x5142), G(0x51a4),
+    G(0x5291), G(0x5490), G(0x5492), G(0x550a), G(0x5601), G(0x5654), G(0x5800), G(0x5811),
+    G(0x5819), G(0x5864), G(0x5940), G(0x5a08), G(0x6004), G(0x6010), G(0x6040), G(0x6068),
+    G(0x6100), G(0x6155), G(0x6218), G(0x6260), G(0x6400), G(0x6405), G(0x6510), G(0x6512),
+    G(0x6584), G(0x6842), G(0x8000), G(0x8002), G(0x800a), G(0x8041), G(0x8082), G(0x8104),
+    G(0x8118), G(0x8140), G(0x8211), G(0x8401), G(0x8404), G(0x8410), G(0x8415), G(0x8440),
+    G(0x8460), G(0x8500), G(0x8546), G(0x8594), G(0x8609), G(0x8640), G(0x8660), G(0x8802),
+    G(0x8904), G(0x8a11), G(0x9004), G(0x9010), G(0x9024), G(0x9040), G(0x90a1), G(0x9116),
+    G(0x9180), G(0x9245), G(0x9400), G(0x9422), G(0x9444), G(0x9551), G(0x9881), G(0x9920),
+    G(0xa002), G(0xa050), G(0xa085), G(0xa109), G(0xa200), G(0xa418), G(0xa850), G(0xa904),
 };
 
 /* Signs are noise: flipped without a branch, which would be mispredicted every other time. */
@@ -276,7 +303,8 @@ void tft_dequant_iq2_xxs(float *restrict y, const void *restrict x, size_t n)
             float scale = d * (0.5f + (float)(rest >> 28)) * 0.25f;
             for (int i = 0; i < 4; i++) {
                 uint32_t signs = rest >> 7 * i & 127;
-                signs |= (uint32_t)__builtin_parity(signs) << 7; /* an even number is negative, so 7 bits tell all 8 */
+                /* an even number is negative, so 7 bits tell all 8 */
+                signs |= (uint32_t)__builtin_parity(signs) << 7;
                 iq2_eight(y + 32 * g + 8 * i, iq2_book[q[i]], signs, scale);
             }
         }

@@ -1,5 +1,6 @@
-/* Stored numbers to f32: n of them, a multiple of the type's block, from any address. Every result is the f32 arithmetic
-   that ggml's dequantize_row_* define, in its order of operations, so that a model means the same numbers here as there. */
+/* Stored numbers to f32: n of them, a multiple of the type's block, from any address. Every result
+   is the f32 arithmetic that ggml's dequantize_row_* define, in its order of operations, so that a
+   model means the same numbers here as there. */
 #ifndef TFT_DEQUANT_H
 #define TFT_DEQUANT_H
 

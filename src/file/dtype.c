@@ -2,7 +2,8 @@
 
 #include "dequant.h"
 
-/* Block sizes from the struct definitions in ggml's ggml-common.h. Those without are known by name only. */
+/* Block sizes from the struct definitions in ggml's ggml-common.h. Those without are known by name
+   only. */
 static const struct tft_dtype_info table[] = {
     [TFT_F32] = {"F32", 1, 4, tft_dequant_f32},
     [TFT_F16] = {"F16", 1, 2, tft_dequant_f16},
@@ -55,5 +56,6 @@ const char *tft_dtype_name(uint32_t type)
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes)
 {
     const struct tft_dtype_info *info = tft_dtype_info(type);
-    return info && n % info->block == 0 && !__builtin_mul_overflow(n / info->block, (uint64_t)info->bytes, bytes);
+    return info && n % info->block == 0 &&
+           !__builtin_mul_overflow(n / info->block, (uint64_t)info->bytes, bytes);
 }

@@ -31,7 +31,8 @@ enum tft_dtype {
 struct tft_dtype_info {
     const char *name; /* "Q4_K", as the field writes it */
     uint32_t block, bytes;
-    void (*to_f32)(float *y, const void *x, size_t n); /* n numbers, a multiple of block, x need not be aligned; NULL for the integers */
+    /* n numbers, a multiple of block, x need not be aligned; NULL for the integers */
+    void (*to_f32)(float *y, const void *x, size_t n);
 };
 
 /* NULL for a number that is no type, or one that tuffet cannot read. */

@@ -2,20 +2,27 @@
  * Reading GGUF (ggml docs/gguf.md), from bytes that may be hostile.
  *
  *      "GGUF"  u32 version  u64 tensors  u64 values
- *      values:   string key, u32 type, value        an array is u32 type, u64 n, elements; a string u64 n, bytes
- *      tensors:  string name, u32 n_dims, u64 dims[n_dims], u32 type, u64 offset from the start of the data
+ *      values:   string key, u32 type, value        an array is u32 type, u64 n, elements; a string
+ *                u64 n, bytes
+ *      tensors:  string name, u32 n_dims, u64 dims[n_dims], u32 type, u64 offset from the start of
+ *                the data
  *      zeros up to a multiple of general.alignment, then the data
  *
- * The header is read twice by the same code: once to check all of it and learn how much there really is of what the counts
- * promise, then, after one allocation, to keep it. A wrong file is refused in the first pass, before it has cost memory.
+ * The header is read twice by the same code: once to check all of it and learn how much there
+ * really is of what the counts promise, then, after one allocation, to keep it. A wrong file is
+ * refused in the first pass, before it has cost memory.
  *
  * Where the format leaves room, or its other readers differ:
- *   - Versions 2 and 3, which are the same but for the byte order that 3 allows; only little-endian is read.
- *   - Keys and names are UTF-8 without NUL, keys at most 65535 bytes, names at most 63 (ggml keeps 64 with a NUL), no two
- *     the same. Bools are 0 or 1. Arrays of arrays, which the format allows, are refused; nothing writes them.
- *   - Every dimension is at least 1. Nothing can be computed with an empty tensor, and zeros break divisions.
- *   - Each tensor starts where the one before it ended, padded. Every writer does that, llama.cpp insists on it, and
- *     then no two can overlap. The padding after the last one may be missing; bytes after it are ignored.
+ *   - Versions 2 and 3, which are the same but for the byte order that 3 allows; only little-endian
+ *     is read.
+ *   - Keys and names are UTF-8 without NUL, keys at most 65535 bytes, names at most 63 (ggml keeps
+ *     64 with a NUL), no two the same. Bools are 0 or 1. Arrays of arrays, which the format allows,
+ *     are refused; nothing writes them.
+ *   - Every dimension is at least 1. Nothing can be computed with an empty tensor, and zeros break
+ *     divisions.
+ *   - Each tensor starts where the one before it ended, padded. Every writer does that, llama.cpp
+ *     insists on it, and then no two can overlap. The padding after the last one may be missing;
+ *     bytes after it are ignored.
  */
 #include "gguf.h"
 
@@ -41,7 +48,8 @@ struct reader {
 };
 
 #define BAD(r, at, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, at, __VA_ARGS__)
-#define UNSUPPORTED(r, at, ...) tft_fail_at((r)->err, TFT_ERR_UNSUPPORTED, (r)->s->name, at, __VA_ARGS__)
+#define UNSUPPORTED(r, at, ...)                                                                    \
+    tft_fail_at((r)->err, TFT_ERR_UNSUPPORTED, (r)->s->name, at, __VA_ARGS__)
 
 static enum tft_status ended(const struct reader *r, const char *in, uint64_t i)
 {
@@ -77,7 +85,8 @@ static bool is_text(struct tft_str s)
 }
 
 /* The key of value i, or the name of tensor i. */
-static enum tft_status read_name(struct reader *r, const char *of, uint64_t i, size_t max, struct tft_str *out)
+static enum tft_status read_name(struct reader *r, const char *of, uint64_t i, size_t max,
+                                 struct tft_str *out)
 {
     size_t at = r->c.at;
     uint64_t n = tft_cursor_u64(&r->c);
@@ -86,8 +95,8 @@ static enum tft_status read_name(struct reader *r, const char *of, uint64_t i, s
     if (!n)
         return BAD(r, at, "%s %llu has an empty name", of, (unsigned long long)i);
     if (n > max)
-        return BAD(r, at, "the name of %s %llu has %llu bytes; at most %zu are allowed", of, (unsigned long long)i,
-                   (unsigned long long)n, max);
+        return BAD(r, at, "the name of %s %llu has %llu bytes; at most %zu are allowed", of,
+                   (unsigned long long)i, (unsigned long long)n, max);
     const unsigned char *p = tft_cursor_bytes(&r->c, n);
     if (!p)
         return ended(r, of, i);
@@ -110,14 +119,14 @@ static enum tft_status check_elements(struct reader *r, const struct tft_value *
             tft_cursor_bytes(&r->c, tft_cursor_u64(&r->c));
     }
     if (r->c.past_end)
-        return BAD(r, r->c.at, "the file ends inside \"%.*s\", %llu x %s", TFT_STR_ARG(v->key), (unsigned long long)v->n,
-                   tft_value_type_name(v->type));
+        return BAD(r, r->c.at, "the file ends inside \"%.*s\", %llu x %s", TFT_STR_ARG(v->key),
+                   (unsigned long long)v->n, tft_value_type_name(v->type));
 
     if (v->type == TFT_VALUE_BOOL)
         for (uint64_t i = 0; i < v->n; i++)
             if (v->data[i] > 1)
-                return BAD(r, (uint64_t)(v->data - r->c.data) + i, "\"%.*s\" is a bool of value %d", TFT_STR_ARG(v->key),
-                           v->data[i]);
+                return BAD(r, (uint64_t)(v->data - r->c.data) + i, "\"%.*s\" is a bool of value %d",
+                           TFT_STR_ARG(v->key), v->data[i]);
     return TFT_OK;
 }
 
@@ -128,7 +137,8 @@ static enum tft_status set_alignment(struct reader *r, const struct tft_value *v
         return BAD(r, v->offset, "general.alignment is not a u32");
     tft_value_uint(v, 0, &n);
     if (!tft_gguf_alignment_ok(n))
-        return BAD(r, v->offset, "general.alignment is %llu; it must be a power of two from 8 to 65536",
+        return BAD(r, v->offset,
+                   "general.alignment is %llu; it must be a power of two from 8 to 65536",
                    (unsigned long long)n);
     r->s->alignment = (uint32_t)n;
     return TFT_OK;
@@ -168,7 +178,8 @@ static enum tft_status read_shape(struct reader *r, uint64_t i, struct tft_tenso
     size_t at = r->c.at;
     t->n_dims = tft_cursor_u32(&r->c);
     if (!r->c.past_end && (t->n_dims < 1 || t->n_dims > 4))
-        return BAD(r, at, "tensor \"%.*s\" has %u dimensions; 1 to 4 are allowed", TFT_STR_ARG(t->name), t->n_dims);
+        return BAD(r, at, "tensor \"%.*s\" has %u dimensions; 1 to 4 are allowed",
+                   TFT_STR_ARG(t->name), t->n_dims);
 
     uint64_t numbers = 1;
     for (uint32_t d = 0; d < 4; d++) {
@@ -179,7 +190,8 @@ static enum tft_status read_shape(struct reader *r, uint64_t i, struct tft_tenso
         if (!t->ne[d])
             return BAD(r, at, "dimension %u of tensor \"%.*s\" is 0", d, TFT_STR_ARG(t->name));
         if (__builtin_mul_overflow(numbers, t->ne[d], &numbers) || numbers > INT64_MAX)
-            return BAD(r, at, "tensor \"%.*s\" has more numbers than can be counted", TFT_STR_ARG(t->name));
+            return BAD(r, at, "tensor \"%.*s\" has more numbers than can be counted",
+                       TFT_STR_ARG(t->name));
     }
     return TFT_OK;
 }
@@ -192,13 +204,15 @@ static enum tft_status read_type(struct reader *r, uint64_t i, struct tft_tensor
         return ended(r, "tensor", i);
     const struct tft_dtype_info *info = tft_dtype_info(type);
     if (!info)
-        return UNSUPPORTED(r, at, "tensor \"%.*s\" is of type %s (%d), which is not supported", TFT_STR_ARG(t->name),
-                           tft_dtype_name(type), (int)type);
+        return UNSUPPORTED(r, at, "tensor \"%.*s\" is of type %s (%d), which is not supported",
+                           TFT_STR_ARG(t->name), tft_dtype_name(type), (int)type);
     t->type = (enum tft_dtype)type;
     if (t->ne[0] % info->block)
-        return BAD(r, at, "tensor \"%.*s\" has rows of %llu numbers, not a multiple of %u as %s needs", TFT_STR_ARG(t->name),
-                   (unsigned long long)t->ne[0], info->block, info->name);
-    if (!tft_dtype_bytes(type, t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], &t->bytes) || t->bytes > r->s->size)
+        return BAD(r, at,
+                   "tensor \"%.*s\" has rows of %llu numbers, not a multiple of %u as %s needs",
+                   TFT_STR_ARG(t->name), (unsigned long long)t->ne[0], info->block, info->name);
+    if (!tft_dtype_bytes(type, t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], &t->bytes) ||
+        t->bytes > r->s->size)
         return BAD(r, at, "tensor \"%.*s\" is larger than the file", TFT_STR_ARG(t->name));
     return TFT_OK;
 }
@@ -210,10 +224,13 @@ static enum tft_status read_offset(struct reader *r, uint64_t i, const struct tf
     if (r->c.past_end)
         return ended(r, "tensor", i);
     if (offset != r->data_used)
-        return BAD(r, at, "the data of tensor \"%.*s\" is at offset %llu; %llu is where the one before it ends",
-                   TFT_STR_ARG(t->name), (unsigned long long)offset, (unsigned long long)r->data_used);
+        return BAD(
+            r, at,
+            "the data of tensor \"%.*s\" is at offset %llu; %llu is where the one before it ends",
+            TFT_STR_ARG(t->name), (unsigned long long)offset, (unsigned long long)r->data_used);
     if (offset > r->s->size || t->bytes > r->s->size - offset)
-        return BAD(r, at, "the data of tensor \"%.*s\" ends outside the file", TFT_STR_ARG(t->name));
+        return BAD(r, at, "the data of tensor \"%.*s\" ends outside the file",
+                   TFT_STR_ARG(t->name));
     /* Cannot wrap: the sum before padding is at most the size of the file. */
     r->data_used = (offset + t->bytes + r->s->alignment - 1) / r->s->alignment * r->s->alignment;
     return TFT_OK;
@@ -238,8 +255,9 @@ static enum tft_status place_tensors(struct reader *r)
     for (size_t i = 0; i < s->n_tensor; i++) {
         struct tft_tensor *t = &s->tensor[i];
         if (at > s->size || t->bytes > s->size - at)
-            return BAD(r, t->offset, "the data of tensor \"%.*s\" ends at byte %llu, the file at %zu", TFT_STR_ARG(t->name),
-                       (unsigned long long)(at + t->bytes), s->size);
+            return BAD(r, t->offset,
+                       "the data of tensor \"%.*s\" ends at byte %llu, the file at %zu",
+                       TFT_STR_ARG(t->name), (unsigned long long)(at + t->bytes), s->size);
         t->data = s->data + at;
         at = (at + t->bytes + align - 1) / align * align;
     }
@@ -269,7 +287,8 @@ static enum tft_status read_count(struct reader *r, const char *of, size_t least
     if (r->c.past_end)
         return BAD(r, at, "the file ends inside the number of %s", of);
     if (*n > (r->c.size - r->c.at) / least || *n > UINT32_MAX)
-        return BAD(r, at, "%llu %s cannot be in a file of %zu bytes", (unsigned long long)*n, of, r->c.size);
+        return BAD(r, at, "%llu %s cannot be in a file of %zu bytes", (unsigned long long)*n, of,
+                   r->c.size);
     return TFT_OK;
 }
 

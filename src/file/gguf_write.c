@@ -110,7 +110,8 @@ static void begin_value(struct tft_gguf_writer *w, struct tft_str key, enum tft_
     w->n_value++;
 }
 
-static void begin_array(struct tft_gguf_writer *w, struct tft_str key, enum tft_value_type type, uint64_t n)
+static void begin_array(struct tft_gguf_writer *w, struct tft_str key, enum tft_value_type type,
+                        uint64_t n)
 {
     begin_value(w, key, TFT_VALUE_ARRAY);
     put_u32(w, type);
@@ -163,7 +164,8 @@ void tft_gguf_put_str(struct tft_gguf_writer *w, const char *key, struct tft_str
     put_str(w, v);
 }
 
-void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct tft_str *v, size_t n)
+void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct tft_str *v,
+                       size_t n)
 {
     begin_array(w, str(key), TFT_VALUE_STRING, n);
     for (size_t i = 0; i < n; i++)
@@ -186,7 +188,8 @@ static void put_number(struct tft_gguf_writer *w, const unsigned char *p, size_t
     put(w, b, bytes);
 }
 
-void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, const void *v, size_t n)
+void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_value_type type,
+                        const void *v, size_t n)
 {
     size_t bytes = tft_value_type_bytes(type);
     if (!bytes)
@@ -196,7 +199,8 @@ void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_val
         put_number(w, (const unsigned char *)v + i * bytes, bytes);
 }
 
-uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key, enum tft_value_type type, size_t n)
+uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key,
+                                  enum tft_value_type type, size_t n)
 {
     static const char zeros[8];
     begin_array(w, str(key), type, n);
@@ -206,12 +210,14 @@ uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key, en
     return place;
 }
 
-void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type, const void *v, size_t n)
+void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type,
+                         const void *v, size_t n)
 {
     struct tft_gguf_writer now = *w; /* which goes on from here */
     seek(w, place);
     for (size_t i = 0; i < n && !failed(w); i++)
-        put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type), tft_value_type_bytes(type));
+        put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type),
+                   tft_value_type_bytes(type));
     w->at = now.at;
     w->checksum = now.checksum;
     seek(w, now.at);
@@ -268,16 +274,18 @@ static bool remember(struct tft_gguf_writer *w, uint64_t bytes)
     return true;
 }
 
-void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type, uint32_t n_dims,
-                         const uint64_t *ne)
+void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tft_dtype type,
+                         uint32_t n_dims, const uint64_t *ne)
 {
     uint64_t bytes;
     if (failed(w))
         return;
     if (w->stage == DATA)
         MISUSE(w, "%s: tensor \"%.*s\" comes after data", w->path, TFT_STR_ARG(name));
-    else if (!tensor_bytes(type, n_dims, ne, &bytes) || bytes > INT64_MAX - w->offset - w->alignment)
-        MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path, TFT_STR_ARG(name));
+    else if (!tensor_bytes(type, n_dims, ne, &bytes) ||
+             bytes > INT64_MAX - w->offset - w->alignment)
+        MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path,
+               TFT_STR_ARG(name));
     else if (!remember(w, bytes))
         tft_fail(&w->first, TFT_ERR_NOMEM, "%s: no memory for the sizes of the tensors", w->path);
     if (failed(w))
@@ -320,7 +328,8 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
 
 /* ---- the whole */
 
-/* What will be replaced must be a file: renaming over /dev/null would do harm, and over a folder fail when all is done. */
+/* What will be replaced must be a file: renaming over /dev/null would do harm, and over a folder
+   fail when all is done. */
 static int replaceable(const char *path)
 {
     struct tft_map map = {0};
@@ -329,14 +338,16 @@ static int replaceable(const char *path)
     return os == EISDIR || os == EINVAL ? os : 0;
 }
 
-enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path, struct tft_error *err)
+enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
+                                struct tft_error *err)
 {
     *out = NULL;
     int os = replaceable(path);
     if (os)
         return tft_fail_os(err, os, path, "cannot be replaced");
 
-    size_t len = strlen(path), size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
+    size_t len = strlen(path),
+           size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
     struct tft_gguf_writer *w = tft_alloc(NULL, size);
     if (!w)
         return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", path);
@@ -370,7 +381,8 @@ static void finish(struct tft_gguf_writer *w)
     put_u64(w, w->n_value);
 }
 
-/* Reads back what was written: a key that is there twice, or is no text, must not be left to whoever opens the file. */
+/* Reads back what was written: a key that is there twice, or is no text, must not be left to
+   whoever opens the file. */
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->path};

@@ -1,12 +1,12 @@
 /*
- * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c): seven i32, then f32 arrays, layer after layer
- * within each, in the order of `parts` below. The vocabulary's size is negative if a classifier of its own follows. RoPE
- * rotates neighbours, as GGUF's llama models do, so the rows of wq and wk stay as they are; its precomputed tables are
- * skipped.
+ * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c): seven i32, then f32
+ * arrays, layer after layer within each, in the order of `parts` below. The vocabulary's size is
+ * negative if a classifier of its own follows. RoPE rotates neighbours, as GGUF's llama models do,
+ * so the rows of wq and wk stay as they are; its precomputed tables are skipped.
  *
- * A tokenizer (tokenizer.py export): i32 longest token, then for each token f32 score, i32 length, bytes. It is
- * SentencePiece's vocabulary with its word mark turned into a space and newlines put around <s> and </s>; both are undone
- * here.
+ * A tokenizer (tokenizer.py export): i32 longest token, then for each token f32 score, i32 length,
+ * bytes. It is SentencePiece's vocabulary with its word mark turned into a space and newlines put
+ * around <s> and </s>; both are undone here.
  */
 #include "llama2c.h"
 
@@ -55,26 +55,37 @@ static size_t n_parts(const struct shape *h)
 
 /* ---- the header */
 
-/* Whether the seven numbers make sense together. 8 is less than any model's width, and enough for what is kept of a layer
-   to stay smaller than the layer. */
+/* Whether the seven numbers make sense together. 8 is less than any model's width, and enough for
+   what is kept of a layer to stay smaller than the layer. */
 static bool read_shape(const unsigned char *data, struct shape *h)
 {
     int32_t v[7];
     for (int i = 0; i < 7; i++)
         v[i] = (int32_t)tft_load_u32(data + 4 * i);
-    int32_t dim = v[0], hidden = v[1], layers = v[2], heads = v[3], kv_heads = v[4], vocab = v[5], seq = v[6];
-    if (dim < 8 || hidden < 1 || layers < 1 || heads < 1 || kv_heads < 1 || vocab == 0 || vocab == INT32_MIN || seq < 1)
+    int32_t dim = v[0], hidden = v[1], layers = v[2], heads = v[3], kv_heads = v[4], vocab = v[5],
+            seq = v[6];
+    if (dim < 8 || hidden < 1 || layers < 1 || heads < 1 || kv_heads < 1 || vocab == 0 ||
+        vocab == INT32_MIN || seq < 1)
         return false;
     if (dim % heads || dim / heads % 2 || heads % kv_heads)
         return false;
 
     uint64_t head = (uint64_t)(dim / heads);
     *h = (struct shape){
-        .layers = (uint32_t)layers, .heads = (uint32_t)heads, .kv_heads = (uint32_t)kv_heads, .tied = vocab > 0,
-        .extent = {
-            [ONE] = 1, [DIM] = (uint64_t)dim, [KV] = head * (uint64_t)kv_heads, [HIDDEN] = (uint64_t)hidden,
-            [VOCAB] = (uint64_t)(vocab > 0 ? vocab : -vocab), [SEQ] = (uint64_t)seq, [HALF_HEAD] = head / 2,
-        },
+        .layers = (uint32_t)layers,
+        .heads = (uint32_t)heads,
+        .kv_heads = (uint32_t)kv_heads,
+        .tied = vocab > 0,
+        .extent =
+            {
+                [ONE] = 1,
+                [DIM] = (uint64_t)dim,
+                [KV] = head * (uint64_t)kv_heads,
+                [HIDDEN] = (uint64_t)hidden,
+                [VOCAB] = (uint64_t)(vocab > 0 ? vocab : -vocab),
+                [SEQ] = (uint64_t)seq,
+                [HALF_HEAD] = head / 2,
+            },
     };
     return true;
 }
@@ -112,7 +123,8 @@ struct builder {
     unsigned char *at; /* where the next bytes go */
 };
 
-static struct tft_value *add(struct builder *b, const char *key, enum tft_value_type type, size_t bytes)
+static struct tft_value *add(struct builder *b, const char *key, enum tft_value_type type,
+                             size_t bytes)
 {
     struct tft_value *v = &b->s->value[b->s->n_value++];
     *v = (struct tft_value){.key = {key, strlen(key)}, .type = type, .n = 1, .data = b->at};
@@ -155,7 +167,8 @@ static void add_str(struct builder *b, const char *key, const char *text)
     put_str(b, text);
 }
 
-static struct tft_value *add_array(struct builder *b, const char *key, enum tft_value_type type, uint64_t n)
+static struct tft_value *add_array(struct builder *b, const char *key, enum tft_value_type type,
+                                   uint64_t n)
 {
     struct tft_value *v = add(b, key, type, 0);
     v->is_array = true;
@@ -184,7 +197,8 @@ static void add_model(struct builder *b, const struct shape *h)
 /* ---- the tokenizer */
 
 enum { UNKNOWN = 0, BOS = 1, EOS = 2, FIRST_BYTE = 3, LAST_BYTE = 258 };
-enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_BYTE = 6 }; /* tokenizer.ggml.token_type */
+/* tokenizer.ggml.token_type */
+enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_BYTE = 6 };
 
 static uint32_t type_of(uint64_t id)
 {
@@ -200,7 +214,8 @@ struct token {
     struct tft_str text;
 };
 
-/* The next token; the cursor is past its end if there is none, and before the length if that makes no sense. */
+/* The next token; the cursor is past its end if there is none, and before the length if that makes
+   no sense. */
 static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
 {
     t->score = tft_cursor_bytes(c, 4);
@@ -214,7 +229,8 @@ static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
     if (!p)
         return false;
     t->text = (struct tft_str){(const char *)p, n};
-    if ((id == BOS && tft_str_is(t->text, "\n<s>\n")) || (id == EOS && tft_str_is(t->text, "\n</s>\n")))
+    if ((id == BOS && tft_str_is(t->text, "\n<s>\n")) ||
+        (id == EOS && tft_str_is(t->text, "\n</s>\n")))
         t->text = (struct tft_str){t->text.p + 1, t->text.n - 2};
     return true;
 }
@@ -234,12 +250,13 @@ static size_t mark_words(struct tft_str text, unsigned char *out)
 
 static struct tft_cursor first_token(const struct tft_source *s)
 {
-    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .at = 4}; /* after "longest token" */
+    /* after "longest token" */
+    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .at = 4};
 }
 
 /* How many bytes the strings take. */
-static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab, size_t *bytes,
-                                       struct tft_error *err)
+static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab,
+                                       size_t *bytes, struct tft_error *err)
 {
     if (s->map[1].size < 4)
         return tft_fail_at(err, TFT_ERR_FORMAT, name, 0, "too short for a llama2.c tokenizer");
@@ -247,15 +264,17 @@ static enum tft_status check_tokenizer(const struct tft_source *s, const char *n
     struct token t;
     for (uint64_t id = 0; id < vocab; id++) {
         if (!next_token(&c, id, &t))
-            return c.past_end ? tft_fail_at(err, TFT_ERR_FORMAT, name, c.at, "the file ends inside token %llu of %llu",
-                                            (unsigned long long)id, (unsigned long long)vocab)
-                              : tft_fail_at(err, TFT_ERR_FORMAT, name, c.at, "token %llu has a negative length",
-                                            (unsigned long long)id);
+            return c.past_end
+                       ? tft_fail_at(err, TFT_ERR_FORMAT, name, c.at,
+                                     "the file ends inside token %llu of %llu",
+                                     (unsigned long long)id, (unsigned long long)vocab)
+                       : tft_fail_at(err, TFT_ERR_FORMAT, name, c.at,
+                                     "token %llu has a negative length", (unsigned long long)id);
         *bytes += 8 + mark_words(t.text, NULL); /* at most three times the file */
     }
     if (c.at < c.size)
-        return tft_fail_at(err, TFT_ERR_FORMAT, name, c.at, "more than the %llu tokens of %s", (unsigned long long)vocab,
-                           s->name);
+        return tft_fail_at(err, TFT_ERR_FORMAT, name, c.at, "more than the %llu tokens of %s",
+                           (unsigned long long)vocab, s->name);
     return TFT_OK;
 }
 
@@ -288,15 +307,20 @@ static void add_tokenizer(struct builder *b, uint64_t vocab)
 
 /* ---- tensors */
 
-static void add_tensor(struct builder *b, const struct shape *h, const struct part *p, uint32_t layer, size_t at)
+static void add_tensor(struct builder *b, const struct shape *h, const struct part *p,
+                       uint32_t layer, size_t at)
 {
     struct tft_tensor *t = &b->s->tensor[b->s->n_tensor++];
     char *name = (char *)b->at;
     snprintf(name, NAME_ROOM, p->name, layer);
     b->at += NAME_ROOM;
     *t = (struct tft_tensor){
-        .name = {name, strlen(name)}, .offset = at, .type = TFT_F32, .n_dims = p->rows == ONE ? 1 : 2,
-        .ne = {h->extent[p->row], h->extent[p->rows], 1, 1}, .data = b->s->data + at,
+        .name = {name, strlen(name)},
+        .offset = at,
+        .type = TFT_F32,
+        .n_dims = p->rows == ONE ? 1 : 2,
+        .ne = {h->extent[p->row], h->extent[p->rows], 1, 1},
+        .data = b->s->data + at,
         .bytes = 4 * h->extent[p->row] * h->extent[p->rows],
     };
 }
@@ -314,7 +338,8 @@ static void add_tensors(struct builder *b, const struct shape *h)
     }
 }
 
-enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_name, struct tft_error *err)
+enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_name,
+                                 struct tft_error *err)
 {
     struct shape h;
     if (!read_header(s->data, s->size, &h))

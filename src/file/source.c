@@ -104,14 +104,14 @@ enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err)
     sort(values(s), s->value_by_key, s->n_value);
     size_t i = second_of_two(values(s), s->value_by_key, s->n_value);
     if (i < s->n_value)
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->value[i].offset, "key \"%.*s\" is there twice",
-                           TFT_STR_ARG(s->value[i].key));
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->value[i].offset,
+                           "key \"%.*s\" is there twice", TFT_STR_ARG(s->value[i].key));
 
     sort(tensors(s), s->tensor_by_name, s->n_tensor);
     i = second_of_two(tensors(s), s->tensor_by_name, s->n_tensor);
     if (i < s->n_tensor)
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->tensor[i].offset, "tensor \"%.*s\" is there twice",
-                           TFT_STR_ARG(s->tensor[i].name));
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->tensor[i].offset,
+                           "tensor \"%.*s\" is there twice", TFT_STR_ARG(s->tensor[i].name));
     return TFT_OK;
 }
 
@@ -143,7 +143,8 @@ static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
     return tft_arena_take(a, extra, 1);
 }
 
-void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra, struct tft_error *err)
+void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra,
+                         struct tft_error *err)
 {
     s->n_value = n_value;
     s->n_tensor = n_tensor;
@@ -153,8 +154,8 @@ void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, 
         s->owned = tft_alloc(s->allocator, count.used);
     if (!s->owned) {
         s->n_value = s->n_tensor = 0;
-        tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for the names of %zu values and %zu tensors", s->name, n_value,
-                 n_tensor);
+        tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for the names of %zu values and %zu tensors",
+                 s->name, n_value, n_tensor);
         return NULL;
     }
     s->owned_size = count.used;
@@ -174,7 +175,8 @@ static enum tft_status read_any(struct tft_source *s, const char *tokenizer, str
     if (s->size >= 4 && memcmp(s->data, "GGUF", 4) == 0)
         return tft_gguf_read(s, err);
     if (!tft_llama2c_probe(s->data, s->size))
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "neither a GGUF file nor a whole llama2.c checkpoint");
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0,
+                           "neither a GGUF file nor a whole llama2.c checkpoint");
     enum tft_status status = tokenizer ? map(&s->map[1], tokenizer, err) : TFT_OK;
     return status ? status : tft_llama2c_read(s, tokenizer, err);
 }
@@ -194,8 +196,9 @@ enum tft_status tft_source_open(struct tft_source *s, const char *path, const ch
     return status;
 }
 
-enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data, size_t size,
-                                    const struct tft_allocator *a, struct tft_error *err)
+enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data,
+                                    size_t size, const struct tft_allocator *a,
+                                    struct tft_error *err)
 {
     *s = (struct tft_source){.name = name, .data = data, .size = size, .allocator = a};
     if ((uintptr_t)data % 32)

@@ -8,10 +8,12 @@ static const struct {
     const char *name;
     size_t bytes;
 } kind[] = {
-    [TFT_VALUE_U8] = {"u8", 1},         [TFT_VALUE_I8] = {"i8", 1},       [TFT_VALUE_U16] = {"u16", 2},
-    [TFT_VALUE_I16] = {"i16", 2},       [TFT_VALUE_U32] = {"u32", 4},     [TFT_VALUE_I32] = {"i32", 4},
-    [TFT_VALUE_F32] = {"f32", 4},       [TFT_VALUE_BOOL] = {"bool", 1},   [TFT_VALUE_STRING] = {"string", 0},
-    [TFT_VALUE_ARRAY] = {"array", 0},   [TFT_VALUE_U64] = {"u64", 8},     [TFT_VALUE_I64] = {"i64", 8},
+    [TFT_VALUE_U8] = {"u8", 1},         [TFT_VALUE_I8] = {"i8", 1},
+    [TFT_VALUE_U16] = {"u16", 2},       [TFT_VALUE_I16] = {"i16", 2},
+    [TFT_VALUE_U32] = {"u32", 4},       [TFT_VALUE_I32] = {"i32", 4},
+    [TFT_VALUE_F32] = {"f32", 4},       [TFT_VALUE_BOOL] = {"bool", 1},
+    [TFT_VALUE_STRING] = {"string", 0}, [TFT_VALUE_ARRAY] = {"array", 0},
+    [TFT_VALUE_U64] = {"u64", 8},       [TFT_VALUE_I64] = {"i64", 8},
     [TFT_VALUE_F64] = {"f64", 8},
 };
 

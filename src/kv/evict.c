@@ -55,7 +55,8 @@ static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
     return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = tft_coded_to_zero(&kv->policy)};
 }
 
-/* Scales, middles and codes of all groups, in the workspace. Of the clips that the file has for them if `clipped`. */
+/* Scales, middles and codes of all groups, in the workspace. Of the clips that the file has for
+   them if `clipped`. */
 static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
 {
     uint32_t dim = j->kv->head_dim, block = j->kv->block, group = j->kv->policy.group;
@@ -63,7 +64,8 @@ static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
     size_t width = tft_coded_width(j->kv);
     if (j->side->axis != TFT_KV_TOKEN) {
         for (size_t d = 0; d < width; d += TFT_PANEL)
-            j->kern->fit(w->code + d, width, w->scale + d, w->mid + d, w->x + d, width, block, w->half + d, how);
+            j->kern->fit(w->code + d, width, w->scale + d, w->mid + d, w->x + d, width, block,
+                         w->half + d, how);
         return;
     }
     for (uint32_t d = 0, g = 0; d < dim; d += group, g++) {
@@ -71,7 +73,8 @@ static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
         if (clipped && j->clip)
             own.clip = j->clip + g;
         for (uint32_t t = 0; t < block; t += TFT_PANEL)
-            j->kern->fit(w->code + d * block + t, block, w->scale + g * block + t, w->mid + g * block + t, w->x + d * block + t, block,
+            j->kern->fit(w->code + d * block + t, block, w->scale + g * block + t,
+                         w->mid + g * block + t, w->x + d * block + t, block,
                          dim - d < group ? dim - d : group, w->half, &own);
     }
 }
@@ -116,11 +119,14 @@ static void put_scales(const struct job *j, char *to)
     }
 }
 
-/* Packs rows of 16 and `columns` columns, a multiple of 4, `of` each kind of bits: keys have tokens as rows, values channels. */
-static void put_codes(const struct job *j, char *to, uint32_t rows, uint32_t columns, const uint16_t quads[TFT_BITS_COUNT])
+/* Packs rows of 16 and `columns` columns, a multiple of 4, `of` each kind of bits: keys have tokens
+   as rows, values channels. */
+static void put_codes(const struct job *j, char *to, uint32_t rows, uint32_t columns,
+                      const uint16_t quads[TFT_BITS_COUNT])
 {
     bool by_token = j->side->axis == TFT_KV_TOKEN;
-    size_t token = by_token ? 1 : tft_coded_width(j->kv), channel = by_token ? j->kv->block : 1, at = 0;
+    size_t token = by_token ? 1 : tft_coded_width(j->kv), channel = by_token ? j->kv->block : 1,
+           at = 0;
     size_t down = j->keys ? token : channel, across = j->keys ? channel : token;
     uint8_t code[64 * TFT_QUAD_CODES];
     for (uint32_t first = 0; first < rows; first += TFT_PANEL) {
@@ -170,7 +176,8 @@ static void put_keys(struct job j, uint32_t b)
         for (uint32_t t = 0; t < j.kv->block; t++) {
             const uint16_t *from = row(&j, j.order[t], &step);
             for (uint32_t d = 0; d < dim; d++)
-                panel[(t / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + t % TFT_KEY_PANEL] = from[d * step];
+                panel[(t / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + t % TFT_KEY_PANEL] =
+                    from[d * step];
         }
         return;
     }
@@ -190,7 +197,8 @@ static void put_values(struct job j, uint32_t b)
     if (y->v_bits == TFT_KV_BITS_F16) {
         uint32_t step;
         for (uint32_t t = 0; t < j.kv->block; t++)
-            memcpy(to + (size_t)t * j.kv->head_dim * 2, row(&j, j.order[t], &step), (size_t)j.kv->head_dim * 2);
+            memcpy(to + (size_t)t * j.kv->head_dim * 2, row(&j, j.order[t], &step),
+                   (size_t)j.kv->head_dim * 2);
         return;
     }
     quads[y->v_bits] = (uint16_t)(j.kv->block / TFT_QUAD);
@@ -215,18 +223,22 @@ static void round_values(struct job j, uint32_t n)
         uint16_t *to = (uint16_t *)(uintptr_t)row(&j, j.order[t], &step);
         for (uint32_t d = 0; d < dim; d++) {
             size_t scale = (size_t)(d / group) * block + t;
-            to[d] = tft_f32_to_f16(fmaf(j.w->code[d * block + t] - j.w->half[0], j.w->scale[scale], j.w->mid[scale]));
+            to[d] = tft_f32_to_f16(
+                fmaf(j.w->code[d * block + t] - j.w->half[0], j.w->scale[scale], j.w->mid[scale]));
         }
     }
 }
 
-/* Of the tokens that are kept after an eviction, slots base .. base + n - 1, those that were within the newest `window` until then. */
+/* Of the tokens that are kept after an eviction, slots base .. base + n - 1, those that were within
+   the newest `window` until then. */
 static void round_old_values(struct job j, uint32_t base, uint32_t n, bool again)
 {
-    uint32_t window = j.kv->policy.window, first = again ? window / 2 : 0, end = n > window ? n - window : 0, block = j.kv->block;
+    uint32_t window = j.kv->policy.window, first = again ? window / 2 : 0,
+             end = n > window ? n - window : 0, block = j.kv->block;
     for (uint32_t i = first; i < end; i += block) {
         uint32_t some = end - i < block ? end - i : block;
-        for (uint32_t t = 0; t < block; t++) /* a block is gathered whole, and the last slot stands in for what it lacks */
+        /* a block is gathered whole, and the last slot stands in for what it lacks */
+        for (uint32_t t = 0; t < block; t++)
             j.w->order[t] = base + i + (t < some ? t : some - 1);
         j.order = j.w->order;
         round_values(j, some);
@@ -252,8 +264,8 @@ static void close_up(struct job j, const uint32_t *order, uint32_t base, uint32_
     }
 }
 
-void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head,
-                     struct tft_retained at, int tid)
+void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                     uint32_t head, struct tft_retained at, int tid)
 {
     const struct tft_coded_scratch *w = &kv->scratch[tid];
     struct job j = {.kv = kv, .kern = kern, .w = w, .layer = layer, .head = head};

@@ -4,7 +4,8 @@
 
 #include "simd/half.h"
 
-void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m, uint32_t capacity, const struct tft_kv_policy *policy)
+void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m,
+                   uint32_t capacity, const struct tft_kv_policy *policy)
 {
     uint32_t slots = capacity;
     if (policy->coded && tft_retain_slots(policy) < slots)
@@ -41,8 +42,8 @@ void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint
     return kv->v + offset(kv, layer, head, from);
 }
 
-void tft_kv_put(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer, uint32_t head, uint32_t slot,
-                const float *k, const float *v)
+void tft_kv_put(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                uint32_t head, uint32_t slot, const float *k, const float *v)
 {
     kern->narrow[kv->num](tft_kv_values(kv, layer, head, slot), v, kv->head_dim);
 
@@ -57,7 +58,8 @@ void tft_kv_put(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_
             ((float *)panel)[d * TFT_KEY_PANEL + column] = k[d];
 }
 
-void tft_kv_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, uint32_t n, uint32_t used)
+void tft_kv_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, uint32_t n,
+                 uint32_t used)
 {
     size_t size = tft_num_bytes(kv->num), row = kv->head_dim * size, panel = TFT_KEY_PANEL * row;
     uint32_t whole = (from + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL, column = from % TFT_KEY_PANEL;

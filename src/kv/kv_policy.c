@@ -9,13 +9,15 @@
 static const struct {
     const char *name, *knobs;
 } presets[] = {
-    {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"}, /* round to nearest, by token, no window */
+    /* round to nearest, by token, no window */
+    {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"},
     {"kivi", "bits=2,group=32,k=@channel,v=@token,retain=fill:128"},
     {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
     {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
     /* groups of 32 as in table 3: the paper's are of 128 channels of all heads, ours of one */
-    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,reorder=calibrated,clip=calibrated"},
+    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,reorder="
+             "calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
 };
 
@@ -121,7 +123,8 @@ static bool set_runs(struct tft_kv_side *s, struct span a)
     for (int i = 0; i < TFT_KV_RUNS; i++, a = rest) {
         struct span layers, bits = cut(cut(a, '/', &rest), 'x', &layers);
         s->run[i].layers = TFT_KV_REST;
-        if (!bits_of(bits, s->axis, &s->run[i].bits) || !layers.s != !rest.s || (layers.s && !count(layers, 1 << 15, &s->run[i].layers)))
+        if (!bits_of(bits, s->axis, &s->run[i].bits) || !layers.s != !rest.s ||
+            (layers.s && !count(layers, 1 << 15, &s->run[i].layers)))
             return false;
         if (!rest.s)
             return true;
@@ -149,7 +152,8 @@ static bool set_layers(struct tft_kv_side *s, struct span a)
 
 static bool set_bits_of_run(struct tft_kv_policy *p, int run, struct span a)
 {
-    return bits_of(a, TFT_KV_CHANNEL, &p->k.run[run].bits) && bits_of(a, TFT_KV_TOKEN, &p->v.run[run].bits);
+    return bits_of(a, TFT_KV_CHANNEL, &p->k.run[run].bits) &&
+           bits_of(a, TFT_KV_TOKEN, &p->v.run[run].bits);
 }
 
 static bool set_bits(struct tft_kv_policy *p, struct span a)
@@ -207,9 +211,18 @@ static bool set_high(struct tft_kv_policy *p, struct span a) { return set_bits_o
 static bool set_low(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 1, a); }
 static bool set_lk(struct tft_kv_policy *p, struct span a) { return set_layers(&p->k, a); }
 static bool set_lv(struct tft_kv_policy *p, struct span a) { return set_layers(&p->v, a); }
-static bool set_window(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->window); }
-static bool set_sinks(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->sinks); }
-static bool set_prefill(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 20, &p->prefill); }
+static bool set_window(struct tft_kv_policy *p, struct span a)
+{
+    return count(a, 1 << 15, &p->window);
+}
+static bool set_sinks(struct tft_kv_policy *p, struct span a)
+{
+    return count(a, 1 << 15, &p->sinks);
+}
+static bool set_prefill(struct tft_kv_policy *p, struct span a)
+{
+    return count(a, 1 << 20, &p->prefill);
+}
 static bool set_keep(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->keep); }
 
 static const struct {
@@ -217,7 +230,8 @@ static const struct {
     bool (*set)(struct tft_kv_policy *p, struct span value);
     const char *takes;
 } knobs[] = {
-    {"k", set_k, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2"},
+    {"k", set_k,
+     "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or such by layer, 3x4/2"},
     {"v", set_v, "1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or such by layer, 3x4/2"},
     {"bits", set_bits, "1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2"},
     {"high", set_high, "1, 1.5, 2, 3, 4, 8 or 16"},
@@ -246,17 +260,20 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, stru
         while (i < N_KNOBS && !is(key, knobs[i].name))
             i++;
         if (i == N_KNOBS)
-            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no \"%.*s\"", (int)(key.n < 40 ? key.n : 40), key.s);
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no \"%.*s\"",
+                            (int)(key.n < 40 ? key.n : 40), key.s);
         if (!value.s || !knobs[i].set(p, value))
-            return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name, knobs[i].takes,
-                            (int)(value.n < 40 ? value.n : 40), value.s ? value.s : "");
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name,
+                            knobs[i].takes, (int)(value.n < 40 ? value.n : 40),
+                            value.s ? value.s : "");
     }
     return TFT_OK;
 }
 
 /* ---- the whole */
 
-/* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there is none. */
+/* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there
+   is none. */
 static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
 {
     for (const struct tft_kv_run *r = s->run;; r++)
@@ -275,20 +292,29 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits",
                         !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
                         (double)(k ? k : v)->bits);
-    if (p->partial && (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache's values=window goes with retain=log2 and values that have codes, by token");
-    if ((p->reorder || p->clip == TFT_KV_CALIBRATED) && (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
+    if (p->partial &&
+        (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "a KV cache's values=window goes with retain=log2 and values that have "
+                        "codes, by token");
+    if ((p->reorder || p->clip == TFT_KV_CALIBRATED) &&
+        (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
     if (p->keep && p->retain == TFT_KV_LOG2)
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache's keep goes with retain=fill or retain=window");
+        return tft_fail(err, TFT_ERR_ARG,
+                        "a KV cache's keep goes with retain=fill or retain=window");
     if (p->retain != TFT_KV_WINDOW && p->window < 2)
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up", p->window);
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up",
+                        p->window);
     return TFT_OK;
 }
 
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
 {
-    struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more, name = cut(all, ':', &more);
+    struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more,
+                name = cut(all, ':', &more);
     struct tft_error quiet;
     *p = (struct tft_kv_policy){.num = TFT_NUM_F16, .group = 32, .window = 128};
     for (int i = 0; i < TFT_KV_RUNS; i++)
@@ -309,7 +335,8 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     if (i < N_PRESETS)
         set_knobs(p, (struct span){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
     else if (!memchr(name.s, '=', name.n))
-        return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"", (int)(name.n < 40 ? name.n : 40), name.s);
+        return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"",
+                        (int)(name.n < 40 ? name.n : 40), name.s);
     else
         more = all;
     enum tft_status status = set_knobs(p, more, err);
@@ -318,10 +345,12 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
 
 static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *s, uint32_t layer)
 {
-    return tft_kv_held(s, layer) == TFT_KV_BITS_F16 || tft_kv_held(s, layer) == tft_kv_held(file, layer);
+    return tft_kv_held(s, layer) == TFT_KV_BITS_F16 ||
+           tft_kv_held(s, layer) == tft_kv_held(file, layer);
 }
 
-bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p, uint32_t n_layer)
+bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p,
+                           uint32_t n_layer)
 {
     if (!file->coded || file->group != p->group || (p->reorder && !file->reorder))
         return false;

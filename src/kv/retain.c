@@ -44,8 +44,8 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n)
     r->sinks -= n - kept;
 }
 
-/* Whether kept token i is given up. LogQuant, algorithm 1: of the older two windows every other one, so that each time they are halved they
-   are half as dense. */
+/* Whether kept token i is given up. LogQuant, algorithm 1: of the older two windows every other
+   one, so that each time they are halved they are half as dense. */
 static bool given_up(const struct tft_kv_policy *p, uint32_t i)
 {
     switch (p->retain) {
@@ -67,10 +67,10 @@ static void push(struct list *l, uint32_t slot)
     l->n++;
 }
 
-/* What kept tokens become when some are given up once. first: which of all tokens the first of them is; where there are names they are
-   consecutive. */
-static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t first, struct list *kept, struct list *waiting,
-                    struct list *named)
+/* What kept tokens become when some are given up once. first: which of all tokens the first of them
+   is; where there are names they are consecutive. */
+static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t first,
+                    struct list *kept, struct list *waiting, struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;
@@ -83,11 +83,14 @@ static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t f
 uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order)
 {
     uint32_t all = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p);
-    uint32_t first = r->sinks + r->named + r->waiting + r->blocks * block; /* tokens before those kept */
-    struct list waiting = {order, 0}, kept = {order ? order + all : NULL, 0}, named = {order ? order + 2 * all : NULL, 0};
+    /* tokens before those kept */
+    uint32_t first = r->sinks + r->named + r->waiting + r->blocks * block;
+    struct list waiting = {order, 0}, kept = {order ? order + all : NULL, 0},
+                named = {order ? order + 2 * all : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
         push(&waiting, i);
-    for (uint32_t i = 0; i < r->kept; i++) { /* more than the most after a prompt that was kept whole: as if they came now, one by one */
+    /* more than the most after a prompt that was kept whole: as if they came now, one by one */
+    for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)
             give_up(p, r->names, first + i + 1 - most, &kept, &waiting, &named);
@@ -98,11 +101,13 @@ uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r,
         memcpy(order + n, named.at, named.n * sizeof *order);
         memcpy(order + waiting.n + named.n, kept.at, kept.n * sizeof *order);
     }
-    *r = (struct tft_retained){r->sinks, r->named + named.n, left, kept.n, r->blocks + n / block, r->names};
+    *r = (struct tft_retained){r->sinks, r->named + named.n,    left,
+                               kept.n,   r->blocks + n / block, r->names};
     return n;
 }
 
-struct tft_chunk tft_retain_chunk(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t from, uint32_t n)
+struct tft_chunk tft_retain_chunk(const struct tft_kv_policy *p, struct tft_retained *r,
+                                  uint32_t from, uint32_t n)
 {
     struct tft_chunk c = {.from = from, .before = *r, .evict = tft_retain_room(p, r) == 0};
     if (c.evict)
@@ -115,7 +120,8 @@ struct tft_chunk tft_retain_chunk(const struct tft_kv_policy *p, struct tft_reta
     return c;
 }
 
-void tft_retain_advance(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t from, uint32_t n, uint32_t *since)
+void tft_retain_advance(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t from,
+                        uint32_t n, uint32_t *since)
 {
     while (from < n) {
         struct tft_chunk c = tft_retain_chunk(p, r, from, n);

@@ -9,7 +9,8 @@
 #include "rope.h"
 #include "run/session.h"
 
-/* Bounds on dimensions, far above any model and far below where a product of two could wrap 64 bits. */
+/* Bounds on dimensions, far above any model and far below where a product of two could wrap 64
+   bits. */
 enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28, MAX_HEAD_DIM = 1 << 16 };
 
 void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt, ...)
@@ -24,7 +25,7 @@ void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt,
     ld->status = tft_fail(ld->err, status, "%s: %s", ld->s->name, text);
 }
 
-/* ------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
 static const struct tft_value *value(const struct tft_load *ld, const char *key, char full[96])
 {
@@ -38,10 +39,12 @@ bool tft_load_has(const struct tft_load *ld, const char *key)
     return value(ld, key, full) != NULL;
 }
 
-static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *key, const char *what)
+static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *key,
+                    const char *what)
 {
     if (ld->status == TFT_OK)
-        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s %s", key, what);
+        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s %s", key,
+                                 what);
 }
 
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max)
@@ -82,14 +85,16 @@ void tft_load_shape(struct tft_load *ld)
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head, m->n_embd);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head,
+                      m->n_embd);
     m->head_dim = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, MAX_HEAD_DIM);
     if (tft_load_dim(ld, "attention.value_length", m->head_dim, MAX_HEAD_DIM) != m->head_dim)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "values of another size than keys");
     if ((uint64_t)m->n_head * m->head_dim > MAX_WIDTH)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u", m->n_head, m->head_dim);
     if (m->n_head % m->n_head_kv)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv, m->n_head);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
+                      m->n_head);
     if (m->n_head / m->n_head_kv > TFT_TILE)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_TILE);
 
@@ -104,7 +109,7 @@ struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer)
     return ld->m->block ? &ld->m->block[layer] : &ld->block;
 }
 
-/* ------------------------------------------------------------------------------------------------ tensors */
+/* -------------------------------------------------------------------------------------- tensors */
 
 static bool enum_num(enum tft_dtype type, enum tft_num *num)
 {
@@ -112,7 +117,8 @@ static bool enum_num(enum tft_dtype type, enum tft_num *num)
     return type == TFT_F32 || type == TFT_F16 || type == TFT_BF16;
 }
 
-void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to, enum tft_num num)
+void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to,
+                           enum tft_num num)
 {
     if (ld->expansion)
         ld->expansion[ld->n_expansion] = (struct tft_expansion){t, to, num};
@@ -120,7 +126,8 @@ void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void
 }
 
 /* The tensor, marked as used; NULL after an error. */
-static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
+static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, uint32_t rows,
+                                       uint32_t cols)
 {
     const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
     if (!t) {
@@ -129,8 +136,9 @@ static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, ui
     }
     if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1) {
         ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, t->offset,
-                                 "the tensor %s is %llu x %llu and should be %u x %u", name, (unsigned long long)t->ne[1],
-                                 (unsigned long long)t->ne[0], rows, cols);
+                                 "the tensor %s is %llu x %llu and should be %u x %u", name,
+                                 (unsigned long long)t->ne[1], (unsigned long long)t->ne[0], rows,
+                                 cols);
         return NULL;
     }
     if (ld->used)
@@ -140,7 +148,8 @@ static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, ui
 
 static void wrong_type(struct tft_load *ld, const struct tft_tensor *t)
 {
-    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %.*s has type %s", TFT_STR_ARG(t->name),
+    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
+                             "the tensor %.*s has type %s", TFT_STR_ARG(t->name),
                              tft_dtype_info(t->type)->name);
 }
 
@@ -150,7 +159,8 @@ enum use {
     BY_ROW, /* a row now and then, by tft_mat_row: nothing is expanded */
 };
 
-static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols, enum use use)
+static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols,
+                             enum use use)
 {
     struct tft_mat w = {.rows = rows, .cols = cols, .tensor = shaped(ld, name, rows, cols)};
     const struct tft_tensor *t = w.tensor;
@@ -184,7 +194,8 @@ static const void *exactly(struct tft_load *ld, const char *name, enum tft_dtype
     return t ? t->data : NULL;
 }
 
-/* "NAME.weight", panels of a W8A8 file, with "NAME.scale" and "NAME.rowsum" beside it: see quantized.h */
+/* "NAME.weight", panels of a W8A8 file, with "NAME.scale" and "NAME.rowsum" beside it: see
+   quantized.h */
 static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
 {
     char name[80];
@@ -208,12 +219,14 @@ static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t row
 
 static void tensor_name(char out[64], const char *fmt, unsigned layer, const char *suffix)
 {
-    /* fmt is a constant of an architecture file with at most one %u; a second argument may go unused */
+    /* fmt is a constant of an architecture file with at most one %u; a second argument may go
+       unused */
     int n = snprintf(out, 64, fmt, layer);
     snprintf(out + n, 64 - (size_t)n, "%s", suffix);
 }
 
-static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer, const char *suffix, uint32_t n)
+static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer, const char *suffix,
+                           uint32_t n)
 {
     char name[64];
     tensor_name(name, fmt, layer, suffix);
@@ -221,7 +234,8 @@ static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer,
     return matrix(ld, name, 1, n, AS_F32).data;
 }
 
-struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n, bool bias)
+struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                              bool bias)
 {
     return (struct tft_norm){
         .w = vector(ld, fmt, layer, ".weight", n),
@@ -234,16 +248,19 @@ static void count_product(struct tft_load *ld, const struct tft_mat *w)
     uint64_t n = (uint64_t)w->rows * w->cols;
     ld->m->matmul_macs += n;
     if (w->num == TFT_NUM_I8)
-        ld->m->weight_bytes += tft_panel_rows(w->rows) * (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
+        ld->m->weight_bytes += tft_panel_rows(w->rows) *
+                               (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
     else
         ld->m->weight_bytes += n * tft_num_bytes(w->num);
 }
 
-struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows, uint32_t cols, bool bias)
+struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
+                                  uint32_t rows, uint32_t cols, bool bias)
 {
     char name[64];
     tensor_name(name, fmt, layer, ld->quantized ? "" : ".weight");
-    struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols) : matrix(ld, name, rows, cols, AS_IT_IS)};
+    struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols)
+                                              : matrix(ld, name, rows, cols, AS_IT_IS)};
     count_product(ld, &l.w);
     if (bias)
         l.bias = vector(ld, fmt, layer, ".bias", rows);
@@ -272,9 +289,10 @@ void tft_load_embedding(struct tft_load *ld)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
     else if (n > INT32_MAX - TFT_PANEL)
         tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)n);
-    else if (ld->quantized && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 || tft_panel_rows((size_t)n) != t->ne[1]))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight", TFT_KEY_VOCAB,
-                      (unsigned long long)t->ne[1]);
+    else if (ld->quantized && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 ||
+                               tft_panel_rows((size_t)n) != t->ne[1]))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight",
+                      TFT_KEY_VOCAB, (unsigned long long)t->ne[1]);
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;
@@ -308,15 +326,16 @@ void tft_load_check_all_used(struct tft_load *ld)
     for (size_t i = 0; i < ld->s->n_tensor && ld->status == TFT_OK; i++)
         if (!ld->used[i]) {
             const struct tft_tensor *t = &ld->s->tensor[i];
-            ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset, "the tensor %.*s has no place in %s",
-                                     (int)t->name.n, t->name.p, ld->m->arch->name);
+            ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
+                                     "the tensor %.*s has no place in %s", (int)t->name.n,
+                                     t->name.p, ld->m->arch->name);
         }
 }
 
-/* ------------------------------------------------------------------------------------------------- rotation */
+/* ------------------------------------------------------------------------------------- rotation */
 
-/* rope.scaling: "linear" divides every frequency (Chen et al. 2023, section 2.3). llama3's scaling reaches GGUF as divisors of the
-   frequencies in rope_freqs.weight, computed by the converter. */
+/* rope.scaling: "linear" divides every frequency (Chen et al. 2023, section 2.3). llama3's scaling
+   reaches GGUF as divisors of the frequencies in rope_freqs.weight, computed by the converter. */
 static double scaling(struct tft_load *ld)
 {
     char full[96];
@@ -327,8 +346,8 @@ static double scaling(struct tft_load *ld)
     if (tft_str_is(s, "linear"))
         return (double)tft_load_real(ld, "rope.scaling.factor", 0);
     if (ld->status == TFT_OK)
-        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset, "%s is \"%.*s\"", full,
-                                 s.n < 30 ? (int)s.n : 30, s.p ? s.p : "");
+        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset,
+                                 "%s is \"%.*s\"", full, s.n < 30 ? (int)s.n : 30, s.p ? s.p : "");
     return 1;
 }
 

@@ -7,7 +7,7 @@
 #include "quantized.h"
 #include "run/session.h"
 
-/* ------------------------------------------------------------------------------------- expanding tensors */
+/* ---------------------------------------------------------------------------- expanding tensors */
 
 struct expand_job {
     const struct tft_model *m;
@@ -23,7 +23,8 @@ static uint64_t count(const struct tft_tensor *t)
 }
 
 /* Numbers [begin, end) of a tensor, both multiples of its block. */
-static void expand_range(const struct tft_kernels *kern, const struct tft_expansion *x, uint64_t begin, uint64_t end)
+static void expand_range(const struct tft_kernels *kern, const struct tft_expansion *x,
+                         uint64_t begin, uint64_t end)
 {
     enum { CHUNK = 4096 }; /* a multiple of every block, small enough for the stack */
     float t[CHUNK];
@@ -47,8 +48,10 @@ static void expand(void *arg, int tid, int n_threads)
     uint64_t done = 0;
     for (size_t i = 0; i < job->n; i++) {
         const struct tft_expansion *x = &job->list[i];
-        uint64_t block = tft_dtype_info(x->tensor->type)->block, n = count(x->tensor), units = n / block;
-        uint64_t begin = units * (uint64_t)tid / (uint64_t)n_threads, end = units * ((uint64_t)tid + 1) / (uint64_t)n_threads;
+        uint64_t block = tft_dtype_info(x->tensor->type)->block, n = count(x->tensor),
+                 units = n / block;
+        uint64_t begin = units * (uint64_t)tid / (uint64_t)n_threads,
+                 end = units * ((uint64_t)tid + 1) / (uint64_t)n_threads;
         expand_range(&job->m->kern, x, begin * block, end * block);
         done += n;
         if (tid == 0 && job->opts->progress)
@@ -56,7 +59,8 @@ static void expand(void *arg, int tid, int n_threads)
     }
 }
 
-static void expand_all(const struct tft_model *m, const struct tft_expansion *list, size_t n, const struct tft_model_opts *opts)
+static void expand_all(const struct tft_model *m, const struct tft_expansion *list, size_t n,
+                       const struct tft_model_opts *opts)
 {
     struct expand_job job = {.m = m, .list = list, .n = n, .opts = opts};
     for (size_t i = 0; i < n; i++)
@@ -65,7 +69,7 @@ static void expand_all(const struct tft_model *m, const struct tft_expansion *li
         tft_port_team(opts->n_threads ? opts->n_threads : tft_port_cpus(), expand, &job);
 }
 
-/* ------------------------------------------------------------------------------------------------ opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static const char *copy_text(struct tft_load *ld, const char *key)
 {
@@ -73,7 +77,8 @@ static const char *copy_text(struct tft_load *ld, const char *key)
     struct tft_str s = {0};
     if (v && !tft_value_str(v, &s)) {
         if (ld->status == TFT_OK)
-            ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s is not a string", key);
+            ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset,
+                                     "%s is not a string", key);
         return NULL;
     }
     char *text = v ? tft_arena_take(&ld->arena, s.n + 1, 1) : NULL;
@@ -117,11 +122,13 @@ static enum tft_status choose_arch(struct tft_model *m, struct tft_error *err)
             m->arch = *a;
             return TFT_OK;
         }
-    return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset, "the architecture \"%.*s\" is not supported",
-                       name.n < 60 ? (int)name.n : 60, name.p);
+    return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset,
+                       "the architecture \"%.*s\" is not supported", name.n < 60 ? (int)name.n : 60,
+                       name.p);
 }
 
-static const enum tft_num expand_to[] = {TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16}; /* by enum tft_weights */
+/* by enum tft_weights */
+static const enum tft_num expand_to[] = {TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16};
 
 enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err)
 {
@@ -141,12 +148,17 @@ enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, st
     return ld.status;
 }
 
-static enum tft_status open_weights(struct tft_model *m, const struct tft_model_opts *opts, bool unexpanded, struct tft_error *err)
+static enum tft_status open_weights(struct tft_model *m, const struct tft_model_opts *opts,
+                                    bool unexpanded, struct tft_error *err)
 {
-    struct tft_load ld = {
-        .m = m, .s = &m->source, .err = err, .expand_to = expand_to[opts->weights], .unexpanded = unexpanded};
+    struct tft_load ld = {.m = m,
+                          .s = &m->source,
+                          .err = err,
+                          .expand_to = expand_to[opts->weights],
+                          .unexpanded = unexpanded};
     load(&ld, opts->vocab_only);
-    size_t lists_at = ld.arena.used, n_list = ld.n_expansion; /* what only loading needs comes last */
+    /* what only loading needs comes last */
+    size_t lists_at = ld.arena.used, n_list = ld.n_expansion;
     tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
     tft_arena_take(&ld.arena, m->source.n_tensor, 1);
     if (ld.status != TFT_OK)
@@ -154,7 +166,8 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_model_
 
     m->memory = ld.arena.failed ? NULL : tft_alloc(m->allocator, ld.arena.used);
     if (!m->memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for %zu MB of weights", m->source.name, ld.arena.used >> 20);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for %zu MB of weights", m->source.name,
+                        ld.arena.used >> 20);
     m->memory_size = ld.arena.used;
     ld.arena = (struct tft_arena){.base = m->memory, .used = lists_at};
     ld.expansion = tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
@@ -170,7 +183,8 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_model_
     return ld.status;
 }
 
-static enum tft_status build(struct tft_model *m, const struct tft_model_opts *opts, bool unexpanded, struct tft_error *err)
+static enum tft_status build(struct tft_model *m, const struct tft_model_opts *opts,
+                             bool unexpanded, struct tft_error *err)
 {
     tft_kernels_fill(&m->kern, tft_kernels_best());
     if (!opts->vocab_only) {
@@ -189,8 +203,9 @@ static enum tft_status build(struct tft_model *m, const struct tft_model_opts *o
 }
 
 /* path, or data and size. */
-static enum tft_status open_model(struct tft_model **out, const char *path, const void *data, size_t size,
-                                  const struct tft_model_opts *given, bool unexpanded, struct tft_error *err)
+static enum tft_status open_model(struct tft_model **out, const char *path, const void *data,
+                                  size_t size, const struct tft_model_opts *given, bool unexpanded,
+                                  struct tft_error *err)
 {
     *out = NULL;
     struct tft_model_opts opts = {0};
@@ -199,7 +214,8 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
     if ((unsigned)opts.weights > TFT_WEIGHTS_BF16)
         return tft_fail(err, TFT_ERR_ARG, "%d is no type of weights", (int)opts.weights);
     if (opts.n_threads < 0 || opts.n_threads > TFT_PORT_THREADS)
-        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", opts.n_threads, TFT_PORT_THREADS);
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", opts.n_threads,
+                        TFT_PORT_THREADS);
 
     struct tft_model *m = tft_alloc(opts.allocator, sizeof *m);
     if (!m)
@@ -209,8 +225,9 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
         m->allocator_copy = *opts.allocator;
         m->allocator = &m->allocator_copy;
     }
-    enum tft_status status = path ? tft_source_open(&m->source, path, opts.tokenizer, m->allocator, err)
-                                  : tft_source_open_mem(&m->source, "memory", data, size, m->allocator, err);
+    enum tft_status status =
+        path ? tft_source_open(&m->source, path, opts.tokenizer, m->allocator, err)
+             : tft_source_open_mem(&m->source, "memory", data, size, m->allocator, err);
     if (status == TFT_OK)
         status = build(m, &opts, unexpanded, err);
     if (status == TFT_OK && opts.device && strcmp(opts.device, "cpu"))
@@ -223,19 +240,20 @@ static enum tft_status open_model(struct tft_model **out, const char *path, cons
     return TFT_OK;
 }
 
-enum tft_status tft_model_open(struct tft_model **out, const char *path, const struct tft_model_opts *opts, struct tft_error *err)
+enum tft_status tft_model_open(struct tft_model **out, const char *path,
+                               const struct tft_model_opts *opts, struct tft_error *err)
 {
     return open_model(out, path, NULL, 0, opts, false, err);
 }
 
-enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
-                                          struct tft_error *err)
+enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path,
+                                          const struct tft_model_opts *opts, struct tft_error *err)
 {
     return open_model(out, path, NULL, 0, opts, true, err);
 }
 
-enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size, const struct tft_model_opts *opts,
-                                   struct tft_error *err)
+enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size,
+                                   const struct tft_model_opts *opts, struct tft_error *err)
 {
     return open_model(out, NULL, data, size, opts, false, err);
 }
@@ -252,7 +270,7 @@ void tft_model_close(struct tft_model *m)
     tft_free(m->allocator ? &copy : NULL, m, sizeof *m);
 }
 
-/* ------------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
@@ -284,15 +302,16 @@ const char *tft_model_chat_template(const struct tft_model *m)
     return m->chat_template;
 }
 
-/* ------------------------------------------------------------------------------------------------- tokens */
+/* --------------------------------------------------------------------------------------- tokens */
 
-enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags, int32_t *ids, size_t cap,
-                             size_t *n)
+enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
+                             unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
     if (m->prefix_bos)
         flags &= ~(unsigned)TFT_ADD_BOS;
-    return m->tokenizer ? tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n) : TFT_ERR_UNSUPPORTED;
+    return m->tokenizer ? tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n)
+                        : TFT_ERR_UNSUPPORTED;
 }
 
 const char *tft_token_text(const struct tft_model *m, int32_t id, bool special, size_t *len)
@@ -316,12 +335,13 @@ bool tft_token_ends(const struct tft_model *m, int32_t id)
     return m->tokenizer && tft_tokenizer_ends(m->tokenizer, id);
 }
 
-size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int32_t id, char out[TFT_TEXT_MAX])
+size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int32_t id,
+                     char out[TFT_TEXT_MAX])
 {
     return m->tokenizer ? tft_tokenizer_push(m->tokenizer, t, id, out) : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ machine */
+/* -------------------------------------------------------------------------------------- machine */
 
 const char *tft_cpu_name(void)
 {

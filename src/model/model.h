@@ -1,8 +1,9 @@
 /*
- * A model in memory: dimensions, weights, and how an architecture file (models/) loads and runs it. Immutable once open.
+ * A model in memory: dimensions, weights, and how an architecture file (models/) loads and runs it.
+ * Immutable once open.
  *
- * Legend for shapes: D = n_embd, F = n_ff, V = n_vocab, H = n_head, G = n_head_kv, E = head_dim. Matrices are [rows, cols],
- * rows = outputs, as every GGUF has them (its ne[0] is cols).
+ * Legend for shapes: D = n_embd, F = n_ff, V = n_vocab, H = n_head, G = n_head_kv, E = head_dim.
+ * Matrices are [rows, cols], rows = outputs, as every GGUF has them (its ne[0] is cols).
  */
 #ifndef TFT_MODEL_H
 #define TFT_MODEL_H
@@ -42,7 +43,8 @@ enum tft_range {
     TFT_RANGE_FLOAT,  /* f32, for weights that are floats */
     TFT_RANGE_STATIC, /* bytes, whose scale and zero-point the file has: CushionCache, section 3 */
     TFT_RANGE_TOKEN,  /* bytes; scale and zero-point from each token's own range, */
-    TFT_RANGE_TENSOR, /* or from the range of all tokens of a pass, so that results depend on how tokens were fed: for comparisons */
+    TFT_RANGE_TENSOR, /* or from the range of all tokens of a pass, so that results depend on how
+                         tokens were fed: for comparisons */
 };
 
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
@@ -50,7 +52,8 @@ struct tft_input {
     uint32_t index; /* layer * TFT_LAYER_INPUTS + which; after those of all layers, the head's */
     enum tft_range range;
     struct tft_affine affine; /* STATIC */
-    uint32_t hadamard;        /* block of the transform that comes first (kernels.h); 0: none. The weights expect it. */
+    uint32_t hadamard;        /* block of the transform that comes first (kernels.h); 0: none. The
+                                 weights expect it. */
 };
 enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
 
@@ -92,16 +95,24 @@ struct tft_model {
     struct tft_input head_in;
     struct tft_block *block;  /* [n_layer] */
 
-    /* Keys and values that come before every sequence, at positions 0 .. n_prefix - 1: CushionCache (section 4), IntactKV */
+    /* Keys and values that come before every sequence, at positions 0 .. n_prefix - 1: CushionCache
+       (section 4), IntactKV */
     uint32_t n_prefix;
-    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16 however the file has them, keys rotated */
-    const float *prefix_x;               /* [D] what the last of them leaves in the residual stream; NULL if that is not known */
-    bool prefix_bos;                     /* BOS is one of them, and not to be put before a text again */
-    const char *kv;                      /* the cache of sessions that name none, kv_policy.h; NULL if the file does not say */
+    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E], f16 however the file has
+                                            them, keys rotated */
+    const float *prefix_x;               /* [D] what the last of them leaves in the residual stream;
+                                            NULL if that is not known */
+    bool prefix_bos;                     /* BOS is one of them, and not to be put before a text
+                                            again */
+    const char *kv;                      /* the cache of sessions that name none, kv_policy.h; NULL
+                                            if the file does not say */
     struct tft_kv_policy kv_policy;      /* the same, parsed; of f16 if the file does not say */
-    const float *key_importance; /* [n_layer, G, E] what an error in a key's channel costs; NULL if the file does not say: coded.h */
-    const int32_t *key_order; /* [n_layer, G, E] which channel of a head's keys comes where; NULL if the file does not say: coded.h */
-    const float *kv_clip[2];  /* [n_layer, G, groups of kv_policy] of keys and values: SKVQ eq. 2's alpha; NULL likewise */
+    const float *key_importance; /* [n_layer, G, E] what an error in a key's channel costs; NULL if
+                                    the file does not say: coded.h */
+    const int32_t *key_order; /* [n_layer, G, E] which channel of a head's keys comes where; NULL if
+                                 the file does not say: coded.h */
+    const float *kv_clip[2];  /* [n_layer, G, groups of kv_policy] of keys and values: SKVQ eq. 2's
+                                 alpha; NULL likewise */
     bool floats;                         /* some linear layer's input is made as floats first */
     bool bytes;                          /* some linear layer takes bytes */
 
@@ -111,7 +122,8 @@ struct tft_model {
 
     const struct tft_device *device; /* NULL, or what computes from layer n_host on; device.h */
     void *on, *device_library;
-    uint32_t n_host;                 /* layers that the CPU computes: all of them without a device */
+    uint32_t n_host;                 /* layers that the CPU computes: all of them without a
+                                        device */
 
     struct tft_source source; /* keeps the file mapped */
     struct tft_allocator allocator_copy;
@@ -120,13 +132,16 @@ struct tft_model {
     size_t memory_size;
 };
 
-/* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and in *m the dimensions and
-   counts, but no weights. memory_size is what would be taken; nothing is. All else in *m is zero before. */
-enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err);
+/* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and
+   in *m the dimensions and counts, but no weights. memory_size is what would be taken; nothing is.
+   All else in *m is zero before. */
+enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights,
+                               struct tft_error *err);
 
-/* tft_model_open, but matrices that would have to be expanded have a tensor and no data: for tools that take them one at a time. */
-enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path, const struct tft_model_opts *opts,
-                                          struct tft_error *err);
+/* tft_model_open, but matrices that would have to be expanded have a tensor and no data: for tools
+   that take them one at a time. */
+enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path,
+                                          const struct tft_model_opts *opts, struct tft_error *err);
 
 /* Row `row` of a matrix as floats, y: [cols], however it is held. */
 void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row, float *y);

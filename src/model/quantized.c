@@ -14,11 +14,11 @@ void tft_load_quantized(struct tft_load *ld)
     if (v && (v->is_array || !tft_value_uint(v, 0, &version)))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no number", TFT_KEY_VERSION);
     else if (v && version != TFT_FILE_VERSION)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "version %llu of tuffet's format; this is %d", (unsigned long long)version,
-                      TFT_FILE_VERSION);
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "version %llu of tuffet's format; this is %d",
+                      (unsigned long long)version, TFT_FILE_VERSION);
 }
 
-/* ------------------------------------------------------------------------------------------------ inputs */
+/* --------------------------------------------------------------------------------------- inputs */
 
 struct input_arrays {
     const struct tft_value *scale, *zero, *range;
@@ -29,7 +29,8 @@ static const struct tft_value *array(struct tft_load *ld, const char *key, uint6
 {
     const struct tft_value *v = tft_source_value(ld->s, key);
     if (!v || !v->is_array || v->n != n)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu", key, (unsigned long long)n);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu", key,
+                      (unsigned long long)n);
     return v;
 }
 
@@ -41,8 +42,9 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     if (!ld->quantized || ld->status != TFT_OK)
         return in;
     if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30) ||
-        !tft_value_uint(a->zero, index, &zero) || zero > 255 || !tft_value_uint(a->range, index, &range) ||
-        range < TFT_RANGE_STATIC || range > TFT_RANGE_TENSOR) {
+        !tft_value_uint(a->zero, index, &zero) || zero > 255 ||
+        !tft_value_uint(a->range, index, &range) || range < TFT_RANGE_STATIC ||
+        range > TFT_RANGE_TENSOR) {
         tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of tuffet.input.* makes no sense", index);
         return in;
     }
@@ -63,8 +65,10 @@ static uint32_t hadamard(struct tft_load *ld)
 {
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_HADAMARD);
     uint64_t block = 0;
-    if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 || (block & (block - 1)) || (block && ld->m->n_ff % block)))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no power of two up to 256 that divides %u", TFT_KEY_HADAMARD, ld->m->n_ff);
+    if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 ||
+              (block & (block - 1)) || (block && ld->m->n_ff % block)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no power of two up to 256 that divides %u",
+                      TFT_KEY_HADAMARD, ld->m->n_ff);
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
 
@@ -95,15 +99,17 @@ void tft_load_inputs(struct tft_load *ld)
     m->output.in = &m->head_in;
 }
 
-/* ------------------------------------------------------------------------------------------------ prefix */
+/* --------------------------------------------------------------------------------------- prefix */
 
-static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype type, const uint64_t ne[4])
+static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype type,
+                           const uint64_t ne[4])
 {
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
     if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
-        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s", name,
-                      (unsigned long long)ne[3], (unsigned long long)ne[2], (unsigned long long)ne[1], (unsigned long long)ne[0],
-                      tft_dtype_name(type));
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s",
+                      name, (unsigned long long)ne[3], (unsigned long long)ne[2],
+                      (unsigned long long)ne[1], (unsigned long long)ne[0], tft_dtype_name(type));
         return NULL;
     }
     if (ld->used)
@@ -111,17 +117,20 @@ static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype
     return t->data;
 }
 
-/* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session need not know. */
+/* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session
+   need not know. */
 static const uint16_t *rows(struct tft_load *ld, const char *name)
 {
     const struct tft_model *m = ld->m;
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
     uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
     if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
-        return numbers(ld, name, TFT_F16, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
+        return numbers(ld, name, TFT_F16,
+                       (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
     if (!numbers(ld, name, t->type, (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
         return NULL;
-    uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix, (size_t)width * sizeof *to);
+    uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix,
+                                  (size_t)width * sizeof *to);
     tft_load_expand_later(ld, t, to, TFT_NUM_F16);
     return to;
 }
@@ -135,7 +144,8 @@ void tft_load_prefix_bos(struct tft_load *ld)
     for (uint64_t i = 0; v && i < v->n; i++) {
         int64_t id;
         if (!tft_value_int(v, i, &id))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers", TFT_KEY_PREFIX_TOKENS);
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers",
+                          TFT_KEY_PREFIX_TOKENS);
         else
             m->prefix_bos |= bos >= 0 && id == bos;
     }
@@ -149,7 +159,8 @@ void tft_load_prefix(struct tft_load *ld)
     if (!v || ld->status != TFT_OK)
         return;
     if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no array of 1 .. %u tokens", TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no array of 1 .. %u tokens", TFT_KEY_PREFIX_TOKENS,
+                      m->n_ctx - 1);
     if (ld->status != TFT_OK)
         return;
     m->n_prefix = (uint32_t)v->n;
@@ -157,23 +168,28 @@ void tft_load_prefix(struct tft_load *ld)
     m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
-        m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32, (const uint64_t[4]){m->n_embd, 1, 1, 1});
+        m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32,
+                              (const uint64_t[4]){m->n_embd, 1, 1, 1});
 }
 
 /* Of each head its channels, each once. */
 static const int32_t *key_order(struct tft_load *ld)
 {
     const struct tft_model *m = ld->m;
-    const int32_t *order = numbers(ld, TFT_KEY_KV_ORDER, TFT_I32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+    const int32_t *order = numbers(ld, TFT_KEY_KV_ORDER, TFT_I32,
+                                   (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
     if (m->head_dim > TFT_CODED_SPAN)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER, TFT_CODED_SPAN);
-    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv; head++) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER,
+                      TFT_CODED_SPAN);
+    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv;
+         head++) {
         bool seen[TFT_CODED_SPAN] = {false};
         for (uint32_t i = 0; i < m->head_dim; i++) {
             int32_t d = order[head * m->head_dim + i];
             if (d < 0 || (uint32_t)d >= m->head_dim || seen[d])
-                tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no order of the channels in layer %zu, head %zu", TFT_KEY_KV_ORDER,
-                              head / m->n_head_kv, head % m->n_head_kv);
+                tft_load_fail(ld, TFT_ERR_FORMAT,
+                              "%s is no order of the channels in layer %zu, head %zu",
+                              TFT_KEY_KV_ORDER, head / m->n_head_kv, head % m->n_head_kv);
             else
                 seen[d] = true;
         }
@@ -185,14 +201,18 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
 {
     const struct tft_model *m = ld->m;
     uint64_t n = (m->head_dim + group - 1) / group;
-    const float *part = numbers(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
+    const float *part = numbers(ld, name, TFT_F32,
+                                (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
     for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
         if (!(part[i] > 0 && part[i] <= 1))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than parts of a range, above 0 and at most 1", name);
+            tft_load_fail(ld, TFT_ERR_FORMAT,
+                          "%s has something else than parts of a range, above 0 and at most 1",
+                          name);
     return part;
 }
 
-/* What quantize has found for the file's own cache. A tensor of it that the cache has no use for stays without a place. */
+/* What quantize has found for the file's own cache. A tensor of it that the cache has no use for
+   stays without a place. */
 static void load_calibrated(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -223,5 +243,6 @@ void tft_load_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32, (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+        m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
+                                    (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
 }

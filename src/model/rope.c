@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* ln x = e ln2 + ln m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s) = 2 (s + s^3/3 + ...), s = (m - 1) / (m + 1).
-   s^2 < 0.0295, so the term s^25/25 is below 1e-20. */
+/* ln x = e ln2 + ln m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s) = 2 (s + s^3/3 + ...), s =
+   (m - 1) / (m + 1). s^2 < 0.0295, so the term s^25/25 is below 1e-20. */
 double tft_rope_log(double x)
 {
     int e;
@@ -27,8 +27,9 @@ double tft_rope_exp(double x)
     return ldexp(sum, (int)k);
 }
 
-/* x = q pi/2 + r, |r| <= pi/4. pi/2 in two parts (Cody & Waite 1980): an fma takes q times the first from x with one rounding, so r
-   is good to 2e-16 for |x| < 2^30, and the second part is small enough for the rest. The series end below 1e-20. */
+/* x = q pi/2 + r, |r| <= pi/4. pi/2 in two parts (Cody & Waite 1980): an fma takes q times the
+   first from x with one rounding, so r is good to 2e-16 for |x| < 2^30, and the second part is
+   small enough for the rest. The series end below 1e-20. */
 void tft_rope_sincos(double x, double *sin, double *cos)
 {
     const double HALF_PI_HI = 0x1.921fb54442d18p+0, HALF_PI_LO = 0x1.1a62633145c07p-54;
@@ -56,7 +57,8 @@ void tft_rope_freqs(double *freq, uint32_t n_rot, double base)
         freq[i] = tft_rope_exp(-2.0 * i / n_rot * ln);
 }
 
-void tft_rope_angles(float *c, float *s, const double *freq, uint32_t n_rot, bool halves, uint32_t pos)
+void tft_rope_angles(float *c, float *s, const double *freq, uint32_t n_rot, bool halves,
+                     uint32_t pos)
 {
     for (uint32_t i = 0; i < n_rot / 2; i++) {
         uint32_t a = halves ? i : 2 * i, b = halves ? i + n_rot / 2 : 2 * i + 1;

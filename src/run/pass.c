@@ -7,7 +7,7 @@
 #include "model/rope.h"
 #include "session.h"
 
-/* ------------------------------------------------------------------------------------------- the machinery */
+/* -------------------------------------------------------------------------------- the machinery */
 
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes)
 {
@@ -19,7 +19,8 @@ void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes)
     p->written |= writes;
 }
 
-/* The same for heads of `buf`, read or written by their share: who wrote them like this has not to wait for itself. */
+/* The same for heads of `buf`, read or written by their share: who wrote them like this has not to
+   wait for itself. */
 static void touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, unsigned buf)
 {
     bool shared_out = p->n - p->first < (uint32_t)p->n_threads; /* see row_part */
@@ -68,10 +69,10 @@ void tft_keep_last(struct tft_pass *p)
     p->first = p->n > p->keep ? p->n - p->keep : 0;
 }
 
-/* --------------------------------------------------------------------------------------- token by token */
+/* ------------------------------------------------------------------------------- token by token */
 
-/* An I8 row is spread over its panel, 4 bytes a quad: a few hundred cache lines for a token, which is less than a second copy of the
-   embedding would cost where the head is tied to it. */
+/* An I8 row is spread over its panel, 4 bytes a quad: a few hundred cache lines for a token, which
+   is less than a second copy of the embedding would cost where the head is tied to it. */
 static void panel_row(const struct tft_mat *w, uint32_t row, float *y)
 {
     const int8_t *data = w->data;
@@ -93,7 +94,9 @@ void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t ro
         m->kern.widen[w->num](y, float_row(w, row), w->cols);
     } else {
         const struct tft_dtype_info *type = tft_dtype_info(w->tensor->type);
-        type->to_f32(y, w->tensor->data + (size_t)(w->first + row) * (w->cols / type->block * type->bytes), w->cols);
+        type->to_f32(
+            y, w->tensor->data + (size_t)(w->first + row) * (w->cols / type->block * type->bytes),
+            w->cols);
     }
 }
 
@@ -121,7 +124,8 @@ static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_
         kern->rmsnorm(h, x, w->w, p->m->n_embd, eps);
 }
 
-static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, uint8_t *h, const struct tft_affine *q)
+static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, uint8_t *h,
+                        const struct tft_affine *q)
 {
     const struct tft_kernels *kern = &p->m->kern;
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
@@ -131,7 +135,8 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
         kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
 }
 
-/* One token's normalised row is made by each thread for itself: that takes less time than to wait for another. */
+/* One token's normalised row is made by each thread for itself: that takes less time than to wait
+   for another. */
 static bool own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
     return buf == TFT_H && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
@@ -159,8 +164,8 @@ void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_lin
     tft_pass_quantize(p, TFT_H, l->in);
 }
 
-/* This thread's part of every row of a pass: tokens [begin, end), numbers [from, to) of each. Many tokens are shared out whole, few are cut
-   into multiples of `unit` numbers. */
+/* This thread's part of every row of a pass: tokens [begin, end), numbers [from, to) of each. Many
+   tokens are shared out whole, few are cut into multiples of `unit` numbers. */
 struct part {
     uint32_t begin, end;
     size_t from, to;
@@ -209,8 +214,9 @@ static void rotate(struct tft_pass *p, enum tft_buf buf)
     touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct part r = row_part(p, buf, m->head_dim);
     for (uint32_t t = r.begin; t < r.end; t++)
-        rope(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot, p->s->rope_sin + (size_t)t * m->n_rot,
-             (r.to - r.from) / m->head_dim, m->head_dim, m->n_rot);
+        rope(tft_pass_row(p, buf, t) + r.from, p->s->rope_cos + (size_t)t * m->n_rot,
+             p->s->rope_sin + (size_t)t * m->n_rot, (r.to - r.from) / m->head_dim, m->head_dim,
+             m->n_rot);
 }
 
 void tft_rope(struct tft_pass *p)
@@ -223,10 +229,12 @@ void tft_rope(struct tft_pass *p)
     rotate(p, TFT_K);
 }
 
-static void store(const struct tft_pass *p, uint32_t layer, uint32_t head, uint32_t slot, uint32_t t)
+static void store(const struct tft_pass *p, uint32_t layer, uint32_t head, uint32_t slot,
+                  uint32_t t)
 {
     uint32_t dim = p->m->head_dim;
-    tft_kv_put(&p->s->kv, &p->m->kern, layer, head, slot, tft_pass_row(p, TFT_K, t) + head * dim, tft_pass_row(p, TFT_V, t) + head * dim);
+    tft_kv_put(&p->s->kv, &p->m->kern, layer, head, slot, tft_pass_row(p, TFT_K, t) + head * dim,
+               tft_pass_row(p, TFT_V, t) + head * dim);
 }
 
 void tft_kv_chunk(struct tft_pass *p, uint32_t layer, const struct tft_chunk *c)
@@ -264,10 +272,11 @@ void tft_kv_append(struct tft_pass *p, uint32_t layer)
             store(p, p->each ? t / p->each : layer, h, tft_pass_position(p, t) - p->s->dropped, t);
 }
 
-/* ------------------------------------------------------------------------------------------ dynamic ranges */
+/* ------------------------------------------------------------------------------- dynamic ranges */
 
 /* The range of tokens [begin, end). */
-static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end, float *min, float *max)
+static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,
+                       float *min, float *max)
 {
     *min = *max = 0;
     for (uint32_t t = begin; t < end; t++) {
@@ -279,7 +288,8 @@ static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begi
 }
 
 /* The range of all tokens of the pass, whichever thread has seen them. */
-static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end)
+static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
+                                       uint32_t end)
 {
     float(*part)[2] = p->s->range_part, min = 0, max = 0;
     rows_range(p, buf, begin, end, &part[p->tid][0], &part[p->tid][1]);
@@ -309,29 +319,33 @@ void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_in
             q = tft_affine_of(min, max);
         }
         p->s->affine[buf][t] = q;
-        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t), tft_pass_width(p, buf), &q);
+        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),
+                            tft_pass_width(p, buf), &q);
     }
 }
 
-/* ------------------------------------------------------------------------------------------ matrix product */
+/* ------------------------------------------------------------------------------- matrix product */
 
 /* W from row `row` on, which begins a panel. */
 static struct tft_panels panels(const struct tft_mat *w, size_t row)
 {
     size_t cols = tft_panel_cols(w->cols);
-    return (struct tft_panels){(const int8_t *)w->data + row * cols, w->scale + row, w->rowsum + row, cols};
+    return (struct tft_panels){(const int8_t *)w->data + row * cols, w->scale + row,
+                               w->rowsum + row, cols};
 }
 
-/* Rows [begin, end) of l for tokens [t, t + n) of the bytes in `from`; begin is a multiple of 16. */
-static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l, enum tft_buf from, bool add,
-                         size_t begin, size_t end, uint32_t t, uint32_t n)
+/* Rows [begin, end) of l for tokens [t, t + n) of the bytes in `from`; begin is a multiple of
+   16. */
+static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
+                         enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t,
+                         uint32_t n)
 {
     bool fixed = l->in->range == TFT_RANGE_STATIC;
     struct tft_panels w = panels(&l->w, begin);
     uint32_t row = own_row(p, from, l->in) ? (uint32_t)p->tid : t;
     p->m->kern.gemm_i8(y, ldy, tft_pass_bytes(p, from, row), tft_pass_byte_stride(p, from),
-                       fixed ? &l->in->affine : &p->s->affine[from][t], !fixed, &w, l->bias ? l->bias + begin : NULL, add, n,
-                       end - begin);
+                       fixed ? &l->in->affine : &p->s->affine[from][t], !fixed, &w,
+                       l->bias ? l->bias + begin : NULL, add, n, end - begin);
 }
 
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
@@ -342,11 +356,13 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
     begin = p->first + begin * unit;
     end = p->first + end * unit;
     if (p->s->tap && begin < end && p->tapped != l->in)
-        p->s->tap(p->s->tap_user, p->tid, l->in, begin, end - begin, tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
+        p->s->tap(p->s->tap_user, p->tid, l->in, begin, end - begin,
+                  tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
     p->tapped = l->in;
 }
 
-static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
+static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                   enum tft_buf from, bool add)
 {
     const struct tft_mat *w = &l->w;
     tft_pass_touch(p, own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
@@ -361,11 +377,13 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
 
     float *y = tft_pass_row(p, to, p->first) + begin;
     if (w->num == TFT_NUM_I8)
-        linear_bytes(p, y, tft_pass_stride(p, to), l, from, add, begin, end, p->first, p->n - p->first);
+        linear_bytes(p, y, tft_pass_stride(p, to), l, from, add, begin, end, p->first,
+                     p->n - p->first);
     else
-        p->m->kern.gemm[w->num](y, tft_pass_stride(p, to), tft_pass_row(p, from, p->first), tft_pass_stride(p, from),
-                                float_row(w, (uint32_t)begin), l->bias ? l->bias + begin : NULL, add, p->n - p->first,
-                                end - begin, w->cols);
+        p->m->kern.gemm[w->num](y, tft_pass_stride(p, to), tft_pass_row(p, from, p->first),
+                                tft_pass_stride(p, from), float_row(w, (uint32_t)begin),
+                                l->bias ? l->bias + begin : NULL, add, p->n - p->first, end - begin,
+                                w->cols);
 }
 
 void tft_qkv(struct tft_pass *p, const struct tft_block *b)
@@ -379,7 +397,8 @@ void tft_qkv(struct tft_pass *p, const struct tft_block *b)
     linear(p, TFT_V, &b->v, TFT_H, false);
 }
 
-void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w, enum tft_buf from)
+void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
+                    enum tft_buf from)
 {
     if (p->on)
         p->on->linear_add(p, to, w, from);
@@ -387,10 +406,11 @@ void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear
         linear(p, to, w, from, true);
 }
 
-/* ----------------------------------------------------------------------------------- hidden activations */
+/* --------------------------------------------------------------------------- hidden activations */
 
 /* Floats, in place: g of n numbers, and u where there is a gate. */
-static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n, const struct tft_input *in)
+static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n,
+                     const struct tft_input *in)
 {
     if (u)
         kern->silu_mul(g, g, u, n);
@@ -401,7 +421,8 @@ static void activate(const struct tft_kernels *kern, float *g, const float *u, s
 }
 
 /* y = the same, as bytes. */
-static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u, size_t n, const struct tft_input *in)
+static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u,
+                        size_t n, const struct tft_input *in)
 {
     if (in->hadamard) {
         activate(kern, g, u, n, in);
@@ -413,24 +434,28 @@ static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, co
     }
 }
 
-static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
+                          const struct tft_linear *up, const struct tft_linear *down)
 {
     linear(p, TFT_G, gate ? gate : up, TFT_H, false);
     if (gate)
         linear(p, TFT_U, up, TFT_H, false);
 
     tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
-    struct part r = row_part(p, TFT_G, down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
+    struct part r = row_part(p, TFT_G,
+                             down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
     for (uint32_t t = r.begin; t < r.end; t++)
-        activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + r.from, gate ? tft_pass_row(p, TFT_U, t) + r.from : NULL, r.to - r.from,
-                 down->in);
+        activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + r.from,
+                 gate ? tft_pass_row(p, TFT_U, t) + r.from : NULL, r.to - r.from, down->in);
     tft_pass_quantize(p, TFT_G, down->in);
 }
 
-/* A slice of the hidden rows, for a tile of tokens at a time: what the two products leave is still in the cache when it becomes bytes, and
-   no other copy of it is made. Slices are whole blocks of the transform; the fewer the tokens the longer they are, because a few tokens
-   wait for weights to come from memory, and those come quickest in long runs. */
-static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+/* A slice of the hidden rows, for a tile of tokens at a time: what the two products leave is still
+   in the cache when it becomes bytes, and no other copy of it is made. Slices are whole blocks of
+   the transform; the fewer the tokens the longer they are, because a few tokens wait for weights to
+   come from memory, and those come quickest in long runs. */
+static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
+                         const struct tft_linear *up, const struct tft_linear *down)
 {
     const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
@@ -451,12 +476,13 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate, cons
             if (gate)
                 linear_bytes(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
             for (uint32_t j = 0; j < n; j++)
-                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice, gate ? w->up + j * slice : NULL, rows,
-                            down->in);
+                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice,
+                            gate ? w->up + j * slice : NULL, rows, down->in);
         }
 }
 
-static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                   const struct tft_linear *down)
 {
     if (p->on)
         p->on->hidden(p, gate, up, down);
@@ -466,7 +492,8 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
         hidden_floats(p, gate, up, down);
 }
 
-void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                const struct tft_linear *down)
 {
     hidden(p, gate, up, down);
 }
@@ -476,7 +503,7 @@ void tft_gelu(struct tft_pass *p, const struct tft_linear *up, const struct tft_
     hidden(p, NULL, up, down);
 }
 
-/* ---------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
 void tft_pass_positions(struct tft_pass *p)
 {
@@ -487,8 +514,8 @@ void tft_pass_positions(struct tft_pass *p)
     tft_pass_touch(p, 0, BIT(TFT_ROPE));
     tft_pass_share(p, p->n, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        tft_rope_angles(p->s->rope_cos + t * m->n_rot, p->s->rope_sin + t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
-                        tft_pass_position(p, (uint32_t)t));
+        tft_rope_angles(p->s->rope_cos + t * m->n_rot, p->s->rope_sin + t * m->n_rot, m->rope_freq,
+                        m->n_rot, m->rope_halves, tft_pass_position(p, (uint32_t)t));
 }
 
 void tft_head(struct tft_pass *p)

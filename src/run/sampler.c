@@ -1,5 +1,5 @@
-/* Sampling. The candidates are sorted only as far as a filter needs them; every sum runs from the likeliest down, so that
-   the same logits and seed give the same token everywhere. */
+/* Sampling. The candidates are sorted only as far as a filter needs them; every sum runs from the
+   likeliest down, so that the same logits and seed give the same token everywhere. */
 #include <string.h>
 
 #include "simd/expf.h"
@@ -7,7 +7,8 @@
 
 typedef struct tft_candidate cand;
 
-/* SplitMix64 (Steele et al. 2014, figure 16): any seed will do, also 0, and the state is one number. */
+/* SplitMix64 (Steele et al. 2014, figure 16): any seed will do, also 0, and the state is one
+   number. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -16,9 +17,10 @@ static double draw(uint64_t *state)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53; /* [0, 1) */
 }
 
-/* CTRL (Keskar et al. 2019, section 4.1), as everybody has it since: negative logits are multiplied. A token that occurs often counts
-   once: each time from its logit as it was. */
-static void penalize(cand *c, const float *logits, const struct tft_session *s, float penalty, uint32_t last)
+/* CTRL (Keskar et al. 2019, section 4.1), as everybody has it since: negative logits are
+   multiplied. A token that occurs often counts once: each time from its logit as it was. */
+static void penalize(cand *c, const float *logits, const struct tft_session *s, float penalty,
+                     uint32_t last)
 {
     for (uint32_t i = s->pos > last ? s->pos - last : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
@@ -57,8 +59,8 @@ static void sift(cand *c, size_t n, size_t i) /* a heap whose root comes first *
     }
 }
 
-/* Hands out candidates in order, one by one: O(n) to begin with, O(log n) each. They collect at the end of the array, the first
-   handed out last, so c[n - 1 - i] is number i. */
+/* Hands out candidates in order, one by one: O(n) to begin with, O(log n) each. They collect at the
+   end of the array, the first handed out last, so c[n - 1 - i] is number i. */
 struct ranking {
     cand *c;
     size_t n, taken;
@@ -88,8 +90,9 @@ static cand greediest(const cand *c, size_t n)
     return best;
 }
 
-/* Relative to the likeliest: exp((logit - best) / temperature). 1 for its equals, where infinities would give NaN: as logits, or as
-   the inverse of a tiny temperature. 0 for NaN, which would spoil every sum. */
+/* Relative to the likeliest: exp((logit - best) / temperature). 1 for its equals, where infinities
+   would give NaN: as logits, or as the inverse of a tiny temperature. 0 for NaN, which would spoil
+   every sum. */
 static float weight(cand c, cand best, const struct tft_sampler *z)
 {
     if (c.logit == best.logit)
@@ -98,8 +101,10 @@ static float weight(cand c, cand best, const struct tft_sampler *z)
     return w > 0 ? w : 0;
 }
 
-/* How many of the first k candidates top-p and min-p keep, and the sum of their weights; `sum` is that of all k. */
-static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampler *z, cand best, double sum, double *kept)
+/* How many of the first k candidates top-p and min-p keep, and the sum of their weights; `sum` is
+   that of all k. */
+static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampler *z, cand best,
+                             double sum, double *kept)
 {
     double enough = z->top_p > 0 && z->top_p < 1 ? (double)z->top_p * sum : sum;
     size_t n = 1;
@@ -124,7 +129,8 @@ int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
     for (size_t i = 0; i < n; i++)
         c[i] = (cand){logits[i], (int32_t)i};
     if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
-        penalize(c, logits, s, z->repeat_penalty, z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
+        penalize(c, logits, s, z->repeat_penalty,
+                 z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
     if (!(z->temperature > 0))
         return greediest(c, n).id;
 

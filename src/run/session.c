@@ -7,21 +7,31 @@
 
 enum { DEFAULT_BATCH = 512 };
 
-/* ------------------------------------------------------------------------------------------------ opening */
+/* -------------------------------------------------------------------------------------- opening */
 
-/* A cache that is quantized wants heads of whole quads, and channels whose importance is known if they are to have bits of their own. */
-static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m, struct tft_error *err)
+/* A cache that is quantized wants heads of whole quads, and channels whose importance is known if
+   they are to have bits of their own. */
+static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
+                                struct tft_error *err)
 {
     if (!kv->coded)
         return TFT_OK;
     if (m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: heads of %u, which no quantized cache is for", m->source.name, m->head_dim);
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: heads of %u, which no quantized cache is for", m->source.name,
+                        m->head_dim);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
-        return tft_fail(err, TFT_ERR_ARG, "%s: mixed keys are for files in which tuffet quantize has noted the importance of channels",
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: mixed keys are for files in which tuffet quantize has noted the "
+                        "importance of channels",
                         m->source.name);
-    if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) && !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
-        return tft_fail(err, TFT_ERR_ARG, "%s: is not calibrated for such a KV cache: tuffet quantize --kv does that for the one it names, "
-                        "here %s", m->source.name, m->kv ? m->kv : "none");
+    if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
+        !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: is not calibrated for such a KV cache: tuffet quantize --kv does that "
+                        "for the one it names, "
+                        "here %s",
+                        m->source.name, m->kv ? m->kv : "none");
     return TFT_OK;
 }
 
@@ -36,26 +46,32 @@ static uint32_t sinks_of(const struct tft_kv_policy *kv)
 /* Tokens that a full session forgets, in whole panels or blocks: 0 if that cannot be. */
 static uint32_t slide_of(const struct tft_kv_policy *kv, uint32_t capacity)
 {
-    uint32_t unit = kv->coded ? tft_kv_block(kv) : TFT_KEY_PANEL, n = capacity / SLIDE_PART / unit * unit;
+    uint32_t unit = kv->coded ? tft_kv_block(kv) : TFT_KEY_PANEL,
+             n = capacity / SLIDE_PART / unit * unit;
     uint32_t stay = kv->coded ? tft_retain_slots(kv) : SINKS;
     n = n ? n : unit;
     return capacity > stay && capacity - stay > n ? n : 0;
 }
 
-static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv, const struct tft_model *m,
-                               const struct tft_session_opts *given, struct tft_error *err)
+static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
+                               const struct tft_model *m, const struct tft_session_opts *given,
+                               struct tft_error *err)
 {
     *o = (struct tft_session_opts){0};
     if (given)
         memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
     if (!m->arch)
-        return tft_fail(err, TFT_ERR_ARG, "%s: opened for its vocabulary only, so there is nothing to run", m->source.name);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: opened for its vocabulary only, so there is nothing to run",
+                        m->source.name);
     uint32_t most = m->n_ctx - m->n_prefix;
     if (o->capacity > most)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is beyond the model's context of %u", m->source.name, o->capacity,
-                        most);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a capacity of %u is beyond the model's context of %u", m->source.name,
+                        o->capacity, most);
     if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
-        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads, TFT_PORT_THREADS);
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
+                        TFT_PORT_THREADS);
 
     enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv, err);
     if (!o->keep)
@@ -68,9 +84,12 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
     if (!o->capacity)
         o->capacity = most;
     if (o->slide && m->pos_embed.data)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has learned positions, and cannot go on beyond them", m->source.name);
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has learned positions, and cannot go on beyond them", m->source.name);
     if (o->slide && !slide_of(kv, o->capacity))
-        return tft_fail(err, TFT_ERR_ARG, "%s: a capacity of %u is too small for such a cache to slide", m->source.name, o->capacity);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a capacity of %u is too small for such a cache to slide",
+                        m->source.name, o->capacity);
 
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
@@ -93,7 +112,8 @@ static uint32_t byte_rows(const struct tft_session *s)
     return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
 }
 
-/* Rows of activations. A model whose linear layers all take bytes of a static range has no floats of what they take. */
+/* Rows of activations. A model whose linear layers all take bytes of a static range has no floats
+   of what they take. */
 static void layout_rows(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_model *m = s->m;
@@ -126,11 +146,16 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
 }
 
 /* Counts, or places, everything a session needs: the session itself comes first. */
-static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m, const struct tft_session_opts *o,
-                                  const struct tft_kv_policy *kv)
+static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m,
+                                  const struct tft_session_opts *o, const struct tft_kv_policy *kv)
 {
-    struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place), *s = place ? place : &discarded;
-    *s = (struct tft_session){.m = m, .capacity = o->capacity, .n_batch = o->n_batch, .n_logits = o->n_logits, .n_threads = o->n_threads};
+    struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place),
+                                  *s = place ? place : &discarded;
+    *s = (struct tft_session){.m = m,
+                              .capacity = o->capacity,
+                              .n_batch = o->n_batch,
+                              .n_logits = o->n_logits,
+                              .n_threads = o->n_threads};
     s->slide = o->slide ? slide_of(kv, o->capacity) : 0;
     s->keep = o->keep;
     s->keep_user = o->keep_user;
@@ -158,7 +183,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     }
     s->scratch = scratch;
 
-    size_t parts = (size_t)m->n_head * (tft_spans(s->kv.capacity) + tft_spans(s->kv.n_blocks * s->kv.block));
+    size_t parts = (size_t)m->n_head *
+                   (tft_spans(s->kv.capacity) + tft_spans(s->kv.n_blocks * s->kv.block));
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));
@@ -166,7 +192,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     return place;
 }
 
-/* What rows of bytes have past their end meets weights of zero, but should be numbers of ours all the same. */
+/* What rows of bytes have past their end meets weights of zero, but should be numbers of ours all
+   the same. */
 static void clear_padding(struct tft_session *s)
 {
     struct tft_pass shape = {.m = s->m, .s = s};
@@ -211,8 +238,8 @@ size_t tft_kv_bytes(const struct tft_model *m, const char *kv)
     return resolve(&resolved, &policy, m, &o, NULL) == TFT_OK ? tft_kv_token_bytes(m, &policy) : 0;
 }
 
-enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m, const struct tft_session_opts *opts,
-                                 struct tft_error *err)
+enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
+                                 const struct tft_session_opts *opts, struct tft_error *err)
 {
     *out = NULL;
     struct tft_session_opts o;
@@ -225,8 +252,8 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     layout(&a, m, &o, &kv);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)", m->source.name, o.capacity,
-                        a.used >> 20);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)",
+                        m->source.name, o.capacity, a.used >> 20);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
     struct tft_session *s = layout(&a, m, &o, &kv);
@@ -259,7 +286,7 @@ void tft_session_close(struct tft_session *s)
     tft_free(s->allocator ? &copy : NULL, s, s->size);
 }
 
-/* ------------------------------------------------------------------------------------------------ running */
+/* -------------------------------------------------------------------------------------- running */
 
 /* What every thread of the team does. */
 static void forward(void *arg, int tid, int n_threads)
@@ -325,11 +352,17 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
         uint32_t step = s->n_batch;
         if (n <= step)
             step = n;
-        else if (n - step < keep) /* the logits that are kept are those of one pass: leave enough for the last */
+        else if (
+            n - step <
+            keep) /* the logits that are kept are those of one pass: leave enough for the last */
             step = n - keep;
         n -= step;
-        struct tft_pass p = {
-            .m = s->m, .s = s, .tokens = s->tokens + from, .n = step, .keep = n ? 0 : keep, .pos = s->m->n_prefix + s->dropped + from};
+        struct tft_pass p = {.m = s->m,
+                             .s = s,
+                             .tokens = s->tokens + from,
+                             .n = step,
+                             .keep = n ? 0 : keep,
+                             .pos = s->m->n_prefix + s->dropped + from};
         enum tft_status status = run(&p);
         if (status != TFT_OK) {
             s->n_valid = 0;
@@ -344,7 +377,8 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
     return TFT_OK;
 }
 
-/* The oldest n tokens behind the first ones, but for those that the filter has named, are no longer in the list. */
+/* The oldest n tokens behind the first ones, but for those that the filter has named, are no longer
+   in the list. */
 static void forget_oldest(struct tft_session *s, uint32_t first, uint32_t n)
 {
     uint32_t gone = 0;
@@ -363,7 +397,9 @@ static enum tft_status slide(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t first = sinks_of(&s->kv.policy), n = s->slide;
-    enum tft_status status = m->device ? m->device->drop(s, m->n_prefix + first, n, m->n_prefix + s->pos) : TFT_OK;
+    enum tft_status status = m->device
+                                 ? m->device->drop(s, m->n_prefix + first, n, m->n_prefix + s->pos)
+                                 : TFT_OK;
     if (status != TFT_OK)
         return status;
     forget_oldest(s, first, n);
@@ -383,13 +419,14 @@ static enum tft_status slide(struct tft_session *s)
     return TFT_OK;
 }
 
-/* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position and token alone, so that it does not
-   matter how they are fed. */
+/* Those that come as tokens from .. from + n - 1: SKVQ, section 3.2. What it says goes by position
+   and token alone, so that it does not matter how they are fed. */
 static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
 {
     const struct tft_kv_policy *kv = &s->kv.policy;
     for (uint32_t i = from; s->names && i < from + n; i++) {
-        s->names[i] = i >= kv->sinks && s->n_named < kv->keep && s->keep(s->keep_user, (uint64_t)s->dropped + i, s->tokens[i]);
+        s->names[i] = i >= kv->sinks && s->n_named < kv->keep &&
+                      s->keep(s->keep_user, (uint64_t)s->dropped + i, s->tokens[i]);
         s->n_named += s->names[i];
     }
 }
@@ -403,7 +440,8 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
     if (n > s->capacity - s->pos && !s->slide)
         return TFT_ERR_FULL;
 
-    enum tft_status status = s->computed < s->pos ? feed(s, s->computed, s->pos - s->computed, 0) : TFT_OK;
+    enum tft_status status = s->computed < s->pos ? feed(s, s->computed, s->pos - s->computed, 0)
+                                                  : TFT_OK;
     while (n && status == TFT_OK) {
         if (s->pos == s->capacity)
             status = slide(s);
@@ -462,7 +500,7 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
     return tft_prefill(s, tokens + same, n - same);
 }
 
-/* ---------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 size_t tft_pos(const struct tft_session *s)
 {

@@ -1,6 +1,6 @@
 /*
- * Byte-level BPE (openai/gpt-2 encoder.py): text is cut into pieces, the symbols of a piece are its bytes, and of all
- * neighbours that tokenizer.ggml.merges lists the pair listed first merges first.
+ * Byte-level BPE (openai/gpt-2 encoder.py): text is cut into pieces, the symbols of a piece are its
+ * bytes, and of all neighbours that tokenizer.ggml.merges lists the pair listed first merges first.
  *
  * A merge makes a token longer than its parts, so there can be no cycles, whatever the file says.
  */
@@ -13,7 +13,8 @@
 
 /* ---- bytes as GPT-2 writes them */
 
-/* Bytes that are printable characters of Latin-1 stand for themselves; the other 68 are U+0100 and up, in order. */
+/* Bytes that are printable characters of Latin-1 stand for themselves; the other 68 are U+0100 and
+   up, in order. */
 static int byte_of(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
@@ -48,7 +49,8 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* Where a pair is in the table, or the empty place where it belongs; NULL if that is too far off. */
+/* Where a pair is in the table, or the empty place where it belongs; NULL if that is too far
+   off. */
 static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, uint32_t right)
 {
     uint32_t h = pair_hash(left, right);
@@ -62,8 +64,9 @@ static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, 
 
 /* ---- merges */
 
-/* Merges are read a few at a time: nearly all of the time goes by waiting for parts of the tables that are not in the
-   cache, and so the processor waits for several at once. Halves the time to open a vocabulary. */
+/* Merges are read a few at a time: nearly all of the time goes by waiting for parts of the tables
+   that are not in the cache, and so the processor waits for several at once. Halves the time to
+   open a vocabulary. */
 enum { BATCH = 8 };
 
 struct merge {
@@ -84,7 +87,8 @@ struct reader {
 
 #define BAD(r, m, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, (m)->offset, __VA_ARGS__)
 
-/* Cuts it at its space. A part that is longer than any token may be is left empty, which is no token either. */
+/* Cuts it at its space. A part that is longer than any token may be is left empty, which is no
+   token either. */
 static bool cut_merge(const struct tft_tokenizer *t, struct merge *m)
 {
     const char *p = m->text.p, *cut = m->text.n ? memchr(p + 1, ' ', m->text.n - 1) : NULL;
@@ -104,7 +108,8 @@ static void look_up(const struct tft_tokenizer *t, struct merge *m)
     m->left = tft_vocab_find(t, m->bytes, m->n_left, m->hash_left);
     m->right = tft_vocab_find(t, m->bytes + m->n_left, m->n_right, m->hash_right);
     m->id = tft_vocab_find(t, m->bytes, m->n_left + m->n_right, m->hash_id);
-    __builtin_prefetch(&t->pair[pair_hash((uint32_t)m->left, (uint32_t)m->right) & (t->n_pair - 1)]);
+    __builtin_prefetch(
+        &t->pair[pair_hash((uint32_t)m->left, (uint32_t)m->right) & (t->n_pair - 1)]);
 }
 
 /* Whether plain text may become this token. */
@@ -113,13 +118,17 @@ static bool is_plain(const struct tft_tokenizer *t, int32_t id)
     return t->token[id].kind == TFT_TOKEN_NORMAL || t->token[id].kind == TFT_TOKEN_USER;
 }
 
-/* The first of two equal merges counts. One that would make a control token of plain text never happens. */
+/* The first of two equal merges counts. One that would make a control token of plain text never
+   happens. */
 static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32_t rank)
 {
     struct tft_tokenizer *t = r->t;
     if (m->left < 0 || m->right < 0 || m->id < 0)
-        return BAD(r, m, "merge %u of tokenizer.ggml.merges, \"%.*s\": %s not a token", rank, TFT_STR_ARG(m->text),
-                   m->left < 0 ? "the left part is" : m->right < 0 ? "the right part is" : "what it makes is");
+        return BAD(r, m, "merge %u of tokenizer.ggml.merges, \"%.*s\": %s not a token", rank,
+                   TFT_STR_ARG(m->text),
+                   m->left < 0    ? "the left part is"
+                   : m->right < 0 ? "the right part is"
+                                  : "what it makes is");
     struct tft_pair *pair = find_pair(t, (uint32_t)m->left, (uint32_t)m->right);
     if (!pair)
         return BAD(r, m, "tokenizer.ggml.merges is made so that looking a merge up takes for ever");
@@ -129,15 +138,17 @@ static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32
 }
 
 /* n merges from `first` on. */
-static enum tft_status read_batch(struct reader *r, const struct tft_value *merges, const unsigned char **at,
-                                  uint32_t first, uint32_t n)
+static enum tft_status read_batch(struct reader *r, const struct tft_value *merges,
+                                  const unsigned char **at, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct merge *m = &r->batch[i];
         m->offset = tft_vocab_offset(r->s, merges, *at);
         m->text = tft_value_next_str(at);
         if (!cut_merge(r->t, m))
-            return BAD(r, m, "merge %u of tokenizer.ggml.merges is \"%.*s\", not two tokens with a space between",
+            return BAD(r, m,
+                       "merge %u of tokenizer.ggml.merges is \"%.*s\", not two tokens with a space "
+                       "between",
                        first + i, TFT_STR_ARG(m->text));
     }
     for (uint32_t i = 0; i < n; i++)
@@ -148,8 +159,8 @@ static enum tft_status read_batch(struct reader *r, const struct tft_value *merg
     return status;
 }
 
-enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s, const struct tft_value *merges,
-                                    struct tft_error *err)
+enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s,
+                                    const struct tft_value *merges, struct tft_error *err)
 {
     struct reader r = {.t = t, .s = s, .err = err};
     const unsigned char *at = merges->data;
@@ -162,7 +173,8 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 
 /* ---- encoding */
 
-static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right, int32_t *id, uint32_t *rank)
+static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right,
+                 int32_t *id, uint32_t *rank)
 {
     const struct tft_symbol *s = m->symbol;
     if (s[left].id < 0 || s[right].id < 0)
@@ -193,8 +205,8 @@ static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, s
     return true;
 }
 
-static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_merge *m, const char *p, size_t n,
-                                    size_t most, struct tft_ids *out)
+static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_merge *m,
+                                    const char *p, size_t n, size_t most, struct tft_ids *out)
 {
     if (push_whole(t, p, n, out))
         return TFT_OK;
@@ -209,8 +221,8 @@ static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_me
     return TFT_OK;
 }
 
-enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
-                               struct tft_ids *out)
+enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                               size_t n, struct tft_ids *out)
 {
     enum tft_status status = TFT_OK;
     for (size_t len; !status && n; text += len, n -= len) {

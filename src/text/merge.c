@@ -115,7 +115,8 @@ static void heap_remove(struct tft_merge *m, uint32_t at)
     uint64_t last = m->heap[--m->n_heap];
     if (slot == m->n_heap)
         return;
-    m->symbol[(uint32_t)last].slot = slot; /* where the removed key is still what it is compared with */
+    m->symbol[(uint32_t)last].slot = slot; /* where the removed key is still what it is compared
+                                              with */
     heap_set(m, (uint32_t)last, last);
 }
 

@@ -1,7 +1,8 @@
 /*
- * Merging symbols, the heart of both tokenizers: of all neighbours that together make a token, those of the best
- * (lowest) rank become one symbol, the leftmost of equals first, until none is left. With a heap that holds each symbol
- * once, by the rank at which it joins the next: O(n log n), for a text without a space as well.
+ * Merging symbols, the heart of both tokenizers: of all neighbours that together make a token,
+ * those of the best (lowest) rank become one symbol, the leftmost of equals first, until none is
+ * left. With a heap that holds each symbol once, by the rank at which it joins the next: O(n log
+ * n), for a text without a space as well.
  */
 #ifndef TFT_MERGE_H
 #define TFT_MERGE_H
@@ -19,7 +20,8 @@ struct tft_symbol {
 enum { TFT_MERGE_SHORT = 128 };
 #define TFT_NO_SLOT UINT32_MAX
 
-/* Room to merge texts in, one after another: 29 bytes for each of text, without an allocation up to TFT_MERGE_SHORT. */
+/* Room to merge texts in, one after another: 29 bytes for each of text, without an allocation up to
+   TFT_MERGE_SHORT. */
 struct tft_merge {
     struct tft_symbol *symbol; /* by first byte */
     uint64_t *heap;            /* rank << 32 | symbol, smallest first */
@@ -38,15 +40,16 @@ struct tft_merge {
 void tft_merge_init(struct tft_merge *m, const struct tft_allocator *a);
 void tft_merge_free(struct tft_merge *m);
 
-/* Starts on a text of n bytes, 1 to 2^31; `most` is the longest there will be. What was in it is forgotten. */
+/* Starts on a text of n bytes, 1 to 2^31; `most` is the longest there will be. What was in it is
+   forgotten. */
 enum tft_status tft_merge_start(struct tft_merge *m, size_t n, size_t most);
 
 /* The symbol of bytes [at, end). From 0 on, each where the last one ended. */
 void tft_merge_put(struct tft_merge *m, uint32_t at, uint32_t end, int32_t id);
 
 /* Whether two neighbours make a token, and which, at what rank. */
-typedef bool tft_merge_join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right, int32_t *id,
-                            uint32_t *rank);
+typedef bool tft_merge_join(const void *ctx, const struct tft_merge *m, uint32_t left,
+                            uint32_t right, int32_t *id, uint32_t *rank);
 
 /* Merges. Then the symbols are m->symbol[0], the one at its `next`, and so on up to n. */
 void tft_merge_run(struct tft_merge *m, tft_merge_join *join, const void *ctx);

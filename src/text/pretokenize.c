@@ -3,16 +3,17 @@
  *
  * GPT-2 (openai/gpt-2 encoder.py):
  *      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * GPT-2 after each digit is split off (Hugging Face's "Digits" pre-tokenizer, then "ByteLevel"): \p{N} first, then the
- * same on what is left between. A digit is then alone, and for the spaces before it the text ends there.
+ * GPT-2 after each digit is split off (Hugging Face's "Digits" pre-tokenizer, then "ByteLevel"):
+ * \p{N} first, then the same on what is left between. A digit is then alone, and for the spaces
+ * before it the text ends there.
  *
  * Llama 3 (tokenizer.json of the model; N = 3) and Qwen 2 (N = 1):
  *      (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,N}| ?[^\s\p{L}\p{N}]+[\r\n]*
  *      |\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * (?i:s) is also U+017F, the long s, which Unicode folds to s. Regex engines agree on that (PCRE2, Oniguruma and
- * Rust's, which the vocabularies were trained with), and so do we; llama.cpp, which writes [sS], does not. No other
- * letter here has such a relative.
+ * (?i:s) is also U+017F, the long s, which Unicode folds to s. Regex engines agree on that (PCRE2,
+ * Oniguruma and Rust's, which the vocabularies were trained with), and so do we; llama.cpp, which
+ * writes [sS], does not. No other letter here has such a relative.
  *
  * Qwen 2 composes characters (NFC) before all this; like llama.cpp we leave the text as it is.
  */

@@ -63,8 +63,10 @@ void tft_special_sort(struct tft_tokenizer *t)
     t->special_of[256] = i;
 }
 
-/* The first of [low, high), which agree in their first `at` bytes and are longer, whose next byte is >= `byte`. */
-static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t at, unsigned byte)
+/* The first of [low, high), which agree in their first `at` bytes and are longer, whose next byte
+   is >= `byte`. */
+static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t at,
+                      unsigned byte)
 {
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
@@ -76,8 +78,10 @@ static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, 
     return low;
 }
 
-/* Narrows the sorted names down, a byte of text at a time. In order, a name comes before those that it begins. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control, int32_t *id)
+/* Narrows the sorted names down, a byte of text at a time. In order, a name comes before those that
+   it begins. */
+size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
+                         int32_t *id)
 {
     unsigned byte = (unsigned char)*text;
     uint32_t low = t->special_of[byte], high = t->special_of[byte + 1];

@@ -1,8 +1,10 @@
 /*
- * SentencePiece's BPE (google/sentencepiece bpe_model.cc): of all neighbours that together are a piece, the pair whose
- * piece has the best score merges first. Characters that end up without a piece become the tokens of their bytes.
+ * SentencePiece's BPE (google/sentencepiece bpe_model.cc): of all neighbours that together are a
+ * piece, the pair whose piece has the best score merges first. Characters that end up without a
+ * piece become the tokens of their bytes.
  *
- * Pieces and text have spaces here where SentencePiece writes U+2581, so U+2581 in a text is a space: so it is there.
+ * Pieces and text have spaces here where SentencePiece writes U+2581, so U+2581 in a text is a
+ * space: so it is there.
  */
 #include "vocab.h"
 
@@ -17,7 +19,8 @@ static int32_t find_piece(const struct tft_tokenizer *t, const char *p, size_t n
     return id >= 0 && t->token[id].kind == TFT_TOKEN_NORMAL ? id : -1;
 }
 
-static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right, int32_t *id, uint32_t *rank)
+static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right,
+                 int32_t *id, uint32_t *rank)
 {
     const struct tft_tokenizer *t = ctx;
     *id = find_piece(t, m->text + left, m->symbol[right].next - left);
@@ -37,7 +40,8 @@ static void put_characters(const struct tft_tokenizer *t, struct tft_merge *m)
     }
 }
 
-/* All bytes, or the unknown token where one has no token; of several unknown in a row one, as SentencePiece does. */
+/* All bytes, or the unknown token where one has no token; of several unknown in a row one, as
+   SentencePiece does. */
 static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -50,7 +54,8 @@ static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, s
         tft_ids_push(out, t->byte[(unsigned char)p[i]]);
 }
 
-static void push_symbols(const struct tft_tokenizer *t, const struct tft_merge *m, struct tft_ids *out)
+static void push_symbols(const struct tft_tokenizer *t, const struct tft_merge *m,
+                         struct tft_ids *out)
 {
     for (uint32_t at = 0, end; at < m->n; at = end) {
         end = m->symbol[at].next;
@@ -91,8 +96,8 @@ static void put_text(struct tft_merge *m, const char *p, size_t n, bool space_fi
     }
 }
 
-enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
-                               struct tft_ids *out)
+enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                               size_t n, struct tft_ids *out)
 {
     bool space_first = t->space_first;
     for (size_t len; n; text += len, n -= len, space_first = false) {

@@ -45,9 +45,10 @@ bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 
 /* ---- to tokens */
 
-/* The bytes before the first special token, which is `*id` and has `*skip` bytes; n if there is none. */
-static size_t plain_length(const struct tft_tokenizer *t, const char *text, size_t n, bool control, int32_t *id,
-                           size_t *skip)
+/* The bytes before the first special token, which is `*id` and has `*skip` bytes; n if there is
+   none. */
+static size_t plain_length(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
+                           int32_t *id, size_t *skip)
 {
     size_t at = 0;
     for (*skip = 0; at < n; at++) {
@@ -58,9 +59,10 @@ static size_t plain_length(const struct tft_tokenizer *t, const char *text, size
     return at;
 }
 
-/* As in llama.cpp, SentencePiece text after a special token gets the space that goes before a first word. */
-static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
-                              bool control, struct tft_ids *out)
+/* As in llama.cpp, SentencePiece text after a special token gets the space that goes before a first
+   word. */
+static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                              size_t n, bool control, struct tft_ids *out)
 {
     for (size_t len, skip; n; text += len + skip, n -= len + skip) {
         int32_t id = -1;
@@ -76,8 +78,8 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
     return TFT_OK;
 }
 
-enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len, unsigned flags,
-                                     int32_t *ids, size_t cap, size_t *n)
+enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
+                                     unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
     if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_PARSE_SPECIAL)))
@@ -99,7 +101,8 @@ enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *
 
 static bool has_text(const struct tft_token *token)
 {
-    return token->kind == TFT_TOKEN_NORMAL || token->kind == TFT_TOKEN_USER || token->kind == TFT_TOKEN_BYTE;
+    return token->kind == TFT_TOKEN_NORMAL || token->kind == TFT_TOKEN_USER ||
+           token->kind == TFT_TOKEN_BYTE;
 }
 
 const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool special, size_t *len)
@@ -113,18 +116,21 @@ const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool s
 }
 
 /* The same, without the space that encoding put first. One of a user token was in the text. */
-static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id, size_t *n)
+static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
+                                size_t *n)
 {
     const char *p = tft_tokenizer_text(t, id, false, n);
     if (!*n)
         return p;
-    bool drop = t->is_spm && t->space_first && !state->started && *p == ' ' && t->token[id].kind != TFT_TOKEN_USER;
+    bool drop = t->is_spm && t->space_first && !state->started && *p == ' ' &&
+                t->token[id].kind != TFT_TOKEN_USER;
     state->started = true;
     *n -= drop;
     return p + drop;
 }
 
-/* Whole characters of in[0..n) to out, U+FFFD for what is none. What may still become one is held, but at the end. */
+/* Whole characters of in[0..n) to out, U+FFFD for what is none. What may still become one is held,
+   but at the end. */
 static size_t push_characters(struct tft_text *state, const char *in, size_t n, bool end, char *out)
 {
     size_t written = 0;
@@ -146,10 +152,13 @@ static size_t push_characters(struct tft_text *state, const char *in, size_t n, 
     return written;
 }
 
-/* At most 3 held bytes and TFT_TOKEN_MAX of a token go in. A byte in no character becomes 3, and none becomes more. */
-_Static_assert(3 * (3 + TFT_TOKEN_MAX) <= TFT_TEXT_MAX, "what a token completes must fit the caller's buffer");
+/* At most 3 held bytes and TFT_TOKEN_MAX of a token go in. A byte in no character becomes 3, and
+   none becomes more. */
+_Static_assert(3 * (3 + TFT_TOKEN_MAX) <= TFT_TEXT_MAX,
+               "what a token completes must fit the caller's buffer");
 
-size_t tft_tokenizer_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id, char out[TFT_TEXT_MAX])
+size_t tft_tokenizer_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
+                          char out[TFT_TEXT_MAX])
 {
     char in[3 + TFT_TOKEN_MAX];
     size_t held = state->held <= 3 ? state->held : 0, n;

@@ -1,16 +1,21 @@
 /*
- * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, "Tokenizer"), which may be hostile.
+ * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, "Tokenizer"), which
+ * may be hostile.
  *
  * Where the format leaves room, or vocabularies in the wild do odd things:
  *   - Two tokens with the same text: the first is what text becomes, both become that text.
  *   - A token without text is allowed and never made (padding of a vocabulary to a round number).
- *   - A token with a name that ends generation in llama.cpp is a control token, whatever token_type says of it: many
- *     files have "</s>" or "<|im_end|>" as normal, and text of a user's could then end the turn.
- *   - Without token_type, the ids named by the other keys are control tokens and "<0xHH>" is a byte.
- *   - A special id outside the vocabulary, or a NaN score, is an error; so is add_bos_token without a bos_token_id.
- *   - SentencePiece: scores are needed, and an unknown token or all 256 byte tokens, so that every text has tokens.
- *   - Byte-level: a byte without a token is left out of the tokens, as in llama.cpp and Hugging Face; vocabularies
- *     trained on UTF-8 often lack the bytes that it never has.
+ *   - A token with a name that ends generation in llama.cpp is a control token, whatever token_type
+ *     says of it: many files have "</s>" or "<|im_end|>" as normal, and text of a user's could then
+ *     end the turn.
+ *   - Without token_type, the ids named by the other keys are control tokens and "<0xHH>" is a
+ *     byte.
+ *   - A special id outside the vocabulary, or a NaN score, is an error; so is add_bos_token without
+ *     a bos_token_id.
+ *   - SentencePiece: scores are needed, and an unknown token or all 256 byte tokens, so that every
+ *     text has tokens.
+ *   - Byte-level: a byte without a token is left out of the tokens, as in llama.cpp and Hugging
+ *     Face; vocabularies trained on UTF-8 often lack the bytes that it never has.
  */
 #include "vocab.h"
 
@@ -69,7 +74,8 @@ static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, 
     return t->token[id].n == n && memcmp(t->bytes + t->token[id].at, p, n) == 0;
 }
 
-/* Where these bytes are in the table, or the empty place where they belong; NULL if that is too far off. */
+/* Where these bytes are in the table, or the empty place where they belong; NULL if that is too far
+   off. */
 static struct tft_slot *find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t h)
 {
     for (uint32_t i = 0; i < TFT_PROBE_MAX; i++) {
@@ -105,27 +111,30 @@ static bool fill_table(struct tft_tokenizer *t, bool normal)
 
 /* ---- values */
 
-static enum tft_status read_array(struct build *b, const char *key, enum tft_value_type type, bool needed,
-                                  const struct tft_value **out)
+static enum tft_status read_array(struct build *b, const char *key, enum tft_value_type type,
+                                  bool needed, const struct tft_value **out)
 {
     const struct tft_value *v = *out = tft_source_value(b->s, key);
     if (!v)
-        return needed ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no %s", b->s->name, key) : TFT_OK;
+        return needed ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no %s", b->s->name, key)
+                      : TFT_OK;
     if (!v->is_array || v->type != type)
-        return BAD(b, v, "%s is of type %s%s, not an array of %s", key, v->is_array ? "array of " : "",
-                   tft_value_type_name(v->type), tft_value_type_name(type));
+        return BAD(b, v, "%s is of type %s%s, not an array of %s", key,
+                   v->is_array ? "array of " : "", tft_value_type_name(v->type),
+                   tft_value_type_name(type));
     if (v->n > MAX_COUNT)
         return BAD(b, v, "%s has %llu elements", key, (unsigned long long)v->n);
     return TFT_OK;
 }
 
 /* An array with an element for each token. */
-static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type, bool needed,
-                                      const struct tft_value **out)
+static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type,
+                                      bool needed, const struct tft_value **out)
 {
     enum tft_status status = read_array(b, key, type, needed, out);
     if (!status && *out && (*out)->n != b->t->n_token)
-        return BAD(b, *out, "%s has %llu elements for %u tokens", key, (unsigned long long)(*out)->n, b->t->n_token);
+        return BAD(b, *out, "%s has %llu elements for %u tokens", key,
+                   (unsigned long long)(*out)->n, b->t->n_token);
     return status;
 }
 
@@ -159,7 +168,8 @@ static enum tft_status read_id(struct build *b, const char *key, int32_t *out)
     if (v->is_array || !tft_value_uint(v, 0, &n))
         return BAD(b, v, "%s is not a token id", key);
     if (n >= b->t->n_token)
-        return BAD(b, v, "%s is %llu, outside the %u tokens", key, (unsigned long long)n, b->t->n_token);
+        return BAD(b, v, "%s is %llu, outside the %u tokens", key, (unsigned long long)n,
+                   b->t->n_token);
     *out = (int32_t)n;
     return TFT_OK;
 }
@@ -194,7 +204,8 @@ static enum tft_status read_model(struct build *b)
 
 static enum tft_status read_arrays(struct build *b)
 {
-    enum tft_status status = read_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, &b->tokens);
+    enum tft_status status = read_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true,
+                                        &b->tokens);
     if (status)
         return status;
     if (!b->tokens->n)
@@ -203,7 +214,8 @@ static enum tft_status read_arrays(struct build *b)
     status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
     if (!status && b->t->is_spm)
         return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
-    return status ? status : read_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
+    return status ? status
+                  : read_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
 }
 
 static enum tft_status read_special_ids(struct build *b)
@@ -228,25 +240,48 @@ static enum tft_status read_flags(struct build *b)
     if (status)
         return status;
     if (v && b->t->add_bos && b->t->bos < 0)
-        return BAD(b, v, "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
+        return BAD(
+            b, v,
+            "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
     b->t->add_bos = b->t->add_bos && b->t->bos >= 0;
     return TFT_OK;
 }
 
 /* ---- tokens */
 
-/* By name, whatever the file says: what llama.cpp ends generation at (llama-vocab.cpp, special_eog_ids), but for models
-   whose pre-tokenizers are not here. */
+/* By name, whatever the file says: what llama.cpp ends generation at (llama-vocab.cpp,
+   special_eog_ids), but for models whose pre-tokenizers are not here. */
 static bool ends_by_name(struct tft_str s)
 {
     static const char *const names[] = {
-        "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-        "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
-        "<end_of_turn>", "<end_of_utterance>",
-        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>", /* DeepSeek: U+FF5C, U+2581 */
+        "</s>",
+        "<eos>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end|>",
+        "<end_of_turn>",
+        "<end_of_utterance>",
+        /* DeepSeek: U+FF5C, U+2581 */
+        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
         /* between documents and files, where fill-in-the-middle ends */
-        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
-        "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+        "<|fim_pad|>",
+        "<fim-pad>",
+        "<fim_pad>",
+        "<PAD>",
+        "[PAD]",
+        "<|fim_repo|>",
+        "<|repo_name|>",
+        "<fim-repo>",
+        "<REPO>",
+        "<reponame>",
+        "<|file_sep|>",
     };
     if (!s.n || !strchr("<_[", *s.p))
         return false;
@@ -284,7 +319,9 @@ static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
         return TFT_TOKEN_CONTROL;
     int64_t type;
     if (b->types)
-        return tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE ? (unsigned)type : 0;
+        return tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE
+                   ? (unsigned)type
+                   : 0;
     int32_t id = (int32_t)i;
     if (id == b->t->bos || ends(b, id, s))
         return TFT_TOKEN_CONTROL;
@@ -310,14 +347,16 @@ static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s
     unsigned kind = kind_of(b, i, s);
     double score;
     if (s.n > TFT_TOKEN_MAX)
-        return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, at,
-                           "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
-                           TFT_TOKEN_MAX);
+        return tft_fail_at(
+            b->err, TFT_ERR_UNSUPPORTED, b->s->name, at,
+            "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
+            TFT_TOKEN_MAX);
     if (!kind)
         return BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
                       "tokenizer.ggml.token_type of token %u is none of 1 to 6", i);
     if (kind == TFT_TOKEN_BYTE && byte_of(s) < 0)
-        return BAD_AT(b, at, "token %u of tokenizer.ggml.tokens is typed a byte, but is \"%.*s\"", i, TFT_STR_ARG(s));
+        return BAD_AT(b, at, "token %u of tokenizer.ggml.tokens is typed a byte, but is \"%.*s\"",
+                      i, TFT_STR_ARG(s));
     if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
         return BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
                       "tokenizer.ggml.scores of token %u is not a number", i);
@@ -375,9 +414,11 @@ static void fill_tokens(struct build *b)
         struct tft_str s = tft_value_next_str(&at);
         unsigned kind = kind_of(b, i, s);
         size_t n = decode(t, kind, s, t->bytes + used);
-        t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind, ends(b, (int32_t)i, s)};
+        t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind,
+                                         ends(b, (int32_t)i, s)};
         if (is_special(kind) && n)
-            t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n, (int32_t)i};
+            t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n,
+                                                              (int32_t)i};
         if (kind == TFT_TOKEN_UNKNOWN && t->unknown < 0)
             t->unknown = (int32_t)i;
         if (n > t->longest)
@@ -400,7 +441,8 @@ static void fill_bytes(struct tft_tokenizer *t)
 
 /* ---- SentencePiece */
 
-/* Ranks that are in the order of the scores, best first: the bits of a float are, but for the sign. */
+/* Ranks that are in the order of the scores, best first: the bits of a float are, but for the
+   sign. */
 static uint32_t rank_of(float score)
 {
     uint32_t bits;
@@ -425,12 +467,14 @@ static enum tft_status finish_spm(struct build *b)
         double score = 0;
         tft_value_real(b->scores, i, &score);
         t->rank[i] = rank_of((float)score);
-        if (t->token[i].kind == TFT_TOKEN_NORMAL && has_inner_space(t->bytes + t->token[i].at, t->token[i].n))
+        if (t->token[i].kind == TFT_TOKEN_NORMAL &&
+            has_inner_space(t->bytes + t->token[i].at, t->token[i].n))
             t->words_apart = false;
     }
     for (int byte = 0; byte < 256; byte++)
         if (t->byte[byte] < 0 && t->unknown < 0)
-            return BAD(b, b->tokens, "tokenizer.ggml.tokens has neither an unknown token nor \"<0x%02X>\"", byte);
+            return BAD(b, b->tokens,
+                       "tokenizer.ggml.tokens has neither an unknown token nor \"<0x%02X>\"", byte);
     return TFT_OK;
 }
 
@@ -457,7 +501,8 @@ static enum tft_status allocate(struct build *b)
     t->size = count.used;
     struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
     if (!block)
-        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: no memory for %u tokens", b->s->name, t->n_token);
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: no memory for %u tokens", b->s->name,
+                        t->n_token);
     *block = *t;
     b->t = block;
     place(block, &(struct tft_arena){.base = (char *)block}, b);
@@ -483,13 +528,14 @@ static enum tft_status fill(struct build *b)
     fill_tokens(b);
     fill_bytes(b->t);
     if (!fill_table(b->t, true) || !fill_table(b->t, false))
-        return BAD(b, b->tokens, "tokenizer.ggml.tokens is made so that looking a token up takes for ever");
+        return BAD(b, b->tokens,
+                   "tokenizer.ggml.tokens is made so that looking a token up takes for ever");
     tft_special_sort(b->t);
     return b->t->is_spm ? finish_spm(b) : tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
 }
 
-enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
-                               struct tft_error *err)
+enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
+                               const struct tft_allocator *a, struct tft_error *err)
 {
     struct tft_tokenizer head = {.allocator = a};
     struct build b = {.s = s, .err = err, .t = &head};

@@ -1,6 +1,7 @@
 /*
- * What a tokenizer is made of, shared by its files: vocab.c builds it from a source, special.c finds special tokens in
- * text, spm.c and bpe.c encode what is between them, tokenizer.c is the way in.
+ * What a tokenizer is made of, shared by its files: vocab.c builds it from a source, special.c
+ * finds special tokens in text, spm.c and bpe.c encode what is between them, tokenizer.c is the way
+ * in.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
@@ -11,8 +12,9 @@
 
 enum {
     TFT_TOKEN_MAX = 1024, /* bytes of the longest token that a vocabulary may have */
-    /* Places that a search of a table looks at. Tables are at most 3/4 full, where the longest run of full places is
-       about 2 ln n / (3/4 - 1 - ln 3/4) = 53 ln n, 1100 for 2^30 entries: more is a file made to be slow. */
+    /* Places that a search of a table looks at. Tables are at most 3/4 full, where the longest run
+       of full places is about 2 ln n / (3/4 - 1 - ln 3/4) = 53 ln n, 1100 for 2^30 entries: more is
+       a file made to be slow. */
     TFT_PROBE_MAX = 4096,
 };
 
@@ -59,18 +61,21 @@ struct tft_tokenizer {
     int32_t bos, eos, unknown; /* or -1 */
     bool add_bos;
 
-    struct tft_slot *slot; /* by a hash of the token's bytes; open addressing, n_slot a power of two */
+    struct tft_slot *slot; /* by a hash of the token's bytes; open addressing, n_slot a power of
+                              two */
     uint32_t n_slot;
     int32_t byte[256]; /* the token of a lone byte, or -1 */
 
     struct tft_special *special; /* sorted: those of kind user, control and unknown */
-    uint32_t n_special, special_of[257]; /* those that begin with byte b are special_of[b] to special_of[b + 1] */
+    uint32_t n_special, special_of[257]; /* those that begin with byte b are special_of[b] to
+                                            special_of[b + 1] */
 
     bool is_spm;
     /* SentencePiece */
     uint32_t *rank;   /* [n_token] of making the token: the higher its score the lower */
     bool space_first; /* put a space before text, and take it off again */
-    bool words_apart; /* no token has a space after something else: text may be cut before such a space */
+    bool words_apart; /* no token has a space after something else: text may be cut before such a
+                         space */
     /* byte-level BPE */
     struct tft_pretokenizer rules;
     struct tft_pair *pair; /* by a hash of left and right; open addressing, n_pair a power of two */
@@ -92,19 +97,20 @@ static inline void tft_ids_push(struct tft_ids *out, int32_t id)
     out->last = id;
 }
 
-/* The token of these bytes, or -1. Of several with the same bytes the first of kind normal, or else the first. `hash`
-   is tft_vocab_hash of them, which also starts to fetch their place in the table: who has several searches to do hashes
-   them all first. */
+/* The token of these bytes, or -1. Of several with the same bytes the first of kind normal, or else
+   the first. `hash` is tft_vocab_hash of them, which also starts to fetch their place in the table:
+   who has several searches to do hashes them all first. */
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n);
 int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash);
 
 /* ---- for tft_tokenizer_open */
 
 /* Builds it all, in one block. The first thing that makes no sense is the error. */
-enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s, const struct tft_allocator *a,
-                               struct tft_error *err);
+enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
+                               const struct tft_allocator *a, struct tft_error *err);
 
-/* Where p, in the data of v, is in the file, for messages; v's place if it is not in it, as for a llama2.c model. */
+/* Where p, in the data of v, is in the file, for messages; v's place if it is not in it, as for a
+   llama2.c model. */
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p);
 
 /* ---- for vocab.c */
@@ -115,22 +121,24 @@ uint32_t tft_vocab_table_size(uint32_t n);
 /* Sorts t->special[0..n_special) and fills in special_of. */
 void tft_special_sort(struct tft_tokenizer *t);
 
-/* The bytes that a normal token of a byte-level vocabulary stands for, to out[s.n]; returns how many. If it has
-   characters that stand for no byte, it stands for itself. */
+/* The bytes that a normal token of a byte-level vocabulary stands for, to out[s.n]; returns how
+   many. If it has characters that stand for no byte, it stands for itself. */
 size_t tft_bpe_decode(struct tft_str s, char *out);
 
 /* Fills t->pair from tokenizer.ggml.merges, whose type has been checked. */
-enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s, const struct tft_value *merges,
-                                    struct tft_error *err);
+enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_source *s,
+                                    const struct tft_value *merges, struct tft_error *err);
 
 /* ---- for tokenizer.c: text without special tokens, n >= 1 */
 
-/* The longest special token that the text begins with: its bytes, or 0. Control, unknown ones only if `control`. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control, int32_t *id);
+/* The longest special token that the text begins with: its bytes, or 0. Control, unknown ones only
+   if `control`. */
+size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
+                         int32_t *id);
 
-enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
-                               struct tft_ids *out);
-enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text, size_t n,
-                               struct tft_ids *out);
+enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                               size_t n, struct tft_ids *out);
+enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                               size_t n, struct tft_ids *out);
 
 #endif

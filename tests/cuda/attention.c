@@ -30,7 +30,8 @@ struct shape {
 };
 
 /* What the record says of block's scales and middles, in place of those that it was made with. */
-static void round_scales(const struct shape *s, const struct side *side, struct check_block *b, unsigned char *to)
+static void round_scales(const struct shape *s, const struct side *side, struct check_block *b,
+                         unsigned char *to)
 {
     float *number[] = {(float *)(uintptr_t)b->b.scale, (float *)(uintptr_t)b->b.mid};
     for (size_t which = 0; which < 2; which++)
@@ -51,9 +52,11 @@ static void round_scales(const struct shape *s, const struct side *side, struct 
 }
 
 /* Records of random blocks. bits: TFT_BITS_COUNT: f16 */
-static void make_side(struct check *c, struct shape *s, struct side *side, bool keys, unsigned bits, bool by_token)
+static void make_side(struct check *c, struct shape *s, struct side *side, bool keys, unsigned bits,
+                      bool by_token)
 {
-    size_t panels = keys ? s->block / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL, scales = 0, n = s->heads * s->n_blocks;
+    size_t panels = keys ? s->block / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL, scales = 0,
+           n = s->heads * s->n_blocks;
     uint16_t quads[TFT_BITS_COUNT] = {0};
     memset(side, 0, sizeof *side);
     side->on.bits = bits;
@@ -80,14 +83,15 @@ static void make_side(struct check *c, struct shape *s, struct side *side, bool 
             check_fill_num(c, to, s->block * s->dim, TFT_NUM_F16);
             continue;
         }
-        side->block[i] =
-            keys ? check_keys(c, s->block, s->dim, group, quads) : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
+        side->block[i] = keys ? check_keys(c, s->block, s->dim, group, quads)
+                              : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
         memcpy(to, side->block[i].b.codes, side->on.codes);
         round_scales(s, side, &side->block[i], to + side->on.codes);
     }
 }
 
-static const struct tft_coded *coded(const struct shape *s, const struct side *side, size_t head, size_t block)
+static const struct tft_coded *coded(const struct shape *s, const struct side *side, size_t head,
+                                     size_t block)
 {
     return &side->block[head * s->n_blocks + block].b;
 }
@@ -97,22 +101,24 @@ static const void *halves(const struct shape *s, const struct side *side, size_t
     return side->records + (head * s->n_blocks + block) * side->on.bytes;
 }
 
-/* ------------------------------------------------------------------------------------------- the reference */
+/* -------------------------------------------------------------------------------- the reference */
 
 struct part {
     float o[TFT_CODED_SPAN + 16], max, sum;
 };
 
-static void merge(const struct tft_kernels *ref, struct part *into, const struct part *b, size_t dim)
+static void merge(const struct tft_kernels *ref, struct part *into, const struct part *b,
+                  size_t dim)
 {
-    float max = into->max > b->max ? into->max : b->max, old = tft_expf(into->max - max), now = tft_expf(b->max - max);
+    float max = into->max > b->max ? into->max : b->max, old = tft_expf(into->max - max),
+          now = tft_expf(b->max - max);
     ref->blend(into->o, old, b->o, now, dim);
     into->sum = fmaf(b->sum, now, into->sum * old);
     into->max = max;
 }
 
-static void attend_slots(const struct tft_kernels *ref, const struct shape *s, struct part *p, const float *q, const char *k,
-                         const char *v, size_t n)
+static void attend_slots(const struct tft_kernels *ref, const struct shape *s, struct part *p,
+                         const float *q, const char *k, const char *v, size_t n)
 {
     float scores[SPAN];
     memset(p->o, 0, sizeof p->o);
@@ -122,8 +128,8 @@ static void attend_slots(const struct tft_kernels *ref, const struct shape *s, s
 }
 
 /* Blocks first .. first + n - 1. q: with its channels in the order of the keys' */
-static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, struct part *p, const float *q, size_t head, size_t first,
-                          size_t n)
+static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, struct part *p,
+                          const float *q, size_t head, size_t first, size_t n)
 {
     float scores[SPAN], factor = 1.0f / sqrtf((float)s->dim);
     struct tft_coded v[SPAN / TFT_PANEL];
@@ -133,47 +139,52 @@ static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, 
         if (s->k.block)
             ref->score_codes(at, SPAN, q, s->dim, coded(s, &s->k, head, first + b), 1, factor);
         else
-            ref->score[TFT_NUM_F16](at, SPAN, q, s->dim, halves(s, &s->k, head, first + b), 1, s->block, s->dim, factor);
+            ref->score[TFT_NUM_F16](at, SPAN, q, s->dim, halves(s, &s->k, head, first + b), 1,
+                                    s->block, s->dim, factor);
     }
     ref->softmax(scores, n * s->block, &p->max, &p->sum);
     for (size_t b = 0; b < n; b++) {
         if (s->v.block)
             v[b] = *coded(s, &s->v, head, first + b);
         else
-            ref->mix[TFT_NUM_F16](p->o, s->dim, scores + b * s->block, SPAN, halves(s, &s->v, head, first + b), 1, s->block, s->dim);
+            ref->mix[TFT_NUM_F16](p->o, s->dim, scores + b * s->block, SPAN,
+                                  halves(s, &s->v, head, first + b), 1, s->block, s->dim);
     }
     if (s->v.block)
         ref->mix_codes(p->o, s->dim, scores, SPAN, v, n, 1);
 }
 
 /* y: [dim] of a query that sees so many slots */
-static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q, const char *k, const char *v,
-                   size_t head, size_t seen)
+static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q,
+                   const char *k, const char *v, size_t head, size_t seen)
 {
     struct part all, p;
     float ordered[TFT_CODED_SPAN + 16];
     size_t size = tft_num_bytes(s->num) * s->dim, most = s->block ? SPAN / s->block : 0;
     for (size_t start = 0; start < seen; start += SPAN) {
         size_t at = (head * s->capacity + start) * size;
-        attend_slots(ref, s, start ? &p : &all, q, k + at, v + at, seen - start < SPAN ? seen - start : SPAN);
+        attend_slots(ref, s, start ? &p : &all, q, k + at, v + at,
+                     seen - start < SPAN ? seen - start : SPAN);
         if (start)
             merge(ref, &all, &p, s->dim);
     }
     for (size_t d = 0; d < s->dim; d++)
         ordered[d] = q[s->channel ? s->channel[head * s->dim + d] : d];
     for (size_t first = 0; first < s->blocks; first += most) {
-        attend_blocks(ref, s, &p, ordered, head, first, s->blocks - first < most ? s->blocks - first : most);
+        attend_blocks(ref, s, &p, ordered, head, first,
+                      s->blocks - first < most ? s->blocks - first : most);
         merge(ref, &all, &p, s->dim);
     }
     ref->scale(all.o, 1.0f / all.sum, s->dim);
     memcpy(y, all.o, s->dim * sizeof *y);
 }
 
-/* --------------------------------------------------------------------------------------------------- shapes */
+/* --------------------------------------------------------------------------------------- shapes */
 
 static struct tft_cuda_blocks put_blocks(const struct shape *s)
 {
-    struct tft_cuda_blocks b = {.k = s->k.on, .v = s->v.on, .n_blocks = (uint32_t)s->n_blocks, .block = (uint32_t)s->block};
+    struct tft_cuda_blocks b = {
+        .k = s->k.on, .v = s->v.on, .n_blocks = (uint32_t)s->n_blocks, .block = (uint32_t)s->block};
     size_t n = s->heads * s->n_blocks;
     uint16_t quads[MOST_HEADS][TFT_BITS_COUNT];
     for (size_t h = 0; h < s->heads; h++)
@@ -197,7 +208,8 @@ static uint32_t spans(size_t n)
 static void one_shape(struct gpu *g, const struct shape *s)
 {
     struct check *c = g->c;
-    size_t rows = s->heads * s->capacity, size = tft_num_bytes(s->num), H = s->heads * s->group, width = H * s->dim;
+    size_t rows = s->heads * s->capacity, size = tft_num_bytes(s->num), H = s->heads * s->group,
+           width = H * s->dim;
     size_t ldq = width + check_below(c, 4), ldy = width + check_below(c, 4);
     void *k = check_buf(c, rows * s->dim, size), *v = check_buf(c, rows * s->dim, size);
     float *q = check_buf(c, s->M * ldq, sizeof *q), *want = check_buf(c, width, sizeof *want);
@@ -208,11 +220,16 @@ static void one_shape(struct gpu *g, const struct shape *s)
     for (size_t i = 0; i < s->M * ldq; i++)
         q[i] = check_float(c) * 0.2f; /* so that more than one position counts */
 
-    struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size), gpu_copy(v, rows * s->dim * size), s->num, (uint32_t)s->capacity,
-                                   (uint32_t)s->heads, (uint32_t)s->dim};
+    struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size),
+                                   gpu_copy(v, rows * s->dim * size),
+                                   s->num,
+                                   (uint32_t)s->capacity,
+                                   (uint32_t)s->heads,
+                                   (uint32_t)s->dim};
     struct tft_cuda_blocks blocks = {.dim = 0};
     struct tft_cuda_at at = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
-    struct tft_cuda_parts parts = {.slots = spans(s->capacity), .blocks = spans(s->n_blocks * s->block)};
+    struct tft_cuda_parts parts = {.slots = spans(s->capacity),
+                                   .blocks = spans(s->n_blocks * s->block)};
     struct tft_cuda_rows y = {.ld = ldy};
     size_t n_parts = H * (parts.slots + parts.blocks);
     uint32_t none[MOST_HEADS * 16] = {0};
@@ -227,18 +244,23 @@ static void one_shape(struct gpu *g, const struct shape *s)
     else
         y.floats = gpu_take(s->M * ldy * sizeof(float));
     y.q = gpu_copy(&affine, sizeof affine);
-    tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots, s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M,
-                    (uint32_t)s->first, gpu_copy(&at, sizeof at), &parts);
+    tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots,
+                    s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M, (uint32_t)s->first,
+                    gpu_copy(&at, sizeof at), &parts);
 
     for (size_t m = 0; m < s->M; m++) {
         uint8_t *want_bytes = check_buf(c, width, 1);
         for (size_t h = 0; h < H; h++)
-            attend(c->ref, s, want + h * s->dim, q + m * ldq + h * s->dim, k, v, h / s->group, s->slot + s->first + m + 1);
+            attend(c->ref, s, want + h * s->dim, q + m * ldq + h * s->dim, k, v, h / s->group,
+                   s->slot + s->first + m + 1);
         c->ref->quantize(want_bytes, want, width, &affine);
-        gpu_same(g, bytes ? (void *)want_bytes : want, bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy, bytes ? width : width * 4,
-                 "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, bits %u and %u, by token %d and %d, f8 %d",
-                 m, s->M, s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block, s->k.on.bits, s->v.on.bits, s->k.on.by_token,
-                 s->v.on.by_token, s->f8);
+        gpu_same(g, bytes ? (void *)want_bytes : want,
+                 bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy,
+                 bytes ? width : width * 4,
+                 "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, "
+                 "bits %u and %u, by token %d and %d, f8 %d",
+                 m, s->M, s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block,
+                 s->k.on.bits, s->v.on.bits, s->k.on.by_token, s->v.on.by_token, s->f8);
     }
     gpu_same(g, none, parts.done, H * sizeof *none, "counters of %zu heads", H);
     gpu_free(g);
@@ -247,8 +269,9 @@ static void one_shape(struct gpu *g, const struct shape *s)
 /* Tokens behind up to so many others. */
 static struct shape random_slots(struct check *c, size_t before)
 {
-    struct shape s = {
-        .M = check_below(c, 2) ? 1 : 1 + check_below(c, 40), .first = check_below(c, 4), .heads = 1 + check_below(c, MOST_HEADS)};
+    struct shape s = {.M = check_below(c, 2) ? 1 : 1 + check_below(c, 40),
+                      .first = check_below(c, 4),
+                      .heads = 1 + check_below(c, MOST_HEADS)};
     s.group = 1 + check_below(c, check_below(c, 3) ? 4 : 12);
     s.slot = check_below(c, 3) ? check_below(c, before) : 250 + check_below(c, 10);
     s.dim = check_size(c, 140);
@@ -295,7 +318,8 @@ static void codes_shape(struct gpu *g, unsigned k_bits, unsigned v_bits)
     s.blocks = check_below(c, 1 + 600 / s.block);
     s.n_blocks = s.blocks + 1 + check_below(c, 3);
     s.f8 = check_below(c, 2);
-    check_quads(c, s.quads, s.dim, mixed ? TFT_BITS_COUNT : (enum tft_bits)(k_bits < TFT_BITS_COUNT ? k_bits : 0));
+    check_quads(c, s.quads, s.dim,
+                mixed ? TFT_BITS_COUNT : (enum tft_bits)(k_bits < TFT_BITS_COUNT ? k_bits : 0));
     s.channel = k_bits != TFT_BITS_COUNT && check_below(c, 2) ? shuffled(c, s.heads, s.dim) : NULL;
     bool wide = s.quads[TFT_BITS_8];
     unsigned on_bits = mixed ? (wide ? TFT_BITS_8 : TFT_BITS_4) : k_bits;
@@ -313,7 +337,7 @@ static void codes(struct gpu *g)
             codes_shape(g, k, v);
 }
 
-/* ---------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 struct timed {
     struct tft_cuda_slots slots[100];
@@ -329,25 +353,31 @@ struct timed {
 static void launch(struct gpu *g, void *arg, size_t copy)
 {
     const struct timed *t = arg;
-    tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy], t->coded ? &t->blocks[copy] : NULL, t->H, t->M,
-                    0, t->at, &t->parts);
+    tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy],
+                    t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->at, &t->parts);
 }
 
-/* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits` by token. */
-static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded, enum tft_bits bits)
+/* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits`
+   by token. */
+static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded,
+                  enum tft_bits bits)
 {
     enum { H = 32, HEADS = 8, DIM = 64, GROUP = 64, BLOCK = 128 };
     uint32_t capacity = (slots + M + 15) / 16 * 16, n_blocks = coded / BLOCK, zero[H] = {0};
     struct timed t = {.H = H, .M = M, .y = {.ld = H * DIM}, .coded = coded};
     struct tft_cuda_at at = {.slot = slots, .blocks = n_blocks};
     struct tft_affine affine = {0.01f, 100, 120};
-    struct tft_cuda_side side = {.codes = BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD), .bits = bits, .by_token = true};
+    struct tft_cuda_side side = {.codes = BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD),
+                                 .bits = bits,
+                                 .by_token = true};
     uint16_t quads[HEADS][TFT_BITS_COUNT] = {{0}};
     side.bytes = side.codes + 4 * BLOCK;
     for (size_t h = 0; h < HEADS; h++)
         quads[h][bits] = DIM / TFT_QUAD;
-    size_t of_slots = (size_t)HEADS * capacity * DIM * sizeof(uint16_t), of_blocks = HEADS * n_blocks * side.bytes;
-    size_t most = of_slots > of_blocks ? of_slots : of_blocks, copies = gpu_copies(2 * (double)(of_slots + of_blocks));
+    size_t of_slots = (size_t)HEADS * capacity * DIM * sizeof(uint16_t),
+           of_blocks = HEADS * n_blocks * side.bytes;
+    size_t most = of_slots > of_blocks ? of_slots : of_blocks,
+           copies = gpu_copies(2 * (double)(of_slots + of_blocks));
     unsigned char *numbers = check_buf(g->c, most, 1);
     float *q = check_buf(g->c, (size_t)M * H * DIM, sizeof *q);
     memset(numbers, 0x21, most); /* as f16 a small number */
@@ -355,11 +385,21 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     const uint16_t (*quads_there)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
     copies = copies < 50 ? copies : 50; /* four pieces of memory each */
     for (size_t i = 0; i < copies; i++) {
-        t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots), gpu_copy(numbers, of_slots), TFT_NUM_F16, capacity, HEADS, DIM};
+        t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots),
+                                             gpu_copy(numbers, of_slots),
+                                             TFT_NUM_F16,
+                                             capacity,
+                                             HEADS,
+                                             DIM};
         if (!coded)
             continue;
-        t.blocks[i] = (struct tft_cuda_blocks){
-            .k = side, .v = side, .n_blocks = n_blocks, .block = BLOCK, .group = GROUP, .heads = HEADS, .dim = DIM};
+        t.blocks[i] = (struct tft_cuda_blocks){.k = side,
+                                               .v = side,
+                                               .n_blocks = n_blocks,
+                                               .block = BLOCK,
+                                               .group = GROUP,
+                                               .heads = HEADS,
+                                               .dim = DIM};
         t.blocks[i].k.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].v.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].quads = quads_there;
@@ -375,7 +415,8 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     t.q = gpu_copy(q, (size_t)M * H * DIM * sizeof *q);
     t.at = gpu_copy(&at, sizeof at);
     double seen = slots + coded + (M + 1) / 2.0;
-    gpu_time(g, &(struct gpu_timed){what, launch, &t, copies, 2 * (double)(of_slots + of_blocks), 4.0 * M * H * DIM * seen, coded > 0});
+    gpu_time(g, &(struct gpu_timed){what, launch, &t, copies, 2 * (double)(of_slots + of_blocks),
+                                    4.0 * M * H * DIM * seen, coded > 0});
     gpu_free(g);
 }
 

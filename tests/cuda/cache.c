@@ -1,4 +1,5 @@
-/* What becomes of keys and values, beside the cache of a session on the CPU (kv.h, coded.h) that is filled at random. */
+/* What becomes of keys and values, beside the cache of a session on the CPU (kv.h, coded.h) that is
+   filled at random. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static struct held hold(struct check *c, const char *kv, uint32_t capacity)
     struct tft_error err;
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1, .capacity = capacity, .kv = kv};
     int fd = mkstemp(path);
-    bool is_there = fd >= 0 && toy_write(&small, path) && tft_model_open(&h.m, path, NULL, &err) == TFT_OK;
+    bool is_there = fd >= 0 && toy_write(&small, path) &&
+                    tft_model_open(&h.m, path, NULL, &err) == TFT_OK;
     if (fd >= 0) {
         close(fd);
         remove(path);
@@ -100,8 +102,8 @@ static void fill_slots(struct check *c, const struct tft_kv *kv, uint32_t layer)
 }
 
 /* The numbers of slots 0 .. used - 1. What a panel of keys has besides is nobody's. */
-static void same_slots(struct gpu *g, const struct tft_kv *kv, uint32_t layer, const struct tft_cuda_slots *got, uint32_t used,
-                       const char *what)
+static void same_slots(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
+                       const struct tft_cuda_slots *got, uint32_t used, const char *what)
 {
     size_t size = tft_num_bytes(kv->num), dim = kv->head_dim, key = dim * TFT_KEY_PANEL;
     char *k = check_buf(g->c, layer_bytes(kv), 1), *v = check_buf(g->c, layer_bytes(kv), 1);
@@ -109,12 +111,14 @@ static void same_slots(struct gpu *g, const struct tft_kv *kv, uint32_t layer, c
     gpu_read(g, v, got->v, layer_bytes(kv));
     for (uint32_t h = 0; h < kv->n_head_kv; h++) {
         size_t at = h * head_numbers(kv) * size;
-        check_same(g->c, tft_kv_values(kv, layer, h, 0), v + at, used * dim * size, "%s: values of head %u", what, h);
+        check_same(g->c, tft_kv_values(kv, layer, h, 0), v + at, used * dim * size,
+                   "%s: values of head %u", what, h);
         for (uint32_t slot = 0; slot < used; slot++)
             for (size_t d = 0; d < dim; d++) {
-                size_t of = (slot / TFT_KEY_PANEL * key + d * TFT_KEY_PANEL + slot % TFT_KEY_PANEL) * size;
-                check_same(g->c, (char *)tft_kv_keys(kv, layer, h, 0) + of, k + at + of, size, "%s: key of slot %u, head %u, number %zu",
-                           what, slot, h, d);
+                size_t of =
+                    (slot / TFT_KEY_PANEL * key + d * TFT_KEY_PANEL + slot % TFT_KEY_PANEL) * size;
+                check_same(g->c, (char *)tft_kv_keys(kv, layer, h, 0) + of, k + at + of, size,
+                           "%s: key of slot %u, head %u, number %zu", what, slot, h, d);
             }
     }
 }
@@ -126,18 +130,22 @@ static void put(struct gpu *g)
     for (int i = 0; i < 20; i++) {
         struct held h = hold(g->c, i % 2 ? "f32" : "f16", 200);
         struct tft_kernels kern = *g->c->ref;
-        uint32_t M = 1 + (uint32_t)check_below(g->c, 70), slot = (uint32_t)check_below(g->c, 100), layer = i % 4 / 2;
-        size_t width = (size_t)h.kv->n_head_kv * h.kv->head_dim, ld = width + check_below(g->c, 4), n = M * ld * sizeof(float);
+        uint32_t M = 1 + (uint32_t)check_below(g->c, 70), slot = (uint32_t)check_below(g->c, 100),
+                 layer = i % 4 / 2;
+        size_t width = (size_t)h.kv->n_head_kv * h.kv->head_dim, ld = width + check_below(g->c, 4),
+               n = M * ld * sizeof(float);
         float *k = check_buf(g->c, n, 1), *v = check_buf(g->c, n, 1);
         struct tft_cuda_at at = {.slot = slot};
         check_fill(g->c, k, M * ld);
         check_fill(g->c, v, M * ld);
         fill_slots(g->c, h.kv, layer);
         struct tft_cuda_slots slots = put_slots(h.kv, layer);
-        tft_cuda_put(g->stream, &slots, gpu_copy(k, n), gpu_copy(v, n), ld, M, gpu_copy(&at, sizeof at));
+        tft_cuda_put(g->stream, &slots, gpu_copy(k, n), gpu_copy(v, n), ld, M,
+                     gpu_copy(&at, sizeof at));
         for (uint32_t m = 0; m < M; m++)
             for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
-                tft_kv_put(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim, v + m * ld + head * h.kv->head_dim);
+                tft_kv_put(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim,
+                           v + m * ld + head * h.kv->head_dim);
         same_slots(g, h.kv, layer, &slots, slot + M, "put");
         gpu_free(g);
         let_go(&h);
@@ -150,7 +158,8 @@ static void drop(struct gpu *g)
         return;
     for (int i = 0; i < 20; i++) {
         struct held h = hold(g->c, i % 2 ? "f32" : "f16", 300);
-        uint32_t n = 16 * (1 + (uint32_t)check_below(g->c, 6)), from = (uint32_t)check_below(g->c, 60);
+        uint32_t n = 16 * (1 + (uint32_t)check_below(g->c, 6)),
+                 from = (uint32_t)check_below(g->c, 60);
         uint32_t used = from + n + (uint32_t)check_below(g->c, 130);
         fill_slots(g->c, h.kv, 0);
         struct tft_cuda_slots slots = put_slots(h.kv, 0);
@@ -163,7 +172,7 @@ static void drop(struct gpu *g)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, int side)
 {
@@ -171,7 +180,8 @@ static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, in
     const float *clip = y->clip[side];
     size_t bytes = side ? y->v_bytes : y->k_bytes;
     return (struct tft_cuda_side){
-        .records = gpu_copy(kv->codes + (side ? y->v_at : y->k_at), kv->n_head_kv * kv->n_blocks * bytes),
+        .records = gpu_copy(kv->codes + (side ? y->v_at : y->k_at),
+                            kv->n_head_kv * kv->n_blocks * bytes),
         .bytes = bytes,
         .codes = side ? y->v_codes : y->k_codes,
         .bits = side ? y->v_bits : y->k_bits,
@@ -198,29 +208,34 @@ static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer
 }
 
 /* The first n blocks of all heads. */
-static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer, const struct tft_cuda_blocks *got, uint32_t n,
-                        const char *what)
+static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
+                        const struct tft_cuda_blocks *got, uint32_t n, const char *what)
 {
     for (uint32_t h = 0; h < kv->n_head_kv && n; h++) {
         size_t at = (size_t)h * kv->n_blocks;
-        gpu_same(g, tft_coded_key_record(kv, layer, h, 0), got->k.records + at * got->k.bytes, n * got->k.bytes, "%s: keys of head %u",
-                 what, h);
-        gpu_same(g, tft_coded_value_record(kv, layer, h, 0), got->v.records + at * got->v.bytes, n * got->v.bytes, "%s: values of head %u",
-                 what, h);
+        gpu_same(g, tft_coded_key_record(kv, layer, h, 0), got->k.records + at * got->k.bytes,
+                 n * got->k.bytes, "%s: keys of head %u", what, h);
+        gpu_same(g, tft_coded_value_record(kv, layer, h, 0), got->v.records + at * got->v.bytes,
+                 n * got->v.bytes, "%s: values of head %u", what, h);
     }
 }
 
 /* Gives up what the policy says, from `before`, on the CPU and on the GPU. */
-static void evict_once(struct gpu *g, const struct held *h, uint32_t layer, struct tft_retained before, const char *what)
+static void evict_once(struct gpu *g, const struct held *h, uint32_t layer,
+                       struct tft_retained before, const char *what)
 {
     const struct tft_kv *kv = h->kv;
     struct tft_cuda_blocks blocks = put_blocks(kv, layer);
     struct tft_cuda_slots slots = put_slots(kv, layer);
-    struct tft_cuda_clips clips = {{TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(&kv->policy), tft_coded_to_zero(&kv->policy)};
+    struct tft_cuda_clips clips = {
+        {TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(&kv->policy), tft_coded_to_zero(&kv->policy)};
     struct tft_retained r = before;
-    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept, window = kv->policy.window;
-    uint32_t *order = check_buf(g->c, 3 * (n + 1), sizeof *order), leave = tft_retain_evict(&kv->policy, &r, order);
-    uint32_t first = before.waiting || before.blocks ? window / 2 : 0, end = r.kept > window ? r.kept - window : 0;
+    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
+             window = kv->policy.window;
+    uint32_t *order = check_buf(g->c, 3 * (n + 1), sizeof *order),
+             leave = tft_retain_evict(&kv->policy, &r, order);
+    uint32_t first = before.waiting || before.blocks ? window / 2 : 0,
+             end = r.kept > window ? r.kept - window : 0;
     for (uint32_t i = 0; i < n; i++)
         order[i] += base;
     struct tft_cuda_eviction e = {
@@ -232,8 +247,9 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer, stru
         .rounded = kv->policy.partial && end > first ? end - first : 0,
         .round = base + r.waiting + first,
     };
-    tft_cuda_evict(g->stream, &blocks, &slots, &e, &clips,
-                   gpu_take((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
+    tft_cuda_evict(
+        g->stream, &blocks, &slots, &e, &clips,
+        gpu_take((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
         tft_coded_evict(kv, g->c->ref, layer, head, before, 0);
     same_blocks(g, kv, layer, &blocks, r.blocks, what);
@@ -241,7 +257,8 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer, stru
     gpu_free(g);
 }
 
-/* All that a policy gives up of some tokens in one pass, of slots that are filled anew each time. */
+/* All that a policy gives up of some tokens in one pass, of slots that are filled anew each
+   time. */
 static void evict(struct gpu *g)
 {
     if (!check_named(g->c, "evict"))
@@ -266,7 +283,8 @@ static void drop_blocks(struct gpu *g)
         return;
     for (size_t i = 0; i < N_CACHES; i++) {
         struct held h = hold(g->c, caches[i].kv, 500);
-        uint32_t blocks = h.kv->n_blocks - (uint32_t)check_below(g->c, 2), n = 1 + (uint32_t)check_below(g->c, blocks);
+        uint32_t blocks = h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
+                 n = 1 + (uint32_t)check_below(g->c, blocks);
         const struct tft_coded_layer *y = &h.kv->layer[1];
         size_t each = (size_t)h.kv->n_head_kv * h.kv->n_blocks;
         for (size_t k = 0; k < each * y->k_bytes; k++)

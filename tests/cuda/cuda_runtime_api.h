@@ -1,8 +1,9 @@
 /*
- * A CPU that plays an NVIDIA GPU, so that the CUDA backend can be tested where there is none: as much of CUDA's runtime as it uses.
- * Memory of the device is memory of the host, a stream's work is done when it is queued, a graph is a list of launches. player.cpp runs
- * the kernels: every thread of a block is a coroutine, which goes on to the next barrier. In which order threads do that, and in which
- * order blocks come, is drawn by chance, so that a barrier that is missing shows.
+ * A CPU that plays an NVIDIA GPU, so that the CUDA backend can be tested where there is none: as
+ * much of CUDA's runtime as it uses. Memory of the device is memory of the host, a stream's work is
+ * done when it is queued, a graph is a list of launches. player.cpp runs the kernels: every thread
+ * of a block is a coroutine, which goes on to the next barrier. In which order threads do that, and
+ * in which order blocks come, is drawn by chance, so that a barrier that is missing shows.
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H
 #define TFT_TEST_CUDA_RUNTIME_API_H
@@ -54,7 +55,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                          unsigned long long flags);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);

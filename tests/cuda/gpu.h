@@ -1,6 +1,7 @@
 /*
- * Kernels of the CUDA backend (launch.h) beside the C reference, on a GPU or on the CPU that plays one. Operands are those of the harness
- * of the CPU's kernels (tests/kernels/check.h); results are compared bit by bit.
+ * Kernels of the CUDA backend (launch.h) beside the C reference, on a GPU or on the CPU that plays
+ * one. Operands are those of the harness of the CPU's kernels (tests/kernels/check.h); results are
+ * compared bit by bit.
  */
 #ifndef TFT_TEST_GPU_H
 #define TFT_TEST_GPU_H
@@ -24,13 +25,15 @@ void *gpu_take(size_t n);
 void gpu_read(struct gpu *g, void *to, const void *from, size_t n);
 
 /* That it is what the reference has. */
-void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* All that the case has taken of either memory. Nothing was written behind any of it. */
 void gpu_free(struct gpu *g);
 
-/* Times a kernel, if asked for with --bench: a graph of `copies` launches, of other operands each, since what was just read is still in a
-   cache. bytes, ops: of one launch. is_int8: whether ops are of bytes or of floats. */
+/* Times a kernel, if asked for with --bench: a graph of `copies` launches, of other operands each,
+   since what was just read is still in a cache. bytes, ops: of one launch. is_int8: whether ops are
+   of bytes or of floats. */
 struct gpu_timed {
     const char *name;
     void (*launch)(struct gpu *g, void *arg, size_t copy);

@@ -44,7 +44,8 @@ static struct tft_cuda_product put_product(const struct check_product *o)
 }
 
 /* n matrices that are multiplied by the bytes of the first. */
-static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size_t N[], size_t byte_kind, size_t weight_kind)
+static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size_t N[],
+                      size_t byte_kind, size_t weight_kind)
 {
     struct check_product o[TFT_CUDA_PRODUCTS] = {{0}};
     struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
@@ -53,16 +54,20 @@ static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size
         p[i] = put_product(&o[i]);
     }
     struct tft_cuda_rows x = put_bytes(g, &o[0]);
-    tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M, 1 + (uint32_t)check_below(g->c, 20)); /* any tile */
+    /* any tile */
+    tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M,
+                    1 + (uint32_t)check_below(g->c, 20));
     for (size_t i = 0; i < n; i++) {
-        g->c->ref->gemm_i8(o[i].y, o[i].ldy, o[0].x, o[0].ldx, o[0].xq, o[0].step, &o[i].w, o[i].bias, o[0].add, M, N[i]);
-        gpu_same(g, o[i].y, p[i].y, size_y(&o[i]), "matrix %zu of %zu: M %zu N %zu cols %zu step %zu bias %d add %d", i, n, M, N[i],
+        g->c->ref->gemm_i8(o[i].y, o[i].ldy, o[0].x, o[0].ldx, o[0].xq, o[0].step, &o[i].w,
+                           o[i].bias, o[0].add, M, N[i]);
+        gpu_same(g, o[i].y, p[i].y, size_y(&o[i]),
+                 "matrix %zu of %zu: M %zu N %zu cols %zu step %zu bias %d add %d", i, n, M, N[i],
                  cols, o[0].step, o[i].bias != NULL, o[0].add);
     }
     gpu_free(g);
 }
 
-/* ---------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 struct timed {
     struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
@@ -79,11 +84,13 @@ static void launch(struct gpu *g, void *arg, size_t copy)
         t->p[i].w.data = data;
         data += tft_panel_rows(t->p[i].w.rows) * t->p[i].w.cols;
     }
-    tft_cuda_linear(g->stream, t->p, (uint32_t)t->n, false, &t->x, (uint32_t)t->M, g->multiprocessors);
+    tft_cuda_linear(g->stream, t->p, (uint32_t)t->n, false, &t->x, (uint32_t)t->M,
+                    g->multiprocessors);
 }
 
 /* n matrices of N[] x cols, times M tokens. */
-static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t n, const size_t N[])
+static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t n,
+                  const size_t N[])
 {
     struct check *c = g->c;
     struct timed t = {.n = n, .M = M, .x = {.ld = cols}};
@@ -119,7 +126,8 @@ static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t
     t.x.bytes = gpu_copy(x, M * cols);
     t.x.q = gpu_copy(&q, sizeof q);
     snprintf(name, sizeof name, "%zu x %.0f x %zu: %s", M, rows, cols, what);
-    gpu_time(g, &(struct gpu_timed){name, launch, &t, copies, (double)t.bytes, 2 * (double)M * rows * (double)cols, true});
+    gpu_time(g, &(struct gpu_timed){name, launch, &t, copies, (double)t.bytes,
+                                    2 * (double)M * rows * (double)cols, true});
     gpu_free(g);
 }
 
@@ -144,7 +152,8 @@ void gpu_linear(struct gpu *g)
     for (int i = 0; i < 40; i++) { /* one token, a few, and more than the smaller tile is for */
         size_t M = i % 4 == 0 ? 1 : i % 4 == 1 ? check_size(c, 64) : 1 + check_below(c, 140);
         size_t N[] = {check_size(c, 300), check_size(c, 100), check_size(c, 60)};
-        one_shape(g, M, 16 * check_size(c, 24), 1 + check_below(c, 3), N, check_below(c, 6), check_below(c, 6));
+        one_shape(g, M, 16 * check_size(c, 24), 1 + check_below(c, 3), N, check_below(c, 6),
+                  check_below(c, 6));
     }
     for (size_t kind = 0; kind < 6; kind++) { /* the largest sums, of either sign and of both */
         size_t N[] = {17};

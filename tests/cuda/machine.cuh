@@ -35,7 +35,8 @@ extern dim3 threadIdx, blockIdx, blockDim;
 enum { PLAYER_WARP = 32 };
 
 /* Runs the kernel for every block and thread, or notes it for a graph. */
-void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel);
+void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared,
+                   std::function<void()> kernel);
 unsigned char *player_shared();
 
 /* Until all threads of the block, or of the warp, are here. */
@@ -75,7 +76,8 @@ template <typename T> static T player_shuffle(T value, unsigned lane)
 
 template <typename T> static T __shfl_down_sync(unsigned, T value, unsigned by)
 {
-    return player_shuffle(value, player_lane() + by < PLAYER_WARP ? player_lane() + by : player_lane());
+    return player_shuffle(value,
+                          player_lane() + by < PLAYER_WARP ? player_lane() + by : player_lane());
 }
 
 template <typename T> static T __shfl_xor_sync(unsigned, T value, unsigned with)
@@ -96,7 +98,8 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 /* ---- machine.cuh */
 
 template <typename... P, typename... A>
-static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsigned threads, size_t shared, A... a)
+static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsigned threads,
+                   size_t shared, A... a)
 {
     player_launch(stream, blocks, threads, shared, [=] { kernel(static_cast<P>(a)...); });
 }
@@ -136,7 +139,8 @@ static inline void load_matrices(uint32_t a[4], const void *row)
     all[player_lane()] = row;
     player_wait_warp();
     for (unsigned i = 0; i < 4; i++)
-        memcpy(&a[i], (const unsigned char *)all[8 * i + player_lane() / 4] + player_lane() % 4 * 4, 4);
+        memcpy(&a[i], (const unsigned char *)all[8 * i + player_lane() / 4] + player_lane() % 4 * 4,
+               4);
     player_wait_warp();
 }
 

@@ -1,4 +1,5 @@
-/* cuda_kernels [--seed N] [--bench] [NAME]; gpu_kernels likewise. Where there is no GPU it says so, and exits with 77: skipped. */
+/* cuda_kernels [--seed N] [--bench] [NAME]; gpu_kernels likewise. Where there is no GPU it says so,
+   and exits with 77: skipped. */
 #include "gpu.h"
 
 #include <stdarg.h>
@@ -82,7 +83,7 @@ void gpu_free(struct gpu *g)
     check_free();
 }
 
-/* ---------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 size_t gpu_copies(double bytes)
 {
@@ -106,7 +107,8 @@ void gpu_time(struct gpu *g, const struct gpu_timed *t)
     cudaGraphExec_t exec;
     double ns[RUNS], limit = t->is_int8 ? g->int8 : g->fma;
     size_t times = 1;
-    must(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    must(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal),
+         "cudaStreamBeginCapture");
     for (size_t i = 0; i < t->copies; i++)
         t->launch(g, t->arg, i);
     must(cudaStreamEndCapture(g->stream, &graph), "cudaStreamEndCapture");
@@ -117,8 +119,9 @@ void gpu_time(struct gpu *g, const struct gpu_timed *t)
     for (size_t i = 0; i < RUNS; i++)
         ns[i] = run_graph(g, exec, times) / (double)t->copies;
     double each = check_median(ns, RUNS);
-    printf("  %-44s %9.2f us %8.1f GB/s %4.0f %% %10.1f GOP/s %4.0f %%\n", t->name, each / 1e3, t->bytes / each,
-           100 * t->bytes / each / g->read, t->ops / each, 100 * t->ops / each / limit);
+    printf("  %-44s %9.2f us %8.1f GB/s %4.0f %% %10.1f GOP/s %4.0f %%\n", t->name, each / 1e3,
+           t->bytes / each, 100 * t->bytes / each / g->read, t->ops / each,
+           100 * t->ops / each / limit);
     fflush(stdout);
     must(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
     must(cudaGraphDestroy(graph), "cudaGraphDestroy");
@@ -141,12 +144,15 @@ int main(int argc, char **argv)
     tft_kernels_fill(&ref, 0);
     c.ref = &ref;
     c.now = &cuda;
-    must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+    must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
+         "cudaDeviceGetAttribute");
     g.multiprocessors = (uint32_t)multiprocessors;
     tft_cuda_limits(&(struct device){.which = 0}, &g.read, &g.int8, &g.fma);
     if (c.bench)
-        printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read, g.int8, g.fma);
-    must(cudaStreamCreateWithFlags(&g.stream, cudaStreamDefault), "cudaStreamCreate"); /* it waits for what cudaMemcpy has under way */
+        printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read,
+               g.int8, g.fma);
+    /* it waits for what cudaMemcpy has under way */
+    must(cudaStreamCreateWithFlags(&g.stream, cudaStreamDefault), "cudaStreamCreate");
     gpu_rows(&g);
     gpu_linear(&g);
     gpu_attention(&g);

@@ -25,7 +25,7 @@
 
 dim3 threadIdx, blockIdx, blockDim;
 
-/* ------------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 enum { STACK = 64 << 10, MOST_THREADS = 1024, EXCHANGE = PLAYER_WARP * 32 };
 
@@ -58,9 +58,11 @@ static uint64_t draw()
     return player.chance >> 33;
 }
 
-/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as swapcontext asks the system each time. fake is
-   ASan's, kept for when this stack is gone back to. */
-static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom, size_t size)
+/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as
+   swapcontext asks the system each time. fake is ASan's, kept for when this stack is gone back
+   to. */
+static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom,
+                  size_t size)
 {
 #if PLAYER_ASAN
     void *fake;
@@ -139,7 +141,8 @@ static void go_on(unsigned i)
     leave(player.main, t->here, first, t->stack, STACK);
 }
 
-/* Whether all threads that are not done, of those from `first` on, are there; then they may go on. */
+/* Whether all threads that are not done, of those from `first` on, are there; then they may go
+   on. */
 static bool release(unsigned first, unsigned n, enum state at)
 {
     bool any = false;
@@ -154,8 +157,8 @@ static bool release(unsigned first, unsigned n, enum state at)
     return any;
 }
 
-/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none opens though some wait, threads of a
-   warp have parted, which on a GPU is a deadlock or worse. */
+/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none
+   opens though some wait, threads of a warp have parted, which on a GPU is a deadlock or worse. */
 static void run_block()
 {
     const unsigned warp = PLAYER_WARP;
@@ -178,7 +181,7 @@ static void run_block()
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- streams */
+/* -------------------------------------------------------------------------------------- streams */
 
 struct player_graph {
     std::vector<std::function<void()>> launches;
@@ -196,25 +199,29 @@ static cudaError_t fail(cudaError_t e)
     return e;
 }
 
-static void run_grid(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel)
+static void run_grid(dim3 blocks, unsigned threads, size_t shared,
+                     const std::function<void()> &kernel)
 {
     std::lock_guard<std::mutex> guard(player.lock);
     player.n = threads;
     player.kernel = &kernel;
     blockDim = dim3(threads);
-    size_t n = (size_t)blocks.x * blocks.y * blocks.z, at = draw() % n, step = draw() % 2 ? 1 : n - 1;
+    size_t n = (size_t)blocks.x * blocks.y * blocks.z, at = draw() % n,
+           step = draw() % 2 ? 1 : n - 1;
     for (size_t i = 0; i < n; i++, at = (at + step) % n) {
         player.shared.assign(shared + 15, 0xa5); /* a block knows nothing of those before */
         player.shared.shrink_to_fit();
-        blockIdx = dim3((unsigned)(at % blocks.x), (unsigned)(at / blocks.x % blocks.y), (unsigned)(at / blocks.x / blocks.y));
+        blockIdx = dim3((unsigned)(at % blocks.x), (unsigned)(at / blocks.x % blocks.y),
+                        (unsigned)(at / blocks.x / blocks.y));
         run_block();
     }
 }
 
-void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared, std::function<void()> kernel)
+void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared,
+                   std::function<void()> kernel)
 {
-    if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads || threads > MOST_THREADS ||
-        shared > 64 << 10)
+    if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads ||
+        threads > MOST_THREADS || shared > 64 << 10)
         fail(cudaErrorInvalidValue);
     else if (stream->recording)
         stream->recording->launches.push_back([=] { run_grid(blocks, threads, shared, kernel); });
@@ -233,10 +240,13 @@ cudaError_t cudaGetLastError(void)
 
 const char *cudaGetErrorString(cudaError_t e)
 {
-    return e == cudaErrorMemoryAllocation ? "out of memory" : e == cudaErrorNoDevice ? "no CUDA-capable device is detected" : "failed";
+    return e == cudaErrorMemoryAllocation ? "out of memory"
+           : e == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+                                          : "failed";
 }
 
-/* How many GPUs there are, what they can do, how much memory they have, and whether they fail: for tests, by the environment. */
+/* How many GPUs there are, what they can do, how much memory they have, and whether they fail: for
+   tests, by the environment. */
 static size_t setting(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);
@@ -290,7 +300,9 @@ cudaError_t cudaMalloc(void **p, size_t size)
 {
     size_t left, all, page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
     cudaMemGetInfo(&left, &all);
-    void *pages = size <= left ? mmap(NULL, body + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    void *pages = size <= left
+                      ? mmap(NULL, body + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                      : MAP_FAILED;
     if (pages == MAP_FAILED || mprotect(pages, body, PROT_READ | PROT_WRITE) != 0)
         return fail(cudaErrorMemoryAllocation);
     piece own = {(unsigned char *)pages, body + page, size};
@@ -362,7 +374,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    return stream->recording ? fail(cudaErrorInvalidValue) : setting("PLAYER_FAILS", 0) ? fail(cudaErrorIllegalAddress) : cudaSuccess;
+    return stream->recording            ? fail(cudaErrorInvalidValue)
+           : setting("PLAYER_FAILS", 0) ? fail(cudaErrorIllegalAddress)
+                                        : cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
@@ -378,7 +392,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                          unsigned long long)
 {
     *exec = new player_graph(*graph);
     return cudaSuccess;

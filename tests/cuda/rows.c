@@ -36,16 +36,18 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
 }
 
 /* want: token m's floats */
-static void same_row(struct gpu *g, const struct result *r, size_t m, const float *want, const char *what)
+static void same_row(struct gpu *g, const struct result *r, size_t m, const float *want,
+                     const char *what)
 {
     if (r->rows.floats) {
-        gpu_same(g, want, r->rows.floats + m * r->rows.ld, r->n * sizeof *want, "%s: token %zu of %zu, %zu numbers", what, m, r->M, r->n);
+        gpu_same(g, want, r->rows.floats + m * r->rows.ld, r->n * sizeof *want,
+                 "%s: token %zu of %zu, %zu numbers", what, m, r->M, r->n);
         return;
     }
     uint8_t *bytes = check_buf(g->c, r->n, 1);
     g->c->ref->quantize(bytes, want, r->n, &r->q[m * r->rows.step]);
-    gpu_same(g, bytes, r->rows.bytes + m * r->rows.ld, r->n, "%s: token %zu of %zu, %zu bytes, step %zu", what, m, r->M, r->n,
-             r->rows.step);
+    gpu_same(g, bytes, r->rows.bytes + m * r->rows.ld, r->n,
+             "%s: token %zu of %zu, %zu bytes, step %zu", what, m, r->M, r->n, r->rows.step);
 }
 
 static float *filled(struct gpu *g, size_t n)
@@ -60,11 +62,14 @@ static void norm(struct gpu *g)
     if (!check_named(g->c, "norm"))
         return;
     for (int i = 0; i < 40; i++) {
-        size_t M = 1 + check_below(g->c, 4), n = check_size(g->c, i % 8 ? 700 : 5000), ld = n + check_below(g->c, 4);
-        float *x = filled(g, M * ld), *w = filled(g, n), *b = i % 2 ? filled(g, n) : NULL, *want = check_buf(g->c, n, sizeof *want);
+        size_t M = 1 + check_below(g->c, 4), n = check_size(g->c, i % 8 ? 700 : 5000),
+               ld = n + check_below(g->c, 4);
+        float *x = filled(g, M * ld), *w = filled(g, n), *b = i % 2 ? filled(g, n) : NULL,
+              *want = check_buf(g->c, n, sizeof *want);
         struct result r = take_result(g, M, n);
-        tft_cuda_norm(g->stream, &r.rows, gpu_copy(x, M * ld * sizeof *x), ld, gpu_copy(w, n * sizeof *w),
-                      b ? gpu_copy(b, n * sizeof *b) : NULL, (uint32_t)M, (uint32_t)n, 1e-5f);
+        tft_cuda_norm(g->stream, &r.rows, gpu_copy(x, M * ld * sizeof *x), ld,
+                      gpu_copy(w, n * sizeof *w), b ? gpu_copy(b, n * sizeof *b) : NULL,
+                      (uint32_t)M, (uint32_t)n, 1e-5f);
         for (size_t m = 0; m < M; m++) {
             if (b)
                 g->c->ref->layernorm(want, x + m * ld, w, b, n, 1e-5f);
@@ -99,8 +104,8 @@ static struct heads take_heads(struct gpu *g, size_t dim)
 static void same_heads(struct gpu *g, const struct heads *h)
 {
     for (int i = 0; i < 2; i++)
-        gpu_same(g, h->x[i], h->on.x[i], h->n[i] * sizeof(float), "kind %d: %u heads of %u, %zu tokens", i, h->on.heads[i], h->on.dim,
-                 h->M);
+        gpu_same(g, h->x[i], h->on.x[i], h->n[i] * sizeof(float),
+                 "kind %d: %u heads of %u, %zu tokens", i, h->on.heads[i], h->on.dim, h->M);
     gpu_free(g);
 }
 
@@ -112,7 +117,8 @@ static void rmsnorm_heads(struct gpu *g)
         size_t dim = check_size(g->c, 270);
         struct heads h = take_heads(g, dim);
         float *w[] = {filled(g, dim), filled(g, dim)};
-        const float *const there[] = {gpu_copy(w[0], dim * sizeof(float)), gpu_copy(w[1], dim * sizeof(float))};
+        const float *const there[] = {gpu_copy(w[0], dim * sizeof(float)),
+                                      gpu_copy(w[1], dim * sizeof(float))};
         tft_cuda_rmsnorm_heads(g->stream, &h.on, there, (uint32_t)h.M, 1e-5f);
         for (size_t k = 0; k < 2; k++)
             for (size_t m = 0; m < h.M; m++)
@@ -133,11 +139,12 @@ static void rope(struct gpu *g)
         struct heads h = take_heads(g, dim);
         float *c = filled(g, h.M * n_rot), *s = filled(g, h.M * n_rot);
         tft_rope_fn *ref = i % 2 ? g->c->ref->rope_halves : g->c->ref->rope_pairs;
-        tft_cuda_rope(g->stream, &h.on, gpu_copy(c, h.M * n_rot * sizeof *c), gpu_copy(s, h.M * n_rot * sizeof *s), (uint32_t)h.M,
-                      (uint32_t)n_rot, i % 2);
+        tft_cuda_rope(g->stream, &h.on, gpu_copy(c, h.M * n_rot * sizeof *c),
+                      gpu_copy(s, h.M * n_rot * sizeof *s), (uint32_t)h.M, (uint32_t)n_rot, i % 2);
         for (size_t k = 0; k < 2; k++)
             for (size_t m = 0; m < h.M; m++)
-                ref(h.x[k] + m * h.on.ld[k], c + m * n_rot, s + m * n_rot, h.on.heads[k], dim, n_rot);
+                ref(h.x[k] + m * h.on.ld[k], c + m * n_rot, s + m * n_rot, h.on.heads[k], dim,
+                    n_rot);
         same_heads(g, &h);
     }
 }
@@ -149,7 +156,8 @@ static void activate(struct gpu *g)
     for (int i = 0; i < 40; i++) {
         size_t block = (size_t)1 << check_below(g->c, 9), M = 1 + check_below(g->c, 4);
         size_t n = block * (1 + check_below(g->c, 700 / block)), ld = n + check_below(g->c, 4);
-        float *a = filled(g, M * ld), *b = i % 2 ? filled(g, M * ld) : NULL, *want = check_buf(g->c, n, sizeof *want);
+        float *a = filled(g, M * ld), *b = i % 2 ? filled(g, M * ld) : NULL,
+              *want = check_buf(g->c, n, sizeof *want);
         struct result r = take_result(g, M, n);
         float *there = gpu_copy(a, M * ld * sizeof *a);
         if (r.rows.floats && check_below(g->c, 2)) { /* in place */
@@ -158,8 +166,8 @@ static void activate(struct gpu *g)
         }
         if (block == 1)
             block = 0;
-        tft_cuda_activate(g->stream, &r.rows, there, b ? gpu_copy(b, M * ld * sizeof *b) : NULL, ld, (uint32_t)M, (uint32_t)n,
-                          (uint32_t)block);
+        tft_cuda_activate(g->stream, &r.rows, there, b ? gpu_copy(b, M * ld * sizeof *b) : NULL, ld,
+                          (uint32_t)M, (uint32_t)n, (uint32_t)block);
         for (size_t m = 0; m < M; m++) {
             if (b)
                 g->c->ref->silu_mul(want, a + m * ld, b + m * ld, n);
@@ -185,8 +193,8 @@ static void quantize(struct gpu *g)
         float *x = filled(g, M * ldx), low = 0, high = 0;
         uint8_t *want = check_buf(g->c, n, 1), *y = gpu_take(M * ldy);
         struct tft_affine *q = check_buf(g->c, M, sizeof *q), *q_there = gpu_take(M * sizeof *q);
-        tft_cuda_quantize(g->stream, y, ldy, gpu_copy(x, M * ldx * sizeof *x), ldx, (uint32_t)M, (uint32_t)n, q_there,
-                          gpu_take(M * 2 * sizeof *x), all);
+        tft_cuda_quantize(g->stream, y, ldy, gpu_copy(x, M * ldx * sizeof *x), ldx, (uint32_t)M,
+                          (uint32_t)n, q_there, gpu_take(M * 2 * sizeof *x), all);
         for (size_t m = 0; m < M; m++) {
             float min, max;
             g->c->ref->range(x + m * ldx, n, &min, &max);
@@ -198,9 +206,11 @@ static void quantize(struct gpu *g)
             if (all)
                 q[m] = tft_affine_of(low, high);
             g->c->ref->quantize(want, x + m * ldx, n, &q[m]);
-            gpu_same(g, want, y + m * ldy, n, "token %zu of %zu, %zu numbers, all %d", m, M, n, all);
+            gpu_same(g, want, y + m * ldy, n, "token %zu of %zu, %zu numbers, all %d", m, M, n,
+                     all);
         }
-        gpu_same(g, q, q_there, M * sizeof *q, "ranges of %zu tokens of %zu numbers, all %d", M, n, all);
+        gpu_same(g, q, q_there, M * sizeof *q, "ranges of %zu tokens of %zu numbers, all %d", M, n,
+                 all);
         gpu_free(g);
     }
 }
@@ -210,8 +220,10 @@ static void embed(struct gpu *g)
     if (!check_named(g->c, "embed"))
         return;
     for (int i = 0; i < 20; i++) {
-        size_t M = 1 + check_below(g->c, 5), width = check_size(g->c, 400), vocab = check_size(g->c, 60), ld = width + check_below(g->c, 4);
-        size_t cols = tft_panel_cols(width), rows = tft_panel_rows(vocab), from = check_below(g->c, 10);
+        size_t M = 1 + check_below(g->c, 5), width = check_size(g->c, 400),
+               vocab = check_size(g->c, 60), ld = width + check_below(g->c, 4);
+        size_t cols = tft_panel_cols(width), rows = tft_panel_rows(vocab),
+               from = check_below(g->c, 10);
         int8_t *data = check_buf(g->c, rows * cols, 1);
         int32_t *tokens = check_buf(g->c, M, sizeof *tokens);
         float *scale = filled(g, rows), *position = i % 2 ? filled(g, (from + M) * width) : NULL,
@@ -221,16 +233,20 @@ static void embed(struct gpu *g)
             data[k] = check_weight(g->c, 3);
         for (size_t m = 0; m < M; m++)
             tokens[m] = (int32_t)check_below(g->c, vocab);
-        struct tft_cuda_embedding e = {gpu_copy(data, rows * cols), gpu_copy(scale, rows * sizeof *scale),
-                                       position ? gpu_copy(position, (from + M) * width * sizeof *position) : NULL, (uint32_t)width};
+        struct tft_cuda_embedding e = {
+            gpu_copy(data, rows * cols), gpu_copy(scale, rows * sizeof *scale),
+            position ? gpu_copy(position, (from + M) * width * sizeof *position) : NULL,
+            (uint32_t)width};
         float *x = gpu_take(M * ld * sizeof *x);
-        tft_cuda_embed(g->stream, x, ld, gpu_copy(tokens, M * sizeof *tokens), gpu_copy(&at, sizeof at), (uint32_t)M, &e);
+        tft_cuda_embed(g->stream, x, ld, gpu_copy(tokens, M * sizeof *tokens),
+                       gpu_copy(&at, sizeof at), (uint32_t)M, &e);
         for (size_t m = 0; m < M; m++) {
             for (size_t k = 0; k < width; k++)
                 want[k] = (float)data[tft_panel_at((size_t)tokens[m], k, cols)] * scale[tokens[m]];
             if (position)
                 g->c->ref->add(want, position + (from + m) * width, width);
-            gpu_same(g, want, x + m * ld, width * sizeof *want, "token %zu of %zu, %zu numbers", m, M, width);
+            gpu_same(g, want, x + m * ld, width * sizeof *want, "token %zu of %zu, %zu numbers", m,
+                     M, width);
         }
         gpu_free(g);
     }

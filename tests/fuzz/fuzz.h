@@ -1,4 +1,5 @@
-/* What the fuzz targets of file readers share. A broken promise is abort(), which a fuzzer notices. */
+/* What the fuzz targets of file readers share. A broken promise is abort(), which a fuzzer
+   notices. */
 #ifndef TFT_FUZZ_H
 #define TFT_FUZZ_H
 
@@ -20,7 +21,8 @@ static inline void fuzz_check_memory(const struct memory *m, size_t size)
 }
 
 /* One line that starts with the file's name. */
-static inline void fuzz_check_error(const struct tft_error *err, enum tft_status status, const char *name)
+static inline void fuzz_check_error(const struct tft_error *err, enum tft_status status,
+                                    const char *name)
 {
     MUST(err->code == status);
     MUST(strncmp(err->msg, name, strlen(name)) == 0 && !strchr(err->msg, '\n'));

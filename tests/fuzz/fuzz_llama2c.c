@@ -1,6 +1,7 @@
 /*
- * The first byte says what the rest is. Odd: a checkpoint. Even: the header of one, for which the rest is made up in the
- * size that it asks for, then a tokenizer; so that a fuzzer need not guess a size to get past the header.
+ * The first byte says what the rest is. Odd: a checkpoint. Even: the header of one, for which the
+ * rest is made up in the size that it asks for, then a tokenizer; so that a fuzzer need not guess a
+ * size to get past the header.
  */
 #include "fuzz.h"
 
@@ -15,7 +16,8 @@ static size_t checkpoint_size(const unsigned char *header)
     double v[7];
     for (int i = 0; i < 7; i++)
         v[i] = (int32_t)tft_load_u32(header + 4 * i);
-    double dim = v[0], hidden = v[1], layers = v[2], heads = v[3], kv_heads = v[4], vocab = v[5], seq = v[6];
+    double dim = v[0], hidden = v[1], layers = v[2], heads = v[3], kv_heads = v[4], vocab = v[5],
+           seq = v[6];
     if (heads < 1)
         return HEADER;
     double n = dim * (vocab > 0 ? vocab : -2 * vocab) + dim + seq * dim / heads;
@@ -23,7 +25,8 @@ static size_t checkpoint_size(const unsigned char *header)
     return n > 0 && n < LARGEST ? HEADER + 4 * (size_t)n : HEADER;
 }
 
-static void open_both(const unsigned char *checkpoint, size_t size, const uint8_t *tokenizer, size_t tokenizer_size)
+static void open_both(const unsigned char *checkpoint, size_t size, const uint8_t *tokenizer,
+                      size_t tokenizer_size)
 {
     struct memory m = {0};
     struct tft_allocator a = memory_allocator(&m);

@@ -1,6 +1,7 @@
 /*
- * The input is a model, of floats or W8A8, that is opened and run for a few tokens. Numbers may come out as nonsense; nothing may be read
- * or written beyond what is there, and no more memory taken than the file accounts for.
+ * The input is a model, of floats or W8A8, that is opened and run for a few tokens. Numbers may
+ * come out as nonsense; nothing may be read or written beyond what is there, and no more memory
+ * taken than the file accounts for.
  */
 #include "fuzz.h"
 
@@ -10,8 +11,9 @@
 
 enum { CAPACITY = 40, MOST_MACS = 1 << 20, MOST_SESSION = 1 << 24 };
 
-/* Memory for weights that have to be expanded grows with the file by no more than from 84 bytes to 256 floats, that for layers by a block
-   per tensor, and that for the tokenizer by a few numbers per token. */
+/* Memory for weights that have to be expanded grows with the file by no more than from 84 bytes to
+   256 floats, that for layers by a block per tensor, and that for the tokenizer by a few numbers
+   per token. */
 static void check_memory(const struct memory *m, size_t size)
 {
     MUST(m->peak <= 64 * size + (1 << 20));
@@ -41,8 +43,13 @@ static void feed(struct tft_session *s, uint32_t n_vocab)
 
 /* NULL: the one that the file names */
 static const char *const caches[] = {
-    "f16", "f32", NULL, "kivi:residual=2,group=16", "k=1.5@token,v=8@channel,group=16,retain=log2:2,sinks=1,scales=f8,clip=zero",
-    "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5", "partial-logquant:window=2,group=16",
+    "f16",
+    "f32",
+    NULL,
+    "kivi:residual=2,group=16",
+    "k=1.5@token,v=8@channel,group=16,retain=log2:2,sinks=1,scales=f8,clip=zero",
+    "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5",
+    "partial-logquant:window=2,group=16",
 };
 
 static void run(const struct tft_model *m)
@@ -80,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == TFT_OK)
         run(m);
     else
-        MUST(!m && err.code == status && strncmp(err.msg, "memory: ", 8) == 0 && !strchr(err.msg, '\n'));
+        MUST(!m && err.code == status && strncmp(err.msg, "memory: ", 8) == 0 &&
+             !strchr(err.msg, '\n'));
     tft_model_close(m);
     MUST(memory.in_use == 0);
     tft_port_free(copy);

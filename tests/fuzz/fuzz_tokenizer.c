@@ -1,7 +1,8 @@
 /*
  * Any text with a small sound vocabulary, or with one that the input makes up.
  *
- *      byte 0: which vocabulary; then, if it is made up, what it is made of (see make_up); the rest is text
+ *      byte 0: which vocabulary; then, if it is made up, what it is made of (see make_up); the rest
+ *      is text
  */
 #include "fuzz.h"
 
@@ -18,12 +19,26 @@ static struct values values;
 /* ---- sound vocabularies that have every byte, so that any text comes back as it was */
 
 #define LOW "\xe2\x96\x81" /* U+2581 */
-static const char *const some_words[] = {LOW, "a", "b", "c", "ab", "bc", "abc", "aa", "aaaa", LOW "a", LOW "ab",
-                                         LOW LOW, "\xc3\xa9", "\n\n", "<", "<t", "a\xc3\xa9"};
-static const char *const some_merges[] = {"a b", "b c", "ab c", "a a", "aa aa", "\xc4\xa0 a", "\xc4\xa0 \xc4\xa0",
-                                          "\xc3\x83 \xc2\xa9", "\xc4\xa0 ab", "1 2", "12 3", "' s"};
+static const char *const some_words[] = {LOW,        "a",    "b",    "c",     "ab",       "bc",
+                                         "abc",      "aa",   "aaaa", LOW "a", LOW "ab",   LOW LOW,
+                                         "\xc3\xa9", "\n\n", "<",    "<t",    "a\xc3\xa9"};
+static const char *const some_merges[] = {"a b",
+                                          "b c",
+                                          "ab c",
+                                          "a a",
+                                          "aa aa",
+                                          "\xc4\xa0 a",
+                                          "\xc4\xa0 \xc4\xa0",
+                                          "\xc3\x83 \xc2\xa9",
+                                          "\xc4\xa0 ab",
+                                          "1 2",
+                                          "12 3",
+                                          "' s"};
 
-enum { N_WORDS = sizeof some_words / sizeof *some_words, N_MERGES = sizeof some_merges / sizeof *some_merges };
+enum {
+    N_WORDS = sizeof some_words / sizeof *some_words,
+    N_MERGES = sizeof some_merges / sizeof *some_merges
+};
 enum { N_SOUND = 5, ROOM = 3 + 256 + 32 };
 
 struct tokens {
@@ -136,11 +151,13 @@ static size_t start_array(struct input *in, const char *key, enum tft_value_type
 {
     unsigned odd = take(in);
     n = odd % 32 == 1 ? n + 1 : odd % 32 == 2 && n ? n - 1 : n;
-    values_key(&values, key, odd % 32 == 3 ? TFT_VALUE_U8 : type, odd % 32 != 4, odd % 32 == 4 ? 1 : n);
+    values_key(&values, key, odd % 32 == 3 ? TFT_VALUE_U8 : type, odd % 32 != 4,
+               odd % 32 == 4 ? 1 : n);
     return n ? n : odd % 32 == 4;
 }
 
-static void make_numbers(struct input *in, const char *key, enum tft_value_type type, size_t n, int low, unsigned range)
+static void make_numbers(struct input *in, const char *key, enum tft_value_type type, size_t n,
+                         int low, unsigned range)
 {
     n = start_array(in, key, type, n);
     for (size_t i = 0; i < n; i++) {
@@ -179,7 +196,8 @@ static void make_bool(struct input *in, const char *key)
 
 static void make_up(struct input *in)
 {
-    static const char *const pre[] = {"gpt-2", "starcoder", "llama3", "qwen2", "smaug-bpe", "gpt-4o"};
+    static const char *const pre[] = {"gpt-2", "starcoder", "llama3",
+                                      "qwen2", "smaug-bpe", "gpt-4o"};
     unsigned kind = take(in);
     size_t n = 1 + take(in) % 80;
     values_str(&values, "tokenizer.ggml.model", kind % 2 ? "llama" : kind == 254 ? "bert" : "gpt2");
@@ -217,7 +235,8 @@ static void check_stream(const struct tft_tokenizer *t, const int32_t *ids, size
     MUST(state.held == 0);
 }
 
-static void check_restored(const struct tft_tokenizer *t, const int32_t *ids, size_t n, const char *text, size_t len)
+static void check_restored(const struct tft_tokenizer *t, const int32_t *ids, size_t n,
+                           const char *text, size_t len)
 {
     size_t at = 0, k;
     for (size_t i = 0; i < n; i++) {
@@ -225,7 +244,8 @@ static void check_restored(const struct tft_tokenizer *t, const int32_t *ids, si
         bool space = i == 0 && t->is_spm && t->space_first;
         MUST(!space || (k && *p == ' '));
         for (size_t j = space; j < k; j++, at++) {
-            bool low = t->is_spm && len - at >= 3 && !memcmp(text + at, LOW, 3); /* becomes a space */
+            /* becomes a space */
+            bool low = t->is_spm && len - at >= 3 && !memcmp(text + at, LOW, 3);
             MUST(at < len && p[j] == (low ? ' ' : text[at]));
             at += low ? 2 : 0;
         }
@@ -239,13 +259,15 @@ static void check_text(const struct tft_tokenizer *t, const char *text, size_t l
         size_t n, count, some = len / 2 + 1;
         MUST(tft_tokenizer_encode(t, text, len, flags, NULL, 0, &count) == TFT_OK);
         int32_t *ids = malloc((count + 1) * sizeof *ids), *few = malloc(some * sizeof *few);
-        MUST(ids && few && tft_tokenizer_encode(t, text, len, flags, ids, count, &n) == TFT_OK && n == count);
+        MUST(ids && few && tft_tokenizer_encode(t, text, len, flags, ids, count, &n) == TFT_OK &&
+             n == count);
         MUST(tft_tokenizer_encode(t, text, len, flags, few, some, &n) == TFT_OK && n == count);
         MUST(memcmp(few, ids, (some < n ? some : n) * sizeof *ids) == 0);
         for (size_t i = 0; i < n; i++) {
             MUST(ids[i] >= 0 && (uint32_t)ids[i] < tft_tokenizer_size(t));
             unsigned kind = t->token[ids[i]].kind;
-            MUST(flags || ids[i] == t->unknown || (kind != TFT_TOKEN_CONTROL && kind != TFT_TOKEN_UNUSED));
+            MUST(flags || ids[i] == t->unknown ||
+                 (kind != TFT_TOKEN_CONTROL && kind != TFT_TOKEN_UNUSED));
         }
         check_stream(t, ids, n, flags & 1);
         if (complete && !flags)

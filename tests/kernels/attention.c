@@ -8,16 +8,20 @@
 
 static double number(const void *x, size_t i, enum tft_num num)
 {
-    return num == TFT_NUM_F32 ? (double)((const float *)x)[i] : (double)tft_f16_to_f32(((const uint16_t *)x)[i]);
+    return num == TFT_NUM_F32 ? (double)((const float *)x)[i]
+                              : (double)tft_f16_to_f32(((const uint16_t *)x)[i]);
 }
 
 static void score(struct check *c, const char *name, enum tft_num num)
 {
     CASE(c, name, score[num]);
     for (int i = 0; i < 30; i++) {
-        size_t nq = check_size(c, 20), n = check_size(c, 260), dim = check_size(c, 140), ldq = dim + check_below(c, 3);
-        size_t padded = (n + 15) / 16 * 16, ns = padded + 16 * check_below(c, 2), size = (nq - 1) * ns + padded;
-        float *q = check_buf(c, (nq - 1) * ldq + dim, 4), *want = check_buf(c, size, 4), *got = check_buf(c, size, 4);
+        size_t nq = check_size(c, 20), n = check_size(c, 260), dim = check_size(c, 140),
+               ldq = dim + check_below(c, 3);
+        size_t padded = (n + 15) / 16 * 16, ns = padded + 16 * check_below(c, 2),
+               size = (nq - 1) * ns + padded;
+        float *q = check_buf(c, (nq - 1) * ldq + dim, 4), *want = check_buf(c, size, 4),
+              *got = check_buf(c, size, 4);
         void *k = check_buf(c, padded * dim, tft_num_bytes(num));
         check_fill(c, q, (nq - 1) * ldq + dim);
         check_fill_num(c, k, padded * dim, num);
@@ -29,10 +33,12 @@ static void score(struct check *c, const char *name, enum tft_num num)
             for (size_t j = 0; j < n; j++) {
                 double sum = 0, total = 0;
                 for (size_t d = 0; d < dim; d++) {
-                    double p = (double)q[a * ldq + d] * number(k, (j / 16 * dim + d) * 16 + j % 16, num);
+                    double p = (double)q[a * ldq + d] *
+                               number(k, (j / 16 * dim + d) * 16 + j % 16, num);
                     sum += p, total += fabs(p);
                 }
-                check_near(c, sum / 8, (double)got[a * ns + j], total / 8 + 1e-30, (double)dim * 0x1p-24, "query %zu key %zu", a, j);
+                check_near(c, sum / 8, (double)got[a * ns + j], total / 8 + 1e-30,
+                           (double)dim * 0x1p-24, "query %zu key %zu", a, j);
             }
     }
     static const size_t queries[] = {1, 4, 16};
@@ -44,18 +50,21 @@ static void score(struct check *c, const char *name, enum tft_num num)
         check_fill_num(c, k, KEYS * DIM, num);
         char what[40];
         snprintf(what, sizeof what, "%zu queries, 256 keys of 64", queries[i]);
-        CHECK_TIME(c, what, 2.0 * (double)queries[i] * KEYS * DIM, (double)(KEYS * DIM * tft_num_bytes(num)),
+        CHECK_TIME(c, what, 2.0 * (double)queries[i] * KEYS * DIM,
+                   (double)(KEYS * DIM * tft_num_bytes(num)),
                    ref->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1),
                    now->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1));
     }
 }
 
-/* Beside a zero, the largest of the row, each number turns into its exp: arguments of every size, at random. */
+/* Beside a zero, the largest of the row, each number turns into its exp: arguments of every size,
+   at random. */
 static void exponentials(struct check *c, tft_softmax_fn *ref, tft_softmax_fn *now)
 {
     enum { N = 4096 };
     for (int i = 0; i < 8; i++) {
-        float *x = check_buf(c, N, 4), *want = check_buf(c, N, 4), *got = check_buf(c, N, 4), max, sum;
+        float *x = check_buf(c, N, 4), *want = check_buf(c, N, 4), *got = check_buf(c, N, 4), max,
+              sum;
         for (size_t k = 0; k < N; k++) {
             uint32_t bits = check_rand(c) | 0x80000000;
             memcpy(&x[k], &bits, 4);
@@ -69,7 +78,8 @@ static void exponentials(struct check *c, tft_softmax_fn *ref, tft_softmax_fn *n
         for (size_t k = 0; k < N; k++) {
             double exact = exp((double)x[k]);
             check_same(c, &want[k], &got[k], 4, "exp(%a)", (double)x[k]);
-            check_near(c, exact, (double)got[k], exact + 0x1p-126, 0x1p-23, "exp(%a)", (double)x[k]);
+            check_near(c, exact, (double)got[k], exact + 0x1p-126, 0x1p-23, "exp(%a)",
+                       (double)x[k]);
         }
     }
 }
@@ -80,7 +90,8 @@ static void softmax(struct check *c)
     exponentials(c, ref->softmax, now->softmax);
     for (int i = 0; i < 60; i++) {
         size_t n = check_size(c, 600);
-        float *want = check_buf(c, n, 4), *got = check_buf(c, n, 4), *x = check_buf(c, n, 4), max[2], sum[2];
+        float *want = check_buf(c, n, 4), *got = check_buf(c, n, 4), *x = check_buf(c, n, 4),
+              max[2], sum[2];
         check_fill(c, x, n);
         memcpy(want, x, n * 4);
         memcpy(got, x, n * 4);
@@ -95,12 +106,14 @@ static void softmax(struct check *c)
             top = fmax(top, (double)x[j]);
         for (size_t j = 0; j < n; j++)
             total += exp((double)x[j] - top);
-        check_near(c, total, (double)sum[1], total, ((double)n / 16 + 64) * 0x1p-24, "sum of %zu", n);
+        check_near(c, total, (double)sum[1], total, ((double)n / 16 + 64) * 0x1p-24, "sum of %zu",
+                   n);
     }
     enum { N = 256 };
     float *x = check_buf(c, N, 4), max, sum;
     check_fill(c, x, N);
-    CHECK_TIME(c, "256", 0, 8.0 * N, ref->softmax(x, N, &max, &sum), now->softmax(x, N, &max, &sum));
+    CHECK_TIME(c, "256", 0, 8.0 * N, ref->softmax(x, N, &max, &sum),
+               now->softmax(x, N, &max, &sum));
 }
 
 static void mix(struct check *c, const char *name, enum tft_num num)
@@ -108,9 +121,10 @@ static void mix(struct check *c, const char *name, enum tft_num num)
     CASE(c, name, mix[num]);
     for (int i = 0; i < 30; i++) {
         size_t nq = check_size(c, 20), n = check_size(c, 260), dim = check_size(c, 140);
-        size_t ldp = n + check_below(c, 3), ldo = dim + check_below(c, 3), size = (nq - 1) * ldo + dim;
-        float *p = check_buf(c, (nq - 1) * ldp + n, 4), *want = check_buf(c, size, 4), *got = check_buf(c, size, 4),
-              *o = check_buf(c, size, 4);
+        size_t ldp = n + check_below(c, 3), ldo = dim + check_below(c, 3),
+               size = (nq - 1) * ldo + dim;
+        float *p = check_buf(c, (nq - 1) * ldp + n, 4), *want = check_buf(c, size, 4),
+              *got = check_buf(c, size, 4), *o = check_buf(c, size, 4);
         void *v = check_buf(c, n * dim, tft_num_bytes(num));
         check_fill(c, p, (nq - 1) * ldp + n);
         check_fill_num(c, v, n * dim, num);
@@ -128,7 +142,8 @@ static void mix(struct check *c, const char *name, enum tft_num num)
                     double t = (double)p[a * ldp + j] * number(v, j * dim + d, num);
                     sum += t, total += fabs(t);
                 }
-                check_near(c, sum, (double)got[a * ldo + d], total + 1e-30, (double)(n + 1) * 0x1p-24, "row %zu channel %zu", a, d);
+                check_near(c, sum, (double)got[a * ldo + d], total + 1e-30,
+                           (double)(n + 1) * 0x1p-24, "row %zu channel %zu", a, d);
             }
     }
     static const size_t rows[] = {1, 4, 16};
@@ -142,7 +157,8 @@ static void mix(struct check *c, const char *name, enum tft_num num)
         char what[40];
         snprintf(what, sizeof what, "%zu rows, 256 values of 64", rows[i]);
         CHECK_TIME(c, what, 2.0 * (double)rows[i] * N * DIM, (double)(N * DIM * tft_num_bytes(num)),
-                   ref->mix[num](o, DIM, p, N, v, rows[i], N, DIM), now->mix[num](o, DIM, p, N, v, rows[i], N, DIM));
+                   ref->mix[num](o, DIM, p, N, v, rows[i], N, DIM),
+                   now->mix[num](o, DIM, p, N, v, rows[i], N, DIM));
     }
 }
 

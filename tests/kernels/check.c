@@ -14,7 +14,7 @@
 
 #include "simd/half.h"
 
-/* ------------------------------------------------------------------------------------------------- chance */
+/* --------------------------------------------------------------------------------------- chance */
 
 uint32_t check_rand(struct check *c) /* xorshift64*, Vigna 2016 */
 {
@@ -74,7 +74,7 @@ void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static struct {
     void *base;
@@ -92,7 +92,8 @@ void check_free(void)
 
 void *check_buf(struct check *c, size_t n, size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = n * size, body = (bytes + page - 1) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = n * size,
+           body = (bytes + page - 1) / page * page;
     if (!body)
         body = page;
     if (n_maps == sizeof maps / sizeof *maps) {
@@ -111,7 +112,7 @@ void *check_buf(struct check *c, size_t n, size_t size)
     return check_below(c, 4) ? p + page + body - bytes : p + page;
 }
 
-/* -------------------------------------------------------------------------------------------- comparing */
+/* ------------------------------------------------------------------------------------ comparing */
 
 static const char *running = "nothing", *running_rung = "";
 
@@ -160,7 +161,8 @@ static bool fail(struct check *c, const char *fmt, va_list args)
     return true;
 }
 
-void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt, ...)
+void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt,
+                ...)
 {
     if (memcmp(want, got, bytes) == 0)
         return;
@@ -175,7 +177,8 @@ void check_same(struct check *c, const void *want, const void *got, size_t bytes
         fprintf(stderr, "first difference at byte %zu of %zu\n", i, bytes);
 }
 
-void check_near(struct check *c, double want, double got, double scale, double tol, const char *fmt, ...)
+void check_near(struct check *c, double want, double got, double scale, double tol, const char *fmt,
+                ...)
 {
     if (fabs(want - got) <= tol * scale)
         return;
@@ -186,7 +189,7 @@ void check_near(struct check *c, double want, double got, double scale, double t
     va_end(args);
 }
 
-/* ---------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 uint64_t check_ns(void)
 {
@@ -207,7 +210,8 @@ double check_median(double *t, size_t n)
     return t[n / 2];
 }
 
-void check_report(struct check *c, const char *what, double flops, double bytes, double ref_ns, double now_ns)
+void check_report(struct check *c, const char *what, double flops, double bytes, double ref_ns,
+                  double now_ns)
 {
     printf("  %-12s %-7s %-28s %12.1f ns", c->name, c->now->name, what, now_ns);
     if (flops > 0)
@@ -218,7 +222,7 @@ void check_report(struct check *c, const char *what, double flops, double bytes,
     fflush(stdout);
 }
 
-/* ---------------------------------------------------------------------------------------------- the program */
+/* ---------------------------------------------------------------------------------- the program */
 
 struct check check_start(int argc, char **argv)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------------- products of bytes */
+/* ---------------------------------------------------------------------------- products of bytes */
 
 uint8_t check_byte(struct check *c, size_t kind)
 {
@@ -12,7 +12,10 @@ uint8_t check_byte(struct check *c, size_t kind)
 
 int8_t check_weight(struct check *c, size_t kind)
 {
-    return kind == 0 ? -127 : kind == 1 ? 127 : kind == 2 ? (check_below(c, 2) ? 127 : -127) : (int8_t)((int)check_below(c, 255) - 127);
+    return kind == 0   ? -127
+           : kind == 1 ? 127
+           : kind == 2 ? (check_below(c, 2) ? 127 : -127)
+                       : (int8_t)((int)check_below(c, 255) - 127);
 }
 
 struct tft_affine check_affine(struct check *c)
@@ -26,7 +29,8 @@ struct tft_affine check_affine(struct check *c)
 
 static void make_weights(struct check *c, struct check_product *o, size_t kind)
 {
-    size_t rows = tft_panel_rows(o->N), K = o->cols - check_below(c, 16); /* the last columns may be padding */
+    /* the last columns may be padding */
+    size_t rows = tft_panel_rows(o->N), K = o->cols - check_below(c, 16);
     int8_t *data = check_buf(c, rows * o->cols, 1);
     float *scale = check_buf(c, rows, 4);
     int32_t *rowsum = check_buf(c, rows, 4);
@@ -44,14 +48,16 @@ static void make_weights(struct check *c, struct check_product *o, size_t kind)
     o->w = (struct tft_panels){data, scale, rowsum, o->cols};
 }
 
-struct check_product check_product(struct check *c, size_t M, size_t N, size_t cols, size_t byte_kind, size_t weight_kind)
+struct check_product check_product(struct check *c, size_t M, size_t N, size_t cols,
+                                   size_t byte_kind, size_t weight_kind)
 {
     struct check_product o = {.M = M, .N = N, .cols = cols};
     o.ldx = cols + check_below(c, 4);
     o.ldy = N + check_below(c, 4);
     o.step = check_below(c, 2);
     o.add = (int)check_below(c, 2);
-    size_t nx = M ? (M - 1) * o.ldx + cols : 0, ny = M ? (M - 1) * o.ldy + N : 0, nq = o.step ? M : 1;
+    size_t nx = M ? (M - 1) * o.ldx + cols : 0, ny = M ? (M - 1) * o.ldy + N : 0,
+           nq = o.step ? M : 1;
     o.x = check_buf(c, nx, 1);
     o.y = check_buf(c, ny, 4);
     o.xq = check_buf(c, nq, sizeof *o.xq);
@@ -67,9 +73,10 @@ struct check_product check_product(struct check *c, size_t M, size_t N, size_t c
     return o;
 }
 
-/* ------------------------------------------------------------------------------------------ blocks of codes */
+/* ------------------------------------------------------------------------------ blocks of codes */
 
-/* Codes, packed, for the quads that are set. Now and then the least and the largest alone, whose sums are the largest there are. */
+/* Codes, packed, for the quads that are set. Now and then the least and the largest alone, whose
+   sums are the largest there are. */
 static void make_codes(struct check *c, struct check_block *k, size_t rows, size_t columns)
 {
     size_t bytes = 0, column = 0;
@@ -84,7 +91,8 @@ static void make_codes(struct check *c, struct check_block *k, size_t rows, size
     k->code = check_buf(c, k->rows * columns, 1);
     for (size_t i = 0; i < k->rows * columns; i++) {
         unsigned levels = k->levels[i % columns];
-        k->code[i] = (uint8_t)(extreme ? (levels - 1) * !!check_below(c, 8) : check_below(c, levels));
+        k->code[i] = (uint8_t)(extreme ? (levels - 1) * !!check_below(c, 8)
+                                       : check_below(c, levels));
     }
 
     uint8_t *to = check_buf(c, k->rows / 16 * bytes, 1), panel[16 * TFT_CODED_SPAN];
@@ -121,18 +129,22 @@ void check_quads(struct check *c, uint16_t quads[TFT_BITS_COUNT], size_t dim, en
         quads[bits < TFT_BITS_COUNT ? bits : check_below(c, kinds)]++;
 }
 
-struct check_block check_keys(struct check *c, size_t tokens, size_t dim, size_t group, const uint16_t quads[TFT_BITS_COUNT])
+struct check_block check_keys(struct check *c, size_t tokens, size_t dim, size_t group,
+                              const uint16_t quads[TFT_BITS_COUNT])
 {
-    struct check_block k = {.b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
+    struct check_block k = {
+        .b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
     memcpy(k.b.quads, quads, sizeof k.b.quads);
     make_codes(c, &k, tokens, dim);
     make_scales(c, &k);
     return k;
 }
 
-struct check_block check_values(struct check *c, size_t tokens, size_t dim, size_t group, enum tft_bits bits)
+struct check_block check_values(struct check *c, size_t tokens, size_t dim, size_t group,
+                                enum tft_bits bits)
 {
-    struct check_block v = {.b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
+    struct check_block v = {
+        .b = {.tokens = (uint32_t)tokens, .dim = (uint32_t)dim, .group = (uint32_t)group}};
     v.b.quads[bits] = (uint16_t)(tokens / 4);
     make_codes(c, &v, dim, tokens);
     make_scales(c, &v);

@@ -13,10 +13,10 @@ static double number(const void *x, size_t i, enum tft_num num)
                                 : (double)tft_bf16_to_f32(((const uint16_t *)x)[i]);
 }
 
-/* Each lane adds K / 16 products and the tree 4 more: an error of at most (K / 16 + 4) half-ulps of the sum of |products|
-   (Higham 2002, section 3.1). */
-static void against_double(struct check *c, const float *y, const float *x, const void *w, size_t M, size_t N, size_t K,
-                           enum tft_num num)
+/* Each lane adds K / 16 products and the tree 4 more: an error of at most (K / 16 + 4) half-ulps of
+   the sum of |products| (Higham 2002, section 3.1). */
+static void against_double(struct check *c, const float *y, const float *x, const void *w, size_t M,
+                           size_t N, size_t K, enum tft_num num)
 {
     for (size_t m = 0; m < M; m++)
         for (size_t n = 0; n < N; n++) {
@@ -26,14 +26,16 @@ static void against_double(struct check *c, const float *y, const float *x, cons
                 sum += p;
                 size += fabs(p);
             }
-            check_near(c, sum, (double)y[m * N + n], size + 1e-30, ((double)K / 16 + 5) * 0x1p-24, "%zu x %zu x %zu", M, N, K);
+            check_near(c, sum, (double)y[m * N + n], size + 1e-30, ((double)K / 16 + 5) * 0x1p-24,
+                       "%zu x %zu x %zu", M, N, K);
         }
 }
 
 static void one_shape(struct check *c, enum tft_num num, size_t M, size_t N, size_t K)
 {
     const struct tft_kernels *ref = c->ref, *now = c->now;
-    size_t ldx = K + check_below(c, 3), ldy = N + check_below(c, 3), bytes = M ? (M - 1) * ldy + N : 0;
+    size_t ldx = K + check_below(c, 3), ldy = N + check_below(c, 3),
+           bytes = M ? (M - 1) * ldy + N : 0;
     float *x = check_buf(c, (M - 1) * ldx + K, sizeof *x);
     void *w = check_buf(c, N * K, tft_num_bytes(num));
     float *bias = check_buf(c, N, sizeof *bias);
@@ -48,7 +50,8 @@ static void one_shape(struct check *c, enum tft_num num, size_t M, size_t N, siz
     memcpy(got, want, bytes * sizeof *got);
     ref->gemm[num](want, ldy, x, ldx, w, maybe, add, M, N, K);
     now->gemm[num](got, ldy, x, ldx, w, maybe, add, M, N, K);
-    check_same(c, want, got, bytes * sizeof *got, "M %zu N %zu K %zu bias %d add %d", M, N, K, maybe != NULL, add);
+    check_same(c, want, got, bytes * sizeof *got, "M %zu N %zu K %zu bias %d add %d", M, N, K,
+               maybe != NULL, add);
 }
 
 static void check_type(struct check *c, const char *name, enum tft_num num)
@@ -57,7 +60,8 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
     for (int i = 0; i < 30; i++)
         one_shape(c, num, check_size(c, 20), check_size(c, 40), check_size(c, 300));
     for (int i = 0; i < 3; i++) /* more than one block of tokens, more than one piece */
-        one_shape(c, num, 40 + check_size(c, 20), check_size(c, 9), TFT_PIECE - 20 + check_size(c, 2 * TFT_PIECE));
+        one_shape(c, num, 40 + check_size(c, 20), check_size(c, 9),
+                  TFT_PIECE - 20 + check_size(c, 2 * TFT_PIECE));
 
     size_t M = 5, N = 7, K = 2500;
     float *x = check_buf(c, M * K, sizeof *x), *y = check_buf(c, M * N, sizeof *y);
@@ -78,7 +82,8 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
         char what[40];
         snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
         CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K * tft_num_bytes(num)),
-                   ref->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K), now->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K));
+                   ref->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K),
+                   now->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K));
     }
 }
 

@@ -7,7 +7,7 @@
 
 #define TOL(n) ((n)*0x1p-24)
 
-/* ------------------------------------------------------------------------------------------ matrix product */
+/* ------------------------------------------------------------------------------- matrix product */
 
 static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
 {
@@ -22,16 +22,19 @@ static void against_exact(struct check *c, const struct check_product *o, const 
             struct tft_affine q = o->xq[m * o->step];
             int64_t d = 0;
             for (size_t k = 0; k < o->cols; k++)
-                d += (o->x[m * o->ldx + k] - q.zero) * (int64_t)o->w.data[tft_panel_at(n, k, o->cols)];
-            double v = (double)d * (double)q.scale * (double)o->w.scale[n], size = fabs(v), bias = o->bias ? (double)o->bias[n] : 0;
+                d += (o->x[m * o->ldx + k] - q.zero) *
+                     (int64_t)o->w.data[tft_panel_at(n, k, o->cols)];
+            double v = (double)d * (double)q.scale * (double)o->w.scale[n], size = fabs(v),
+                   bias = o->bias ? (double)o->bias[n] : 0;
             double old = o->add ? (double)o->y[m * o->ldy + n] : 0;
             size += fabs(bias) + fabs(old) + 1e-37;
-            check_near(c, v + bias + old, (double)y[m * o->ldy + n], size, TOL(5), "token %zu row %zu of %zu x %zu x %zu", m, n, o->M,
-                       o->N, o->cols);
+            check_near(c, v + bias + old, (double)y[m * o->ldy + n], size, TOL(5),
+                       "token %zu row %zu of %zu x %zu x %zu", m, n, o->M, o->N, o->cols);
         }
 }
 
-static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t byte_kind, size_t weight_kind)
+static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t byte_kind,
+                      size_t weight_kind)
 {
     struct check_product o = check_product(c, M, N, cols, byte_kind, weight_kind);
     size_t ny = M ? (M - 1) * o.ldy + N : 0;
@@ -40,7 +43,8 @@ static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t b
     memcpy(got, o.y, ny * 4);
     run(&o, c->ref->gemm_i8, want);
     run(&o, c->now->gemm_i8, got);
-    check_same(c, want, got, ny * 4, "M %zu N %zu cols %zu step %zu bias %d add %d", M, N, cols, o.step, o.bias != NULL, o.add);
+    check_same(c, want, got, ny * 4, "M %zu N %zu cols %zu step %zu bias %d add %d", M, N, cols,
+               o.step, o.bias != NULL, o.add);
     against_exact(c, &o, got);
     check_free();
 }
@@ -64,7 +68,8 @@ static void bench(struct check *c, size_t M, size_t N, size_t K)
     memset(rowsum, 0, rows * 4);
     char what[40];
     snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
-    CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K), ref->gemm_i8(y, N, x, K, &q, 0, &w, NULL, 0, M, N),
+    CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K),
+               ref->gemm_i8(y, N, x, K, &q, 0, &w, NULL, 0, M, N),
                now->gemm_i8(y, N, x, K, &q, 0, &w, NULL, 0, M, N));
 }
 
@@ -73,9 +78,11 @@ static void gemm_i8(struct check *c)
     if (!check_begin(c, "gemm_i8", &c->now->gemm_i8))
         return;
     for (size_t M = 0; M <= 40; M++) /* every tile */
-        one_shape(c, M, check_size(c, 70), 16 * check_size(c, 12), check_below(c, 6), check_below(c, 6));
+        one_shape(c, M, check_size(c, 70), 16 * check_size(c, 12), check_below(c, 6),
+                  check_below(c, 6));
     for (int i = 0; i < 30; i++)
-        one_shape(c, check_size(c, 40), check_size(c, 100), 16 * check_size(c, 20), check_below(c, 6), check_below(c, 6));
+        one_shape(c, check_size(c, 40), check_size(c, 100), 16 * check_size(c, 20),
+                  check_below(c, 6), check_below(c, 6));
     for (size_t kind = 0; kind < 6; kind++) /* the largest sums, of either sign and of both */
         one_shape(c, 1 + check_below(c, 14), 17, 8192, kind % 2, kind / 2);
     one_shape(c, 2, 16, TFT_PANEL_MAX_K, 1, 1);
@@ -84,23 +91,28 @@ static void gemm_i8(struct check *c)
     one_shape(c, 100, 40, 12000, 2, 3); /* more than one block of tokens, */
     one_shape(c, 99, 150, 368, 2, 3);   /* and of panels and columns */
 
-    /* M, N, K: prefill in the shapes of small models; decoding from memory, from the caches, and a few tokens at once */
-    static const size_t shape[][3] = {{512, 4864, 896}, {512, 2048, 2048}, {512, 896, 4864}, {512, 1536, 576}, {512, 576, 1536},
-                                      {1, 32000, 2048}, {1, 4864, 896},    {4, 2048, 2048},  {8, 2048, 2048}};
+    /* M, N, K: prefill in the shapes of small models; decoding from memory, from the caches, and a
+       few tokens at once */
+    static const size_t shape[][3] = {{512, 4864, 896}, {512, 2048, 2048}, {512, 896, 4864},
+                                      {512, 1536, 576}, {512, 576, 1536},  {1, 32000, 2048},
+                                      {1, 4864, 896},   {4, 2048, 2048},   {8, 2048, 2048}};
     for (size_t i = 0; c->bench && i < sizeof shape / sizeof *shape; i++)
         bench(c, shape[i][0], shape[i][1], shape[i][2]);
 }
 
-/* ------------------------------------------------------------------------------------------------- bytes */
+/* ---------------------------------------------------------------------------------------- bytes */
 
 enum { BENCH_N = 2048 };
 
-/* q(v) by the words of the contract, v and its scaling in doubles; at a tie of rounding either neighbour. */
-static void near_byte(struct check *c, double v, const struct tft_affine *q, double slack, uint8_t got)
+/* q(v) by the words of the contract, v and its scaling in doubles; at a tie of rounding either
+   neighbour. */
+static void near_byte(struct check *c, double v, const struct tft_affine *q, double slack,
+                      uint8_t got)
 {
     double t = v * (double)q->inverse, low = -q->zero, high = 255 - q->zero;
     double exact = fmin(fmax(t, low), high) + q->zero;
-    check_near(c, exact, got, 1, 0.5 + slack * (fabs(t) + 1), "%g by %g zero %d", v, (double)q->scale, (int)q->zero);
+    check_near(c, exact, got, 1, 0.5 + slack * (fabs(t) + 1), "%g by %g zero %d", v,
+               (double)q->scale, (int)q->zero);
 }
 
 static void quantize(struct check *c)
@@ -125,7 +137,8 @@ static void quantize(struct check *c)
     }
 
     /* what is no number is a byte all the same */
-    static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY, -0.0f, 3e38f, -3e38f, 1e-40f, 0.5f, 1.5f, 2.5f, -0.5f};
+    static const float odd[] = {NAN,    -NAN,   INFINITY, -INFINITY, -0.0f, 3e38f,
+                                -3e38f, 1e-40f, 0.5f,     1.5f,      2.5f,  -0.5f};
     enum { ODD = sizeof odd / sizeof *odd, AT = 3 };
     float *x = check_buf(c, 32, 4);
     uint8_t *y = check_buf(c, 32, 1);
@@ -140,10 +153,12 @@ static void quantize(struct check *c)
 
     x = check_buf(c, BENCH_N, 4), y = check_buf(c, BENCH_N, 1);
     check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 5.0 * BENCH_N, ref->quantize(y, x, BENCH_N, &q), now->quantize(y, x, BENCH_N, &q));
+    CHECK_TIME(c, "2048", 0, 5.0 * BENCH_N, ref->quantize(y, x, BENCH_N, &q),
+               now->quantize(y, x, BENCH_N, &q));
 }
 
-/* The four kernels that end in bytes: q of what the reference's float kernel returns, which the cases of rows.c hold against doubles. */
+/* The four kernels that end in bytes: q of what the reference's float kernel returns, which the
+   cases of rows.c hold against doubles. */
 struct rows {
     size_t n;
     float *a, *b, *bias, *wide;
@@ -153,8 +168,14 @@ struct rows {
 
 static struct rows rows(struct check *c, size_t n)
 {
-    struct rows r = {n, check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 4), check_buf(c, n, 1),
-                     check_buf(c, n, 1), check_affine(c)};
+    struct rows r = {n,
+                     check_buf(c, n, 4),
+                     check_buf(c, n, 4),
+                     check_buf(c, n, 4),
+                     check_buf(c, n, 4),
+                     check_buf(c, n, 1),
+                     check_buf(c, n, 1),
+                     check_affine(c)};
     check_fill(c, r.a, n);
     check_fill(c, r.b, n);
     check_fill(c, r.bias, n);
@@ -166,29 +187,32 @@ static struct rows rows(struct check *c, size_t n)
 static void same_bytes(struct check *c, const struct rows *r)
 {
     c->ref->quantize(r->want, r->wide, r->n, &r->q);
-    check_same(c, r->want, r->got, r->n, "n %zu scale %a zero %d", r->n, (double)r->q.scale, (int)r->q.zero);
+    check_same(c, r->want, r->got, r->n, "n %zu scale %a zero %d", r->n, (double)r->q.scale,
+               (int)r->q.zero);
 }
 
-#define BYTES_CASE(slot, float_args, byte_args, bytes)                                                               \
-    static void slot(struct check *c)                                                                                \
-    {                                                                                                                \
-        CASE(c, #slot "_u8", slot##_u8);                                                                             \
-        for (int i = 0; i < 30; i++) {                                                                               \
-            struct rows d = rows(c, check_size(c, 2100));                                                            \
-            ref->slot float_args;                                                                                    \
-            now->slot##_u8 byte_args;                                                                                \
-            same_bytes(c, &d);                                                                                       \
-        }                                                                                                            \
-        struct rows d = rows(c, BENCH_N);                                                                            \
-        CHECK_TIME(c, "2048", 0, bytes * BENCH_N, ref->slot##_u8 byte_args, now->slot##_u8 byte_args);               \
+#define BYTES_CASE(slot, float_args, byte_args, bytes)                                             \
+    static void slot(struct check *c)                                                              \
+    {                                                                                              \
+        CASE(c, #slot "_u8", slot##_u8);                                                           \
+        for (int i = 0; i < 30; i++) {                                                             \
+            struct rows d = rows(c, check_size(c, 2100));                                          \
+            ref->slot float_args;                                                                  \
+            now->slot##_u8 byte_args;                                                              \
+            same_bytes(c, &d);                                                                     \
+        }                                                                                          \
+        struct rows d = rows(c, BENCH_N);                                                          \
+        CHECK_TIME(c, "2048", 0, bytes *BENCH_N, ref->slot##_u8 byte_args,                         \
+                   now->slot##_u8 byte_args);                                                      \
     }
 
 BYTES_CASE(rmsnorm, (d.wide, d.a, d.b, d.n, 1e-5f), (d.got, d.a, d.b, d.n, 1e-5f, &d.q), 9.0)
-BYTES_CASE(layernorm, (d.wide, d.a, d.b, d.bias, d.n, 1e-5f), (d.got, d.a, d.b, d.bias, d.n, 1e-5f, &d.q), 13.0)
+BYTES_CASE(layernorm, (d.wide, d.a, d.b, d.bias, d.n, 1e-5f),
+           (d.got, d.a, d.b, d.bias, d.n, 1e-5f, &d.q), 13.0)
 BYTES_CASE(silu_mul, (d.wide, d.a, d.b, d.n), (d.got, d.a, d.b, d.n, &d.q), 9.0)
 BYTES_CASE(gelu, (d.wide, d.a, d.n), (d.got, d.a, d.n, &d.q), 5.0)
 
-/* -------------------------------------------------------------------------------------------- transforms */
+/* ----------------------------------------------------------------------------------- transforms */
 
 /* Row i of the matrix in natural order is (-1)^popcount(i & k). log2(block) additions a number. */
 static void hadamard_exact(struct check *c, const float *x, const float *y, size_t n, size_t block)
@@ -200,7 +224,8 @@ static void hadamard_exact(struct check *c, const float *x, const float *y, size
             sum += __builtin_parity((unsigned)(i % block & k)) ? -v : v;
             size += fabs(v);
         }
-        check_near(c, sum, (double)y[i], size + 1e-37, TOL(8), "%zu of %zu, blocks of %zu", i, n, block);
+        check_near(c, sum, (double)y[i], size + 1e-37, TOL(8), "%zu of %zu, blocks of %zu", i, n,
+                   block);
     }
 }
 
@@ -229,7 +254,8 @@ static void hadamard(struct check *c)
     for (size_t i = 0; i < sizeof block / sizeof *block; i++) {
         char what[40];
         snprintf(what, sizeof what, "5632, blocks of %zu", block[i]);
-        CHECK_TIME(c, what, 0, 8.0 * N, ref->hadamard(x, N, block[i]), now->hadamard(x, N, block[i]));
+        CHECK_TIME(c, what, 0, 8.0 * N, ref->hadamard(x, N, block[i]),
+                   now->hadamard(x, N, block[i]));
     }
 }
 
@@ -241,7 +267,11 @@ static void range(struct check *c)
         float *x = check_buf(c, n, 4), want[2], got[2];
         check_fill(c, x, n);
         for (size_t k = 0; k < n; k++) /* all of one sign, zeros, some that are no numbers */
-            x[k] = i % 4 == 1 ? fabsf(x[k]) : i % 4 == 2 ? -fabsf(x[k]) : i % 8 == 3 ? -0.0f : check_below(c, 20) ? x[k] : NAN;
+            x[k] = i % 4 == 1           ? fabsf(x[k])
+                   : i % 4 == 2         ? -fabsf(x[k])
+                   : i % 8 == 3         ? -0.0f
+                   : check_below(c, 20) ? x[k]
+                                        : NAN;
         ref->range(x, n, &want[0], &want[1]);
         now->range(x, n, &got[0], &got[1]);
         check_same(c, want, got, sizeof want, "n %zu", n);
@@ -259,7 +289,8 @@ static void range(struct check *c)
     }
     float *x = check_buf(c, BENCH_N, 4), low, high;
     check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 4.0 * BENCH_N, ref->range(x, BENCH_N, &low, &high), now->range(x, BENCH_N, &low, &high));
+    CHECK_TIME(c, "2048", 0, 4.0 * BENCH_N, ref->range(x, BENCH_N, &low, &high),
+               now->range(x, BENCH_N, &low, &high));
 }
 
 void check_int8(struct check *c)

@@ -9,11 +9,13 @@ static unsigned uncovered(const struct check *c)
 {
     unsigned missing = 0;
     for (size_t at = 0; at < sizeof *c->now; at += sizeof(void *)) {
-        bool changed = !c->below || memcmp((const char *)c->now + at, (const char *)c->below + at, sizeof(void *)) != 0;
+        bool changed = !c->below || memcmp((const char *)c->now + at, (const char *)c->below + at,
+                                           sizeof(void *)) != 0;
         const void *slot;
         memcpy(&slot, (const char *)c->now + at, sizeof slot);
         if (at != offsetof(struct tft_kernels, name) && changed && slot && !c->covered[at]) {
-            fprintf(stderr, "%s: the slot at byte %zu of struct tft_kernels has no case\n", c->now->name, at);
+            fprintf(stderr, "%s: the slot at byte %zu of struct tft_kernels has no case\n",
+                    c->now->name, at);
             missing++;
         }
     }

@@ -15,7 +15,8 @@ static void rmsnorm(struct check *c)
     CASE(c, "rmsnorm", rmsnorm);
     for (int i = 0; i < 40; i++) {
         size_t n = check_size(c, 2100);
-        float *x = check_buf(c, n, 4), *w = check_buf(c, n, 4), *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
+        float *x = check_buf(c, n, 4), *w = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
         check_fill(c, x, n);
         check_fill(c, w, n);
         ref->rmsnorm(want, x, w, n, 1e-5f);
@@ -27,14 +28,16 @@ static void rmsnorm(struct check *c)
             ss += (double)x[k] * (double)x[k];
         for (size_t k = 0; k < n; k++) {
             double exact = (double)x[k] / sqrt(ss / (double)n + 1e-5) * (double)w[k];
-            check_near(c, exact, (double)got[k], fabs(exact) + 1e-37, TOL((double)n / 32 + 8), "n %zu", n);
+            check_near(c, exact, (double)got[k], fabs(exact) + 1e-37, TOL((double)n / 32 + 8),
+                       "n %zu", n);
         }
         now->rmsnorm(x, x, w, n, 1e-5f); /* in place */
         check_same(c, want, x, n * 4, "n %zu in place", n);
     }
     float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
     check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->rmsnorm(y, x, x, BENCH_N, 1e-5f), now->rmsnorm(y, x, x, BENCH_N, 1e-5f));
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->rmsnorm(y, x, x, BENCH_N, 1e-5f),
+               now->rmsnorm(y, x, x, BENCH_N, 1e-5f));
 }
 
 static void layernorm(struct check *c)
@@ -62,8 +65,8 @@ static void layernorm(struct check *c)
         for (size_t k = 0; k < n; k++) {
             double r = 1 / sqrt(var + 1e-5);
             double exact = ((double)x[k] - mean) * r * (double)w[k] + (double)b[k];
-            check_near(c, exact, (double)got[k], fabs(exact) + top * r * fabs((double)w[k]) + 1e-37, TOL((double)n / 16 + 16),
-                       "n %zu", n);
+            check_near(c, exact, (double)got[k], fabs(exact) + top * r * fabs((double)w[k]) + 1e-37,
+                       TOL((double)n / 16 + 16), "n %zu", n);
         }
         now->layernorm(x, x, w, b, n, 1e-5f);
         check_same(c, want, x, n * 4, "n %zu in place", n);
@@ -77,8 +80,10 @@ static void layernorm(struct check *c)
 static void rope_with(struct check *c, tft_rope_fn *ref, tft_rope_fn *now, bool pairs)
 {
     for (int i = 0; i < 40; i++) {
-        size_t heads = 1 + check_below(c, 4), n_rot = 2 * check_size(c, 70), dim = n_rot + check_below(c, 20);
-        float *want = check_buf(c, heads * dim, 4), *got = check_buf(c, heads * dim, 4), *x = check_buf(c, heads * dim, 4);
+        size_t heads = 1 + check_below(c, 4), n_rot = 2 * check_size(c, 70),
+               dim = n_rot + check_below(c, 20);
+        float *want = check_buf(c, heads * dim, 4), *got = check_buf(c, heads * dim, 4),
+              *x = check_buf(c, heads * dim, 4);
         float *cs = check_buf(c, n_rot, 4), *sn = check_buf(c, n_rot, 4);
         check_fill(c, x, heads * dim);
         for (size_t k = 0; k < n_rot; k++) {
@@ -91,19 +96,23 @@ static void rope_with(struct check *c, tft_rope_fn *ref, tft_rope_fn *now, bool 
         memcpy(got, x, heads * dim * 4);
         ref(want, cs, sn, heads, dim, n_rot);
         now(got, cs, sn, heads, dim, n_rot);
-        check_same(c, want, got, heads * dim * 4, "%zu heads of %zu, %zu rotated", heads, dim, n_rot);
+        check_same(c, want, got, heads * dim * 4, "%zu heads of %zu, %zu rotated", heads, dim,
+                   n_rot);
 
         for (size_t h = 0; h < heads; h++)
             for (size_t k = 0; k < dim; k++) {
-                size_t j = pairs ? k ^ 1 : (k + n_rot / 2) % n_rot, pair = pairs ? k / 2 : k % (n_rot / 2);
+                size_t j = pairs ? k ^ 1 : (k + n_rot / 2) % n_rot,
+                       pair = pairs ? k / 2 : k % (n_rot / 2);
                 bool second = pairs ? k & 1 : k >= n_rot / 2;
                 double a = (double)x[h * dim + k], exact = a, size = fabs(a);
-                if (k < n_rot) { /* a rotation of the plane of k and its partner by the angle `pair` */
+                /* a rotation of the plane of k and its partner by the angle `pair` */
+                if (k < n_rot) {
                     double b = (double)x[h * dim + j];
                     exact = a * cos((double)pair) + (second ? b : -b) * sin((double)pair);
                     size += fabs(b);
                 }
-                check_near(c, exact, (double)got[h * dim + k], size + 1e-37, TOL(4), "element %zu of %zu", k, n_rot);
+                check_near(c, exact, (double)got[h * dim + k], size + 1e-37, TOL(4),
+                           "element %zu of %zu", k, n_rot);
             }
     }
     enum { HEADS = 32, DIM = 64 };
@@ -111,7 +120,8 @@ static void rope_with(struct check *c, tft_rope_fn *ref, tft_rope_fn *now, bool 
     check_fill(c, x, HEADS * DIM);
     for (size_t k = 0; k < DIM; k++)
         cs[k] = 0.6f, sn[k] = 0.8f;
-    CHECK_TIME(c, "32 heads of 64", 0, 8.0 * HEADS * DIM, ref(x, cs, sn, HEADS, DIM, DIM), now(x, cs, sn, HEADS, DIM, DIM));
+    CHECK_TIME(c, "32 heads of 64", 0, 8.0 * HEADS * DIM, ref(x, cs, sn, HEADS, DIM, DIM),
+               now(x, cs, sn, HEADS, DIM, DIM));
 }
 
 static void rope_pairs(struct check *c)
@@ -131,7 +141,8 @@ static void silu_mul(struct check *c)
     CASE(c, "silu_mul", silu_mul);
     for (int i = 0; i < 40; i++) {
         size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
+        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
         check_fill(c, a, n);
         check_fill(c, b, n);
         ref->silu_mul(want, a, b, n);
@@ -140,12 +151,14 @@ static void silu_mul(struct check *c)
         for (size_t k = 0; k < n; k++) {
             double exact = (double)a[k] / (1 + exp(-(double)a[k])) * (double)b[k];
             /* exp(88.8) is infinite, so that the far tail is 0 */
-            check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(8), "silu(%a) * %a", (double)a[k], (double)b[k]);
+            check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(8), "silu(%a) * %a",
+                       (double)a[k], (double)b[k]);
         }
     }
     float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
     check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->silu_mul(y, x, x, BENCH_N), now->silu_mul(y, x, x, BENCH_N));
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->silu_mul(y, x, x, BENCH_N),
+               now->silu_mul(y, x, x, BENCH_N));
 }
 
 static void gelu(struct check *c)
@@ -159,9 +172,13 @@ static void gelu(struct check *c)
         now->gelu(got, x, n);
         check_same(c, want, got, n * 4, "n %zu", n);
         for (size_t k = 0; k < n; k++) {
-            double a = (double)x[k], u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
-            double exact = 0.5 * a * (1 + tanh(u)); /* rounding u is felt times |u| where the tail decays */
-            check_near(c, exact, (double)got[k], fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(a) + 1e-37, TOL(12), "gelu(%a)", a);
+            double a = (double)x[k],
+                   u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
+            /* rounding u is felt times |u| where the tail decays */
+            double exact = 0.5 * a * (1 + tanh(u));
+            check_near(c, exact, (double)got[k],
+                       fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(a) + 1e-37, TOL(12), "gelu(%a)",
+                       a);
         }
     }
     float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
@@ -193,7 +210,8 @@ static void blend(struct check *c)
     CASE(c, "blend", blend);
     for (int i = 0; i < 20; i++) {
         size_t n = check_size(c, 200);
-        float *x = check_buf(c, n, 4), *y = check_buf(c, n, 4), *z = check_buf(c, n, 4), a = check_float(c), b = check_float(c);
+        float *x = check_buf(c, n, 4), *y = check_buf(c, n, 4), *z = check_buf(c, n, 4),
+              a = check_float(c), b = check_float(c);
         check_fill(c, x, n);
         check_fill(c, y, n);
         for (size_t k = 0; k < n; k++)
@@ -204,7 +222,8 @@ static void blend(struct check *c)
     float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
     memset(x, 0, BENCH_N * 4);
     memset(y, 0, BENCH_N * 4);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->blend(y, 1, x, 1, BENCH_N), now->blend(y, 1, x, 1, BENCH_N));
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->blend(y, 1, x, 1, BENCH_N),
+               now->blend(y, 1, x, 1, BENCH_N));
 }
 
 static void scale(struct check *c)
@@ -224,7 +243,8 @@ static void scale(struct check *c)
     CHECK_TIME(c, "2048", 0, 8.0 * BENCH_N, ref->scale(y, 1, BENCH_N), now->scale(y, 1, BENCH_N));
 }
 
-/* All 65,536 patterns to floats, and floats near every one of them back. NaNs keep only their being NaN. */
+/* All 65,536 patterns to floats, and floats near every one of them back. NaNs keep only their being
+   NaN. */
 static void widen(struct check *c, const char *name, enum tft_num num)
 {
     CASE(c, name, widen[num]);
@@ -249,8 +269,8 @@ static void widen(struct check *c, const char *name, enum tft_num num)
     void *x = check_buf(c, BENCH_N, tft_num_bytes(num));
     float *y = check_buf(c, BENCH_N, 4);
     memset(x, 0, BENCH_N * tft_num_bytes(num));
-    CHECK_TIME(c, "2048", 0, (4.0 + (double)tft_num_bytes(num)) * BENCH_N, ref->widen[num](y, x, BENCH_N),
-               now->widen[num](y, x, BENCH_N));
+    CHECK_TIME(c, "2048", 0, (4.0 + (double)tft_num_bytes(num)) * BENCH_N,
+               ref->widen[num](y, x, BENCH_N), now->widen[num](y, x, BENCH_N));
 }
 
 static void narrow(struct check *c, const char *name, enum tft_num num)
@@ -271,23 +291,26 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         for (size_t k = 0; k < n && num != TFT_NUM_F32; k++) { /* no neighbour is nearer */
             uint16_t h;
             memcpy(&h, got + 2 * k, 2);
-            double back = num == TFT_NUM_F16 ? (double)tft_f16_to_f32(h) : (double)tft_bf16_to_f32(h);
-            double step = num == TFT_NUM_F16 ? fmax(fabs((double)x[k]) * 0x1p-11, 0x1p-25) : fmax(fabs((double)x[k]) * 0x1p-8, 0x1p-134);
+            double back = num == TFT_NUM_F16 ? (double)tft_f16_to_f32(h)
+                                             : (double)tft_bf16_to_f32(h);
+            double step = num == TFT_NUM_F16 ? fmax(fabs((double)x[k]) * 0x1p-11, 0x1p-25)
+                                             : fmax(fabs((double)x[k]) * 0x1p-8, 0x1p-134);
             if (!isinf(back))
                 check_near(c, (double)x[k], back, step, 1, "%a", (double)x[k]);
             else
-                check_near(c, 1, fabs((double)x[k]) >= (num == TFT_NUM_F16 ? 65520.0 : 0x1.ffp127), 1, 0, "%a is not infinite",
-                           (double)x[k]);
+                check_near(c, 1, fabs((double)x[k]) >= (num == TFT_NUM_F16 ? 65520.0 : 0x1.ffp127),
+                           1, 0, "%a is not infinite", (double)x[k]);
         }
     }
     float *x = check_buf(c, BENCH_N, 4);
     void *y = check_buf(c, BENCH_N, tft_num_bytes(num));
     memset(x, 0, BENCH_N * 4);
-    CHECK_TIME(c, "2048", 0, (4.0 + (double)tft_num_bytes(num)) * BENCH_N, ref->narrow[num](y, x, BENCH_N),
-               now->narrow[num](y, x, BENCH_N));
+    CHECK_TIME(c, "2048", 0, (4.0 + (double)tft_num_bytes(num)) * BENCH_N,
+               ref->narrow[num](y, x, BENCH_N), now->narrow[num](y, x, BENCH_N));
 }
 
-/* The limits only have to do the work they claim: twice the rounds, twice the operations, and about twice the time. */
+/* The limits only have to do the work they claim: twice the rounds, twice the operations, and about
+   twice the time. */
 static void limits(struct check *c)
 {
     static const char *const name[] = {"peak_fma", "peak_int8"};

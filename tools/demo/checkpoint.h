@@ -1,4 +1,5 @@
-/* llama2.c checkpoints, version 0, float, with a shared head (karpathy/llama2.c export.py legacy_export). */
+/* llama2.c checkpoints, version 0, float, with a shared head (karpathy/llama2.c export.py
+   legacy_export). */
 #ifndef DEMO_CHECKPOINT_H
 #define DEMO_CHECKPOINT_H
 

@@ -35,7 +35,8 @@ void corpus_add(struct corpus *c, const char *path)
         die("%s: no story in it", path);
 }
 
-void corpus_window(const struct corpus *c, uint64_t *random, uint16_t *token, struct target *target, int t)
+void corpus_window(const struct corpus *c, uint64_t *random, uint16_t *token, struct target *target,
+                   int t)
 {
     for (int n = 0; n <= t;) { /* t + 1 records make t pairs of a token and a target */
         const struct story *s = &c->story[random_below(random, c->n)];

@@ -9,7 +9,8 @@ struct decoder {
     int head_tokens;
     const float *head; /* [head_tokens, dim] */
     float *rope;
-    float *k; /* [layers, n, kv_dim, context]: a channel's positions lie together, scores are summed over channels */
+    float *k; /* [layers, n, kv_dim, context]: a channel's positions lie together, scores are summed
+                 over channels */
     float *v; /* [layers, n, context, kv_dim] */
     float *x, *norm, *q, *att; /* [n, dim] */
     float *new_k, *new_v;      /* [n, kv_dim] */
@@ -77,15 +78,17 @@ static void rotate(float *x, const float *table, int n, int hd)
 }
 
 /* out[hd] = softmax(q . k) v over n positions; k: [hd, context], v: [context, kv_dim] */
-static void attend(float *out, const float *q, const float *k, const float *v, float *scores, int n, int hd, int context,
-                   int kd)
+static void attend(float *out, const float *q, const float *k, const float *v, float *scores, int n,
+                   int hd, int context, int kd)
 {
     float scale = 1 / sqrtf((float)hd), max = -1e30f, sum = 0;
     memset(scores, 0, (size_t)n * sizeof *scores);
     for (int j = 0; j < hd; j += 4, k += 4 * context) {
-        float q0 = q[j] * scale, q1 = q[j + 1] * scale, q2 = q[j + 2] * scale, q3 = q[j + 3] * scale;
+        float q0 = q[j] * scale, q1 = q[j + 1] * scale, q2 = q[j + 2] * scale,
+              q3 = q[j + 3] * scale;
         for (int p = 0; p < n; p++)
-            scores[p] += q0 * k[p] + q1 * k[context + p] + q2 * k[2 * context + p] + q3 * k[3 * context + p];
+            scores[p] += q0 * k[p] + q1 * k[context + p] + q2 * k[2 * context + p] +
+                         q3 * k[3 * context + p];
     }
 #pragma omp simd reduction(max : max)
     for (int p = 0; p < n; p++)
@@ -123,11 +126,12 @@ static void attention(struct decoder *d, int layer, const int *pos)
         rotate(new_k, table, kd, hd);
         for (int j = 0; j < kd; j++)
             k[(size_t)j * (size_t)s->context + (size_t)pos[i]] = new_k[j];
-        memcpy(v + (size_t)pos[i] * (size_t)kd, d->new_v + (size_t)i * (size_t)kd, (size_t)kd * sizeof *v);
+        memcpy(v + (size_t)pos[i] * (size_t)kd, d->new_v + (size_t)i * (size_t)kd,
+               (size_t)kd * sizeof *v);
         for (int h = 0; h < s->heads; h++) {
             int from = h / per_kv * hd;
-            attend(att + h * hd, q + h * hd, k + (size_t)from * (size_t)s->context, v + from, d->scores, pos[i] + 1, hd,
-                   s->context, kd);
+            attend(att + h * hd, q + h * hd, k + (size_t)from * (size_t)s->context, v + from,
+                   d->scores, pos[i] + 1, hd, s->context, kd);
         }
     }
 }
@@ -141,7 +145,8 @@ static void layer_step(struct decoder *d, int layer, const int *pos)
 {
     const struct shape *s = &d->s;
     int n = d->n, dim = s->dim, kd = kv_dim(s);
-    size_t at = (size_t)layer, square = (size_t)dim * (size_t)dim, narrow = (size_t)dim * (size_t)kd;
+    size_t at = (size_t)layer, square = (size_t)dim * (size_t)dim,
+           narrow = (size_t)dim * (size_t)kd;
     size_t wide = (size_t)dim * (size_t)s->ffn;
     norm_rows(d->norm, d->x, d->w.att_norm + at * (size_t)dim, n, dim);
     linear(d->q, d->norm, d->w.wq + at * square, n, dim, dim, false);

@@ -1,4 +1,5 @@
-/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text by a GGUF file, or a llama2.c checkpoint and its TOKENIZER. */
+/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text by a GGUF file, or a llama2.c
+   checkpoint and its TOKENIZER. */
 #include "tool.h"
 #include "tuffet.h"
 
@@ -6,9 +7,10 @@
 #include <stdlib.h>
 
 /*
- * Paragraphs are separated by one newline, as in the text that the teacher learned from, and grouped into pieces of at most
- * this many bytes: the same for every model and short enough for a context of 256 tokens. Each is scored from BOS. So bits
- * per byte can be compared between vocabularies, which perplexity per token cannot.
+ * Paragraphs are separated by one newline, as in the text that the teacher learned from, and
+ * grouped into pieces of at most this many bytes: the same for every model and short enough for a
+ * context of 256 tokens. Each is scored from BOS. So bits per byte can be compared between
+ * vocabularies, which perplexity per token cannot.
  */
 enum { PIECE_BYTES = 700 };
 
@@ -55,7 +57,8 @@ static void score(struct evaluation *e, const char *text, size_t len)
     int32_t ids[PIECE_BYTES + 2]; /* BOS and the leading space */
     size_t n;
     tft_rewind(e->session, 0);
-    if (tft_tokenize(e->model, text, len, TFT_ADD_BOS, ids, sizeof ids / sizeof *ids, &n) || tft_prefill(e->session, ids, n))
+    if (tft_tokenize(e->model, text, len, TFT_ADD_BOS, ids, sizeof ids / sizeof *ids, &n) ||
+        tft_prefill(e->session, ids, n))
         die("%zu bytes do not fit the context: \"%.*s\"", len, (int)len, text);
     for (size_t i = 1; i < n; i++)
         e->nats += cost(tft_logits(e->session, n - i), e->n_vocab, ids[i]);
@@ -71,7 +74,8 @@ static void open_model(struct evaluation *e, const char *path, const char *token
     if (tft_model_open(&e->model, path, &opts, &err))
         die("%s", err.msg);
     tft_model_describe(e->model, &info);
-    struct tft_session_opts all = {.size = sizeof all, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
+    struct tft_session_opts all = {
+        .size = sizeof all, .n_batch = info.n_ctx, .n_logits = info.n_ctx};
     if (tft_session_open(&e->session, e->model, &all, &err))
         die("%s", err.msg);
     e->n_vocab = info.n_vocab;
@@ -91,7 +95,8 @@ int main(int argc, char **argv)
         score(&e, text + at, n);
     }
     printf("%.4f bits per byte, perplexity %.3f per token, %.3f bytes per token; %zu bytes\n",
-           e.nats / log(2) / (double)e.bytes, exp(e.nats / (double)e.tokens), (double)e.bytes / (double)e.tokens, e.bytes);
+           e.nats / log(2) / (double)e.bytes, exp(e.nats / (double)e.tokens),
+           (double)e.bytes / (double)e.tokens, e.bytes);
     tft_session_close(e.session);
     tft_model_close(e.model);
     free(text);

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-enum { FILE_TYPE_F16 = 1, TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 }; /* ggml docs/gguf.md */
+/* ggml docs/gguf.md */
+enum { FILE_TYPE_F16 = 1, TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 static struct tft_str str(const char *text)
 {
@@ -34,7 +35,10 @@ static void put_shape(struct tft_gguf_writer *w, const struct shape *s)
 
 static int32_t token_type(int id)
 {
-    return id == ID_UNK ? TOKEN_UNKNOWN : id < ID_BYTE ? TOKEN_CONTROL : id < ID_PIECE ? TOKEN_BYTE : TOKEN_NORMAL;
+    return id == ID_UNK    ? TOKEN_UNKNOWN
+           : id < ID_BYTE  ? TOKEN_CONTROL
+           : id < ID_PIECE ? TOKEN_BYTE
+                           : TOKEN_NORMAL;
 }
 
 /* A piece as SentencePiece writes it: U+2581 for a space. */

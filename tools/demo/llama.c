@@ -2,7 +2,8 @@
 
 #include "tool.h"
 
-enum { ROWS = 128 }; /* queries, or rows of logits, at a time: what is between two products stays in the cache */
+enum { ROWS = 128 }; /* queries, or rows of logits, at a time: what is between two products stays in
+                        the cache */
 
 static const real eps = (real)1e-5;
 
@@ -34,7 +35,8 @@ struct tape {
 
 size_t params_count(const struct shape *s)
 {
-    size_t d = (size_t)s->dim, per_layer = 2 * d + 2 * d * d + 2 * d * (size_t)kv_dim(s) + 3 * d * (size_t)s->ffn;
+    size_t d = (size_t)s->dim,
+           per_layer = 2 * d + 2 * d * d + 2 * d * (size_t)kv_dim(s) + 3 * d * (size_t)s->ffn;
     return (size_t)s->vocab * d + (size_t)s->layers * per_layer + d;
 }
 
@@ -90,7 +92,8 @@ real *rope_table(const struct shape *s)
 struct tape *tape_open(const struct shape *s)
 {
     struct tape *tape = take(1, sizeof *tape);
-    size_t t = (size_t)s->context, d = t * (size_t)s->dim, kv = t * (size_t)kv_dim(s), f = t * (size_t)s->ffn;
+    size_t t = (size_t)s->context, d = t * (size_t)s->dim, kv = t * (size_t)kv_dim(s),
+           f = t * (size_t)s->ffn;
     tape->s = *s;
     tape->rope = rope_table(s);
     tape->layer = take((size_t)s->layers, sizeof *tape->layer);
@@ -138,7 +141,8 @@ static void norm_forward(real *y, real *scale, const real *x, const real *w, int
 }
 
 /* dx += the gradient of x, dw += that of w. With u = x * r: dx = r (dy w - u mean(dy w u)). */
-static void norm_backward(real *dx, real *dw, const real *dy, const real *x, const real *scale, const real *w, int t, int n)
+static void norm_backward(real *dx, real *dw, const real *dy, const real *x, const real *scale,
+                          const real *w, int t, int n)
 {
     for (int i = 0; i < t; i++, x += n, dx += n, dy += n) {
         real r = scale[i], mean = 0;
@@ -194,7 +198,8 @@ static void silu_forward(real *hidden, const real *gate, const real *up, size_t 
 }
 
 /* dhidden becomes the gradient of up; hidden is computed again. */
-static void silu_backward(real *dgate, real *dhidden, real *hidden, const real *gate, const real *up, size_t n)
+static void silu_backward(real *dgate, real *dhidden, real *hidden, const real *gate,
+                          const real *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         real s = 1 / (1 + fast_exp(-gate[i])), silu = gate[i] * s, dh = dhidden[i];
@@ -213,7 +218,8 @@ static void linear(real *y, const real *x, const real *w, int t, int n, int k, b
 }
 
 /* dx[t, k] (+)= dy w, dw += dy^T x */
-static void linear_backward(real *dx, real *dw, const real *dy, const real *x, const real *w, int t, int n, int k, bool add)
+static void linear_backward(real *dx, real *dw, const real *dy, const real *x, const real *w, int t,
+                            int n, int k, bool add)
 {
     gemm(false, false, t, k, n, 1, dy, n, w, k, add, dx, k);
     gemm(true, false, n, k, t, 1, dy, n, x, k, true, dw, k);
@@ -221,16 +227,19 @@ static void linear_backward(real *dx, real *dw, const real *dy, const real *x, c
 
 /* ---- attention: one head, ROWS queries at a time, against the keys up to the last of them */
 
-static int attention_scores(const struct tape *tape, const struct layer_tape *l, int head, int from, int rows)
+static int attention_scores(const struct tape *tape, const struct layer_tape *l, int head, int from,
+                            int rows)
 {
     const struct shape *s = &tape->s;
     int hd = head_dim(s), kd = kv_dim(s), keys = from + rows, kv = head / (s->heads / s->kv_heads);
-    gemm(false, true, rows, keys, hd, 1 / (real)sqrt(hd), l->q + (size_t)from * (size_t)s->dim + head * hd, s->dim,
-         l->k + kv * hd, kd, false, tape->scores, keys);
+    gemm(false, true, rows, keys, hd, 1 / (real)sqrt(hd),
+         l->q + (size_t)from * (size_t)s->dim + head * hd, s->dim, l->k + kv * hd, kd, false,
+         tape->scores, keys);
     return keys;
 }
 
-static void attention_forward(struct tape *tape, struct layer_tape *l, int head, int from, int rows, int t)
+static void attention_forward(struct tape *tape, struct layer_tape *l, int head, int from, int rows,
+                              int t)
 {
     const struct shape *s = &tape->s;
     int hd = head_dim(s), kd = kv_dim(s), kv = head / (s->heads / s->kv_heads);
@@ -248,8 +257,10 @@ static void attention_forward(struct tape *tape, struct layer_tape *l, int head,
          l->att + (size_t)from * (size_t)s->dim + head * hd, s->dim);
 }
 
-/* The probabilities are computed again from the scores and lse (Dao et al. 2022, FlashAttention, section 3.1). */
-static void attention_backward(struct tape *tape, const struct layer_tape *l, int head, int from, int rows, int t)
+/* The probabilities are computed again from the scores and lse (Dao et al. 2022, FlashAttention,
+   section 3.1). */
+static void attention_backward(struct tape *tape, const struct layer_tape *l, int head, int from,
+                               int rows, int t)
 {
     const struct shape *s = &tape->s;
     int hd = head_dim(s), kd = kv_dim(s), d = s->dim, kv = head / (s->heads / s->kv_heads) * hd;
@@ -259,7 +270,8 @@ static void attention_backward(struct tape *tape, const struct layer_tape *l, in
     gemm(false, true, rows, keys, hd, 1, tape->datt + at, d, l->v + kv, kd, false, dp, keys);
     for (int i = 0; i < rows; i++) {
         real *row = p + (size_t)i * (size_t)keys, *drow = dp + (size_t)i * (size_t)keys, dot = 0;
-        const real *o = l->att + at + (size_t)i * (size_t)d, *dout = tape->datt + at + (size_t)i * (size_t)d;
+        const real *o = l->att + at + (size_t)i * (size_t)d,
+                   *dout = tape->datt + at + (size_t)i * (size_t)d;
         int n = from + i + 1;
         row_exp(row, n, l->lse[(size_t)head * (size_t)t + (size_t)(from + i)]);
         memset(row + n, 0, (size_t)(keys - n) * sizeof *row);
@@ -276,7 +288,8 @@ static void attention_backward(struct tape *tape, const struct layer_tape *l, in
 
 /* ---- layers */
 
-static void layer_forward(struct tape *tape, struct layer_tape *l, const struct params *w, real *x, int t)
+static void layer_forward(struct tape *tape, struct layer_tape *l, const struct params *w, real *x,
+                          int t)
 {
     const struct shape *s = &tape->s;
     int d = s->dim, kd = kv_dim(s), hd = head_dim(s);
@@ -301,7 +314,8 @@ static void layer_forward(struct tape *tape, struct layer_tape *l, const struct 
 }
 
 /* tape->dx: on entry the gradient of what leaves the layer, on return of what enters it. */
-static void layer_backward(struct tape *tape, struct layer_tape *l, const struct params *w, const struct params *g, int t)
+static void layer_backward(struct tape *tape, struct layer_tape *l, const struct params *w,
+                           const struct params *g, int t)
 {
     const struct shape *s = &tape->s;
     int d = s->dim, kd = kv_dim(s), hd = head_dim(s), f = s->ffn;
@@ -346,10 +360,12 @@ void llama_forward(struct tape *tape, const struct params *w, const uint16_t *to
 static void head_logits(struct tape *tape, const struct params *w, int from, int rows)
 {
     const struct shape *s = &tape->s;
-    linear(tape->logits, tape->norm + (size_t)from * (size_t)s->dim, w->embed, rows, s->vocab, s->dim, false);
+    linear(tape->logits, tape->norm + (size_t)from * (size_t)s->dim, w->embed, rows, s->vocab,
+           s->dim, false);
 }
 
-/* z: logits in, gradient out. The gradient of a listed token is q - p; of another one, q (1 - p_rest / q_rest). */
+/* z: logits in, gradient out. The gradient of a listed token is q - p; of another one, q (1 -
+   p_rest / q_rest). */
 static double row_loss(real *z, int vocab, const struct target *target, real scale)
 {
     if (!target->p[0]) {
@@ -378,7 +394,8 @@ static double row_loss(real *z, int vocab, const struct target *target, real sca
     return loss;
 }
 
-static void embed_backward(const struct tape *tape, const struct params *g, const uint16_t *token, int t)
+static void embed_backward(const struct tape *tape, const struct params *g, const uint16_t *token,
+                           int t)
 {
     size_t d = (size_t)tape->s.dim;
     for (int i = 0; i < t; i++)
@@ -386,8 +403,8 @@ static void embed_backward(const struct tape *tape, const struct params *g, cons
             g->embed[token[i] * d + j] += tape->dx[(size_t)i * d + j];
 }
 
-double llama_loss(struct tape *tape, const struct params *w, const struct params *grad, real scale, const uint16_t *token,
-                  const struct target *target, int t)
+double llama_loss(struct tape *tape, const struct params *w, const struct params *grad, real scale,
+                  const uint16_t *token, const struct target *target, int t)
 {
     const struct shape *s = &tape->s;
     size_t d = (size_t)s->dim;
@@ -396,15 +413,17 @@ double llama_loss(struct tape *tape, const struct params *w, const struct params
         int rows = t - from < ROWS ? t - from : ROWS;
         head_logits(tape, w, from, rows);
         for (int i = 0; i < rows; i++)
-            loss += row_loss(tape->logits + (size_t)i * (size_t)s->vocab, s->vocab, &target[from + i], scale);
+            loss += row_loss(tape->logits + (size_t)i * (size_t)s->vocab, s->vocab,
+                             &target[from + i], scale);
         if (grad)
-            linear_backward(tape->dnorm + (size_t)from * d, grad->embed, tape->logits, tape->norm + (size_t)from * d, w->embed, rows,
-                            s->vocab, s->dim, false);
+            linear_backward(tape->dnorm + (size_t)from * d, grad->embed, tape->logits,
+                            tape->norm + (size_t)from * d, w->embed, rows, s->vocab, s->dim, false);
     }
     if (!grad)
         return loss;
     memset(tape->dx, 0, (size_t)t * d * sizeof *tape->dx);
-    norm_backward(tape->dx, grad->out_norm, tape->dnorm, tape->x, tape->scale, w->out_norm, t, s->dim);
+    norm_backward(tape->dx, grad->out_norm, tape->dnorm, tape->x, tape->scale, w->out_norm, t,
+                  s->dim);
     for (int i = s->layers - 1; i >= 0; i--) {
         struct params l = params_of_layer(s, w, i), g = params_of_layer(s, grad, i);
         layer_backward(tape, &tape->layer[i], &l, &g, t);

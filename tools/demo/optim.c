@@ -17,10 +17,12 @@ void optim_open(struct optim *o, const struct shape *s)
     o->step = 0;
 }
 
-static void adam(struct optim *o, float *w, const float *g, size_t at, size_t n, float rate, float shrink)
+static void adam(struct optim *o, float *w, const float *g, size_t at, size_t n, float rate,
+                 float shrink)
 {
     float *m = o->m + at, *v = o->v + at;
-    float c1 = 1 / (1 - powf(adam_beta1, (float)o->step)), c2 = 1 / (1 - powf(adam_beta2, (float)o->step));
+    float c1 = 1 / (1 - powf(adam_beta1, (float)o->step)),
+          c2 = 1 / (1 - powf(adam_beta2, (float)o->step));
     w += at;
     g += at;
     for (size_t i = 0; i < n; i++) {
@@ -39,8 +41,9 @@ static float norm_of(const float *x, size_t n)
 }
 
 /*
- * x [r, c], r <= c, becomes nearly the nearest orthogonal matrix: every singular value s goes through
- * a s + b s^3 + c s^5 five times and lands in about [0.7, 1.2]. gram, poly: [r, r]; next: [r, c].
+ * x [r, c], r <= c, becomes nearly the nearest orthogonal matrix: every singular value s goes
+ * through a s + b s^3 + c s^5 five times and lands in about [0.7, 1.2]. gram, poly: [r, r]; next:
+ * [r, c].
  */
 static void orthogonalize(float *x, float *gram, float *poly, float *next, int r, int c)
 {
@@ -103,8 +106,8 @@ void optim_step(struct optim *o, float *flat, float *grad, float rate)
     const struct shape *s = &o->s;
     struct params w = params_at(s, flat);
     int d = s->dim, kd = kv_dim(s), f = s->ffn;
-    const struct matrix matrix[] = {{w.wq, d, d}, {w.wk, kd, d}, {w.wv, kd, d}, {w.wo, d, d}, {w.gate, f, d}, {w.down, d, f},
-                                    {w.up, f, d}};
+    const struct matrix matrix[] = {{w.wq, d, d},   {w.wk, kd, d},  {w.wv, kd, d}, {w.wo, d, d},
+                                    {w.gate, f, d}, {w.down, d, f}, {w.up, f, d}};
     int kinds = (int)(sizeof matrix / sizeof *matrix);
     size_t norms = (size_t)s->layers * (size_t)d;
     o->step++;
@@ -115,7 +118,8 @@ void optim_step(struct optim *o, float *flat, float *grad, float rate)
 #pragma omp parallel for schedule(dynamic)
     for (int i = 0; i < kinds * s->layers; i++) {
         const struct matrix *kind = &matrix[i / s->layers];
-        size_t at = (size_t)(kind->first - flat) + (size_t)(i % s->layers) * (size_t)kind->rows * (size_t)kind->columns;
+        size_t at = (size_t)(kind->first - flat) +
+                    (size_t)(i % s->layers) * (size_t)kind->rows * (size_t)kind->columns;
         muon(flat + at, grad + at, o->m + at, kind->rows, kind->columns, rate);
     }
 }

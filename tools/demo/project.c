@@ -50,7 +50,8 @@ static void select_largest(const float *mass, int n, float *top, struct target *
         t->p[i] = (uint16_t)(top[i] * 65535 + 0.5f);
 }
 
-void projection_target(struct projection *p, const float *probability, const int *token, int n, struct target *t)
+void projection_target(struct projection *p, const float *probability, const int *token, int n,
+                       struct target *t)
 {
     float top[TARGETS];
     memset(p->mass, 0, (size_t)p->n_student * sizeof *p->mass);

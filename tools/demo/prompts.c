@@ -29,7 +29,8 @@ static void add(struct prompts *p, const char *text, size_t len)
         return;
     }
     const char *from = equals + 2;
-    p->list[p->n_lists++] = (struct line){text, from, (size_t)(equals - text) - 1, len - (size_t)(from - text)};
+    p->list[p->n_lists++] = (struct line){text, from, (size_t)(equals - text) - 1,
+                                          len - (size_t)(from - text)};
 }
 
 struct prompts *prompts_read(const char *path)
@@ -53,10 +54,12 @@ struct writer {
     int n, cap;
 };
 
-static void expand(const struct prompts *p, const char *text, size_t len, uint64_t *random, struct writer *w);
+static void expand(const struct prompts *p, const char *text, size_t len, uint64_t *random,
+                   struct writer *w);
 
 /* One of "a|b|c", none of which has braces in it. */
-static void expand_one(const struct prompts *p, const char *text, size_t len, uint64_t *random, struct writer *w)
+static void expand_one(const struct prompts *p, const char *text, size_t len, uint64_t *random,
+                       struct writer *w)
 {
     size_t n = 1;
     for (size_t i = 0; i < len; i++)
@@ -78,7 +81,8 @@ static const struct line *find_list(const struct prompts *p, const char *text, s
     return NULL;
 }
 
-static void expand(const struct prompts *p, const char *text, size_t len, uint64_t *random, struct writer *w)
+static void expand(const struct prompts *p, const char *text, size_t len, uint64_t *random,
+                   struct writer *w)
 {
     for (size_t i = 0; i < len;) {
         size_t n = 0;

@@ -2,10 +2,11 @@
  * The teacher tells stories.
  *
  * teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED
- *     OUT: a line "token probability" per token of the teacher: how often it is to be expected in its stories.
+ *     OUT: a line "token probability" per token of the teacher: how often it is to be expected in
+ *     its stories.
  * teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED STUDENT-TOKENIZER MASS
- *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to EOS, with what the
- *     teacher predicted at every place.
+ *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to
+ *     EOS, with what the teacher predicted at every place.
  */
 #include "checkpoint.h"
 #include "decode.h"
@@ -21,11 +22,14 @@ enum {
     LONGEST = 600,    /* tokens of the teacher in a story; it is cut there */
     ROOM = 4096,      /* tokens of the student in a story */
     PROMPTED = 40,    /* percent of the stories that start with a prompt */
-    BLANK_LINES = 20, /* percent of the stories whose paragraphs are separated by a blank line; the teacher writes none */
+    BLANK_LINES = 20, /* percent of the stories whose paragraphs are separated by a blank line; the
+                         teacher writes none */
     PROMPT_BYTES = 256,
 };
-static const float coolest = 0.7f, warmest = 1.1f; /* a temperature per story: variety, and what greedy decoding meets */
-static const float min_p = 0.02f;      /* tokens less likely than this, relative to the likeliest, are not sampled */
+/* a temperature per story: variety, and what greedy decoding meets */
+static const float coolest = 0.7f, warmest = 1.1f;
+static const float min_p = 0.02f;      /* tokens less likely than this, relative to the likeliest,
+                                          are not sampled */
 static const double rare = 1e-7;       /* tokens of the teacher below this mass are left out */
 
 struct slot {
@@ -147,7 +151,8 @@ static void tell(struct sampler *s, struct slot *slot, const float *logits)
         for (int i = 0; i < s->n_tokens; i++)
             s->mass[i] += (double)s->probability[i];
     if (slot->fed == slot->n)
-        slot->story[slot->n++] = (uint16_t)s->token[draw(s->probability, s->n_tokens, slot->temperature, &s->random)];
+        slot->story[slot->n++] =
+            (uint16_t)s->token[draw(s->probability, s->n_tokens, slot->temperature, &s->random)];
     int token = slot->story[slot->told++];
     if (!s->mass)
         record(s, slot, token);
@@ -192,8 +197,8 @@ static void run(struct sampler *s)
             advance(s, &s->slot[i], logits + (size_t)i * (size_t)s->n_tokens);
         double now = seconds();
         if (now - said > 30 || finished(s)) {
-            fprintf(stderr, "%zu tokens, %zu stories, %zu cut, %.0f tokens/s\n", s->done, s->stories, s->cut,
-                    (double)s->done / (now - start));
+            fprintf(stderr, "%zu tokens, %zu stories, %zu cut, %.0f tokens/s\n", s->done,
+                    s->stories, s->cut, (double)s->done / (now - start));
             said = now;
         }
     }
@@ -234,7 +239,8 @@ int main(int argc, char **argv)
     bool corpus = argc == 10 && !strcmp(argv[1], "corpus");
     if (!corpus && !(argc == 8 && !strcmp(argv[1], "mass")))
         die("usage: teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED\n"
-            "       teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED STUDENT-TOKENIZER MASS");
+            "       teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED "
+            "STUDENT-TOKENIZER MASS");
     struct sampler *s = take(1, sizeof *s);
     float *flat = checkpoint_read(&s->shape, argv[2]);
     struct params w = params_at(&s->shape, flat);

@@ -151,7 +151,8 @@ static int best_merge(const struct spm *s, const struct span *span, int n)
 {
     int best = -1;
     for (int i = 0; i + 1 < n; i++)
-        if (span[i].merged >= 0 && (best < 0 || s->score[span[i].merged] > s->score[span[best].merged]))
+        if (span[i].merged >= 0 &&
+            (best < 0 || s->score[span[i].merged] > s->score[span[best].merged]))
             best = i;
     return best;
 }

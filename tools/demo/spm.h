@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ID_UNK, ID_BOS, ID_EOS, ID_BYTE, ID_PIECE = ID_BYTE + 256 }; /* the order of every Llama vocabulary */
+/* the order of every Llama vocabulary */
+enum { ID_UNK, ID_BOS, ID_EOS, ID_BYTE, ID_PIECE = ID_BYTE + 256 };
 
 struct spm {
     int n, max_len;
@@ -22,8 +23,9 @@ void spm_write(const struct spm *s, const char *path);
 
 int spm_find(const struct spm *s, const char *text, int len); /* -1 if there is no such piece */
 
-/* Tokens of a text as it is: no BOS, no leading space added. `out` has room for len of them. If `seen` is not NULL, seen[i]
-   is set for every piece that exists on the way: what must be in a vocabulary for this text to be merged the same way. */
+/* Tokens of a text as it is: no BOS, no leading space added. `out` has room for len of them. If
+   `seen` is not NULL, seen[i] is set for every piece that exists on the way: what must be in a
+   vocabulary for this text to be merged the same way. */
 int spm_encode(const struct spm *s, const char *text, int len, uint16_t *out, unsigned char *seen);
 
 #endif

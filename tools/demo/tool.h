@@ -1,4 +1,5 @@
-/* What the programs of this folder share. They are a developer's tools: they stop at the first error. */
+/* What the programs of this folder share. They are a developer's tools: they stop at the first
+   error. */
 #ifndef DEMO_TOOL_H
 #define DEMO_TOOL_H
 

@@ -2,8 +2,8 @@
  * The student learns.
  *
  * teach-train OUT STEPS VALIDATION CORPUS...
- *     OUT: a llama2.c checkpoint, written every few minutes and at the end; OUT.state beside it lets the same command go on
- *     where it was stopped. VALIDATION, CORPUS: files of teach-sample.
+ *     OUT: a llama2.c checkpoint, written every few minutes and at the end; OUT.state beside it
+ *     lets the same command go on where it was stopped. VALIDATION, CORPUS: files of teach-sample.
  */
 #include "checkpoint.h"
 #include "corpus.h"
@@ -13,11 +13,12 @@
 #include <stdlib.h>
 
 /* With the vocabulary of make.sh: 1.95 million parameters, and in f16 what 4 MB hold. */
-static const struct shape shape = {.dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944,
-                                   .context = 512};
+static const struct shape shape = {
+    .dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944, .context = 512};
 
 enum {
-    LANES = 2,  /* threads; each runs its own part of a batch into its own gradient, so a run can be repeated */
+    LANES = 2,  /* threads; each runs its own part of a batch into its own gradient, so a run can be
+                   repeated */
     BATCH = 16, /* windows of `context` tokens per step */
     WARMUP = 100,
     VALID_WINDOWS = 64,
@@ -56,7 +57,8 @@ static void fill_normal(float *x, size_t n, float deviation, uint64_t *random)
 static void initialize(float *flat)
 {
     struct params w = params_at(&shape, flat);
-    size_t d = (size_t)shape.dim, n = (size_t)shape.layers, f = (size_t)shape.ffn, kv = (size_t)kv_dim(&shape);
+    size_t d = (size_t)shape.dim, n = (size_t)shape.layers, f = (size_t)shape.ffn,
+           kv = (size_t)kv_dim(&shape);
     uint64_t random = seed;
     float deviation = 0.5f / sqrtf((float)d);
     fill_normal(w.embed, (size_t)shape.vocab * d, 0.05f, &random);
@@ -141,7 +143,8 @@ static double run_batch(struct training *t)
             random_bits(&random);
             corpus_window(&t->corpus, &random, l->token, l->target, context);
             llama_forward(l->tape, &w, l->token, context);
-            l->loss += llama_loss(l->tape, &w, &g, 1 / (float)(BATCH * context), l->token, l->target, context);
+            l->loss += llama_loss(l->tape, &w, &g, 1 / (float)(BATCH * context), l->token,
+                                  l->target, context);
         }
     }
     for (int lane = 0; lane < LANES; lane++)
@@ -165,8 +168,8 @@ static float clip(float *grad, size_t n)
     return (float)norm;
 }
 
-/* Up, level, and in the last third of the steps straight down to 0: a run that is not falling yet can go on to another number
-   of steps as if it had had that from the start. */
+/* Up, level, and in the last third of the steps straight down to 0: a run that is not falling yet
+   can go on to another number of steps as if it had had that from the start. */
 static float rate_at(long step, long steps)
 {
     double rise = (double)(step + 1) / WARMUP, fall = 3 * (double)(steps - step) / (double)steps;
@@ -186,16 +189,22 @@ static void train(struct training *t)
         bool last = t->optim.step == t->steps;
         if (now - told > TELL_SECONDS || last) {
             double per_step = (now - start) / (double)(t->optim.step - from);
-            fprintf(stderr, "step %ld of %ld, loss %.4f, gradient %.3f, rate %.5f, %.0f tokens/s, %.0f min left\n", t->optim.step,
-                    t->steps, loss / (double)counted, norm / (double)counted, (double)rate_at(t->optim.step, t->steps),
-                    (double)(BATCH * shape.context) / per_step, per_step * (double)(t->steps - t->optim.step) / 60);
+            fprintf(stderr,
+                    "step %ld of %ld, loss %.4f, gradient %.3f, rate %.5f, %.0f tokens/s, %.0f min "
+                    "left\n",
+                    t->optim.step, t->steps, loss / (double)counted, norm / (double)counted,
+                    (double)rate_at(t->optim.step, t->steps),
+                    (double)(BATCH * shape.context) / per_step,
+                    per_step * (double)(t->steps - t->optim.step) / 60);
             told = now;
             loss = norm = 0;
             counted = 0;
         }
         if (now - saved > SAVE_SECONDS || last) {
             double valid = validate(t);
-            fprintf(stderr, "step %ld, validation %.4f nats per token, of which the teacher's own %.4f, divergence %.4f\n",
+            fprintf(stderr,
+                    "step %ld, validation %.4f nats per token, of which the teacher's own %.4f, "
+                    "divergence %.4f\n",
                     t->optim.step, valid, t->entropy, valid - t->entropy);
             save(t);
             saved = seconds();
@@ -231,8 +240,8 @@ int main(int argc, char **argv)
     t->flat = take(t->optim.n, sizeof *t->flat);
     initialize(t->flat);
     resume(t);
-    fprintf(stderr, "%zu parameters, %zu stories of %zu tokens, %zu to validate\n", t->optim.n, t->corpus.n, t->corpus.tokens,
-            t->valid.n);
+    fprintf(stderr, "%zu parameters, %zu stories of %zu tokens, %zu to validate\n", t->optim.n,
+            t->corpus.n, t->corpus.tokens, t->valid.n);
     train(t);
     return 0;
 }

@@ -1,9 +1,10 @@
 /*
  * teach-vocab TOKENIZER MASS SIZE OUT: the teacher's most used pieces, as a vocabulary of SIZE.
  *
- * A piece is of use only if merging arrives at it, so with a piece come all those that the merges to it pass through. That
- * is enough: merging takes the best pair of those that there are, and taking pieces away that were never the best of a
- * text changes nothing for that text. So a text whose tokens are all kept is tokenized as the teacher does it.
+ * A piece is of use only if merging arrives at it, so with a piece come all those that the merges
+ * to it pass through. That is enough: merging takes the best pair of those that there are, and
+ * taking pieces away that were never the best of a text changes nothing for that text. So a text
+ * whose tokens are all kept is tokenized as the teacher does it.
  */
 #include "spm.h"
 #include "tool.h"
@@ -84,11 +85,14 @@ static void report(const struct choice *c, const struct spm *out)
     for (int i = 0; i < c->all->n; i++) {
         uint16_t token[256];
         inside += c->kept[i] ? c->mass[i] : 0;
-        pieces += c->mass[i] * (i < ID_PIECE ? 1 : spm_encode(out, c->all->text[i], c->all->len[i], token, NULL));
+        pieces += c->mass[i] *
+                  (i < ID_PIECE ? 1
+                                : spm_encode(out, c->all->text[i], c->all->len[i], token, NULL));
         total += c->mass[i];
     }
-    printf("%d pieces hold %.3f %% of the teacher's probability; a token of the teacher is %.4f pieces\n", out->n,
-           100 * inside / total, pieces / total);
+    printf("%d pieces hold %.3f %% of the teacher's probability; a token of the teacher is %.4f "
+           "pieces\n",
+           out->n, 100 * inside / total, pieces / total);
 }
 
 int main(int argc, char **argv)
@@ -98,7 +102,10 @@ int main(int argc, char **argv)
     struct spm all, out;
     spm_read(&all, argv[1]);
     size_t n = (size_t)all.n;
-    struct choice c = {.all = &all, .mass = take(n, sizeof(double)), .by_mass = take(n, sizeof(int)), .kept = take(n, 1),
+    struct choice c = {.all = &all,
+                       .mass = take(n, sizeof(double)),
+                       .by_mass = take(n, sizeof(int)),
+                       .kept = take(n, 1),
                        .size = atoi(argv[3])};
     read_mass(&c, argv[2]);
     choose(&c);

@@ -20,9 +20,10 @@ struct run {
     float *score;     /* [threads, positions] */
 };
 
-/* ------------------------------------------------------------------------------------------------ magnitudes */
+/* ----------------------------------------------------------------------------------- magnitudes */
 
-static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf, const struct tft_linear *l)
+static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf,
+                                      const struct tft_linear *l)
 {
     struct magnitudes_rows r = {.n = p->n, .width = tft_pass_width(p, buf)};
     if (!l || p->m->output.w.num != TFT_NUM_I8) {
@@ -38,7 +39,8 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
     return r;
 }
 
-static void add(struct activations_input *in, const struct magnitudes *m, uint32_t window, uint32_t n_window)
+static void add(struct activations_input *in, const struct magnitudes *m, uint32_t window,
+                uint32_t n_window)
 {
     for (int i = 0; i < MAGNITUDES_TOP; i++)
         in->top[i] += (double)m->top[i] / n_window;
@@ -52,27 +54,32 @@ static void add(struct activations_input *in, const struct magnitudes *m, uint32
     in->channel = (uint32_t)m->column[0];
 }
 
-/* What is in buf; l: the linear layer that takes it, NULL for the residual stream, which `in` belongs to by its own layer. */
-static void look(struct run *k, const struct tft_pass *p, enum tft_buf buf, const struct tft_linear *l)
+/* What is in buf; l: the linear layer that takes it, NULL for the residual stream, which `in`
+   belongs to by its own layer. */
+static void look(struct run *k, const struct tft_pass *p, enum tft_buf buf,
+                 const struct tft_linear *l)
 {
     struct activations *a = k->a;
     struct magnitudes_rows r = rows_of(p, buf, l);
     bool tops = !l && k->at == 0;
-    struct magnitudes m = magnitudes_of(&r, k->row + (size_t)p->tid * k->widest, tops ? a->token_top + (size_t)k->layer * a->window : NULL);
+    struct magnitudes m = magnitudes_of(&r, k->row + (size_t)p->tid * k->widest,
+                                        tops ? a->token_top + (size_t)k->layer * a->window : NULL);
     add(l ? &a->linear[l->in->index] : &a->stream[k->layer], &m, k->at, a->n_window);
 }
 
-/* ------------------------------------------------------------------------------------------------- attention */
+/* ------------------------------------------------------------------------------------ attention */
 
 /* The share that the first `n_first` positions get of the attention of token t's head. */
-static double share_of_first(const struct run *k, const struct tft_pass *p, uint32_t t, uint32_t head, uint32_t n_first)
+static double share_of_first(const struct run *k, const struct tft_pass *p, uint32_t t,
+                             uint32_t head, uint32_t n_first)
 {
     const struct tft_model *m = k->m;
     const struct tft_kv *kv = &k->s->kv;
     uint32_t group = m->n_head / m->n_head_kv, n = p->pos + t + 1;
     float *score = k->score + (size_t)p->tid * k->positions, max, sum;
     const float *q = tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim;
-    m->kern.score[kv->num](score, k->positions, q, m->head_dim, tft_kv_keys(kv, k->layer, head / group, 0), 1, n, m->head_dim,
+    m->kern.score[kv->num](score, k->positions, q, m->head_dim,
+                           tft_kv_keys(kv, k->layer, head / group, 0), 1, n, m->head_dim,
                            1.0f / sqrtf((float)m->head_dim));
     m->kern.softmax(score, n, &max, &sum);
     double first = 0;
@@ -91,13 +98,19 @@ static void look_at_head(struct run *k, const struct tft_pass *p, uint32_t head)
     a->sink[(size_t)k->layer * a->n_head + head] += total / (p->n - skip) / a->n_window;
 }
 
-/* --------------------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 static struct tft_pass pass_of(const struct run *k, int tid, int n_threads)
 {
     const struct activations *a = k->a;
-    return (struct tft_pass){.m = k->m, .s = k->s, .tid = tid, .n_threads = n_threads, .tokens = a->tokens + (size_t)k->at * a->window,
-                             .n = a->window, .keep = a->window, .pos = a->n_prefix};
+    return (struct tft_pass){.m = k->m,
+                             .s = k->s,
+                             .tid = tid,
+                             .n_threads = n_threads,
+                             .tokens = a->tokens + (size_t)k->at * a->window,
+                             .n = a->window,
+                             .keep = a->window,
+                             .pos = a->n_prefix};
 }
 
 static void run_embed(void *arg, int tid, int n_threads)
@@ -131,8 +144,9 @@ static void look_after(struct run *k, const struct tft_pass *p, const struct tft
             look_at_head(k, p, i - LINEAR);
 }
 
-/* The layer makes attention's input itself, and something else in its place later: here it is made to be looked at. What feeds the other
-   linear layers, and the queries, stay until the layer's end. */
+/* The layer makes attention's input itself, and something else in its place later: here it is made
+   to be looked at. What feeds the other linear layers, and the queries, stay until the layer's
+   end. */
 static void run_layer(void *arg, int tid, int n_threads)
 {
     struct run *k = arg;
@@ -167,7 +181,7 @@ static bool run_window(struct run *k)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static void fill_tokens(struct activations *a, const struct activations_opts *o, int32_t bos)
 {
@@ -186,7 +200,8 @@ static bool take(struct run *k)
     size_t q = (size_t)m->n_head * m->head_dim, threads = (size_t)k->s->n_threads;
     k->widest = m->n_embd > m->n_ff ? m->n_embd : m->n_ff;
     k->widest = k->widest > q ? k->widest : q;
-    k->positions = ((size_t)m->n_prefix + a->window + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    k->positions = ((size_t)m->n_prefix + a->window + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL *
+                   TFT_KEY_PANEL;
     k->row = calloc(threads, k->widest * sizeof *k->row);
     k->score = calloc(threads, k->positions * sizeof *k->score);
     a->tokens = calloc(a->n_window, a->window * sizeof *a->tokens);
@@ -203,7 +218,8 @@ bool activations_bos(const struct tft_model *m)
     return tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &n) == TFT_OK && n;
 }
 
-enum tft_status activations_run(struct activations *a, const struct tft_model *m, const struct activations_opts *o, bool *stopped,
+enum tft_status activations_run(struct activations *a, const struct tft_model *m,
+                                const struct activations_opts *o, bool *stopped,
                                 struct tft_error *err)
 {
     struct run k = {.a = a, .o = o, .m = m};
@@ -211,13 +227,17 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     *stopped = false;
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
-    struct tft_session_opts so = {.size = sizeof so, .capacity = window, .n_batch = window, .n_threads = o->n_threads,
+    struct tft_session_opts so = {.size = sizeof so,
+                                  .capacity = window,
+                                  .n_batch = window,
+                                  .n_threads = o->n_threads,
                                   .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
     if (status == TFT_OK && k.s->kv.policy.coded)
         status = tft_fail(err, TFT_ERR_ARG, "attention is shown of caches of floats, f16 or f32");
     if (status == TFT_OK && !take(&k))
-        status = tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for what %u windows of %u tokens show", m->source.name, a->n_window, window);
+        status = tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for what %u windows of %u tokens show",
+                          m->source.name, a->n_window, window);
     if (status == TFT_OK) {
         fill_tokens(a, o, tft_token_bos(m));
         for (; k.at < a->n_window && !*stopped; k.at++)
@@ -239,7 +259,7 @@ void activations_close(struct activations *a)
     *a = (struct activations){0};
 }
 
-/* ------------------------------------------------------------------------------------------------- no prefix */
+/* ------------------------------------------------------------------------------------ no prefix */
 
 static void free_range(struct tft_input *in)
 {
@@ -274,7 +294,7 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
     return bare->block;
 }
 
-/* --------------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 static double outliers(const struct activations_input *in)
 {
@@ -296,7 +316,8 @@ uint32_t activations_worst(const struct activations *a)
 void activations_pivots(const struct activations *a, uint32_t layer, bool *pivot)
 {
     const float *top = a->token_top + (size_t)layer * a->window;
-    struct magnitudes m = magnitudes_of(&(struct magnitudes_rows){.n = 1, .width = a->window, .x = top}, NULL, NULL);
+    struct magnitudes m =
+        magnitudes_of(&(struct magnitudes_rows){.n = 1, .width = a->window, .x = top}, NULL, NULL);
     for (uint32_t i = 0; i < a->window; i++)
         pivot[i] = top[i] > ACTIVATIONS_PIVOT * m.median;
 }

@@ -25,8 +25,12 @@ static bool progress(void *user, double done)
 
 static int run_all(struct report *r)
 {
-    struct activations_opts o = {.text = r->ids, .n_text = r->n_ids, .window = r->window, .kv = cli_session_options.kv,
-                                 .n_threads = (int)cli_model_options.threads, .progress = progress};
+    struct activations_opts o = {.text = r->ids,
+                                 .n_text = r->n_ids,
+                                 .window = r->window,
+                                 .kv = cli_session_options.kv,
+                                 .n_threads = (int)cli_model_options.threads,
+                                 .progress = progress};
     struct progress p = {.n_runs = r->n_runs};
     struct tft_error err;
     enum tft_status status = TFT_OK;
@@ -68,20 +72,25 @@ static int work(struct report *r)
     return status;
 }
 
-/* Tokens of text in a window that both runs have room for: with BOS, if they begin with it, --ctx in all. */
+/* Tokens of text in a window that both runs have room for: with BOS, if they begin with it, --ctx
+   in all. */
 static int choose_window(struct report *r)
 {
     enum { USUAL = 512 };
     const struct tft_model *m = r->m;
-    uint32_t bos = activations_bos(model_of(r, WITHOUT)), first = m->n_prefix + activations_bos(m), ctx = cli_session_options.ctx;
+    uint32_t bos = activations_bos(model_of(r, WITHOUT)), first = m->n_prefix + activations_bos(m),
+             ctx = cli_session_options.ctx;
     uint32_t room = m->n_ctx - (first > bos ? first : bos);
     uint32_t wanted = ctx > bos ? ctx - bos : USUAL - bos;
     if (ctx && (wanted > room || ctx < 2 + bos))
-        return cli_fail("%s: windows of --ctx %u tokens: not within %u .. %u", r->path, ctx, 2 + bos, room + bos);
+        return cli_fail("%s: windows of --ctx %u tokens: not within %u .. %u", r->path, ctx,
+                        2 + bos, room + bos);
     r->window = wanted < room ? wanted : room;
     if (r->window > r->n_ids)
         r->window = (uint32_t)r->n_ids;
-    return r->window >= 2 ? CLI_OK : cli_fail("%s: a window of %u tokens of text is too short", r->o->text, r->window);
+    return r->window >= 2
+               ? CLI_OK
+               : cli_fail("%s: a window of %u tokens of text is too short", r->o->text, r->window);
 }
 
 static int prepare(struct report *r, const char *text, size_t len)

@@ -39,7 +39,8 @@ static void read_values(struct facts *f)
     f->head = number(f, "attention.key_length");
     f->feed_forward = number(f, "feed_forward_length");
     for (size_t i = 0; i < s->n_tensor; i++)
-        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] * s->tensor[i].ne[3];
+        f->parameters += s->tensor[i].ne[0] * s->tensor[i].ne[1] * s->tensor[i].ne[2] *
+                         s->tensor[i].ne[3];
 }
 
 /* A scalar, or 0. */
@@ -63,7 +64,8 @@ static void read_input(struct facts *f, uint32_t i)
         tft_value_real(errors, i, &error);
     f->inputs[range]++;
     if (range == TFT_RANGE_STATIC)
-        lossy_add(&f->lossy, (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
+        lossy_add(&f->lossy,
+                  (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
 }
 
 static void read_quantized(struct facts *f, const struct tft_model *m)
@@ -95,7 +97,8 @@ static void choose_cache(struct facts *f, const struct tft_session_opts *so)
     if (so->kv)
         snprintf(f->kv, sizeof f->kv, "%s", so->kv);
     else if (v && tft_value_str(v, &text))
-        snprintf(f->kv, sizeof f->kv, "%.*s", (int)(text.n < sizeof f->kv ? text.n : sizeof f->kv), text.p);
+        snprintf(f->kv, sizeof f->kv, "%.*s", (int)(text.n < sizeof f->kv ? text.n : sizeof f->kv),
+                 text.p);
     else
         snprintf(f->kv, sizeof f->kv, "f16");
 }

@@ -30,7 +30,8 @@ static const float *get_row(const struct magnitudes_rows *r, size_t i, float *ro
 
 /* ---- the largest */
 
-static void insert(struct magnitudes *m, uint32_t top[MAGNITUDES_TOP], uint32_t bits, size_t row, size_t column)
+static void insert(struct magnitudes *m, uint32_t top[MAGNITUDES_TOP], uint32_t bits, size_t row,
+                   size_t column)
 {
     size_t at = MAGNITUDES_TOP - 1;
     for (; at > 0 && bits > top[at - 1]; at--) {
@@ -43,7 +44,8 @@ static void insert(struct magnitudes *m, uint32_t top[MAGNITUDES_TOP], uint32_t 
     m->column[at] = column;
 }
 
-static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, float *room, float *row_top)
+static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, float *room,
+                     float *row_top)
 {
     uint32_t top[MAGNITUDES_TOP] = {0};
     for (size_t i = 0; i < r->n; i++) {
@@ -62,7 +64,8 @@ static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, floa
         m->top[i] = of_bits(top[i]);
 }
 
-/* ---- order statistics: the wanted one's bits are found from the top down, a digit a sweep, by counting */
+/* ---- order statistics: the wanted one's bits are found from the top down, a digit a sweep, by
+   counting */
 
 enum { RANKS = 2, DIGIT = 11, DIGITS = 1 << DIGIT };
 
@@ -72,7 +75,8 @@ struct rank {
 };
 
 /* The digit of `bits` bits from `shift` up, of each rank. */
-static void find_digit(struct rank rank[RANKS], const struct magnitudes_rows *r, float *room, int shift, int bits)
+static void find_digit(struct rank rank[RANKS], const struct magnitudes_rows *r, float *room,
+                       int shift, int bits)
 {
     size_t count[RANKS][DIGITS] = {{0}};
     uint32_t mask = (1u << bits) - 1;

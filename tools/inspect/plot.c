@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-/* --------------------------------------------------------------------------------------------------- elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 enum { MARGIN = 16, TITLE = 30, PANEL_TITLE = 22, FONT = 12, TITLE_LENGTH = 90, ANY_LENGTH = 1000 };
 
@@ -21,7 +21,8 @@ enum { MARGIN = 16, TITLE = 30, PANEL_TITLE = 22, FONT = 12, TITLE_LENGTH = 90, 
 /* XML 1.0, production 2. */
 static bool is_xml(uint32_t c)
 {
-    return c == '\t' || c == '\n' || c == '\r' || (c >= 0x20 && c < 0xfffe) || (c >= 0x10000 && c < TFT_UTF8_BAD);
+    return c == '\t' || c == '\n' || c == '\r' || (c >= 0x20 && c < 0xfffe) ||
+           (c >= 0x10000 && c < TFT_UTF8_BAD);
 }
 
 static void put_character(FILE *f, const char *p, size_t n, uint32_t c)
@@ -60,13 +61,17 @@ void plot_text(FILE *f, const char *text, size_t most)
 /* At least so large that the title fits. */
 static void begin(FILE *f, double width, double height, const char *title)
 {
-    width = fmax(width, 2 * MARGIN + fmin((double)characters(title), TITLE_LENGTH) * TITLE_CHARACTER);
+    width = fmax(width,
+                 2 * MARGIN + fmin((double)characters(title), TITLE_LENGTH) * TITLE_CHARACTER);
     fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
-            "font-family=\"system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif\" font-size=\"%d\" fill=\"" GREY "\">\n<title>",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" role=\"img\" "
+            "font-family=\"system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif\" "
+            "font-size=\"%d\" fill=\"" GREY "\">\n<title>",
             width, height, width, height, FONT);
     plot_text(f, title, ANY_LENGTH);
-    fprintf(f, "</title>\n<text x=\"%d\" y=\"%d\" font-size=\"15\" font-weight=\"600\">", MARGIN, MARGIN + 10);
+    fprintf(f, "</title>\n<text x=\"%d\" y=\"%d\" font-size=\"15\" font-weight=\"600\">", MARGIN,
+            MARGIN + 10);
     plot_text(f, title, TITLE_LENGTH);
     fputs("</text>\n", f);
 }
@@ -93,9 +98,11 @@ static void panel_title(FILE *f, double x, double y, double width, const char *t
 }
 
 /* Reads upwards. */
-static void upright(FILE *f, double x, double y, const char *anchor, const char *text, size_t most, const char *more)
+static void upright(FILE *f, double x, double y, const char *anchor, const char *text, size_t most,
+                    const char *more)
 {
-    fprintf(f, "<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"%s\"%s>", x, y, anchor, more);
+    fprintf(f, "<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"%s\"%s>", x, y,
+            anchor, more);
     plot_text(f, text, most);
     fputs("</text>\n", f);
 }
@@ -109,10 +116,11 @@ static void number(FILE *f, double x, double y, const char *anchor, double value
 
 static void box(FILE *f, double x, double y, double width, double height, const char *fill)
 {
-    fprintf(f, "<path d=\"M%.1f %.1fh%.1fv%.1fh%.1fz\" fill=\"%s\"/>\n", x, y, width, height, -width, fill);
+    fprintf(f, "<path d=\"M%.1f %.1fh%.1fv%.1fh%.1fz\" fill=\"%s\"/>\n", x, y, width, height,
+            -width, fill);
 }
 
-/* ------------------------------------------------------------------------------------------ logarithmic scales */
+/* --------------------------------------------------------------------------- logarithmic scales */
 
 /* From one of 1, 2, 5, 10, 20, 50 .. to another, at the heights bottom and top. */
 struct scale {
@@ -120,7 +128,8 @@ struct scale {
     double top, bottom;
 };
 
-enum { STEPS = 3, MOST_STEPS = 9 * STEPS }; /* of a decade; what is smaller beside the largest lies at the bottom */
+enum { STEPS = 3, MOST_STEPS = 9 * STEPS }; /* of a decade; what is smaller beside the largest lies
+                                               at the bottom */
 
 static double step_value(int i)
 {
@@ -157,7 +166,9 @@ static struct scale scale_of(struct extent e, double top, double bottom)
         return s;
     s.low = step_below(e.least);
     s.high = step_below(e.most) + 1;
-    s.low = s.low > s.high - STEPS ? s.high - STEPS : s.low < s.high - MOST_STEPS ? s.high - MOST_STEPS : s.low;
+    s.low = s.low > s.high - STEPS        ? s.high - STEPS
+            : s.low < s.high - MOST_STEPS ? s.high - MOST_STEPS
+                                          : s.low;
     return s;
 }
 
@@ -176,21 +187,26 @@ static void draw_scale(FILE *f, const struct scale *s, double left, double right
         double value = step_value(i), y = height(s, value);
         if (i % STEPS && !all && i > s->low)
             continue;
-        fprintf(f, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"" GREY "\" stroke-opacity=\".3\"/>\n", left, y, right);
+        fprintf(f, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"" GREY "\" stroke-opacity=\".3\"/>\n",
+                left, y, right);
         if (numbers && (i % STEPS == 0 || all))
             number(f, left - 8, y + 4, "end", value);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 /* Neighbours differ in lightness too. */
-static const char *const colours[] = {"#d1495b", "#e08e36", "#b59f2b", "#3d9970", "#4a78c8", "#9061c2"};
+static const char *const colours[] = {"#d1495b", "#e08e36", "#b59f2b",
+                                      "#3d9970", "#4a78c8", "#9061c2"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
-static void draw_line(FILE *f, const struct scale *s, const double *y, size_t n, double left, double step, const char *colour)
+static void draw_line(FILE *f, const struct scale *s, const double *y, size_t n, double left,
+                      double step, const char *colour)
 {
-    fprintf(f, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\" d=\"", colour);
+    fprintf(f,
+            "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\" d=\"",
+            colour);
     for (size_t i = 0, pen = 0; i < n; i++) {
         if (isfinite(y[i]))
             fprintf(f, "%c%.1f %.1f", pen ? 'L' : 'M', left + (double)i * step, height(s, y[i]));
@@ -199,24 +215,28 @@ static void draw_line(FILE *f, const struct scale *s, const double *y, size_t n,
     fputs("\"/>\n", f);
     for (size_t i = 0; i < n; i++)
         if (isfinite(y[i]))
-            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.2\" fill=\"%s\"/>\n", left + (double)i * step, height(s, y[i]), colour);
+            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.2\" fill=\"%s\"/>\n",
+                    left + (double)i * step, height(s, y[i]), colour);
 }
 
 static void draw_legend(FILE *f, const struct plot_lines *p, double x, double y)
 {
     for (size_t i = 0; i < p->n_series; i++) {
-        fprintf(f, "<path d=\"M%.1f %.1fh18\" stroke=\"%s\" stroke-width=\"3\"/>\n", x, y - 4, colours[i % COLOURS]);
+        fprintf(f, "<path d=\"M%.1f %.1fh18\" stroke=\"%s\" stroke-width=\"3\"/>\n", x, y - 4,
+                colours[i % COLOURS]);
         label(f, x + 24, y, "start", p->name[i]);
         x += 24 + (double)characters(p->name[i]) * CHARACTER + 22;
     }
 }
 
 /* Numbers 0 .. n - 1 at their places, as many as there is room for, `room` each. */
-static void draw_counting(FILE *f, size_t n, double x, double y, double step_x, double step_y, double room, const char *anchor)
+static void draw_counting(FILE *f, size_t n, double x, double y, double step_x, double step_y,
+                          double room, const char *anchor)
 {
     static const size_t strides[] = {1, 2, 4, 5, 10, 20, 50, 100, 200, 500};
     size_t i = 0;
-    while (i + 1 < sizeof strides / sizeof *strides && (double)strides[i] * fmax(step_x, step_y) < room)
+    while (i + 1 < sizeof strides / sizeof *strides &&
+           (double)strides[i] * fmax(step_x, step_y) < room)
         i++;
     for (size_t at = 0; at < n; at += strides[i])
         number(f, x + (double)at * step_x, y + (double)at * step_y, anchor, (double)at);
@@ -225,7 +245,8 @@ static void draw_counting(FILE *f, size_t n, double x, double y, double step_x, 
 void plot_lines(FILE *f, const struct plot_lines *p)
 {
     enum { LEFT = 76, GAP = 28, TOP = MARGIN + TITLE + 24, HEIGHT = 250, BELOW = 52 };
-    double width = p->n_panels > 1 ? 380 : 560, pad = 10, step = p->n > 1 ? (width - 2 * pad) / (double)(p->n - 1) : 0;
+    double width = p->n_panels > 1 ? 380 : 560, pad = 10,
+           step = p->n > 1 ? (width - 2 * pad) / (double)(p->n - 1) : 0;
     struct extent e = {0, 0};
     for (size_t i = 0; i < p->n_panels * p->n_series * p->n; i++)
         extend(&e, p->y[i]);
@@ -239,14 +260,15 @@ void plot_lines(FILE *f, const struct plot_lines *p)
         panel_title(f, left, s.top - 10, width, p->panel[i]);
         draw_scale(f, &s, left, left + width, i == 0);
         for (size_t j = p->n_series; j-- > 0;) /* the first on top */
-            draw_line(f, &s, p->y + (i * p->n_series + j) * p->n, p->n, left + pad, step, colours[j % COLOURS]);
+            draw_line(f, &s, p->y + (i * p->n_series + j) * p->n, p->n, left + pad, step,
+                      colours[j % COLOURS]);
         draw_counting(f, p->n, left + pad, s.bottom + 18, step, 0, 24, "middle");
         label(f, left + width / 2, s.bottom + 38, "middle", p->x_title);
     }
     end(f);
 }
 
-/* -------------------------------------------------------------------------------------------------------- bars */
+/* ----------------------------------------------------------------------------------------- bars */
 
 enum { BARS_LEFT = 76, PITCH = 15, BAR_HEIGHT = 130, LABEL = 14 };
 
@@ -258,7 +280,8 @@ static void draw_bars(FILE *f, const struct plot_bars_panel *p, const struct sca
         if (isfinite(b->y))
             box(f, x + 3, y, PITCH - 5, s->bottom - y + 1, b->marked ? STANDS_OUT : ORDINARY);
         upright(f, x + 11.5, s->bottom + 8, "end", b->label, LABEL,
-                b->marked ? " font-size=\"11\" font-weight=\"700\" fill=\"" STANDS_OUT "\"" : " font-size=\"11\"");
+                b->marked ? " font-size=\"11\" font-weight=\"700\" fill=\"" STANDS_OUT "\""
+                          : " font-size=\"11\"");
     }
 }
 
@@ -274,7 +297,8 @@ void plot_bars(FILE *f, const struct plot_bars *p)
             extend(&e, p->panel[i].bar[j].y);
         }
     }
-    double width = fmax((double)most * PITCH, 500), below = (double)(longest < LABEL ? longest : LABEL) * CHARACTER + 14;
+    double width = fmax((double)most * PITCH, 500),
+           below = (double)(longest < LABEL ? longest : LABEL) * CHARACTER + 14;
     double each = PANEL_TITLE + BAR_HEIGHT + below;
     begin(f, BARS_LEFT + width + MARGIN, MARGIN + TITLE + (double)p->n_panels * each, p->title);
     for (size_t i = 0; i < p->n_panels; i++) {
@@ -288,16 +312,18 @@ void plot_bars(FILE *f, const struct plot_bars *p)
     end(f);
 }
 
-/* ------------------------------------------------------------------------------------------------------- heat */
+/* ----------------------------------------------------------------------------------------- heat */
 
 enum { HUES = 8 };
 
-/* viridis (Smith and van der Walt 2015, CC0) in eight steps: as light as it is large, also to those who see no colours. */
+/* viridis (Smith and van der Walt 2015, CC0) in eight steps: as light as it is large, also to those
+   who see no colours. */
 static void colour_of(double share, char colour[8])
 {
     static const unsigned char stop[HUES + 1][3] = {
-        {0x44, 0x01, 0x54}, {0x47, 0x2d, 0x7b}, {0x3b, 0x52, 0x8b}, {0x2c, 0x72, 0x8e}, {0x21, 0x91, 0x8c},
-        {0x28, 0xae, 0x80}, {0x5e, 0xc9, 0x62}, {0xad, 0xdc, 0x30}, {0xfd, 0xe7, 0x25},
+        {0x44, 0x01, 0x54}, {0x47, 0x2d, 0x7b}, {0x3b, 0x52, 0x8b},
+        {0x2c, 0x72, 0x8e}, {0x21, 0x91, 0x8c}, {0x28, 0xae, 0x80},
+        {0x5e, 0xc9, 0x62}, {0xad, 0xdc, 0x30}, {0xfd, 0xe7, 0x25},
     };
     double at = fmin(fmax(share, 0), 1) * HUES;
     int i = at < HUES ? (int)at : HUES - 1, rgb[3];
@@ -315,8 +341,10 @@ static void draw_cell(FILE *f, double x, double y, double width, double height, 
     box(f, x, y, width - 1, height - 1, colour);
     if (width < 26 || height < 16)
         return;
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" text-anchor=\"middle\" fill=\"%s\">%.0f</text>\n", x + width / 2 - .5,
-            y + height / 2 + 3, share < .55 ? "#fff" : "#000", 100 * share);
+    fprintf(f,
+            "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" text-anchor=\"middle\" "
+            "fill=\"%s\">%.0f</text>\n",
+            x + width / 2 - .5, y + height / 2 + 3, share < .55 ? "#fff" : "#000", 100 * share);
 }
 
 static void draw_key(FILE *f, double x, double y, double height)
@@ -342,11 +370,13 @@ static double cell(size_t n, double room, double least, double most)
     return floor(fmin(fmax(room / (double)n, least), most));
 }
 
-static void draw_heat(FILE *f, const struct plot_heat *p, const double *share, double left, double top, double cell_x, double cell_y)
+static void draw_heat(FILE *f, const struct plot_heat *p, const double *share, double left,
+                      double top, double cell_x, double cell_y)
 {
     double bottom = top + (double)p->rows * cell_y;
     for (size_t i = 0; i < p->rows * p->columns; i++)
-        draw_cell(f, left + (double)(i % p->columns) * cell_x, top + (double)(i / p->columns) * cell_y, cell_x, cell_y, share[i]);
+        draw_cell(f, left + (double)(i % p->columns) * cell_x,
+                  top + (double)(i / p->columns) * cell_y, cell_x, cell_y, share[i]);
     draw_counting(f, p->columns, left + cell_x / 2, bottom + 16, cell_x, 0, 24, "middle");
     label(f, left + (double)p->columns * cell_x / 2, bottom + 36, "middle", p->x_title);
 }
@@ -354,19 +384,28 @@ static void draw_heat(FILE *f, const struct plot_heat *p, const double *share, d
 static double heat_width(const struct plot_heat *p, size_t panel, double cell_x)
 {
     enum { MOST = 60 };
-    return fmax((double)p->columns * cell_x, fmin((double)characters(p->panel[panel]), MOST) * CHARACTER);
+    return fmax((double)p->columns * cell_x,
+                fmin((double)characters(p->panel[panel]), MOST) * CHARACTER);
 }
 
 void plot_heat(FILE *f, const struct plot_heat *p)
 {
-    enum { LEFT = 62, GAP = 28, TOP = MARGIN + TITLE + PANEL_TITLE, BELOW = 52, KEY = 80, KEY_HEIGHT = 100 };
+    enum {
+        LEFT = 62,
+        GAP = 28,
+        TOP = MARGIN + TITLE + PANEL_TITLE,
+        BELOW = 52,
+        KEY = 80,
+        KEY_HEIGHT = 100
+    };
     double cell_x = cell(p->columns, 380, 5, 40), cell_y = cell(p->rows, 380, 5, 26);
     double height = fmax((double)p->rows * cell_y, KEY_HEIGHT), left = LEFT, right = LEFT;
     for (size_t i = 0; i < p->n_panels; i++)
         right += heat_width(p, i, cell_x) + GAP;
 
     begin(f, right + KEY, TOP + height + BELOW, p->title);
-    upright(f, MARGIN + 6, TOP + (double)p->rows * cell_y / 2, "middle", p->y_title, ANY_LENGTH, "");
+    upright(f, MARGIN + 6, TOP + (double)p->rows * cell_y / 2, "middle", p->y_title, ANY_LENGTH,
+            "");
     draw_counting(f, p->rows, LEFT - 8, TOP + cell_y / 2 + 3.5, 0, cell_y, FONT + 2, "end");
     for (size_t i = 0; i < p->n_panels; i++) {
         double width = heat_width(p, i, cell_x);

@@ -1,9 +1,11 @@
 /*
- * Small charts as SVG 1.1 that stand on their own: no scripts, no fonts or files from elsewhere. The background is left clear, and the
- * colours are between light and dark, so that a chart can be read on a white page and on a black one.
+ * Small charts as SVG 1.1 that stand on their own: no scripts, no fonts or files from elsewhere.
+ * The background is left clear, and the colours are between light and dark, so that a chart can be
+ * read on a white page and on a black one.
  *
- * A chart has panels that share one scale: the same thing measured in different circumstances. All text is UTF-8 and may be anything.
- * What is not finite is left out; what is 0 or less lies at the bottom of a logarithmic scale.
+ * A chart has panels that share one scale: the same thing measured in different circumstances. All
+ * text is UTF-8 and may be anything. What is not finite is left out; what is 0 or less lies at the
+ * bottom of a logarithmic scale.
  */
 #ifndef INSPECT_PLOT_H
 #define INSPECT_PLOT_H
@@ -31,7 +33,8 @@ struct plot_bar {
 struct plot_bars_panel {
     const char *title;
     const struct plot_bar *bar; /* [n] */
-    size_t n, first;            /* bars that are left out at the left, so that those of all panels are in line */
+    size_t n, first;            /* bars that are left out at the left, so that those of all panels
+                                   are in line */
 };
 struct plot_bars {
     const char *title, *y_title;
@@ -49,8 +52,8 @@ struct plot_heat {
 };
 void plot_heat(FILE *f, const struct plot_heat *p);
 
-/* Text as it may stand in XML: escaped, and U+FFFD for what is no character of XML. At most `most` characters, the last one an ellipsis
-   where there were more. */
+/* Text as it may stand in XML: escaped, and U+FFFD for what is no character of XML. At most `most`
+   characters, the last one an ellipsis where there were more. */
 void plot_text(FILE *f, const char *text, size_t most);
 
 #endif

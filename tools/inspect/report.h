@@ -25,7 +25,8 @@ struct report {
 };
 
 /* "blk.3", or the last norm. */
-static inline const char *report_stream_name(const struct activations *a, uint32_t layer, char name[64])
+static inline const char *report_stream_name(const struct activations *a, uint32_t layer,
+                                             char name[64])
 {
     snprintf(name, 64, layer < a->n_layer ? "blk.%u" : "output_norm", layer);
     return name;

@@ -42,13 +42,21 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
                 y[((size_t)run * SERIES + i) * n + l] = all[i];
         }
     snprintf(title, sizeof title, "What goes into the blocks of %s", file_name(r->path));
-    plot_lines(f, &(struct plot_lines){.title = title, .x_title = "block", .y_title = "magnitude", .name = series, .n_series = SERIES,
-                                       .panel = panel_titles(r, room, only), .n_panels = (size_t)r->n_runs, .n = n, .y = y});
+    plot_lines(f, &(struct plot_lines){.title = title,
+                                       .x_title = "block",
+                                       .y_title = "magnitude",
+                                       .name = series,
+                                       .n_series = SERIES,
+                                       .panel = panel_titles(r, room, only),
+                                       .n_panels = (size_t)r->n_runs,
+                                       .n = n,
+                                       .y = y});
     free(y);
     return true;
 }
 
-/* To be freed: what a bar is called. Of one that stands out, its position too; of blanks, that they are some. */
+/* To be freed: what a bar is called. Of one that stands out, its position too; of blanks, that they
+   are some. */
 static char *bar_label(const struct report *r, int run, uint32_t position)
 {
     char *label = NULL;
@@ -101,7 +109,8 @@ static bool draw_tokens(const struct report *r, FILE *f)
         panel[run] = (struct plot_bars_panel){name[run], bar[run], n, first};
         done = done && fill_bars(r, run, bar[run], n);
     }
-    snprintf(title, sizeof title, "The largest number of each token at the input of block %u of %s", r->worst, file_name(r->path));
+    snprintf(title, sizeof title, "The largest number of each token at the input of block %u of %s",
+             r->worst, file_name(r->path));
     if (done)
         plot_bars(f, &(struct plot_bars){title, "magnitude", panel, (size_t)r->n_runs});
     for (int i = 0; i < RUNS * BARS; i++)
@@ -111,7 +120,8 @@ static bool draw_tokens(const struct report *r, FILE *f)
 
 static bool draw_attention(const struct report *r, FILE *f)
 {
-    static const char *const panel[RUNS] = {"on the first token, without the prefix", "on the prefix"};
+    static const char *const panel[RUNS] = {"on the first token, without the prefix",
+                                            "on the prefix"};
     static const char *const only[] = {"on the first token"};
     char title[256];
     size_t each = (size_t)r->m->n_layer * r->m->n_head;
@@ -121,8 +131,14 @@ static bool draw_attention(const struct report *r, FILE *f)
     for (int run = 0; run < r->n_runs; run++)
         memcpy(share + (size_t)run * each, r->a[run].sink, each * sizeof *share);
     snprintf(title, sizeof title, "Share of attention in %s", file_name(r->path));
-    plot_heat(f, &(struct plot_heat){.title = title, .x_title = "head", .y_title = "block", .panel = r->n_runs == RUNS ? panel : only,
-                                     .rows = r->m->n_layer, .columns = r->m->n_head, .n_panels = (size_t)r->n_runs, .share = share});
+    plot_heat(f, &(struct plot_heat){.title = title,
+                                     .x_title = "head",
+                                     .y_title = "block",
+                                     .panel = r->n_runs == RUNS ? panel : only,
+                                     .rows = r->m->n_layer,
+                                     .columns = r->m->n_head,
+                                     .n_panels = (size_t)r->n_runs,
+                                     .share = share});
     free(share);
     return true;
 }
@@ -130,7 +146,9 @@ static bool draw_attention(const struct report *r, FILE *f)
 static const struct {
     const char *suffix;
     bool (*draw)(const struct report *r, FILE *f);
-} drawings[DRAWINGS] = {{"-magnitudes.svg", draw_magnitudes}, {"-tokens.svg", draw_tokens}, {"-attention.svg", draw_attention}};
+} drawings[DRAWINGS] = {{"-magnitudes.svg", draw_magnitudes},
+                        {"-tokens.svg", draw_tokens},
+                        {"-attention.svg", draw_attention}};
 
 /* ---- files */
 

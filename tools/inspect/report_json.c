@@ -20,7 +20,8 @@ static void json_text(const struct report *r, int32_t id)
     cli_json_string(stdout, p, n);
 }
 
-static void json_input(const struct report *r, const struct activations *a, const struct activations_input *in, const char *name)
+static void json_input(const struct report *r, const struct activations *a,
+                       const struct activations_input *in, const char *name)
 {
     int32_t id = report_token(a, in->window, in->position);
     printf("{\"name\":\"%s\",\"top\":[", name);
@@ -34,7 +35,8 @@ static void json_input(const struct report *r, const struct activations *a, cons
     json_real(in->median);
     fputs(",\"largest\":", stdout);
     json_real((double)in->largest);
-    printf(",\"window\":%u,\"position\":%u,\"channel\":%u,\"token\":%d,\"text\":", in->window, in->position, in->channel, (int)id);
+    printf(",\"window\":%u,\"position\":%u,\"channel\":%u,\"token\":%d,\"text\":", in->window,
+           in->position, in->channel, (int)id);
     json_text(r, id);
 }
 
@@ -94,7 +96,8 @@ void report_json(const struct report *r)
     cli_json_string(stdout, r->path, strlen(r->path));
     fputs(",\"text\":", stdout);
     cli_json_string(stdout, r->o->text, strlen(r->o->text));
-    printf(",\"tokens\":%u,\"windows\":%u,\"runs\":[", r->a[0].n_window * r->window, r->a[0].n_window);
+    printf(",\"tokens\":%u,\"windows\":%u,\"runs\":[", r->a[0].n_window * r->window,
+           r->a[0].n_window);
     for (int i = 0; i < r->n_runs; i++)
         json_run(r, i);
     puts("]}");

@@ -19,11 +19,13 @@ static void put_token(const struct report *r, int32_t id)
 static void show_heading(const struct report *r)
 {
     const struct activations *a = &r->a[WITHOUT];
-    const struct tft_value *v = r->n_runs == RUNS ? tft_source_value(&r->m->source, TFT_KEY_PREFIX_TOKENS) : NULL;
+    const struct tft_value *v = r->n_runs == RUNS
+                                    ? tft_source_value(&r->m->source, TFT_KEY_PREFIX_TOKENS)
+                                    : NULL;
     fputs("text     ", stdout);
     cli_put_escaped(stdout, r->o->text, strlen(r->o->text));
-    printf(", %u tokens in %u window%s of %u%s\n", a->n_window * r->window, a->n_window, a->n_window > 1 ? "s" : "", r->window,
-           a->window > r->window ? " after BOS" : "");
+    printf(", %u tokens in %u window%s of %u%s\n", a->n_window * r->window, a->n_window,
+           a->n_window > 1 ? "s" : "", r->window, a->window > r->window ? " after BOS" : "");
     for (uint64_t i = 0; v && i < v->n; i++) {
         int64_t id = -1;
         tft_value_int(v, i, &id);
@@ -52,7 +54,8 @@ static void show_stream_row(const struct report *r, uint32_t layer, int run)
     const struct activations_input *in = &a->stream[layer];
     char name[64];
     put_row_name(r, report_stream_name(a, layer, name), run);
-    printf("%9.4g %9.4g %9.4g %9.4g %9.4g", in->top[0], in->top[1], in->top[2], in->tenth, in->median);
+    printf("%9.4g %9.4g %9.4g %9.4g %9.4g", in->top[0], in->top[1], in->top[2], in->tenth,
+           in->median);
     if (layer < a->n_layer)
         printf(" %8.1f %%", 100 * activations_sink(a, layer));
     else
@@ -65,26 +68,29 @@ static void show_stream_row(const struct report *r, uint32_t layer, int run)
 
 static void show_stream(const struct report *r)
 {
-    printf("%-*s%9s %9s %9s %9s %9s %10s  %s\n", name_width(r), "input of", "top-1", "top-2", "top-3", "top 10 %", "median", "attention",
-           "the largest");
+    printf("%-*s%9s %9s %9s %9s %9s %10s  %s\n", name_width(r), "input of", "top-1", "top-2",
+           "top-3", "top 10 %", "median", "attention", "the largest");
     for (uint32_t l = 0; l <= r->m->n_layer; l++)
         for (int i = 0; i < r->n_runs; i++)
             show_stream_row(r, l, i);
-    printf("Attention: the share that falls on %s.\n", r->n_runs == RUNS ? "the first token, or on the prefix" : "the first token");
+    printf("Attention: the share that falls on %s.\n",
+           r->n_runs == RUNS ? "the first token, or on the prefix" : "the first token");
 }
 
 static void show_linear(const struct report *r)
 {
     char name[64];
     bool bytes = r->m->output.w.num == TFT_NUM_I8;
-    printf("\nInputs of linear layers%s: top-1, median\n%-*s", bytes ? ", what their bytes stand for" : "", name_width(r), "");
+    printf("\nInputs of linear layers%s: top-1, median\n%-*s",
+           bytes ? ", what their bytes stand for" : "", name_width(r), "");
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
         printf(" %18s", quantize_part_name(i));
     putchar('\n');
     for (uint32_t l = 0; l <= r->m->n_layer; l++)
         for (int run = 0; run < r->n_runs; run++) {
             const struct activations_input *in = &r->a[run].linear[l * TFT_LAYER_INPUTS];
-            put_row_name(r, l < r->m->n_layer ? report_stream_name(&r->a[run], l, name) : "output", run);
+            put_row_name(r, l < r->m->n_layer ? report_stream_name(&r->a[run], l, name) : "output",
+                         run);
             for (uint32_t i = 0; i < (l < r->m->n_layer ? TFT_LAYER_INPUTS : 1); i++)
                 printf(" %9.4g %8.3g", in[i].top[0], in[i].median);
             putchar('\n');

@@ -23,7 +23,8 @@ static bool open_order(struct cache *c)
 {
     c->key_order = malloc(c->m->n_layer * width(c) * sizeof *c->key_order);
     c->value_order = malloc(width(c) * sizeof *c->value_order);
-    return c->key_order && c->value_order && order_reach_open(&c->reach[0], width(c)) && order_reach_open(&c->reach[1], width(c));
+    return c->key_order && c->value_order && order_reach_open(&c->reach[0], width(c)) &&
+           order_reach_open(&c->reach[1], width(c));
 }
 
 static bool open_clip(struct cache *c, int n_threads)
@@ -34,14 +35,16 @@ static bool open_clip(struct cache *c, int n_threads)
     return c->part[0] && c->part[1] && clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }
 
-bool cache_open(struct cache *c, const struct tft_model *m, const struct quantize_opts *o, int n_threads)
+bool cache_open(struct cache *c, const struct tft_model *m, const struct quantize_opts *o,
+                int n_threads)
 {
     *c = (struct cache){.m = m, .o = o};
     tft_kv_parse(&c->policy, o->kv, NULL);
     if (!c->policy.reorder && !clipped(c))
         return true;
     c->v = malloc(o->window * width(c) * sizeof *c->v);
-    return c->v && (!c->policy.reorder || open_order(c)) && (!clipped(c) || open_clip(c, n_threads));
+    return c->v && (!c->policy.reorder || open_order(c)) &&
+           (!clipped(c) || open_clip(c, n_threads));
 }
 
 void cache_close(struct cache *c)
@@ -74,7 +77,8 @@ void cache_add(struct cache *c, const struct tft_session *s)
 {
     struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
     size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
-    uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window; /* which never have codes */
+    /* which never have codes */
+    uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window;
     if (!c->v)
         return;
     take_values(c, &p);
@@ -83,14 +87,16 @@ void cache_add(struct cache *c, const struct tft_session *s)
         order_reach_add(&c->reach[1], c->v + sinks * n, window - sinks, n);
     }
     if (clipped(c))
-        clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q), tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
+        clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
+                 tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
 }
 
 static void settle_order(struct cache *c, uint32_t l)
 {
     uint32_t dim = c->m->head_dim;
     for (uint32_t h = 0; h < c->m->n_head_kv; h++) {
-        order_channels(&c->reach[0], h * dim, dim, c->policy.group, c->key_order + l * width(c) + h * dim);
+        order_channels(&c->reach[0], h * dim, dim, c->policy.group,
+                       c->key_order + l * width(c) + h * dim);
         order_channels(&c->reach[1], h * dim, dim, c->policy.group, c->value_order + h * dim);
     }
     order_reach_clear(&c->reach[0]);
@@ -104,7 +110,10 @@ void cache_settle(struct cache *c, uint32_t l, const uint16_t *prefix_k, const u
         settle_order(c, l);
     if (!clipped(c))
         return;
-    struct clip_layer y = {.layer = l, .prefix_k = prefix_k, .prefix_v = prefix_v, .part = {c->part[0] + at, c->part[1] + at}};
+    struct clip_layer y = {.layer = l,
+                           .prefix_k = prefix_k,
+                           .prefix_v = prefix_v,
+                           .part = {c->part[0] + at, c->part[1] + at}};
     if (c->policy.reorder) {
         y.order[0] = c->key_order + l * width(c);
         y.order[1] = c->value_order;

@@ -67,7 +67,8 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
 
 static bool sound(const struct head *h, uint32_t key, const struct candidate *c, uint32_t n_vocab)
 {
-    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS || h->next > h->n || h->sampled > 1)
+    if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS ||
+        h->next > h->n || h->sampled > 1)
         return false;
     for (uint32_t i = 0; i < CUSHION_ROUNDS; i++)
         if ((uint32_t)h->round[i].token >= n_vocab || h->round[i].taken > 1)
@@ -80,8 +81,9 @@ static bool sound(const struct head *h, uint32_t key, const struct candidate *c,
 
 static bool get(FILE *f, struct head *h, uint32_t key, struct candidate *c, uint32_t n_vocab)
 {
-    return fread(h, sizeof *h, 1, f) == 1 && memcmp(h->magic, magic, sizeof magic) == 0 && h->n_vocab == n_vocab && h->n <= n_vocab &&
-           fread(c, sizeof *c, h->n, f) == h->n && fgetc(f) == EOF && sound(h, key, c, n_vocab);
+    return fread(h, sizeof *h, 1, f) == 1 && memcmp(h->magic, magic, sizeof magic) == 0 &&
+           h->n_vocab == n_vocab && h->n <= n_vocab && fread(c, sizeof *c, h->n, f) == h->n &&
+           fgetc(f) == EOF && sound(h, key, c, n_vocab);
 }
 
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab)

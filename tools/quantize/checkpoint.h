@@ -1,4 +1,5 @@
-/* Where a search for a cushion has got to, in a file, so that one that was stopped goes on from there: cushion.h. */
+/* Where a search for a cushion has got to, in a file, so that one that was stopped goes on from
+   there: cushion.h. */
 #ifndef CUSHION_CHECKPOINT_H
 #define CUSHION_CHECKPOINT_H
 
@@ -15,7 +16,8 @@ struct checkpoint {
     uint32_t sampled; /* 1: the round has its samples */
     uint32_t layers;  /* of its first stages; 0: it has not begun with them */
     uint32_t stage;   /* after the last one the finalists are asked what they cost */
-    uint32_t window;  /* of the round's sample that the stage tries its candidates on; CHECKPOINT_NONE: not chosen yet */
+    uint32_t window;  /* of the round's sample that the stage tries its candidates on;
+                         CHECKPOINT_NONE: not chosen yet */
     uint32_t n, next; /* candidates of the stage, and how many of them have been tried */
     double done;      /* work of the round */
     double alone;     /* L_q of the round's first sample without a further token */
@@ -24,12 +26,12 @@ struct checkpoint {
 };
 enum { CHECKPOINT_NONE = INT32_MAX };
 
-/* key: what the search depends on, so that a file of another one is not taken for this. False if the file could not be written; there is
-   the old one then, or none. */
+/* key: what the search depends on, so that a file of another one is not taken for this. False if
+   the file could not be written; there is the old one then, or none. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab);
 
-/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow. False, and c as it was but for the
-   candidates, if there is no whole file of this key. */
+/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow.
+   False, and c as it was but for the candidates, if there is no whole file of this key. */
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab);
 
 #endif

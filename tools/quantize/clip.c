@@ -13,7 +13,8 @@ enum { N_PARTS = sizeof parts / sizeof *parts };
 /* One thread's workspace for a head: T = tokens of prefix and window, to whole panels. */
 struct work {
     const struct clip *c;
-    uint32_t tokens, padded, dim, group, rows; /* queries of a window: those of all query heads that read the KV head */
+    uint32_t tokens, padded, dim, group, rows; /* queries of a window: those of all query heads that
+                                                  read the KV head */
     float *k, *v;   /* [windows, E, T], channels in the order of the cache */
     float *coded;   /* [windows, E, T] the keys as codes have them by now, then the values */
     float *q;       /* [windows, rows, E] in the order of the keys */
@@ -27,17 +28,21 @@ struct work {
 static size_t work_floats(const struct clip *c)
 {
     const struct tft_model *m = c->m;
-    size_t t = (c->n_prefix + c->window + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL, rows = (size_t)CLIP_QUERIES * (m->n_head / m->n_head_kv);
-    return CLIP_WINDOWS * (3 * m->head_dim * t + 2 * rows * m->head_dim + rows * t) + t + t * m->head_dim + m->head_dim * TFT_PANEL;
+    size_t t = (c->n_prefix + c->window + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL,
+           rows = (size_t)CLIP_QUERIES * (m->n_head / m->n_head_kv);
+    return CLIP_WINDOWS * (3 * m->head_dim * t + 2 * rows * m->head_dim + rows * t) + t +
+           t * m->head_dim + m->head_dim * TFT_PANEL;
 }
 
 static struct work work_of(const struct clip *c, int tid)
 {
     const struct tft_model *m = c->m;
-    struct work w = {.c = c, .tokens = c->n_prefix + c->window, .dim = m->head_dim, .group = c->policy->group};
+    struct work w = {
+        .c = c, .tokens = c->n_prefix + c->window, .dim = m->head_dim, .group = c->policy->group};
     w.padded = (w.tokens + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
     w.rows = CLIP_QUERIES * (m->n_head / m->n_head_kv);
-    size_t keys = (size_t)CLIP_WINDOWS * w.dim * w.padded, queries = (size_t)CLIP_WINDOWS * w.rows * w.dim;
+    size_t keys = (size_t)CLIP_WINDOWS * w.dim * w.padded,
+           queries = (size_t)CLIP_WINDOWS * w.rows * w.dim;
     float *at = c->work + (size_t)tid * work_floats(c);
     w.k = at;
     w.v = w.k + keys;
@@ -51,9 +56,14 @@ static struct work work_of(const struct clip *c, int tid)
     return w;
 }
 
-bool clip_open(struct clip *c, const struct tft_model *m, const struct tft_kv_policy *policy, const struct quantize_opts *o, int n_threads)
+bool clip_open(struct clip *c, const struct tft_model *m, const struct tft_kv_policy *policy,
+               const struct quantize_opts *o, int n_threads)
 {
-    *c = (struct clip){.m = m, .policy = policy, .window = o->window, .n_prefix = o->n_prefix, .n_threads = n_threads};
+    *c = (struct clip){.m = m,
+                       .policy = policy,
+                       .window = o->window,
+                       .n_prefix = o->n_prefix,
+                       .n_threads = n_threads};
     size_t width = (size_t)m->n_head_kv * m->head_dim;
     c->k = malloc(CLIP_WINDOWS * c->window * width * sizeof *c->k);
     c->v = malloc(CLIP_WINDOWS * c->window * width * sizeof *c->v);
@@ -82,9 +92,11 @@ static uint32_t query_token(const struct clip *c, uint32_t i)
     return (uint32_t)(((uint64_t)c->window * (i + 1) + CLIP_QUERIES - 1) / CLIP_QUERIES) - 1;
 }
 
-void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride, const float *v, size_t v_stride)
+void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride,
+              const float *v, size_t v_stride)
 {
-    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim, queries = (size_t)c->m->n_head * c->m->head_dim;
+    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim,
+           queries = (size_t)c->m->n_head * c->m->head_dim;
     if (c->windows == CLIP_WINDOWS)
         return;
     for (uint32_t t = 0; t < c->window; t++) {
@@ -93,13 +105,15 @@ void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, s
         memcpy(c->v + at, v + t * v_stride, width * sizeof *v);
     }
     for (uint32_t i = 0; i < CLIP_QUERIES; i++)
-        memcpy(c->q + ((size_t)c->windows * CLIP_QUERIES + i) * queries, q + query_token(c, i) * q_stride, queries * sizeof *q);
+        memcpy(c->q + ((size_t)c->windows * CLIP_QUERIES + i) * queries,
+               q + query_token(c, i) * q_stride, queries * sizeof *q);
     c->windows++;
 }
 
 /* ---- a head */
 
-static uint32_t channel(const struct clip_layer *y, int side, uint32_t head, uint32_t dim, uint32_t i)
+static uint32_t channel(const struct clip_layer *y, int side, uint32_t head, uint32_t dim,
+                        uint32_t i)
 {
     return y->order[side] ? (uint32_t)y->order[side][head * dim + i] : i;
 }
@@ -130,7 +144,9 @@ static void take_queries(const struct work *w, const struct clip_layer *y, uint3
     for (uint32_t n = 0; n < c->windows * CLIP_QUERIES; n++)
         for (uint32_t h = head * each; h < (head + 1) * each; h++, to += w->dim)
             for (uint32_t i = 0; i < w->dim; i++)
-                to[i] = c->q[((size_t)n * c->m->n_head + h) * w->dim + channel(y, 0, head, w->dim, i)] / sqrtf((float)w->dim);
+                to[i] =
+                    c->q[((size_t)n * c->m->n_head + h) * w->dim + channel(y, 0, head, w->dim, i)] /
+                    sqrtf((float)w->dim);
 }
 
 /* Tokens that row r of a window sees. */
@@ -175,8 +191,10 @@ static const float *by_token(const struct work *w, const float *x)
     return w->by_token;
 }
 
-/* Channels first .. first + n - 1 of a window as codes of `levels` levels have them, x: [E, T] to y. Prefix and sinks stay. */
-static void code(const struct work *w, const float *x, float *y, uint32_t first, uint32_t n, unsigned levels, float part)
+/* Channels first .. first + n - 1 of a window as codes of `levels` levels have them, x: [E, T] to
+   y. Prefix and sinks stay. */
+static void code(const struct work *w, const float *x, float *y, uint32_t first, uint32_t n,
+                 unsigned levels, float part)
 {
     struct tft_fit how = {.clip = &part, .n_clip = 1, .to_zero = true};
     float half[TFT_PANEL], scale[TFT_PANEL], mid[TFT_PANEL];
@@ -201,7 +219,8 @@ static double keys_error(const struct work *w, bool exact)
     double sum = 0;
     float o[TFT_CODED_SPAN];
     for (uint32_t n = 0; n < w->c->windows; n++) {
-        const float *v = by_token(w, w->v + (size_t)n * w->dim * w->padded), *k = exact ? w->k : w->coded;
+        const float *v = by_token(w, w->v + (size_t)n * w->dim * w->padded),
+                    *k = exact ? w->k : w->coded;
         for (uint32_t r = 0; r < w->rows; r++) {
             float *want = w->o + ((size_t)n * w->rows + r) * w->dim;
             attend(w, n, r, k + (size_t)n * w->dim * w->padded, w->scores);
@@ -213,7 +232,8 @@ static double keys_error(const struct work *w, bool exact)
     return sum;
 }
 
-/* The same of channels first .. first + n - 1, with values `coded` and the probabilities that the coded keys give. */
+/* The same of channels first .. first + n - 1, with values `coded` and the probabilities that the
+   coded keys give. */
 static double values_error(const struct work *w, uint32_t first, uint32_t n)
 {
     double sum = 0;
@@ -224,17 +244,20 @@ static double values_error(const struct work *w, uint32_t first, uint32_t n)
             size_t at = (size_t)i * w->rows + r;
             mix(w, w->p + at * w->padded, seen(w, r), v, o);
             for (uint32_t d = first; d < first + n; d++)
-                sum += ((double)o[d] - (double)w->o[at * w->dim + d]) * ((double)o[d] - (double)w->o[at * w->dim + d]);
+                sum += ((double)o[d] - (double)w->o[at * w->dim + d]) *
+                       ((double)o[d] - (double)w->o[at * w->dim + d]);
         }
     }
     return sum;
 }
 
 /* Codes for all windows of a group. */
-static void code_all(const struct work *w, const float *x, uint32_t first, uint32_t n, unsigned levels, float part)
+static void code_all(const struct work *w, const float *x, uint32_t first, uint32_t n,
+                     unsigned levels, float part)
 {
     for (uint32_t i = 0; i < w->c->windows; i++)
-        code(w, x + (size_t)i * w->dim * w->padded, w->coded + (size_t)i * w->dim * w->padded, first, n, levels, part);
+        code(w, x + (size_t)i * w->dim * w->padded, w->coded + (size_t)i * w->dim * w->padded,
+             first, n, levels, part);
 }
 
 /* The parts of a side's groups, to part: [groups]. */
@@ -274,7 +297,8 @@ static void settle_head(const struct work *w, const struct clip_layer *y, uint32
     settle_side(w, 0, tft_kv_held(&policy->k, y->layer), y->part[0] + head * groups);
     for (uint32_t n = 0; n < w->c->windows; n++)
         for (uint32_t r = 0; r < w->rows; r++)
-            attend(w, n, r, w->coded + (size_t)n * w->dim * w->padded, w->p + ((size_t)n * w->rows + r) * w->padded);
+            attend(w, n, r, w->coded + (size_t)n * w->dim * w->padded,
+                   w->p + ((size_t)n * w->rows + r) * w->padded);
     settle_side(w, 1, tft_kv_held(&policy->v, y->layer), y->part[1] + head * groups);
 }
 

@@ -1,13 +1,15 @@
 /*
- * What part of their range the groups of a KV cache are to cover: SKVQ's alpha (section 3.1, eq. 2), fixed from text so that attention's
- * output changes least when keys and values become codes (eq. 3). For one layer at a time, over the first CLIP_WINDOWS windows of the
- * calibration text and CLIP_QUERIES queries in each, every KV head by itself:
+ * What part of their range the groups of a KV cache are to cover: SKVQ's alpha (section 3.1, eq.
+ * 2), fixed from text so that attention's output changes least when keys and values become codes
+ * (eq. 3). For one layer at a time, over the first CLIP_WINDOWS windows of the calibration text and
+ * CLIP_QUERIES queries in each, every KV head by itself:
  *
  *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q of codes
  *
- * keys' groups in turn, the others as they are by then, the values exact; then the values' groups, each of which changes channels of its
- * own, with the keys' codes. O is attention's output before attn_output, which mixes heads. Prefix and sinks stay as they are; all other
- * tokens are codes, as the paper has no window here. Scales are not yet E4M3.
+ * keys' groups in turn, the others as they are by then, the values exact; then the values' groups,
+ * each of which changes channels of its own, with the keys' codes. O is attention's output before
+ * attn_output, which mixes heads. Prefix and sinks stay as they are; all other tokens are codes, as
+ * the paper has no window here. Scales are not yet E4M3.
  */
 #ifndef QUANTIZE_CLIP_H
 #define QUANTIZE_CLIP_H
@@ -28,19 +30,24 @@ struct clip {
 };
 
 /* False without memory. All zero is fine to close. */
-bool clip_open(struct clip *c, const struct tft_model *m, const struct tft_kv_policy *policy, const struct quantize_opts *o, int n_threads);
+bool clip_open(struct clip *c, const struct tft_model *m, const struct tft_kv_policy *policy,
+               const struct quantize_opts *o, int n_threads);
 void clip_close(struct clip *c);
 
 /* Before the next layer. */
 void clip_forget(struct clip *c);
 
-/* Rows of a window's tokens: [window, H E], [window, G E], [window, G E], `stride`s apart. More than CLIP_WINDOWS count for nothing. */
-void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride, const float *v, size_t v_stride);
+/* Rows of a window's tokens: [window, H E], [window, G E], [window, G E], `stride`s apart. More
+   than CLIP_WINDOWS count for nothing. */
+void clip_add(struct clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride,
+              const float *v, size_t v_stride);
 
-/* What there is of a layer and what is found out. order: [G, E] of the keys' and of the values' channels, or NULL: as they come. */
+/* What there is of a layer and what is found out. order: [G, E] of the keys' and of the values'
+   channels, or NULL: as they come. */
 struct clip_layer {
     uint32_t layer;
-    const uint16_t *prefix_k, *prefix_v; /* [n_prefix, G, E], in no other order than k and v above */
+    const uint16_t *prefix_k, *prefix_v; /* [n_prefix, G, E], in no other order than k and v
+                                            above */
     const int32_t *order[2];
     float *part[2]; /* [G, groups] of keys, of values: 1 where there are no codes */
 };

@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "guess.h"
 
-/* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on them. */
+/* A layer's weights are expanded, and packed, once for so many tokens; a stop loses the work on
+   them. */
 enum { PASS_TOKENS = 2048, PASSES = CUSHION_SAMPLES, SAVE_SECONDS = 2 };
 
 struct search {
@@ -34,10 +35,11 @@ struct search {
     double all;    /* its work */
 };
 
-/* ------------------------------------------------------------------------------------------------- L_q */
+/* ------------------------------------------------------------------------------------------ L_q */
 
 /* |X - q(X)|^2, x: [n, width], rows `stride` apart */
-static double rounding(const struct tft_kernels *kern, const float *x, size_t stride, size_t n, size_t width)
+static double rounding(const struct tft_kernels *kern, const float *x, size_t stride, size_t n,
+                       size_t width)
 {
     float min = 0, max = 0;
     double sum = 0;
@@ -62,14 +64,17 @@ static void add_losses(void *arg, int tid, int n_threads)
     const struct search *k = arg;
     size_t stride = k->y.stride;
     for (uint32_t i = (uint32_t)tid; i < k->n_seq; i += (uint32_t)n_threads)
-        k->loss[i] += rounding(&k->m->kern, k->y.text + (i * k->each + k->skip) * stride, stride, k->each - k->skip, k->m->n_embd);
+        k->loss[i] += rounding(&k->m->kern, k->y.text + (i * k->each + k->skip) * stride, stride,
+                               k->each - k->skip, k->m->n_embd);
 }
 
-/* -------------------------------------------------------------------------------------------- sequences */
+/* ------------------------------------------------------------------------------------ sequences */
 
-static void pass(struct search *k, int what, uint32_t layer, float *x, const int32_t *tokens, uint32_t n, uint32_t pos, uint32_t each)
+static void pass(struct search *k, int what, uint32_t layer, float *x, const int32_t *tokens,
+                 uint32_t n, uint32_t pos, uint32_t each)
 {
-    struct layers_job j = {.x = x, .tokens = tokens, .n = n, .pos = pos, .each = each, .layer = layer};
+    struct layers_job j = {
+        .x = x, .tokens = tokens, .n = n, .pos = pos, .each = each, .layer = layer};
     j.what = what == LAYERS_EMBED ? LAYERS_EMBED : LAYERS_LAYER;
     layers_pass(&k->y, &j);
 }
@@ -78,10 +83,12 @@ static void pass(struct search *k, int what, uint32_t layer, float *x, const int
 static void share_prefix(const struct search *k, uint32_t n_prefix, uint32_t n_seq)
 {
     const struct tft_kv *kv = &k->y.s->kv;
-    size_t row = kv->head_dim * tft_num_bytes(kv->num), panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
+    size_t row = kv->head_dim * tft_num_bytes(kv->num),
+           panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
     for (uint32_t h = 0; h < kv->n_head_kv; h++)
         for (uint32_t i = 1; i < n_seq; i++) {
-            memcpy(tft_kv_keys(kv, i, h, 0), tft_kv_keys(kv, 0, h, 0), panels * TFT_KEY_PANEL * row);
+            memcpy(tft_kv_keys(kv, i, h, 0), tft_kv_keys(kv, 0, h, 0),
+                   panels * TFT_KEY_PANEL * row);
             memcpy(tft_kv_values(kv, i, h, 0), tft_kv_values(kv, 0, h, 0), n_prefix * row);
         }
 }
@@ -89,7 +96,8 @@ static void share_prefix(const struct search *k, uint32_t n_prefix, uint32_t n_s
 static void report(struct search *k, double work)
 {
     k->at.done += work;
-    if (k->o->progress && !k->o->progress(k->o->user, k->at.found.tried, fmin(k->at.done / k->all, 1)))
+    if (k->o->progress &&
+        !k->o->progress(k->o->user, k->at.found.tried, fmin(k->at.done / k->all, 1)))
         k->stopped = true;
 }
 
@@ -119,7 +127,8 @@ struct depth {
     bool bytes;
 };
 
-/* A layer over all sequences, `most` at a time. The prefix' own keys and values are those of floats. */
+/* A layer over all sequences, `most` at a time. The prefix' own keys and values are those of
+   floats. */
 static void run_layer(struct search *k, uint32_t l, bool bytes, uint32_t n_prefix, uint32_t most)
 {
     layers_load(&k->y, l);
@@ -130,14 +139,15 @@ static void run_layer(struct search *k, uint32_t l, bool bytes, uint32_t n_prefi
     share_prefix(k, n_prefix, most);
     for (uint32_t i = 0, n_seq; i < k->n_seq && !k->stopped; i += n_seq) {
         n_seq = k->n_seq - i < most ? k->n_seq - i : most;
-        pass(k, LAYERS_LAYER, l, k->y.text + (size_t)i * k->each * k->y.stride, NULL, n_seq * k->each, n_prefix, k->each);
+        pass(k, LAYERS_LAYER, l, k->y.text + (size_t)i * k->each * k->y.stride, NULL,
+             n_seq * k->each, n_prefix, k->each);
         report(k, n_seq * k->each);
     }
     layers_unload(&k->y, l);
 }
 
-/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix; top: [layers], NULL or the largest number
-   that each leaves in the residual stream. */
+/* k->loss: [n_seq] of the sequences in k->tokens after the first n_prefix tokens of k->prefix; top:
+   [layers], NULL or the largest number that each leaves in the residual stream. */
 static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, struct depth depth, float *top)
 {
     struct tft_kv *kv = &k->y.s->kv;
@@ -157,7 +167,8 @@ static void run(struct search *k, uint32_t n_prefix, uint32_t n_seq, struct dept
     kv->capacity = capacity;
 }
 
-static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n, bool bytes, float *top)
+static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n,
+                      bool bytes, float *top)
 {
     memcpy(k->tokens, text, n * sizeof *text);
     k->each = n;
@@ -166,7 +177,7 @@ static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, 
     return k->loss[0];
 }
 
-/* ---------------------------------------------------------------------------------------------- samples */
+/* -------------------------------------------------------------------------------------- samples */
 
 static size_t least(size_t a, size_t b)
 {
@@ -190,9 +201,10 @@ static uint32_t judges(const struct search *k)
     return (uint32_t)least(CUSHION_SAMPLES, samples(k));
 }
 
-/* ----------------------------------------------------------------------------------------------- a round */
+/* -------------------------------------------------------------------------------------- a round */
 
-/* The stages of a round: tokens of text, whether only in the first layers and in integers, and how many candidates are left then. */
+/* The stages of a round: tokens of text, whether only in the first layers and in integers, and how
+   many candidates are left then. */
 struct stage {
     uint32_t text;
     bool first_layers;
@@ -202,7 +214,8 @@ struct stage {
 /* A file that cannot be written is none: the search is worth more than its checkpoint. */
 static void save(struct search *k)
 {
-    k->at.found.kept = k->o->checkpoint && checkpoint_save(k->o->checkpoint, k->key, &k->at, k->m->n_vocab);
+    k->at.found.kept = k->o->checkpoint &&
+                       checkpoint_save(k->o->checkpoint, k->key, &k->at, k->m->n_vocab);
     k->saved = time(NULL);
 }
 
@@ -214,7 +227,8 @@ static void save_at_times(struct search *k)
 }
 
 /* Into sequence i: a candidate, what comes after it, the rest of the prefix, and text. */
-static void put_candidate(struct search *k, uint32_t i, int64_t token, const int32_t *text, uint32_t n_text)
+static void put_candidate(struct search *k, uint32_t i, int64_t token, const int32_t *text,
+                          uint32_t n_text)
 {
     const struct cushion *found = &k->at.found;
     k->skip = 1 + k->tail;
@@ -253,10 +267,12 @@ static void try_all(struct search *k, const int32_t *text, uint32_t n_text, stru
 static int by_loss(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss) : (x->token > y->token) - (x->token < y->token);
+    return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss)
+                              : (x->token > y->token) - (x->token < y->token);
 }
 
-/* Windows of n tokens in a sample, each with a token before it; or one that begins with the sample. */
+/* Windows of n tokens in a sample, each with a token before it; or one that begins with the
+   sample. */
 static uint32_t windows_of(const struct search *k, uint32_t n)
 {
     return k->o->sample > 2 * n ? (k->o->sample - 1) / n : 1;
@@ -269,7 +285,8 @@ struct texts {
     uint32_t n, each, skip;
 };
 
-/* Puts number i with its loss among the n with the largest; those that come first stay before others as large. */
+/* Puts number i with its loss among the n with the largest; those that come first stay before
+   others as large. */
 static void rank(uint32_t *number, double *loss, uint32_t n, uint32_t i, double own)
 {
     uint32_t at = n;
@@ -284,8 +301,10 @@ static void rank(uint32_t *number, double *loss, uint32_t n, uint32_t i, double 
     }
 }
 
-/* The n <= CUSHION_SAMPLES that the prefix so far serves worst in the first layers, the worst first. */
-static void find_worst(struct search *k, const struct texts *t, uint32_t layers, uint32_t *found, uint32_t n)
+/* The n <= CUSHION_SAMPLES that the prefix so far serves worst in the first layers, the worst
+   first. */
+static void find_worst(struct search *k, const struct texts *t, uint32_t layers, uint32_t *found,
+                       uint32_t n)
 {
     uint32_t most = (uint32_t)k->room.rows / t->each;
     double loss[CUSHION_SAMPLES];
@@ -296,7 +315,8 @@ static void find_worst(struct search *k, const struct texts *t, uint32_t layers,
     for (uint32_t first = 0; t->n > 1 && first < t->n && !k->stopped; first += most) {
         uint32_t n_seq = t->n - first < most ? t->n - first : most;
         for (uint32_t i = 0; i < n_seq; i++)
-            memcpy(k->tokens + i * t->each, t->first + (first + i) * t->stride, t->each * sizeof *t->first);
+            memcpy(k->tokens + i * t->each, t->first + (first + i) * t->stride,
+                   t->each * sizeof *t->first);
         k->each = t->each;
         k->skip = t->skip;
         run(k, k->at.found.n, n_seq, (struct depth){layers, true}, NULL);
@@ -305,8 +325,8 @@ static void find_worst(struct search *k, const struct texts *t, uint32_t layers,
     }
 }
 
-/* A token is tried before a window, so here it is the text's own that comes before it: a newline may be an outlier after a word and none
-   after BOS (tinyllama). */
+/* A token is tried before a window, so here it is the text's own that comes before it: a newline
+   may be an outlier after a word and none after BOS (tinyllama). */
 static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
 {
     uint32_t window;
@@ -315,12 +335,14 @@ static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
         k->at.window = window;
 }
 
-/* In half of the layers: there is where large activations arise, and in later ones the stream of any text grows. */
+/* In half of the layers: there is where large activations arise, and in later ones the stream of
+   any text grows. */
 static void choose_samples(struct search *k)
 {
     const struct cushion_opts *o = k->o;
     struct cushion_round r = {.tail = k->tail};
-    find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0}, (k->m->n_layer + 1) / 2, r.sample, judges(k));
+    find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0},
+               (k->m->n_layer + 1) / 2, r.sample, judges(k));
     if (k->stopped)
         return;
     k->at.found.round[k->at.found.tried] = r;
@@ -334,16 +356,18 @@ static const int32_t *chosen(const struct search *k, const int32_t *sample, uint
 
 enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
 
-/* Every stage has four times the text of the one before and a sixteenth of its candidates, so that most of the work is the first one's,
-   until there are few: they see all of the sample. A large model's first stage is a token of text, a small one's has as many as its work
-   allows. One is enough where it is an outlier itself, because candidates that take it stand out by far: at tinyllama after BOS a newline
-   has an L_q of 0.005 on a newline, most tokens one of 85. */
+/* Every stage has four times the text of the one before and a sixteenth of its candidates, so that
+   most of the work is the first one's, until there are few: they see all of the sample. A large
+   model's first stage is a token of text, a small one's has as many as its work allows. One is
+   enough where it is an outlier itself, because candidates that take it stand out by far: at
+   tinyllama after BOS a newline has an L_q of 0.005 on a newline, most tokens one of 85. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
     double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd,
            text = fmax((k->o->macs > 0 ? k->o->macs : 2e12) / (n * macs), FIRST_TEXT);
     uint32_t i = 0;
-    for (; i + 1 < STAGES && text < k->o->sample && n > FINALISTS && !k->o->exhaustive; i++, text *= MORE_TEXT) {
+    for (; i + 1 < STAGES && text < k->o->sample && n > FINALISTS && !k->o->exhaustive;
+         i++, text *= MORE_TEXT) {
         n = fmax(floor(n / FEWER), FINALISTS);
         stage[i] = (struct stage){(uint32_t)text, i < 2, (size_t)n};
     }
@@ -358,14 +382,16 @@ static double work_of(const struct search *k, const struct stage *stage, uint32_
     for (uint32_t i = 0; i < stages; i++) {
         uint32_t layers = stage[i].first_layers ? k->at.layers : k->m->n_layer;
         uint32_t windows = windows_of(k, stage[i].text);
-        work += (1 + k->tail + stage[i].text) * (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
+        work += (1 + k->tail + stage[i].text) *
+                (n * layers + (windows > 1 ? (double)windows * k->at.layers : 0));
         n = (double)stage[i].left;
     }
     return work + n * judges(k) * (1 + k->tail + k->o->sample) * k->m->n_layer;
 }
 
-/* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024, section 2): up to the first that has a
-   quarter of the largest. Without them the stream grows slowly to its end; what a token does to it shows in half of the layers. */
+/* Massive activations arise within a layer or two and stay nearly to the end (Sun et al. 2024,
+   section 2): up to the first that has a quarter of the largest. Without them the stream grows
+   slowly to its end; what a token does to it shows in half of the layers. */
 static uint32_t first_layers(const struct tft_model *m, const float *top)
 {
     float most = 0;
@@ -385,7 +411,8 @@ static void begin_stage(struct search *k, uint32_t stage, uint32_t n)
     k->at.next = 0;
 }
 
-static void run_stages(struct search *k, const int32_t *sample, const struct stage *stage, uint32_t stages)
+static void run_stages(struct search *k, const int32_t *sample, const struct stage *stage,
+                       uint32_t stages)
 {
     struct checkpoint *at = &k->at;
     while (at->stage < stages) {
@@ -407,7 +434,8 @@ static double guess_samples(const struct search *k, const struct cushion_round *
 {
     double sum = 0;
     for (uint32_t i = 0; i < judges(k); i++)
-        sum += guess_mean(&k->guess, &k->y, k->y.text + (i * k->each + k->skip) * k->y.stride, sample_of(k, r, i), k->o->sample);
+        sum += guess_mean(&k->guess, &k->y, k->y.text + (i * k->each + k->skip) * k->y.stride,
+                          sample_of(k, r, i), k->o->sample);
     return sum / judges(k);
 }
 
@@ -459,7 +487,8 @@ static void begin_round(struct search *k, float *top)
         begin_stages(k);
 }
 
-/* Whether a finalist is taken. The best is the round's if none of them is. Who does little for the first sample need not be asked. */
+/* Whether a finalist is taken. The best is the round's if none of them is. Who does little for the
+   first sample need not be asked. */
 static void ask(struct search *k, const struct candidate *c)
 {
     struct checkpoint *at = &k->at;
@@ -511,7 +540,8 @@ static void add_token(struct cushion *c, const struct cushion_round *r)
     c->n++;
 }
 
-/* The next round has another prefix, or another place in this one: then what is known of the prefix stays. */
+/* The next round has another prefix, or another place in this one: then what is known of the prefix
+   stays. */
 static void end_round(struct search *k)
 {
     struct checkpoint *at = &k->at;
@@ -547,7 +577,7 @@ static void run_round(struct search *k, float *top)
     end_round(k);
 }
 
-/* ------------------------------------------------------------------------------------------- the checkpoint */
+/* ------------------------------------------------------------------------------- the checkpoint */
 
 static uint32_t key_of(const struct search *k)
 {
@@ -557,13 +587,15 @@ static uint32_t key_of(const struct search *k)
         uint64_t size, n_text;
         double tau, cost, macs;
         uint32_t sample, most, n_start, exhaustive;
-    } all = {s->size, o->n_text, o->tau, o->cost, o->macs, o->sample, o->most, o->n_start, o->exhaustive};
+    } all = {s->size,   o->n_text, o->tau,     o->cost,      o->macs,
+             o->sample, o->most,   o->n_start, o->exhaustive};
     uint32_t crc = tft_crc32(tft_crc32(0, &all, sizeof all), s->data, least(s->size, 1 << 20));
     crc = tft_crc32(crc, o->start, o->n_start * sizeof *o->start);
     return tft_crc32(crc, o->text, o->n_text * sizeof *o->text);
 }
 
-/* The prefix that a file's rounds have found, each where the ones before it say. False if they cannot have come from here. */
+/* The prefix that a file's rounds have found, each where the ones before it say. False if they
+   cannot have come from here. */
 static bool replay(const struct search *k, struct checkpoint *at)
 {
     struct cushion *c = &at->found;
@@ -591,20 +623,22 @@ static bool possible(const struct search *k, const struct checkpoint *at)
     if (!at->sampled || at->layers > k->m->n_layer || at->stage > stages ||
         at->n != (at->stage ? stage[at->stage - 1].left : k->m->n_vocab))
         return false;
-    return at->window == CHECKPOINT_NONE || (at->stage < stages && at->window < windows_of(k, stage[at->stage].text));
+    return at->window == CHECKPOINT_NONE ||
+           (at->stage < stages && at->window < windows_of(k, stage[at->stage].text));
 }
 
 static void resume(struct search *k)
 {
     struct checkpoint found = k->at;
     k->key = key_of(k);
-    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && replay(k, &found) && possible(k, &found)) {
+    if (checkpoint_load(k->o->checkpoint, k->key, &found, k->m->n_vocab) && replay(k, &found) &&
+        possible(k, &found)) {
         k->at = found;
         k->at.found.kept = true;
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
 static enum tft_status open(struct search *k, struct tft_error *err)
 {
@@ -612,8 +646,9 @@ static enum tft_status open(struct search *k, struct tft_error *err)
     const struct cushion_opts *o = k->o;
     uint32_t n_ctx = m->n_ctx > CUSHION_MAX ? m->n_ctx - CUSHION_MAX : 0;
     if (!o->sample || o->sample > o->n_text || o->sample + 1 > n_ctx)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a sample of %u tokens does not fit a context of %u and a text of %zu", m->source.name,
-                        o->sample, m->n_ctx, o->n_text);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a sample of %u tokens does not fit a context of %u and a text of %zu",
+                        m->source.name, o->sample, m->n_ctx, o->n_text);
     k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
     enum tft_status status = layers_take(&k->y, k->m, &k->shape, &k->room, err);
     if (status != TFT_OK)
@@ -635,13 +670,16 @@ static void close(struct search *k)
     free(k->loss);
 }
 
-enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c, bool *stopped, struct tft_error *err)
+enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c,
+                               bool *stopped, struct tft_error *err)
 {
     struct search k = {.m = m, .o = o};
     float *top = malloc(m->n_layer * sizeof *top);
-    uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS; /* a candidate and a token after it */
+    /* a candidate and a token after it */
+    uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS;
     k.room = (struct layers_room){batch, PASSES * (size_t)batch, true};
-    enum tft_status status = top ? open(&k, err) : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+    enum tft_status status = top ? open(&k, err)
+                                 : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     struct cushion *found = &k.at.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};
     if (status == TFT_OK) {
@@ -661,8 +699,9 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     return status;
 }
 
-enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o, const int32_t *prefix, uint32_t n_prefix,
-                             const int32_t *text, uint32_t n, bool bytes, double *loss, struct tft_error *err)
+enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o,
+                             const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
+                             uint32_t n, bool bytes, double *loss, struct tft_error *err)
 {
     struct search k = {.m = m, .o = o, .room = {o->sample, o->sample, bytes}, .all = 1};
     enum tft_status status = open(&k, err);

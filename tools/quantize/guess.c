@@ -5,9 +5,11 @@
 
 #include "base/alloc.h"
 
-enum { BLOCK = 512 }; /* rows of the head that are floats at a time, 4 MiB of a model of 2048 numbers a token */
+enum { BLOCK = 512 }; /* rows of the head that are floats at a time, 4 MiB of a model of 2048
+                         numbers a token */
 
-/* Of the logits that follow a token, so far: the largest, the sum of e^(logit - max), and that of the token that does follow. */
+/* Of the logits that follow a token, so far: the largest, the sum of e^(logit - max), and that of
+   the token that does follow. */
 struct guess_token {
     double max, sum, next;
 };
@@ -29,8 +31,9 @@ static void multiply(void *arg, int tid, int n_threads)
     tft_pass_share(&p, b->rows, &begin, &end);
     float *rows = b->g->rows + begin * m->n_embd;
     layers_rows(b->y, &m->output.w, b->first + (uint32_t)begin, (uint32_t)(end - begin), rows);
-    m->kern.gemm[TFT_NUM_F32](b->g->logits + begin, BLOCK, tft_pass_row(&p, TFT_H, 0), tft_pass_stride(&p, TFT_H), rows, NULL, 0, b->n,
-                              end - begin, m->n_embd);
+    m->kern.gemm[TFT_NUM_F32](b->g->logits + begin, BLOCK, tft_pass_row(&p, TFT_H, 0),
+                              tft_pass_stride(&p, TFT_H), rows, NULL, 0, b->n, end - begin,
+                              m->n_embd);
 }
 
 static void add_logits(struct guess_token *t, const float *logit, uint32_t n)
@@ -58,7 +61,8 @@ static void add_block(void *arg, int tid, int n_threads)
     }
 }
 
-double guess_mean(const struct guess *g, const struct layers *y, float *x, const int32_t *tokens, uint32_t n)
+double guess_mean(const struct guess *g, const struct layers *y, float *x, const int32_t *tokens,
+                  uint32_t n)
 {
     struct block b = {.g = g, .y = y, .next = tokens + 1, .n = n - 1};
     double sum = 0;
@@ -81,7 +85,8 @@ bool guess_open(struct guess *g, const struct tft_model *m, uint32_t n)
 {
     size_t rows, logits;
     *g = (struct guess){0};
-    if (!tft_mul(BLOCK * sizeof(float), m->n_embd, &rows) || !tft_mul(BLOCK * sizeof(float), n, &logits))
+    if (!tft_mul(BLOCK * sizeof(float), m->n_embd, &rows) ||
+        !tft_mul(BLOCK * sizeof(float), n, &logits))
         return false;
     g->rows = tft_port_alloc(rows, 64);
     g->logits = tft_port_alloc(logits, 64);

@@ -1,4 +1,5 @@
-/* How likely text is to the model of floats, by what its layers have left in a residual stream that is not rotated. */
+/* How likely text is to the model of floats, by what its layers have left in a residual stream that
+   is not rotated. */
 #ifndef QUANTIZE_GUESS_H
 #define QUANTIZE_GUESS_H
 
@@ -10,12 +11,15 @@ struct guess {
     struct guess_token *token; /* [n] */
 };
 
-/* For sequences of n tokens at most. False if there is no memory. All zero is fine to close, and a failed open. */
+/* For sequences of n tokens at most. False if there is no memory. All zero is fine to close, and a
+   failed open. */
 bool guess_open(struct guess *g, const struct tft_model *m, uint32_t n);
 void guess_close(struct guess *g);
 
-/* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n, y->stride] what the last layer has left
-   of the tokens; no more of them than a pass has room for. The same bits for any number of threads. */
-double guess_mean(const struct guess *g, const struct layers *y, float *x, const int32_t *tokens, uint32_t n);
+/* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n,
+   y->stride] what the last layer has left of the tokens; no more of them than a pass has room for.
+   The same bits for any number of threads. */
+double guess_mean(const struct guess *g, const struct layers *y, float *x, const int32_t *tokens,
+                  uint32_t n);
 
 #endif

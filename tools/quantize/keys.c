@@ -41,7 +41,8 @@ void keys_add(struct keys *k, const struct tft_session *s, uint32_t l, uint32_t 
     size_t stride = tft_pass_stride(&p, TFT_K), at = (size_t)l * width;
     for (uint32_t i = 0; i < width; i++)
         for (uint32_t t = 0; t < n; t += KEYS_GROUP)
-            k->key[at + i] += off_mean(tft_pass_row(&p, TFT_K, t) + i, stride, n - t < KEYS_GROUP ? n - t : KEYS_GROUP);
+            k->key[at + i] += off_mean(tft_pass_row(&p, TFT_K, t) + i, stride,
+                                       n - t < KEYS_GROUP ? n - t : KEYS_GROUP);
     for (uint32_t t = 0; t < n; t++) {
         const float *q = tft_pass_row(&p, TFT_Q, t);
         for (uint32_t i = 0; i < m->n_head * dim; i++)

@@ -1,7 +1,8 @@
 /*
- * What an error in a channel of the keys costs, for KV caches that give channels bits of their own (DESIGN section 5, coded.h). A score is
- * a sum over the channels d of q_d k_d, so an error e of k_d adds E[q_d^2] e^2 to its square error; and e^2 goes with the square of what
- * k_d's range has to hold, its variance among the tokens that share a scale:
+ * What an error in a channel of the keys costs, for KV caches that give channels bits of their own
+ * (DESIGN section 5, coded.h). A score is a sum over the channels d of q_d k_d, so an error e of
+ * k_d adds E[q_d^2] e^2 to its square error; and e^2 goes with the square of what k_d's range has
+ * to hold, its variance among the tokens that share a scale:
  *
  *      importance_d = E[q_d^2] var(k_d in a group of KEYS_GROUP tokens)
  *
@@ -16,7 +17,8 @@ enum { KEYS_GROUP = 64 };
 
 struct keys {
     const struct tft_model *m;
-    double *query, *key; /* [n_layer, G, E] sums of squares, of q and of what k is off its group's mean */
+    double *query, *key; /* [n_layer, G, E] sums of squares, of q and of what k is off its group's
+                            mean */
     float *importance;   /* [n_layer, G, E] */
 };
 

@@ -20,7 +20,8 @@ size_t kv_allot_least(const struct kv_unit *unit, size_t n)
     return sum;
 }
 
-/* The largest number of bytes that all choices are a multiple of beyond their unit's least, 1 or more; *most: beyond it in all, at most. */
+/* The largest number of bytes that all choices are a multiple of beyond their unit's least, 1 or
+   more; *most: beyond it in all, at most. */
 static size_t step_of(const struct kv_unit *unit, size_t n, size_t *most)
 {
     size_t step = 0;
@@ -41,8 +42,10 @@ static size_t step_of(const struct kv_unit *unit, size_t n, size_t *most)
     return step ? step : 1;
 }
 
-/* cost: [cells], the least that the units before u cost with so many steps at most; it becomes that with u. */
-static void add_unit(const struct kv_unit *u, size_t step, double *cost, uint8_t *picked, size_t cells)
+/* cost: [cells], the least that the units before u cost with so many steps at most; it becomes that
+   with u. */
+static void add_unit(const struct kv_unit *u, size_t step, double *cost, uint8_t *picked,
+                     size_t cells)
 {
     size_t least = least_of(u);
     for (size_t c = cells; c-- > 0;) { /* what is read below c has not been changed */
@@ -62,7 +65,8 @@ static void add_unit(const struct kv_unit *u, size_t step, double *cost, uint8_t
 
 bool kv_allot(struct kv_unit *unit, size_t n, size_t budget)
 {
-    size_t most, step = step_of(unit, n, &most), least = kv_allot_least(unit, n), more = budget - least, bytes;
+    size_t most, step = step_of(unit, n, &most), least = kv_allot_least(unit, n),
+                 more = budget - least, bytes;
     size_t cells = (more < most ? more : most) / step + 1;
     double *cost = calloc(cells, sizeof *cost);
     uint8_t *picked = tft_mul(cells, n, &bytes) ? malloc(bytes) : NULL;

@@ -1,8 +1,8 @@
 /*
- * One choice for each of some units, so that their bytes stay within a budget and their costs add up to the least: the
- * multiple-choice knapsack problem, solved exactly. What choices differ by is few multiples of one number of bytes (a
- * panel's quad has whole bits), so that a table of all budgets, in such steps, is small: Kellerer, Pferschy & Pisinger
- * 2004, section 11.5.
+ * One choice for each of some units, so that their bytes stay within a budget and their costs add
+ * up to the least: the multiple-choice knapsack problem, solved exactly. What choices differ by is
+ * few multiples of one number of bytes (a panel's quad has whole bits), so that a table of all
+ * budgets, in such steps, is small: Kellerer, Pferschy & Pisinger 2004, section 11.5.
  */
 #ifndef QUANTIZE_KV_ALLOT_H
 #define QUANTIZE_KV_ALLOT_H
@@ -23,7 +23,8 @@ struct kv_unit {
 /* The least that units can take: what a budget must be at least. */
 size_t kv_allot_least(const struct kv_unit *unit, size_t n);
 
-/* Fills `picked` of each. Of choices that are as good the first one counts. False without memory. */
+/* Fills `picked` of each. Of choices that are as good the first one counts. False without
+   memory. */
 bool kv_allot(struct kv_unit *unit, size_t n, size_t budget);
 
 #endif

@@ -16,10 +16,15 @@ enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 }; /* of text, whole windows
 enum { KEYS, VALUES };
 
 /* What a unit may have: mixed keys, and everything else. */
-static const float mixed_bits[] = {1, 1.25f, 1.5f, 1.75f, 2, 2.25f, 2.5f, 2.75f, 3, 3.25f, 3.5f, 3.75f, 4, 16},
+static const float mixed_bits[] = {1,     1.25f, 1.5f,  1.75f, 2,     2.25f, 2.5f,
+                                   2.75f, 3,     3.25f, 3.5f,  3.75f, 4,     16},
                    whole_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
 /* Of these some are measured in all layers, and one of the fewest in each layer alone. */
-static const struct kv_side_found mixed_points = {7, {1, 1.25f, 1.5f, 2, 2.5f, 3, 4}, {0}, 0, 1.25f},
+static const struct kv_side_found mixed_points = {7,
+                                                  {1, 1.25f, 1.5f, 2, 2.5f, 3, 4},
+                                                  {0},
+                                                  0,
+                                                  1.25f},
                                   whole_points = {6, {1, 1.5f, 2, 3, 4, 8}, {0}, 0, 1};
 
 struct searcher {
@@ -44,7 +49,7 @@ static bool failed(const struct searcher *z)
     return z->bad.code != TFT_OK || z->stopped;
 }
 
-/* --------------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 /* ",k=3x4/2": a side of z->bits. False if there is no room for it. */
 static bool put_side(const struct searcher *z, int side, char text[TFT_KV_TEXT], const char *name)
@@ -54,8 +59,10 @@ static bool put_side(const struct searcher *z, int side, char text[TFT_KV_TEXT],
         float bits = z->bits[2 * l + (uint32_t)side];
         for (end = l + 1; end < layers && z->bits[2 * end + (uint32_t)side] == bits;)
             end++;
-        int wrote = end < layers ? snprintf(text + n, TFT_KV_TEXT - n, "%s%gx%u", l ? "/" : name, (double)bits, end - l)
-                                 : snprintf(text + n, TFT_KV_TEXT - n, "%s%g", l ? "/" : name, (double)bits);
+        int wrote = end < layers
+                        ? snprintf(text + n, TFT_KV_TEXT - n, "%s%gx%u", l ? "/" : name,
+                                   (double)bits, end - l)
+                        : snprintf(text + n, TFT_KV_TEXT - n, "%s%g", l ? "/" : name, (double)bits);
         n += (size_t)wrote;
         if (n >= TFT_KV_TEXT || ++runs > TFT_KV_RUNS)
             return false;
@@ -68,13 +75,16 @@ static void put_kv(struct searcher *z, char text[TFT_KV_TEXT])
 {
     bool knobs = strchr(z->o->kv, '=') != NULL; /* there are some already */
     int n = snprintf(text, TFT_KV_TEXT, "%s", z->o->kv);
-    if (n >= TFT_KV_TEXT || !put_side(z, KEYS, text, knobs ? ",k=" : ":k=") || !put_side(z, VALUES, text, ",v="))
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: too many layers for a cache with bits for each to be put into words",
+    if (n >= TFT_KV_TEXT || !put_side(z, KEYS, text, knobs ? ",k=" : ":k=") ||
+        !put_side(z, VALUES, text, ",v="))
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
+                 "%s: too many layers for a cache with bits for each to be put into words",
                  z->m->source.name);
 }
 
 /* All units have 16 bits, but every step-th from `first` on. */
-static void put_some(struct searcher *z, uint32_t first, uint32_t step, float bits, char text[TFT_KV_TEXT])
+static void put_some(struct searcher *z, uint32_t first, uint32_t step, float bits,
+                     char text[TFT_KV_TEXT])
 {
     for (uint32_t i = 0; i < z->n_units; i++)
         z->bits[i] = i >= first && (i - first) % step == 0 ? bits : 16;
@@ -88,16 +98,21 @@ static size_t block_bytes(struct searcher *z, const char *kv)
     return failed(z) ? 0 : tft_kv_block_bytes(z->m, &policy);
 }
 
-/* ----------------------------------------------------------------------------------------------- divergence */
+/* ----------------------------------------------------------------------------------- divergence */
 
 /* Logits of the second half of a window, with a cache. */
 static struct tft_session *run(struct searcher *z, const char *kv, uint32_t window)
 {
-    struct tft_session_opts so = {
-        .size = sizeof so, .capacity = z->o->window, .n_batch = z->scored, .n_logits = z->scored, .n_threads = z->o->n_threads, .kv = kv};
+    struct tft_session_opts so = {.size = sizeof so,
+                                  .capacity = z->o->window,
+                                  .n_batch = z->scored,
+                                  .n_logits = z->scored,
+                                  .n_threads = z->o->n_threads,
+                                  .kv = kv};
     struct tft_session *s = NULL;
     const int32_t *ids = z->o->text + (size_t)window * z->o->window;
-    if (tft_session_open(&s, z->m, &so, &z->bad) == TFT_OK && tft_prefill(s, ids, z->o->window) != TFT_OK)
+    if (tft_session_open(&s, z->m, &so, &z->bad) == TFT_OK &&
+        tft_prefill(s, ids, z->o->window) != TFT_OK)
         tft_fail(&z->bad, TFT_ERR_ARG, "%s: a token that is none in the text", z->m->source.name);
     z->work++;
     if (z->o->progress && !z->o->progress(z->o->user, fmin(z->work / z->all_work, 1)))
@@ -133,7 +148,8 @@ static void compare(void *arg, int tid, int n_threads)
     const struct compared *c = arg;
     uint32_t n = c->z->scored, vocab = c->z->m->n_vocab;
     for (uint32_t i = (uint32_t)tid; i < n; i += (uint32_t)n_threads)
-        c->z->divergence[i] = divergence(c->reference + (size_t)i * vocab, tft_logits(c->s, n - 1 - i), vocab);
+        c->z->divergence[i] = divergence(c->reference + (size_t)i * vocab,
+                                         tft_logits(c->s, n - 1 - i), vocab);
 }
 
 /* The windows of z with the f16 cache. */
@@ -141,13 +157,16 @@ static void take_reference(struct searcher *z)
 {
     size_t each = (size_t)z->scored * z->m->n_vocab, bytes;
     free(z->reference);
-    z->reference = tft_mul(each * z->n_windows, sizeof *z->reference, &bytes) ? malloc(bytes) : NULL;
+    z->reference = tft_mul(each * z->n_windows, sizeof *z->reference, &bytes) ? malloc(bytes)
+                                                                              : NULL;
     if (!z->reference)
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory for the logits of %u tokens", z->m->source.name, z->scored * z->n_windows);
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory for the logits of %u tokens",
+                 z->m->source.name, z->scored * z->n_windows);
     for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
         struct tft_session *s = run(z, "f16", z->window[i]);
         for (uint32_t j = 0; j < z->scored && !failed(z); j++)
-            memcpy(z->reference + i * each + (size_t)j * z->m->n_vocab, tft_logits(s, z->scored - 1 - j), z->m->n_vocab * sizeof(float));
+            memcpy(z->reference + i * each + (size_t)j * z->m->n_vocab,
+                   tft_logits(s, z->scored - 1 - j), z->m->n_vocab * sizeof(float));
         tft_session_close(s);
     }
 }
@@ -167,7 +186,8 @@ static double measure(struct searcher *z, const char *kv)
             sum += z->divergence[j];
     }
     if (!failed(z) && !isfinite(sum))
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: gives logits that are no numbers", z->m->source.name);
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: gives logits that are no numbers",
+                 z->m->source.name);
     return sum / ((double)z->scored * z->n_windows);
 }
 
@@ -179,7 +199,7 @@ static double measure_bits(struct searcher *z, uint32_t first, uint32_t step, fl
     return failed(z) ? 0 : measure(z, kv);
 }
 
-/* --------------------------------------------------------------------------------------------------- costs */
+/* ---------------------------------------------------------------------------------------- costs */
 
 static bool mixed(const struct searcher *z, uint32_t side)
 {
@@ -188,7 +208,8 @@ static bool mixed(const struct searcher *z, uint32_t side)
 
 static const float *bits_of(const struct searcher *z, uint32_t side, uint32_t *n)
 {
-    *n = mixed(z, side) ? sizeof mixed_bits / sizeof *mixed_bits : sizeof whole_bits / sizeof *whole_bits;
+    *n = mixed(z, side) ? sizeof mixed_bits / sizeof *mixed_bits
+                        : sizeof whole_bits / sizeof *whole_bits;
     return mixed(z, side) ? mixed_bits : whole_bits;
 }
 
@@ -196,7 +217,8 @@ static const float *bits_of(const struct searcher *z, uint32_t side, uint32_t *n
 static double floor_of(const struct kv_side_found *f)
 {
     uint32_t n = f->n;
-    return f->cost[n - 1] - fmax(f->cost[n - 2] - f->cost[n - 1], 0) / (pow(4, (double)(f->bits[n - 1] - f->bits[n - 2])) - 1);
+    return f->cost[n - 1] - fmax(f->cost[n - 2] - f->cost[n - 1], 0) /
+                                (pow(4, (double)(f->bits[n - 1] - f->bits[n - 2])) - 1);
 }
 
 static void measure_side(struct searcher *z, uint32_t side)
@@ -210,7 +232,8 @@ static void measure_side(struct searcher *z, uint32_t side)
         z->r->unit[i].cost = measure_bits(z, i, z->n_units, f->alone);
 }
 
-/* The least of n costs, above the floor: more bits cost no more, what else there is in them is noise. So is a hundredth of the floor. */
+/* The least of n costs, above the floor: more bits cost no more, what else there is in them is
+   noise. So is a hundredth of the floor. */
 static double above(double floor, const double *cost, uint32_t n)
 {
     double least = INFINITY;
@@ -226,7 +249,8 @@ static double side_cost(const struct kv_side_found *f, float bits)
     while (f->bits[i] < bits)
         i++;
     double at = (double)((bits - f->bits[i - 1]) / (f->bits[i] - f->bits[i - 1]));
-    return exp((1 - at) * log(above(f->floor, f->cost, i)) + at * log(above(f->floor, f->cost, i + 1)));
+    return exp((1 - at) * log(above(f->floor, f->cost, i)) +
+               at * log(above(f->floor, f->cost, i + 1)));
 }
 
 static void take_costs(struct searcher *z)
@@ -253,12 +277,13 @@ static void take_bytes(struct searcher *z)
         const float *bits = bits_of(z, i % 2, &z->unit[i].n);
         for (uint32_t j = 0; j < z->unit[i].n && !failed(z); j++) {
             put_some(z, i, z->n_units, bits[j], kv);
-            z->unit[i].bytes[j] = i > 1 ? z->unit[i - 2].bytes[j] : block_bytes(z, kv) + all / z->n_units - all;
+            z->unit[i].bytes[j] = i > 1 ? z->unit[i - 2].bytes[j]
+                                        : block_bytes(z, kv) + all / z->n_units - all;
         }
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 static void put_picked(struct searcher *z, struct kv_held_out *h)
 {
@@ -302,20 +327,23 @@ static void choose(struct searcher *z)
     pick_uniform(z, budget);
     put_picked(z, &z->r->uniform);
     if (!kv_allot(z->unit, z->n_units, budget))
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory to share out the bits of its cache", z->m->source.name);
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory to share out the bits of its cache",
+                 z->m->source.name);
     put_picked(z, &z->r->searched);
     for (uint32_t i = 0; i < z->n_units; i++)
         z->r->unit[i].bits = z->bits[i];
 }
 
-/* ------------------------------------------------------------------------------------------------- windows */
+/* -------------------------------------------------------------------------------------- windows */
 
 static bool held_out(const struct kv_search_opts *o, uint32_t window)
 {
-    return window % HELD_OUT == HELD_OUT - 1 || (o->n_windows < HELD_OUT && window == o->n_windows - 1);
+    return window % HELD_OUT == HELD_OUT - 1 ||
+           (o->n_windows < HELD_OUT && window == o->n_windows - 1);
 }
 
-/* Of those that are held out, or of the others, so many that they have `tokens`, spread over all. */
+/* Of those that are held out, or of the others, so many that they have `tokens`, spread over
+   all. */
 static void choose_windows(struct searcher *z, bool held, uint32_t tokens)
 {
     uint32_t have = 0, want = (tokens + z->o->window - 1) / z->o->window;
@@ -335,7 +363,8 @@ static uint32_t count_windows(struct searcher *z, bool held, uint32_t tokens)
 
 static void search(struct searcher *z)
 {
-    uint32_t judged = count_windows(z, true, JUDGED_TOKENS), measured = count_windows(z, false, MEASURED_TOKENS);
+    uint32_t judged = count_windows(z, true, JUDGED_TOKENS),
+             measured = count_windows(z, false, MEASURED_TOKENS);
     double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
     z->all_work = measured * (z->n_units + points + 2) + 3.0 * judged;
     take_reference(z);
@@ -352,7 +381,7 @@ static void search(struct searcher *z)
     z->r->better = z->r->searched.divergence < z->r->uniform.divergence;
 }
 
-/* ------------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 /* Whether the second half of a window sees tokens that have codes. */
 static bool long_enough(const struct searcher *z)
@@ -374,9 +403,14 @@ static void check(struct searcher *z)
     else if (!tft_kv_bytes(z->m, "rtn")) /* the importance of mixed keys is yet to come perhaps */
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: is no model for a cache like %s", name, o->kv);
     else if (o->n_windows < 2)
-        tft_fail(&z->bad, TFT_ERR_ARG, "%s: a search takes two windows of text at least, one to measure and one to judge by", name);
+        tft_fail(
+            &z->bad, TFT_ERR_ARG,
+            "%s: a search takes two windows of text at least, one to measure and one to judge by",
+            name);
     else if (!long_enough(z))
-        tft_fail(&z->bad, TFT_ERR_ARG, "%s: a window of %u tokens is too short: this cache holds all of them as f16", name, o->window);
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "%s: a window of %u tokens is too short: this cache holds all of them as f16",
+                 name, o->window);
 }
 
 static void set_budget(struct searcher *z)
@@ -385,10 +419,12 @@ static void set_budget(struct searcher *z)
     double numbers = 2.0 * m->n_layer * m->n_head_kv * m->head_dim;
     z->r->n_layer = m->n_layer;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
-    size_t block = tft_kv_block(&z->policy), least = (kv_allot_least(z->unit, z->n_units) + block - 1) / block;
+    size_t block = tft_kv_block(&z->policy),
+           least = (kv_allot_least(z->unit, z->n_units) + block - 1) / block;
     if (z->r->budget < least)
-        tft_fail(&z->bad, TFT_ERR_ARG, "%s: a token takes %zu bytes at least in such a cache, and the budget is %zu", m->source.name, least,
-                 z->r->budget);
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "%s: a token takes %zu bytes at least in such a cache, and the budget is %zu",
+                 m->source.name, least, z->r->budget);
 }
 
 static bool take(struct searcher *z)
@@ -435,7 +471,8 @@ static enum tft_status end(struct searcher *z, struct tft_error *err)
     return z->bad.code;
 }
 
-enum tft_status kv_search_check(const struct tft_model *m, const struct kv_search_opts *o, struct tft_error *err)
+enum tft_status kv_search_check(const struct tft_model *m, const struct kv_search_opts *o,
+                                struct tft_error *err)
 {
     struct kv_search none;
     struct searcher z = {.m = m, .o = o, .r = &none};
@@ -445,8 +482,8 @@ enum tft_status kv_search_check(const struct tft_model *m, const struct kv_searc
     return status;
 }
 
-enum tft_status kv_search(const struct tft_model *m, const struct kv_search_opts *o, struct kv_search *r, bool *stopped,
-                          struct tft_error *err)
+enum tft_status kv_search(const struct tft_model *m, const struct kv_search_opts *o,
+                          struct kv_search *r, bool *stopped, struct tft_error *err)
 {
     struct searcher z = {.m = m, .o = o, .r = r};
     begin(&z);

@@ -8,7 +8,8 @@
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
-    struct tft_linear *const all[LAYER_MATS] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+    struct tft_linear *const all[LAYER_MATS] = {&b->q,    &b->k,  &b->v,   &b->o,
+                                                &b->gate, &b->up, &b->down};
     return all[which]->w.rows ? all[which] : NULL;
 }
 
@@ -37,7 +38,7 @@ static size_t layer_numbers(struct tft_block *b)
     return n;
 }
 
-/* ------------------------------------------------------------------------------------------------ weights */
+/* -------------------------------------------------------------------------------------- weights */
 
 struct expand_job {
     const struct tft_model *m;
@@ -78,12 +79,13 @@ void layers_unload(struct layers *y, uint32_t l)
     y->m->block[l] = y->kept;
 }
 
-/* ----------------------------------------------------------------------------------------------- integers */
+/* ------------------------------------------------------------------------------------- integers */
 
 /* A matrix as panels, and behind them its row sums and scales: a multiple of 64 bytes. */
 static size_t packed_bytes(const struct tft_mat *w)
 {
-    return tft_panel_rows(w->rows) * (tft_panel_cols(w->cols) + sizeof *w->rowsum + sizeof *w->scale);
+    return tft_panel_rows(w->rows) *
+           (tft_panel_cols(w->cols) + sizeof *w->rowsum + sizeof *w->scale);
 }
 
 static size_t layer_packed_bytes(struct tft_block *b)
@@ -110,14 +112,19 @@ static void pack(void *arg, int tid, int n_threads)
     for (size_t n = (size_t)tid * TFT_PANEL; n < w->rows; n += (size_t)n_threads * TFT_PANEL) {
         size_t rows = w->rows - n < TFT_PANEL ? w->rows - n : TFT_PANEL;
         const float *from = (const float *)w->data + n * w->cols;
-        j->bad[tid] |= pack_matrix(j->data + n * cols, j->rowsum + n, j->scale + n, from, w->cols, rows, w->cols, false) != rows;
+        j->bad[tid] |= pack_matrix(j->data + n * cols, j->rowsum + n, j->scale + n, from, w->cols,
+                                   rows, w->cols, false) != rows;
     }
 }
 
-static bool pack_one(const struct layers *y, const struct tft_mat *w, char *to, struct tft_mat *packed)
+static bool pack_one(const struct layers *y, const struct tft_mat *w, char *to,
+                     struct tft_mat *packed)
 {
     size_t rows = tft_panel_rows(w->rows), data = rows * tft_panel_cols(w->cols);
-    struct pack_job j = {.w = w, .data = (int8_t *)to, .rowsum = (int32_t *)(to + data), .scale = (float *)(to + data) + rows};
+    struct pack_job j = {.w = w,
+                         .data = (int8_t *)to,
+                         .rowsum = (int32_t *)(to + data),
+                         .scale = (float *)(to + data) + rows};
     if (w->cols > TFT_PANEL_MAX_K)
         return false;
     tft_port_team(y->s->n_threads, pack, &j);
@@ -147,10 +154,11 @@ bool layers_pack(struct layers *y, uint32_t l)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------- rotation */
+/* ------------------------------------------------------------------------------------- rotation */
 
 /* The layers that read what comes out of a norm take up its gain. */
-static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which, struct tft_norm *norm)
+static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which,
+                           struct tft_norm *norm)
 {
     struct tft_linear *l[3];
     for (size_t i = 0, n = layers_readers(b, which, l); i < n; i++)
@@ -178,7 +186,8 @@ void layers_rotate(struct layers *y, uint32_t l)
     rotate_writer(y, &b->down, y->bias[1]);
 }
 
-void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n, float *to)
+void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n,
+                 float *to)
 {
     bool head = w == &y->m->output.w, embedding = w == &y->m->embed;
     for (uint32_t i = 0; i < n; i++)
@@ -187,7 +196,7 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
         residual_rows(&y->q, to, w->cols, n, head ? y->kept_norm.w : NULL);
 }
 
-/* ------------------------------------------------------------------------------------------------ running */
+/* -------------------------------------------------------------------------------------- running */
 
 struct run {
     const struct layers *y;
@@ -198,8 +207,15 @@ static void run(void *arg, int tid, int n_threads)
 {
     const struct run *r = arg;
     const struct layers_job *j = r->job;
-    struct tft_pass p = {.m = r->y->m, .s = r->y->s, .tid = tid, .n_threads = n_threads, .tokens = j->tokens, .n = j->n, .pos = j->pos,
-                         .each = j->each, .keep = j->n};
+    struct tft_pass p = {.m = r->y->m,
+                         .s = r->y->s,
+                         .tid = tid,
+                         .n_threads = n_threads,
+                         .tokens = j->tokens,
+                         .n = j->n,
+                         .pos = j->pos,
+                         .each = j->each,
+                         .keep = j->n};
     if (j->what == LAYERS_EMBED) {
         tft_embed(&p);
     } else if (j->what == LAYERS_LAYER) {
@@ -280,7 +296,7 @@ const float *layers_prefix_x(const struct layers *y)
     return y->prefix + (y->o->n_prefix ? y->o->n_prefix - 1 : 0) * y->stride;
 }
 
-/* ------------------------------------------------------------------------------------------------ opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 /* NULL where the product does not fit too. */
 static float *take(size_t rows, size_t stride)
@@ -322,16 +338,21 @@ static bool take_all(struct layers *y, const struct layers_room *room)
     y->text = take(room->rows, y->stride);
     y->weights = take(most, 1);
     y->packed = room->bytes ? tft_port_alloc(most_packed, 64) : NULL;
-    return y->prefix && y->text && y->weights && (y->packed || !room->bytes) && (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
+    return y->prefix && y->text && y->weights && (y->packed || !room->bytes) &&
+           (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
 }
 
-/* The cache has a slot for each token of a pass, which may be of many sequences: more than a context. The session is that of a model which
-   takes bytes if a layer may do so. */
-static enum tft_status open_session(struct layers *y, const struct layers_room *room, struct tft_error *err)
+/* The cache has a slot for each token of a pass, which may be of many sequences: more than a
+   context. The session is that of a model which takes bytes if a layer may do so. */
+static enum tft_status open_session(struct layers *y, const struct layers_room *room,
+                                    struct tft_error *err)
 {
     uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = room->batch;
-    struct tft_session_opts so = {.size = sizeof so, .capacity = n_prefix + batch, .n_batch = batch > n_prefix ? batch : n_prefix,
-                                  .n_threads = y->o->n_threads, .kv = "f16"};
+    struct tft_session_opts so = {.size = sizeof so,
+                                  .capacity = n_prefix + batch,
+                                  .n_batch = batch > n_prefix ? batch : n_prefix,
+                                  .n_threads = y->o->n_threads,
+                                  .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
     y->m->bytes = room->bytes;
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
@@ -340,8 +361,8 @@ static enum tft_status open_session(struct layers *y, const struct layers_room *
     return status;
 }
 
-enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o, const struct layers_room *room,
-                            struct tft_error *err)
+enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
+                            const struct layers_room *room, struct tft_error *err)
 {
     *y = (struct layers){.m = m, .o = o};
     enum tft_status status = open_session(y, room, err);
@@ -350,13 +371,17 @@ enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct 
     if (take_all(y, room))
         return TFT_OK;
     layers_close(y);
-    return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a layer's weights and %zu tokens of text", m->source.name, room->rows);
+    return tft_fail(err, TFT_ERR_NOMEM,
+                    "%s: no memory for a layer's weights and %zu tokens of text", m->source.name,
+                    room->rows);
 }
 
-enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
+                            struct tft_error *err)
 {
     size_t n_windows = o->n_text / o->window;
-    enum tft_status status = layers_take(y, m, o, &(struct layers_room){.batch = o->window, .rows = n_windows * o->window}, err);
+    enum tft_status status = layers_take(
+        y, m, o, &(struct layers_room){.batch = o->window, .rows = n_windows * o->window}, err);
     if (status != TFT_OK)
         return status;
     y->n_windows = n_windows;

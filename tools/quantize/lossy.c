@@ -37,10 +37,12 @@ void lossy_print(FILE *f, const struct lossy *l, uint32_t n_layer)
 {
     char name[64];
     if (l->n)
-        fprintf(f, "%u of %u static inputs lose more than %.0f %% of their power to 8 bits:\n", l->n, l->inputs, 100 * LOSSY);
+        fprintf(f, "%u of %u static inputs lose more than %.0f %% of their power to 8 bits:\n",
+                l->n, l->inputs, 100 * LOSSY);
     for (uint32_t i = 0; i < lossy_shown(l); i++) {
         const struct lossy_input *input = &l->worst[i];
-        fprintf(f, "  %-22s %5.1f %%   range %.4g .. %.4g\n", quantize_input_name(n_layer, input->index, name), 100 * input->error,
+        fprintf(f, "  %-22s %5.1f %%   range %.4g .. %.4g\n",
+                quantize_input_name(n_layer, input->index, name), 100 * input->error,
                 lossy_min(input), lossy_max(input));
     }
 }

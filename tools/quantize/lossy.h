@@ -1,5 +1,5 @@
-/* Which static inputs lose much to their 8 bits: what tuffet quantize says of a model that it makes, and tuffet inspect of one that is
-   there. */
+/* Which static inputs lose much to their 8 bits: what tuffet quantize says of a model that it
+   makes, and tuffet inspect of one that is there. */
 #ifndef QUANTIZE_LOSSY_H
 #define QUANTIZE_LOSSY_H
 
@@ -8,8 +8,9 @@
 
 #include "simd/kernels.h"
 
-/* Rounding to steps of range / 255 leaves noise of (range / 255)^2 / 12: for a uniform signal -59 dB, for real ones -40 to -30 dB. Above
-   this share of the signal's power, -20 dB, an input is worth a name. */
+/* Rounding to steps of range / 255 leaves noise of (range / 255)^2 / 12: for a uniform signal -59
+   dB, for real ones -40 to -30 dB. Above this share of the signal's power, -20 dB, an input is
+   worth a name. */
 #define LOSSY 0.01
 
 enum { LOSSY_SHOWN = 8 };

@@ -7,7 +7,8 @@
 
 bool order_reach_open(struct order_reach *r, size_t n)
 {
-    *r = (struct order_reach){.n = n, .low = calloc(n, sizeof *r->low), .high = calloc(n, sizeof *r->high)};
+    *r = (struct order_reach){
+        .n = n, .low = calloc(n, sizeof *r->low), .high = calloc(n, sizeof *r->high)};
     return r->low && r->high;
 }
 
@@ -71,7 +72,8 @@ static double distance(const struct clusters *c, uint32_t d, uint32_t i)
     return low * low + high * high;
 }
 
-/* The nearest pair of a channel without a cluster and a cluster with room, until all have one. How far they are then from their centres. */
+/* The nearest pair of a channel without a cluster and a cluster with room, until all have one. How
+   far they are then from their centres. */
 static double assign(struct clusters *c)
 {
     uint32_t room[ORDER_MOST], left = c->n;
@@ -111,9 +113,14 @@ static void by_width(struct clusters *c)
     }
 }
 
-void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group, int32_t *to)
+void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group,
+                    int32_t *to)
 {
-    struct clusters c = {.low = r->low + first, .high = r->high + first, .n = n, .k = (n + group - 1) / group, .group = group};
+    struct clusters c = {.low = r->low + first,
+                         .high = r->high + first,
+                         .n = n,
+                         .k = (n + group - 1) / group,
+                         .group = group};
     uint32_t best[ORDER_MOST];
     double least = INFINITY, sum;
     by_width(&c);

@@ -1,10 +1,13 @@
 /*
- * In which order a KV cache has the channels of a head, so that those which share a scale reach about as far (SKVQ, section 3.1, eq. 1).
+ * In which order a KV cache has the channels of a head, so that those which share a scale reach
+ * about as far (SKVQ, section 3.1, eq. 1).
  *
- * "We extract the distribution feature of each channel and then use the KMeans algorithm", as RPTQ (Yuan et al. 2023) does with each
- * channel's least and largest number. Here these are the means, over spans of ORDER_SPAN tokens, of the least and the largest, so that no
- * single token decides. The paper's clusters are of any size and go over all heads, their mean size is given; our groups lie in a head and
- * are equal, and so are the clusters: each takes no more than it has room for, the nearest pairs of channel and centre first.
+ * "We extract the distribution feature of each channel and then use the KMeans algorithm", as RPTQ
+ * (Yuan et al. 2023) does with each channel's least and largest number. Here these are the means,
+ * over spans of ORDER_SPAN tokens, of the least and the largest, so that no single token decides.
+ * The paper's clusters are of any size and go over all heads, their mean size is given; our groups
+ * lie in a head and are equal, and so are the clusters: each takes no more than it has room for,
+ * the nearest pairs of channel and centre first.
  */
 #ifndef QUANTIZE_ORDER_H
 #define QUANTIZE_ORDER_H
@@ -30,11 +33,13 @@ void order_reach_clear(struct order_reach *r);
 /* x: [tokens, n], rows `stride` apart. Tokens that do not fill a span are a shorter one. */
 void order_reach_add(struct order_reach *r, const float *x, size_t tokens, size_t stride);
 
-/* to: [n <= ORDER_MOST] which channel comes where: those with the same place / group are of one cluster. Of n channels from `first` on. */
-void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group, int32_t *to);
+/* to: [n <= ORDER_MOST] which channel comes where: those with the same place / group are of one
+   cluster. Of n channels from `first` on. */
+void order_channels(const struct order_reach *r, size_t first, uint32_t n, uint32_t group,
+                    int32_t *to);
 
-/* Rows of w: [n, cols], rows `stride` apart: row i becomes what row order[i] was. Columns likewise, of each of `rows` rows.
-   order: [n <= ORDER_MOST] */
+/* Rows of w: [n, cols], rows `stride` apart: row i becomes what row order[i] was. Columns likewise,
+   of each of `rows` rows. order: [n <= ORDER_MOST] */
 void order_rows(float *w, size_t stride, size_t n, size_t cols, const int32_t *order);
 void order_columns(float *w, size_t stride, size_t rows, size_t n, const int32_t *order);
 

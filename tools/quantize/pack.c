@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The largest |w|; or an infinity or a NaN, if there is one. Magnitudes are in the order of their bits as integers, infinity and NaN the
-   last, and a compiler knows how to find the largest of integers four at a time. */
+/* The largest |w|; or an infinity or a NaN, if there is one. Magnitudes are in the order of their
+   bits as integers, infinity and NaN the last, and a compiler knows how to find the largest of
+   integers four at a time. */
 static float row_max(const float *w, size_t cols)
 {
     int32_t most = 0;
@@ -41,7 +42,8 @@ static int8_t quantize(float w, float scale)
     return (int8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
 }
 
-void pack_panel(int8_t *data, int32_t *rowsum, const float *scale, const float *w, size_t stride, size_t rows, size_t cols)
+void pack_panel(int8_t *data, int32_t *rowsum, const float *scale, const float *w, size_t stride,
+                size_t rows, size_t cols)
 {
     size_t padded = tft_panel_cols(cols);
     memset(data, 0, TFT_PANEL * padded);
@@ -63,7 +65,8 @@ static void use_the_largest(float *max, size_t n)
         max[i] = largest;
 }
 
-size_t pack_matrix(int8_t *data, int32_t *rowsum, float *scale, const float *w, size_t stride, size_t rows, size_t cols, bool same)
+size_t pack_matrix(int8_t *data, int32_t *rowsum, float *scale, const float *w, size_t stride,
+                   size_t rows, size_t cols, bool same)
 {
     size_t good = pack_max(scale, w, stride, rows, cols);
     if (good != rows)
@@ -74,7 +77,8 @@ size_t pack_matrix(int8_t *data, int32_t *rowsum, float *scale, const float *w, 
         scale[n] = n < rows ? pack_scale(scale[n]) : 1;
     for (size_t n = 0; n < rows; n += TFT_PANEL) {
         size_t left = rows - n < TFT_PANEL ? rows - n : TFT_PANEL;
-        pack_panel(data + n * tft_panel_cols(cols), rowsum + n, scale + n, w + n * stride, stride, left, cols);
+        pack_panel(data + n * tft_panel_cols(cols), rowsum + n, scale + n, w + n * stride, stride,
+                   left, cols);
     }
     return rows;
 }

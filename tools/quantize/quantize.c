@@ -37,12 +37,14 @@ static bool failed(const struct work *k)
     return k->bad.code != TFT_OK || k->stopped;
 }
 
-/* ------------------------------------------------------------------------------------------- names, blocks */
+/* -------------------------------------------------------------------------------- names, blocks */
 
 const char *quantize_part_name(uint32_t which)
 {
-    static const char *const part[TFT_LAYER_INPUTS] = {
-        [TFT_IN_ATTN] = "attn_q", [TFT_IN_O] = "attn_output", [TFT_IN_FFN] = "ffn_up", [TFT_IN_DOWN] = "ffn_down"};
+    static const char *const part[TFT_LAYER_INPUTS] = {[TFT_IN_ATTN] = "attn_q",
+                                                       [TFT_IN_O] = "attn_output",
+                                                       [TFT_IN_FFN] = "ffn_up",
+                                                       [TFT_IN_DOWN] = "ffn_down"};
     return part[which];
 }
 
@@ -51,7 +53,8 @@ const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
     if (index == n_layer * TFT_LAYER_INPUTS)
         snprintf(name, 64, "output");
     else
-        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS, quantize_part_name(index % TFT_LAYER_INPUTS));
+        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS,
+                 quantize_part_name(index % TFT_LAYER_INPUTS));
     return name;
 }
 
@@ -69,7 +72,7 @@ uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_op
     return o->rotate >= QUANTIZE_ROTATE_O_DOWN ? block : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ folding */
+/* -------------------------------------------------------------------------------------- folding */
 
 static void smooth_input(struct work *k, struct tft_block *b, uint32_t which)
 {
@@ -96,18 +99,20 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     watch_forget(&k->watch);
 }
 
-/* The order that a cache wants values in becomes that of the rows of v and of the columns of o, which reads channel for channel what
-   attention mixed: SKVQ, eq. 1 and algorithm 1. Keys cannot be treated so: RoPE comes between their rows and the cache, and turns pairs of
-   channels. */
+/* The order that a cache wants values in becomes that of the rows of v and of the columns of o,
+   which reads channel for channel what attention mixed: SKVQ, eq. 1 and algorithm 1. Keys cannot be
+   treated so: RoPE comes between their rows and the cache, and turns pairs of channels. */
 static void reorder_values(struct work *k, struct tft_block *b)
 {
     const struct tft_model *m = k->m;
     uint32_t dim = m->head_dim;
     const int32_t *order = k->cache.value_order;
     for (uint32_t h = 0; order && h < m->n_head_kv; h++)
-        order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim, b->v.w.cols, order + h * dim);
+        order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
+                   b->v.w.cols, order + h * dim);
     for (uint32_t h = 0; order && h < m->n_head; h++)
-        order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim, order + h / (m->n_head / m->n_head_kv) * dim);
+        order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
+                      order + h / (m->n_head / m->n_head_kv) * dim);
 }
 
 /* Changes the layer's matrices so that they undo what happens to their inputs. */
@@ -118,20 +123,24 @@ static void fold(struct work *k, struct tft_block *b)
     struct tft_linear *l[3];
     for (int i = 0; i < 2 && k->o->smooth > 0; i++)
         for (size_t j = 0, n = layers_readers(b, from_norm[i], l); j < n; j++)
-            smooth_columns(layers_numbers(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols, k->smooth[i]);
+            smooth_columns(layers_numbers(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols,
+                           k->smooth[i]);
     if (head) {
         rotate_rows(layers_numbers(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
         rotate_columns(layers_numbers(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
     }
     reorder_values(k, b);
     if (down)
-        rotate_columns_online(layers_numbers(&b->down), b->down.w.cols, b->down.w.rows, b->down.w.cols, down);
+        rotate_columns_online(layers_numbers(&b->down), b->down.w.cols, b->down.w.rows,
+                              b->down.w.cols, down);
 }
 
-/* Keys and values that the layer has for the prefix; values as its rotated weights would make them. */
+/* Keys and values that the layer has for the prefix; values as its rotated weights would make
+   them. */
 static void take_prefix(struct work *k, uint32_t l)
 {
-    size_t n = (size_t)k->o->n_prefix * k->m->n_head_kv * k->m->head_dim, block = quantize_head_block(k->m, k->o);
+    size_t n = (size_t)k->o->n_prefix * k->m->n_head_kv * k->m->head_dim,
+           block = quantize_head_block(k->m, k->o);
     uint16_t *v = k->prefix_v + l * n;
     layers_prefix(&k->y, l, k->prefix_k + l * n, v);
     for (size_t i = 0; block && i < n; i += block) {
@@ -144,7 +153,8 @@ static void take_prefix(struct work *k, uint32_t l)
 
 static void reorder_prefix(struct work *k, uint32_t l)
 {
-    size_t width = (size_t)k->m->n_head_kv * k->m->head_dim, n = k->o->n_prefix * width, dim = k->m->head_dim;
+    size_t width = (size_t)k->m->n_head_kv * k->m->head_dim, n = k->o->n_prefix * width,
+           dim = k->m->head_dim;
     uint16_t *v = k->prefix_v + l * n, old[ORDER_MOST];
     for (size_t i = 0; k->cache.value_order && i < n; i += dim) {
         memcpy(old, v + i, dim * sizeof *old);
@@ -153,7 +163,7 @@ static void reorder_prefix(struct work *k, uint32_t l)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ a layer */
+/* -------------------------------------------------------------------------------------- a layer */
 
 static void progress(struct work *k, double done)
 {
@@ -161,7 +171,8 @@ static void progress(struct work *k, double done)
         k->stopped = true;
 }
 
-/* A window of a layer, which smoothing takes two runs over all of them, or of the head, which counts as one. */
+/* A window of a layer, which smoothing takes two runs over all of them, or of the head, which
+   counts as one. */
 static bool step(void *user, double done)
 {
     struct work *k = user;
@@ -231,7 +242,7 @@ static void put_head(struct work *k)
         write_head(&k->file);
 }
 
-/* ---------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
 /* Run once to name the tensors, and once to make and write them. */
 static void put_tensors(struct work *k, bool describe)
@@ -276,8 +287,9 @@ static bool take(struct work *k)
         for (uint32_t j = 0; k->smooth[i] && j < m->n_embd; j++)
             k->smooth[i][j] = 1;
     }
-    return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] && keys_open(&k->keys, m) &&
-           cache_open(&k->cache, m, k->o, k->y.s->n_threads) && watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
+    return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
+           keys_open(&k->keys, m) && cache_open(&k->cache, m, k->o, k->y.s->n_threads) &&
+           watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
 static void give_back(struct work *k)
@@ -305,34 +317,43 @@ enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
 }
 
 /* What is calibrated for a cache is calibrated for one that the model can have. */
-static enum tft_status refuse_cache(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+static enum tft_status refuse_cache(const struct tft_model *m, const struct quantize_opts *o,
+                                    struct tft_error *err)
 {
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: heads of %u, which no quantized cache is for", m->source.name, m->head_dim);
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: heads of %u, which no quantized cache is for", m->source.name,
+                        m->head_dim);
     return status;
 }
 
-static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o, struct tft_error *err)
+static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o,
+                              struct tft_error *err)
 {
     if (m->output.w.num == TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !only_rms_norms(m))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: the residual stream of %s cannot be rotated (all): its norms are not RMSNorm",
-                        m->source.name, m->arch->name);
+        return tft_fail(
+            err, TFT_ERR_UNSUPPORTED,
+            "%s: the residual stream of %s cannot be rotated (all): its norms are not RMSNorm",
+            m->source.name, m->arch->name);
     if (o->n_text < o->window || !o->window)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a calibration text of %zu tokens is too short for a window of %u", m->source.name, o->n_text,
-                        o->window);
-    if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K || (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: rows longer than %d", m->source.name, TFT_PANEL_MAX_K);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a calibration text of %zu tokens is too short for a window of %u",
+                        m->source.name, o->n_text, o->window);
+    if (m->n_embd > TFT_PANEL_MAX_K || m->n_ff > TFT_PANEL_MAX_K ||
+        (uint64_t)m->n_head * m->head_dim > TFT_PANEL_MAX_K)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: rows longer than %d", m->source.name,
+                        TFT_PANEL_MAX_K);
     enum tft_status status = refuse_cache(m, o, err);
     return status == TFT_OK && o->n_prefix ? prefix_check_type(m, o->prefix_type, err) : status;
 }
 
-enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o, struct quantize_input *result, bool *stopped,
-                         struct tft_error *err)
+enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
+                         struct quantize_input *result, bool *stopped, struct tft_error *err)
 {
     struct work k = {.m = m, .o = o, .result = result};
     enum tft_status status = refuse(m, o, err);

@@ -8,12 +8,14 @@
 #include "port/port.h"
 #include "model/rope.h"
 
-/* Vectors that are transformed side by side, element by element: a cache line of doubles, so that no loop has to shuffle. */
+/* Vectors that are transformed side by side, element by element: a cache line of doubles, so that
+   no loop has to shuffle. */
 enum { LANES = 8 };
 
-/* ---------------------------------------------------------------------------------------------- transforms */
+/* ----------------------------------------------------------------------------------- transforms */
 
-/* x: [n, LANES]: levels `from`, 2 from .. below `to` of the transform of each run of `to` numbers. */
+/* x: [n, LANES]: levels `from`, 2 from .. below `to` of the transform of each run of `to`
+   numbers. */
 static void levels(double *x, size_t n, size_t from, size_t to)
 {
     for (size_t h = from; h < to; h *= 2)
@@ -65,7 +67,7 @@ static void transform(const struct residual *q, double *x, double *y)
         hartley(q, x + i * LANES, y);
 }
 
-/* ------------------------------------------------------------------------------------------------ matrices */
+/* ------------------------------------------------------------------------------------- matrices */
 
 /* `count` vectors of n numbers, element i of vector j at w[i * along + j * across]. */
 struct job {
@@ -83,7 +85,8 @@ static void rotate(const struct job *job, size_t j, size_t n, double *x)
     for (size_t i = 0; i < q->n; i++) {
         double factor = job->gain ? q->sign[i] * (double)job->gain[i] : q->sign[i];
         for (size_t lane = 0; lane < LANES; lane++)
-            x[i * LANES + lane] = lane < n ? (double)w[i * job->along + lane * job->across] * factor : 0;
+            x[i * LANES + lane] = lane < n ? (double)w[i * job->along + lane * job->across] * factor
+                                           : 0;
     }
     transform(q, x, x + q->n * LANES);
     for (size_t i = 0; i < q->n; i++)
@@ -96,7 +99,8 @@ static void share(void *arg, int tid, int n_threads)
     const struct job *job = arg;
     double *x = job->q->work + (size_t)tid * (job->q->n + job->q->m) * LANES;
     size_t units = (job->count + LANES - 1) / LANES;
-    size_t begin = units * (size_t)tid / (size_t)n_threads, end = units * (size_t)(tid + 1) / (size_t)n_threads;
+    size_t begin = units * (size_t)tid / (size_t)n_threads,
+           end = units * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t j = begin * LANES; j < end * LANES && j < job->count; j += LANES)
         rotate(job, j, job->count - j < LANES ? job->count - j : LANES, x);
 }
@@ -108,7 +112,8 @@ static void all(struct job job)
     tft_port_team(job.count * job.q->n < WORTH_A_TEAM ? 1 : job.q->n_threads, share, &job);
 }
 
-void residual_rows(const struct residual *q, float *w, size_t stride, size_t rows, const float *gain)
+void residual_rows(const struct residual *q, float *w, size_t stride, size_t rows,
+                   const float *gain)
 {
     all((struct job){q, w, 1, stride, rows, gain});
 }
@@ -118,7 +123,7 @@ void residual_columns(const struct residual *q, float *w, size_t stride, size_t 
     all((struct job){q, w, stride, 1, cols, NULL});
 }
 
-/* ------------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static bool is_negative(size_t i)
 {

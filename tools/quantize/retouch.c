@@ -7,20 +7,22 @@
 #include "prefix_pack.h"
 #include "model/quantized.h"
 
-/* ------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
 /* Of the numbers that the prefix had. */
 static bool of_the_tuning(struct tft_str key)
 {
-    static const char *const some[] = {TFT_KEY_TUNE_LOSS,   TFT_KEY_TUNE_LAMBDA,     TFT_KEY_TUNE_RATE,
-                                       TFT_KEY_TUNE_EPOCHS, TFT_KEY_TUNE_VALIDATION, TFT_KEY_TUNE_KEPT};
+    static const char *const some[] = {TFT_KEY_TUNE_LOSS,       TFT_KEY_TUNE_LAMBDA,
+                                       TFT_KEY_TUNE_RATE,       TFT_KEY_TUNE_EPOCHS,
+                                       TFT_KEY_TUNE_VALIDATION, TFT_KEY_TUNE_KEPT};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (tft_str_is(key, some[i]))
             return true;
     return false;
 }
 
-static void put_values(struct tft_gguf_writer *w, const struct tft_source *s, const struct retouch *r)
+static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
+                       const struct retouch *r)
 {
     for (size_t i = 0; i < s->n_value; i++) {
         const struct tft_value *v = &s->value[i];
@@ -43,15 +45,18 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s, co
     tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
 }
 
-/* ------------------------------------------------------------------------------------------------ tensors */
+/* -------------------------------------------------------------------------------------- tensors */
 
 /* What a tensor of the file becomes; NULL: it stays. */
 static const uint16_t *becomes(const struct tft_tensor *t, const struct retouch *r)
 {
-    return tft_str_is(t->name, TFT_KEY_PREFIX_K) ? r->k : tft_str_is(t->name, TFT_KEY_PREFIX_V) ? r->v : NULL;
+    return tft_str_is(t->name, TFT_KEY_PREFIX_K)   ? r->k
+           : tft_str_is(t->name, TFT_KEY_PREFIX_V) ? r->v
+                                                   : NULL;
 }
 
-static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m, const struct retouch *r)
+static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
+                        const struct retouch *r)
 {
     const struct tft_source *s = &m->source;
     for (size_t i = 0; i < s->n_tensor; i++) {
@@ -70,13 +75,15 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m, co
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
-enum tft_status retouch(const struct tft_model *m, const char *path, const struct retouch *r, struct tft_error *err)
+enum tft_status retouch(const struct tft_model *m, const char *path, const struct retouch *r,
+                        struct tft_error *err)
 {
     struct tft_gguf_writer *w;
     if (m->output.w.num != TFT_NUM_I8 || (r->k && !m->n_prefix))
-        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name, r->k ? " with a prefix" : "");
+        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name,
+                        r->k ? " with a prefix" : "");
     enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;
     if (r->k && status == TFT_OK)
         status = prefix_check_numbers(m, m->n_prefix, r->k, r->v, err);

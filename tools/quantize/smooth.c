@@ -12,7 +12,9 @@ void smooth_columns_max(float *max, const float *w, size_t stride, size_t rows, 
 void smooth_factors(float *s, const float *x_max, const float *w_max, size_t n, float alpha)
 {
     for (size_t j = 0; j < n; j++) {
-        float f = x_max[j] > 0 && w_max[j] > 0 ? (float)(pow(x_max[j], alpha) / pow(w_max[j], 1 - alpha)) : 1;
+        float f = x_max[j] > 0 && w_max[j] > 0
+                      ? (float)(pow(x_max[j], alpha) / pow(w_max[j], 1 - alpha))
+                      : 1;
         s[j] = isnormal(f) && isnormal(1 / f) ? f : 1;
     }
 }

@@ -88,8 +88,9 @@ static struct range whole(const struct stats *s)
 }
 
 /*
- * CushionCache eq. 3 and 4 for bytes: the paper's 2^(N-1) - 1 steps are those of signed numbers, bytes have 2^N - 1. The zero-point is
- * rounded, so that 0 is exact; the range moves by half a step at most, and what was in it is at most half a step off all the same.
+ * CushionCache eq. 3 and 4 for bytes: the paper's 2^(N-1) - 1 steps are those of signed numbers,
+ * bytes have 2^N - 1. The zero-point is rounded, so that 0 is exact; the range moves by half a step
+ * at most, and what was in it is at most half a step off all the same.
  */
 struct tft_affine stats_cover(double low, double high)
 {
@@ -128,10 +129,12 @@ struct sums {
 };
 
 /*
- * The numbers of a bin and a sign, taken to be spread evenly over that part of it which was seen. A bin that is narrow beside a step
- * is one point; a wider one, near the ends of the range, is several: a single one would fall on a step or between two by chance.
+ * The numbers of a bin and a sign, taken to be spread evenly over that part of it which was seen. A
+ * bin that is narrow beside a step is one point; a wider one, near the ends of the range, is
+ * several: a single one would fall on a step or between two by chance.
  */
-static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double most, const struct tft_affine *q)
+static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double most,
+                    const struct tft_affine *q)
 {
     double from = edge(bin), width = fmin(edge(bin + 1), most) - from;
     int points = width * 4 < q->scale ? 1 : 8;
@@ -167,7 +170,8 @@ double stats_error(const struct stats *s, const struct tft_affine *q)
 
 /* ---- methods */
 
-/* The magnitude that `skip` numbers of one sign are beyond, between the edges of its bin as if they were spread evenly. */
+/* The magnitude that `skip` numbers of one sign are beyond, between the edges of its bin as if they
+   were spread evenly. */
 static double beyond(const uint64_t *bin, double most, double skip)
 {
     for (size_t b = NOT_FINITE; b-- > 0;) {
@@ -210,8 +214,9 @@ static bool try(struct search *a, double low, double high)
     return true;
 }
 
-/* Every pair of ends that are a power of two below those seen: from a range that an outlier stretches a thousandfold, no small step at
-   either end leads anywhere. Then each end by itself, in ever smaller steps, to 1 %. */
+/* Every pair of ends that are a power of two below those seen: from a range that an outlier
+   stretches a thousandfold, no small step at either end leads anywhere. Then each end by itself, in
+   ever smaller steps, to 1 %. */
 static struct range least_error(const struct stats *s)
 {
     enum { HALVINGS = 12 };
@@ -221,17 +226,21 @@ static struct range least_error(const struct stats *s)
         for (int j = 0; j <= HALVINGS; j++)
             try(&a, ldexp(a.whole.low, -i), ldexp(a.whole.high, -j));
     for (double ratio = sqrt(2); ratio > 1.01; ratio = sqrt(ratio))
-        while (try(&a, a.best.low * ratio, a.best.high) || try(&a, a.best.low / ratio, a.best.high) ||
+        while (try(&a, a.best.low * ratio, a.best.high) ||
+               try(&a, a.best.low / ratio, a.best.high) ||
                try(&a, a.best.low, a.best.high * ratio) || try(&a, a.best.low, a.best.high / ratio))
             continue;
     return a.best;
 }
 
-bool stats_affine(const struct stats *s, enum stats_method method, double param, struct tft_affine *out)
+bool stats_affine(const struct stats *s, enum stats_method method, double param,
+                  struct tft_affine *out)
 {
     if (!stats_finite(s))
         return false;
-    struct range r = method == STATS_MIN_MAX ? whole(s) : method == STATS_PERCENTILE ? percentile(s, param) : least_error(s);
+    struct range r = method == STATS_MIN_MAX      ? whole(s)
+                     : method == STATS_PERCENTILE ? percentile(s, param)
+                                                  : least_error(s);
     *out = stats_cover(r.low, r.high);
     return true;
 }

@@ -13,13 +13,17 @@ static struct stats *stats_of(const struct watch *w, uint32_t which, int tid)
 
 static size_t input_width(const struct tft_model *m, uint32_t which)
 {
-    return which == TFT_IN_O ? (size_t)m->n_head * m->head_dim : which == TFT_IN_DOWN ? m->n_ff : m->n_embd;
+    return which == TFT_IN_O      ? (size_t)m->n_head * m->head_dim
+           : which == TFT_IN_DOWN ? m->n_ff
+                                  : m->n_embd;
 }
 
 /* As the quantized model's linear layer will get it. */
 static void transform(const struct watch *w, uint32_t which, float *x, size_t n)
 {
-    uint32_t block = which == TFT_IN_O ? quantize_head_block(w->m, w->o) : which == TFT_IN_DOWN ? quantize_down_block(w->m, w->o) : 0;
+    uint32_t block = which == TFT_IN_O      ? quantize_head_block(w->m, w->o)
+                     : which == TFT_IN_DOWN ? quantize_down_block(w->m, w->o)
+                                            : 0;
     if (which == TFT_IN_ATTN || which == TFT_IN_FFN) {
         const float *s = w->smooth[which == TFT_IN_FFN];
         for (size_t j = 0; j < n; j++)
@@ -31,7 +35,8 @@ static void transform(const struct watch *w, uint32_t which, float *x, size_t n)
         w->m->kern.scale(x, 1 / sqrtf((float)block), n);
 }
 
-void watch_input(void *user, int tid, const struct tft_input *in, size_t first, size_t n, const float *rows, size_t stride)
+void watch_input(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                 const float *rows, size_t stride)
 {
     (void)first;
     const struct watch *w = user;
@@ -64,7 +69,8 @@ void watch_forget(const struct watch *w)
             stats_clear(stats_of(w, which, i));
 }
 
-void watch_settle(const struct watch *w, uint32_t index, struct quantize_input *r, struct tft_error *err)
+void watch_settle(const struct watch *w, uint32_t index, struct quantize_input *r,
+                  struct tft_error *err)
 {
     char name[64];
     const struct stats *s = watch_seen(w, index % TFT_LAYER_INPUTS);
@@ -90,7 +96,8 @@ static bool take_stats(struct watch *w)
     return w->stats;
 }
 
-bool watch_open(struct watch *w, const struct tft_model *m, const struct quantize_opts *o, int n_threads, float *const smooth[2])
+bool watch_open(struct watch *w, const struct tft_model *m, const struct quantize_opts *o,
+                int n_threads, float *const smooth[2])
 {
     *w = (struct watch){.m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)

@@ -19,10 +19,10 @@ static bool failed(const struct writing *f)
     return f->bad->code != TFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ vectors */
+/* -------------------------------------------------------------------------------------- vectors */
 
-static void named(struct writing *f, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, const char *fmt, unsigned layer,
-                  const char *suffix)
+static void named(struct writing *f, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne,
+                  const char *fmt, unsigned layer, const char *suffix)
 {
     char name[80];
     int n = snprintf(name, sizeof name, fmt, layer);
@@ -31,8 +31,8 @@ static void named(struct writing *f, enum tft_dtype type, uint32_t n_dims, const
 }
 
 /* v: [rows, n]; divide: [n] or NULL */
-static void put_floats(struct writing *f, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t rows, size_t n,
-                       const float *divide)
+static void put_floats(struct writing *f, const char *fmt, unsigned layer, const char *suffix,
+                       const float *v, size_t rows, size_t n, const float *divide)
 {
     if (!v)
         return;
@@ -48,29 +48,33 @@ static void put_floats(struct writing *f, const char *fmt, unsigned layer, const
     }
 }
 
-static void put_vector(struct writing *f, const char *fmt, unsigned layer, const char *suffix, const float *v, size_t n,
-                       const float *divide)
+static void put_vector(struct writing *f, const char *fmt, unsigned layer, const char *suffix,
+                       const float *v, size_t n, const float *divide)
 {
     put_floats(f, fmt, layer, suffix, v, 1, n, divide);
 }
 
-static void put_norm(struct writing *f, const char *fmt, unsigned layer, const struct tft_norm *w, size_t n, const float *divide)
+static void put_norm(struct writing *f, const char *fmt, unsigned layer, const struct tft_norm *w,
+                     size_t n, const float *divide)
 {
     put_vector(f, fmt, layer, ".weight", w->w, n, divide);
     put_vector(f, fmt, layer, ".bias", w->b, n, divide);
 }
 
-/* ----------------------------------------------------------------------------------------------- matrices */
+/* ------------------------------------------------------------------------------------- matrices */
 
 static const char *const mat_names[LAYER_MATS] = {
-    "blk.%u.attn_q", "blk.%u.attn_k", "blk.%u.attn_v", "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+    "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
+    "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
 
-static bool bad_row(struct writing *f, const char *fmt, unsigned layer, size_t row, size_t found, size_t rows)
+static bool bad_row(struct writing *f, const char *fmt, unsigned layer, size_t row, size_t found,
+                    size_t rows)
 {
     char name[64];
     snprintf(name, sizeof name, fmt, layer);
     if (found < rows)
-        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu", f->m->source.name, name, row + found);
+        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu",
+                 f->m->source.name, name, row + found);
     return found < rows;
 }
 
@@ -81,12 +85,14 @@ void write_check(struct writing *f, uint32_t l)
         if (!linear)
             continue;
         const struct tft_mat *w = &linear->w;
-        bad_row(f, mat_names[i], l, 0, pack_max(f->scale[0], layers_numbers(linear), w->cols, w->rows, w->cols), w->rows);
+        bad_row(f, mat_names[i], l, 0,
+                pack_max(f->scale[0], layers_numbers(linear), w->cols, w->rows, w->cols), w->rows);
     }
 }
 
 /* The largest weights of every row, then what they are to be scaled by. */
-static void choose_scales(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w, float *scale)
+static void choose_scales(struct writing *f, const char *fmt, unsigned layer,
+                          const struct tft_mat *w, float *scale)
 {
     float top = 0;
     for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
@@ -101,18 +107,21 @@ static void choose_scales(struct writing *f, const char *fmt, unsigned layer, co
 }
 
 /* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
-static void put_panels(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w, int which)
+static void put_panels(struct writing *f, const char *fmt, unsigned layer, const struct tft_mat *w,
+                       int which)
 {
     size_t cols = tft_panel_cols(w->cols);
     if (f->describe) {
-        named(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer, ".weight");
+        named(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
+              ".weight");
         return;
     }
     choose_scales(f, fmt, layer, w, f->scale[which]);
     for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
         uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
         layers_rows(f->y, w, i, n, f->rows);
-        pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n, w->cols);
+        pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n,
+                   w->cols);
         tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
     }
 }
@@ -132,7 +141,8 @@ static const float *value_bias(struct writing *f, const struct tft_linear *l)
 }
 
 /* What goes with them. */
-static void put_beside(struct writing *f, const char *fmt, unsigned layer, const struct tft_linear *l, int which)
+static void put_beside(struct writing *f, const char *fmt, unsigned layer,
+                       const struct tft_linear *l, int which)
 {
     const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
     size_t rows = tft_panel_rows(l->w.rows);
@@ -152,16 +162,18 @@ static void put_single(struct writing *f, const char *name, const struct tft_mat
         put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------ tensors */
+/* -------------------------------------------------------------------------------------- tensors */
 
 void write_embedding(struct writing *f)
 {
     const struct tft_model *m = f->m;
     const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
     put_single(f, "token_embd", &m->embed);
-    put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows, m->pos_embed.cols, NULL);
+    put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
+               m->pos_embed.cols, NULL);
     if (freqs)
-        put_vector(f, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data, (size_t)freqs->ne[0], NULL);
+        put_vector(f, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data,
+                   (size_t)freqs->ne[0], NULL);
 }
 
 /* Panels first, then all that is small: see quantized.h. */
@@ -181,8 +193,8 @@ void write_layer(struct writing *f, uint32_t l, const float *attn, const float *
     put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
 }
 
-/* The head reads the embedding's panels where the two are one. With a rotated residual stream they are not: the head has the gain of the
-   last norm. */
+/* The head reads the embedding's panels where the two are one. With a rotated residual stream they
+   are not: the head has the gain of the last norm. */
 static bool tied(const struct writing *f)
 {
     return f->m->output.w.tensor == f->m->embed.tensor && !f->y->q.n;
@@ -204,8 +216,10 @@ void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
     if (!n)
         return;
     if (f->describe) {
-        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_K, strlen(TFT_KEY_PREFIX_K)}, m, type, n);
-        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_V, strlen(TFT_KEY_PREFIX_V)}, m, type, n);
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_K, strlen(TFT_KEY_PREFIX_K)}, m, type,
+                        n);
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_V, strlen(TFT_KEY_PREFIX_V)}, m, type,
+                        n);
     } else if (prefix_check_numbers(m, n, k, v, f->bad) == TFT_OK) {
         prefix_put(f->w, m, type, n, k);
         prefix_put(f->w, m, type, n, v);
@@ -216,7 +230,8 @@ void write_prefix(struct writing *f, const uint16_t *k, const uint16_t *v)
 }
 
 /* [n_layer, G, n], or nothing */
-static void put_heads(struct writing *f, const char *name, enum tft_dtype type, const void *data, uint64_t n)
+static void put_heads(struct writing *f, const char *name, enum tft_dtype type, const void *data,
+                      uint64_t n)
 {
     const struct tft_model *m = f->m;
     if (data && f->describe)
@@ -237,12 +252,14 @@ void write_cache(struct writing *f, const struct cache *c)
     put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->part[1], cache_groups(c));
 }
 
-/* ------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
 /* What says how the old file was written, a checksum of ours perhaps. */
 static bool of_the_file(struct tft_str key)
 {
-    static const char *const some[] = {"general.alignment", "general.file_type", "general.quantization_version"}, ours[] = "tuffet.";
+    static const char *const some[] = {"general.alignment", "general.file_type",
+                                       "general.quantization_version"},
+                             ours[] = "tuffet.";
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (tft_str_is(key, some[i]))
             return true;
@@ -296,7 +313,8 @@ void write_values(struct writing *f)
     put_text(f, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(f->y->n_windows * o->window));
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
-    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH, tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH,
+                     tft_crc32(0, o->text, o->n_text * sizeof *o->text));
     if (o->n_prefix) {
         tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
         put_text(f, TFT_KEY_PREFIX_METHOD, o->cushion ? "cushion" : "intact");
@@ -310,14 +328,15 @@ void write_inputs(struct writing *f, const struct quantize_input *result)
     for (uint32_t i = 0; i < quantize_inputs(f->m); i++) {
         float error = (float)result[i].error;
         uint8_t zero = (uint8_t)result[i].affine.zero, range = (uint8_t)f->o->range[i];
-        tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale, 1);
+        tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale,
+                            1);
         tft_gguf_fill_array(f->w, f->zero_place + i, TFT_VALUE_U8, &zero, 1);
         tft_gguf_fill_array(f->w, f->error_place + 4 * i, TFT_VALUE_F32, &error, 1);
         tft_gguf_fill_array(f->w, f->range_place + i, TFT_VALUE_U8, &range, 1);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static size_t larger(size_t a, size_t b)
 {
@@ -334,7 +353,8 @@ static bool take(struct writing *f)
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
     f->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
     for (int i = 0; i < LAYER_MATS; i++) {
-        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows); /* the first serves the vocabulary too */
+        /* the first serves the vocabulary too */
+        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
         f->scale[i] = malloc(most * sizeof *f->scale[i]);
         f->rowsum[i] = malloc(most * sizeof *f->rowsum[i]);
         if (!f->scale[i] || !f->rowsum[i])
@@ -343,7 +363,8 @@ static bool take(struct writing *f)
     return f->row && f->bias && f->rows && f->panel;
 }
 
-void write_open(struct writing *f, const struct layers *y, const int32_t *value_order, const char *path, struct tft_error *bad)
+void write_open(struct writing *f, const struct layers *y, const int32_t *value_order,
+                const char *path, struct tft_error *bad)
 {
     *f = (struct writing){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
     if (take(f))

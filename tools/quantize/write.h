@@ -1,4 +1,5 @@
-/* What goes into the file (quantized.h): first all values, then the tensors in one order twice, once to name them, once with their data. */
+/* What goes into the file (quantized.h): first all values, then the tensors in one order twice,
+   once to name them, once with their data. */
 #ifndef QUANTIZE_WRITE_H
 #define QUANTIZE_WRITE_H
 
@@ -18,17 +19,21 @@ struct writing {
     int8_t *panel;               /* likewise, padded */
     float *scale[LAYER_MATS];    /* [most rows, padded] */
     int32_t *rowsum[LAYER_MATS]; /* likewise */
-    uint64_t scale_place, zero_place, range_place, error_place; /* of the inputs' arrays in the file */
+    /* of the inputs' arrays in the file */
+    uint64_t scale_place, zero_place, range_place, error_place;
 };
 
-/* Failures, here and below, are put into *bad, which may have one from elsewhere. All zero is fine to close, and a failed open. */
+/* Failures, here and below, are put into *bad, which may have one from elsewhere. All zero is fine
+   to close, and a failed open. */
 /* value_order: as in struct cache */
-void write_open(struct writing *f, const struct layers *y, const int32_t *value_order, const char *path, struct tft_error *bad);
+void write_open(struct writing *f, const struct layers *y, const int32_t *value_order,
+                const char *path, struct tft_error *bad);
 /* Without `keep`, or after a failure, there is no file. */
 void write_close(struct writing *f, bool keep);
 
 void write_values(struct writing *f);
-/* The arrays of the inputs, which stand among the values, once it is known what they are. result: [inputs] */
+/* The arrays of the inputs, which stand among the values, once it is known what they are. result:
+   [inputs] */
 void write_inputs(struct writing *f, const struct quantize_input *result);
 
 /* Tensors in this order. They are taken from the model as it is now. */
@@ -43,7 +48,8 @@ void write_importance(struct writing *f, const float *importance);
 struct cache;
 void write_cache(struct writing *f, const struct cache *c);
 
-/* Fails if there is no number among the loaded weights of layer l: before they spoil what is computed with them. */
+/* Fails if there is no number among the loaded weights of layer l: before they spoil what is
+   computed with them. */
 void write_check(struct writing *f, uint32_t l);
 
 #endif

@@ -42,9 +42,11 @@ static struct scratch carve(real *at, size_t all, size_t dim)
     return s;
 }
 
-struct attention *attention_open(const struct tft_model *m, size_t n_prefix, size_t n, int n_threads)
+struct attention *attention_open(const struct tft_model *m, size_t n_prefix, size_t n,
+                                 int n_threads)
 {
-    size_t all = n_prefix + n, dim = m->head_dim, each = 4 * all * dim + 3 * TILE * dim + 3 * TILE * all, bytes;
+    size_t all = n_prefix + n, dim = m->head_dim,
+           each = 4 * all * dim + 3 * TILE * dim + 3 * TILE * all, bytes;
     struct attention *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
@@ -103,7 +105,7 @@ static void softmax(real *x, size_t n, size_t all)
     memset(x + n, 0, (all - n) * sizeof *x);
 }
 
-/* ------------------------------------------------------------------------------------------------ a head */
+/* --------------------------------------------------------------------------------------- a head */
 
 /* A tile of queries of a head, and the keys up to the last of them. */
 struct tile {
@@ -115,7 +117,8 @@ static real score_scale(const struct attention *a)
     return 1 / real_sqrt((real)a->m->head_dim);
 }
 
-static void probabilities(const struct attention *a, const struct scratch *s, const struct attention_rows *x, const struct tile *t)
+static void probabilities(const struct attention *a, const struct scratch *s,
+                          const struct attention_rows *x, const struct tile *t)
 {
     size_t dim = a->m->head_dim, width = a->m->n_head * dim;
     gather(s->q, x->q + t->from * width + t->head * dim, width, t->rows, dim);
@@ -129,7 +132,8 @@ static void probabilities(const struct attention *a, const struct scratch *s, co
     }
 }
 
-static void tile_run(const struct attention *a, const struct scratch *s, real *y, const struct attention_rows *x, const struct tile *t)
+static void tile_run(const struct attention *a, const struct scratch *s, real *y,
+                     const struct attention_rows *x, const struct tile *t)
 {
     size_t dim = a->m->head_dim, width = a->m->n_head * dim;
     probabilities(a, s, x, t);
@@ -146,9 +150,10 @@ static void transpose(real *to, const real *from, size_t rows, size_t cols)
             to[j * rows + i] = from[i * cols + j];
 }
 
-/* P = softmax(S), S = scale Q K^T, Y = P V:   dV = P^T dY   dP = dY V^T   dS = P (dP - sum_j P dP)   dQ = scale dS K   dK = scale dS^T Q */
-static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy, const struct attention_rows *x,
-                      const struct tile *t)
+/* P = softmax(S), S = scale Q K^T, Y = P V:   dV = P^T dY   dP = dY V^T   dS = P (dP - sum_j P dP) 
+    dQ = scale dS K   dK = scale dS^T Q */
+static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy,
+                      const struct attention_rows *x, const struct tile *t)
 {
     size_t dim = a->m->head_dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
     probabilities(a, s, x, t);
@@ -170,7 +175,7 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
     product_mix(a->m, s->dk, s->turned, t->rows, s->q, t->keys, dim, t->rows);
 }
 
-/* --------------------------------------------------------------------------------------------- all heads */
+/* ------------------------------------------------------------------------------------ all heads */
 
 struct job {
     const struct attention *a;
@@ -185,7 +190,8 @@ struct job {
 static void kv_head(const struct job *j, const struct scratch *s, size_t h)
 {
     const struct attention *a = j->a;
-    size_t dim = a->m->head_dim, width = a->m->n_head_kv * dim, m = a->n_prefix, group = a->m->n_head / a->m->n_head_kv, at = h * dim;
+    size_t dim = a->m->head_dim, width = a->m->n_head_kv * dim, m = a->n_prefix,
+           group = a->m->n_head / a->m->n_head_kv, at = h * dim;
     gather(s->k, j->x->prefix_k + at, width, m, dim);
     gather(s->v, j->x->prefix_v + at, width, m, dim);
     gather(s->k + m * dim, j->x->k + at, width, j->n, dim);
@@ -223,7 +229,8 @@ void attention_run(struct attention *a, real *y, const struct attention_rows *x,
     tft_port_team(a->n_threads, run, &(struct job){a, x, NULL, y, NULL, n});
 }
 
-void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy, const struct attention_rows *x, size_t n)
+void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy,
+                    const struct attention_rows *x, size_t n)
 {
     tft_port_team(a->n_threads, run, &(struct job){a, x, dx, NULL, dy, n});
 }

@@ -40,7 +40,7 @@ struct tape {
     real *logits;           /* [LOGITS, V] */
 };
 
-/* --------------------------------------------------------------------------------------------- row by row */
+/* ----------------------------------------------------------------------------------- row by row */
 
 typedef void row_fn(const struct tape *t, const void *arg, size_t row);
 
@@ -54,7 +54,8 @@ struct each {
 static void share(void *arg, int tid, int n_threads)
 {
     const struct each *e = arg;
-    size_t begin = e->n * (size_t)tid / (size_t)n_threads, end = e->n * (size_t)(tid + 1) / (size_t)n_threads;
+    size_t begin = e->n * (size_t)tid / (size_t)n_threads,
+           end = e->n * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t i = begin; i < end; i++)
         e->f(e->t, e->arg, i);
 }
@@ -81,7 +82,8 @@ static void norm_row(const struct tape *t, const void *arg, size_t i)
 static void norm_back_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct rows *r = arg;
-    rows_norm_back(r->y + i * r->width, r->dy + i * r->width, r->x + i * r->width, r->norm, r->width, t->m->norm_eps);
+    rows_norm_back(r->y + i * r->width, r->dy + i * r->width, r->x + i * r->width, r->norm,
+                   r->width, t->m->norm_eps);
 }
 
 static void norm(const struct tape *t, real *y, const real *x, const struct tft_norm *w)
@@ -89,12 +91,13 @@ static void norm(const struct tape *t, real *y, const real *x, const struct tft_
     each_row(t, t->n, norm_row, &(struct rows){.y = y, .x = x, .width = t->m->n_embd, .norm = w});
 }
 
-static void norm_back(const struct tape *t, real *dx, const real *dy, const real *x, const struct tft_norm *w)
+static void norm_back(const struct tape *t, real *dx, const real *dy, const real *x,
+                      const struct tft_norm *w)
 {
     each_row(t, t->n, norm_back_row, &(struct rows){dx, x, dy, t->m->n_embd, w});
 }
 
-/* ------------------------------------------------------------------------------------- queries and keys */
+/* ----------------------------------------------------------------------------- queries and keys */
 
 /* y = x with its heads normalised, where the model does that, and turned. */
 static void place_row(const struct tape *t, const void *arg, size_t i)
@@ -124,7 +127,7 @@ static void place_back_row(const struct tape *t, const void *arg, size_t i)
         rows_norm_back(dx + at, dy + at, r->x + i * r->width + at, r->norm, dim, t->m->norm_eps);
 }
 
-/* -------------------------------------------------------------------------------------- hidden activations */
+/* --------------------------------------------------------------------------- hidden activations */
 
 static void activate_row(const struct tape *t, const void *arg, size_t i)
 {
@@ -142,10 +145,11 @@ static void activate_back_row(const struct tape *t, const void *arg, size_t i)
     bool gated = b->gate.w.rows;
     if (b->down.in->hadamard)
         rows_hadamard(t->dc + at, n, b->down.in->hadamard);
-    rows_activate_back(t->dg + at, gated ? t->du + at : NULL, t->dc + at, t->g + at, gated ? t->u + at : NULL, n);
+    rows_activate_back(t->dg + at, gated ? t->du + at : NULL, t->dc + at, t->g + at,
+                       gated ? t->u + at : NULL, n);
 }
 
-/* ----------------------------------------------------------------------------------------------- quantizers */
+/* ----------------------------------------------------------------------------------- quantizers */
 
 static void row_range(const real *x, size_t n, double *low, double *high)
 {
@@ -155,8 +159,10 @@ static void row_range(const real *x, size_t n, double *low, double *high)
     }
 }
 
-/* How x: [n, width] is held: t->affine of each row, or with the step of 0 that is returned then, of all. */
-static size_t hold(const struct tape *t, const real *x, size_t n, size_t width, const struct tft_input *in)
+/* How x: [n, width] is held: t->affine of each row, or with the step of 0 that is returned then, of
+   all. */
+static size_t hold(const struct tape *t, const real *x, size_t n, size_t width,
+                   const struct tft_input *in)
 {
     double low = 0, high = 0;
     if (in->range == TFT_RANGE_STATIC) {
@@ -190,7 +196,8 @@ static void lost_row(const struct tape *t, const void *arg, size_t i)
 static void quantize_back_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct quantize_rows *r = arg;
-    rows_quantize_back(r->dx + i * r->width, r->x + i * r->width, r->width, &t->affine[i * r->step], r->weight);
+    rows_quantize_back(r->dx + i * r->width, r->x + i * r->width, r->width, &t->affine[i * r->step],
+                       r->weight);
 }
 
 /* x: [n, width], for the linear layers that share it. */
@@ -201,13 +208,15 @@ static void take(struct tape *t, const real *x, size_t width, const struct tft_l
     product_take(t->product, x, t->n, width, t->affine, step);
 }
 
-static void take_back(const struct tape *t, real *dx, const real *x, size_t width, const struct tft_linear *l)
+static void take_back(const struct tape *t, real *dx, const real *x, size_t width,
+                      const struct tft_linear *l)
 {
     size_t step = hold(t, x, t->n, width, l->in);
-    each_row(t, t->n, quantize_back_row, &(struct quantize_rows){dx, x, width, step, t->error_weight});
+    each_row(t, t->n, quantize_back_row,
+             &(struct quantize_rows){dx, x, width, step, t->error_weight});
 }
 
-/* --------------------------------------------------------------------------------------------------- a block */
+/* -------------------------------------------------------------------------------------- a block */
 
 static struct attention_rows attention_in(const struct tape *t, struct prefix_rows prefix)
 {
@@ -215,7 +224,8 @@ static struct attention_rows attention_in(const struct tape *t, struct prefix_ro
 }
 
 /* All of the block but the last product, whose input is t->c then. */
-static void inside(struct tape *t, const struct tft_block *b, struct prefix_rows prefix, const real *x)
+static void inside(struct tape *t, const struct tft_block *b, struct prefix_rows prefix,
+                   const real *x)
 {
     const struct tft_model *m = t->m;
     const struct attention_rows in = attention_in(t, prefix);
@@ -226,8 +236,10 @@ static void inside(struct tape *t, const struct tft_block *b, struct prefix_rows
     product_run(t->product, t->q0, &b->q, false);
     product_run(t->product, t->k0, &b->k, false);
     product_run(t->product, t->v, &b->v, false);
-    each_row(t, t->n, place_row, &(struct rows){.y = t->q, .x = t->q0, .width = t->q_width, .norm = &b->q_norm});
-    each_row(t, t->n, place_row, &(struct rows){.y = t->k, .x = t->k0, .width = t->kv_width, .norm = &b->k_norm});
+    each_row(t, t->n, place_row,
+             &(struct rows){.y = t->q, .x = t->q0, .width = t->q_width, .norm = &b->q_norm});
+    each_row(t, t->n, place_row,
+             &(struct rows){.y = t->k, .x = t->k0, .width = t->kv_width, .norm = &b->k_norm});
     attention_run(t->attention, t->a, &in, t->n);
     take(t, t->a, t->q_width, &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
@@ -269,7 +281,8 @@ static void ffn_back(struct tape *t, const struct tft_block *b, real *dx)
     norm_back(t, dx, t->dh, t->x2, &b->ffn_norm);
 }
 
-static void attention_half_back(struct tape *t, const struct tft_block *b, struct prefix_rows prefix, struct prefix_rows dprefix, real *dx,
+static void attention_half_back(struct tape *t, const struct tft_block *b,
+                                struct prefix_rows prefix, struct prefix_rows dprefix, real *dx,
                                 const real *x)
 {
     const struct attention_rows in = attention_in(t, prefix);
@@ -278,7 +291,8 @@ static void attention_half_back(struct tape *t, const struct tft_block *b, struc
     take_back(t, t->da, t->a, t->q_width, &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
     each_row(t, t->n, place_back_row, &(struct rows){t->dq0, t->q0, t->dq, t->q_width, &b->q_norm});
-    each_row(t, t->n, place_back_row, &(struct rows){t->dk0, t->k0, t->dk, t->kv_width, &b->k_norm});
+    each_row(t, t->n, place_back_row,
+             &(struct rows){t->dk0, t->k0, t->dk, t->kv_width, &b->k_norm});
     product_back(t->product, t->dh, t->dq0, t->n, &b->q, false);
     product_back(t->product, t->dh, t->dk0, t->n, &b->k, true);
     product_back(t->product, t->dh, t->dv, t->n, &b->v, true);
@@ -286,7 +300,8 @@ static void attention_half_back(struct tape *t, const struct tft_block *b, struc
     norm_back(t, dx, t->dh, x, &b->attn_norm);
 }
 
-void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix, real *dx, const real *x)
+void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix,
+                real *dx, const real *x)
 {
     const struct tft_block *b = &t->m->block[l];
     inside(t, b, prefix, x);
@@ -294,7 +309,7 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
     attention_half_back(t, b, prefix, dprefix, dx, x);
 }
 
-/* ---------------------------------------------------------------------------------------------------- head */
+/* ----------------------------------------------------------------------------------------- head */
 
 /* Some rows of logits, with the tokens that should have come. */
 struct guess {
@@ -302,7 +317,8 @@ struct guess {
     size_t total;
 };
 
-/* Row i of the logits becomes the gradient of the loss in them, and t->lost[i] the row's part of the loss times n. */
+/* Row i of the logits becomes the gradient of the loss in them, and t->lost[i] the row's part of
+   the loss times n. */
 static void guess_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct guess *g = arg;
@@ -348,7 +364,7 @@ double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
     return loss / (double)total;
 }
 
-/* ------------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static void layout(struct tape *t, struct tft_arena *a)
 {
@@ -357,9 +373,11 @@ static void layout(struct tape *t, struct tft_arena *a)
     struct {
         real **at;
         size_t width;
-    } const all[] = {{&t->h, d}, {&t->x2, d}, {&t->h2, d}, {&t->dh, d},   {&t->q0, q},  {&t->q, q},  {&t->a, q},   {&t->da, q},
-                     {&t->dq, q}, {&t->dq0, q}, {&t->k0, kv}, {&t->k, kv}, {&t->v, kv}, {&t->dk, kv}, {&t->dk0, kv}, {&t->dv, kv},
-                     {&t->g, f}, {&t->u, f}, {&t->c, f}, {&t->dc, f}, {&t->dg, f}, {&t->du, f}};
+    } const all[] = {{&t->h, d},   {&t->x2, d}, {&t->h2, d}, {&t->dh, d},  {&t->q0, q},
+                     {&t->q, q},   {&t->a, q},  {&t->da, q}, {&t->dq, q},  {&t->dq0, q},
+                     {&t->k0, kv}, {&t->k, kv}, {&t->v, kv}, {&t->dk, kv}, {&t->dk0, kv},
+                     {&t->dv, kv}, {&t->g, f},  {&t->u, f},  {&t->c, f},   {&t->dc, f},
+                     {&t->dg, f},  {&t->du, f}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
     t->logits = tft_arena_take(a, LOGITS, m->n_vocab * sizeof *t->logits);
@@ -369,12 +387,14 @@ static void layout(struct tape *t, struct tft_arena *a)
     t->lost = tft_arena_take(a, n > LOGITS ? n : LOGITS, sizeof *t->lost);
 }
 
-struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight, int n_threads)
+struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight,
+                       int n_threads)
 {
     struct tape *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct tape){.m = m, .n = n, .n_prefix = n_prefix, .error_weight = error_weight, .n_threads = n_threads};
+    *t = (struct tape){
+        .m = m, .n = n, .n_prefix = n_prefix, .error_weight = error_weight, .n_threads = n_threads};
     t->q_width = (size_t)m->n_head * m->head_dim;
     t->kv_width = (size_t)m->n_head_kv * m->head_dim;
     t->product = product_open(m, n, n_threads);
@@ -389,7 +409,8 @@ struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, rea
     a = (struct tft_arena){.base = t->memory};
     layout(t, &a);
     for (size_t i = 0; i < n; i++)
-        tft_rope_angles(t->cos + i * m->n_rot, t->sin + i * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves, (uint32_t)(n_prefix + i));
+        tft_rope_angles(t->cos + i * m->n_rot, t->sin + i * m->n_rot, m->rope_freq, m->n_rot,
+                        m->rope_halves, (uint32_t)(n_prefix + i));
     return t;
 }
 

@@ -56,7 +56,7 @@ static void share(size_t n, int tid, int n_threads, size_t *begin, size_t *end)
     *end = n * (size_t)(tid + 1) / (size_t)n_threads;
 }
 
-/* ------------------------------------------------------------------------------------------------ forward */
+/* -------------------------------------------------------------------------------------- forward */
 
 struct take_job {
     struct product *p;
@@ -70,11 +70,14 @@ static void take(void *arg, int tid, int n_threads)
     size_t begin, end;
     share(j->p->n, tid, n_threads, &begin, &end);
     for (size_t i = begin; i < end; i++)
-        j->p->m->kern.quantize(j->p->bytes + i * j->p->stride, j->x + i * j->width, j->width, &j->p->affine[i * j->p->step]);
+        j->p->m->kern.quantize(j->p->bytes + i * j->p->stride, j->x + i * j->width, j->width,
+                               &j->p->affine[i * j->p->step]);
 }
 
-/* What is behind a row is of an earlier input, and multiplied by the zeros that panels are padded with. */
-void product_take(struct product *p, const real *x, size_t n, size_t width, const struct tft_affine *q, size_t step)
+/* What is behind a row is of an earlier input, and multiplied by the zeros that panels are padded
+   with. */
+void product_take(struct product *p, const real *x, size_t n, size_t width,
+                  const struct tft_affine *q, size_t step)
 {
     p->n = n;
     p->affine = q;
@@ -98,7 +101,8 @@ static void run(void *arg, int tid, int n_threads)
     share(tft_panel_rows(w->rows) / TFT_PANEL, tid, n_threads, &begin, &end);
     begin *= TFT_PANEL;
     end = end * TFT_PANEL < w->rows ? end * TFT_PANEL : w->rows;
-    struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin, w->rowsum + begin, cols};
+    struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin,
+                                w->rowsum + begin, cols};
     if (begin < end)
         p->m->kern.gemm_i8(j->y + begin, w->rows, p->bytes, p->stride, p->affine, p->step, &panels,
                            j->l->bias ? j->l->bias + begin : NULL, j->add, p->n, end - begin);
@@ -109,18 +113,20 @@ void product_run(struct product *p, real *y, const struct tft_linear *l, bool ad
     tft_port_team(p->n_threads, run, &(struct run_job){p, l, y, add});
 }
 
-/* --------------------------------------------------------------------------------------------------- back */
+/* ----------------------------------------------------------------------------------------- back */
 
-/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a whole piece of a panel, 4 quads of 16
-   rows. */
-static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k, size_t cols)
+/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a
+   whole piece of a panel, 4 quads of 16 rows. */
+static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
+                   size_t cols)
 {
     const int8_t *data = w->data;
     for (size_t r = 0; r < rows; r++) {
         const int8_t *from = data + tft_panel_at(first + r, k, tft_panel_cols(w->cols));
         float scale = w->scale[first + r];
         for (size_t i = 0; i < cols; i++)
-            to[r * cols + i] = (float)from[i / TFT_QUAD * TFT_QUAD * TFT_PANEL + i % TFT_QUAD] * scale;
+            to[r * cols + i] = (float)from[i / TFT_QUAD * TFT_QUAD * TFT_PANEL + i % TFT_QUAD] *
+                               scale;
     }
 }
 
@@ -142,7 +148,8 @@ static void back_columns(const struct back_job *j, float *block, size_t k, size_
     for (size_t r = 0, rows; r < w->rows; r += rows) {
         rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
         expand(block, w, r, rows, k, cols);
-        j->p->m->kern.mix[TFT_NUM_F32](j->dx + k, w->cols, j->dy + r, w->rows, block, j->n, rows, cols);
+        j->p->m->kern.mix[TFT_NUM_F32](j->dx + k, w->cols, j->dy + r, w->rows, block, j->n, rows,
+                                       cols);
     }
 }
 
@@ -153,22 +160,26 @@ static void back(void *arg, int tid, int n_threads)
     share((cols + BLOCK_COLS - 1) / BLOCK_COLS, tid, n_threads, &begin, &end);
     end = end * BLOCK_COLS < cols ? end * BLOCK_COLS : cols;
     for (size_t k = begin * BLOCK_COLS; k < end; k += BLOCK_COLS)
-        back_columns(j, j->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k, end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
+        back_columns(j, j->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k,
+                     end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
 }
 
-void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l, bool add)
+void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
+                  bool add)
 {
     tft_port_team(p->n_threads, back, &(struct back_job){p, l, dx, dy, n, add});
 }
 
-/* -------------------------------------------------------------------------------------------------- plain */
+/* ---------------------------------------------------------------------------------------- plain */
 
-void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w, size_t M, size_t N, size_t K)
+void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
+                   size_t M, size_t N, size_t K)
 {
     m->kern.gemm[TFT_NUM_F32](y, ldy, x, K, w, NULL, 0, M, N, K);
 }
 
-void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v, size_t M, size_t N, size_t K)
+void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
+                 size_t M, size_t N, size_t K)
 {
     m->kern.mix[TFT_NUM_F32](y, N, p, ldp, v, M, K, N);
 }

@@ -1,6 +1,6 @@
 /*
- * Products of matrices, forward and back. In floats by the runtime's own kernels: product.c. In double precision by plain loops, for the
- * tests: tests/tune_product.c.
+ * Products of matrices, forward and back. In floats by the runtime's own kernels: product.c. In
+ * double precision by plain loops, for the tests: tests/tune_product.c.
  */
 #ifndef TUNE_PRODUCT_H
 #define TUNE_PRODUCT_H
@@ -14,19 +14,26 @@ struct product;
 struct product *product_open(const struct tft_model *m, size_t n, int n_threads);
 void product_close(struct product *p);
 
-/* x: [n, width] becomes the bytes that linear layers with this input multiply; q: [n] or, with a step of 0, [1] how they are held. */
-void product_take(struct product *p, const real *x, size_t n, size_t width, const struct tft_affine *q, size_t step);
+/* x: [n, width] becomes the bytes that linear layers with this input multiply; q: [n] or, with a
+   step of 0, [1] how they are held. */
+void product_take(struct product *p, const real *x, size_t n, size_t width,
+                  const struct tft_affine *q, size_t step);
 
 /* y: [n, rows of l] = W x + bias of what was taken; or that added to y. */
 void product_run(struct product *p, real *y, const struct tft_linear *l, bool add);
 
-/* dx: [n, cols of l] = dy W, or that added to dx; dy: [n, rows of l]. The weights of an I8 matrix as they are, scaled bytes. */
-void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l, bool add);
+/* dx: [n, cols of l] = dy W, or that added to dx; dy: [n, rows of l]. The weights of an I8 matrix
+   as they are, scaled bytes. */
+void product_back(struct product *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
+                  bool add);
 
-/* y: [M, N] = x w^T, x: [M, K], w: [N, K]; rows of y ldy apart, those of the others next to each other */
-void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w, size_t M, size_t N, size_t K);
+/* y: [M, N] = x w^T, x: [M, K], w: [N, K]; rows of y ldy apart, those of the others next to each
+   other */
+void product_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
+                   size_t M, size_t N, size_t K);
 
 /* y: [M, N] += p v, p: [M, K] with rows ldp apart, v: [K, N] */
-void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v, size_t M, size_t N, size_t K);
+void product_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
+                 size_t M, size_t N, size_t K);
 
 #endif

@@ -1,4 +1,5 @@
-/* The number type of the trainer: float, or double where its gradients are checked against finite differences. */
+/* The number type of the trainer: float, or double where its gradients are checked against finite
+   differences. */
 #ifndef TUNE_REAL_H
 #define TUNE_REAL_H
 
@@ -16,8 +17,8 @@ static inline real real_sqrt(real x)
 {
     return sqrt(x);
 }
-/* Rounding has a slope of 0 nearly everywhere. The gradient takes it for 1, "straight through" (Bengio et al. 2013, section 4), which is
-   the slope of this. */
+/* Rounding has a slope of 0 nearly everywhere. The gradient takes it for 1, "straight through"
+   (Bengio et al. 2013, section 4), which is the slope of this. */
 static inline real real_round(real x)
 {
     return x;

@@ -1,6 +1,6 @@
 #include "rows.h"
 
-/* --------------------------------------------------------------------------------------------------- norms */
+/* ---------------------------------------------------------------------------------------- norms */
 
 static real mean(const real *x, size_t n)
 {
@@ -26,8 +26,10 @@ void rows_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float
         y[i] = (x[i] - shift) * r * (real)w->w[i] + (w->b ? (real)w->b[i] : 0);
 }
 
-/* With u = (x - shift) r and g = dy w:  dx = r (g - u mean(g u)), and LayerNorm takes away the mean of g besides. */
-void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n, float eps)
+/* With u = (x - shift) r and g = dy w:  dx = r (g - u mean(g u)), and LayerNorm takes away the mean
+                                         of g besides. */
+void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
+                    float eps)
 {
     real shift = w->b ? mean(x, n) : 0, r = inverse_size(x, shift, n, eps), along = 0, level = 0;
     for (size_t i = 0; i < n; i++) {
@@ -41,7 +43,7 @@ void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_no
         dx[i] += r * (dy[i] * (real)w->w[i] - level - (x[i] - shift) * r * along);
 }
 
-/* ---------------------------------------------------------------------------------------------------- rope */
+/* ----------------------------------------------------------------------------------------- rope */
 
 /* Partners i and j have the same cosine, and sines of opposite sign. */
 static void turn(real *x, const float *c, const float *s, size_t i, size_t j, real sign)
@@ -51,15 +53,17 @@ static void turn(real *x, const float *c, const float *s, size_t i, size_t j, re
     x[j] = b * (real)c[j] + sign * a * (real)s[j];
 }
 
-void rows_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s, bool back)
+void rows_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
+               bool back)
 {
     size_t half = m->n_rot / 2;
     for (size_t at = 0; at < width; at += m->head_dim)
         for (size_t i = 0; i < half; i++)
-            turn(x + at, c, s, m->rope_halves ? i : 2 * i, m->rope_halves ? i + half : 2 * i + 1, back ? -1 : 1);
+            turn(x + at, c, s, m->rope_halves ? i : 2 * i, m->rope_halves ? i + half : 2 * i + 1,
+                 back ? -1 : 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- activations */
+/* ---------------------------------------------------------------------------------- activations */
 
 static real sigmoid(real x)
 {
@@ -81,7 +85,8 @@ void rows_activate(real *y, const real *g, const real *u, size_t n)
 static void gelu_back(real *dg, const real *dy, const real *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        real s = sigmoid(gelu_argument(g[i])), slope = (real)TFT_GELU_G1 + 3 * (real)TFT_GELU_G3 * g[i] * g[i];
+        real s = sigmoid(gelu_argument(g[i])),
+             slope = (real)TFT_GELU_G1 + 3 * (real)TFT_GELU_G3 * g[i] * g[i];
         dg[i] = dy[i] * (s + g[i] * s * (1 - s) * slope);
     }
 }
@@ -111,7 +116,7 @@ void rows_hadamard(real *x, size_t n, size_t block)
                 }
 }
 
-/* ----------------------------------------------------------------------------------------------- quantizers */
+/* ----------------------------------------------------------------------------------- quantizers */
 
 struct held {
     real value;

@@ -1,6 +1,7 @@
 /*
- * What a block does to one token's row by itself, and the gradients of that. dy is the gradient of the loss in y, dx in x. Sums are in
- * the order of the elements, so that the same numbers come out everywhere.
+ * What a block does to one token's row by itself, and the gradients of that. dy is the gradient of
+ * the loss in y, dx in x. Sums are in the order of the elements, so that the same numbers come out
+ * everywhere.
  */
 #ifndef TUNE_ROWS_H
 #define TUNE_ROWS_H
@@ -11,10 +12,13 @@
 /* y = norm(x) of n numbers, as tft_rmsnorm_fn and tft_layernorm_fn; y may be x. */
 void rows_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float eps);
 /* dx += */
-void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n, float eps);
+void rows_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
+                    float eps);
 
-/* Heads of x: [width] turned by a position's angles, c and s: [n_rot]; or, with back, the other way: that is the gradient, in place. */
-void rows_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s, bool back);
+/* Heads of x: [width] turned by a position's angles, c and s: [n_rot]; or, with back, the other
+   way: that is the gradient, in place. */
+void rows_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
+               bool back);
 
 /* y = silu(g) * u, or gelu(g) where u is NULL. */
 void rows_activate(real *y, const real *g, const real *u, size_t n);
@@ -25,12 +29,14 @@ void rows_activate_back(real *dg, real *du, const real *dy, const real *g, const
 void rows_hadamard(real *x, size_t n, size_t block);
 
 /*
- * The quantizer q (CushionCache, eq. 3) is in the gradient what it is without rounding, and its scale and zero-point are constants (section
- * 4.2): 1 within its range, 0 beyond. |x - q(x)|^2 (eq. 6) is another matter: with a rounding of slope 1 it would have no gradient, and
- * so there q(x) is a constant.
+ * The quantizer q (CushionCache, eq. 3) is in the gradient what it is without rounding, and its
+ * scale and zero-point are constants (section 4.2): 1 within its range, 0 beyond. |x - q(x)|^2 (eq.
+ * 6) is another matter: with a rounding of slope 1 it would have no gradient, and so there q(x) is
+ * a constant.
  */
 double rows_lost(const real *x, size_t n, const struct tft_affine *q);
-/* dx = the gradient in q(x) on entry, in x on return, plus weight times that of half of |x - q(x)|^2. */
+/* dx = the gradient in q(x) on entry, in x on return, plus weight times that of half of |x -
+   q(x)|^2. */
 void rows_quantize_back(real *dx, const real *x, size_t n, const struct tft_affine *q, real weight);
 
 #endif

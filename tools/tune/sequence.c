@@ -79,7 +79,8 @@ static struct prefix_rows layer_rows(const struct sequence *s, real *params, uin
     return (struct prefix_rows){params + l * each, params + all + l * each};
 }
 
-/* Half the squared distance of what block l leaves from what it should, over n; with dx its gradient is added there. */
+/* Half the squared distance of what block l leaves from what it should, over n; with dx its
+   gradient is added there. */
 static double miss(const struct sequence *s, uint32_t l, const uint16_t *wanted, real *dx)
 {
     const real *x = s->x + (l + (size_t)1) * numbers(s);
@@ -94,7 +95,8 @@ static double miss(const struct sequence *s, uint32_t l, const uint16_t *wanted,
     return sum / 2 / (double)s->n;
 }
 
-static struct sequence_loss forward(struct sequence *s, const int32_t *token, const uint16_t *wanted, real *params, real *dx)
+static struct sequence_loss forward(struct sequence *s, const int32_t *token,
+                                    const uint16_t *wanted, real *params, real *dx)
 {
     uint32_t n_layer = s->m->n_layer;
     double lost = 0, loss = 0;
@@ -112,7 +114,8 @@ static struct sequence_loss forward(struct sequence *s, const int32_t *token, co
     return (struct sequence_loss){loss, loss};
 }
 
-struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, const uint16_t *wanted, real *params, real *gradient)
+struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, const uint16_t *wanted,
+                                  real *params, real *gradient)
 {
     struct sequence_loss loss = forward(s, token, wanted, params, gradient ? s->dx : NULL);
     if (!gradient)
@@ -122,7 +125,8 @@ struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, cons
     for (uint32_t l = s->m->n_layer; l-- > 0;) {
         if (wanted)
             miss(s, l, wanted, s->dx);
-        block_back(s->tape, l, layer_rows(s, params, l), layer_rows(s, gradient, l), s->dx, s->x + l * numbers(s));
+        block_back(s->tape, l, layer_rows(s, params, l), layer_rows(s, gradient, l), s->dx,
+                   s->x + l * numbers(s));
     }
     return loss;
 }

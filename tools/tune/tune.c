@@ -28,11 +28,12 @@ struct tuner {
     bool stopped;
 };
 
-/* ----------------------------------------------------------------------------------------------- windows */
+/* -------------------------------------------------------------------------------------- windows */
 
 static bool held_out(const struct tune_opts *o, uint32_t window)
 {
-    return window % HELD_OUT == HELD_OUT - 1 || (o->n_windows < HELD_OUT && window == o->n_windows - 1);
+    return window % HELD_OUT == HELD_OUT - 1 ||
+           (o->n_windows < HELD_OUT && window == o->n_windows - 1);
 }
 
 /* Another order for every epoch: SplitMix64 (Steele et al. 2014), then Fisher and Yates. */
@@ -49,7 +50,8 @@ static void shuffle(struct tuner *t, uint32_t epoch)
     }
 }
 
-enum { FORWARD = 1, WITH_GRADIENT = 3 }; /* work of a window: forward; forward, forward again and back */
+enum { FORWARD = 1, WITH_GRADIENT = 3 }; /* work of a window: forward; forward, forward again and
+                                            back */
 
 static void worked(struct tuner *t, double work)
 {
@@ -62,13 +64,14 @@ static double run(struct tuner *t, uint32_t window, float *gradient)
 {
     const struct tune_opts *o = t->o;
     size_t wanted = (size_t)t->m->n_layer * o->window * t->m->n_embd;
-    struct sequence_loss loss = sequence_run(t->s, o->text + (size_t)window * o->window, o->wanted ? o->wanted + window * wanted : NULL,
+    struct sequence_loss loss = sequence_run(t->s, o->text + (size_t)window * o->window,
+                                             o->wanted ? o->wanted + window * wanted : NULL,
                                              t->rounded, gradient);
     worked(t, gradient ? WITH_GRADIENT : FORWARD);
     return loss.judged;
 }
 
-/* ------------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static void round_to_file(struct tuner *t)
 {
@@ -78,7 +81,8 @@ static void round_to_file(struct tuner *t)
 
 static float rate_now(const struct tuner *t)
 {
-    float rise = 10 * (float)t->step / (float)t->steps, fall = (float)(t->steps - t->step + 1) / (0.9f * (float)t->steps);
+    float rise = 10 * (float)t->step / (float)t->steps,
+          fall = (float)(t->steps - t->step + 1) / (0.9f * (float)t->steps);
     return t->o->rate * fminf(1, fminf(rise, fall));
 }
 
@@ -94,7 +98,8 @@ static void step(struct tuner *t, uint32_t window)
         float g = t->gradient[i];
         t->first[i] = beta1 * t->first[i] + (1 - beta1) * g;
         t->second[i] = beta2 * t->second[i] + (1 - beta2) * g * g;
-        t->exact[i] -= rate * (t->first[i] / c1 / (sqrtf(t->second[i] / c2) + epsilon) + decay * t->exact[i]);
+        t->exact[i] -=
+            rate * (t->first[i] / c1 / (sqrtf(t->second[i] / c2) + epsilon) + decay * t->exact[i]);
     }
     round_to_file(t);
 }
@@ -139,7 +144,7 @@ static void learn(struct tuner *t)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static bool take(struct tuner *t)
 {
@@ -162,7 +167,8 @@ static bool take(struct tuner *t)
     t->r->validation = malloc(looks(t) * sizeof *t->r->validation);
     int n_threads = !tft_port_threaded() ? 1 : t->o->n_threads ? t->o->n_threads : tft_port_cpus();
     t->s = sequence_open(t->m, t->o->window, t->o->wanted ? 0 : t->o->lambda, n_threads);
-    return t->held && t->rounded && t->exact && t->gradient && t->first && t->second && t->order && t->r->k && t->r->validation && t->s;
+    return t->held && t->rounded && t->exact && t->gradient && t->first && t->second && t->order &&
+           t->r->k && t->r->validation && t->s;
 }
 
 static void give_back(struct tuner *t)
@@ -184,30 +190,37 @@ void tune_free(struct tune_result *r)
     *r = (struct tune_result){0};
 }
 
-enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r, bool *stopped, struct tft_error *err)
+enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
+                     bool *stopped, struct tft_error *err)
 {
-    struct tuner t = {.m = m, .o = o, .r = r, .n = sequence_params(m), .first_left = 1, .second_left = 1};
+    struct tuner t = {
+        .m = m, .o = o, .r = r, .n = sequence_params(m), .first_left = 1, .second_left = 1};
     *r = (struct tune_result){0};
     *stopped = false;
     if (!m->n_prefix || m->output.w.num != TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: has no prefix that could be tuned", m->source.name);
     if (o->n_windows < 2 || o->window < 2)
-        return tft_fail(err, TFT_ERR_ARG, "%s: tuning takes two windows of text at least, one to learn from and one to judge by",
-                        m->source.name);
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "%s: tuning takes two windows of text at least, one to learn from and one to judge by",
+            m->source.name);
     if (o->window > m->n_ctx - m->n_prefix)
-        return tft_fail(err, TFT_ERR_ARG, "%s: a window of %u after a prefix of %u is more than its context of %u", m->source.name,
-                        o->window, m->n_prefix, m->n_ctx);
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a window of %u after a prefix of %u is more than its context of %u",
+                        m->source.name, o->window, m->n_prefix, m->n_ctx);
     bool room = take(&t);
     if (room) {
         m->kern.widen[TFT_NUM_F16](t.exact, m->prefix_k, t.n / 2);
         m->kern.widen[TFT_NUM_F16](t.exact + t.n / 2, m->prefix_v, t.n / 2);
         round_to_file(&t);
-        t.all_work = (double)WITH_GRADIENT * t.steps + (double)FORWARD * looks(&t) * (o->n_windows - t.n_train);
+        t.all_work = (double)WITH_GRADIENT * t.steps +
+                     (double)FORWARD * looks(&t) * (o->n_windows - t.n_train);
         learn(&t);
     }
     give_back(&t);
     *stopped = t.stopped;
     if (!room || t.stopped)
         tune_free(r);
-    return room ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory to tune its prefix", m->source.name);
+    return room ? TFT_OK
+                : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory to tune its prefix", m->source.name);
 }

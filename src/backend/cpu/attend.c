@@ -1,17 +1,20 @@
 /*
- * Attention over the cache. For a query q at position t (scaled dot product, Vaswani et al. 2017, eq. 1), span by span as in
- * FlashAttention (Dao et al. 2022, algorithm 1), with the order of everything fixed:
+ * Attention over the cache. For a query q at position t (scaled dot product, Vaswani et al. 2017,
+ * eq. 1), span by span as in FlashAttention (Dao et al. 2022, algorithm 1), with the order of
+ * everything fixed:
  *
  *   span b holds positions 256 b .. 256 b + 255, those beyond t left out
- *   m_b = max_j q.k_j / sqrt(E)    p_j = exp(q.k_j / sqrt(E) - m_b)    l_b = sum p_j    o_b = sum p_j v_j
- *   spans merge in the order of b:  m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
+ *   m_b = max_j q.k_j / sqrt(E)    p_j = exp(q.k_j / sqrt(E) - m_b)    l_b = sum p_j    o_b = sum
+ *                                  p_j v_j
+ *   spans merge in the order of b:  m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o'
+ *                                   likewise
  *   the result is o / l
  *
  * Slots come first (retain.h), then blocks of codes, 256 tokens of them to a span.
  *
- * What a token gets depends on its position alone: not on the tokens computed with it, nor on how spans and heads were spread over
- * threads. Many tokens are spread by (head, tile of queries); a single one also by span, or else a
- * model with few heads would leave threads idle.
+ * What a token gets depends on its position alone: not on the tokens computed with it, nor on how
+ * spans and heads were spread over threads. Many tokens are spread by (head, tile of queries); a
+ * single one also by span, or else a model with few heads would leave threads idle.
  */
 #include <math.h>
 #include <string.h>
@@ -28,7 +31,8 @@ struct softmax_part {
 /* A tile of queries of one KV head: rows i = token * group + query head, oldest token first. */
 struct tile {
     uint32_t layer, head; /* KV head */
-    uint32_t slot;        /* of the first token: its position, unless the cache is a quantized one */
+    uint32_t slot;        /* of the first token: its position, unless the cache is a quantized
+                             one */
     uint32_t blocks;      /* of codes, that all of them see */
     uint32_t n_tokens, group;
 };
@@ -40,9 +44,11 @@ static uint32_t visible(const struct tile *t, uint32_t row, uint32_t start)
     return end <= start ? 0 : end - start < TFT_SPAN ? end - start : TFT_SPAN;
 }
 
-/* o: [rows, E], part: [rows] from the span at `start`, for rows from *first_row on: those before see none of it. */
-static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t start, const float *q, float *scores, float *o,
-                        struct softmax_part *part, uint32_t *first_row)
+/* o: [rows, E], part: [rows] from the span at `start`, for rows from *first_row on: those before
+   see none of it. */
+static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t start,
+                        const float *q, float *scores, float *o, struct softmax_part *part,
+                        uint32_t *first_row)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
@@ -51,20 +57,22 @@ static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t
         first++;
     *first_row = first;
 
-    kern->score[kv->num](scores + first * TFT_SPAN, TFT_SPAN, q + first * dim, dim, tft_kv_keys(kv, t->layer, t->head, start),
-                         rows - first, visible(t, rows - 1, start), dim, 1.0f / sqrtf((float)dim));
+    kern->score[kv->num](scores + first * TFT_SPAN, TFT_SPAN, q + first * dim, dim,
+                         tft_kv_keys(kv, t->layer, t->head, start), rows - first,
+                         visible(t, rows - 1, start), dim, 1.0f / sqrtf((float)dim));
     for (uint32_t i = first; i < rows; i++)
         kern->softmax(scores + i * TFT_SPAN, visible(t, i, start), &part[i].max, &part[i].sum);
 
     /* what the first row sees, all see; what the later ones see besides comes after it, in order */
     uint32_t common = visible(t, first, start);
     memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
-    kern->mix[kv->num](o + first * dim, dim, scores + first * TFT_SPAN, TFT_SPAN, tft_kv_values(kv, t->layer, t->head, start),
-                       rows - first, common, dim);
+    kern->mix[kv->num](o + first * dim, dim, scores + first * TFT_SPAN, TFT_SPAN,
+                       tft_kv_values(kv, t->layer, t->head, start), rows - first, common, dim);
     for (uint32_t i = first, n; i < rows; i += n) { /* the queries of a token see the same */
         n = t->group - i % t->group;
         kern->mix[kv->num](o + i * dim, dim, scores + i * TFT_SPAN + common, TFT_SPAN,
-                           tft_kv_values(kv, t->layer, t->head, start + common), n, visible(t, i, start) - common, dim);
+                           tft_kv_values(kv, t->layer, t->head, start + common), n,
+                           visible(t, i, start) - common, dim);
     }
 }
 
@@ -100,9 +108,11 @@ static void prefetch(const char *record, size_t bytes)
         __builtin_prefetch(record + i, 0, 2);
 }
 
-/* Records are too short for the hardware to see a stream, so what comes after the keys of block b is asked for while they are read: its
-   values, and the i-th block of keys of what is next. A block at a time, as more would wait for one another. */
-static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, uint32_t i, struct next next)
+/* Records are too short for the hardware to see a stream, so what comes after the keys of block b
+   is asked for while they are read: its values, and the i-th block of keys of what is next. A block
+   at a time, as more would wait for one another. */
+static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, uint32_t i,
+                           struct next next)
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_coded_layer *y = &kv->layer[t->layer];
@@ -112,8 +122,8 @@ static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint3
 }
 
 /* q: block_queries; scores: [rows, TFT_SPAN] of blocks first .. first + n - 1 */
-static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n, const float *q, float *scores,
-                         struct next next)
+static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n,
+                         const float *q, float *scores, struct next next)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
@@ -123,8 +133,9 @@ static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_
     for (uint32_t b = 0; b < n; b++, scores += kv->block) {
         prefetch_codes(p, t, first + b, b, next);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
-            kern->score[TFT_NUM_F16](scores, TFT_SPAN, q, dim, tft_coded_f16_keys(kv, t->layer, t->head, first + b), rows, kv->block, dim,
-                                     factor);
+            kern->score[TFT_NUM_F16](scores, TFT_SPAN, q, dim,
+                                     tft_coded_f16_keys(kv, t->layer, t->head, first + b), rows,
+                                     kv->block, dim, factor);
             continue;
         }
         struct tft_coded k = tft_coded_keys(kv, kern, t->layer, t->head, first + b, w->scales[0]);
@@ -132,7 +143,8 @@ static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_
     }
 }
 
-static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n, const float *scores, float *o)
+static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n,
+                       const float *scores, float *o)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
@@ -141,21 +153,25 @@ static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t 
     memset(o, 0, (size_t)rows * dim * sizeof *o);
     if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
         for (uint32_t b = 0; b < n; b++, scores += kv->block)
-            kern->mix[TFT_NUM_F16](o, dim, scores, TFT_SPAN, tft_coded_f16_values(kv, t->layer, t->head, first + b), rows, kv->block, dim);
+            kern->mix[TFT_NUM_F16](o, dim, scores, TFT_SPAN,
+                                   tft_coded_f16_values(kv, t->layer, t->head, first + b), rows,
+                                   kv->block, dim);
         return;
     }
     for (uint32_t b = 0; b < n; b++)
         v[b] = tft_coded_values(kv, kern, t->layer, t->head, first + b,
-                                kv->scratch[p->tid].scales[1] + b * tft_coded_scales(kv, &kv->policy.v));
+                                kv->scratch[p->tid].scales[1] +
+                                    b * tft_coded_scales(kv, &kv->policy.v));
     kern->mix_codes(o, dim, scores, TFT_SPAN, v, n, rows);
 }
 
 /* attend_span for span b of the codes, which all rows see. */
-static void attend_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, const float *q, float *scores, float *o,
-                         struct softmax_part *part, struct next next)
+static void attend_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, const float *q,
+                         float *scores, float *o, struct softmax_part *part, struct next next)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t most = span_blocks(kv), first = b * most, n = t->blocks - first < most ? t->blocks - first : most;
+    uint32_t most = span_blocks(kv), first = b * most,
+             n = t->blocks - first < most ? t->blocks - first : most;
     score_blocks(p, t, first, n, q, scores, next);
     for (uint32_t i = 0; i < t->n_tokens * t->group; i++)
         p->m->kern.softmax(scores + i * TFT_SPAN, n * kv->block, &part[i].max, &part[i].sum);
@@ -167,8 +183,8 @@ static uint32_t code_spans(const struct tft_kv *kv, uint32_t blocks)
     return tft_spans(blocks * kv->block);
 }
 
-static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into, const float *o_b, struct softmax_part b,
-                  uint32_t dim)
+static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into,
+                  const float *o_b, struct softmax_part b, uint32_t dim)
 {
     float max = into->max > b.max ? into->max : b.max;
     float old = tft_expf(into->max - max), new = tft_expf(b.max - max);
@@ -181,11 +197,13 @@ static void load_queries(const struct tft_pass *p, const struct tile *t, uint32_
 {
     uint32_t width = t->group * p->m->head_dim;
     for (uint32_t i = 0; i < t->n_tokens; i++)
-        memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width, width * sizeof *q);
+        memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width,
+               width * sizeof *q);
 }
 
 /* A head's result [E], in the form that o takes; it is divided by `sum` in place first. */
-static void put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head, float *result, float sum)
+static void put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token,
+                     size_t head, float *result, float sum)
 {
     const struct tft_kernels *kern = &p->m->kern;
     size_t dim = p->m->head_dim;
@@ -196,10 +214,11 @@ static void put_head(const struct tft_pass *p, const struct tft_input *in, uint3
         memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);
 }
 
-static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token, const struct tft_attend_scratch *w,
-                        const struct tft_input *in)
+static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token,
+                        const struct tft_attend_scratch *w, const struct tft_input *in)
 {
-    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, end = t->slot + t->n_tokens, first;
+    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, end = t->slot + t->n_tokens,
+             first;
     struct softmax_part total[TFT_TILE], part[TFT_TILE];
 
     load_queries(p, t, token, w->q);
@@ -211,12 +230,14 @@ static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t
     }
     const float *q = block_queries(p, t, w->q);
     for (uint32_t b = 0; b < code_spans(&p->s->kv, t->blocks); b++) {
-        attend_codes(p, t, b, q, w->scores, w->part, part, (struct next){t->head, (b + 1) * span_blocks(&p->s->kv)});
+        attend_codes(p, t, b, q, w->scores, w->part, part,
+                     (struct next){t->head, (b + 1) * span_blocks(&p->s->kv)});
         for (uint32_t i = 0; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
     for (uint32_t i = 0; i < rows; i++)
-        put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim, total[i].sum);
+        put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
+                 total[i].sum);
 }
 
 /* Some tokens of a pass, and where the first of them is. */
@@ -225,13 +246,17 @@ struct some {
     uint32_t slot, blocks; /* as in struct tile */
 };
 
-static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct some *some, const struct tft_input *in)
+static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct some *some,
+                         const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
     uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
-    uint32_t n = some->n, each = p->each ? p->each : n, sequences = p->each ? n / each : 1, tiles = (each + step - 1) / step;
-    for (uint32_t i = (uint32_t)p->tid; i < sequences * tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
-        uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step, token = some->first + sequence * each + at;
+    uint32_t n = some->n, each = p->each ? p->each : n, sequences = p->each ? n / each : 1,
+             tiles = (each + step - 1) / step;
+    for (uint32_t i = (uint32_t)p->tid; i < sequences * tiles * m->n_head_kv;
+         i += (uint32_t)p->n_threads) {
+        uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step,
+                 token = some->first + sequence * each + at;
         struct tile t = {
             .layer = p->each ? sequence : layer,
             .head = i % m->n_head_kv,
@@ -245,21 +270,27 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct some *
 }
 
 /* What the i-th (head, span) has of codes. */
-static struct next next_codes(const struct tft_pass *p, const struct tile *t, uint32_t i, uint32_t spans, uint32_t slot_spans)
+static struct next next_codes(const struct tft_pass *p, const struct tile *t, uint32_t i,
+                              uint32_t spans, uint32_t slot_spans)
 {
     uint32_t head = i / spans, b = i % spans;
-    return (struct next){head, head < p->m->n_head_kv && b >= slot_spans ? (b - slot_spans) * span_blocks(&p->s->kv) : t->blocks};
+    return (struct next){head, head < p->m->n_head_kv && b >= slot_spans
+                                   ? (b - slot_spans) * span_blocks(&p->s->kv)
+                                   : t->blocks};
 }
 
 /* One token: every (head, span) by itself, then every head's spans in order. */
-static void attend_split(struct tft_pass *p, uint32_t layer, const struct some *some, const struct tft_input *in)
+static void attend_split(struct tft_pass *p, uint32_t layer, const struct some *some,
+                         const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
     struct tft_session *s = p->s;
     const struct tft_attend_scratch *w = &s->scratch[p->tid];
     uint32_t dim = m->head_dim, group = m->n_head / m->n_head_kv, token = some->first;
-    uint32_t slot_spans = tft_spans(some->slot + 1), spans = slot_spans + code_spans(&s->kv, some->blocks), unused;
-    struct tile t = {.layer = layer, .slot = some->slot, .blocks = some->blocks, .n_tokens = 1, .group = group};
+    uint32_t slot_spans = tft_spans(some->slot + 1),
+             spans = slot_spans + code_spans(&s->kv, some->blocks), unused;
+    struct tile t = {
+        .layer = layer, .slot = some->slot, .blocks = some->blocks, .n_tokens = 1, .group = group};
 
     const float *q = NULL;
     for (uint32_t i = (uint32_t)p->tid; i < spans * m->n_head_kv; i += (uint32_t)p->n_threads) {
@@ -291,12 +322,14 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct some *
         float *o = s->part_o + at * dim;
         struct softmax_part total = {s->part_max[at], s->part_sum[at]};
         for (uint32_t b = 1; b < spans; b++)
-            merge(&m->kern, o, &total, s->part_o + (at + b) * dim, (struct softmax_part){s->part_max[at + b], s->part_sum[at + b]}, dim);
+            merge(&m->kern, o, &total, s->part_o + (at + b) * dim,
+                  (struct softmax_part){s->part_max[at + b], s->part_sum[at + b]}, dim);
         put_head(p, in, token, h, o, total.sum);
     }
 }
 
-static void attend(struct tft_pass *p, uint32_t layer, const struct some *some, const struct tft_input *in)
+static void attend(struct tft_pass *p, uint32_t layer, const struct some *some,
+                   const struct tft_input *in)
 {
     if (some->n == 1 && some->slot + some->blocks * p->s->kv.block >= TFT_SPAN && !p->each) {
         tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
@@ -307,7 +340,8 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct some *some, 
     }
 }
 
-/* A chunk of the pass attends before the next one comes, for which tokens that it sees may be quantized. */
+/* A chunk of the pass attends before the next one comes, for which tokens that it sees may be
+   quantized. */
 static void attend_chunks(struct tft_pass *p, uint32_t layer, const struct tft_input *in)
 {
     const struct tft_kv *kv = &p->s->kv;
@@ -318,7 +352,8 @@ static void attend_chunks(struct tft_pass *p, uint32_t layer, const struct tft_i
         if (from) /* the first one has been stored by tft_kv_append */
             tft_kv_chunk(p, layer, &c);
         if (from + skip < c.to) {
-            struct some some = {from + skip, c.to - from - skip, kv->n_prefix + c.slot + skip, c.blocks};
+            struct some some = {from + skip, c.to - from - skip, kv->n_prefix + c.slot + skip,
+                                c.blocks};
             attend(p, layer, &some, in);
         }
         from = c.to;
@@ -334,6 +369,9 @@ void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
     if (p->s->kv.policy.coded)
         attend_chunks(p, layer, o->in);
     else
-        attend(p, layer, &(struct some){p->first, p->n - p->first, tft_pass_position(p, p->first) - p->s->dropped, 0}, o->in);
+        attend(p, layer,
+               &(struct some){p->first, p->n - p->first,
+                              tft_pass_position(p, p->first) - p->s->dropped, 0},
+               o->in);
     tft_pass_quantize(p, TFT_A, o->in);
 }

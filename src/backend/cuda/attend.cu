@@ -1,10 +1,12 @@
 /*
- * Attention over the cache, slots (kv.h) and blocks of codes (coded.h): attend.c, whose orders are kept to the bit. A span's scores are
- * chains over the channels, a position to each thread; its exponentials are added up in dot16's order by 16 lanes; its values are chains
- * over the positions, a channel to each thread; and spans are merged in the order of their positions. On codes both are sums of integers
- * (tft_score_codes_fn, tft_mix_codes_fn), once the other factor has been folded.
+ * Attention over the cache, slots (kv.h) and blocks of codes (coded.h): attend.c, whose orders are
+ * kept to the bit. A span's scores are chains over the channels, a position to each thread; its
+ * exponentials are added up in dot16's order by 16 lanes; its values are chains over the positions,
+ * a channel to each thread; and spans are merged in the order of their positions. On codes both are
+ * sums of integers (tft_score_codes_fn, tft_mix_codes_fn), once the other factor has been folded.
  *
- * Queries that share a KV head are rows: row i is that of token i / group, query head i % group of it. A block has ROWS of them.
+ * Queries that share a KV head are rows: row i is that of token i / group, query head i % group of
+ * it. A block has ROWS of them.
  */
 #include <math.h>
 
@@ -23,7 +25,7 @@ template <> __device__ float number<uint16_t>(const uint16_t *x)
     return tft_f16_to_f32(*x);
 }
 
-/* ---------------------------------------------------------------------------------------------- a block's work */
+/* ------------------------------------------------------------------------------- a block's work */
 
 struct job {
     struct tft_cuda_rows y;
@@ -36,7 +38,8 @@ struct job {
     const struct tft_cuda_at *at;
 };
 
-/* Vectors that are folded for a row at most: one for each block of a span, or for each group of channels. */
+/* Vectors that are folded for a row at most: one for each block of a span, or for each group of
+   channels. */
 static constexpr uint32_t FOLDS = 16;
 
 /* The block's memory. 4 rows are read at once, so ROWS is a multiple of that. */
@@ -47,30 +50,35 @@ template <uint32_t ROWS> struct workspace {
     float *max, *sum; /* [ROWS] of them, */
     float *old, *now; /* and what they and the new one are multiplied by */
 
-    /* where there are codes: vectors folded to integers, by their bytes: x = 128 high + low, low only where codes have 8 bits */
+    /* where there are codes: vectors folded to integers, by their bytes: x = 128 high + low, low
+       only where codes have 8 bits */
     int8_t *high, *low;       /* [ROWS, folded] */
     float (*step)[FOLDS], (*base)[FOLDS]; /* [ROWS] */
-    int32_t (*less)[FOLDS];   /* sum of x (L - 1), which makes a sum of x (2 c - (L - 1)) of one of 2 x c */
+    int32_t (*less)[FOLDS];   /* sum of x (L - 1), which makes a sum of x (2 c - (L - 1)) of one of
+                                 2 x c */
     uint32_t folded;
 };
 
-/* Numbers that are folded for a row at once: of a query, a vector for each block; of probabilities, for each group of channels. */
+/* Numbers that are folded for a row at once: of a query, a vector for each block; of probabilities,
+   for each group of channels. */
 static inline __host__ __device__ uint32_t folded_numbers(const struct tft_cuda_blocks &b)
 {
     if (!b.dim)
         return 0;
-    uint32_t k = b.k.by_token ? b.dim : SPAN / b.block * b.dim, v = b.v.by_token ? channel_groups(b) * SPAN : SPAN;
+    uint32_t k = b.k.by_token ? b.dim : SPAN / b.block * b.dim,
+             v = b.v.by_token ? channel_groups(b) * SPAN : SPAN;
     return k > v ? k : v;
 }
 
 template <uint32_t ROWS> static size_t workspace_bytes(const struct job &j)
 {
     size_t own = sizeof(float) * ROWS * (SPAN + 2 * j.slots.dim + 4);
-    return own + (j.blocks.dim ? ROWS * (3 * FOLDS * sizeof(float) + 2 * folded_numbers(j.blocks)) : 0);
+    return own +
+           (j.blocks.dim ? ROWS * (3 * FOLDS * sizeof(float) + 2 * folded_numbers(j.blocks)) : 0);
 }
 
-template <uint32_t ROWS> static __device__ struct workspace<ROWS> take_workspace(const struct job &j)
-{
+template <uint32_t ROWS>
+static __device__ struct workspace<ROWS> take_workspace(const struct job &j) {
     struct workspace<ROWS> w;
     uint32_t dim = j.slots.dim;
     float *at = (float *)tft_shared();
@@ -102,17 +110,22 @@ static __device__ uint32_t visible(const struct tile &t, uint32_t i, uint32_t st
     return end <= start ? 0 : end - start < SPAN ? end - start : SPAN;
 }
 
-template <uint32_t ROWS> static __device__ void load_queries(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t)
+template <uint32_t ROWS>
+static __device__ void load_queries(const struct workspace<ROWS> &w, const struct job &j,
+                                    const struct tile &t)
 {
     uint32_t dim = j.slots.dim;
     for (uint32_t i = threadIdx.x; i < ROWS * dim; i += THREADS) {
         uint32_t r = i / dim, d = i % dim, row = t.row + r;
-        w.q[d * ROWS + r] = r < t.n ? j.q[row / t.group * j.ldq + (t.head * t.group + row % t.group) * dim + d] : 0;
+        w.q[d * ROWS + r] =
+            r < t.n ? j.q[row / t.group * j.ldq + (t.head * t.group + row % t.group) * dim + d] : 0;
     }
 }
 
-/* A row to each warp in turn: tft_softmax_fn of the first n of p, and what the span and those before it are merged by. */
-static __device__ void softmax(float *p, uint32_t n, bool begun, float *max, float *sum, float *old, float *now)
+/* A row to each warp in turn: tft_softmax_fn of the first n of p, and what the span and those
+   before it are merged by. */
+static __device__ void softmax(float *p, uint32_t n, bool begun, float *max, float *sum, float *old,
+                               float *now)
 {
     uint32_t lane = threadIdx.x % WARP;
     float top = p[0], total = 0;
@@ -144,16 +157,19 @@ static __device__ void softmax(float *p, uint32_t n, bool begun, float *max, flo
 }
 
 /* A span of a row, mixed in o, joins those before: tft_blend_fn */
-template <uint32_t ROWS> static __device__ void join(const struct workspace<ROWS> &w, uint32_t r, uint32_t at, float o, bool begun)
+template <uint32_t ROWS>
+static __device__ void join(const struct workspace<ROWS> &w, uint32_t r, uint32_t at, float o,
+                            bool begun)
 {
     w.o[at] = begun ? fmaf(o, w.now[r], w.o[at] * w.old[r]) : o;
 }
 
-/* ---------------------------------------------------------------------------------------------------- floats */
+/* --------------------------------------------------------------------------------------- floats */
 
-/* p = scores of the span, a position to each thread: tft_score_fn. k: the key of the thread's, whose channels are a panel's columns
-   apart; NULL: none */
-template <uint32_t ROWS, typename Num> static __device__ void score(const struct workspace<ROWS> &w, const Num *k, uint32_t dim)
+/* p = scores of the span, a position to each thread: tft_score_fn. k: the key of the thread's,
+   whose channels are a panel's columns apart; NULL: none */
+template <uint32_t ROWS, typename Num>
+static __device__ void score(const struct workspace<ROWS> &w, const Num *k, uint32_t dim)
 {
     float factor = 1.0f / sqrtf((float)dim), s[ROWS] = {};
     ahead<(ROWS > 8 ? 4 : 16)>(
@@ -174,14 +190,20 @@ template <uint32_t ROWS, typename Num> static __device__ void score(const struct
         w.p[r][threadIdx.x] = s[r] * factor;
 }
 
-/* o = fma(p, v, o) over n positions, a multiple of 4, `dim` apart: tft_mix_fn. p: of 4 rows, SPAN apart */
-template <uint32_t ROWS, typename Num> static __device__ void chain(float o[4], const float *p, const Num *v, uint32_t n, uint32_t dim)
+/* o = fma(p, v, o) over n positions, a multiple of 4, `dim` apart: tft_mix_fn. p: of 4 rows, SPAN
+   apart */
+template <uint32_t ROWS, typename Num>
+static __device__ void chain(float o[4], const float *p, const Num *v, uint32_t n, uint32_t dim)
 {
     struct four {
         Num x[4];
     };
     ahead<(ROWS > 8 ? 2 : 4)>(
-        n / 4, [=](uint32_t i) { return four{{v[4 * i * dim], v[(4 * i + 1) * dim], v[(4 * i + 2) * dim], v[(4 * i + 3) * dim]}}; },
+        n / 4,
+        [=](uint32_t i) {
+            return four{
+                {v[4 * i * dim], v[(4 * i + 1) * dim], v[(4 * i + 2) * dim], v[(4 * i + 3) * dim]}};
+        },
         [&](uint32_t i, four x) {
             UNROLL
             for (uint32_t k = 0; k < 4; k++) {
@@ -196,7 +218,8 @@ template <uint32_t ROWS, typename Num> static __device__ void chain(float o[4], 
 
 /* The values of a span of slots. A channel of 4 rows to each thread. */
 template <uint32_t ROWS, typename Num>
-static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t start, bool begun)
+static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct job &j,
+                                 const struct tile &t, uint32_t start, bool begun)
 {
     uint32_t dim = j.slots.dim;
     const Num *values = (const Num *)j.slots.v + ((size_t)t.head * j.slots.capacity + start) * dim;
@@ -224,10 +247,12 @@ static __device__ void mix_slots(const struct workspace<ROWS> &w, const struct j
 }
 
 template <uint32_t ROWS, typename Num>
-static __device__ void attend_slots(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t start, bool begun)
+static __device__ void attend_slots(const struct workspace<ROWS> &w, const struct job &j,
+                                    const struct tile &t, uint32_t start, bool begun)
 {
     uint32_t dim = j.slots.dim, slot = start + threadIdx.x, column = slot % TFT_KEY_PANEL;
-    const Num *k = (const Num *)j.slots.k + ((size_t)t.head * j.slots.capacity + slot - column) * dim + column;
+    const Num *k = (const Num *)j.slots.k +
+                   ((size_t)t.head * j.slots.capacity + slot - column) * dim + column;
     score<ROWS, Num>(w, threadIdx.x < visible(t, t.n - 1, start) ? k : NULL, dim);
     __syncthreads();
     for (uint32_t r = threadIdx.x / WARP; r < t.n; r += THREADS / WARP) {
@@ -240,18 +265,19 @@ static __device__ void attend_slots(const struct workspace<ROWS> &w, const struc
     __syncthreads();
 }
 
-/* ----------------------------------------------------------------------------------------------------- codes */
+/* ---------------------------------------------------------------------------------------- codes */
 
 static __device__ bool is_wide(unsigned bits)
 {
     return bits == TFT_BITS_8;
 }
 
-/* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others. levels(i): L of the code that number i
-   meets; add(base, i, of(i)): the sum of what is not folded, in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
+/* fold() of n numbers f(i, of(i)), by 16 lanes of a warp; those of the other half fold others.
+   levels(i): L of the code that number i meets; add(base, i, of(i)): the sum of what is not folded,
+   in dot16's order. n may be 0, for lanes that have nothing to do but wait. */
 template <typename Of, typename F, typename Levels, typename Add>
-static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less, uint32_t n, bool wide, Of of, F f,
-                            Levels levels, Add add)
+static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base, int32_t *less,
+                            uint32_t n, bool wide, Of of, F f, Levels levels, Add add)
 {
     constexpr uint32_t AHEAD = 4;
     uint32_t lane = threadIdx.x % LANES, own = (n + LANES - 1 - lane) / LANES;
@@ -291,29 +317,41 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
 
 /* Queries times scales, for each of n blocks; or queries, for each group of channels. */
 template <uint32_t ROWS>
-static __device__ void fold_queries(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first,
-                                    uint32_t n)
+static __device__ void fold_queries(const struct workspace<ROWS> &w, const struct job &j,
+                                    const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     const uint8_t *channel = b.channel ? b.channel + t.head * b.dim : NULL;
     uint32_t parts = b.k.by_token ? channel_groups(b) : n, scales = n_scales(b, b.k);
-    for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2; unit += THREADS / LANES) {
+    for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2;
+         unit += THREADS / LANES) {
         uint32_t r = unit / parts, part = unit % parts, from = b.k.by_token ? part * b.group : 0;
-        uint32_t some = unit >= ROWS * parts ? 0 : !b.k.by_token ? b.dim : b.dim - from < b.group ? b.dim - from : b.group;
-        const unsigned char *record_scales = record(b, b.k, t.head, b.k.by_token ? first : first + part) + b.k.codes;
+        uint32_t some = unit >= ROWS * parts     ? 0
+                        : !b.k.by_token          ? b.dim
+                        : b.dim - from < b.group ? b.dim - from
+                                                 : b.group;
+        const unsigned char *record_scales =
+            record(b, b.k, t.head, b.k.by_token ? first : first + part) + b.k.codes;
         size_t at = (size_t)r * w.folded + (b.k.by_token ? from : part * b.dim);
-        auto q = [&](uint32_t i) { return w.q[(channel ? channel[from + i] : from + i) * ROWS + r]; };
+        auto q = [&](uint32_t i) {
+            return w.q[(channel ? channel[from + i] : from + i) * ROWS + r];
+        };
         auto levels = [&](uint32_t i) { return key_levels(b.quads[t.head], from + i); };
         auto fold_part = [&](auto of, auto f, auto add) {
-            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.k.bits), of, f, levels,
-                 add);
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part],
+                 some, is_wide(b.k.bits), of, f, levels, add);
         };
         if (b.k.by_token)
-            fold_part(q, [](uint32_t, float q) { return q; }, [](float sum, uint32_t, float q) { return sum + q; });
+            fold_part(
+                q, [](uint32_t, float q) { return q; },
+                [](float sum, uint32_t, float q) { return sum + q; });
         else
-            fold_part([&](uint32_t i) { return record_scaling(b, record_scales, scales, i); },
-                      [&](uint32_t i, const struct raw_scaling &s) { return q(i) * scale_of(b, s); },
-                      [&](float sum, uint32_t i, const struct raw_scaling &s) { return fmaf(q(i), mid_of(b, s), sum); });
+            fold_part(
+                [&](uint32_t i) { return record_scaling(b, record_scales, scales, i); },
+                [&](uint32_t i, const struct raw_scaling &s) { return q(i) * scale_of(b, s); },
+                [&](float sum, uint32_t i, const struct raw_scaling &s) {
+                    return fmaf(q(i), mid_of(b, s), sum);
+                });
     }
 }
 
@@ -326,10 +364,12 @@ static __device__ float distance(int32_t high, int32_t low, bool wide, int32_t l
 
 /* p = scores of n blocks, a token to each thread: tft_score_codes_fn */
 template <uint32_t ROWS, bool wide, bool by_token>
-static __device__ void score_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n)
+static __device__ void score_codes(const struct workspace<ROWS> &w, const struct job &j,
+                                   const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
-    uint32_t block = threadIdx.x / b.block, token = threadIdx.x % b.block, row = token % TFT_PANEL, scales = n_scales(b, b.k);
+    uint32_t block = threadIdx.x / b.block, token = threadIdx.x % b.block, row = token % TFT_PANEL,
+             scales = n_scales(b, b.k);
     float factor = 1.0f / sqrtf((float)b.dim), s[ROWS] = {};
     int32_t high[ROWS] = {}, low[ROWS] = {};
     if (block >= n)
@@ -338,66 +378,80 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
     codes += token / TFT_PANEL * (b.k.codes / (b.block / TFT_PANEL));
     uint32_t at = by_token ? 0 : block * b.dim, d = 0;
     for (uint32_t bits = 0; bits < TFT_BITS_COUNT; bits++)
-        codes = each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
-            UNROLL
-            for (uint32_t r = 0; r < ROWS; r++) {
-                high[r] = dot4(four, *(const uint32_t *)(w.high + r * w.folded + at + d), high[r]);
-                if (wide)
-                    low[r] = dot4(four, *(const uint32_t *)(w.low + r * w.folded + at + d), low[r]);
-            }
-            d += TFT_QUAD;
-            if (!by_token || (d % b.group && d < b.dim))
-                return;
-            uint32_t g = (d - 1) / b.group;
-            float scale = record_scale(b, own, scales, g * b.block + token);
-            float mid = record_scale(b, own, scales, scales + g * b.block + token);
-            UNROLL
-            for (uint32_t r = 0; r < ROWS; r++) {
-                s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][g]) * (w.step[r][g] / 2), scale, s[r]);
-                s[r] = fmaf(w.base[r][g], mid, s[r]);
-                high[r] = low[r] = 0;
-            }
-        });
+        codes = each_quad<(ROWS > 8 || wide ? 1 : 4)>(
+            (enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
+                UNROLL
+                for (uint32_t r = 0; r < ROWS; r++) {
+                    high[r] = dot4(four, *(const uint32_t *)(w.high + r * w.folded + at + d),
+                                   high[r]);
+                    if (wide)
+                        low[r] = dot4(four, *(const uint32_t *)(w.low + r * w.folded + at + d),
+                                      low[r]);
+                }
+                d += TFT_QUAD;
+                if (!by_token || (d % b.group && d < b.dim))
+                    return;
+                uint32_t g = (d - 1) / b.group;
+                float scale = record_scale(b, own, scales, g * b.block + token);
+                float mid = record_scale(b, own, scales, scales + g * b.block + token);
+                UNROLL
+                for (uint32_t r = 0; r < ROWS; r++) {
+                    s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][g]) * (w.step[r][g] / 2),
+                                scale, s[r]);
+                    s[r] = fmaf(w.base[r][g], mid, s[r]);
+                    high[r] = low[r] = 0;
+                }
+            });
     UNROLL
     for (uint32_t r = 0; r < ROWS; r++) {
         if (!by_token)
-            s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][block]), w.step[r][block] / 2, w.base[r][block]);
+            s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][block]), w.step[r][block] / 2,
+                        w.base[r][block]);
         w.p[r][threadIdx.x] = s[r] * factor;
     }
 }
 
-/* Probabilities times scales, for each group of channels; or probabilities, for each of n blocks. */
+/* Probabilities times scales, for each group of channels; or probabilities, for each of n
+   blocks. */
 template <uint32_t ROWS>
-static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first,
-                                          uint32_t n)
+static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const struct job &j,
+                                          const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t parts = b.v.by_token ? channel_groups(b) : n, scales = n_scales(b, b.v);
-    for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2; unit += THREADS / LANES) {
+    for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2;
+         unit += THREADS / LANES) {
         uint32_t r = unit / parts, part = unit % parts, from = b.v.by_token ? 0 : part * b.block;
         uint32_t some = unit >= ROWS * parts ? 0 : b.v.by_token ? n * b.block : b.block;
         size_t at = (size_t)r * w.folded + (b.v.by_token ? part * SPAN : from);
         auto p = [&](uint32_t i) { return w.p[r][from + i]; };
         auto levels = [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); };
         auto fold_part = [&](auto of, auto f, auto add) {
-            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part], some, is_wide(b.v.bits), of, f, levels,
-                 add);
+            fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part],
+                 some, is_wide(b.v.bits), of, f, levels, add);
         };
         auto of_token = [&](uint32_t i) {
-            return record_scaling(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes, scales, part * b.block + i % b.block);
+            return record_scaling(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes,
+                                  scales, part * b.block + i % b.block);
         };
         if (b.v.by_token)
-            fold_part(of_token, [&](uint32_t i, const struct raw_scaling &s) { return p(i) * scale_of(b, s); },
-                      [&](float sum, uint32_t i, const struct raw_scaling &s) { return fmaf(p(i), mid_of(b, s), sum); });
+            fold_part(
+                of_token,
+                [&](uint32_t i, const struct raw_scaling &s) { return p(i) * scale_of(b, s); },
+                [&](float sum, uint32_t i, const struct raw_scaling &s) {
+                    return fmaf(p(i), mid_of(b, s), sum);
+                });
         else
-            fold_part(p, [](uint32_t, float p) { return p; }, [](float sum, uint32_t, float p) { return sum + p; });
+            fold_part(
+                p, [](uint32_t, float p) { return p; },
+                [](float sum, uint32_t, float p) { return sum + p; });
     }
 }
 
 /* The values of n blocks: tft_mix_codes_fn. A channel of 4 rows to each thread. */
 template <uint32_t ROWS, bool wide>
-static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n,
-                                 bool begun)
+static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct job &j,
+                                 const struct tile &t, uint32_t first, uint32_t n, bool begun)
 {
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t dim = b.dim, panels = (dim + TFT_PANEL - 1) / TFT_PANEL, scales = n_scales(b, b.v);
@@ -405,25 +459,34 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         uint32_t d = unit % dim, r = unit / dim * 4, g = d / b.group;
         float o[4] = {};
         int32_t high[4] = {}, low[4] = {};
-        const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0), *x_low = x + (w.low - w.high);
+        const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0),
+                     *x_low = x + (w.low - w.high);
         for (uint32_t i = 0; i < n; i++, x += b.block, x_low += b.block) {
-            const unsigned char *codes = record(b, b.v, t.head, first + i), *own = codes + b.v.codes;
+            const unsigned char *codes = record(b, b.v, t.head, first + i),
+                                *own = codes + b.v.codes;
             const unsigned char *panel = codes + d / TFT_PANEL * (b.v.codes / panels);
-            each_quad<(ROWS > 8 || wide ? 1 : 4)>((enum tft_bits)b.v.bits, b.block / TFT_QUAD, panel, d % TFT_PANEL,
-                      [&](uint32_t q, uint32_t four) {
-                          UNROLL
-                          for (uint32_t k = 0; k < 4; k++) {
-                              high[k] = dot4(four, *(const uint32_t *)(x + k * w.folded + q * TFT_QUAD), high[k]);
-                              if (wide)
-                                  low[k] = dot4(four, *(const uint32_t *)(x_low + k * w.folded + q * TFT_QUAD), low[k]);
-                          }
-                      });
+            each_quad<(ROWS > 8 || wide ? 1 : 4)>(
+                (enum tft_bits)b.v.bits, b.block / TFT_QUAD, panel, d % TFT_PANEL,
+                [&](uint32_t q, uint32_t four) {
+                    UNROLL
+                    for (uint32_t k = 0; k < 4; k++) {
+                        high[k] = dot4(four, *(const uint32_t *)(x + k * w.folded + q * TFT_QUAD),
+                                       high[k]);
+                        if (wide)
+                            low[k] = dot4(four,
+                                          *(const uint32_t *)(x_low + k * w.folded + q * TFT_QUAD),
+                                          low[k]);
+                    }
+                });
             if (b.v.by_token)
                 continue;
-            float scale = record_scale(b, own, scales, d), mid = record_scale(b, own, scales, scales + d);
+            float scale = record_scale(b, own, scales, d),
+                  mid = record_scale(b, own, scales, scales + d);
             UNROLL
             for (uint32_t k = 0; k < 4; k++) {
-                o[k] = fmaf(distance(high[k], low[k], wide, w.less[r + k][i]) * (w.step[r + k][i] / 2), scale, o[k]);
+                o[k] =
+                    fmaf(distance(high[k], low[k], wide, w.less[r + k][i]) * (w.step[r + k][i] / 2),
+                         scale, o[k]);
                 o[k] = fmaf(w.base[r + k][i], mid, o[k]);
                 high[k] = low[k] = 0;
             }
@@ -431,7 +494,8 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         UNROLL
         for (uint32_t k = 0; k < 4; k++) {
             if (b.v.by_token)
-                o[k] = o[k] + fmaf(distance(high[k], low[k], wide, w.less[r + k][g]), w.step[r + k][g] / 2, w.base[r + k][g]);
+                o[k] = o[k] + fmaf(distance(high[k], low[k], wide, w.less[r + k][g]),
+                                   w.step[r + k][g] / 2, w.base[r + k][g]);
             if (r + k < t.n)
                 join(w, r + k, (r + k) * dim + d, o[k], begun);
         }
@@ -440,15 +504,17 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
 
 /* The same where blocks have floats. */
 template <uint32_t ROWS>
-static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n,
-                                  bool begun)
+static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct job &j,
+                                  const struct tile &t, uint32_t first, uint32_t n, bool begun)
 {
     uint32_t dim = j.blocks.dim, block = j.blocks.block;
     for (uint32_t unit = threadIdx.x; unit < ROWS / 4 * dim; unit += THREADS) {
         uint32_t d = unit % dim, r = unit / dim * 4;
         float o[4] = {};
         for (uint32_t i = 0; i < n; i++)
-            chain<ROWS>(o, w.p[r] + i * block, (const uint16_t *)record(j.blocks, j.blocks.v, t.head, first + i) + d, block, dim);
+            chain<ROWS>(o, w.p[r] + i * block,
+                        (const uint16_t *)record(j.blocks, j.blocks.v, t.head, first + i) + d,
+                        block, dim);
         UNROLL
         for (uint32_t k = 0; k < 4; k++)
             if (r + k < t.n)
@@ -457,18 +523,24 @@ static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct 
 }
 
 template <uint32_t ROWS>
-static __device__ void score_halves(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t first, uint32_t n)
+static __device__ void score_halves(const struct workspace<ROWS> &w, const struct job &j,
+                                    const struct tile &t, uint32_t first, uint32_t n)
 {
-    uint32_t block = threadIdx.x / j.blocks.block, token = threadIdx.x % j.blocks.block, dim = j.blocks.dim;
+    uint32_t block = threadIdx.x / j.blocks.block, token = threadIdx.x % j.blocks.block,
+             dim = j.blocks.dim;
     const uint16_t *k = (const uint16_t *)record(j.blocks, j.blocks.k, t.head, first + block);
-    score<ROWS, uint16_t>(w, block < n ? k + (token - token % TFT_KEY_PANEL) * dim + token % TFT_KEY_PANEL : NULL, dim);
+    score<ROWS, uint16_t>(
+        w, block < n ? k + (token - token % TFT_KEY_PANEL) * dim + token % TFT_KEY_PANEL : NULL,
+        dim);
 }
 
 /* Span i of the blocks, which all rows see. */
 template <uint32_t ROWS>
-static __device__ void attend_blocks(const struct workspace<ROWS> &w, const struct job &j, const struct tile &t, uint32_t i, bool begun)
+static __device__ void attend_blocks(const struct workspace<ROWS> &w, const struct job &j,
+                                     const struct tile &t, uint32_t i, bool begun)
 {
-    uint32_t most = SPAN / j.blocks.block, first = i * most, left = j.at->blocks - first, n = left < most ? left : most;
+    uint32_t most = SPAN / j.blocks.block, first = i * most, left = j.at->blocks - first,
+             n = left < most ? left : most;
     if (j.blocks.k.bits == TFT_BITS_COUNT) {
         score_halves<ROWS>(w, j, t, first, n);
     } else {
@@ -506,9 +578,10 @@ static __device__ uint32_t block_spans(const struct job &j)
     return j.blocks.dim ? (j.at->blocks * j.blocks.block + SPAN - 1) / SPAN : 0;
 }
 
-/* --------------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
-static __device__ void put_head(const struct tft_cuda_rows &y, uint32_t m, uint32_t i, float o, float sum)
+static __device__ void put_head(const struct tft_cuda_rows &y, uint32_t m, uint32_t i, float o,
+                                float sum)
 {
     float v = o * (1.0f / sum);
     if (y.bytes)
@@ -518,10 +591,12 @@ static __device__ void put_head(const struct tft_cuda_rows &y, uint32_t m, uint3
 }
 
 /* Many tokens. Blocks: KV heads, tiles of rows. */
-template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __launch_bounds__(THREADS, 2) attend_tiles(struct job j)
+template <uint32_t ROWS, typename Num, bool CODED>
+static __global__ void __launch_bounds__(THREADS, 2) attend_tiles(struct job j)
 {
     struct workspace<ROWS> w = take_workspace<ROWS>(j);
-    uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS, left = j.M * group - row;
+    uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS,
+             left = j.M * group - row;
     struct tile t = {blockIdx.x, row, left < ROWS ? left : ROWS, group, j.at->slot + j.first};
     load_queries(w, j, t);
     __syncthreads();
@@ -532,22 +607,26 @@ template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __laun
         attend_blocks<ROWS>(w, j, t, i, true);
     for (uint32_t i = threadIdx.x; i < t.n * dim; i += THREADS) {
         uint32_t of = t.row + i / dim;
-        put_head(j.y, of / group, (t.head * group + of % group) * dim + i % dim, w.o[i], w.sum[i / dim]);
+        put_head(j.y, of / group, (t.head * group + of % group) * dim + i % dim, w.o[i],
+                 w.sum[i / dim]);
     }
 }
 
 /* The spans of the tile's rows, in order: so many of slots and of blocks. */
-static __device__ void merge(const struct job &j, const struct tile &t, uint32_t slots, uint32_t blocks)
+static __device__ void merge(const struct job &j, const struct tile &t, uint32_t slots,
+                             uint32_t blocks)
 {
     uint32_t dim = j.slots.dim, spans = j.parts.slots + j.parts.blocks;
     for (uint32_t unit = threadIdx.x; unit < t.n * dim; unit += THREADS) {
         uint32_t head = t.head * t.group + t.row + unit / dim, d = unit % dim;
-        const float *max = j.parts.max + (size_t)head * spans, *sum = j.parts.sum + (size_t)head * spans;
+        const float *max = j.parts.max + (size_t)head * spans,
+                    *sum = j.parts.sum + (size_t)head * spans;
         const float *o = j.parts.o + (size_t)head * spans * dim + d;
         float top = max[0], total = sum[0], v = o[0];
         for (uint32_t i = 1; i < slots + blocks; i++) {
             uint32_t b = i < slots ? i : j.parts.slots + i - slots;
-            float both = top > max[b] ? top : max[b], old = tft_expf(top - both), now = tft_expf(max[b] - both);
+            float both = top > max[b] ? top : max[b], old = tft_expf(top - both),
+                  now = tft_expf(max[b] - both);
             v = fmaf(o[b * dim], now, v * old);
             total = fmaf(sum[b], now, total * old);
             top = both;
@@ -556,7 +635,8 @@ static __device__ void merge(const struct job &j, const struct tile &t, uint32_t
     }
 }
 
-/* Whether this is the last of n blocks that count themselves there; it sees what the others have written before. Zero again after that. */
+/* Whether this is the last of n blocks that count themselves there; it sees what the others have
+   written before. Zero again after that. */
 static __device__ bool is_last(uint32_t *done, uint32_t n)
 {
     __shared__ bool last;
@@ -572,12 +652,15 @@ static __device__ bool is_last(uint32_t *done, uint32_t n)
     return last;
 }
 
-/* One token. Blocks: KV heads, tiles of rows, spans, of which only those that the token sees have anything to do; the last of them that is
-   done with it puts a tile's spans together. */
-template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __launch_bounds__(THREADS, 2) attend_split(struct job j)
+/* One token. Blocks: KV heads, tiles of rows, spans, of which only those that the token sees have
+   anything to do; the last of them that is done with it puts a tile's spans together. */
+template <uint32_t ROWS, typename Num, bool CODED>
+static __global__ void __launch_bounds__(THREADS, 2) attend_split(struct job j)
 {
-    uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS, left = group - row, slot = j.at->slot + j.first;
-    uint32_t span = blockIdx.z, spans = j.parts.slots + j.parts.blocks, slots = slot / SPAN + 1, blocks = CODED ? block_spans(j) : 0;
+    uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS,
+             left = group - row, slot = j.at->slot + j.first;
+    uint32_t span = blockIdx.z, spans = j.parts.slots + j.parts.blocks, slots = slot / SPAN + 1,
+             blocks = CODED ? block_spans(j) : 0;
     bool coded = CODED && span >= j.parts.slots;
     if (coded ? span - j.parts.slots >= blocks : span >= slots)
         return;
@@ -601,19 +684,24 @@ template <uint32_t ROWS, typename Num, bool CODED> static __global__ void __laun
         merge(j, t, slots, blocks);
 }
 
-template <uint32_t ROWS, typename Num, bool CODED> static void launch_tiles(cudaStream_t stream, const struct job &j)
+template <uint32_t ROWS, typename Num, bool CODED>
+static void launch_tiles(cudaStream_t stream, const struct job &j)
 {
     uint32_t tiles = (j.M * (j.H / j.slots.heads) + ROWS - 1) / ROWS;
-    launch(stream, attend_tiles<ROWS, Num, CODED>, dim3(j.slots.heads, tiles), THREADS, workspace_bytes<ROWS>(j), j);
+    launch(stream, attend_tiles<ROWS, Num, CODED>, dim3(j.slots.heads, tiles), THREADS,
+           workspace_bytes<ROWS>(j), j);
 }
 
-template <uint32_t ROWS, typename Num, bool CODED> static void launch_split(cudaStream_t stream, const struct job &j)
+template <uint32_t ROWS, typename Num, bool CODED>
+static void launch_split(cudaStream_t stream, const struct job &j)
 {
-    dim3 blocks(j.slots.heads, (j.H / j.slots.heads + ROWS - 1) / ROWS, j.parts.slots + j.parts.blocks);
+    dim3 blocks(j.slots.heads, (j.H / j.slots.heads + ROWS - 1) / ROWS,
+                j.parts.slots + j.parts.blocks);
     launch(stream, attend_split<ROWS, Num, CODED>, blocks, THREADS, workspace_bytes<ROWS>(j), j);
 }
 
-/* As many rows at once as there are, and as 64 KiB have room for, sm_75's shared memory: 4 where heads of 256 have 8 bits */
+/* As many rows at once as there are, and as 64 KiB have room for, sm_75's shared memory: 4 where
+   heads of 256 have 8 bits */
 template <typename Num, bool CODED> static void attend(cudaStream_t stream, const struct job &j)
 {
     constexpr size_t most = 64 << 10;
@@ -630,8 +718,9 @@ template <typename Num, bool CODED> static void attend(cudaStream_t stream, cons
         launch_tiles<4, Num, CODED>(stream, j);
 }
 
-void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq, const struct tft_cuda_slots *slots,
-                     const struct tft_cuda_blocks *blocks, uint32_t H, uint32_t M, uint32_t first, const struct tft_cuda_at *at,
+void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq,
+                     const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks,
+                     uint32_t H, uint32_t M, uint32_t first, const struct tft_cuda_at *at,
                      const struct tft_cuda_parts *parts)
 {
     struct job j = {*y, *slots, {}, *parts, q, ldq, H, M, first, at};

@@ -1,8 +1,9 @@
 /*
- * The CUDA backend (device.h): a model's weights and a session's cache and activations in a GPU's memory, and the operations of a pass
- * queued on its stream. Per pass, tokens and the angles of their positions go there, and logits come back; with layers on the CPU
- * before, rows of TFT_X go instead of tokens. One token after the other is the same work each time but for what is in `up`, so it is
- * recorded once as a graph.
+ * The CUDA backend (device.h): a model's weights and a session's cache and activations in a GPU's
+ * memory, and the operations of a pass queued on its stream. Per pass, tokens and the angles of
+ * their positions go there, and logits come back; with layers on the CPU before, rows of TFT_X go
+ * instead of tokens. One token after the other is the same work each time but for what is in `up`,
+ * so it is recorded once as a graph.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "inside.h"
 #include "model/rope.h"
 
-/* ----------------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static struct on *on(const struct tft_pass *p)
 {
@@ -28,8 +29,10 @@ static float *row(const struct tft_pass *p, enum tft_buf buf)
     return on(p)->buf[buf] + (buf == TFT_LOGITS ? 0 : (size_t)p->first * tft_pass_stride(p, buf));
 }
 
-/* The rows of buf as `in` has them: of a static range, bytes from the start; else floats, which quantize() makes bytes of. */
-static struct tft_cuda_rows rows(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
+/* The rows of buf as `in` has them: of a static range, bytes from the start; else floats, which
+   quantize() makes bytes of. */
+static struct tft_cuda_rows rows(const struct tft_pass *p, enum tft_buf buf,
+                                 const struct tft_input *in)
 {
     if (in->range == TFT_RANGE_STATIC)
         return (struct tft_cuda_rows){
@@ -44,7 +47,10 @@ static struct tft_cuda_rows dynamic_rows(const struct tft_pass *p, enum tft_buf 
 {
     struct on *o = on(p);
     size_t ld = tft_pass_byte_stride(p, buf);
-    return (struct tft_cuda_rows){.bytes = o->bytes[buf] + (size_t)p->first * ld, .ld = ld, .q = o->affine[buf] + p->first, .step = 1};
+    return (struct tft_cuda_rows){.bytes = o->bytes[buf] + (size_t)p->first * ld,
+                                  .ld = ld,
+                                  .q = o->affine[buf] + p->first,
+                                  .step = 1};
 }
 
 static void quantize(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
@@ -53,8 +59,9 @@ static void quantize(const struct tft_pass *p, enum tft_buf buf, const struct tf
     if (in->range == TFT_RANGE_STATIC)
         return;
     struct tft_cuda_rows to = dynamic_rows(p, buf);
-    tft_cuda_quantize(o->stream, to.bytes, to.ld, row(p, buf), tft_pass_stride(p, buf), some(p), tft_pass_width(p, buf),
-                      o->affine[buf] + p->first, o->range, in->range == TFT_RANGE_TENSOR);
+    tft_cuda_quantize(o->stream, to.bytes, to.ld, row(p, buf), tft_pass_stride(p, buf), some(p),
+                      tft_pass_width(p, buf), o->affine[buf] + p->first, o->range,
+                      in->range == TFT_RANGE_TENSOR);
 }
 
 static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
@@ -63,8 +70,9 @@ static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_
     struct tft_cuda_rows y = rows(p, TFT_H, l->in);
     if (!some(p))
         return;
-    tft_cuda_norm(o->stream, &y, row(p, TFT_X), tft_pass_stride(p, TFT_X), tft_cuda_there(o->d, w->w), tft_cuda_there(o->d, w->b),
-                  some(p), p->m->n_embd, p->m->norm_eps);
+    tft_cuda_norm(o->stream, &y, row(p, TFT_X), tft_pass_stride(p, TFT_X),
+                  tft_cuda_there(o->d, w->w), tft_cuda_there(o->d, w->b), some(p), p->m->n_embd,
+                  p->m->norm_eps);
     quantize(p, TFT_H, l->in);
 }
 
@@ -87,7 +95,8 @@ static void rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
     tft_cuda_rmsnorm_heads(o->stream, &x, w, some(p), p->m->norm_eps);
 }
 
-static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l)
+static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to,
+                                       const struct tft_linear *l)
 {
     const struct device *d = on(p)->d;
     return (struct tft_cuda_product){
@@ -105,28 +114,32 @@ static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to
 }
 
 /* Products of the rows of `from`, which are as `in` says. */
-static void multiply(const struct tft_pass *p, const struct tft_cuda_product *products, uint32_t n, bool add, enum tft_buf from,
-                     const struct tft_input *in)
+static void multiply(const struct tft_pass *p, const struct tft_cuda_product *products, uint32_t n,
+                     bool add, enum tft_buf from, const struct tft_input *in)
 {
-    struct tft_cuda_rows x = in->range == TFT_RANGE_STATIC ? rows(p, from, in) : dynamic_rows(p, from);
+    struct tft_cuda_rows x = in->range == TFT_RANGE_STATIC ? rows(p, from, in)
+                                                           : dynamic_rows(p, from);
     if (some(p))
         tft_cuda_linear(on(p)->stream, products, n, add, &x, some(p), on(p)->d->multiprocessors);
 }
 
-static void linear(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from, bool add)
+static void linear(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                   enum tft_buf from, bool add)
 {
     struct tft_cuda_product one = product(p, to, l);
     multiply(p, &one, 1, add, from, l->in);
 }
 
-static void linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l, enum tft_buf from)
+static void linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                       enum tft_buf from)
 {
     linear(p, to, l, from, true);
 }
 
 static void qkv(struct tft_pass *p, const struct tft_block *b)
 {
-    struct tft_cuda_product all[] = {product(p, TFT_Q, &b->q), product(p, TFT_K, &b->k), product(p, TFT_V, &b->v)};
+    struct tft_cuda_product all[] = {product(p, TFT_Q, &b->q), product(p, TFT_K, &b->k),
+                                     product(p, TFT_V, &b->v)};
     multiply(p, all, 3, false, TFT_H, b->q.in);
 }
 
@@ -149,11 +162,12 @@ static void append(struct tft_pass *p, uint32_t layer, uint32_t i)
     size_t stride = tft_pass_stride(p, TFT_K);
     if (c->evict) {
         struct tft_cuda_blocks blocks = tft_cuda_blocks_of(o, layer);
-        struct tft_cuda_clips clips = {{TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(policy), tft_coded_to_zero(policy)};
+        struct tft_cuda_clips clips = {
+            {TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(policy), tft_coded_to_zero(policy)};
         tft_cuda_evict(o->stream, &blocks, &slots, &c->eviction, &clips, o->rows);
     }
-    tft_cuda_put(o->stream, &slots, o->buf[TFT_K] + c->from * stride, o->buf[TFT_V] + c->from * stride, stride, c->to - c->from,
-                 o->up.at + i);
+    tft_cuda_put(o->stream, &slots, o->buf[TFT_K] + c->from * stride,
+                 o->buf[TFT_V] + c->from * stride, stride, c->to - c->from, o->up.at + i);
 }
 
 /* What does not go into the first chunk waits for attend(). */
@@ -162,7 +176,8 @@ static void kv_append(struct tft_pass *p, uint32_t layer)
     append(p, layer, 0);
 }
 
-/* A chunk of the pass attends before the next one comes, for which tokens that it sees may be quantized. */
+/* A chunk of the pass attends before the next one comes, for which tokens that it sees may be
+   quantized. */
 static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *l)
 {
     struct on *o = on(p);
@@ -181,14 +196,16 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *
         struct tft_pass at = *p; /* whose rows begin there */
         at.first = from;
         struct tft_cuda_rows y = rows(&at, TFT_A, l->in);
-        tft_cuda_attend(o->stream, &y, row(&at, TFT_Q), tft_pass_stride(p, TFT_Q), &slots, coded ? &blocks : NULL, p->m->n_head,
-                        c->to - from, skip, o->up.at + i, &o->parts);
+        tft_cuda_attend(o->stream, &y, row(&at, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
+                        coded ? &blocks : NULL, p->m->n_head, c->to - from, skip, o->up.at + i,
+                        &o->parts);
     }
     if (some(p))
         quantize(p, TFT_A, l->in);
 }
 
-static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up, const struct tft_linear *down)
+static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                   const struct tft_linear *down)
 {
     struct on *o = on(p);
     if (!some(p))
@@ -196,27 +213,30 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
     struct tft_cuda_product both[] = {product(p, TFT_G, gate ? gate : up), product(p, TFT_U, up)};
     multiply(p, both, gate ? 2 : 1, false, TFT_H, up->in);
     struct tft_cuda_rows y = rows(p, TFT_G, down->in);
-    tft_cuda_activate(o->stream, &y, row(p, TFT_G), gate ? row(p, TFT_U) : NULL, tft_pass_stride(p, TFT_G), some(p), p->m->n_ff,
-                      down->in->hadamard);
+    tft_cuda_activate(o->stream, &y, row(p, TFT_G), gate ? row(p, TFT_U) : NULL,
+                      tft_pass_stride(p, TFT_G), some(p), p->m->n_ff, down->in->hadamard);
     quantize(p, TFT_G, down->in);
 }
 
-/* ------------------------------------------------------------------------------------------------- a pass */
+/* --------------------------------------------------------------------------------------- a pass */
 
 /* What the policy gives up, from r, the nth time in the pass: tft_coded_evict */
 static struct tft_cuda_eviction plan_eviction(struct on *o, struct tft_retained r, uint32_t nth)
 {
     const struct tft_kv *kv = &o->s->kv;
     bool again = r.waiting || r.blocks;
-    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept, *order = o->from.order + (size_t)nth * o->slots;
-    struct tft_cuda_eviction e = {.order = o->up.order + (size_t)nth * o->slots, .first = r.blocks, .base = base};
+    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
+             *order = o->from.order + (size_t)nth * o->slots;
+    struct tft_cuda_eviction e = {
+        .order = o->up.order + (size_t)nth * o->slots, .first = r.blocks, .base = base};
     uint32_t leave = tft_retain_evict(&kv->policy, &r, o->order);
     for (uint32_t i = 0; i < n; i++)
         order[i] = o->order[i] + base;
     e.blocks = leave / kv->block;
     e.stay = n - leave;
     if (kv->policy.partial) { /* round_old_values */
-        uint32_t window = kv->policy.window, first = again ? window / 2 : 0, end = r.kept > window ? r.kept - window : 0;
+        uint32_t window = kv->policy.window, first = again ? window / 2 : 0,
+                 end = r.kept > window ? r.kept - window : 0;
         e.rounded = end > first ? end - first : 0;
         e.round = kv->n_prefix + r.sinks + r.named + r.waiting + first;
     }
@@ -240,8 +260,12 @@ static uint32_t plan(struct tft_pass *p)
         }
         evictions += c.evict;
         assert(evictions <= o->evictions && o->n_chunk < o->chunks);
-        o->chunk[o->n_chunk] =
-            (struct chunk){.from = from, .to = c.to, .slot = slot, .blocks = c.blocks, .evict = c.evict, .before = c.before};
+        o->chunk[o->n_chunk] = (struct chunk){.from = from,
+                                              .to = c.to,
+                                              .slot = slot,
+                                              .blocks = c.blocks,
+                                              .evict = c.evict,
+                                              .before = c.before};
     }
     return evictions;
 }
@@ -262,11 +286,12 @@ static void send_up(struct tft_pass *p, uint32_t layer)
     if (layer == 0)
         memcpy(o->from.tokens, p->tokens, p->n * sizeof *p->tokens);
     for (uint32_t t = 0; t < p->n && m->n_rot; t++)
-        tft_rope_angles(o->from.cos + (size_t)t * m->n_rot, o->from.sin + (size_t)t * m->n_rot, m->rope_freq, m->n_rot, m->rope_halves,
-                        p->pos + t);
+        tft_rope_angles(o->from.cos + (size_t)t * m->n_rot, o->from.sin + (size_t)t * m->n_rot,
+                        m->rope_freq, m->n_rot, m->rope_halves, p->pos + t);
     tft_cuda_send(o, o->up.at, o->from.at, o->up.bytes);
     if (layer > 0)
-        tft_cuda_send(o, o->buf[TFT_X], p->s->buf[TFT_X], (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
+        tft_cuda_send(o, o->buf[TFT_X], p->s->buf[TFT_X],
+                      (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
 }
 
 /* Queues everything from there on. */
@@ -275,9 +300,11 @@ static void forward(struct tft_pass *p, uint32_t layer)
     struct on *o = on(p);
     const struct tft_model *m = p->m;
     if (layer == 0) {
-        struct tft_cuda_embedding e = {tft_cuda_there(o->d, m->embed.data), tft_cuda_there(o->d, m->embed.scale),
+        struct tft_cuda_embedding e = {tft_cuda_there(o->d, m->embed.data),
+                                       tft_cuda_there(o->d, m->embed.scale),
                                        tft_cuda_there(o->d, m->pos_embed.data), m->n_embd};
-        tft_cuda_embed(o->stream, o->buf[TFT_X], tft_pass_stride(p, TFT_X), o->up.tokens, o->up.at, p->n, &e);
+        tft_cuda_embed(o->stream, o->buf[TFT_X], tft_pass_stride(p, TFT_X), o->up.tokens, o->up.at,
+                       p->n, &e);
     }
     for (uint32_t l = layer; l < m->n_layer; l++)
         m->arch->layer(p, l);
@@ -335,7 +362,8 @@ static enum tft_status run(struct tft_pass *p, uint32_t layer)
         forward(p, layer);
     }
     if (o->failed == cudaSuccess && some(p))
-        o->failed = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], o->buf[TFT_LOGITS], (size_t)some(p) * m->n_vocab * sizeof(float),
+        o->failed = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], o->buf[TFT_LOGITS],
+                                    (size_t)some(p) * m->n_vocab * sizeof(float),
                                     cudaMemcpyDeviceToHost, o->stream);
     tft_cuda_wait(o);
     return o->failed == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;

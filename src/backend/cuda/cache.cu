@@ -1,5 +1,5 @@
-/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes (coded.h, evict.c) with the same
-   codes as on the CPU. */
+/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes
+   (coded.h, evict.c) with the same codes as on the CPU. */
 #include <float.h>
 #include <math.h>
 
@@ -17,17 +17,20 @@ static __device__ void narrow(uint16_t *to, float v)
     *to = tft_f32_to_f16(v);
 }
 
-/* ---------------------------------------------------------------------------------------------------- slots */
+/* ---------------------------------------------------------------------------------------- slots */
 
 /* A block has a head's panel of slots. */
 template <typename Num>
-static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at)
+static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
+                           uint32_t M, const struct tft_cuda_at *at)
 {
-    uint32_t first = at->slot, panel = first / TFT_KEY_PANEL + blockIdx.x, slot = panel * TFT_KEY_PANEL, dim = to.dim;
+    uint32_t first = at->slot, panel = first / TFT_KEY_PANEL + blockIdx.x,
+             slot = panel * TFT_KEY_PANEL, dim = to.dim;
     size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
     Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
-        uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first; /* before the first: huge */
+        /* before the first: huge */
+        uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first;
         if (m < M)
             narrow(&keys[i], k[m * ld + blockIdx.y * dim + d]);
     }
@@ -38,10 +41,11 @@ static __global__ void put(struct tft_cuda_slots to, const float *k, const float
     }
 }
 
-void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k, const float *v, size_t ld, uint32_t M,
-                  const struct tft_cuda_at *at)
+void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
+                  const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at)
 {
-    dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads); /* as many panels as M slots can be in, wherever they begin */
+    /* as many panels as M slots can be in, wherever they begin */
+    dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads);
     if (to->num == TFT_NUM_F16)
         launch(stream, put<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, at);
     else
@@ -49,18 +53,23 @@ void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const fl
 }
 
 /* A thread has a channel and a column of the panels, whose slots it moves in order. */
-template <typename Num> static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
+template <typename Num>
+static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
 {
-    uint32_t c = threadIdx.x, d = blockIdx.x, dim = s.dim, slot = from + (c + TFT_KEY_PANEL - from % TFT_KEY_PANEL) % TFT_KEY_PANEL;
-    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity * dim, *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity * dim;
+    uint32_t c = threadIdx.x, d = blockIdx.x, dim = s.dim,
+             slot = from + (c + TFT_KEY_PANEL - from % TFT_KEY_PANEL) % TFT_KEY_PANEL;
+    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity * dim,
+        *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity * dim;
     for (; slot + n < used; slot += TFT_KEY_PANEL) {
         uint32_t old = slot + n;
-        keys[(slot / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c] = keys[(old / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c];
+        keys[(slot / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c] =
+            keys[(old / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c];
         values[(size_t)slot * dim + d] = values[(size_t)old * dim + d];
     }
 }
 
-void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from, uint32_t n, uint32_t used)
+void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from, uint32_t n,
+                   uint32_t used)
 {
     dim3 blocks(s->dim, s->heads);
     if (s->num == TFT_NUM_F16)
@@ -69,7 +78,7 @@ void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t
         launch(stream, drop<float>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
 }
 
-/* --------------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 /* How codes are chosen: struct tft_fit, which for a device has its parts in itself. */
 struct fitting {
@@ -88,7 +97,8 @@ struct numbers {
     uint32_t dim;
 };
 
-static __device__ struct numbers numbers_of(const struct fitting &f, bool keys, uint32_t head, const uint32_t *order)
+static __device__ struct numbers numbers_of(const struct fitting &f, bool keys, uint32_t head,
+                                            const uint32_t *order)
 {
     size_t at = (size_t)head * f.from.capacity * f.from.dim;
     struct numbers x = {};
@@ -109,10 +119,12 @@ static __device__ size_t key_at(uint32_t slot, uint32_t d, uint32_t dim)
 static __device__ float number(const struct numbers &x, uint32_t t, uint32_t d)
 {
     uint32_t slot = x.order[t];
-    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel ? x.channel[d] : d, x.dim)] : x.v[(size_t)slot * x.dim + d]);
+    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel ? x.channel[d] : d, x.dim)]
+                              : x.v[(size_t)slot * x.dim + d]);
 }
 
-/* The numbers that share scale `at`: of a token, its channels `first` on; or of a channel, all tokens. */
+/* The numbers that share scale `at`: of a token, its channels `first` on; or of a channel, all
+   tokens. */
 struct group {
     uint32_t token, first, n;
     bool by_token;
@@ -130,7 +142,8 @@ static __device__ float member(const struct numbers &x, const struct group &g, u
 }
 
 /* tft_fit_fn of one group */
-static __device__ struct tft_fitted fit(const struct numbers &x, const struct group &g, float half, const struct tft_fit *how)
+static __device__ struct tft_fitted fit(const struct numbers &x, const struct group &g, float half,
+                                        const struct tft_fit *how)
 {
     float low = INFINITY, high = -INFINITY, least = 0;
     struct tft_fitted best = {};
@@ -154,9 +167,10 @@ static __device__ struct tft_fitted fit(const struct numbers &x, const struct gr
     return best;
 }
 
-/* Of the parts that the policy has a group choose from, the first n; or the one that the file has for it. */
-static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s, uint32_t head, const struct group &g,
-                                              uint32_t n)
+/* Of the parts that the policy has a group choose from, the first n; or the one that the file has
+   for it. */
+static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s,
+                                        uint32_t head, const struct group &g, uint32_t n)
 {
     struct tft_fit how = {};
     how.clip = f.clips.part;
@@ -167,9 +181,13 @@ static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tf
     return how;
 }
 
-static __device__ float half_of(const struct fitting &f, const struct tft_cuda_side &s, bool keys, uint32_t head, uint32_t d)
+static __device__ float half_of(const struct fitting &f, const struct tft_cuda_side &s, bool keys,
+                                uint32_t head, uint32_t d)
 {
-    return (float)((keys ? key_levels(f.to.quads[head], d) : tft_bits_levels((enum tft_bits)s.bits)) - 1) / 2;
+    return (float)((keys ? key_levels(f.to.quads[head], d)
+                         : tft_bits_levels((enum tft_bits)s.bits)) -
+                   1) /
+           2;
 }
 
 /* The least e with most <= 448 * 2^e, for the largest of all threads' `most`. */
@@ -191,8 +209,8 @@ static __device__ int exponent(float most)
 }
 
 /* Scales and middles of a record. */
-static __device__ void put_scales(const struct fitting &f, const struct tft_cuda_side &s, bool keys, uint32_t head, const struct numbers &x,
-                                  unsigned char *to)
+static __device__ void put_scales(const struct fitting &f, const struct tft_cuda_side &s, bool keys,
+                                  uint32_t head, const struct numbers &x, unsigned char *to)
 {
     uint32_t n = n_scales(f.to, s);
     int e[2] = {0, 0};
@@ -247,14 +265,15 @@ static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t
     if (d >= b.dim)
         return 0;
     uint32_t at = p.s->by_token ? d / b.group * b.block + t : d;
-    struct tft_fitted own = {record_scale(b, p.scales, n, at), record_scale(b, p.scales, n, n + at), 0,
-                             half_of(*p.f, *p.s, p.keys, p.head, d)};
+    struct tft_fitted own = {record_scale(b, p.scales, n, at), record_scale(b, p.scales, n, n + at),
+                             0, half_of(*p.f, *p.s, p.keys, p.head, d)};
     own.inverse = own.scale >= FLT_MIN ? 1 / own.scale : 0;
     return (uint32_t)tft_fitted_code(number(*p.x, t, d), &own);
 }
 
 /* Byte `at` of quads of equal bits: codes.h */
-static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uint32_t quads, uint32_t at)
+static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uint32_t quads,
+                                uint32_t at)
 {
     uint32_t byte = 0, quad = p.quad;
     if (bits == TFT_BITS_3_LEVELS) {
@@ -289,12 +308,15 @@ static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uin
 static __device__ void put_codes(struct packing p, unsigned char *to)
 {
     const struct tft_cuda_blocks &b = p.f->to;
-    uint32_t panels = p.keys ? b.block / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL, bytes = (uint32_t)p.s->codes / panels;
+    uint32_t panels = p.keys ? b.block / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
+             bytes = (uint32_t)p.s->codes / panels;
     for (uint32_t i = threadIdx.x; i < p.s->codes; i += THREADS) {
-        uint32_t at = i % bytes, bits = p.keys ? 0 : p.s->bits, quads = p.keys ? b.quads[p.head][0] : b.block / TFT_QUAD;
+        uint32_t at = i % bytes, bits = p.keys ? 0 : p.s->bits,
+                 quads = p.keys ? b.quads[p.head][0] : b.block / TFT_QUAD;
         p.panel = i / bytes;
         p.quad = 0;
-        while (at >= tft_codes_bytes((enum tft_bits)bits, quads)) { /* of keys: those of fewer bits come first */
+        /* of keys: those of fewer bits come first */
+        while (at >= tft_codes_bytes((enum tft_bits)bits, quads)) {
             at -= (uint32_t)tft_codes_bytes((enum tft_bits)bits, quads);
             p.quad += quads;
             quads = b.quads[p.head][++bits];
@@ -303,7 +325,8 @@ static __device__ void put_codes(struct packing p, unsigned char *to)
     }
 }
 
-static __device__ void put_halves(const struct fitting &f, bool keys, const struct numbers &x, unsigned char *to)
+static __device__ void put_halves(const struct fitting &f, bool keys, const struct numbers &x,
+                                  unsigned char *to)
 {
     uint16_t *halves = (uint16_t *)to;
     uint32_t dim = f.to.dim;
@@ -333,56 +356,70 @@ static __global__ void __launch_bounds__(THREADS) fill(struct fitting f)
     put_codes({&f, &s, &x, to + s.codes, keys, head, 0, 0}, to);
 }
 
-/* Slots `base` on of each head get what the slots order: [n] have: first they are read, then written. */
-static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order, uint32_t n)
+/* Slots `base` on of each head get what the slots order: [n] have: first they are read, then
+   written. */
+static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order,
+                              uint32_t n)
 {
-    size_t head = (size_t)blockIdx.y * s.capacity * s.dim, at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
+    size_t head = (size_t)blockIdx.y * s.capacity * s.dim,
+           at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
     for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
         rows[at + d] = ((const uint16_t *)s.k)[head + key_at(order[blockIdx.x], d, s.dim)];
-        rows[at + s.dim + d] = ((const uint16_t *)s.v)[head + (size_t)order[blockIdx.x] * s.dim + d];
+        rows[at + s.dim + d] =
+            ((const uint16_t *)s.v)[head + (size_t)order[blockIdx.x] * s.dim + d];
     }
 }
 
-static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t base, uint32_t n)
+static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t base,
+                               uint32_t n)
 {
-    size_t head = (size_t)blockIdx.y * s.capacity * s.dim, at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
+    size_t head = (size_t)blockIdx.y * s.capacity * s.dim,
+           at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
     for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
         ((uint16_t *)s.k)[head + key_at(base + blockIdx.x, d, s.dim)] = rows[at + d];
         ((uint16_t *)s.v)[head + (size_t)(base + blockIdx.x) * s.dim + d] = rows[at + s.dim + d];
     }
 }
 
-/* The values of slot base + i become what their codes would stand for. Blocks: slots, heads; a group of channels to each thread. */
+/* The values of slot base + i become what their codes would stand for. Blocks: slots, heads; a
+   group of channels to each thread. */
 static __global__ void round_values(struct fitting f, uint32_t base)
 {
-    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group, left = f.to.dim - first;
+    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group,
+             left = f.to.dim - first;
     if (first >= f.to.dim)
         return;
     struct numbers x = numbers_of(f, false, head, &slot);
     struct group g = {0, first, left < f.to.group ? left : f.to.group, true};
     struct tft_fit how = fit_of(f, f.to.v, head, g, f.clips.n);
     struct tft_fitted own = fit(x, g, half_of(f, f.to.v, false, head, 0), &how);
-    uint16_t *to = (uint16_t *)f.from.v + ((size_t)head * f.from.capacity + slot) * f.to.dim + first;
+    uint16_t *to = (uint16_t *)f.from.v + ((size_t)head * f.from.capacity + slot) * f.to.dim +
+                   first;
     for (uint32_t i = 0; i < g.n; i++)
-        to[i] = tft_f32_to_f16(fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
+        to[i] = tft_f32_to_f16(
+            fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
 }
 
-void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to, const struct tft_cuda_slots *from,
-                    const struct tft_cuda_eviction *e, const struct tft_cuda_clips *clips, uint16_t *rows)
+void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
+                    const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
+                    const struct tft_cuda_clips *clips, uint16_t *rows)
 {
     struct fitting f = {*to, *from, *clips, e->order, e->first};
     if (e->blocks)
         launch(stream, fill, dim3(e->blocks, to->heads, 2), THREADS, 0, f);
     if (e->stay) {
-        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, rows, *from, e->order + e->blocks * to->block, e->stay);
+        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, rows, *from,
+               e->order + e->blocks * to->block, e->stay);
         launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, rows, e->base, e->stay);
     }
     if (e->rounded)
         launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->round);
 }
 
-/* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in order. */
-static __global__ void drop_records(unsigned char *records, size_t bytes, size_t next, uint32_t n, uint32_t blocks)
+/* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in
+   order. */
+static __global__ void drop_records(unsigned char *records, size_t bytes, size_t next, uint32_t n,
+                                    uint32_t blocks)
 {
     uint32_t at = blockIdx.x * blockDim.x + threadIdx.x;
     uint64_t *words = (uint64_t *)(records + blockIdx.y * next);
@@ -393,10 +430,12 @@ static __global__ void drop_records(unsigned char *records, size_t bytes, size_t
         words[b * step + at] = words[(b + n) * step + at];
 }
 
-void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n, uint32_t blocks)
+void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
+                          uint32_t blocks)
 {
     const struct tft_cuda_side *sides[] = {&b->k, &b->v};
     for (const struct tft_cuda_side *s : sides)
-        launch(stream, drop_records, dim3((unsigned)((s->bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS, 0, s->records, s->bytes,
-               s->bytes * b->n_blocks, n, blocks);
+        launch(stream, drop_records,
+               dim3((unsigned)((s->bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS, 0,
+               s->records, s->bytes, s->bytes * b->n_blocks, n, blocks);
 }

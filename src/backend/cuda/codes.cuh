@@ -8,9 +8,10 @@
 #include "launch.h"
 #include "machine.cuh"
 
-/* use(i, load(i)) for each i < n, in order, with AHEAD loads under way at a time: a thread that waits for each of them would wait for
-   memory most of its time. */
-template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ void ahead(uint32_t n, Load load, Use use)
+/* use(i, load(i)) for each i < n, in order, with AHEAD loads under way at a time: a thread that
+   waits for each of them would wait for memory most of its time. */
+template <uint32_t AHEAD, typename Load, typename Use>
+static inline __device__ void ahead(uint32_t n, Load load, Use use)
 {
     uint32_t i = 0;
     ONCE
@@ -29,32 +30,37 @@ template <uint32_t AHEAD, typename Load, typename Use> static inline __device__ 
 }
 
 /* Scales, or where they begin n further, middles of a record: `at` counts both. */
-static inline __device__ float record_scale(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n, uint32_t at)
+static inline __device__ float record_scale(const struct tft_cuda_blocks &b,
+                                            const unsigned char *scales, uint32_t n, uint32_t at)
 {
     if (!b.f8)
         return tft_f16_to_f32(((const uint16_t *)scales)[at]);
     return tft_f8_to_f32(scales[2 + at]) * tft_pow2i((int8_t)scales[at >= n]);
 }
 
-/* A number's scale and middle as they are held, so that reading them depends on nothing: two bytes each, of which E4M3 is one, and the
-   record's exponents. */
+/* A number's scale and middle as they are held, so that reading them depends on nothing: two bytes
+   each, of which E4M3 is one, and the record's exponents. */
 struct raw_scaling {
     uint8_t scale[2], mid[2], exponent[2];
 };
 
-static inline __device__ struct raw_scaling record_scaling(const struct tft_cuda_blocks &b, const unsigned char *scales, uint32_t n,
+static inline __device__ struct raw_scaling record_scaling(const struct tft_cuda_blocks &b,
+                                                           const unsigned char *scales, uint32_t n,
                                                            uint32_t at)
 {
     uint32_t bytes = b.f8 ? 1 : 2, s = b.f8 ? 2 + at : 2 * at, m = s + n * bytes, next = bytes - 1;
     return {{scales[s], scales[s + next]}, {scales[m], scales[m + next]}, {scales[0], scales[1]}};
 }
 
-static inline __device__ float held(const struct tft_cuda_blocks &b, const uint8_t x[2], uint8_t exponent)
+static inline __device__ float held(const struct tft_cuda_blocks &b, const uint8_t x[2],
+                                    uint8_t exponent)
 {
-    return b.f8 ? tft_f8_to_f32(x[0]) * tft_pow2i((int8_t)exponent) : tft_f16_to_f32((uint16_t)(x[0] | x[1] << 8));
+    return b.f8 ? tft_f8_to_f32(x[0]) * tft_pow2i((int8_t)exponent)
+                : tft_f16_to_f32((uint16_t)(x[0] | x[1] << 8));
 }
 
-static inline __device__ float scale_of(const struct tft_cuda_blocks &b, const struct raw_scaling &s)
+static inline __device__ float scale_of(const struct tft_cuda_blocks &b,
+                                        const struct raw_scaling &s)
 {
     return held(b, s.scale, s.exponent[0]);
 }
@@ -64,7 +70,8 @@ static inline __device__ float mid_of(const struct tft_cuda_blocks &b, const str
     return held(b, s.mid, s.exponent[1]);
 }
 
-static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s, uint32_t head,
+static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b,
+                                               const struct tft_cuda_side &s, uint32_t head,
                                                uint32_t block)
 {
     return s.records + ((size_t)head * b.n_blocks + block) * s.bytes;
@@ -76,7 +83,8 @@ static inline __host__ __device__ uint32_t channel_groups(const struct tft_cuda_
     return (b.dim + b.group - 1) / b.group;
 }
 
-static inline __host__ __device__ uint32_t n_scales(const struct tft_cuda_blocks &b, const struct tft_cuda_side &s)
+static inline __host__ __device__ uint32_t n_scales(const struct tft_cuda_blocks &b,
+                                                    const struct tft_cuda_side &s)
 {
     return s.by_token ? channel_groups(b) * b.block : b.dim;
 }
@@ -90,7 +98,8 @@ static inline __device__ uint32_t key_levels(const uint16_t quads[TFT_BITS_COUNT
     return tft_bits_levels((enum tft_bits)b);
 }
 
-/* Four bits of 1-bit codes: 0 or 1 in each byte; word `row % 2` of the quad's, code 4 row + i in bit row / 2 of byte i. */
+/* Four bits of 1-bit codes: 0 or 1 in each byte; word `row % 2` of the quad's, code 4 row + i in
+   bit row / 2 of byte i. */
 static inline __device__ uint32_t quad_1(const unsigned char *quad, uint32_t row)
 {
     return ((const uint32_t *)quad)[row % 2] >> row / 2 & 0x01010101;
@@ -109,16 +118,21 @@ static inline __device__ uint32_t digits(uint32_t *fractions)
     return (even >> 8 & 0x00ff00ff) | (odd & 0xff00ff00);
 }
 
-/* take(q, four codes) for each of `quads` quads of row `row` of a panel, all of `bits`. Returns where the quads end. */
+/* take(q, four codes) for each of `quads` quads of row `row` of a panel, all of `bits`. Returns
+   where the quads end. */
 template <uint32_t AHEAD, typename Take>
-static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row,
-                                                        Take take)
+static inline __device__ const unsigned char *
+each_quad(enum tft_bits bits, uint32_t quads, const unsigned char *at, uint32_t row, Take take)
 {
-    uint32_t fives = bits == TFT_BITS_3_LEVELS ? quads / TFT_TRIT_QUADS : 0, first = fives * TFT_TRIT_QUADS, n = quads - first;
+    uint32_t fives = bits == TFT_BITS_3_LEVELS ? quads / TFT_TRIT_QUADS : 0,
+             first = fives * TFT_TRIT_QUADS, n = quads - first;
     const unsigned char *rest = at + 64 * fives;
     auto later = [&](uint32_t q, uint32_t four) { take(first + q, four); };
     switch (bits) {
-    case TFT_BITS_1: ahead<AHEAD>(n, [=](uint32_t q) { return quad_1(at + 8 * q, row); }, later); break;
+    case TFT_BITS_1:
+        ahead<AHEAD>(
+            n, [=](uint32_t q) { return quad_1(at + 8 * q, row); }, later);
+        break;
     case TFT_BITS_3_LEVELS:
         ahead<AHEAD>(
             fives, [=](uint32_t five) { return ((const uint32_t *)at)[16 * five + row]; },
@@ -126,14 +140,29 @@ static inline __device__ const unsigned char *each_quad(enum tft_bits bits, uint
                 for (uint32_t i = 0; i < TFT_TRIT_QUADS; i++)
                     take(five * TFT_TRIT_QUADS + i, digits(&fractions));
             }); /* fall through */
-    case TFT_BITS_2: ahead<AHEAD>(n, [=](uint32_t q) { return quad_2(rest + 16 * q, row); }, later); break;
+    case TFT_BITS_2:
+        ahead<AHEAD>(
+            n, [=](uint32_t q) { return quad_2(rest + 16 * q, row); }, later);
+        break;
     case TFT_BITS_3:
-        ahead<AHEAD>(n, [=](uint32_t q) { return quad_2(at + 24 * q, row) | quad_1(at + 24 * q + 16, row) << 2; }, later);
+        ahead<AHEAD>(
+            n,
+            [=](uint32_t q) {
+                return quad_2(at + 24 * q, row) | quad_1(at + 24 * q + 16, row) << 2;
+            },
+            later);
         break;
     case TFT_BITS_4:
-        ahead<AHEAD>(n, [=](uint32_t q) { return ((const uint32_t *)at)[8 * q + row % 8] >> 4 * (row / 8) & 0x0f0f0f0f; }, later);
+        ahead<AHEAD>(
+            n,
+            [=](uint32_t q) {
+                return ((const uint32_t *)at)[8 * q + row % 8] >> 4 * (row / 8) & 0x0f0f0f0f;
+            },
+            later);
         break;
-    default: ahead<AHEAD>(n, [=](uint32_t q) { return ((const uint32_t *)at)[16 * q + row]; }, later);
+    default:
+        ahead<AHEAD>(
+            n, [=](uint32_t q) { return ((const uint32_t *)at)[16 * q + row]; }, later);
     }
     return at + tft_codes_bytes(bits, quads);
 }

@@ -34,7 +34,8 @@ struct device {
 void *tft_cuda_there(const struct device *d, const void *from);
 
 /* struct tft_device's */
-enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which, struct tft_error *err);
+enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which,
+                              struct tft_error *err);
 void tft_cuda_close(void *device);
 
 /* ---- limits.c */
@@ -105,7 +106,8 @@ void tft_cuda_send(struct on *o, void *to, const void *from, size_t bytes);
 void tft_cuda_wait(struct on *o);
 
 /* struct tft_device's */
-enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s, struct tft_error *err);
+enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s,
+                                      struct tft_error *err);
 void tft_cuda_session_close(void *on);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The matrix product of bytes (tft_gemm_i8_fn; CushionCache eq. 5) on weights in panels as they are in the file (panel.h):
- * [N / 16][K / 4][16 rows][4 k]. For one token every weight is read once, so the units of dot products (dp4a) do; for more, tensor cores.
+ * The matrix product of bytes (tft_gemm_i8_fn; CushionCache eq. 5) on weights in panels as they are
+ * in the file (panel.h): [N / 16][K / 4][16 rows][4 k]. For one token every weight is read once, so
+ * the units of dot products (dp4a) do; for more, tensor cores.
  */
 #include "launch.h"
 #include "machine.cuh"
@@ -8,7 +9,8 @@
 static constexpr uint32_t WARP = 32, QUAD_BYTES = TFT_PANEL * TFT_QUAD;
 
 /* The sum of products becomes a number, but for the bias. */
-static __device__ float finished(int32_t acc, const struct tft_affine &q, int32_t rowsum, float scale)
+static __device__ float finished(int32_t acc, const struct tft_affine &q, int32_t rowsum,
+                                 float scale)
 {
     int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q.zero * (uint32_t)rowsum);
     return (float)d * (q.scale * scale);
@@ -20,13 +22,15 @@ struct products {
     uint32_t n;
 };
 
-static inline __host__ __device__ uint32_t blocks_of(const struct tft_cuda_matrix &w, uint32_t panels)
+static inline __host__ __device__ uint32_t blocks_of(const struct tft_cuda_matrix &w,
+                                                     uint32_t panels)
 {
     return (w.rows + panels * TFT_PANEL - 1) / (panels * TFT_PANEL);
 }
 
 /* The matrix that block *block is of, and which of its own blocks that is. */
-static __device__ struct tft_cuda_product product_of(const struct products &all, uint32_t panels, uint32_t *block)
+static __device__ struct tft_cuda_product product_of(const struct products &all, uint32_t panels,
+                                                     uint32_t *block)
 {
     UNROLL
     for (uint32_t i = 0; i < TFT_CUDA_PRODUCTS - 1; i++) {
@@ -46,18 +50,21 @@ static uint32_t blocks_of_all(const struct products &all, uint32_t panels)
     return blocks;
 }
 
-/* ------------------------------------------------------------------------------------------------ one token */
+/* ------------------------------------------------------------------------------------ one token */
 
 static constexpr uint32_t SPLIT = 8; /* warps of a block, which share the columns of a panel */
-static constexpr uint32_t AHEAD = 8; /* reads of a lane under way: 32 KiB a block, about what a multiprocessor's share of memory takes to
-                                        answer (3 TB/s, 0.7 us, 132 of them) and as much again */
+static constexpr uint32_t AHEAD = 8; /* reads of a lane under way: 32 KiB a block, about what a
+                                        multiprocessor's share of memory takes to answer (3 TB/s,
+                                        0.7 us, 132 of them) and as much again */
 
 /*
- * A block has a panel. Lane l of a warp reads rows 4 (l % 4) .. + 3 of quad l / 4 in 16 bytes, so that a warp reads 512 bytes in a row: 8
- * quads. Warps take 8 quads in turn. Beyond the last quad the first is read, as if x were 0 there: reads that depend on nothing can all be
- * under way at once. (For more than two blocks at a time the compiler would save registers and put reads off.)
+ * A block has a panel. Lane l of a warp reads rows 4 (l % 4) .. + 3 of quad l / 4 in 16 bytes, so
+ * that a warp reads 512 bytes in a row: 8 quads. Warps take 8 quads in turn. Beyond the last quad
+ * the first is read, as if x were 0 there: reads that depend on nothing can all be under way at
+ * once. (For more than two blocks at a time the compiler would save registers and put reads off.)
  */
-static __global__ void __launch_bounds__(SPLIT *WARP, 2) gemv(struct products all, bool add, const uint8_t *x, const struct tft_affine *q)
+static __global__ void __launch_bounds__(SPLIT *WARP, 2)
+    gemv(struct products all, bool add, const uint8_t *x, const struct tft_affine *q)
 {
     constexpr uint32_t QUADS = 8, ROWS = 4;
     __shared__ int32_t part[SPLIT][TFT_PANEL];
@@ -68,7 +75,8 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2) gemv(struct products al
     const int4 *panel = (const int4 *)(w.data + (size_t)block * TFT_PANEL * w.cols);
     const uint32_t *x4 = (const uint32_t *)x;
     int32_t acc[ROWS] = {0, 0, 0, 0};
-    for (uint32_t first = warp * QUADS + lane / ROWS; first < quads; first += AHEAD * SPLIT * QUADS) {
+    for (uint32_t first = warp * QUADS + lane / ROWS; first < quads;
+         first += AHEAD * SPLIT * QUADS) {
         int4 rows[AHEAD];
         uint32_t some[AHEAD];
         UNROLL
@@ -104,23 +112,27 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2) gemv(struct products al
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- many tokens */
+/* ---------------------------------------------------------------------------------- many tokens */
 
 /*
- * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's 16 x 8. Columns come 64 at a time
- * through shared memory, STAGES of them under way:
+ * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's
+ * 16 x 8. Columns come 64 at a time through shared memory, STAGES of them under way:
  *
  *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart: 8 rows then are in banks of their own
- *      weights   [2 WN panels][16 quads][4 parts of 4 rows][16 bytes], parts of every other pair of quads swapped in halves likewise
+ *      weights   [2 WN panels][16 quads][4 parts of 4 rows][16 bytes], parts of every other pair of
+ *                quads swapped in halves likewise
  *
- * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g of tile j is row 4 (g % 4) + j of
- * the warp's panel g / 4, and the 8 numbers that a lane has of a token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
+ * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g
+ * of tile j is row 4 (g % 4) + j of the warp's panel g / 4, and the 8 numbers that a lane has of a
+ * token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
  */
-static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16, PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
+static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16,
+                          PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
 
 template <uint32_t MT, uint32_t WM, uint32_t WN> struct gemm_shape {
     static constexpr uint32_t tokens = MT * 16 * WM, panels = 2 * WN, threads = WM * WN * WARP;
-    static constexpr uint32_t stage_bytes = tokens * ROW_BYTES + panels * PANEL_BYTES, shared = STAGES * stage_bytes;
+    static constexpr uint32_t stage_bytes = tokens * ROW_BYTES + panels * PANEL_BYTES,
+                              shared = STAGES * stage_bytes;
 };
 
 static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
@@ -128,30 +140,38 @@ static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far apart as all threads reach. In place of
-   tokens and panels that there are not it brings the first: what they come to is not stored. */
+/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far
+   apart as all threads reach. In place of tokens and panels that there are not it brings the first:
+   what they come to is not stored. */
 template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     typedef gemm_shape<MT, WM, WN> shape;
-    static constexpr uint32_t some_tokens = shape::threads / (COLUMNS / 16), some_panels = shape::threads / (PANEL_BYTES / 16);
+    static constexpr uint32_t some_tokens = shape::threads / (COLUMNS / 16),
+                              some_panels = shape::threads / (PANEL_BYTES / 16);
     static constexpr uint32_t X = shape::tokens / some_tokens, W = shape::panels / some_panels;
-    static_assert(X * some_tokens == shape::tokens && W * some_panels == shape::panels, "all threads bring as much");
+    static_assert(X * some_tokens == shape::tokens && W * some_panels == shape::panels,
+                  "all threads bring as much");
     const uint8_t *x[X];
     const int8_t *w[W];
-    uint32_t x_end, w_end; /* there is something up to that column, counted from those that are brought first */
+    uint32_t x_end, w_end; /* there is something up to that column, counted from those that are
+                              brought first */
     uint32_t x_to, w_to;   /* where in a stage */
 
     /* first: of the block's panels */
-    __device__ bringer(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m, uint32_t first, uint32_t M)
+    __device__ bringer(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m,
+                       uint32_t first, uint32_t M)
     {
-        uint32_t row = threadIdx.x / (COLUMNS / 16), c = threadIdx.x % (COLUMNS / 16) * 16, token = blockIdx.y * shape::tokens + row;
-        uint32_t own = threadIdx.x / (PANEL_BYTES / 16), quad = threadIdx.x / 4 % (COLUMNS / TFT_QUAD), part = threadIdx.x % 4;
+        uint32_t row = threadIdx.x / (COLUMNS / 16), c = threadIdx.x % (COLUMNS / 16) * 16,
+                 token = blockIdx.y * shape::tokens + row;
+        uint32_t own = threadIdx.x / (PANEL_BYTES / 16),
+                 quad = threadIdx.x / 4 % (COLUMNS / TFT_QUAD), part = threadIdx.x % 4;
         UNROLL
         for (uint32_t i = 0; i < X; i++, token += some_tokens)
             x[i] = rows.bytes + (token < M ? token : 0) * rows.ld + c;
         UNROLL
         for (uint32_t i = 0; i < W; i++) {
             uint32_t panel = first + own + i * some_panels;
-            w[i] = m.data + (size_t)(panel < blocks_of(m, 1) ? panel : 0) * TFT_PANEL * m.cols + quad * QUAD_BYTES + part * 16;
+            w[i] = m.data + (size_t)(panel < blocks_of(m, 1) ? panel : 0) * TFT_PANEL * m.cols +
+                   quad * QUAD_BYTES + part * 16;
         }
         x_end = m.cols > c ? m.cols - c : 0;
         w_end = m.cols > quad * TFT_QUAD ? m.cols - quad * TFT_QUAD : 0;
@@ -164,20 +184,25 @@ template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
     {
         UNROLL
         for (uint32_t i = 0; i < X; i++)
-            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end ? k : 0), k < x_end);
+            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end ? k : 0),
+                   k < x_end);
         UNROLL
         for (uint32_t i = 0; i < W; i++)
-            copy16(stage + w_to + i * some_panels * PANEL_BYTES, w[i] + (k < w_end ? k : 0) * TFT_PANEL, k < w_end);
+            copy16(stage + w_to + i * some_panels * PANEL_BYTES,
+                   w[i] + (k < w_end ? k : 0) * TFT_PANEL, k < w_end);
     }
 };
 
-/* 32 columns of a stage, from column `from` on. x, w: where the warp's tokens and panels begin in it */
+/* 32 columns of a stage, from column `from` on. x, w: where the warp's tokens and panels begin in
+   it */
 template <uint32_t MT>
-static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *x, const unsigned char *w, uint32_t from)
+static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *x,
+                                const unsigned char *w, uint32_t from)
 {
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, quad = from / TFT_QUAD + t;
     w += g / 4 * PANEL_BYTES;
-    int4 low = *(const int4 *)(w + part_at(quad, g % 4)), high = *(const int4 *)(w + part_at(quad + 4, g % 4));
+    int4 low = *(const int4 *)(w + part_at(quad, g % 4)),
+         high = *(const int4 *)(w + part_at(quad + 4, g % 4));
     x += lane % 16 * ROW_BYTES + from + lane / 16 * 16;
     UNROLL
     for (uint32_t i = 0; i < MT; i++, x += 16 * ROW_BYTES) {
@@ -192,8 +217,9 @@ static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *
 
 /* Stores what a lane has: 8 rows of w from `first` on, of tokens m, m + 8, ... */
 template <uint32_t MT>
-static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_cuda_product &p, bool add, const struct tft_cuda_rows &x,
-                              uint32_t first, uint32_t m, uint32_t M)
+static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_cuda_product &p,
+                              bool add, const struct tft_cuda_rows &x, uint32_t first, uint32_t m,
+                              uint32_t M)
 {
     constexpr uint32_t ROWS = 8;
     float scale[ROWS], bias[ROWS];
@@ -218,7 +244,8 @@ static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_
                 old[r] = y[r];
         UNROLL
         for (uint32_t r = 0; r < ROWS; r++) {
-            float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], q, rowsum[r], scale[r]);
+            float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], q, rowsum[r],
+                               scale[r]);
             v = p.w.bias ? v + bias[r] : v;
             if (first + r < p.w.rows)
                 y[r] = add ? old[r] + v : v;
@@ -236,7 +263,8 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     const struct tft_cuda_matrix &w = p.w;
     uint32_t panel = block * shape::panels;
     unsigned char *stages = tft_shared();
-    uint32_t warp = threadIdx.x / WARP, wm = warp / WN, wn = warp % WN, steps = (w.cols + COLUMNS - 1) / COLUMNS;
+    uint32_t warp = threadIdx.x / WARP, wm = warp / WN, wn = warp % WN,
+             steps = (w.cols + COLUMNS - 1) / COLUMNS;
     int32_t acc[MT][TILES][4] = {};
 
     const bringer<MT, WM, WN> own(x, w, panel, M);
@@ -247,38 +275,47 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     }
     for (uint32_t i = 0; i < steps; i++) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); /* what has come for me has for all, and all are done with the stage that is filled next */
+        __syncthreads(); /* what has come for me has for all, and all are done with the stage that
+                            is filled next */
         uint32_t next = i + STAGES - 1;
         if (next < steps)
             own.bring(stages + next % STAGES * shape::stage_bytes, next * COLUMNS);
         copy_group();
-        const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes, *panels = tokens + shape::tokens * ROW_BYTES;
+        const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes,
+                            *panels = tokens + shape::tokens * ROW_BYTES;
         UNROLL
         for (uint32_t from = 0; from < COLUMNS; from += 32)
-            multiply<MT>(acc, tokens + wm * MT * 16 * ROW_BYTES, panels + wn * 2 * PANEL_BYTES, from);
+            multiply<MT>(acc, tokens + wm * MT * 16 * ROW_BYTES, panels + wn * 2 * PANEL_BYTES,
+                         from);
     }
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    finish<MT>(acc, p, add, x, (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8, blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
+    finish<MT>(acc, p, add, x, (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8,
+               blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
 }
 
 /* Whether tiles of this shape give most multiprocessors something to do. */
-template <uint32_t MT, uint32_t WM, uint32_t WN> static bool fills(const struct products &all, uint32_t M, uint32_t multiprocessors)
+template <uint32_t MT, uint32_t WM, uint32_t WN>
+static bool fills(const struct products &all, uint32_t M, uint32_t multiprocessors)
 {
     typedef gemm_shape<MT, WM, WN> shape;
-    return (uint64_t)blocks_of_all(all, shape::panels) * ((M + shape::tokens - 1) / shape::tokens) * 8 >= (uint64_t)multiprocessors * 7;
+    return (uint64_t)blocks_of_all(all, shape::panels) * ((M + shape::tokens - 1) / shape::tokens) *
+               8 >=
+           (uint64_t)multiprocessors * 7;
 }
 
 template <uint32_t MT, uint32_t WM, uint32_t WN>
-static void launch_gemm(cudaStream_t stream, const struct products &all, bool add, const struct tft_cuda_rows *x, uint32_t M)
+static void launch_gemm(cudaStream_t stream, const struct products &all, bool add,
+                        const struct tft_cuda_rows *x, uint32_t M)
 {
     typedef gemm_shape<MT, WM, WN> shape;
-    launch(stream, gemm<MT, WM, WN>, dim3(blocks_of_all(all, shape::panels), (M + shape::tokens - 1) / shape::tokens), shape::threads,
-           shape::shared, all, add, *x, M);
+    launch(stream, gemm<MT, WM, WN>,
+           dim3(blocks_of_all(all, shape::panels), (M + shape::tokens - 1) / shape::tokens),
+           shape::threads, shape::shared, all, add, *x, M);
 }
 
 /* The larger a tile, the fewer bytes are read for a product. */
-void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add, const struct tft_cuda_rows *x,
-                     uint32_t M, uint32_t multiprocessors)
+void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add,
+                     const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors)
 {
     struct products all = {{}, n};
     for (uint32_t i = 0; i < n; i++)

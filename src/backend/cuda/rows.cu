@@ -14,8 +14,8 @@ static __device__ float sum16(float l)
     return l;
 }
 
-/* A sum over x: [n] in dot16's order, each element taken by add(sum, x). Every thread of the block gets it. The block reads, since one
-   lane would wait for memory at each step. */
+/* A sum over x: [n] in dot16's order, each element taken by add(sum, x). Every thread of the block
+   gets it. The block reads, since one lane would wait for memory at each step. */
 template <typename Add> static __device__ float total(const float *x, uint32_t n, Add add)
 {
     constexpr uint32_t PIECE = 2048;
@@ -48,9 +48,10 @@ static __device__ void put(const struct tft_cuda_rows &y, uint32_t m, uint32_t i
         y.floats[m * y.ld + i] = v;
 }
 
-/* ------------------------------------------------------------------------------------------------ embedding */
+/* ------------------------------------------------------------------------------------ embedding */
 
-static __global__ void embed(float *x, size_t ld, const int32_t *tokens, const struct tft_cuda_at *at, struct tft_cuda_embedding e)
+static __global__ void embed(float *x, size_t ld, const int32_t *tokens,
+                             const struct tft_cuda_at *at, struct tft_cuda_embedding e)
 {
     uint32_t m = blockIdx.x, row = (uint32_t)tokens[m];
     size_t cols = tft_panel_cols(e.width);
@@ -60,35 +61,41 @@ static __global__ void embed(float *x, size_t ld, const int32_t *tokens, const s
     }
 }
 
-void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tokens, const struct tft_cuda_at *at, uint32_t M,
-                    const struct tft_cuda_embedding *e)
+void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tokens,
+                    const struct tft_cuda_at *at, uint32_t M, const struct tft_cuda_embedding *e)
 {
     launch(stream, embed, M, THREADS, 0, x, ld, tokens, at, *e);
 }
 
-/* ---------------------------------------------------------------------------------------------------- norms */
+/* ---------------------------------------------------------------------------------------- norms */
 
-static __global__ void rmsnorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w, uint32_t n, float eps)
+static __global__ void rmsnorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w,
+                               uint32_t n, float eps)
 {
     uint32_t m = blockIdx.x;
     x += m * ldx;
-    float r = 1.0f / sqrtf(total(x, n, [](float l, float v) { return fmaf(v, v, l); }) / (float)n + eps);
+    float r = 1.0f /
+              sqrtf(total(x, n, [](float l, float v) { return fmaf(v, v, l); }) / (float)n + eps);
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         put(y, m, i, x[i] * r * w[i]);
 }
 
-static __global__ void layernorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w, const float *b, uint32_t n, float eps)
+static __global__ void layernorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w,
+                                 const float *b, uint32_t n, float eps)
 {
     uint32_t m = blockIdx.x;
     x += m * ldx;
     float mean = total(x, n, [](float l, float v) { return l + v; }) / (float)n;
-    float r = 1.0f / sqrtf(total(x, n, [=](float l, float v) { return fmaf(v - mean, v - mean, l); }) / (float)n + eps);
+    float r = 1.0f /
+              sqrtf(total(x, n, [=](float l, float v) { return fmaf(v - mean, v - mean, l); }) /
+                        (float)n +
+                    eps);
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         put(y, m, i, fmaf((x[i] - mean) * r, w[i], b[i]));
 }
 
-void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx, const float *w, const float *b,
-                   uint32_t M, uint32_t n, float eps)
+void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx,
+                   const float *w, const float *b, uint32_t M, uint32_t n, float eps)
 {
     if (b)
         launch(stream, layernorm, M, THREADS, 0, *y, x, ldx, w, b, n, eps);
@@ -100,26 +107,33 @@ void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const flo
 static __device__ float *head_of(const struct tft_cuda_heads &x, uint32_t head)
 {
     bool second = head >= x.heads[0];
-    return (second ? x.x[1] : x.x[0]) + blockIdx.y * (second ? x.ld[1] : x.ld[0]) + (second ? head - x.heads[0] : head) * x.dim;
+    return (second ? x.x[1] : x.x[0]) + blockIdx.y * (second ? x.ld[1] : x.ld[0]) +
+           (second ? head - x.heads[0] : head) * x.dim;
 }
 
-static __global__ void rmsnorm_heads(struct tft_cuda_heads h, const float *w0, const float *w1, float eps)
+static __global__ void rmsnorm_heads(struct tft_cuda_heads h, const float *w0, const float *w1,
+                                     float eps)
 {
     float *x = head_of(h, blockIdx.x);
     const float *w = blockIdx.x < h.heads[0] ? w0 : w1;
-    float r = 1.0f / sqrtf(total(x, h.dim, [](float l, float v) { return fmaf(v, v, l); }) / (float)h.dim + eps);
+    float r =
+        1.0f /
+        sqrtf(total(x, h.dim, [](float l, float v) { return fmaf(v, v, l); }) / (float)h.dim + eps);
     for (uint32_t i = threadIdx.x; i < h.dim; i += blockDim.x)
         x[i] = x[i] * r * w[i];
 }
 
-void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x, const float *const w[2], uint32_t M, float eps)
+void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x,
+                            const float *const w[2], uint32_t M, float eps)
 {
-    launch(stream, rmsnorm_heads, dim3(x->heads[0] + x->heads[1], M), 2 * WARP, 0, *x, w[0], w[1], eps);
+    launch(stream, rmsnorm_heads, dim3(x->heads[0] + x->heads[1], M), 2 * WARP, 0, *x, w[0], w[1],
+           eps);
 }
 
-/* ----------------------------------------------------------------------------------------------------- RoPE */
+/* ----------------------------------------------------------------------------------------- RoPE */
 
-static __global__ void rope(struct tft_cuda_heads h, const float *c, const float *s, uint32_t n_rot, bool halves)
+static __global__ void rope(struct tft_cuda_heads h, const float *c, const float *s, uint32_t n_rot,
+                            bool halves)
 {
     uint32_t half = n_rot / 2, unit = blockIdx.x * blockDim.x + threadIdx.x;
     if (unit >= (h.heads[0] + h.heads[1]) * half)
@@ -133,17 +147,20 @@ static __global__ void rope(struct tft_cuda_heads h, const float *c, const float
     x[j] = fmaf(b, c[j], a * s[j]);
 }
 
-void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const float *c, const float *s, uint32_t M, uint32_t n_rot,
-                   bool halves)
+void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const float *c,
+                   const float *s, uint32_t M, uint32_t n_rot, bool halves)
 {
     uint32_t units = (x->heads[0] + x->heads[1]) * (n_rot / 2);
-    launch(stream, rope, dim3((units + THREADS - 1) / THREADS, M), THREADS, 0, *x, c, s, n_rot, halves);
+    launch(stream, rope, dim3((units + THREADS - 1) / THREADS, M), THREADS, 0, *x, c, s, n_rot,
+           halves);
 }
 
-/* ---------------------------------------------------------------------------------------- hidden activations */
+/* --------------------------------------------------------------------------- hidden activations */
 
-/* A block of threads has as many numbers of a row side by side, which are whole blocks of the transform. */
-static __global__ void activate(struct tft_cuda_rows y, const float *g, const float *u, size_t ld, uint32_t n, uint32_t block)
+/* A block of threads has as many numbers of a row side by side, which are whole blocks of the
+   transform. */
+static __global__ void activate(struct tft_cuda_rows y, const float *g, const float *u, size_t ld,
+                                uint32_t n, uint32_t block)
 {
     __shared__ float x[THREADS];
     uint32_t m = blockIdx.y, i = blockIdx.x * THREADS + threadIdx.x, own = threadIdx.x;
@@ -167,13 +184,14 @@ static __global__ void activate(struct tft_cuda_rows y, const float *g, const fl
         put(y, m, i, v);
 }
 
-void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g, const float *u, size_t ld, uint32_t M,
-                       uint32_t n, uint32_t block)
+void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g,
+                       const float *u, size_t ld, uint32_t M, uint32_t n, uint32_t block)
 {
-    launch(stream, activate, dim3((n + THREADS - 1) / THREADS, M), THREADS, 0, *y, g, u, ld, n, block);
+    launch(stream, activate, dim3((n + THREADS - 1) / THREADS, M), THREADS, 0, *y, g, u, ld, n,
+           block);
 }
 
-/* ------------------------------------------------------------------------------------------ dynamic ranges */
+/* ------------------------------------------------------------------------------- dynamic ranges */
 
 /* The least and largest of the threads' min and max, for each of them. */
 static __device__ void extremes(float *min, float *max)
@@ -211,8 +229,8 @@ static __global__ void ranges(float *range, const float *x, size_t ldx, uint32_t
 }
 
 /* By the range of the token, or of all M of them. */
-static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t n, struct tft_affine *q, const float *range,
-                                uint32_t M, bool all)
+static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t n,
+                                struct tft_affine *q, const float *range, uint32_t M, bool all)
 {
     uint32_t m = blockIdx.x;
     float min = range[2 * m], max = range[2 * m + 1];
@@ -230,8 +248,8 @@ static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t l
         q[m] = own;
 }
 
-void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t M, uint32_t n,
-                       struct tft_affine *q, float *range, bool all)
+void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx,
+                       uint32_t M, uint32_t n, struct tft_affine *q, float *range, bool all)
 {
     launch(stream, ranges, M, THREADS, 0, range, x, ldx, n);
     launch(stream, quantize, M, THREADS, 0, y, ldy, x, ldx, n, q, range, M, all);

@@ -5,7 +5,8 @@
 #include "base/arena.h"
 #include "inside.h"
 
-static struct up layout_up(const struct on *o, struct tft_arena *a, uint32_t n, uint32_t chunks, uint32_t evictions)
+static struct up layout_up(const struct on *o, struct tft_arena *a, uint32_t n, uint32_t chunks,
+                           uint32_t evictions)
 {
     struct up u;
     u.at = tft_arena_take(a, chunks, sizeof *u.at);
@@ -28,7 +29,8 @@ void tft_cuda_layout_up(struct on *o, uint32_t n, uint32_t chunks, uint32_t evic
 static size_t record_bytes(const struct tft_session *s)
 {
     const struct tft_kv *kv = &s->kv;
-    const struct tft_coded_layer *first = &kv->layer[s->m->n_host], *last = &kv->layer[s->m->n_layer - 1];
+    const struct tft_coded_layer *first = &kv->layer[s->m->n_host],
+                                 *last = &kv->layer[s->m->n_layer - 1];
     return last->v_at + (size_t)kv->n_head_kv * kv->n_blocks * last->v_bytes - first->k_at;
 }
 
@@ -41,7 +43,8 @@ static void layout_blocks(struct on *o, struct tft_arena *a, size_t heads)
     o->channel = tft_arena_take(a, heads, kv->head_dim);
     for (int side = 0; side < 2; side++)
         o->clip[side] = tft_arena_take(a, heads, tft_coded_groups(kv) * sizeof(float));
-    o->rows = tft_arena_take(a, (size_t)kv->n_head_kv * o->slots, 2 * kv->head_dim * sizeof *o->rows);
+    o->rows = tft_arena_take(a, (size_t)kv->n_head_kv * o->slots,
+                             2 * kv->head_dim * sizeof *o->rows);
 }
 
 static void layout_device(struct on *o, struct tft_arena *a)
@@ -62,7 +65,8 @@ static void layout_device(struct on *o, struct tft_arena *a)
     }
     o->range = tft_arena_take(a, s->n_batch, 2 * sizeof *o->range);
 
-    size_t heads = (size_t)(m->n_layer - m->n_host) * m->n_head_kv, row = m->head_dim * tft_num_bytes(s->kv.num), slots = 0;
+    size_t heads = (size_t)(m->n_layer - m->n_host) * m->n_head_kv,
+           row = m->head_dim * tft_num_bytes(s->kv.num), slots = 0;
     if (!tft_mul(heads, s->kv.capacity, &slots))
         a->failed = true;
     o->k = tft_arena_take(a, slots, row);
@@ -84,8 +88,8 @@ static void layout_host(struct on *o, struct tft_arena *a)
     o->s->buf[TFT_LOGITS] = tft_arena_take(a, o->s->n_logits, o->s->m->n_vocab * sizeof(float));
 }
 
-/* Room for what a pass may have: some tokens are given up after so many have come, and at first perhaps sooner, behind a prompt that
-   was kept whole. */
+/* Room for what a pass may have: some tokens are given up after so many have come, and at first
+   perhaps sooner, behind a prompt that was kept whole. */
 static enum tft_status make_plans(struct on *o, struct tft_error *err)
 {
     const struct tft_session *s = o->s;
@@ -107,13 +111,16 @@ static enum tft_status place(struct on *o, struct tft_error *err)
     layout_device(o, &device);
     layout_host(o, &host);
     if (device.failed || host.failed)
-        return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory for a session of %u tokens", o->s->capacity);
+        return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory for a session of %u tokens",
+                        o->s->capacity);
     enum tft_status status = tft_cuda_take(&o->memory, device.used, "a session", err);
     if (status == TFT_OK)
         status = tft_cuda_status(cudaMallocHost(&o->pinned, host.used), "a session", err);
-    if (status == TFT_OK) /* counters; and what rows of bytes have past their end, which meets weights of zero, should be numbers of ours
-                             all the same */
-        status = tft_cuda_status(cudaMemsetAsync(o->memory, 0, device.used, o->stream), "a session", err);
+    /* counters; and what rows of bytes have past their end, which meets weights of zero, should be
+       numbers of ours all the same */
+    if (status == TFT_OK)
+        status = tft_cuda_status(cudaMemsetAsync(o->memory, 0, device.used, o->stream), "a session",
+                                 err);
     if (status != TFT_OK)
         return status;
     device = (struct tft_arena){.base = o->memory};
@@ -126,15 +133,18 @@ static enum tft_status place(struct on *o, struct tft_error *err)
 struct tft_cuda_slots tft_cuda_slots_of(const struct on *o, uint32_t layer)
 {
     const struct tft_kv *kv = &o->s->kv;
-    size_t at = (size_t)(layer - o->s->m->n_host) * kv->n_head_kv * kv->capacity * kv->head_dim * tft_num_bytes(kv->num);
-    return (struct tft_cuda_slots){(char *)o->k + at, (char *)o->v + at, kv->num, kv->capacity, kv->n_head_kv, kv->head_dim};
+    size_t at = (size_t)(layer - o->s->m->n_host) * kv->n_head_kv * kv->capacity * kv->head_dim *
+                tft_num_bytes(kv->num);
+    return (struct tft_cuda_slots){(char *)o->k + at, (char *)o->v + at, kv->num,
+                                   kv->capacity,      kv->n_head_kv,     kv->head_dim};
 }
 
 static struct tft_cuda_side side_of(const struct on *o, uint32_t layer, int side)
 {
     const struct tft_kv *kv = &o->s->kv;
     const struct tft_coded_layer *y = &kv->layer[layer];
-    size_t base = kv->layer[o->s->m->n_host].k_at, head = (size_t)(layer - o->s->m->n_host) * kv->n_head_kv;
+    size_t base = kv->layer[o->s->m->n_host].k_at,
+           head = (size_t)(layer - o->s->m->n_host) * kv->n_head_kv;
     return (struct tft_cuda_side){
         .records = o->records + (side ? y->v_at : y->k_at) - base,
         .bytes = side ? y->v_bytes : y->k_bytes,
@@ -185,12 +195,14 @@ static void widen(const struct on *o, float *rows, const uint16_t *from, uint32_
         m->kern.widen[TFT_NUM_F16](rows + i * stride, from + i * width, width);
 }
 
-/* The model's keys and values take their places before all others, as if they were tokens of a pass. */
+/* The model's keys and values take their places before all others, as if they were tokens of a
+   pass. */
 static enum tft_status put_prefix(struct on *o, struct tft_error *err)
 {
     const struct tft_model *m = o->s->m;
     struct tft_pass shape = {.m = m};
-    size_t stride = tft_pass_stride(&shape, TFT_K), width = (size_t)m->n_head_kv * m->head_dim, most = o->s->n_batch;
+    size_t stride = tft_pass_stride(&shape, TFT_K), width = (size_t)m->n_head_kv * m->head_dim,
+           most = o->s->n_batch;
     float *rows = m->n_prefix ? malloc(2 * most * stride * sizeof *rows) : NULL;
     if (m->n_prefix && !rows)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
@@ -221,10 +233,12 @@ static enum tft_status send_layers(struct on *o, struct tft_error *err)
         const struct tft_coded_layer *y = &kv->layer[l];
         tft_cuda_send(o, o->quads + i, y->quads, heads * sizeof *y->quads);
         if (y->channel)
-            tft_cuda_send(o, o->channel + (size_t)i * kv->head_dim, y->channel, (size_t)heads * kv->head_dim);
+            tft_cuda_send(o, o->channel + (size_t)i * kv->head_dim, y->channel,
+                          (size_t)heads * kv->head_dim);
         for (int side = 0; side < 2; side++)
             if (y->clip[side])
-                tft_cuda_send(o, o->clip[side] + (size_t)i * groups, y->clip[side], (size_t)heads * groups * sizeof(float));
+                tft_cuda_send(o, o->clip[side] + (size_t)i * groups, y->clip[side],
+                              (size_t)heads * groups * sizeof(float));
     }
     tft_cuda_wait(o);
     return tft_cuda_status(o->failed, "a session", err);
@@ -246,21 +260,24 @@ void tft_cuda_session_close(void *on)
     free(o);
 }
 
-/* Of a pass: a grid is not higher than that, and attention's has a tile of at least 4 rows, queries of a KV head, in each line. */
+/* Of a pass: a grid is not higher than that, and attention's has a tile of at least 4 rows, queries
+   of a KV head, in each line. */
 static uint32_t most_tokens(const struct tft_model *m)
 {
     uint32_t group = m->n_head / m->n_head_kv;
     return group > 4 ? 65535 / group * 4 : 65535;
 }
 
-enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s, struct tft_error *err)
+enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s,
+                                      struct tft_error *err)
 {
     struct on *o = calloc(1, sizeof *o);
     if (!o)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
     if (s->n_batch > most_tokens(s->m)) {
         free(o);
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "cuda: passes of %u tokens, where %u is the most", s->n_batch, most_tokens(s->m));
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "cuda: passes of %u tokens, where %u is the most",
+                        s->n_batch, most_tokens(s->m));
     }
     o->d = device;
     o->s = s;
@@ -268,7 +285,8 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
     if (status == TFT_OK)
         status = make_plans(o, err);
     if (status == TFT_OK)
-        status = tft_cuda_status(cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking), "a session", err);
+        status = tft_cuda_status(cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking),
+                                 "a session", err);
     if (status == TFT_OK)
         status = place(o, err);
     if (status == TFT_OK)

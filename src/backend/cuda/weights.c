@@ -6,14 +6,15 @@
 #include "base/arena.h"
 #include "inside.h"
 
-/* -------------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_error *err)
 {
     if (e == cudaSuccess)
         return TFT_OK;
     cudaGetLastError(); /* it has been told */
-    return tft_fail(err, e == cudaErrorMemoryAllocation ? TFT_ERR_NOMEM : TFT_ERR_DEVICE, "cuda: %s: %s", doing, cudaGetErrorString(e));
+    return tft_fail(err, e == cudaErrorMemoryAllocation ? TFT_ERR_NOMEM : TFT_ERR_DEVICE,
+                    "cuda: %s: %s", doing, cudaGetErrorString(e));
 }
 
 enum tft_status tft_cuda_take(void **out, size_t bytes, const char *what, struct tft_error *err)
@@ -24,11 +25,12 @@ enum tft_status tft_cuda_take(void **out, size_t bytes, const char *what, struct
         return tft_cuda_status(e, what, err);
     cudaGetLastError();
     cudaMemGetInfo(&left, &all);
-    return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory for %s: %zu MB, where %zu of %zu MB are free", what, bytes >> 20, left >> 20,
-                    all >> 20);
+    return tft_fail(err, TFT_ERR_NOMEM,
+                    "cuda: no memory for %s: %zu MB, where %zu of %zu MB are free", what,
+                    bytes >> 20, left >> 20, all >> 20);
 }
 
-/* --------------------------------------------------------------------------------------------------- models */
+/* --------------------------------------------------------------------------------------- models */
 
 /* Counts, or notes. */
 static void note(struct device *d, const void *from, size_t bytes)
@@ -72,7 +74,8 @@ static void note_all(struct device *d)
         note_norm(d, &b->ffn_norm, m->n_embd);
         note_norm(d, &b->q_norm, m->head_dim);
         note_norm(d, &b->k_norm, m->head_dim);
-        const struct tft_linear *linear[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+        const struct tft_linear *linear[] = {&b->q,    &b->k,  &b->v,   &b->o,
+                                             &b->gate, &b->up, &b->down};
         for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
             note_linear(d, linear[i]);
     }
@@ -86,7 +89,8 @@ static void note_all(struct device *d)
 
 static int by_from(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)((const struct copied *)a)->from, y = (uintptr_t)((const struct copied *)b)->from;
+    uintptr_t x = (uintptr_t)((const struct copied *)a)->from,
+              y = (uintptr_t)((const struct copied *)b)->from;
     return (x > y) - (x < y);
 }
 
@@ -144,11 +148,14 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
     for (size_t i = 0; i < d->n && status == TFT_OK; i++) {
         struct copied *c = &d->copied[i];
         c->to = tft_arena_take(&a, c->bytes, 1);
-        status = tft_cuda_status(cudaMemcpy(c->to, c->from, c->bytes, cudaMemcpyHostToDevice), "weights", err);
+        status = tft_cuda_status(cudaMemcpy(c->to, c->from, c->bytes, cudaMemcpyHostToDevice),
+                                 "weights", err);
     }
     if (status == TFT_OK)
         status = copy_affine(d, tft_arena_take(&a, inputs(d->m), sizeof *d->affine), err);
-    if (status == TFT_OK) /* a copy may still be under way when its call returns, and sessions have streams that do not wait for it */
+    /* a copy may still be under way when its call returns, and sessions have streams that do not
+       wait for it */
+    if (status == TFT_OK)
         status = tft_cuda_status(cudaDeviceSynchronize(), "weights", err);
     return status;
 }
@@ -171,7 +178,9 @@ static enum tft_status choose(struct device *d, uint32_t which, struct tft_error
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->which);
     d->multiprocessors = (uint32_t)multiprocessors;
     if (major * 10 + minor < 75)
-        return tft_fail(err, TFT_ERR_DEVICE, "cuda:%u: of compute capability %d.%d, where 7.5 is needed", which, major, minor);
+        return tft_fail(err, TFT_ERR_DEVICE,
+                        "cuda:%u: of compute capability %d.%d, where 7.5 is needed", which, major,
+                        minor);
     return TFT_OK;
 }
 
@@ -184,7 +193,8 @@ void tft_cuda_close(void *device)
     free(d);
 }
 
-enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which, struct tft_error *err)
+enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which,
+                              struct tft_error *err)
 {
     struct device *d = calloc(1, sizeof *d);
     if (!d)
