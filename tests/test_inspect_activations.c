@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "activations.h"
+#include "tools/inspect/activations.h"
 #include "fed.h"
-#include "quantize.h"
+#include "tools/quantize/quantize.h"
 #include "random.h"
 
 /* ---- magnitudes, against sorting */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot.h"
+#include "tools/inspect/plot.h"
 #include "random.h"
 #include "base/utf8.h"
 

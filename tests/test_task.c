@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task.h"
+#include "tools/eval/task.h"
 
 static const struct {
     enum task task;

@@ -8,7 +8,7 @@
 
 #include "folder.h"
 #include "paths.h"
-#include "template.h"
+#include "tools/chat/template.h"
 #include "toy.h"
 
 static struct cli_text words(const char *p)

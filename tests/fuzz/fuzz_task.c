@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "task.h"
+#include "tools/eval/task.h"
 
 static void check_option(const struct task_option *o)
 {

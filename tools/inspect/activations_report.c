@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "report.h"
 
 /* What a run runs. */

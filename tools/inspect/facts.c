@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "quantize.h"
+#include "tools/quantize/quantize.h"
 #include "model/quantized.h"
 
 static struct tft_str text(const struct tft_source *s, const char *key)

@@ -7,7 +7,7 @@
 #define INSPECT_FACTS_H
 
 #include "kv/kv_policy.h"
-#include "lossy.h"
+#include "tools/quantize/lossy.h"
 #include "model/model.h"
 
 struct facts {

@@ -1,8 +1,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli.h"
-#include "quantize.h"
+#include "tools/cli/cli.h"
+#include "tools/quantize/quantize.h"
 #include "report.h"
 
 static void json_real(double x)

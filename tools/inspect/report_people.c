@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "cli.h"
-#include "quantize.h"
+#include "tools/cli/cli.h"
+#include "tools/quantize/quantize.h"
 #include "model/quantized.h"
 #include "report.h"
 

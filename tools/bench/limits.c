@@ -1,6 +1,6 @@
 #include "limits.h"
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "simd/kernels.h"
 #include "port/port.h"
 

@@ -3,7 +3,7 @@
 #ifndef QUANTIZE_KV_H
 #define QUANTIZE_KV_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "kv_search.h"
 #include "quantize.h"
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "scorer.h"
+#include "tools/eval/scorer.h"
 
 static struct {
     const char *file;

@@ -13,7 +13,7 @@
 #ifndef TEMPLATE_H
 #define TEMPLATE_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 
 enum template_role { TEMPLATE_SYSTEM, TEMPLATE_USER, TEMPLATE_ASSISTANT };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "template.h"
+#include "tools/chat/template.h"
 
 static struct {
     const char *prompt, *system, *format;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "cushion.h"
 #include "kv/kv_policy.h"
 #include "lossy.h"

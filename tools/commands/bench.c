@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "backend/device.h"
-#include "limits.h"
+#include "tools/bench/limits.h"
 #include "model/model.h"
 #include "port/port.h"
-#include "shape.h"
+#include "tools/bench/shape.h"
 
 static struct {
     uint32_t prefill, decode, depth, runs;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 
 static struct {
     const char *text, *file;

@@ -3,7 +3,7 @@
 #ifndef QUANTIZE_TUNE_H
 #define QUANTIZE_TUNE_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "quantize.h"
 #include "tune.h"
 

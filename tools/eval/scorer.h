@@ -2,7 +2,7 @@
 #ifndef SCORER_H
 #define SCORER_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 
 enum { SCORER_BATCH = 128 }; /* tokens computed between looks at Ctrl-C */
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scorer.h"
-#include "task.h"
+#include "tools/eval/scorer.h"
+#include "tools/eval/task.h"
 
 static struct {
     const char *file;

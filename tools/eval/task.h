@@ -6,7 +6,7 @@
 #ifndef TASK_H
 #define TASK_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 
 enum task { TASK_LAMBADA, TASK_PIQA, TASK_WINOGRANDE, TASK_OPENBOOKQA, TASK_COPA, TASK_HELLASWAG };
 #define TASK_WORDS "lambada|piqa|winogrande|openbookqa|copa|hellaswag"

@@ -3,7 +3,7 @@
 #ifndef QUANTIZE_PREFIX_H
 #define QUANTIZE_PREFIX_H
 
-#include "cli.h"
+#include "tools/cli/cli.h"
 #include "cushion.h"
 
 struct quantize_prefix {

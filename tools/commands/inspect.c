@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "activations_report.h"
-#include "cli.h"
-#include "facts.h"
+#include "tools/inspect/activations_report.h"
+#include "tools/cli/cli.h"
+#include "tools/inspect/facts.h"
 #include "file/gguf.h"
-#include "quantize.h"
-#include "template.h"
+#include "tools/quantize/quantize.h"
+#include "tools/chat/template.h"
 
 static struct {
     bool values, tensors, verify, json;
