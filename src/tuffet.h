@@ -1,6 +1,9 @@
 /*
  * tuffet.h - run small language models on the machine in front of you.
  *
+ * This header is the manual of the library. docs/glossary.md explains its terms (slot, block,
+ * prefix, evict, ...), docs/kv-cache.md the caches. A program that continues a text:
+ *
  *      struct tft_model *m;
  *      struct tft_session *s;
  *      struct tft_error err;
@@ -30,21 +33,22 @@
  *      tft_model_close(m);
  *
  * Rules that hold everywhere:
- *   - Every function that can fail returns a tft_status. Where it also takes a struct tft_error,
- *     the error (which may be NULL) gets one line for a person; on success it is left alone.
- *   - The library never prints, exits or aborts, and keeps no global state but the limit of
- *     tft_cpu_limit.
- *   - Option structs start with `size`, which the caller sets to sizeof; every other field means
- *     "default" when zero, so `struct tft_model_opts o = { sizeof o };` is the default. A NULL
- *     options pointer means the same.
- *   - Text is UTF-8 in bytes with a length; it need not end in NUL.
- *   - Threads: a model is immutable once open and may be shared by any number of sessions on any
- *     number of threads. A session, a sampler and a text belong to one thread at a time. More
- *     threads than the system allows are the one thing that is no error here: OpenMP itself ends
- *     the process when it cannot start one.
- *   - Results are the same bits on every CPU, with any number of threads, however the tokens were
- *     fed, as long as the calling thread's floating-point environment is the C default (round to
- *     nearest, subnormals kept).
+ *   - Errors: every function that can fail returns a tft_status. Some also take a struct tft_error,
+ *     which may be NULL: on failure it receives one line for a person, on success it is unchanged.
+ *   - The library never prints, exits or aborts. Its only global state is the limit that
+ *     tft_cpu_limit sets.
+ *   - Option structs start with `size`, which the caller sets to sizeof. In every other field zero
+ *     means the default, so `struct tft_model_opts o = { sizeof o };` is all defaults. A NULL
+ *     pointer to options means the same.
+ *   - Text is UTF-8: bytes and a length, without a NUL at the end.
+ *   - Threads: a model never changes once it is open. Any number of threads may call the functions
+ *     that take a `const struct tft_model *`, and any number of sessions may share the model. Use a
+ *     session, a sampler and a text from one thread at a time. The library starts its own threads
+ *     through OpenMP. If the system cannot start one of them, OpenMP ends the process: the only
+ *     failure that is not returned.
+ *   - Same bits: results do not depend on the CPU, on the number of threads, or on how the tokens
+ *     were fed (at once, in chunks, one by one). This requires the C default of the calling
+ *     thread's floating-point environment: round to nearest, subnormals kept.
  */
 #ifndef TUFFET_H
 #define TUFFET_H
@@ -63,7 +67,7 @@ extern "C" {
 
 #if !defined _WIN32
 #define TFT_API __attribute__((visibility("default")))
-#elif defined TFT_BUILD /* of the library itself */
+#elif defined TFT_BUILD /* set when the library itself is built */
 #define TFT_API __declspec(dllexport)
 #else
 #define TFT_API
@@ -75,317 +79,376 @@ enum tft_status {
     TFT_OK = 0,
     TFT_ERR_ARG,         /* an argument is outside what this header allows */
     TFT_ERR_NOMEM,       /* an allocation failed */
-    TFT_ERR_IO,          /* the operating system refused; tft_error.os holds its errno */
-    TFT_ERR_FORMAT,      /* the file is damaged, or is not what it claims to be */
-    TFT_ERR_UNSUPPORTED, /* the file is sound, but holds something this version does not run */
+    TFT_ERR_IO,          /* the operating system refused; tft_error.os is its errno */
+    TFT_ERR_FORMAT,      /* the file is damaged, or is not of the type it claims to be */
+    TFT_ERR_UNSUPPORTED, /* the file is valid, but this version cannot run it */
     TFT_ERR_FULL,        /* the session has no room for the tokens; nothing was changed */
-    TFT_ERR_DEVICE,      /* there is no such device to compute on, or it has failed, and sessions on
-                            it will go on doing so */
+    TFT_ERR_DEVICE,      /* the device to compute on is missing or has failed. After a failure every
+                            session on it keeps failing. */
 };
 
 struct tft_error {
     enum tft_status code;
     int os;          /* errno of the system call that failed, or 0 */
     uint64_t offset; /* TFT_ERR_FORMAT: the byte of the file where reading stopped */
-    char msg[256];   /* one line, NUL-terminated, no newline: which file, where, what */
+    char msg[256];   /* one line: the file, the place in it, what is wrong. NUL at the end, no
+                        newline. */
 };
 
-/* A constant English phrase for a status, never NULL. */
+/* Names a status in a constant English phrase, never NULL. */
 TFT_API const char *tft_status_text(enum tft_status code);
 
-/* "0.1.0": the version of the library that is linked, which may be newer than the header. */
+/* The version of the linked library, "0.1.0". It may be newer than this header. */
 TFT_API const char *tft_version(void);
 
 /* ------------------------------------------------------------------------------ memory, machine */
 
-/* Where a model or a session takes its memory from. `alloc` returns `size` bytes aligned to `align`
-   (a power of two, at most 64) or NULL; `free` gets the same pointer and size back. Both are called
-   only by a thread that opens or closes the object, or tokenizes with it. NULL in place of this
-   struct means the C library. */
+/*
+ * Where a model or a session takes its memory from. A NULL pointer to this struct means the C
+ * library. `alloc` returns `size` bytes aligned to `align`, a power of two of at most 64, or NULL.
+ * `free` receives the same pointer and the same size. Only a thread that opens or closes the
+ * object, or that tokenizes with the model, calls them: if several threads tokenize with one model,
+ * its allocator must be thread-safe.
+ */
 struct tft_allocator {
     void *(*alloc)(void *user, size_t size, size_t align);
     void (*free)(void *user, void *ptr, size_t size);
     void *user;
 };
 
-/* The kernels in use, best rung first: "avx512", "avx2", "neon", "c". A constant string. */
+/* The best set of kernels (rung) that this CPU and tft_cpu_limit allow: "avx512", "avx2", "neon",
+   "c", ... A constant string. */
 TFT_API const char *tft_cpu_name(void);
 
-/* Play a weaker machine: use no rung above the named one ("c", "avx2", ...); NULL takes the limit
-   away. TFT_ERR_ARG for a name that this machine does not have, and then nothing changes. Affects
-   models opened afterwards; results stay the same bits. Not thread-safe: call it before opening
-   anything. */
+/* Uses no rung above the named one ("c", "avx2", ...) in models that are opened from now on, as a
+   weaker machine would; NULL removes the limit. Results stay the same bits. TFT_ERR_ARG: this
+   machine has no such rung, and nothing changes. Not thread-safe: call it before anything is
+   opened. */
 TFT_API enum tft_status tft_cpu_limit(const char *rung);
 
-/* The number of threads that 0 ("automatic") stands for: the CPUs this process may use, by affinity
-   and cgroup quota. */
+/* How many threads 0 ("automatic") stands for: the number of CPUs that this process may use, by its
+   affinity and its cgroup's quota, at least 1. */
 TFT_API int tft_cpu_threads(void);
 
 /* --------------------------------------------------------------------------------------- models */
 
-/* How the numbers of a matrix are held. */
+/* The number type of a weight matrix in memory. */
 enum tft_weights {
     TFT_WEIGHTS_F32 = 0,
     TFT_WEIGHTS_F16,
     TFT_WEIGHTS_BF16,
-    TFT_WEIGHTS_I8, /* what tuffet quantize makes; nothing is expanded to it */
+    TFT_WEIGHTS_I8, /* made by tuffet quantize; not valid in tft_model_opts */
 };
 
 struct tft_model; /* weights, tokenizer, architecture: immutable */
 
 struct tft_model_opts {
-    size_t size;
-    const struct tft_allocator *allocator; /* outlives the model */
-    const char *tokenizer;    /* a llama2.c model keeps its vocabulary in a second file: its path.
-                                 Else unused. */
-    enum tft_weights weights; /* what quantized tensors are expanded to when the model is opened.
-                                 Tensors that are f32, f16 or bf16 in the file are used in place and
-                                 as they are. */
-    bool vocab_only;          /* open only the tokenizer, of any architecture; sessions are then
-                                 refused */
-    int n_threads;            /* for expanding, at most 1024; 0: tft_cpu_threads() */
-    void (*progress)(void *user, double done); /* called now and then from the opening thread, done
-                                                  in 0..1 */
+    size_t size;                           /* sizeof(struct tft_model_opts) */
+    const struct tft_allocator *allocator; /* must outlive the model; NULL: the C library */
+    const char *tokenizer;    /* path of the vocabulary file of a llama2.c model, NULL: none. Other
+                                 models carry their vocabulary and ignore this field. */
+    enum tft_weights weights; /* f32, f16 or bf16: what tensors that are quantized in the file are
+                                 expanded to when the model is opened. Tensors of f32, f16, bf16 and
+                                 int8 are used in place, as the file has them. */
+    bool vocab_only;          /* open only the tokenizer, of any architecture; such a model cannot
+                                 have sessions */
+    int n_threads;            /* for expanding: 1 to 1024, 0: tft_cpu_threads() */
+    void (*progress)(void *user, double done); /* NULL, or called from time to time while tensors
+                                                  are expanded, by the opening thread: done is 0..1
+                                                */
     void *progress_user;
-    const char *device; /* where to compute: NULL or "cpu", or "cuda", an NVIDIA GPU, "cuda:1" for
-                           the second. A file that tuffet quantize has made is wanted, and the
-                           plug-in libtuffet-cuda.so; the results are the same bits. */
-    uint32_t gpu_layers; /* so many of the last layers, and the head, are the device's; 0: all. For
-                            models that it has no room for. */
+    const char *device;  /* where to compute: NULL or "cpu"; "cuda" for the first NVIDIA GPU,
+                            "cuda:1" for the second. A GPU needs a file that tuffet quantize made,
+                            and the plug-in libtuffet-cuda.so. Results are the same bits. */
+    uint32_t gpu_layers; /* how many layers, counted from the last one, the device computes with the
+                            head; the CPU computes the others. 0: all. For models that are larger
+                            than the device's memory. */
 };
 
-/* Opens a GGUF (v2, v3) file, of floats or as tuffet quantize makes them, or a llama2.c v0 file.
-   The file is mapped, not read: pages are shared between processes, and it must not be truncated
-   while the model is open (replace it by renaming, as every careful program does).
-   With a device, weights are copied there, and each session's cache is there: TFT_ERR_DEVICE if it,
-   its driver or its plug-in is missing, TFT_ERR_NOMEM if it has no room for the weights.
-   On failure *out is NULL and err says which file, where in it, and what. Time: next to nothing,
-   unless quantized tensors have to be expanded. */
+/*
+ * Opens a model file: GGUF v2 or v3, with float or quantized weights, or a llama2.c v0 checkpoint.
+ * The caller closes *out with tft_model_close. On failure *out is NULL and err names the file, the
+ * place in it and the reason.
+ *
+ * The file is mapped, not read, so processes share its pages. Do not truncate it while the model is
+ * open; to replace it, rename a new file over it. Opening takes almost no time unless quantized
+ * tensors have to be expanded.
+ *
+ * With opts->device the weights are copied to the device, and the cache of each session is there.
+ * TFT_ERR_DEVICE: the device, its driver or its plug-in is missing. TFT_ERR_NOMEM: the device has
+ * too little memory for the weights.
+ */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);
 
-/* The same for a GGUF file that is in memory or in flash: `size` bytes at `data`, aligned to 32
-   bytes, neither copied nor written, to outlive the model. */
+/* The same for a GGUF file in memory or flash. data: `size` bytes, aligned to 32, neither copied
+   nor written; it must outlive the model. */
 TFT_API enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size,
                                            const struct tft_model_opts *opts,
                                            struct tft_error *err);
 
-/* After all of its sessions. NULL is fine. */
+/* Closes a model whose sessions have all been closed. m may be NULL. */
 TFT_API void tft_model_close(struct tft_model *m);
 
 struct tft_model_info {
-    size_t size;
-    const char *arch;      /* "llama"; owned by the model */
-    const char *name;      /* general.name, or "" */
-    uint64_t n_params;     /* all weights */
+    size_t size;           /* sizeof(struct tft_model_info), set by the caller */
+    const char *arch;      /* architecture, "llama"; owned by the model */
+    const char *name;      /* general.name of the file, or ""; owned by the model */
+    uint64_t n_params;     /* number of weights */
     uint64_t weight_bytes; /* bytes of weights that computing one token reads */
-    uint64_t matmul_macs;  /* multiply-adds of one token in matrix products, attention excluded */
-    uint64_t kv_width;     /* numbers that one position adds to the KV cache, over all layers: keys
-                              and values */
+    uint64_t matmul_macs;  /* multiply-adds of one token in matrix products, without attention */
+    uint64_t kv_width;     /* numbers that one token adds to the KV cache: keys and values of all
+                              layers */
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    enum tft_weights weights; /* of the linear layers */
-    uint32_t n_prefix; /* keys and values that come before every sequence; n_ctx is what they
-                          leave */
-    bool prefix_bos;   /* they are, among others, those of BOS, which is not to come again */
+    enum tft_weights weights; /* number type of the linear layers' weights */
+    uint32_t n_prefix; /* positions of the model's prefix, the stored keys and values that come
+                          before every sequence; n_ctx does not count them */
+    bool prefix_bos;   /* the prefix includes BOS: do not feed BOS again (tft_tokenize does not add
+                          it) */
 };
 
-/* Fills the fields that fit in info->size. With vocab_only the dimensions but n_vocab are 0. */
+/* Fills the fields that lie within info->size. The dimensions other than n_vocab are 0 if only the
+   vocabulary is open. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 
-/* The model's chat template (Jinja source) or NULL where it has none. Owned by the model. */
+/* The chat template of the model (Jinja source), or NULL if it has none. Owned by the model. */
 TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 
 /* --------------------------------------------------------------------------------------- tokens */
 
 enum {
-    TFT_ADD_BOS = 1,       /* put the beginning-of-sequence token first, if the model was trained
-                              with one and its prefix has none */
-    TFT_PARSE_SPECIAL = 2, /* let "<|im_end|>" in the text stand for the special token. Never for
-                              text of a user's. */
+    TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
+                              asks for one and the model's prefix does not include it */
+    TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Do
+                              not use it for text that a user wrote. */
 };
 
-/* Writes the first `cap` tokens of the text to ids, and how many there are in all to *n (ids may be
-   NULL if cap is 0). Bytes that are not UTF-8 are encoded one by one. Takes temporary memory of
-   about 32 bytes per byte of text from the model's allocator. TFT_ERR_NOMEM, or TFT_ERR_ARG for a
-   text of 2 GiB or more. */
+/* Encodes text[len]. Writes the first `cap` tokens to ids[cap] and the number of all tokens to *n,
+   as snprintf does; ids may be NULL if cap is 0. Bytes that are not UTF-8 are encoded one by one.
+   Takes about 32 bytes of temporary memory per byte of text from the model's allocator.
+   TFT_ERR_NOMEM; TFT_ERR_ARG: unknown flags, or a text of 2 GiB or more; TFT_ERR_UNSUPPORTED: the
+   model has no tokenizer. */
 TFT_API enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
 
-/* The bytes a token stands for, owned by the model; perhaps half a character. Special tokens have
-   none unless `special`, which gives their name. NULL and *len = 0 for an id that is no token. */
+/* The *len bytes that a token stands for, perhaps a part of a character; owned by the model, no NUL
+   at the end. A special token has 0 bytes, or those of its name if `special`. NULL and *len = 0 if
+   id is not a token. */
 TFT_API const char *tft_token_text(const struct tft_model *m, int32_t id, bool special,
                                    size_t *len);
 
-/* Beginning and end of sequence, or -1 where the vocabulary has none. */
+/* The tokens for beginning and end of sequence, -1 if the vocabulary has none. */
 TFT_API int32_t tft_token_bos(const struct tft_model *m);
 TFT_API int32_t tft_token_eos(const struct tft_model *m);
 
-/* Whether generation stops here: end of sequence, of turn, of text. */
+/* Whether generation stops at this token: end of sequence, of turn, or of text. */
 TFT_API bool tft_token_ends(const struct tft_model *m, int32_t id);
 
-/* Tokens to text, a token at a time and never half a character: bytes are held back until the
-   character is whole, and what can never become one turns into U+FFFD. Start from all zero. Set
-   `started` to keep the space that a SentencePiece vocabulary puts before the first word (right
-   when the text continues a prompt). */
+/* The state of decoding tokens to text. Output never ends inside a character: bytes wait here until
+   their character is complete, and bytes that cannot become a character turn into U+FFFD. Start
+   with all fields zero. Set `started` if the text continues a prompt: it keeps the space that a
+   SentencePiece vocabulary puts before the first word. */
 struct tft_text {
     bool started;
-    unsigned char held, bytes[3];
+    unsigned char held, bytes[3]; /* the bytes that wait, and how many */
 };
 enum { TFT_TEXT_MAX = 4096 };
 
-/* Writes the text that `id` completes to `out` and returns its length (no NUL), which may be 0.
-   Special tokens have no text. id -1 ends the text: what is still held comes out. */
+/* Writes the text that token `id` completes to `out` and returns its length in bytes, which may be
+   0. No NUL is written; special tokens have no text. id -1 ends the text and writes the bytes that
+   still wait. */
 TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int32_t id,
                              char out[TFT_TEXT_MAX]);
 
 /* ------------------------------------------------------------------------------------- sessions */
 
-struct tft_session; /* one sequence of tokens, its KV cache and the logits that follow it */
+struct tft_session; /* one sequence of tokens, its KV cache, and the logits after its last tokens */
 
 struct tft_session_opts {
-    size_t size;
-    const struct tft_allocator *allocator; /* outlives the session */
-    uint32_t capacity;   /* tokens it can hold; 0: the model's context length */
-    uint32_t n_batch;    /* most tokens computed in one pass; 0: 512. More costs memory, less costs
-                            prefill speed. */
-    uint32_t n_logits;   /* newest tokens of a call whose logits are kept; 0: 1 */
-    int n_threads;       /* at most 1024; 0: tft_cpu_threads() */
-    bool slide;          /* when it is full, forget the oldest tokens but the first few instead of
-                            failing: TFT_ERR_FULL does not happen */
-    const char *kv;      /* how keys and values are held; NULL: what the file says, or "f16". See
-                            below. */
-    /* NULL, or a filter: whether a token is to stay f16 when it would be its turn to be quantized.
-       A cache's `keep` says for how many that may be; from then on it is not asked. It is called
-       once for each token that is appended (but the sinks, which stay f16 anyway), oldest first,
-       before it is computed, by the thread that calls tft_prefill, tft_decode or tft_sync.
-       position: how many tokens came before it, without the model's prefix. It must say the same of
-       the same position and token, or else results depend on how tokens were fed, and must not use
-       the session. What it said is remembered: of tokens that are computed again after a rewind it
-       is not asked again. */
+    size_t size;                           /* sizeof(struct tft_session_opts) */
+    const struct tft_allocator *allocator; /* must outlive the session; NULL: the C library */
+    uint32_t capacity; /* how many tokens fit; 0: the model's context length, which is the most */
+    uint32_t n_batch;  /* tokens computed in one pass, at most; 0: 512. More takes memory, fewer
+                          makes prefill slower. */
+    uint32_t n_logits; /* how many of the newest tokens of a call keep their logits; 0: 1. At most
+                          n_batch. */
+    int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
+    bool slide;        /* when the session is full, drop old tokens instead of returning
+                          TFT_ERR_FULL; see below */
+    const char *kv;    /* how the cache holds keys and values, see below; NULL: as the model file
+                          says, or else "f16" */
+    /*
+     * NULL, or a filter: returns whether a token stays f16 when it would be quantized. The cache's
+     * `keep` limits how many tokens may stay; once that many do, the filter is no longer called.
+     *
+     * It is called once for each appended token except the sinks (which stay f16 anyway), oldest
+     * first, before the token is computed, by the thread that calls tft_prefill, tft_decode or
+     * tft_sync. `position` is the number of tokens before it, without the model's prefix. The
+     * session remembers the answer, also when it computes the token again after a rewind.
+     *
+     * The answer must depend on position and token alone, or results depend on how tokens were fed.
+     * The filter must not use the session.
+     */
     bool (*keep)(void *user, uint64_t position, int32_t token);
     void *keep_user;
 };
 
 /*
- * How keys and values are held: the name of a preset, or one and what is to be different,
- * "kivi:bits=4,residual=64", or knobs alone.
+ * The KV cache. A new token's keys and values are f16, in a slot. A quantized cache evicts tokens
+ * from the slots by the rule `retain`: it quantizes them, in blocks of 16 to 256 tokens, to codes
+ * that attention reads directly. The string tft_session_opts.kv names a cache:
  *
- *      f16, f32     all of them as they are
- *      rtn          2 bits, a scale for each token in a group of channels
- *      kivi         2 bits, keys with a scale for each channel; the newest 128 tokens or fewer stay
- *                   f16
- *      logquant     the same, but what stays f16 is the sparser the older
- *      partial-logquant   that for the keys; of the values only those of the newest tokens
- *      asymkv       2 bits for the keys of the first 16 layers, 1 for all others
- *      skvq         2 bits, clipped, channels that reach as far in groups of 32, E4M3 scales; the
- *                   newest 128 tokens and the first 5 stay f16: for files that tuffet quantize --kv
- *                   has calibrated for it. "skvq:reorder=none,clip=zero" is for any
- *      tuffet       2 bits on average, 1 to 4 for each channel of the keys: for files in which
- *                   tuffet quantize has noted their importance
+ *      PRESET                     "kivi"
+ *      PRESET:KNOB=VALUE,...      "kivi:bits=4,residual=64"
+ *      KNOB=VALUE,...             "k=2@channel,v=1@token,retain=log2:42": other knobs as in kivi
  *
- *      k, v         bits 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16), and where scales belong:
- *                   "2@channel", "1.5@token", keys also "2.25@mixed". By layer: "3x4/1.5x2/2@mixed"
- *                   is 3 bits in the first 4 layers, 1.5 in the 2 that follow, 2 in all others
- *      bits         of both
- *      high, low, lk, lv    k=HIGHxLK/LOW,v=HIGHxLV/LOW in other words: AsymKV's
- *      group        tokens, or channels, that share a scale: 16, 32, 64, 128 or 256
- *      scales       f16 or f8 (E4M3)
- *      clip         none, centre (the part of a group's range that loses least), zero (the same,
- *                   cut towards zero), calibrated (cut towards zero by a part that the file has for
- *                   each layer, head and group of channels)
- *      reorder      none, calibrated: channels that share a scale are such as reach about as far.
- *                   The file has the order of the keys' channels; that of the values' is in its
- *                   weights. A file is calibrated for one size of groups, and clips for its bits
- *      retain       what stays f16: fill:N (up to N tokens, then none), window:N (the newest N at
- *                   least), log2:N (2 N to 3 N, half of them from the newest N, the others the
- *                   sparser the older)
- *      values       of tokens that log2 keeps: kept, or window: those older than the newest N are
- *                   rounded to their bits where they are
- *      residual, window     N; sinks: so many first tokens stay f16 too
- *      prefill      no token is given up until more than so many have come; then those are that
- *                   would have been by then. Takes f16 room for as many (0)
- *      keep         so many tokens that the session's filter names stay f16 too; with fill and
- *                   window (0)
+ *      preset            keys        values    tokens that stay f16    after the paper
+ *      f16, f32          16, 32      16, 32    all                     no quantization, no knobs
+ *      rtn               2@token     2@token   at most 32              round to nearest
+ *      kivi              2@channel   2@token   at most 128             KIVI
+ *      logquant          2@channel   2@token   64 to 96, sparser       LogQuant
+ *                                              with age
+ *      partial-logquant  2@channel   2@token   the same for keys; for  LogQuant, section 3.4
+ *                                              values the newest 32
+ *      asymkv            2x16/1      1@token   at most 128             AsymKV
+ *                        @channel
+ *      skvq              2@token     2@token   the newest 128 and the  SKVQ
+ *                                              first 5
+ *      tuffet            2@mixed     2@token   the newest 128          2 bits on average
  *
- * A model's prefix is f16 always. Which tokens have been quantized depends on their positions
- * alone, so that results do not depend on how tokens were fed.
+ * skvq needs a file that `tuffet quantize --kv` calibrated for it; "skvq:reorder=none,clip=zero"
+ * runs on any file. tuffet (and every @mixed cache) needs a file in which tuffet quantize recorded
+ * the importance of the channels.
+ *
+ *      knob             value
+ *      k, v             BITS@AXIS of the keys, of the values; either half may be left out
+ *        BITS           1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16). By layer: "3x4/1.5x2/2" is 3
+ *                       bits in the first 4 layers, 1.5 in the next 2, 2 in all others.
+ *        AXIS           channel: each channel has a scale, which the tokens of a block share
+ *                       token: each token has a scale, which `group` channels share
+ *                       mixed: as channel, and each channel has 1 to 4 bits by its importance; BITS
+ *                       is their average, any number from 1 to 4. Keys only.
+ *      bits             BITS of keys and values
+ *      high,low,lk,lv   AsymKV's: HIGH bits for keys in the first LK layers and values in the first
+ *                       LV, LOW bits in the others; k=HIGHxLK/LOW,v=HIGHxLV/LOW says the same
+ *      group            how many tokens or channels share a scale: 16, 32, 64, 128 or 256
+ *      scales           number type of the scales: f16, or f8 (E4M3)
+ *      clip             which part of a group's range the codes cover
+ *                       none: all of it
+ *                       centre: the part with the least squared error, cut towards the middle
+ *                       zero: the same, cut towards zero
+ *                       calibrated: cut towards zero by the factor that the file holds for each
+ *                       layer, head and group of channels
+ *      reorder          none, or calibrated: channels of similar range share a scale. The file
+ *                       holds the order of the keys' channels; its weights include that of the
+ *                       values'. A file is calibrated for one `group`, and its clips for its bits.
+ *                       calibrated (here and in clip) goes with k and v @token.
+ *      retain           which tokens stay f16
+ *                       fill:N: up to N, then all of them are evicted at once
+ *                       window:N: the newest N, and up to a block more
+ *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
+ *                       2 N is evicted, so what stays is the sparser the older.
+ *      residual,window  the N of retain
+ *      sinks            the first N tokens stay f16 too
+ *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
+ *                       and window
+ *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
+ *                       f16 slots for N tokens.
+ *      values           kept, or window: log2 keeps the keys of its tokens f16, but the values of
+ *                       those older than the newest N are rounded to their bits in place
+ *
+ * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
+ * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The model's
+ * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
+ * do not depend on how tokens were fed. docs/kv-cache.md describes how the cache works and what
+ * each preset costs.
  */
 
-/* Bytes that a token takes in such a cache, over all layers, once it has been quantized. 0 if kv is
-   none, or not for this model. */
+/* Bytes of one token in the cache `kv`, over all layers: its part of a block of codes, rounded up,
+   or its floats if `kv` is "f16" or "f32". 0 if `kv` is invalid or unsupported by this model. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
 
-/* All memory the session will ever take from the allocator, in bytes: known before any is taken. 0
-   if opts are not valid. A session on a device takes memory there too, and from the C library and
-   the driver what goes to and fro. */
+/* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes
+   from it. 0 if opts are invalid. A session on a device also takes memory on the device, and from
+   the C library and the driver for transfers. */
 TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
 
-/* One allocation of exactly that size. The model must outlive the session. TFT_ERR_ARG: a capacity
-   beyond the model's context length, a vocab_only model, n_threads below 0 or above 1024, a cache
-   that is none or that is not for this model. */
+/* Opens a session in one allocation of exactly that size. The caller closes *out with
+   tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
+   beyond the model's context length, a vocab_only model, n_threads outside 0..1024, an invalid `kv`
+   or one that the file is not calibrated for. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
 
-/* NULL is fine. */
+/* s may be NULL. */
 TFT_API void tft_session_close(struct tft_session *s);
 
-/* A session that slides (StreamingLLM: Xiao et al. 2023) forgets an eighth of its capacity at once
-   when another token would not fit: the oldest tokens that come after the model's prefix and after
-   the first 4, or the sinks of a quantized cache, which gives up whole blocks. What stays has seen
-   them, and keeps its distances. tft_pos and tft_tokens then tell what is left; tft_sync starts
-   over. Positions go on growing, so that a model with learned positions (gpt2) cannot slide:
-   TFT_ERR_UNSUPPORTED; nor can a capacity too small for it: TFT_ERR_ARG. */
+/*
+ * Sliding (opts.slide; StreamingLLM, Xiao et al. 2023). When a full session receives another token,
+ * it first drops about an eighth of its capacity: the oldest tokens after the model's prefix and
+ * after the first 4 (in a quantized cache: after its sinks, and only whole blocks). The remaining
+ * tokens were computed with the dropped ones in view, and keep their positions relative to each
+ * other. tft_pos and tft_tokens then describe what remains, and tft_sync computes everything anew.
+ *
+ * Positions continue to grow, so a model with learned positions (gpt2) cannot slide:
+ * tft_session_open returns TFT_ERR_UNSUPPORTED. It returns TFT_ERR_ARG if the capacity is too small
+ * to slide.
+ */
 
-/* Appends n tokens and computes their logits. TFT_ERR_FULL if there is no room for all of them,
-   TFT_ERR_ARG if n is 0 or one is no token of the vocabulary: nothing has changed then.
-   TFT_ERR_DEVICE: the device has failed. Allocates nothing. n = 0 is fine while the session holds
-   no tokens, if the model's prefix ends in a token: the logits are those that follow it. */
+/* Appends tokens[n] and computes them; the logits of the last n_logits of them are kept. Allocates
+   nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
+   n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
+   there are no logits.
+   n = 0 is valid while the session is empty, if the model's prefix ends in a token: the logits are
+   then those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
 
 /* tft_prefill of one token: the step of generation. */
 TFT_API enum tft_status tft_decode(struct tft_session *s, int32_t token);
 
-/* Makes the session hold exactly these tokens, computing only what differs: the common beginning is
-   kept, the rest is forgotten, the new suffix is computed. At least one token is computed, so that
-   the logits are those of the last. */
+/* Makes the session hold exactly tokens[n]: keeps the longest common beginning, drops the rest, and
+   computes the new suffix. At least one token is computed, so that the logits are those of the last
+   one. Errors as tft_prefill. */
 TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n);
 
-/* Forgets every token from position pos on. TFT_ERR_ARG if pos is beyond tft_pos. There are no
-   logits until the next prefill. Tokens that a quantized cache has taken together cannot be taken
-   apart: where pos is among them, the next prefill computes all tokens up to pos
-   again. */
+/* Drops every token from position pos on; there are no logits until the next tft_prefill.
+   TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
+   after the last eviction, the next tft_prefill computes all tokens before pos again. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
-/* How many tokens it holds, how many it can hold, and which. */
+/* How many tokens the session holds, how many fit, and the tokens [tft_pos], which the session
+   owns; they are valid until the next call on it. */
 TFT_API size_t tft_pos(const struct tft_session *s);
 TFT_API size_t tft_capacity(const struct tft_session *s);
 TFT_API const int32_t *tft_tokens(const struct tft_session *s);
 
-/* The logits [n_vocab] that follow the newest token (back = 0), the one before it (1), ... of the
-   last call; NULL for one that was not kept: back must be below n_logits and below the n of that
-   call, and the token have come after the session last slid. Valid until the next call on the
-   session. */
+/* The logits [n_vocab] after the newest token (back = 0), the one before it (1), ... of the last
+   call. Owned by the session, valid until the next call on it. NULL if they were not kept: back
+   must be below n_logits and below the n of that call, and the token must have come after the
+   session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* ------------------------------------------------------------------------------------- sampling */
 
-/* A plain value. All zero is greedy. The filters apply in this order: repetition penalty,
-   temperature, top-k, top-p, min-p. The same seed, logits and settings give the same tokens on
-   every machine. */
+/* How the next token is chosen: a plain value, all zero is greedy. The settings apply in this
+   order: repetition penalty, temperature, top-k, top-p, min-p. The same seed, logits and settings
+   give the same tokens on every machine. */
 struct tft_sampler {
-    float temperature;    /* 0: greedy, else logits are divided by it */
-    int32_t top_k;        /* keep the k likeliest; 0: all */
-    float top_p;          /* keep the likeliest that together reach this probability; 0 or 1: all */
-    float min_p;          /* keep those at least this times as likely as the likeliest; 0: all */
-    float repeat_penalty; /* divide the logits (multiply negative ones) of recent tokens; 0 or 1:
+    float temperature;    /* the logits are divided by it; 0: greedy, the likeliest token */
+    int32_t top_k;        /* choose among the k likeliest; 0: all */
+    float top_p;          /* choose among the likeliest that together have this probability; 0 or 1:
+                             all */
+    float min_p;          /* choose among those with at least this part of the likeliest's
+                             probability; 0: all */
+    float repeat_penalty; /* divides the logits of recent tokens (multiplies negative ones); 0 or 1:
                              off */
-    int32_t repeat_last;  /* how many tokens are recent; 0: 64 */
-    uint64_t seed;        /* state of the random generator, moved on by every draw */
+    int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64 */
+    uint64_t seed;        /* state of the random generator; every draw changes it */
 };
 
-/* The token to follow, from the logits of the session's last call; -1 if it has none. Allocates
-   nothing. */
+/* Chooses the next token from the logits of the session's last call; -1 if there are none.
+   Allocates nothing. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
 
 #ifdef __cplusplus
