@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint.h"
-#include "cushion.h"
+#include "tools/quantize/search/cushion_checkpoint.h"
+#include "tools/quantize/search/cushion_search.h"
 #include "fed.h"
-#include "guess.h"
+#include "tools/quantize/measure/text_loss.h"
 
 static const struct toy toys[] = {
     {.arch = "llama",
@@ -276,10 +276,10 @@ static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int
     struct quantize_opts o = {.n_threads = n_threads};
     struct layers_room room = {SAMPLE, SAMPLE, true};
     struct layers y;
-    struct guess g;
+    struct text_loss g;
     struct tft_error err;
     assert_int_equal(layers_take(&y, m, &o, &room, &err), TFT_OK);
-    assert_true(guess_open(&g, m, n));
+    assert_true(text_loss_open(&g, m, n));
     struct layers_job j = {.what = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n, .each = n};
     layers_pass(&y, &j);
     j.what = LAYERS_LAYER;
@@ -288,8 +288,8 @@ static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int
         layers_pass(&y, &j);
         layers_unload(&y, j.layer);
     }
-    double mean = guess_mean(&g, &y, y.text, words, n);
-    guess_close(&g);
+    double mean = text_loss_mean(&g, &y, y.text, words, n);
+    text_loss_close(&g);
     layers_close(&y);
     return mean;
 }

@@ -8,7 +8,7 @@
 
 #include "kv/coded.h"
 #include "fed.h"
-#include "kv_search.h"
+#include "tools/quantize/search/kv_search.h"
 #include "random.h"
 
 /* ---- sharing out */
@@ -16,7 +16,7 @@
 enum { UNITS = 4, CHOICES = 3 };
 
 /* The least cost, by trying all. */
-static double brute_force(const struct kv_unit *unit, size_t budget)
+static double brute_force(const struct knapsack_item *unit, size_t budget)
 {
     double least = INFINITY;
     for (uint32_t i = 0; i < 81; i++) {
@@ -36,7 +36,7 @@ static void the_best_of_all(void **state)
 {
     (void)state;
     for (int i = 0; i < 40; i++) {
-        struct kv_unit unit[UNITS];
+        struct knapsack_item unit[UNITS];
         uint32_t step = 1 + random_u32() % 40;
         size_t most = 0;
         for (int u = 0; u < UNITS; u++) { /* neither convex nor in any order */
@@ -47,13 +47,13 @@ static void the_best_of_all(void **state)
                 most += unit[u].bytes[j];
             }
         }
-        size_t least = kv_allot_least(unit, UNITS);
+        size_t least = knapsack_least(unit, UNITS);
         assert_true(brute_force(unit, least) < INFINITY &&
                     brute_force(unit, least - 1) == INFINITY);
         for (size_t budget = least; budget <= most; budget += 1 + random_u32() % (2 * step)) {
             double cost = 0;
             size_t bytes = 0;
-            assert_true(kv_allot(unit, UNITS, budget));
+            assert_true(knapsack_solve(unit, UNITS, budget));
             for (int u = 0; u < UNITS; u++) {
                 assert_in_range(unit[u].picked, 0, CHOICES - 1);
                 bytes += unit[u].bytes[unit[u].picked];
@@ -68,10 +68,10 @@ static void the_best_of_all(void **state)
 static void units_that_have_no_choice(void **state)
 {
     (void)state;
-    struct kv_unit unit[2] = {{.n = 1, .bytes = {5}, .cost = {3}},
+    struct knapsack_item unit[2] = {{.n = 1, .bytes = {5}, .cost = {3}},
                               {.n = 2, .bytes = {8, 8}, .cost = {2, 1}}};
-    assert_int_equal(kv_allot_least(unit, 2), 13);
-    assert_true(kv_allot(unit, 2, 13));
+    assert_int_equal(knapsack_least(unit, 2), 13);
+    assert_true(knapsack_solve(unit, 2, 13));
     assert_int_equal(unit[0].picked, 0);
     assert_int_equal(unit[1].picked, 1);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "simd/kernels.h"
-#include "quantize/pack.h"
+#include "tools/quantize/round/pack.h"
 #include "random.h"
 
 enum { MOST_ROWS = 48, MOST_COLS = 80, STRIDE = 90 };

@@ -5,7 +5,7 @@
 
 #include "simd/half.h"
 #include "simd/kernels.h"
-#include "quantize/prefix_pack.h"
+#include "tools/quantize/round/prefix_pack.h"
 #include "random.h"
 
 enum { N = 32 };

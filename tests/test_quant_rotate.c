@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "simd/kernels.h"
-#include "quantize/rotate.h"
+#include "tools/quantize/round/rotate.h"
 #include "random.h"
 
 static void blocks(void **state)

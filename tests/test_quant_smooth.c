@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "quantize/smooth.h"
+#include "tools/quantize/round/smooth.h"
 #include "random.h"
 
 static void factors_are_those_of_the_paper(void **state)

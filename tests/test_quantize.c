@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "file/gguf.h"
-#include "layers.h"
+#include "tools/quantize/measure/layers.h"
 #include "random.h"
 #include "w8a8.h"
 
@@ -26,7 +26,7 @@ static void the_same_file_on_every_rung_with_any_threads(void **state)
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = usual(&toys[i]);
-        o.method = STATS_MSE;
+        o.method = RANGE_MSE;
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
         uint64_t want = hash_file(quantized(&toys[i], &o));
         for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
@@ -160,9 +160,9 @@ static void near_the_floats(void **state)
         o.per_tensor = true;
         near(&toys[i], &o, "one scale per matrix");
         o.per_tensor = false;
-        o.method = STATS_MSE;
+        o.method = RANGE_MSE;
         near(&toys[i], &o, "mse");
-        o.method = STATS_PERCENTILE;
+        o.method = RANGE_PERCENTILE;
         o.param = 99.9;
         near(&toys[i], &o, "percentile");
         o.range = by_token;
@@ -206,12 +206,12 @@ static void run_floats(struct layers *y, struct tft_model *m, const struct quant
 }
 
 /* got: [n] = Q want */
-static void assert_rotated(const struct residual *q, const float *got, const float *want, size_t n)
+static void assert_rotated(const struct residual_rotation *q, const float *got, const float *want, size_t n)
 {
     float row[64];
     assert_true(n <= 64);
     memcpy(row, want, n * sizeof *row);
-    residual_rows(q, row, n, 1, NULL);
+    rotate_residual_rows(q, row, n, 1, NULL);
     for (size_t i = 0; i < n; i++)
         assert_float_equal(got[i], row[i],
                            2e-3 * (1 + fabsf(row[i]))); /* keys and values are f16 */
@@ -357,7 +357,7 @@ static void the_error_is_that_of_the_ranges(void **state)
         assert_true(result[i].error > 0 && result[i].error < 1e-3);
         all += result[i].error;
     }
-    o.method = STATS_MSE;
+    o.method = RANGE_MSE;
     quantized(&toys[0], &o);
     for (int i = 0; i < 9; i++)
         least += result[i].error;

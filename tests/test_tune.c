@@ -7,11 +7,11 @@
 
 #include "fed.h"
 #include "simd/half.h"
-#include "product.h"
-#include "quantize.h"
+#include "tools/quantize/tune/matmul.h"
+#include "tools/quantize/quantize.h"
 #include "random.h"
-#include "sequence.h"
-#include "tune.h"
+#include "tools/quantize/tune/sequence_loss.h"
+#include "tools/quantize/tune/tune.h"
 #include "tune_toys.h"
 
 enum {
@@ -67,7 +67,7 @@ static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uin
                               .n_prefix = n_prefix,
                               .range = range,
                               .n_threads = 1,
-                              .method = STATS_PERCENTILE,
+                              .method = RANGE_PERCENTILE,
                               .param = 99.9,
                               .outputs = keep};
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
@@ -170,7 +170,7 @@ static void columns_of_panels(void **state)
         for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
             const struct tft_mat *w = &all[a]->w;
             enum { N = 5 };
-            struct product *p = product_open(m, N, threads);
+            struct matmul *p = matmul_open(m, N, threads);
             float *dy = malloc(N * w->rows * sizeof *dy), *dx = malloc(N * w->cols * sizeof *dx),
                   *row = malloc(w->cols * sizeof *row);
             double *want = malloc(N * w->cols * sizeof *want);
@@ -184,7 +184,7 @@ static void columns_of_panels(void **state)
                     for (size_t i = 0; i < N * w->cols; i++)
                         want[i] += (double)dy[i / w->cols * w->rows + r] * (double)row[i % w->cols];
                 }
-                product_back(p, dx, dy, N, all[a], add);
+                matmul_back(p, dx, dy, N, all[a], add);
                 for (size_t i = 0; i < N * w->cols; i++)
                     assert_true(fabs((double)dx[i] - want[i]) < 1e-4);
             }
@@ -192,7 +192,7 @@ static void columns_of_panels(void **state)
             free(dx);
             free(row);
             free(want);
-            product_close(p);
+            matmul_close(p);
         }
     tft_model_close(m);
 }

@@ -6,9 +6,9 @@
 #include <math.h>
 
 #include "fed.h"
-#include "quantize.h"
+#include "tools/quantize/quantize.h"
 #include "random.h"
-#include "sequence.h"
+#include "tools/quantize/tune/sequence_loss.h"
 #include "tune_toys.h"
 
 enum { N = 34, CALIBRATION = 60 }; /* more than one tile of queries */
@@ -33,7 +33,7 @@ static struct tft_model *quantized(const struct toy *t)
                               .n_prefix = 2,
                               .range = range,
                               .n_threads = 1,
-                              .method = STATS_PERCENTILE,
+                              .method = RANGE_PERCENTILE,
                               .param = 95}; /* some are cut off */
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);

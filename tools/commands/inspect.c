@@ -9,7 +9,7 @@
 #include "tools/cli/cli.h"
 #include "tools/inspect/facts.h"
 #include "file/gguf.h"
-#include "tools/quantize/quantize.h"
+#include "tools/quantize/inputs.h"
 #include "tools/chat/template.h"
 
 static struct {
@@ -389,7 +389,7 @@ static void show(const struct facts *f, const char *path)
         show_str("checksum", (struct tft_str){"right", 5});
     put_label("runs");
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
-    lossy_print(stdout, &f->lossy, (uint32_t)f->layers);
+    worst_inputs_print(stdout, &f->lossy, (uint32_t)f->layers);
 }
 
 /* ---- for programs */
@@ -439,11 +439,11 @@ static void json_inputs(const struct facts *f)
            ",\"lossy\":%" PRIu32 ",\"worst\":[",
            f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR],
            f->lossy.n);
-    for (uint32_t i = 0; i < lossy_shown(&f->lossy); i++) {
-        const struct lossy_input *input = &f->lossy.worst[i];
+    for (uint32_t i = 0; i < worst_inputs_shown(&f->lossy); i++) {
+        const struct input_error *input = &f->lossy.worst[i];
         printf("%s{\"name\":\"%s\",\"error\":%.6g,\"min\":%.6g,\"max\":%.6g}", i ? "," : "",
                quantize_input_name((uint32_t)f->layers, input->index, name), input->error,
-               lossy_min(input), lossy_max(input));
+               input_error_min(input), input_error_max(input));
     }
     fputs("]}", stdout);
 }

@@ -3,13 +3,12 @@
 #include <string.h>
 
 #include "tools/cli/cli.h"
-#include "cushion.h"
 #include "kv/kv_policy.h"
-#include "lossy.h"
-#include "quantize.h"
-#include "quantize_kv.h"
-#include "quantize_prefix.h"
-#include "quantize_tune.h"
+#include "tools/quantize/measure/worst_inputs.h"
+#include "tools/quantize/quantize.h"
+#include "tools/quantize/command_kv.h"
+#include "tools/quantize/command_prefix.h"
+#include "tools/quantize/command_tune.h"
 
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
@@ -57,8 +56,8 @@ static const struct cli_command command = {
     "quantize",
     "MODEL",
     "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, quantize_prefix_option_list,
-                                       quantize_tune_option_list, quantize_kv_option_list,
+    (const struct cli_option *const[]){options, command_prefix_option_list,
+                                       command_tune_option_list, command_kv_option_list,
                                        cli_thread_option_list, cli_tokenizer_option_list, NULL},
     "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The "
     "parts of a layer are attn_q (with attn_k and\n"
@@ -162,24 +161,24 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
 struct made {
     struct quantize_opts o;
     struct quantize_input *result; /* [inputs] */
-    struct quantize_tune tune;
-    struct quantize_kv kv;
+    struct command_tune tune;
+    struct command_kv kv;
     uint64_t start;
 };
 
 static void report_people(const struct tft_model *m, const struct made *made)
 {
-    struct lossy l = {0};
+    struct worst_inputs l = {0};
     const struct quantize_opts *o = &made->o;
     const struct quantize_input *result = made->result;
     if (o->cushion)
-        quantize_prefix_report(m, o->cushion);
-    quantize_tune_report(&made->tune);
-    quantize_kv_report(&made->kv);
+        command_prefix_report(m, o->cushion);
+    command_tune_report(&made->tune);
+    command_kv_report(&made->kv);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
-            lossy_add(&l, (struct lossy_input){i, result[i].error, result[i].affine});
-    lossy_print(stderr, &l, m->n_layer);
+            worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
+    worst_inputs_print(stderr, &l, m->n_layer);
 }
 
 static void report_json(const struct tft_model *m, const struct made *made)
@@ -193,11 +192,11 @@ static void report_json(const struct tft_model *m, const struct made *made)
     for (uint32_t i = 0; i < o->n_prefix; i++)
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
     fputs("],\"cushion\":", stdout);
-    quantize_prefix_json(o->cushion);
+    command_prefix_json(o->cushion);
     fputs(",\"tune\":", stdout);
-    quantize_tune_json(&made->tune);
+    command_tune_json(&made->tune);
     fputs(",\"kv_search\":", stdout);
-    quantize_kv_json(&made->kv);
+    command_kv_json(&made->kv);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &made->result[i];
@@ -236,23 +235,23 @@ static int make(struct tft_model *m, struct made *made)
     const char *path = opt.out;
     made->start = cli_ns();
     made->result = malloc(quantize_inputs(m) * sizeof *made->result);
-    int status = made->result ? quantize_kv_begin(&made->kv, m, &made->o, &path)
+    int status = made->result ? command_kv_begin(&made->kv, m, &made->o, &path)
                               : cli_fail("no memory");
     const char *tuned = path;
     if (status == CLI_OK)
-        status = quantize_tune_begin(&made->tune, m, &made->o, &path);
+        status = command_tune_begin(&made->tune, m, &made->o, &path);
     if (status == CLI_OK)
         status = convert(m, made, path);
     if (status == CLI_OK)
-        status = quantize_tune_finish(&made->tune, tuned);
+        status = command_tune_finish(&made->tune, tuned);
     if (status == CLI_OK)
-        status = quantize_kv_finish(&made->kv, opt.out);
+        status = command_kv_finish(&made->kv, opt.out);
     if (status == CLI_OK && opt.json)
         report_json(m, made);
     else if (status == CLI_OK)
         report_people(m, made);
-    quantize_kv_free(&made->kv);
-    quantize_tune_free(&made->tune);
+    command_kv_free(&made->kv);
+    command_tune_free(&made->tune);
     free(made->result);
     return status;
 }
@@ -290,16 +289,16 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
 
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
-    struct quantize_prefix prefix = {0};
+    struct command_prefix prefix = {0};
     struct made made = {.o = {
-                            .method = (enum stats_method)opt.method,
+                            .method = (enum range_method)opt.method,
                             .param = (double)opt.percentile,
                             .smooth = opt.smooth,
                             .rotate = opt.rotate == ROTATE_AUTO
                                           ? quantize_rotate_auto(m)
                                           : (enum quantize_rotate)(opt.rotate - 1),
                             .per_tensor = opt.per_tensor,
-                            .prefix_type = quantize_prefix_type(),
+                            .prefix_type = command_prefix_type(),
                             .kv = opt.kv,
                             .n_threads = (int)cli_model_options.threads,
                         }};
@@ -308,13 +307,13 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     int32_t *ids = NULL;
     int status = range ? take_dynamic(m, range) : cli_fail("no memory");
     if (status == CLI_OK)
-        status = quantize_prefix_choose(&prefix, m);
+        status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, 0, &o->n_text);
         status = ids ? CLI_OK : CLI_FAILED;
     }
     if (status == CLI_OK)
-        status = quantize_prefix_search(&prefix, m, opt.out, ids, o->n_text);
+        status = command_prefix_search(&prefix, m, opt.out, ids, o->n_text);
     o->text = ids;
     o->range = range;
     o->prefix = prefix.ids;
@@ -324,7 +323,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = choose_window(m, o, ids);
     if (status == CLI_OK)
         status = make(m, &made);
-    quantize_prefix_free(&prefix, status);
+    command_prefix_free(&prefix, status);
     free(range);
     free(ids);
     return status;
@@ -356,11 +355,11 @@ int cmd_quantize(int argc, char **argv)
         return status < 0 ? CLI_OK : status;
     status = check_options();
     if (status == CLI_OK)
-        status = quantize_prefix_check();
+        status = command_prefix_check();
     if (status == CLI_OK)
-        status = quantize_tune_check();
+        status = command_tune_check();
     if (status == CLI_OK)
-        status = quantize_kv_check();
+        status = command_kv_check();
     if (status != CLI_OK)
         return status;
 

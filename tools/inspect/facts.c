@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "tools/quantize/quantize.h"
+#include "tools/quantize/inputs.h"
 #include "model/quantized.h"
 
 static struct tft_str text(const struct tft_source *s, const char *key)
@@ -64,8 +64,8 @@ static void read_input(struct facts *f, uint32_t i)
         tft_value_real(errors, i, &error);
     f->inputs[range]++;
     if (range == TFT_RANGE_STATIC)
-        lossy_add(&f->lossy,
-                  (struct lossy_input){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
+        worst_inputs_add(&f->lossy,
+                  (struct input_error){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
 }
 
 static void read_quantized(struct facts *f, const struct tft_model *m)

@@ -7,7 +7,7 @@
 #define INSPECT_FACTS_H
 
 #include "kv/kv_policy.h"
-#include "tools/quantize/lossy.h"
+#include "tools/quantize/measure/worst_inputs.h"
 #include "model/model.h"
 
 struct facts {
@@ -32,7 +32,7 @@ struct facts {
     bool rotate_residual;
     double smooth;
     const struct tft_value *prefix; /* its tokens, or NULL */
-    struct lossy lossy;
+    struct worst_inputs lossy;
 };
 
 /* From f->s, which is open, as a model with weights expanded to `weights` and a session of

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tools/cli/cli.h"
-#include "tools/quantize/quantize.h"
+#include "tools/quantize/inputs.h"
 #include "report.h"
 
 static void json_real(double x)

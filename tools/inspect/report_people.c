@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "tools/cli/cli.h"
-#include "tools/quantize/quantize.h"
+#include "tools/quantize/inputs.h"
 #include "model/quantized.h"
 #include "report.h"
 

@@ -1,28 +1,27 @@
-#include "quantize.h"
+#include "tools/quantize/quantize.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache.h"
+#include "tools/quantize/measure/kv_calibrate.h"
 #include "base/error.h"
-#include "keys.h"
-#include "layers.h"
-#include "prefix_pack.h"
-#include "rotate.h"
-#include "smooth.h"
-#include "watch.h"
-#include "write.h"
+#include "tools/quantize/measure/key_importance.h"
+#include "tools/quantize/measure/layers.h"
+#include "tools/quantize/round/prefix_pack.h"
+#include "tools/quantize/round/rotate.h"
+#include "tools/quantize/round/smooth.h"
+#include "tools/quantize/measure/input_stats.h"
+#include "tools/quantize/write/write_model.h"
 
 struct work {
     struct tft_model *m;
     const struct quantize_opts *o;
     struct quantize_input *result;
     struct layers y;
-    struct watch watch;
-    struct keys keys;
-    struct cache cache;
-    struct writing file;
+    struct input_stats watch;
+    struct key_importance keys;
+    struct kv_calibration cache;
+    struct model_writer file;
     bool stopped;
     uint32_t layers_done, runs; /* and runs of the next layer over the text */
     struct tft_error bad; /* the first problem */
@@ -37,41 +36,6 @@ static bool failed(const struct work *k)
     return k->bad.code != TFT_OK || k->stopped;
 }
 
-/* -------------------------------------------------------------------------------- names, blocks */
-
-const char *quantize_part_name(uint32_t which)
-{
-    static const char *const part[TFT_LAYER_INPUTS] = {[TFT_IN_ATTN] = "attn_q",
-                                                       [TFT_IN_O] = "attn_output",
-                                                       [TFT_IN_FFN] = "ffn_up",
-                                                       [TFT_IN_DOWN] = "ffn_down"};
-    return part[which];
-}
-
-const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64])
-{
-    if (index == n_layer * TFT_LAYER_INPUTS)
-        snprintf(name, 64, "output");
-    else
-        snprintf(name, 64, "blk.%u.%s", index / TFT_LAYER_INPUTS,
-                 quantize_part_name(index % TFT_LAYER_INPUTS));
-    return name;
-}
-
-uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o)
-{
-    return o->rotate == QUANTIZE_ROTATE_NONE ? 0 : (uint32_t)rotate_block(m->head_dim);
-}
-
-/* Eight blocks at least, so that threads can share them. */
-uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o)
-{
-    uint32_t block = (uint32_t)rotate_block(m->n_ff);
-    while (block > 1 && m->n_ff / block < 8)
-        block /= 2;
-    return o->rotate >= QUANTIZE_ROTATE_O_DOWN ? block : 0;
-}
-
 /* -------------------------------------------------------------------------------------- folding */
 
 static void smooth_input(struct work *k, struct tft_block *b, uint32_t which)
@@ -81,7 +45,7 @@ static void smooth_input(struct work *k, struct tft_block *b, uint32_t which)
     memset(k->w_max, 0, d * sizeof *k->w_max);
     for (size_t i = 0; i < n; i++)
         smooth_columns_max(k->w_max, layers_numbers(l[i]), d, l[i]->w.rows, d);
-    stats_absmax(watch_seen(&k->watch, which), k->x_max);
+    histogram_absmax(input_stats_of(&k->watch, which), k->x_max);
     smooth_factors(k->smooth[which == TFT_IN_FFN], k->x_max, k->w_max, d, k->o->smooth);
 }
 
@@ -96,7 +60,7 @@ static void choose_smooth(struct work *k, struct tft_block *b, uint32_t l)
     k->runs = 1;
     smooth_input(k, b, TFT_IN_ATTN);
     smooth_input(k, b, TFT_IN_FFN);
-    watch_forget(&k->watch);
+    input_stats_clear(&k->watch);
 }
 
 /* The order that a cache wants values in becomes that of the rows of v and of the columns of o,
@@ -108,10 +72,10 @@ static void reorder_values(struct work *k, struct tft_block *b)
     uint32_t dim = m->head_dim;
     const int32_t *order = k->cache.value_order;
     for (uint32_t h = 0; order && h < m->n_head_kv; h++)
-        order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
+        channel_order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
                    b->v.w.cols, order + h * dim);
     for (uint32_t h = 0; order && h < m->n_head; h++)
-        order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
+        channel_order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
                       order + h / (m->n_head / m->n_head_kv) * dim);
 }
 
@@ -155,7 +119,7 @@ static void reorder_prefix(struct work *k, uint32_t l)
 {
     size_t width = (size_t)k->m->n_head_kv * k->m->head_dim, n = k->o->n_prefix * width,
            dim = k->m->head_dim;
-    uint16_t *v = k->prefix_v + l * n, old[ORDER_MOST];
+    uint16_t *v = k->prefix_v + l * n, old[CHANNEL_ORDER_MAX];
     for (size_t i = 0; k->cache.value_order && i < n; i += dim) {
         memcpy(old, v + i, dim * sizeof *old);
         for (size_t d = 0; d < dim; d++)
@@ -177,8 +141,8 @@ static bool step(void *user, double done)
 {
     struct work *k = user;
     if (!k->watch.plain) { /* a layer's only run, or its second */
-        keys_add(&k->keys, k->y.s, k->layers_done, k->o->window);
-        cache_add(&k->cache, k->y.s);
+        key_importance_add(&k->keys, k->y.s, k->layers_done, k->o->window);
+        kv_calibrate_add(&k->cache, k->y.s);
     }
     double runs = k->o->smooth > 0 && k->layers_done < k->m->n_layer ? 2 : 1;
     progress(k, (k->layers_done + (k->runs + done) / runs) / (k->m->n_layer + 1.0));
@@ -187,7 +151,7 @@ static bool step(void *user, double done)
 
 static void settle(struct work *k, uint32_t index)
 {
-    watch_settle(&k->watch, index, &k->result[index], &k->bad);
+    input_stats_finish(&k->watch, index, &k->result[index], &k->bad);
 }
 
 /* Takes layer l through everything but the writing. */
@@ -204,14 +168,14 @@ static void work_layer(struct work *k, uint32_t l)
         layers_run(&k->y, l, false);
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(k); i++)
         settle(k, l * TFT_LAYER_INPUTS + i);
-    watch_forget(&k->watch);
+    input_stats_clear(&k->watch);
     if (failed(k))
         return;
     if (k->o->outputs)
         k->o->outputs(k->o->outputs_user, l, k->y.text, k->y.stride);
     take_prefix(k, l);
     size_t prefix = (size_t)l * k->o->n_prefix * k->m->n_head_kv * k->m->head_dim;
-    cache_settle(&k->cache, l, k->prefix_k + prefix, k->prefix_v + prefix);
+    kv_calibrate_finish(&k->cache, l, k->prefix_k + prefix, k->prefix_v + prefix);
     reorder_prefix(k, l);
     fold(k, b);
 }
@@ -256,11 +220,11 @@ static void put_tensors(struct work *k, bool describe)
     if (!failed(k))
         write_prefix(&k->file, k->prefix_k, k->prefix_v);
     if (!failed(k) && !describe)
-        keys_settle(&k->keys);
+        key_importance_finish(&k->keys);
     if (!failed(k))
         write_importance(&k->file, k->keys.importance);
     if (!failed(k))
-        write_cache(&k->file, &k->cache);
+        write_kv_calibration(&k->file, &k->cache);
 }
 
 static void convert(struct work *k)
@@ -288,32 +252,21 @@ static bool take(struct work *k)
             k->smooth[i][j] = 1;
     }
     return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
-           keys_open(&k->keys, m) && cache_open(&k->cache, m, k->o, k->y.s->n_threads) &&
-           watch_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
+           key_importance_open(&k->keys, m) && kv_calibrate_open(&k->cache, m, k->o, k->y.s->n_threads) &&
+           input_stats_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
 static void give_back(struct work *k)
 {
-    watch_close(&k->watch);
-    keys_close(&k->keys);
-    cache_close(&k->cache);
+    input_stats_close(&k->watch);
+    key_importance_close(&k->keys);
+    kv_calibrate_close(&k->cache);
     free(k->prefix_k);
     free(k->prefix_v);
     free(k->w_max);
     free(k->x_max);
     free(k->smooth[0]);
     free(k->smooth[1]);
-}
-
-static bool only_rms_norms(const struct tft_model *m)
-{
-    return !m->out_norm.b && !m->pos_embed.data;
-}
-
-enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
-{
-    bool tied = m->output.w.tensor == m->embed.tensor;
-    return only_rms_norms(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
 }
 
 /* What is calibrated for a cache is calibrated for one that the model can have. */
@@ -335,7 +288,7 @@ static enum tft_status refuse(const struct tft_model *m, const struct quantize_o
 {
     if (m->output.w.num == TFT_NUM_I8)
         return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
-    if (o->rotate == QUANTIZE_ROTATE_ALL && !only_rms_norms(m))
+    if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: the residual stream of %s cannot be rotated (all): its norms are not RMSNorm",
@@ -362,7 +315,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         status = layers_open(&k.y, m, o, err);
     if (status != TFT_OK)
         return status;
-    k.y.s->tap = watch_input;
+    k.y.s->tap = input_stats_tap;
     k.y.s->tap_user = &k.watch;
     k.y.step = step;
     k.y.step_user = &k;

@@ -1,0 +1,164 @@
+#include "tools/quantize/command_kv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/command_prefix.h"
+#include "tools/quantize/write/rewrite_model.h"
+
+static struct {
+    const char *budget;
+    double bits;
+    uint32_t bytes;
+} opt;
+
+const struct cli_option command_kv_option_list[] = {
+    {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
+     "find bits for each layer of --kv (tuffet): \"2.5\" bits a number all in, or \"5632B\" a "
+     "token, at most"},
+    {0},
+};
+
+int command_kv_check(void)
+{
+    const char *p = opt.budget;
+    char *end;
+    if (!p)
+        return CLI_OK;
+    if (strchr(p, 'B')) {
+        if (quantize_take_number(&p, &opt.bytes) && strcmp(p, "B") == 0 && opt.bytes)
+            return CLI_OK;
+    } else if (*p && strspn(p, "0123456789.") == strlen(p)) {
+        opt.bits = strtod(p, &end);
+        if (!*end && opt.bits > 0 && opt.bits <= 16)
+            return CLI_OK;
+    }
+    return cli_usage("--kv-search takes bits of a number, at most 16, or bytes of a token like "
+                     "5632B, not \"%s\"",
+                     opt.budget);
+}
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+int command_kv_begin(struct command_kv *k, const struct tft_model *m,
+                      const struct quantize_opts *o, const char **path)
+{
+    static const char suffix[] = ".unsearched";
+    struct tft_error err;
+    if (!opt.budget)
+        return CLI_OK;
+    k->o = (struct kv_search_opts){
+        .text = o->text,
+        .n_windows = (uint32_t)(o->n_text / o->window),
+        .window = o->window,
+        .kv = o->kv ? o->kv : "tuffet",
+        .bits = opt.bits,
+        .bytes = opt.bytes,
+        .n_threads = o->n_threads,
+        .progress = progress,
+    };
+    if (kv_search_check(m, &k->o, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    k->unsearched = malloc(strlen(*path) + sizeof suffix);
+    if (!k->unsearched)
+        return cli_fail("no memory");
+    strcpy(k->unsearched, *path);
+    strcat(k->unsearched, suffix);
+    *path = k->unsearched;
+    return CLI_OK;
+}
+
+static int search(struct command_kv *k, const struct tft_model *m)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    bool stopped;
+    k->o.user = &bar;
+    cli_progress_begin(&bar, "searching bits of layers");
+    enum tft_status status = kv_search(m, &k->o, &k->result, &stopped, &err);
+    cli_progress_end(&bar);
+    return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
+}
+
+static const struct kv_held_out *kept(const struct command_kv *k)
+{
+    return k->result.better ? &k->result.searched : &k->result.uniform;
+}
+
+int command_kv_finish(struct command_kv *k, const char *path)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    if (!k->unsearched)
+        return CLI_OK;
+    struct tft_model_opts mo = {.size = sizeof mo};
+    if (tft_model_open(&m, k->unsearched, &mo, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    int status = search(k, m);
+    if (status == CLI_OK && rewrite_model(m, path, &(struct rewrite){.kv = kept(k)->kv}, &err) != TFT_OK)
+        status = cli_fail("%s", err.msg);
+    tft_model_close(m);
+    return status;
+}
+
+void command_kv_free(struct command_kv *k)
+{
+    if (k->unsearched)
+        remove(k->unsearched);
+    free(k->unsearched);
+    kv_search_free(&k->result);
+}
+
+/* ---- the report */
+
+void command_kv_report(const struct command_kv *k)
+{
+    const struct kv_search *r = &k->result;
+    if (!r->unit)
+        return;
+    const struct kv_held_out *is = kept(k), *other = r->better ? &r->uniform : &r->searched;
+    fprintf(stderr, "cache: %zu bytes a token, on text held out %.4g nats from f16: %s\n",
+            is->bytes, is->divergence, is->kv);
+    fprintf(stderr, "       %zu bytes, %.4g nats with bits that %s: %s\n", other->bytes,
+            other->divergence,
+            r->better ? "are the same in all layers" : "were found by layer, no better", other->kv);
+}
+
+static void json_held_out(const char *name, const struct kv_held_out *h)
+{
+    printf(",\"%s\":{\"kv\":\"%s\",\"bytes\":%zu", name, h->kv, h->bytes);
+    cli_json_number("divergence", h->divergence);
+    putchar('}');
+}
+
+static void json_side(const char *name, const struct kv_search *r, const struct kv_side_found *f,
+                      const struct kv_unit_found *unit)
+{
+    printf(",\"%s\":{\"all\":[", name);
+    for (uint32_t i = 0; i < f->n; i++)
+        printf("%s{\"bits\":%g,\"divergence\":%.6g}", i ? "," : "", (double)f->bits[i], f->cost[i]);
+    printf("],\"alone\":%g,\"layers\":[", (double)f->alone);
+    for (uint32_t l = 0; l < r->n_layer; l++)
+        printf("%s{\"divergence\":%.6g,\"bits\":%g}", l ? "," : "", unit[2 * l].cost,
+               (double)unit[2 * l].bits);
+    fputs("]}", stdout);
+}
+
+void command_kv_json(const struct command_kv *k)
+{
+    const struct kv_search *r = &k->result;
+    if (!r->unit) {
+        fputs("null", stdout);
+        return;
+    }
+    printf("{\"budget\":%zu,\"floor\":%.6g", r->budget, r->floor);
+    json_side("k", r, &r->side[0], r->unit);
+    json_side("v", r, &r->side[1], r->unit + 1);
+    json_held_out("searched", &r->searched);
+    json_held_out("uniform", &r->uniform);
+    printf(",\"kept\":\"%s\"}", r->better ? "searched" : "uniform");
+}

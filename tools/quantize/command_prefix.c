@@ -1,0 +1,280 @@
+#include "tools/quantize/command_prefix.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/round/prefix_pack.h"
+#include "tools/quantize/search/cushion_search.h"
+
+enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
+enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
+
+static struct {
+    const char *intact_text, *intact_tokens;
+    int intact, cushion, bits;
+    uint32_t most, sample;
+    float tau, cost;
+} opt = {.most = 4, .tau = 0.5f, .cost = 0.02f};
+
+const struct cli_option command_prefix_option_list[] = {
+    {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
+     "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
+    {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
+     "keep BOS and this text, a system prompt perhaps"},
+    {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
+    {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
+     "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
+    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive",
+     "add tokens to these that take the outliers, found in the calibration text (none)"},
+    {0, "cushion-max", CLI_COUNT, &opt.most, "N",
+     "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
+    {0, "cushion-tau", CLI_REAL, &opt.tau, "T",
+     "refuse a token that does not take the error below T times what it was (0.5)"},
+    {0, "cushion-cost", CLI_REAL, &opt.cost, "C",
+     "refuse a token that makes the text less likely by more than C nats a token (0.02)"},
+    {0, "cushion-sample", CLI_COUNT, &opt.sample, "N",
+     "tokens of text that a prefix is judged by (512, or what the context has room for)"},
+    {0},
+};
+
+int command_prefix_check(void)
+{
+    if ((opt.intact != INTACT_AUTO) + !!opt.intact_text + !!opt.intact_tokens > 1)
+        return cli_usage("--intact, --intact-text and --intact-tokens are three prefixes");
+    if (opt.most > CUSHION_MAX)
+        return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
+    return CLI_OK;
+}
+
+enum tft_dtype command_prefix_type(void)
+{
+    static const enum tft_dtype types[] = {TFT_F16, TFT_Q8_0, TFT_Q4_1};
+    return types[opt.bits];
+}
+
+bool quantize_take_number(const char **p, uint32_t *n)
+{
+    size_t digits = strspn(*p, "0123456789");
+    if (!digits || digits > 9)
+        return false;
+    *n = (uint32_t)strtoul(*p, NULL, 10);
+    *p += digits;
+    return true;
+}
+
+size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted)
+{
+    size_t have = n / window;
+    if (have <= wanted)
+        return n;
+    for (size_t i = 0; i < wanted; i++)
+        memmove(ids + i * window, ids + i * have / wanted * window, window * sizeof *ids);
+    return wanted * window;
+}
+
+/* ---- given tokens */
+
+static int read_tokens(struct command_prefix *f, const struct tft_model *m)
+{
+    f->ids = malloc((strlen(opt.intact_tokens) + 1) * sizeof *f->ids);
+    if (!f->ids)
+        return cli_fail("no memory");
+    for (const char *p = opt.intact_tokens;; p++) {
+        uint32_t id;
+        if (!quantize_take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
+            return cli_usage(
+                "--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"",
+                m->n_vocab, opt.intact_tokens);
+        f->ids[f->n++] = (int32_t)id;
+        if (!*p)
+            return CLI_OK;
+    }
+}
+
+static int choose(struct command_prefix *f, const struct tft_model *m)
+{
+    const char *text = opt.intact_text ? opt.intact_text : "";
+    if (opt.intact_tokens)
+        return read_tokens(f, m);
+    f->ids = cli_tokenize(m, text, strlen(text), TFT_ADD_BOS, &f->n);
+    if (!f->ids)
+        return CLI_FAILED;
+    if (opt.intact == INTACT_NONE)
+        f->n = 0;
+    if (opt.intact != INTACT_BOS)
+        return CLI_OK;
+    f->ids[0] = tft_token_bos(m);
+    f->n = 1;
+    return f->ids[0] >= 0 ? CLI_OK
+                          : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
+}
+
+int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
+{
+    struct tft_error err;
+    int status = choose(f, m);
+    if (status == CLI_OK && (f->n || opt.cushion != CUSHION_NONE) &&
+        prefix_check_type(m, command_prefix_type(), &err) != TFT_OK)
+        return cli_fail("%s", err.msg); /* before a search that takes minutes */
+    return status;
+}
+
+/* ---- the search for more */
+
+/* A name to be freed, NULL without memory. */
+static char *beside(const char *path, const char *suffix)
+{
+    size_t len = strlen(path) + strlen(suffix) + 1;
+    char *name = malloc(len);
+    if (name)
+        snprintf(name, len, "%s%s", path, suffix);
+    return name;
+}
+
+struct search_bar {
+    struct cli_progress bar;
+    uint32_t round;
+    char what[64];
+};
+
+/* Each round has a line of its own: how many there will be nobody knows. */
+static bool search_progress(void *user, uint32_t round, double done)
+{
+    struct search_bar *b = user;
+    if (round != b->round) {
+        cli_progress_end(&b->bar);
+        b->round = round;
+        snprintf(b->what, sizeof b->what, "searching, round %u", (unsigned)round + 1);
+        cli_progress_begin(&b->bar, b->what);
+    }
+    cli_progress_at(&b->bar, done);
+    return !cli_interrupted();
+}
+
+/* The tokens that a search may begin with; those of a text to be kept come after what it finds. */
+static size_t search_start(const struct command_prefix *f)
+{
+    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
+}
+
+static int replace_start(struct command_prefix *f)
+{
+    const struct cushion *c = &f->cushion;
+    size_t start = search_start(f), rest = f->n - start;
+    int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
+    if (!ids)
+        return cli_fail("no memory");
+    memcpy(ids, c->token, c->n * sizeof *ids);
+    memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
+    free(f->ids);
+    f->ids = ids;
+    f->n = c->n + rest;
+    return CLI_OK;
+}
+
+int command_prefix_search(struct command_prefix *f, struct tft_model *m, const char *out,
+                           const int32_t *ids, size_t n)
+{
+    uint32_t room = m->n_ctx > CUSHION_MAX + 1 ? m->n_ctx - CUSHION_MAX - 1 : 0,
+             sample = opt.sample ? opt.sample : 512;
+    size_t start = search_start(f);
+    if (opt.cushion == CUSHION_NONE)
+        return CLI_OK;
+    if (start > opt.most)
+        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with",
+                         opt.most, start);
+    sample = opt.sample || sample < room ? sample : room;
+    f->checkpoint = beside(out, ".cushion");
+    int32_t *text = malloc((n + 1) * sizeof *text);
+    if (!text || !f->checkpoint) {
+        free(text);
+        return cli_fail("no memory");
+    }
+    memcpy(text, ids, n * sizeof *text);
+
+    struct search_bar bar = {0};
+    struct cushion_opts o = {
+        .text = text,
+        .n_text = sample ? quantize_spread_windows(text, n, sample, CUSHION_ROUNDS) : n,
+        .sample = sample,
+        .start = f->ids,
+        .n_start = (uint32_t)start,
+        .most = opt.most,
+        .tau = (double)opt.tau,
+        .cost = (double)opt.cost,
+        .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
+        .n_threads = (int)cli_model_options.threads,
+        .checkpoint = f->checkpoint,
+        .progress = search_progress,
+        .user = &bar,
+    };
+    struct tft_error err;
+    bool stopped;
+    cli_progress_begin(&bar.bar, "searching, round 1");
+    enum tft_status status = cushion_search(m, &o, &f->cushion, &stopped, &err);
+    cli_progress_end(&bar.bar);
+    free(text);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (stopped)
+        return CLI_INTERRUPTED;
+    f->searched = true;
+    return replace_start(f);
+}
+
+void command_prefix_free(struct command_prefix *f, int status)
+{
+    if (f->checkpoint && status == CLI_OK)
+        remove(f->checkpoint);
+    if (f->cushion.kept && status == CLI_INTERRUPTED)
+        fprintf(stderr, "stopped: the same command goes on from %s\n", f->checkpoint);
+    free(f->checkpoint);
+    free(f->ids);
+}
+
+/* ---- the report */
+
+static void report_round(const struct tft_model *m, const struct cushion_round *r)
+{
+    size_t len;
+    const char *piece = tft_token_text(m, r->token, true, &len);
+    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats a token: token %d, \"", r->before,
+            r->after, r->nats, (int)r->token);
+    cli_put_escaped(stderr, piece, len);
+    fputs(r->tail ? "\", before the last" : "\"", stderr);
+    if (r->taken && r->refused)
+        fprintf(stderr, "; %u with less error would cost the text too much", (unsigned)r->refused);
+    else if (!r->taken)
+        fputs(r->refused ? ": it would cost the text too much" : ": not worth it", stderr);
+    fputc('\n', stderr);
+}
+
+void command_prefix_report(const struct tft_model *m, const struct cushion *c)
+{
+    for (uint32_t i = 0; i < c->tried; i++)
+        report_round(m, &c->round[i]);
+}
+
+static void json_round(const struct cushion_round *r)
+{
+    printf("{\"token\":%d,\"place\":\"%s\"", (int)r->token, r->tail ? "before last" : "end");
+    cli_json_number("before", r->before);
+    cli_json_number("after", r->after);
+    cli_json_number("nats", r->nats);
+    printf(",\"taken\":%s,\"why_not\":%s,\"refused\":%u}", r->taken ? "true" : "false",
+           r->taken ? "null" : r->refused ? "\"likelihood\"" : "\"error\"", (unsigned)r->refused);
+}
+
+void command_prefix_json(const struct cushion *c)
+{
+    if (!c) {
+        fputs("null", stdout);
+        return;
+    }
+    printf("{\"tau\":%.6g,\"cost\":%.6g,\"rounds\":[", c->tau, c->cost);
+    for (uint32_t i = 0; i < c->tried; i++) {
+        fputs(i ? "," : "", stdout);
+        json_round(&c->round[i]);
+    }
+    fputs("]}", stdout);
+}

@@ -1,0 +1,27 @@
+/* The inputs of a model's linear layers: their number, their names, and what quantize() found out
+   about each. Linear layers that read the same numbers share an input (struct tft_input). */
+#ifndef QUANTIZE_INPUTS_H
+#define QUANTIZE_INPUTS_H
+
+#include "model/model.h"
+
+/* Result for one input, over the calibration text. */
+struct quantize_input {
+    struct tft_affine affine; /* scale and zero-point */
+    double error;             /* |x - q(x)|^2 / |x|^2 */
+    float min, max;
+};
+
+/* Inputs of a model: TFT_LAYER_INPUTS for each layer, then the head's. */
+static inline uint32_t quantize_inputs(const struct tft_model *m)
+{
+    return m->n_layer * TFT_LAYER_INPUTS + 1;
+}
+
+/* Name of a layer's input, after the first linear layer that reads it: "ffn_down". */
+const char *quantize_part_name(uint32_t which);
+
+/* "blk.3.ffn_down"; "output" for the head's input, which follows those of n_layer layers. */
+const char *quantize_input_name(uint32_t n_layer, uint32_t index, char name[64]);
+
+#endif

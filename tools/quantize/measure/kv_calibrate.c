@@ -1,0 +1,123 @@
+#include "tools/quantize/measure/kv_calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t kv_calibrate_groups(const struct kv_calibration *c)
+{
+    return (c->m->head_dim + c->policy.group - 1) / c->policy.group;
+}
+
+static size_t width(const struct kv_calibration *c)
+{
+    return (size_t)c->m->n_head_kv * c->m->head_dim;
+}
+
+static bool clipped(const struct kv_calibration *c)
+{
+    return c->policy.coded && c->policy.clip == TFT_KV_CALIBRATED;
+}
+
+static bool open_order(struct kv_calibration *c)
+{
+    c->key_order = malloc(c->m->n_layer * width(c) * sizeof *c->key_order);
+    c->value_order = malloc(width(c) * sizeof *c->value_order);
+    return c->key_order && c->value_order && channel_ranges_open(&c->reach[0], width(c)) &&
+           channel_ranges_open(&c->reach[1], width(c));
+}
+
+static bool open_clip(struct kv_calibration *c, int n_threads)
+{
+    size_t n = (size_t)c->m->n_layer * c->m->n_head_kv * kv_calibrate_groups(c);
+    c->part[0] = malloc(n * sizeof *c->part[0]);
+    c->part[1] = malloc(n * sizeof *c->part[1]);
+    return c->part[0] && c->part[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
+}
+
+bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m, const struct quantize_opts *o,
+                int n_threads)
+{
+    *c = (struct kv_calibration){.m = m, .o = o};
+    tft_kv_parse(&c->policy, o->kv, NULL);
+    if (!c->policy.reorder && !clipped(c))
+        return true;
+    c->v = malloc(o->window * width(c) * sizeof *c->v);
+    return c->v && (!c->policy.reorder || open_order(c)) &&
+           (!clipped(c) || open_clip(c, n_threads));
+}
+
+void kv_calibrate_close(struct kv_calibration *c)
+{
+    channel_ranges_close(&c->reach[0]);
+    channel_ranges_close(&c->reach[1]);
+    kv_clip_close(&c->clip);
+    free(c->key_order);
+    free(c->value_order);
+    free(c->part[0]);
+    free(c->part[1]);
+    free(c->v);
+    *c = (struct kv_calibration){0};
+}
+
+/* The values of a window as the weights of the file will make them, before they are reordered. */
+static void take_values(struct kv_calibration *c, const struct tft_pass *p)
+{
+    size_t n = width(c), block = quantize_head_block(c->m, c->o);
+    for (uint32_t t = 0; t < c->o->window; t++) {
+        float *v = memcpy(c->v + t * n, tft_pass_row(p, TFT_V, t), n * sizeof *v);
+        if (!block)
+            continue;
+        c->m->kern.hadamard(v, n, block);
+        c->m->kern.scale(v, 1 / sqrtf((float)block), n);
+    }
+}
+
+void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s)
+{
+    struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
+    size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
+    /* which never have codes */
+    uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window;
+    if (!c->v)
+        return;
+    take_values(c, &p);
+    if (c->policy.reorder) {
+        channel_ranges_add(&c->reach[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
+        channel_ranges_add(&c->reach[1], c->v + sinks * n, window - sinks, n);
+    }
+    if (clipped(c))
+        kv_clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
+                 tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
+}
+
+static void settle_order(struct kv_calibration *c, uint32_t l)
+{
+    uint32_t dim = c->m->head_dim;
+    for (uint32_t h = 0; h < c->m->n_head_kv; h++) {
+        channel_order_choose(&c->reach[0], h * dim, dim, c->policy.group,
+                       c->key_order + l * width(c) + h * dim);
+        channel_order_choose(&c->reach[1], h * dim, dim, c->policy.group, c->value_order + h * dim);
+    }
+    channel_ranges_clear(&c->reach[0]);
+    channel_ranges_clear(&c->reach[1]);
+}
+
+void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k, const uint16_t *prefix_v)
+{
+    size_t at = (size_t)l * c->m->n_head_kv * kv_calibrate_groups(c);
+    if (c->policy.reorder)
+        settle_order(c, l);
+    if (!clipped(c))
+        return;
+    struct kv_clip_layer y = {.layer = l,
+                           .prefix_k = prefix_k,
+                           .prefix_v = prefix_v,
+                           .part = {c->part[0] + at, c->part[1] + at}};
+    if (c->policy.reorder) {
+        y.order[0] = c->key_order + l * width(c);
+        y.order[1] = c->value_order;
+    }
+    kv_clip_finish(&c->clip, &y);
+    kv_clip_clear(&c->clip);
+}

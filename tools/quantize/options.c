@@ -1,0 +1,28 @@
+#include "tools/quantize/options.h"
+
+#include "tools/quantize/round/rotate.h"
+
+bool quantize_rotate_all_possible(const struct tft_model *m)
+{
+    return !m->out_norm.b && !m->pos_embed.data;
+}
+
+enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
+{
+    bool tied = m->output.w.tensor == m->embed.tensor;
+    return quantize_rotate_all_possible(m) && !tied ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_O_DOWN;
+}
+
+uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o)
+{
+    return o->rotate == QUANTIZE_ROTATE_NONE ? 0 : (uint32_t)rotate_block(m->head_dim);
+}
+
+/* At least eight blocks, so that threads can share the transform. */
+uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o)
+{
+    uint32_t block = (uint32_t)rotate_block(m->n_ff);
+    while (block > 1 && m->n_ff / block < 8)
+        block /= 2;
+    return o->rotate >= QUANTIZE_ROTATE_O_DOWN ? block : 0;
+}

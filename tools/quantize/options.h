@@ -1,0 +1,58 @@
+/* What quantize() is asked to make. */
+#ifndef QUANTIZE_OPTIONS_H
+#define QUANTIZE_OPTIONS_H
+
+#include "model/model.h"
+#include "tools/quantize/measure/histogram.h"
+
+/* Rotations. Each value includes those before it: of attention's output, a head at a time
+   (rotate.h); of ffn_down's input, by a transform at run time (rotate.h); of the residual stream
+   (rotate_residual.h). */
+enum quantize_rotate {
+    QUANTIZE_ROTATE_NONE,
+    QUANTIZE_ROTATE_O,
+    QUANTIZE_ROTATE_O_DOWN,
+    QUANTIZE_ROTATE_ALL
+};
+
+struct cushion;
+
+struct quantize_opts {
+    const int32_t *text; /* [n_text] calibration tokens, without BOS */
+    size_t n_text;
+    uint32_t window; /* tokens that are computed as one sequence; at most n_text */
+    enum range_method method; /* how the static range of an input is chosen */
+    double param;             /* parameter of the method: percent for RANGE_PERCENTILE */
+    float smooth;             /* SmoothQuant's alpha; 0: no smoothing */
+    enum quantize_rotate rotate;
+    bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
+    const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
+                              IntactKV, section 4.1 */
+    uint32_t n_prefix;
+    enum tft_dtype prefix_type; /* type of the prefix in the file: TFT_Q8_0 or TFT_Q4_1;
+                                   0: TFT_F16 */
+    const struct cushion *cushion; /* the search that found the prefix; NULL: prefix was given */
+    const enum tft_range *range;   /* [inputs] STATIC, or how the range is measured at run time */
+    const char *kv;                /* KV cache policy to store as the file's default; NULL: none */
+    int n_threads;
+    bool (*progress)(void *user, double done); /* false: stop and write nothing */
+    void *user;
+    /* Called after each layer with the float model's residual stream over the text; or NULL. x:
+       [n_text, rounded down to whole windows] rows of D numbers, `stride` apart. */
+    void (*outputs)(void *user, uint32_t layer, const float *x, size_t stride);
+    void *outputs_user;
+};
+
+/* The strongest rotation that costs nothing at run time: ALL; or O_DOWN where the norms are
+   LayerNorm (RMSNorm is needed), or where a tied head would need weights of its own. */
+enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
+
+/* Whether the residual stream can be rotated: all norms are RMSNorm. */
+bool quantize_rotate_all_possible(const struct tft_model *m);
+
+/* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: of a head,
+   and of ffn_down's input. 0: no rotation */
+uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o);
+uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o);
+
+#endif

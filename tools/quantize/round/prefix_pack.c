@@ -1,0 +1,137 @@
+#include "tools/quantize/round/prefix_pack.h"
+
+#include <math.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "simd/half.h"
+
+enum { BLOCK = 32 }; /* of both types */
+
+/* -------------------------------------------------------------------------------------- packing */
+
+/* The step d, as f16, from which on `steps` and a half of them reach over `range`: the nearest to
+   range / steps, but of the smallest f16s, whose own steps are coarse, perhaps the one above. */
+static uint16_t step(float range, float steps)
+{
+    uint16_t d = tft_f32_to_f16(range / steps);
+    return tft_f16_to_f32(d) * (steps + 0.5f) < range ? (uint16_t)(d + 1) : d;
+}
+
+static int nearest(float x, float d, int least, int most)
+{
+    int q = d > 0 ? (int)rintf(x / d) : 0;
+    return q < least ? least : q > most ? most : q;
+}
+
+/* to: d, 32 i8 */
+static void pack_q8_0(unsigned char *to, const float *x)
+{
+    float max = 0;
+    for (int i = 0; i < BLOCK; i++)
+        max = fmaxf(max, fabsf(x[i]));
+    uint16_t d = step(max, 127);
+    tft_store_u16(to, d);
+    for (int i = 0; i < BLOCK; i++)
+        to[2 + i] = (unsigned char)nearest(x[i], tft_f16_to_f32(d), -127, 127);
+}
+
+/* to: d, m, 16 bytes of nibbles, the first half of the numbers in the low ones */
+static void pack_q4_1(unsigned char *to, const float *x)
+{
+    float min = x[0], max = x[0];
+    for (int i = 1; i < BLOCK; i++) {
+        min = fminf(min, x[i]);
+        max = fmaxf(max, x[i]);
+    }
+    uint16_t step_bits = step(max - min, 15);
+    float d = tft_f16_to_f32(step_bits);
+    tft_store_u16(to, step_bits);
+    tft_store_u16(to + 2, tft_f32_to_f16(min));
+    for (int i = 0; i < BLOCK / 2; i++)
+        to[4 + i] = (unsigned char)(nearest(x[i] - min, d, 0, 15) |
+                                    nearest(x[i + BLOCK / 2] - min, d, 0, 15) << 4);
+}
+
+void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n)
+{
+    unsigned char *block = to;
+    for (size_t i = 0; i < n; i += BLOCK, block += tft_dtype_info(type)->bytes)
+        if (type == TFT_Q8_0)
+            pack_q8_0(block, x + i);
+        else
+            pack_q4_1(block, x + i);
+}
+
+/* ---------------------------------------------------------------------------------------- files */
+
+static enum tft_dtype held(enum tft_dtype type)
+{
+    return type == TFT_F32 ? TFT_F16 : type;
+}
+
+static uint32_t width(const struct tft_model *m)
+{
+    return m->n_head_kv * m->head_dim;
+}
+
+enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type,
+                                  struct tft_error *err)
+{
+    type = held(type);
+    if (type != TFT_F16 && type != TFT_Q8_0 && type != TFT_Q4_1)
+        return tft_fail(err, TFT_ERR_ARG, "%s: its prefix cannot be %s, only F16, Q8_0 or Q4_1",
+                        m->source.name, tft_dtype_name(type));
+    if (width(m) % tft_dtype_info(type)->block)
+        return tft_fail(
+            err, TFT_ERR_UNSUPPORTED,
+            "%s: a token has %u x %u keys, which is no multiple of %d: its prefix cannot be %s",
+            m->source.name, m->n_head_kv, m->head_dim, BLOCK, tft_dtype_name(type));
+    return TFT_OK;
+}
+
+static bool finite(const uint16_t *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((rows[i] & 0x7c00) == 0x7c00)
+            return false;
+    return true;
+}
+
+enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, const uint16_t *k,
+                                     const uint16_t *v, struct tft_error *err)
+{
+    size_t each = (size_t)n * width(m);
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        if (!finite(k + l * each, each) || !finite(v + l * each, each))
+            return tft_fail(err, TFT_ERR_FORMAT,
+                            "%s: NaN or infinity among the keys and values of its prefix, layer %u",
+                            m->source.name, l);
+    return TFT_OK;
+}
+
+void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struct tft_model *m,
+                     enum tft_dtype type, uint32_t n)
+{
+    const uint64_t heads[4] = {m->head_dim, m->n_head_kv, n, m->n_layer},
+                   whole[3] = {width(m), n, m->n_layer};
+    bool plain = held(type) == TFT_F16;
+    tft_gguf_put_tensor(w, name, held(type), plain ? 4 : 3, plain ? heads : whole);
+}
+
+void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
+                uint32_t n, const uint16_t *rows)
+{
+    size_t all = (size_t)m->n_layer * n * width(m);
+    if (held(type) == TFT_F16) {
+        tft_gguf_put_data(w, rows, all * sizeof *rows);
+        return;
+    }
+    for (size_t i = 0; i < all; i += BLOCK) {
+        float x[BLOCK];
+        unsigned char block[40];
+        m->kern.widen[TFT_NUM_F16](x, rows + i, BLOCK);
+        prefix_pack(type, block, x, BLOCK);
+        tft_gguf_put_data(w, block, tft_dtype_info(type)->bytes);
+    }
+}

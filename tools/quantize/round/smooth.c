@@ -1,0 +1,33 @@
+#include "tools/quantize/round/smooth.h"
+
+#include <math.h>
+
+void smooth_columns_max(float *max, const float *w, size_t stride, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++, w += stride)
+        for (size_t j = 0; j < cols; j++)
+            max[j] = fmaxf(max[j], fabsf(w[j]));
+}
+
+void smooth_factors(float *s, const float *x_max, const float *w_max, size_t n, float alpha)
+{
+    for (size_t j = 0; j < n; j++) {
+        float f = x_max[j] > 0 && w_max[j] > 0
+                      ? (float)(pow(x_max[j], alpha) / pow(w_max[j], 1 - alpha))
+                      : 1;
+        s[j] = isnormal(f) && isnormal(1 / f) ? f : 1;
+    }
+}
+
+void smooth_columns(float *w, size_t stride, size_t rows, size_t cols, const float *s)
+{
+    for (size_t i = 0; i < rows; i++, w += stride)
+        for (size_t j = 0; j < cols; j++)
+            w[j] *= s[j];
+}
+
+void smooth_divide(float *v, const float *s, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        v[j] /= s[j];
+}

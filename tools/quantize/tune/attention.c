@@ -1,0 +1,236 @@
+#include "tools/quantize/tune/attention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "port/port.h"
+#include "tools/quantize/tune/matmul.h"
+
+/* Queries of a head that are taken through its keys together. */
+enum { TILE = 32 };
+
+/* One thread's. N: the prefix and the tokens */
+struct scratch {
+    real *k, *v, *dk, *dv; /* [N, E] of a KV head */
+    real *q, *dq, *dy;     /* [TILE, E] */
+    real *p, *dp;          /* [TILE, N] */
+    real *turned;          /* [N, TILE] */
+};
+
+struct attention {
+    const struct tft_model *m;
+    size_t n_prefix;
+    int n_threads;
+    struct scratch *scratch; /* [n_threads] */
+    real *memory;
+};
+
+static struct scratch carve(real *at, size_t all, size_t dim)
+{
+    struct scratch s;
+    s.k = at;
+    s.v = s.k + all * dim;
+    s.dk = s.v + all * dim;
+    s.dv = s.dk + all * dim;
+    s.q = s.dv + all * dim;
+    s.dq = s.q + TILE * dim;
+    s.dy = s.dq + TILE * dim;
+    s.p = s.dy + TILE * dim;
+    s.dp = s.p + TILE * all;
+    s.turned = s.dp + TILE * all;
+    return s;
+}
+
+struct attention *attention_open(const struct tft_model *m, size_t n_prefix, size_t n,
+                                 int n_threads)
+{
+    size_t all = n_prefix + n, dim = m->head_dim,
+           each = 4 * all * dim + 3 * TILE * dim + 3 * TILE * all, bytes;
+    struct attention *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (struct attention){.m = m, .n_prefix = n_prefix, .n_threads = n_threads};
+    a->scratch = calloc((size_t)n_threads, sizeof *a->scratch);
+    if (tft_mul((size_t)n_threads * each, sizeof(real), &bytes))
+        a->memory = malloc(bytes);
+    if (!a->scratch || !a->memory) {
+        attention_close(a);
+        return NULL;
+    }
+    for (int i = 0; i < n_threads; i++)
+        a->scratch[i] = carve(a->memory + (size_t)i * each, all, dim);
+    return a;
+}
+
+void attention_close(struct attention *a)
+{
+    if (!a)
+        return;
+    free(a->scratch);
+    free(a->memory);
+    free(a);
+}
+
+/* to: [n, dim] of rows that are `stride` apart, and back. */
+static void gather(real *to, const real *from, size_t stride, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * dim, from + i * stride, dim * sizeof *to);
+}
+
+static void scatter(real *to, size_t stride, const real *from, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * stride, from + i * dim, dim * sizeof *to);
+}
+
+static void scatter_add(real *to, size_t stride, const real *from, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < dim; d++)
+            to[i * stride + d] += from[i * dim + d];
+}
+
+/* x: [n] becomes its softmax, and what comes after it up to `all` is 0. */
+static void softmax(real *x, size_t n, size_t all)
+{
+    real max = x[0], sum = 0;
+    for (size_t i = 1; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] = real_exp(x[i] - max);
+    for (size_t i = 0; i < n; i++)
+        x[i] /= sum;
+    memset(x + n, 0, (all - n) * sizeof *x);
+}
+
+/* --------------------------------------------------------------------------------------- a head */
+
+/* A tile of queries of a head, and the keys up to the last of them. */
+struct tile {
+    size_t head, from, rows, keys;
+};
+
+static real score_scale(const struct attention *a)
+{
+    return 1 / real_sqrt((real)a->m->head_dim);
+}
+
+static void probabilities(const struct attention *a, const struct scratch *s,
+                          const struct attention_rows *x, const struct tile *t)
+{
+    size_t dim = a->m->head_dim, width = a->m->n_head * dim;
+    gather(s->q, x->q + t->from * width + t->head * dim, width, t->rows, dim);
+    matmul_plain(a->m, s->p, t->keys, s->q, s->k, t->rows, t->keys, dim);
+    for (size_t i = 0; i < t->rows; i++) {
+        real *row = s->p + i * t->keys;
+        size_t n = a->n_prefix + t->from + i + 1;
+        for (size_t j = 0; j < n; j++)
+            row[j] *= score_scale(a);
+        softmax(row, n, t->keys);
+    }
+}
+
+static void tile_run(const struct attention *a, const struct scratch *s, real *y,
+                     const struct attention_rows *x, const struct tile *t)
+{
+    size_t dim = a->m->head_dim, width = a->m->n_head * dim;
+    probabilities(a, s, x, t);
+    memset(s->dq, 0, t->rows * dim * sizeof *s->dq); /* for the result */
+    matmul_mix(a->m, s->dq, s->p, t->keys, s->v, t->rows, dim, t->keys);
+    scatter(y + t->from * width + t->head * dim, width, s->dq, t->rows, dim);
+}
+
+/* to: [cols, rows], from: [rows, cols] */
+static void transpose(real *to, const real *from, size_t rows, size_t cols)
+{
+    for (size_t j = 0; j < cols; j++)
+        for (size_t i = 0; i < rows; i++)
+            to[j * rows + i] = from[i * cols + j];
+}
+
+/* P = softmax(S), S = scale Q K^T, Y = P V:   dV = P^T dY   dP = dY V^T   dS = P (dP - sum_j P dP) 
+    dQ = scale dS K   dK = scale dS^T Q */
+static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy,
+                      const struct attention_rows *x, const struct tile *t)
+{
+    size_t dim = a->m->head_dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
+    probabilities(a, s, x, t);
+    gather(s->dy, dy + at, width, t->rows, dim);
+    matmul_plain(a->m, s->dp, t->keys, s->dy, s->v, t->rows, t->keys, dim);
+    transpose(s->turned, s->p, t->rows, t->keys);
+    matmul_mix(a->m, s->dv, s->turned, t->rows, s->dy, t->keys, dim, t->rows);
+    for (size_t i = 0; i < t->rows; i++) {
+        real *p = s->p + i * t->keys, *dp = s->dp + i * t->keys, sum = 0;
+        for (size_t j = 0; j < t->keys; j++)
+            sum += p[j] * dp[j];
+        for (size_t j = 0; j < t->keys; j++)
+            dp[j] = p[j] * (dp[j] - sum) * score_scale(a);
+    }
+    memset(s->dq, 0, t->rows * dim * sizeof *s->dq);
+    matmul_mix(a->m, s->dq, s->dp, t->keys, s->k, t->rows, dim, t->keys);
+    scatter(dq + at, width, s->dq, t->rows, dim);
+    transpose(s->turned, s->dp, t->rows, t->keys);
+    matmul_mix(a->m, s->dk, s->turned, t->rows, s->q, t->keys, dim, t->rows);
+}
+
+/* ------------------------------------------------------------------------------------ all heads */
+
+struct job {
+    const struct attention *a;
+    const struct attention_rows *x;
+    const struct attention_gradients *dx; /* NULL: forward */
+    real *y;
+    const real *dy;
+    size_t n;
+};
+
+/* A KV head belongs to one thread, and with it the queries that use it. */
+static void kv_head(const struct job *j, const struct scratch *s, size_t h)
+{
+    const struct attention *a = j->a;
+    size_t dim = a->m->head_dim, width = a->m->n_head_kv * dim, m = a->n_prefix,
+           group = a->m->n_head / a->m->n_head_kv, at = h * dim;
+    gather(s->k, j->x->prefix_k + at, width, m, dim);
+    gather(s->v, j->x->prefix_v + at, width, m, dim);
+    gather(s->k + m * dim, j->x->k + at, width, j->n, dim);
+    gather(s->v + m * dim, j->x->v + at, width, j->n, dim);
+    if (j->dx) {
+        memset(s->dk, 0, (m + j->n) * dim * sizeof *s->dk);
+        memset(s->dv, 0, (m + j->n) * dim * sizeof *s->dv);
+    }
+    for (struct tile t = {.head = h * group}; t.head < (h + 1) * group; t.head++)
+        for (t.from = 0; t.from < j->n; t.from += TILE) {
+            t.rows = j->n - t.from < TILE ? j->n - t.from : TILE;
+            t.keys = m + t.from + t.rows;
+            if (j->dx)
+                tile_back(a, s, j->dx->q, j->dy, j->x, &t);
+            else
+                tile_run(a, s, j->y, j->x, &t);
+        }
+    if (!j->dx)
+        return;
+    scatter_add(j->dx->prefix_k + at, width, s->dk, m, dim);
+    scatter_add(j->dx->prefix_v + at, width, s->dv, m, dim);
+    scatter(j->dx->k + at, width, s->dk + m * dim, j->n, dim);
+    scatter(j->dx->v + at, width, s->dv + m * dim, j->n, dim);
+}
+
+static void run(void *arg, int tid, int n_threads)
+{
+    const struct job *j = arg;
+    for (size_t h = (size_t)tid; h < j->a->m->n_head_kv; h += (size_t)n_threads)
+        kv_head(j, &j->a->scratch[tid], h);
+}
+
+void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n)
+{
+    tft_port_team(a->n_threads, run, &(struct job){a, x, NULL, y, NULL, n});
+}
+
+void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy,
+                    const struct attention_rows *x, size_t n)
+{
+    tft_port_team(a->n_threads, run, &(struct job){a, x, dx, NULL, dy, n});
+}

@@ -1,0 +1,34 @@
+/* Attention of one sequence over a prefix and itself, and its gradient (Vaswani et al. 2017, eq.
+   1). */
+#ifndef QUANTIZE_TUNE_ATTENTION_H
+#define QUANTIZE_TUNE_ATTENTION_H
+
+#include "model/model.h"
+#include "tools/quantize/tune/real.h"
+
+struct attention;
+
+/* For up to n tokens after a prefix of n_prefix. NULL without memory. close(NULL) is fine. */
+struct attention *attention_open(const struct tft_model *m, size_t n_prefix, size_t n,
+                                 int n_threads);
+void attention_close(struct attention *a);
+
+/* Rows of the prefix come before those of the tokens. Queries and keys are rotated. */
+struct attention_rows {
+    const real *q;                   /* [n, H, E] */
+    const real *k, *v;               /* [n, G, E] */
+    const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */
+};
+
+/* y: [n, H, E] */
+void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n);
+
+/* All of dx are written but the prefix', which are added to. The scores are computed once more (Dao
+   et al. 2022, section 3.1). */
+struct attention_gradients {
+    real *q, *k, *v, *prefix_k, *prefix_v;
+};
+void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy,
+                    const struct attention_rows *x, size_t n);
+
+#endif

@@ -1,0 +1,185 @@
+#include "tools/quantize/tune/matmul.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "port/port.h"
+
+/* A block of W as floats: what an L1 cache holds beside the rows that it is multiplied with. */
+enum { BLOCK_ROWS = 512, BLOCK_COLS = 16 };
+
+struct matmul {
+    const struct tft_model *m;
+    int n_threads;
+    size_t n, stride; /* rows in hand, and how many bytes they are apart */
+    uint8_t *bytes;   /* [most n, stride], padded as panels want it */
+    const struct tft_affine *affine;
+    size_t step;
+    float *block; /* [threads, BLOCK_ROWS, BLOCK_COLS] */
+};
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads)
+{
+    size_t width = larger(larger(m->n_embd, m->n_ff), (size_t)m->n_head * m->head_dim), bytes;
+    struct matmul *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct matmul){.m = m, .n_threads = n_threads, .stride = tft_panel_cols(width)};
+    if (tft_mul(n, p->stride, &bytes))
+        p->bytes = calloc(bytes, 1);
+    p->block = malloc((size_t)n_threads * BLOCK_ROWS * BLOCK_COLS * sizeof *p->block);
+    if (p->bytes && p->block)
+        return p;
+    matmul_close(p);
+    return NULL;
+}
+
+void matmul_close(struct matmul *p)
+{
+    if (!p)
+        return;
+    free(p->bytes);
+    free(p->block);
+    free(p);
+}
+
+/* This thread's share of n units. */
+static void share(size_t n, int tid, int n_threads, size_t *begin, size_t *end)
+{
+    *begin = n * (size_t)tid / (size_t)n_threads;
+    *end = n * (size_t)(tid + 1) / (size_t)n_threads;
+}
+
+/* -------------------------------------------------------------------------------------- forward */
+
+struct take_job {
+    struct matmul *p;
+    const float *x;
+    size_t width;
+};
+
+static void take(void *arg, int tid, int n_threads)
+{
+    const struct take_job *j = arg;
+    size_t begin, end;
+    share(j->p->n, tid, n_threads, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        j->p->m->kern.quantize(j->p->bytes + i * j->p->stride, j->x + i * j->width, j->width,
+                               &j->p->affine[i * j->p->step]);
+}
+
+/* What is behind a row is of an earlier input, and multiplied by the zeros that panels are padded
+   with. */
+void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
+                  const struct tft_affine *q, size_t step)
+{
+    p->n = n;
+    p->affine = q;
+    p->step = step;
+    tft_port_team(p->n_threads, take, &(struct take_job){p, x, width});
+}
+
+struct run_job {
+    const struct matmul *p;
+    const struct tft_linear *l;
+    float *y;
+    bool add;
+};
+
+static void run(void *arg, int tid, int n_threads)
+{
+    const struct run_job *j = arg;
+    const struct matmul *p = j->p;
+    const struct tft_mat *w = &j->l->w;
+    size_t cols = tft_panel_cols(w->cols), begin, end;
+    share(tft_panel_rows(w->rows) / TFT_PANEL, tid, n_threads, &begin, &end);
+    begin *= TFT_PANEL;
+    end = end * TFT_PANEL < w->rows ? end * TFT_PANEL : w->rows;
+    struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin,
+                                w->rowsum + begin, cols};
+    if (begin < end)
+        p->m->kern.gemm_i8(j->y + begin, w->rows, p->bytes, p->stride, p->affine, p->step, &panels,
+                           j->l->bias ? j->l->bias + begin : NULL, j->add, p->n, end - begin);
+}
+
+void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)
+{
+    tft_port_team(p->n_threads, run, &(struct run_job){p, l, y, add});
+}
+
+/* ----------------------------------------------------------------------------------------- back */
+
+/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a
+   whole piece of a panel, 4 quads of 16 rows. */
+static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
+                   size_t cols)
+{
+    const int8_t *data = w->data;
+    for (size_t r = 0; r < rows; r++) {
+        const int8_t *from = data + tft_panel_at(first + r, k, tft_panel_cols(w->cols));
+        float scale = w->scale[first + r];
+        for (size_t i = 0; i < cols; i++)
+            to[r * cols + i] = (float)from[i / TFT_QUAD * TFT_QUAD * TFT_PANEL + i % TFT_QUAD] *
+                               scale;
+    }
+}
+
+struct back_job {
+    struct matmul *p;
+    const struct tft_linear *l;
+    float *dx;
+    const float *dy;
+    size_t n;
+    bool add;
+};
+
+/* dx += dy W for some columns of W, whose rows are taken in one order by whatever thread. */
+static void back_columns(const struct back_job *j, float *block, size_t k, size_t cols)
+{
+    const struct tft_mat *w = &j->l->w;
+    for (size_t i = 0; i < j->n && !j->add; i++)
+        memset(j->dx + i * w->cols + k, 0, cols * sizeof *j->dx);
+    for (size_t r = 0, rows; r < w->rows; r += rows) {
+        rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
+        expand(block, w, r, rows, k, cols);
+        j->p->m->kern.mix[TFT_NUM_F32](j->dx + k, w->cols, j->dy + r, w->rows, block, j->n, rows,
+                                       cols);
+    }
+}
+
+static void back(void *arg, int tid, int n_threads)
+{
+    const struct back_job *j = arg;
+    size_t cols = j->l->w.cols, begin, end;
+    share((cols + BLOCK_COLS - 1) / BLOCK_COLS, tid, n_threads, &begin, &end);
+    end = end * BLOCK_COLS < cols ? end * BLOCK_COLS : cols;
+    for (size_t k = begin * BLOCK_COLS; k < end; k += BLOCK_COLS)
+        back_columns(j, j->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k,
+                     end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
+}
+
+void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
+                  bool add)
+{
+    tft_port_team(p->n_threads, back, &(struct back_job){p, l, dx, dy, n, add});
+}
+
+/* ---------------------------------------------------------------------------------------- plain */
+
+void matmul_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
+                   size_t M, size_t N, size_t K)
+{
+    m->kern.gemm[TFT_NUM_F32](y, ldy, x, K, w, NULL, 0, M, N, K);
+}
+
+void matmul_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
+                 size_t M, size_t N, size_t K)
+{
+    m->kern.mix[TFT_NUM_F32](y, N, p, ldp, v, M, K, N);
+}

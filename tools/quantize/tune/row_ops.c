@@ -1,0 +1,152 @@
+#include "tools/quantize/tune/row_ops.h"
+
+/* ---------------------------------------------------------------------------------------- norms */
+
+static real mean(const real *x, size_t n)
+{
+    real sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (real)n;
+}
+
+/* 1 / sqrt(the mean of (x - shift)^2 + eps) */
+static real inverse_size(const real *x, real shift, size_t n, float eps)
+{
+    real sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (x[i] - shift) * (x[i] - shift);
+    return 1 / real_sqrt(sum / (real)n + (real)eps);
+}
+
+void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float eps)
+{
+    real shift = w->b ? mean(x, n) : 0, r = inverse_size(x, shift, n, eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[i] - shift) * r * (real)w->w[i] + (w->b ? (real)w->b[i] : 0);
+}
+
+/* With u = (x - shift) r and g = dy w:  dx = r (g - u mean(g u)), and LayerNorm takes away the mean
+                                         of g besides. */
+void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
+                    float eps)
+{
+    real shift = w->b ? mean(x, n) : 0, r = inverse_size(x, shift, n, eps), along = 0, level = 0;
+    for (size_t i = 0; i < n; i++) {
+        real g = dy[i] * (real)w->w[i];
+        along += g * (x[i] - shift) * r;
+        level += g;
+    }
+    along /= (real)n;
+    level = w->b ? level / (real)n : 0;
+    for (size_t i = 0; i < n; i++)
+        dx[i] += r * (dy[i] * (real)w->w[i] - level - (x[i] - shift) * r * along);
+}
+
+/* ----------------------------------------------------------------------------------------- rope */
+
+/* Partners i and j have the same cosine, and sines of opposite sign. */
+static void turn(real *x, const float *c, const float *s, size_t i, size_t j, real sign)
+{
+    real a = x[i], b = x[j];
+    x[i] = a * (real)c[i] + sign * b * (real)s[i];
+    x[j] = b * (real)c[j] + sign * a * (real)s[j];
+}
+
+void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
+               bool back)
+{
+    size_t half = m->n_rot / 2;
+    for (size_t at = 0; at < width; at += m->head_dim)
+        for (size_t i = 0; i < half; i++)
+            turn(x + at, c, s, m->rope_halves ? i : 2 * i, m->rope_halves ? i + half : 2 * i + 1,
+                 back ? -1 : 1);
+}
+
+/* ---------------------------------------------------------------------------------- activations */
+
+static real sigmoid(real x)
+{
+    return 1 / (1 + real_exp(-x));
+}
+
+/* gelu(x) = x sigmoid(x (G1 + G3 x^2)) */
+static real gelu_argument(real x)
+{
+    return x * ((real)TFT_GELU_G1 + (real)TFT_GELU_G3 * x * x);
+}
+
+void row_activate(real *y, const real *g, const real *u, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = u ? g[i] * sigmoid(g[i]) * u[i] : g[i] * sigmoid(gelu_argument(g[i]));
+}
+
+static void gelu_back(real *dg, const real *dy, const real *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        real s = sigmoid(gelu_argument(g[i])),
+             slope = (real)TFT_GELU_G1 + 3 * (real)TFT_GELU_G3 * g[i] * g[i];
+        dg[i] = dy[i] * (s + g[i] * s * (1 - s) * slope);
+    }
+}
+
+void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n)
+{
+    if (!u) {
+        gelu_back(dg, dy, g, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        real s = sigmoid(g[i]);
+        dg[i] = dy[i] * u[i] * s * (1 + g[i] * (1 - s));
+        du[i] = dy[i] * g[i] * s;
+    }
+}
+
+void row_hadamard(real *x, size_t n, size_t block)
+{
+    for (size_t at = 0; at < n; at += block)
+        for (size_t h = 1; h < block; h *= 2)
+            for (size_t i = 0; i < block; i += 2 * h)
+                for (size_t j = at + i; j < at + i + h; j++) {
+                    real a = x[j], b = x[j + h];
+                    x[j] = a + b;
+                    x[j + h] = a - b;
+                }
+}
+
+/* ----------------------------------------------------------------------------------- quantizers */
+
+struct held {
+    real value;
+    bool inside;
+};
+
+static struct held held(real x, const struct tft_affine *q)
+{
+    real low = -(real)q->zero, high = (real)(255 - q->zero), t = x * (real)q->inverse;
+    struct held h = {.inside = t >= low && t <= high};
+    t = t > low ? t : low;
+    t = t < high ? t : high;
+    h.value = real_round(t) * (real)q->scale;
+    return h;
+}
+
+double row_error(const real *x, size_t n, const struct tft_affine *q)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double e = (double)(x[i] - held(x[i], q).value);
+        sum += e * e;
+    }
+    return sum;
+}
+
+void row_quantize_back(real *dx, const real *x, size_t n, const struct tft_affine *q, real weight)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct held h = held(x[i], q);
+        dx[i] = (h.inside ? dx[i] : 0) + weight * (x[i] - h.value);
+    }
+}

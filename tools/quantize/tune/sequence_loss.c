@@ -1,0 +1,132 @@
+#include "tools/quantize/tune/sequence_loss.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "simd/half.h"
+#include "port/port.h"
+
+struct sequence {
+    const struct tft_model *m;
+    size_t n;
+    real lambda;
+    struct tape *tape;
+    real *x;  /* [n_layer + 1, n, D] into each block, and out of the last */
+    real *dx; /* [n, D] */
+    float *row; /* [D] */
+};
+
+static size_t numbers(const struct sequence *s)
+{
+    return s->n * s->m->n_embd;
+}
+
+size_t sequence_params(const struct tft_model *m)
+{
+    return (size_t)2 * m->n_layer * m->n_prefix * m->n_head_kv * m->head_dim;
+}
+
+struct sequence *sequence_open(const struct tft_model *m, size_t n, real lambda, int n_threads)
+{
+    struct sequence *s = calloc(1, sizeof *s);
+    size_t bytes;
+    if (!s)
+        return NULL;
+    *s = (struct sequence){.m = m, .n = n, .lambda = lambda};
+    s->tape = tape_open(m, m->n_prefix, n, 2 * lambda / (real)n, n_threads);
+    if (tft_mul(numbers(s), (m->n_layer + (size_t)1) * sizeof *s->x, &bytes))
+        s->x = tft_port_alloc(bytes, 64);
+    s->dx = tft_port_alloc(numbers(s) * sizeof *s->dx, 64);
+    s->row = malloc(m->n_embd * sizeof *s->row);
+    if (s->tape && s->x && s->dx && s->row)
+        return s;
+    sequence_close(s);
+    return NULL;
+}
+
+void sequence_close(struct sequence *s)
+{
+    if (!s)
+        return;
+    tape_close(s->tape);
+    tft_port_free(s->x);
+    tft_port_free(s->dx);
+    free(s->row);
+    free(s);
+}
+
+/* tft_embed in `real`. */
+static void embed(const struct sequence *s, const int32_t *token)
+{
+    const struct tft_model *m = s->m;
+    for (size_t i = 0; i < s->n; i++) {
+        real *x = s->x + i * m->n_embd;
+        tft_mat_row(m, &m->embed, (uint32_t)token[i], s->row);
+        for (size_t j = 0; j < m->n_embd; j++)
+            x[j] = (real)s->row[j];
+        if (!m->pos_embed.data)
+            continue;
+        tft_mat_row(m, &m->pos_embed, (uint32_t)(m->n_prefix + i), s->row);
+        for (size_t j = 0; j < m->n_embd; j++)
+            x[j] += (real)s->row[j];
+    }
+}
+
+static struct prefix_rows layer_rows(const struct sequence *s, real *params, uint32_t l)
+{
+    size_t all = sequence_params(s->m) / 2, each = all / s->m->n_layer;
+    return (struct prefix_rows){params + l * each, params + all + l * each};
+}
+
+/* Half the squared distance of what block l leaves from what it should, over n; with dx its
+   gradient is added there. */
+static double miss(const struct sequence *s, uint32_t l, const uint16_t *wanted, real *dx)
+{
+    const real *x = s->x + (l + (size_t)1) * numbers(s);
+    double sum = 0;
+    wanted += l * numbers(s);
+    for (size_t i = 0; i < numbers(s); i++) {
+        real e = x[i] - (real)tft_f16_to_f32(wanted[i]);
+        sum += (double)e * (double)e;
+        if (dx)
+            dx[i] += e / (real)s->n;
+    }
+    return sum / 2 / (double)s->n;
+}
+
+static struct sequence_loss forward(struct sequence *s, const int32_t *token,
+                                    const uint16_t *wanted, real *params, real *dx)
+{
+    uint32_t n_layer = s->m->n_layer;
+    double lost = 0, loss = 0;
+    embed(s, token);
+    for (uint32_t l = 0; l < n_layer; l++) {
+        real *x = s->x + l * numbers(s);
+        lost += block_run(s->tape, l, layer_rows(s, params, l), x + numbers(s), x);
+    }
+    if (!wanted) {
+        loss = head_run(s->tape, token, s->x + n_layer * numbers(s), dx);
+        return (struct sequence_loss){loss + (double)s->lambda * lost / (double)s->n, loss};
+    }
+    for (uint32_t l = 0; l < n_layer; l++)
+        loss += miss(s, l, wanted, NULL);
+    return (struct sequence_loss){loss, loss};
+}
+
+struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, const uint16_t *wanted,
+                                  real *params, real *gradient)
+{
+    struct sequence_loss loss = forward(s, token, wanted, params, gradient ? s->dx : NULL);
+    if (!gradient)
+        return loss;
+    if (wanted)
+        memset(s->dx, 0, numbers(s) * sizeof *s->dx);
+    for (uint32_t l = s->m->n_layer; l-- > 0;) {
+        if (wanted)
+            miss(s, l, wanted, s->dx);
+        block_back(s->tape, l, layer_rows(s, params, l), layer_rows(s, gradient, l), s->dx,
+                   s->x + l * numbers(s));
+    }
+    return loss;
+}

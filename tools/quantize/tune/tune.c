@@ -1,0 +1,226 @@
+#include "tools/quantize/tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "port/port.h"
+#include "tools/quantize/tune/sequence_loss.h"
+
+enum { HELD_OUT = 5 }; /* one window in so many */
+static const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
+
+struct tuner {
+    const struct tft_model *m;
+    const struct tune_opts *o;
+    struct tune_result *r;
+    struct sequence *s;
+    size_t n;            /* numbers of the prefix */
+    uint16_t *held;      /* [n] as a file holds them, */
+    float *rounded;      /* [n] and the same as floats: what the model computes with */
+    float *exact;        /* [n] what is learned */
+    float *gradient, *first, *second; /* [n] and its moments */
+    uint32_t *order;     /* [n_train] windows to learn from */
+    uint32_t n_train, step, steps;
+    float first_left, second_left; /* beta^step */
+    double work, all_work;
+    bool stopped;
+};
+
+/* -------------------------------------------------------------------------------------- windows */
+
+static bool held_out(const struct tune_opts *o, uint32_t window)
+{
+    return window % HELD_OUT == HELD_OUT - 1 ||
+           (o->n_windows < HELD_OUT && window == o->n_windows - 1);
+}
+
+/* Another order for every epoch: SplitMix64 (Steele et al. 2014), then Fisher and Yates. */
+static void shuffle(struct tuner *t, uint32_t epoch)
+{
+    uint64_t seed = epoch;
+    for (uint32_t i = t->n_train; i > 1; i--) {
+        uint64_t z = seed += 0x9e3779b97f4a7c15;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        uint32_t j = (uint32_t)((z ^ z >> 31) % i), swap = t->order[j];
+        t->order[j] = t->order[i - 1];
+        t->order[i - 1] = swap;
+    }
+}
+
+enum { FORWARD = 1, WITH_GRADIENT = 3 }; /* work of a window: forward; forward, forward again and
+                                            back */
+
+static void worked(struct tuner *t, double work)
+{
+    t->work += work;
+    if (t->o->progress && !t->o->progress(t->o->user, fmin(t->work / t->all_work, 1)))
+        t->stopped = true;
+}
+
+static double run(struct tuner *t, uint32_t window, float *gradient)
+{
+    const struct tune_opts *o = t->o;
+    size_t wanted = (size_t)t->m->n_layer * o->window * t->m->n_embd;
+    struct sequence_loss loss = sequence_run(t->s, o->text + (size_t)window * o->window,
+                                             o->wanted ? o->wanted + window * wanted : NULL,
+                                             t->rounded, gradient);
+    worked(t, gradient ? WITH_GRADIENT : FORWARD);
+    return loss.judged;
+}
+
+/* ---------------------------------------------------------------------------------------- steps */
+
+static void round_to_file(struct tuner *t)
+{
+    t->m->kern.narrow[TFT_NUM_F16](t->held, t->exact, t->n);
+    t->m->kern.widen[TFT_NUM_F16](t->rounded, t->held, t->n);
+}
+
+static float rate_now(const struct tuner *t)
+{
+    float rise = 10 * (float)t->step / (float)t->steps,
+          fall = (float)(t->steps - t->step + 1) / (0.9f * (float)t->steps);
+    return t->o->rate * fminf(1, fminf(rise, fall));
+}
+
+static void step(struct tuner *t, uint32_t window)
+{
+    memset(t->gradient, 0, t->n * sizeof *t->gradient);
+    run(t, window, t->gradient);
+    t->step++;
+    t->first_left *= beta1;
+    t->second_left *= beta2;
+    float rate = rate_now(t), c1 = 1 - t->first_left, c2 = 1 - t->second_left;
+    for (size_t i = 0; i < t->n; i++) {
+        float g = t->gradient[i];
+        t->first[i] = beta1 * t->first[i] + (1 - beta1) * g;
+        t->second[i] = beta2 * t->second[i] + (1 - beta2) * g * g;
+        t->exact[i] -=
+            rate * (t->first[i] / c1 / (sqrtf(t->second[i] / c2) + epsilon) + decay * t->exact[i]);
+    }
+    round_to_file(t);
+}
+
+/* Keeps the prefix if it is the best so far. */
+static void validate(struct tuner *t)
+{
+    struct tune_result *r = t->r;
+    double loss = 0;
+    for (uint32_t i = 0; i < t->o->n_windows && !t->stopped; i++)
+        if (held_out(t->o, i))
+            loss += run(t, i, NULL);
+    r->validation[r->n_validation] = (float)(loss / (t->o->n_windows - t->n_train));
+    if (r->n_validation == 0 || r->validation[r->n_validation] < r->validation[r->kept]) {
+        r->kept = r->n_validation;
+        memcpy(r->k, t->held, t->n * sizeof *r->k);
+    }
+    r->n_validation++;
+}
+
+/* Looked at after every half of an epoch. */
+static uint32_t interval(const struct tuner *t)
+{
+    return (t->n_train + 1) / 2;
+}
+
+static uint32_t looks(const struct tuner *t)
+{
+    return t->o->epochs * ((t->n_train + interval(t) - 1) / interval(t)) + 1;
+}
+
+static void learn(struct tuner *t)
+{
+    validate(t);
+    for (uint32_t epoch = 0; epoch < t->o->epochs; epoch++) {
+        shuffle(t, epoch);
+        for (uint32_t i = 0; i < t->n_train && !t->stopped; i++) {
+            step(t, t->order[i]);
+            if (!t->stopped && ((i + 1) % interval(t) == 0 || i + 1 == t->n_train))
+                validate(t);
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------- opening */
+
+static bool take(struct tuner *t)
+{
+    size_t n = t->n;
+    t->held = malloc(n * sizeof *t->held);
+    t->rounded = malloc(n * sizeof *t->rounded);
+    t->exact = malloc(n * sizeof *t->exact);
+    t->gradient = malloc(n * sizeof *t->gradient);
+    t->first = calloc(n, sizeof *t->first);
+    t->second = calloc(n, sizeof *t->second);
+    t->order = malloc(t->o->n_windows * sizeof *t->order);
+    t->r->k = malloc(n * sizeof *t->r->k);
+    if (!t->order)
+        return false;
+    for (uint32_t i = 0; i < t->o->n_windows; i++)
+        if (!held_out(t->o, i))
+            t->order[t->n_train++] = i;
+    t->steps = t->n_train * t->o->epochs;
+    t->r->v = t->r->k ? t->r->k + n / 2 : NULL;
+    t->r->validation = malloc(looks(t) * sizeof *t->r->validation);
+    int n_threads = !tft_port_threaded() ? 1 : t->o->n_threads ? t->o->n_threads : tft_port_cpus();
+    t->s = sequence_open(t->m, t->o->window, t->o->wanted ? 0 : t->o->lambda, n_threads);
+    return t->held && t->rounded && t->exact && t->gradient && t->first && t->second && t->order &&
+           t->r->k && t->r->validation && t->s;
+}
+
+static void give_back(struct tuner *t)
+{
+    sequence_close(t->s);
+    free(t->held);
+    free(t->rounded);
+    free(t->exact);
+    free(t->gradient);
+    free(t->first);
+    free(t->second);
+    free(t->order);
+}
+
+void tune_free(struct tune_result *r)
+{
+    free(r->k);
+    free(r->validation);
+    *r = (struct tune_result){0};
+}
+
+enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
+                     bool *stopped, struct tft_error *err)
+{
+    struct tuner t = {
+        .m = m, .o = o, .r = r, .n = sequence_params(m), .first_left = 1, .second_left = 1};
+    *r = (struct tune_result){0};
+    *stopped = false;
+    if (!m->n_prefix || m->output.w.num != TFT_NUM_I8)
+        return tft_fail(err, TFT_ERR_ARG, "%s: has no prefix that could be tuned", m->source.name);
+    if (o->n_windows < 2 || o->window < 2)
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "%s: tuning takes two windows of text at least, one to learn from and one to judge by",
+            m->source.name);
+    if (o->window > m->n_ctx - m->n_prefix)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a window of %u after a prefix of %u is more than its context of %u",
+                        m->source.name, o->window, m->n_prefix, m->n_ctx);
+    bool room = take(&t);
+    if (room) {
+        m->kern.widen[TFT_NUM_F16](t.exact, m->prefix_k, t.n / 2);
+        m->kern.widen[TFT_NUM_F16](t.exact + t.n / 2, m->prefix_v, t.n / 2);
+        round_to_file(&t);
+        t.all_work = (double)WITH_GRADIENT * t.steps +
+                     (double)FORWARD * looks(&t) * (o->n_windows - t.n_train);
+        learn(&t);
+    }
+    give_back(&t);
+    *stopped = t.stopped;
+    if (!room || t.stopped)
+        tune_free(r);
+    return room ? TFT_OK
+                : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory to tune its prefix", m->source.name);
+}

@@ -1,0 +1,97 @@
+#include "tools/quantize/write/rewrite_model.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "file/gguf.h"
+#include "tools/quantize/round/prefix_pack.h"
+#include "model/quantized.h"
+
+/* --------------------------------------------------------------------------------------- values */
+
+/* Of the numbers that the prefix had. */
+static bool of_the_tuning(struct tft_str key)
+{
+    static const char *const some[] = {TFT_KEY_TUNE_LOSS,       TFT_KEY_TUNE_LAMBDA,
+                                       TFT_KEY_TUNE_RATE,       TFT_KEY_TUNE_EPOCHS,
+                                       TFT_KEY_TUNE_VALIDATION, TFT_KEY_TUNE_KEPT};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (tft_str_is(key, some[i]))
+            return true;
+    return false;
+}
+
+static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
+                       const struct rewrite *r)
+{
+    for (size_t i = 0; i < s->n_value; i++) {
+        const struct tft_value *v = &s->value[i];
+        if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
+            tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+        else if (!(r->k && of_the_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
+            tft_gguf_put_value(w, v);
+    }
+    if (!tft_source_value(s, TFT_CHECKSUM_KEY))
+        tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+    if (r->kv)
+        tft_gguf_put_str(w, TFT_KEY_KV, (struct tft_str){r->kv, strlen(r->kv)});
+    if (!r->loss)
+        return;
+    tft_gguf_put_str(w, TFT_KEY_TUNE_LOSS, (struct tft_str){r->loss, strlen(r->loss)});
+    tft_gguf_put_f32(w, TFT_KEY_TUNE_LAMBDA, r->lambda);
+    tft_gguf_put_f32(w, TFT_KEY_TUNE_RATE, r->rate);
+    tft_gguf_put_u32(w, TFT_KEY_TUNE_EPOCHS, r->epochs);
+    tft_gguf_put_array(w, TFT_KEY_TUNE_VALIDATION, TFT_VALUE_F32, r->validation, r->n_validation);
+    tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
+}
+
+/* -------------------------------------------------------------------------------------- tensors */
+
+/* What a tensor of the file becomes; NULL: it stays. */
+static const uint16_t *becomes(const struct tft_tensor *t, const struct rewrite *r)
+{
+    return tft_str_is(t->name, TFT_KEY_PREFIX_K)   ? r->k
+           : tft_str_is(t->name, TFT_KEY_PREFIX_V) ? r->v
+                                                   : NULL;
+}
+
+static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
+                        const struct rewrite *r)
+{
+    const struct tft_source *s = &m->source;
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        if (becomes(t, r))
+            prefix_describe(w, t->name, m, r->type, m->n_prefix);
+        else
+            tft_gguf_put_tensor(w, t->name, t->type, t->n_dims, t->ne);
+    }
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        if (becomes(t, r))
+            prefix_put(w, m, r->type, m->n_prefix, becomes(t, r));
+        else
+            tft_gguf_put_data(w, t->data, (size_t)t->bytes);
+    }
+}
+
+/* ------------------------------------------------------------------------------------ the whole */
+
+enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
+                        struct tft_error *err)
+{
+    struct tft_gguf_writer *w;
+    if (m->output.w.num != TFT_NUM_I8 || (r->k && !m->n_prefix))
+        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name,
+                        r->k ? " with a prefix" : "");
+    enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;
+    if (r->k && status == TFT_OK)
+        status = prefix_check_numbers(m, m->n_prefix, r->k, r->v, err);
+    if (status == TFT_OK)
+        status = tft_gguf_create(&w, path, err);
+    if (status != TFT_OK)
+        return status;
+    put_values(w, &m->source, r);
+    put_tensors(w, m, r);
+    return tft_gguf_close(w, true, err);
+}

@@ -1,0 +1,390 @@
+#include "tools/quantize/write/write_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/measure/kv_calibrate.h"
+#include "base/crc32.h"
+#include "tools/quantize/search/cushion.h"
+#include "base/error.h"
+#include "tools/quantize/round/pack.h"
+#include "tools/quantize/round/prefix_pack.h"
+#include "model/quantized.h"
+#include "tools/quantize/round/rotate.h"
+#include "tools/quantize/round/smooth.h"
+
+static bool failed(const struct model_writer *f)
+{
+    return f->bad->code != TFT_OK;
+}
+
+/* -------------------------------------------------------------------------------------- vectors */
+
+static void named(struct model_writer *f, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne,
+                  const char *fmt, unsigned layer, const char *suffix)
+{
+    char name[80];
+    int n = snprintf(name, sizeof name, fmt, layer);
+    n += snprintf(name + n, sizeof name - (size_t)n, "%s", suffix);
+    tft_gguf_put_tensor(f->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
+}
+
+/* v: [rows, n]; divide: [n] or NULL */
+static void put_floats(struct model_writer *f, const char *fmt, unsigned layer, const char *suffix,
+                       const float *v, size_t rows, size_t n, const float *divide)
+{
+    if (!v)
+        return;
+    if (f->describe) {
+        named(f, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
+        return;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        float *copy = memcpy(f->row, v + i * n, n * sizeof *v);
+        if (divide)
+            smooth_divide(copy, divide, n);
+        tft_gguf_put_data(f->w, copy, n * sizeof *v);
+    }
+}
+
+static void put_vector(struct model_writer *f, const char *fmt, unsigned layer, const char *suffix,
+                       const float *v, size_t n, const float *divide)
+{
+    put_floats(f, fmt, layer, suffix, v, 1, n, divide);
+}
+
+static void put_norm(struct model_writer *f, const char *fmt, unsigned layer, const struct tft_norm *w,
+                     size_t n, const float *divide)
+{
+    put_vector(f, fmt, layer, ".weight", w->w, n, divide);
+    put_vector(f, fmt, layer, ".bias", w->b, n, divide);
+}
+
+/* ------------------------------------------------------------------------------------- matrices */
+
+static const char *const mat_names[LAYER_MATS] = {
+    "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
+    "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+
+static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row, size_t found,
+                    size_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof name, fmt, layer);
+    if (found < rows)
+        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu",
+                 f->m->source.name, name, row + found);
+    return found < rows;
+}
+
+void write_check(struct model_writer *f, uint32_t l)
+{
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++) {
+        const struct tft_linear *linear = layers_linear(&f->m->block[l], i);
+        if (!linear)
+            continue;
+        const struct tft_mat *w = &linear->w;
+        bad_row(f, mat_names[i], l, 0,
+                pack_max(f->scale[0], layers_numbers(linear), w->cols, w->rows, w->cols), w->rows);
+    }
+}
+
+/* The largest weights of every row, then what they are to be scaled by. */
+static void choose_scales(struct model_writer *f, const char *fmt, unsigned layer,
+                          const struct tft_mat *w, float *scale)
+{
+    float top = 0;
+    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        layers_rows(f->y, w, i, n, f->rows);
+        bad_row(f, fmt, layer, i, pack_max(scale + i, f->rows, w->cols, n, w->cols), n);
+    }
+    for (uint32_t i = 0; i < w->rows; i++)
+        top = scale[i] > top ? scale[i] : top;
+    for (uint32_t i = 0; i < tft_panel_rows(w->rows); i++)
+        scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
+}
+
+/* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
+static void put_panels(struct model_writer *f, const char *fmt, unsigned layer, const struct tft_mat *w,
+                       int which)
+{
+    size_t cols = tft_panel_cols(w->cols);
+    if (f->describe) {
+        named(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
+              ".weight");
+        return;
+    }
+    choose_scales(f, fmt, layer, w, f->scale[which]);
+    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+        layers_rows(f->y, w, i, n, f->rows);
+        pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n,
+                   w->cols);
+        tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
+    }
+}
+
+/* A bias of rotated and reordered rows is so too. */
+static const float *value_bias(struct model_writer *f, const struct tft_linear *l)
+{
+    uint32_t rotated = quantize_head_block(f->m, f->o), dim = f->m->head_dim;
+    if (!l->bias || f->describe)
+        return l->bias;
+    float *copy = memcpy(f->bias, l->bias, l->w.rows * sizeof *copy);
+    if (rotated)
+        rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
+    for (uint32_t i = 0; f->value_order && i < l->w.rows; i += dim)
+        channel_order_columns(copy + i, dim, 1, dim, f->value_order + i);
+    return copy;
+}
+
+/* What goes with them. */
+static void put_beside(struct model_writer *f, const char *fmt, unsigned layer,
+                       const struct tft_linear *l, int which)
+{
+    const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
+    size_t rows = tft_panel_rows(l->w.rows);
+    put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
+    put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
+    if (f->describe)
+        named(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+    else
+        tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
+}
+
+/* w: that of the model itself, by which layers_rows knows it */
+static void put_single(struct model_writer *f, const char *name, const struct tft_mat *w)
+{
+    put_panels(f, name, 0, w, 0);
+    if (!failed(f))
+        put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0);
+}
+
+/* -------------------------------------------------------------------------------------- tensors */
+
+void write_embedding(struct model_writer *f)
+{
+    const struct tft_model *m = f->m;
+    const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
+    put_single(f, "token_embd", &m->embed);
+    put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
+               m->pos_embed.cols, NULL);
+    if (freqs)
+        put_vector(f, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data,
+                   (size_t)freqs->ne[0], NULL);
+}
+
+/* Panels first, then all that is small: see quantized.h. */
+void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn)
+{
+    const struct tft_model *m = f->m;
+    struct tft_block *b = &m->block[l];
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++)
+        if (layers_linear(b, i))
+            put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
+    for (int i = 0; i < LAYER_MATS && !failed(f); i++)
+        if (layers_linear(b, i))
+            put_beside(f, mat_names[i], l, layers_linear(b, i), i);
+    put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
+    put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
+    put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
+    put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
+}
+
+/* The head reads the embedding's panels where the two are one. With a rotated residual stream they
+   are not: the head has the gain of the last norm. */
+static bool tied(const struct model_writer *f)
+{
+    return f->m->output.w.tensor == f->m->embed.tensor && !f->y->q.n;
+}
+
+void write_head(struct model_writer *f)
+{
+    const struct tft_model *m = f->m;
+    put_norm(f, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
+    if (!tied(f))
+        put_single(f, "output", &m->output.w);
+}
+
+void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
+{
+    const struct tft_model *m = f->m;
+    enum tft_dtype type = f->o->prefix_type;
+    uint32_t n = f->o->n_prefix;
+    if (!n)
+        return;
+    if (f->describe) {
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_K, strlen(TFT_KEY_PREFIX_K)}, m, type,
+                        n);
+        prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_V, strlen(TFT_KEY_PREFIX_V)}, m, type,
+                        n);
+    } else if (prefix_check_numbers(m, n, k, v, f->bad) == TFT_OK) {
+        prefix_put(f->w, m, type, n, k);
+        prefix_put(f->w, m, type, n, v);
+    }
+    if (failed(f))
+        return;
+    put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
+}
+
+/* [n_layer, G, n], or nothing */
+static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type, const void *data,
+                      uint64_t n)
+{
+    const struct tft_model *m = f->m;
+    if (data && f->describe)
+        named(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
+    else if (data)
+        tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_layer * tft_dtype_info(type)->bytes);
+}
+
+void write_importance(struct model_writer *f, const float *importance)
+{
+    put_heads(f, TFT_KEY_KV_IMPORTANCE, TFT_F32, importance, f->m->head_dim);
+}
+
+void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c)
+{
+    put_heads(f, TFT_KEY_KV_ORDER, TFT_I32, c->key_order, f->m->head_dim);
+    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->part[0], kv_calibrate_groups(c));
+    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->part[1], kv_calibrate_groups(c));
+}
+
+/* --------------------------------------------------------------------------------------- values */
+
+/* What says how the old file was written, a checksum of ours perhaps. */
+static bool of_the_file(struct tft_str key)
+{
+    static const char *const some[] = {"general.alignment", "general.file_type",
+                                       "general.quantization_version"},
+                             ours[] = "tuffet.";
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (tft_str_is(key, some[i]))
+            return true;
+    return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
+}
+
+static void put_text(struct model_writer *f, const char *key, const char *text)
+{
+    tft_gguf_put_str(f->w, key, (struct tft_str){text, strlen(text)});
+}
+
+static void put_search(struct model_writer *f, const struct cushion *c)
+{
+    float losses[2 * CUSHION_ROUNDS];
+    for (uint32_t i = 0; i < c->tried; i++) {
+        losses[2 * i] = (float)c->round[i].before;
+        losses[2 * i + 1] = (float)c->round[i].after;
+    }
+    tft_gguf_put_f32(f->w, TFT_KEY_PREFIX_TAU, (float)c->tau);
+    tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
+}
+
+void write_values(struct model_writer *f)
+{
+    static const char *const methods[] = {"min-max", "percentile", "mse"};
+    const struct quantize_opts *o = f->o;
+    const struct tft_source *s = &f->m->source;
+    uint32_t n = quantize_inputs(f->m);
+    tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
+    for (size_t i = 0; i < s->n_value; i++)
+        if (!of_the_file(s->value[i].key))
+            tft_gguf_put_value(f->w, &s->value[i]);
+
+    tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
+    tft_gguf_put_checksum(f->w, TFT_CHECKSUM_KEY);
+    tft_gguf_put_u32(f->w, TFT_KEY_VOCAB, f->m->n_vocab);
+    put_text(f, TFT_KEY_WEIGHTS, o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    f->scale_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
+    f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
+    f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
+    f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
+    tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));
+
+    if (o->kv)
+        put_text(f, TFT_KEY_KV, o->kv);
+
+    /* how it was made, for people */
+    tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
+    tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->q.n);
+    tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);
+    put_text(f, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(f->y->n_windows * o->window));
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_WINDOW, o->window);
+    tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_HASH,
+                     tft_crc32(0, o->text, o->n_text * sizeof *o->text));
+    if (o->n_prefix) {
+        tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
+        put_text(f, TFT_KEY_PREFIX_METHOD, o->cushion ? "cushion" : "intact");
+    }
+    if (o->cushion && o->cushion->tried)
+        put_search(f, o->cushion);
+}
+
+void write_inputs(struct model_writer *f, const struct quantize_input *result)
+{
+    for (uint32_t i = 0; i < quantize_inputs(f->m); i++) {
+        float error = (float)result[i].error;
+        uint8_t zero = (uint8_t)result[i].affine.zero, range = (uint8_t)f->o->range[i];
+        tft_gguf_fill_array(f->w, f->scale_place + 4 * i, TFT_VALUE_F32, &result[i].affine.scale,
+                            1);
+        tft_gguf_fill_array(f->w, f->zero_place + i, TFT_VALUE_U8, &zero, 1);
+        tft_gguf_fill_array(f->w, f->error_place + 4 * i, TFT_VALUE_F32, &error, 1);
+        tft_gguf_fill_array(f->w, f->range_place + i, TFT_VALUE_U8, &range, 1);
+    }
+}
+
+/* -------------------------------------------------------------------------------------- opening */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool take(struct model_writer *f)
+{
+    const struct tft_model *m = f->m;
+    size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
+    size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
+    f->row = malloc(tft_panel_rows(rows) * sizeof *f->row);
+    f->bias = malloc(kv * sizeof *f->bias);
+    f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
+    f->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
+    for (int i = 0; i < LAYER_MATS; i++) {
+        /* the first serves the vocabulary too */
+        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
+        f->scale[i] = malloc(most * sizeof *f->scale[i]);
+        f->rowsum[i] = malloc(most * sizeof *f->rowsum[i]);
+        if (!f->scale[i] || !f->rowsum[i])
+            return false;
+    }
+    return f->row && f->bias && f->rows && f->panel;
+}
+
+void write_open(struct model_writer *f, const struct layers *y, const int32_t *value_order,
+                const char *path, struct tft_error *bad)
+{
+    *f = (struct model_writer){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
+    if (take(f))
+        tft_gguf_create(&f->w, path, bad);
+    else
+        tft_fail(bad, TFT_ERR_NOMEM, "%s: no memory", y->m->source.name);
+}
+
+void write_close(struct model_writer *f, bool keep)
+{
+    struct tft_error err = {0};
+    if (tft_gguf_close(f->w, keep && !failed(f), &err) != TFT_OK && !failed(f))
+        *f->bad = err;
+    free(f->row);
+    free(f->bias);
+    free(f->rows);
+    free(f->panel);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        free(f->scale[i]);
+        free(f->rowsum[i]);
+    }
+    *f = (struct model_writer){0};
+}
