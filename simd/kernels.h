@@ -35,13 +35,12 @@
 #include "codes.h"
 #include "panel.h"
 
-/* How the numbers of a matrix or of a cache are held. I8 are panels (panel.h), and no slot that
-   depends on a type is for them. */
-enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT, TFT_NUM_I8 = TFT_NUM_COUNT };
+/* Types of floats. Kernels that depend on the type have a slot for each. */
+enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT };
 
 static inline size_t tft_num_bytes(enum tft_num t)
 {
-    return t == TFT_NUM_F32 ? 4 : t == TFT_NUM_I8 ? 1 : 2;
+    return t == TFT_NUM_F32 ? 4 : 2;
 }
 
 /* y: [M, N], x: [M, K], w: [N, K] of the slot's type; rows ldy, ldx and K apart.

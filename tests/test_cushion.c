@@ -654,7 +654,7 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     m->block[0].down.w.data = down;
     layers_load(&y, 0);
     assert_false(layers_pack(&y, 0));
-    assert_int_equal(m->block[0].q.w.num, TFT_NUM_F32);
+    assert_ptr_equal(m->block[0].q.w.format, &tft_format_f32);
     assert_int_equal(m->block[0].q.in->range, TFT_RANGE_FLOAT);
     layers_unload(&y, 0);
     layers_close(&y);

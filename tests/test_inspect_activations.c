@@ -354,7 +354,8 @@ static const float zeros[48 * 40];
 
 static struct tft_mat nothing(uint32_t rows, uint32_t cols)
 {
-    return (struct tft_mat){.data = zeros, .num = TFT_NUM_F32, .rows = rows, .cols = cols};
+    return (struct tft_mat){
+        .format = &tft_format_f32, .rows = rows, .cols = cols, .data = zeros};
 }
 
 /* Where all keys are as good, each gets as much as any other. The first token has none to share

@@ -30,7 +30,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
             err, TFT_ERR_ARG,
             "%s: opened for its vocabulary only, for which there is nothing to do on %s",
             m->source.name, name);
-    if (m->embed.num != TFT_NUM_I8)
+    if (m->embed.format != &tft_format_i8)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: has weights of floats; %s is for files that tuffet quantize has made",
                         m->source.name, name);

@@ -111,12 +111,6 @@ struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer)
 
 /* -------------------------------------------------------------------------------------- tensors */
 
-static bool enum_num(enum tft_dtype type, enum tft_num *num)
-{
-    *num = type == TFT_F16 ? TFT_NUM_F16 : type == TFT_BF16 ? TFT_NUM_BF16 : TFT_NUM_F32;
-    return type == TFT_F32 || type == TFT_F16 || type == TFT_BF16;
-}
-
 void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to,
                            enum tft_num num)
 {
@@ -154,9 +148,9 @@ static void wrong_type(struct tft_load *ld, const struct tft_tensor *t)
 }
 
 enum use {
-    AS_IT_IS, /* f32, f16 and bf16 in place, the rest expanded */
-    AS_F32,
-    BY_ROW, /* a row now and then, by tft_mat_row: nothing is expanded */
+    FOR_PRODUCTS, /* in place if a format is for the tensor's type, else expanded */
+    AS_F32,       /* in place if the tensor is f32, else expanded */
+    BY_ROW,       /* always in place, for tft_mat_row alone */
 };
 
 static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols,
@@ -172,16 +166,19 @@ static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t row
     }
 
     ld->m->n_params += (uint64_t)rows * cols;
-    if (enum_num(t->type, &w.num) && (w.num == TFT_NUM_F32 || use != AS_F32)) {
+    w.format = tft_format_of(t->type);
+    if (w.format && (use != AS_F32 || w.format == &tft_format_f32)) {
         w.data = t->data;
         return w;
     }
-    w.num = use == AS_F32 ? TFT_NUM_F32 : enum_num(t->type, &w.num) ? w.num : ld->expand_to;
-    if (use == BY_ROW || (use == AS_IT_IS && ld->unexpanded))
+    if (use == BY_ROW || (use == FOR_PRODUCTS && ld->unexpanded)) {
+        w.format = &tft_format_stored;
         return w;
-    void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.num));
+    }
+    w.format = use == AS_F32 ? &tft_format_f32 : ld->expand_to;
+    void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.format->num));
     w.data = to;
-    tft_load_expand_later(ld, t, to, w.num);
+    tft_load_expand_later(ld, t, to, w.format->num);
     return w;
 }
 
@@ -200,7 +197,7 @@ static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t row
 {
     char name[80];
     uint32_t padded = (uint32_t)tft_panel_rows(rows), width = (uint32_t)tft_panel_cols(cols);
-    struct tft_mat w = {.num = TFT_NUM_I8, .rows = rows, .cols = cols};
+    struct tft_mat w = {.format = &tft_format_i8, .rows = rows, .cols = cols};
     if (cols > TFT_PANEL_MAX_K)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u, too long for int8", stem, cols);
 
@@ -245,13 +242,10 @@ struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned lay
 
 static void count_product(struct tft_load *ld, const struct tft_mat *w)
 {
-    uint64_t n = (uint64_t)w->rows * w->cols;
-    ld->m->matmul_macs += n;
-    if (w->num == TFT_NUM_I8)
-        ld->m->weight_bytes += tft_panel_rows(w->rows) *
-                               (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
-    else
-        ld->m->weight_bytes += n * tft_num_bytes(w->num);
+    if (ld->status != TFT_OK)
+        return;
+    ld->m->matmul_macs += (uint64_t)w->rows * w->cols;
+    ld->m->weight_bytes += w->format->bytes(w);
 }
 
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
@@ -260,7 +254,7 @@ struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned
     char name[64];
     tensor_name(name, fmt, layer, ld->quantized ? "" : ".weight");
     struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols)
-                                              : matrix(ld, name, rows, cols, AS_IT_IS)};
+                                              : matrix(ld, name, rows, cols, FOR_PRODUCTS)};
     count_product(ld, &l.w);
     if (bias)
         l.bias = vector(ld, fmt, layer, ".bias", rows);
@@ -272,8 +266,6 @@ struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uin
     struct tft_linear part = *l;
     part.w.rows = n;
     part.w.first = from;
-    if (l->w.data)
-        part.w.data = (const char *)l->w.data + (size_t)from * l->w.cols * tft_num_bytes(l->w.num);
     if (l->bias)
         part.bias = l->bias + from;
     return part;
@@ -310,7 +302,7 @@ void tft_load_head(struct tft_load *ld)
     m->output = (struct tft_linear){.w = m->embed};
     if (!ld->quantized) {
         uint64_t n_params = m->n_params; /* counted already */
-        m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, AS_IT_IS);
+        m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, FOR_PRODUCTS);
         m->n_params = n_params;
     }
     count_product(ld, &m->output.w);

@@ -17,8 +17,8 @@ struct tft_load {
     const struct tft_source *s;
     struct tft_error *err;
     enum tft_status status; /* sticky */
-    enum tft_num expand_to; /* for quantized matrices */
-    bool unexpanded;        /* those stay without data */
+    const struct tft_format *expand_to; /* for tensors that cannot be used in place */
+    bool unexpanded;        /* those are not expanded: tft_format_stored */
     bool quantized;         /* linear layers and the embedding are panels of int8: quantized.h */
     struct tft_arena arena;
     struct tft_block block;          /* stands in for those of the model while counting */

@@ -127,13 +127,10 @@ static enum tft_status choose_arch(struct tft_model *m, struct tft_error *err)
                        name.p);
 }
 
-/* by enum tft_weights */
-static const enum tft_num expand_to[] = {TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16};
-
 enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights, struct tft_error *err)
 {
     size_t n = m->source.n_tensor;
-    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = expand_to[weights]};
+    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = tft_formats[weights]};
     ld.status = choose_arch(m, err);
     if (ld.status != TFT_OK)
         return ld.status;
@@ -154,7 +151,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_model_
     struct tft_load ld = {.m = m,
                           .s = &m->source,
                           .err = err,
-                          .expand_to = expand_to[opts->weights],
+                          .expand_to = tft_formats[opts->weights],
                           .unexpanded = unexpanded};
     load(&ld, opts->vocab_only);
     /* what only loading needs comes last */
@@ -290,7 +287,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_ff = m->n_ff,
-        .weights = (enum tft_weights)m->output.w.num,
+        .weights = m->output.w.format ? m->output.w.format->weights : TFT_WEIGHTS_F32,
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
     };

@@ -13,6 +13,7 @@
 #include "kv/kv_policy.h"
 #include "file/source.h"
 #include "text/tokenizer.h"
+#include "weights/format.h"
 #include "tuffet.h"
 
 struct tft_device;
@@ -27,16 +28,6 @@ struct tft_arch {
 
 /* models/registry.c: all of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];
-
-struct tft_mat {
-    const void *data; /* [rows, cols]; I8: panels. NULL where only the tensor will do */
-    enum tft_num num;
-    uint32_t rows, cols;
-    const float *scale;    /* I8, as in struct tft_panels: [rows padded] */
-    const int32_t *rowsum; /* likewise */
-    const struct tft_tensor *tensor; /* what it was made of, */
-    uint32_t first;                  /* from this row on */
-};
 
 /* How the numbers that a linear layer multiplies are held. */
 enum tft_range {
@@ -143,7 +134,11 @@ enum tft_status tft_model_plan(struct tft_model *m, enum tft_weights weights,
 enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path,
                                           const struct tft_model_opts *opts, struct tft_error *err);
 
-/* Row `row` of a matrix as floats, y: [cols], however it is held. */
-void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row, float *y);
+/* y: [cols] = row `row` of a matrix as floats. */
+static inline void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row,
+                               float *y)
+{
+    w->format->row(&m->kern, w, row, y);
+}
 
 #endif

@@ -71,46 +71,18 @@ void tft_keep_last(struct tft_pass *p)
 
 /* ------------------------------------------------------------------------------- token by token */
 
-/* An I8 row is spread over its panel, 4 bytes a quad: a few hundred cache lines for a token, which
-   is less than a second copy of the embedding would cost where the head is tied to it. */
-static void panel_row(const struct tft_mat *w, uint32_t row, float *y)
-{
-    const int8_t *data = w->data;
-    size_t cols = tft_panel_cols(w->cols);
-    for (size_t k = 0; k < w->cols; k++)
-        y[k] = (float)data[tft_panel_at(row, k, cols)] * w->scale[row];
-}
-
-static const void *float_row(const struct tft_mat *w, uint32_t row)
-{
-    return (const char *)w->data + (size_t)row * w->cols * tft_num_bytes(w->num);
-}
-
-void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row, float *y)
-{
-    if (w->num == TFT_NUM_I8) {
-        panel_row(w, row, y);
-    } else if (w->data) {
-        m->kern.widen[w->num](y, float_row(w, row), w->cols);
-    } else {
-        const struct tft_dtype_info *type = tft_dtype_info(w->tensor->type);
-        type->to_f32(
-            y, w->tensor->data + (size_t)(w->first + row) * (w->cols / type->block * type->bytes),
-            w->cols);
-    }
-}
-
 void tft_embed(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
+    const float *positions = m->pos_embed.data; /* [n_ctx, D] */
     uint32_t begin, end;
     tft_pass_touch(p, 0, BIT(TFT_X));
     token_share(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++) {
         float *x = tft_pass_row(p, TFT_X, t);
         tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
-        if (m->pos_embed.data)
-            m->kern.add(x, float_row(&m->pos_embed, tft_pass_position(p, t)), m->n_embd);
+        if (positions)
+            m->kern.add(x, positions + (size_t)tft_pass_position(p, t) * m->n_embd, m->n_embd);
     }
 }
 
@@ -326,26 +298,24 @@ void tft_pass_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_in
 
 /* ------------------------------------------------------------------------------- matrix product */
 
-/* W from row `row` on, which begins a panel. */
-static struct tft_panels panels(const struct tft_mat *w, size_t row)
+/* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart; `begin` is
+   a multiple of TFT_PANEL. */
+static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
+                    enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
 {
-    size_t cols = tft_panel_cols(w->cols);
-    return (struct tft_panels){(const int8_t *)w->data + row * cols, w->scale + row,
-                               w->rowsum + row, cols};
-}
-
-/* Rows [begin, end) of l for tokens [t, t + n) of the bytes in `from`; begin is a multiple of
-   16. */
-static void linear_bytes(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
-                         enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t,
-                         uint32_t n)
-{
-    bool fixed = l->in->range == TFT_RANGE_STATIC;
-    struct tft_panels w = panels(&l->w, begin);
-    uint32_t row = own_row(p, from, l->in) ? (uint32_t)p->tid : t;
-    p->m->kern.gemm_i8(y, ldy, tft_pass_bytes(p, from, row), tft_pass_byte_stride(p, from),
-                       fixed ? &l->in->affine : &p->s->affine[from][t], !fixed, &w,
-                       l->bias ? l->bias + begin : NULL, add, n, end - begin);
+    const struct tft_mat *w = &l->w;
+    struct tft_product job = {.y = y, .ldy = ldy, .bias = l->bias, .add = add, .n = n};
+    if (w->format->takes_bytes) {
+        bool fixed = l->in->range == TFT_RANGE_STATIC;
+        job.bytes = tft_pass_bytes(p, from, own_row(p, from, l->in) ? (uint32_t)p->tid : t);
+        job.ldx = tft_pass_byte_stride(p, from);
+        job.affine = fixed ? &l->in->affine : &p->s->affine[from][t];
+        job.step = !fixed;
+    } else {
+        job.x = tft_pass_row(p, from, t);
+        job.ldx = tft_pass_stride(p, from);
+    }
+    w->format->product(&p->m->kern, w, &job, begin, end);
 }
 
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
@@ -375,15 +345,8 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
     if (begin >= end)
         return;
 
-    float *y = tft_pass_row(p, to, p->first) + begin;
-    if (w->num == TFT_NUM_I8)
-        linear_bytes(p, y, tft_pass_stride(p, to), l, from, add, begin, end, p->first,
-                     p->n - p->first);
-    else
-        p->m->kern.gemm[w->num](y, tft_pass_stride(p, to), tft_pass_row(p, from, p->first),
-                                tft_pass_stride(p, from), float_row(w, (uint32_t)begin),
-                                l->bias ? l->bias + begin : NULL, add, p->n - p->first, end - begin,
-                                w->cols);
+    product(p, tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), l, from, add, begin,
+            end, p->first, p->n - p->first);
 }
 
 void tft_qkv(struct tft_pass *p, const struct tft_block *b)
@@ -472,9 +435,9 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
         for (uint32_t t = p->first; t < p->n; t += tokens) {
             size_t rows = to - i < slice ? to - i : slice;
             uint32_t n = p->n - t < tokens ? p->n - t : tokens;
-            linear_bytes(p, w->gate, slice, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
+            product(p, w->gate, slice, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
             if (gate)
-                linear_bytes(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
+                product(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
             for (uint32_t j = 0; j < n; j++)
                 activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice,
                             gate ? w->up + j * slice : NULL, rows, down->in);

@@ -26,7 +26,7 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
                                       const struct tft_linear *l)
 {
     struct magnitudes_rows r = {.n = p->n, .width = tft_pass_width(p, buf)};
-    if (!l || p->m->output.w.num != TFT_NUM_I8) {
+    if (!l || !l->w.format->takes_bytes) {
         r.x = tft_pass_row(p, buf, 0);
         r.stride = tft_pass_stride(p, buf);
         return r;

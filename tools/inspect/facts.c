@@ -121,7 +121,7 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
     f->session = tft_session_bytes(&m, so);
     f->parameters = m.n_params; /* without padding, scales and the prefix */
-    if (m.output.w.num == TFT_NUM_I8)
+    if (m.output.w.format->takes_bytes)
         read_quantized(f, &m);
 }
 

@@ -80,7 +80,7 @@ static void show_stream(const struct report *r)
 static void show_linear(const struct report *r)
 {
     char name[64];
-    bool bytes = r->m->output.w.num == TFT_NUM_I8;
+    bool bytes = r->m->output.w.format->takes_bytes;
     printf("\nInputs of linear layers%s: top-1, median\n%-*s",
            bytes ? ", what their bytes stand for" : "", name_width(r), "");
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)

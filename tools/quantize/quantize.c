@@ -286,7 +286,7 @@ static enum tft_status refuse_cache(const struct tft_model *m, const struct quan
 static enum tft_status refuse(const struct tft_model *m, const struct quantize_opts *o,
                               struct tft_error *err)
 {
-    if (m->output.w.num == TFT_NUM_I8)
+    if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is quantized already", m->source.name);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(

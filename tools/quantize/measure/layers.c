@@ -69,7 +69,8 @@ void layers_load(struct layers *y, uint32_t l)
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i)) {
             struct tft_mat *w = &layers_linear(b, i)->w;
-            *w = (struct tft_mat){.data = at, .num = TFT_NUM_F32, .rows = w->rows, .cols = w->cols};
+            *w = (struct tft_mat){
+                .format = &tft_format_f32, .rows = w->rows, .cols = w->cols, .data = at};
             at += (size_t)w->rows * w->cols;
         }
 }
@@ -84,8 +85,7 @@ void layers_unload(struct layers *y, uint32_t l)
 /* A matrix as panels, and behind them its row sums and scales: a multiple of 64 bytes. */
 static size_t packed_bytes(const struct tft_mat *w)
 {
-    return tft_panel_rows(w->rows) *
-           (tft_panel_cols(w->cols) + sizeof *w->rowsum + sizeof *w->scale);
+    return (size_t)tft_format_i8.bytes(w);
 }
 
 static size_t layer_packed_bytes(struct tft_block *b)
@@ -131,7 +131,12 @@ static bool pack_one(const struct layers *y, const struct tft_mat *w, char *to,
     for (int i = 0; i < y->s->n_threads; i++)
         if (j.bad[i])
             return false;
-    *packed = (struct tft_mat){j.data, TFT_NUM_I8, w->rows, w->cols, j.scale, j.rowsum, NULL, 0};
+    *packed = (struct tft_mat){.format = &tft_format_i8,
+                               .rows = w->rows,
+                               .cols = w->cols,
+                               .data = j.data,
+                               .scale = j.scale,
+                               .rowsum = j.rowsum};
     return true;
 }
 

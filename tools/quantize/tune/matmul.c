@@ -97,15 +97,21 @@ static void run(void *arg, int tid, int n_threads)
     const struct run_job *j = arg;
     const struct matmul *p = j->p;
     const struct tft_mat *w = &j->l->w;
-    size_t cols = tft_panel_cols(w->cols), begin, end;
+    size_t begin, end;
     share(tft_panel_rows(w->rows) / TFT_PANEL, tid, n_threads, &begin, &end);
     begin *= TFT_PANEL;
     end = end * TFT_PANEL < w->rows ? end * TFT_PANEL : w->rows;
-    struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin,
-                                w->rowsum + begin, cols};
+    struct tft_product product = {.y = j->y + begin,
+                                  .ldy = w->rows,
+                                  .bytes = p->bytes,
+                                  .ldx = p->stride,
+                                  .affine = p->affine,
+                                  .step = p->step,
+                                  .bias = j->l->bias,
+                                  .add = j->add,
+                                  .n = p->n};
     if (begin < end)
-        p->m->kern.gemm_i8(j->y + begin, w->rows, p->bytes, p->stride, p->affine, p->step, &panels,
-                           j->l->bias ? j->l->bias + begin : NULL, j->add, p->n, end - begin);
+        w->format->product(&p->m->kern, w, &product, begin, end);
 }
 
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)

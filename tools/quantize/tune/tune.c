@@ -197,7 +197,7 @@ enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struc
         .m = m, .o = o, .r = r, .n = sequence_params(m), .first_left = 1, .second_left = 1};
     *r = (struct tune_result){0};
     *stopped = false;
-    if (!m->n_prefix || m->output.w.num != TFT_NUM_I8)
+    if (!m->n_prefix || !m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: has no prefix that could be tuned", m->source.name);
     if (o->n_windows < 2 || o->window < 2)
         return tft_fail(

@@ -81,7 +81,7 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
                         struct tft_error *err)
 {
     struct tft_gguf_writer *w;
-    if (m->output.w.num != TFT_NUM_I8 || (r->k && !m->n_prefix))
+    if (!m->output.w.format->takes_bytes || (r->k && !m->n_prefix))
         return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name,
                         r->k ? " with a prefix" : "");
     enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;

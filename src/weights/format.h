@@ -1,0 +1,75 @@
+/*
+ * Weight formats: how the numbers of a matrix are held in memory, and who multiplies by them.
+ *
+ * A format is one file beside this header, one row of tft_formats[] and its tests. A matrix carries
+ * its format; other code asks the format and never compares names or types.
+ *
+ *   floats.c  rows of f32, f16 or bf16: tensors of a file in place, or expanded when it is opened
+ *   i8.c      panels of int8: what `tuffet quantize` writes
+ *   stored.c  a tensor in the file's own type, read row by row: no products
+ *
+ * All functions may be called from several threads at once.
+ */
+#ifndef TFT_FORMAT_H
+#define TFT_FORMAT_H
+
+#include "file/source.h"
+#include "simd/kernels.h"
+#include "tuffet.h"
+
+/* A matrix [rows, cols]: a row for each output of a linear layer, or for each token. */
+struct tft_mat {
+    const struct tft_format *format;
+    uint32_t rows, cols;
+    uint32_t first;   /* row 0 is this row of `data` and of `tensor`: gpt2's q, k and v are parts of
+                         one tensor */
+    const void *data; /* laid out as the format says; NULL for tft_format_stored */
+    const float *scale;              /* tft_format_i8: as in struct tft_panels. NULL for others */
+    const int32_t *rowsum;           /* likewise */
+    const struct tft_tensor *tensor; /* the tensor that holds the matrix or that `data` was expanded
+                                        from; NULL if a tool made `data` */
+};
+
+/* Activations of n tokens, and where their product with rows [begin, end) of a matrix goes. */
+struct tft_product {
+    float *y;             /* [n, end - begin], rows ldy apart */
+    size_t ldy;
+    const float *x;       /* [n, cols], rows ldx apart: what a format without takes_bytes reads */
+    const uint8_t *bytes; /* [n, cols padded as in a panel], rows ldx apart: with takes_bytes */
+    size_t ldx;
+    const struct tft_affine *affine; /* what the bytes of token i stand for: affine[i * step] */
+    size_t step;                     /* 1, or 0 if all tokens share one */
+    const float *bias;               /* [rows] of the matrix, or NULL */
+    bool add;                        /* y += the result, else y = the result */
+    size_t n;
+};
+
+struct tft_format {
+    const char *name;
+    enum tft_dtype type;      /* a tensor of this type is used in place */
+    enum tft_weights weights; /* the public name */
+    enum tft_num num;         /* formats of floats: their slot in struct tft_kernels */
+    bool takes_bytes;         /* product() multiplies 8-bit activations; otherwise floats */
+
+    /* Bytes of a matrix with its padding and all that lies beside it: what one product reads. */
+    uint64_t (*bytes)(const struct tft_mat *w);
+
+    /* y: [cols] = row `row` as floats. */
+    void (*row)(const struct tft_kernels *kern, const struct tft_mat *w, uint32_t row, float *y);
+
+    /* p->y = W x + bias for rows [begin, end) of W; `begin` is a multiple of TFT_PANEL (panel.h).
+       NULL for tft_format_stored. */
+    void (*product)(const struct tft_kernels *kern, const struct tft_mat *w,
+                    const struct tft_product *p, size_t begin, size_t end);
+};
+
+extern const struct tft_format tft_format_f32, tft_format_f16, tft_format_bf16, tft_format_i8,
+    tft_format_stored;
+
+/* By enum tft_weights: every format that can be multiplied. */
+extern const struct tft_format *const tft_formats[TFT_WEIGHTS_I8 + 1];
+
+/* The format that uses a tensor of `type` in place; NULL: the tensor has to be expanded. */
+const struct tft_format *tft_format_of(enum tft_dtype type);
+
+#endif

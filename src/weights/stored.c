@@ -1,0 +1,25 @@
+/* A tensor of the file in any type that can be read as floats (file/dtype.h), without a copy: the
+   embedding of a quantized GGUF, and all matrices of a model that a tool opens unexpanded. */
+#include "weights/format.h"
+
+static uint64_t row_bytes(const struct tft_mat *w)
+{
+    const struct tft_dtype_info *type = tft_dtype_info(w->tensor->type);
+    return (uint64_t)w->cols / type->block * type->bytes;
+}
+
+static uint64_t bytes(const struct tft_mat *w)
+{
+    return w->rows * row_bytes(w);
+}
+
+static void row(const struct tft_kernels *kern, const struct tft_mat *w, uint32_t row, float *y)
+{
+    (void)kern;
+    tft_dtype_info(w->tensor->type)
+        ->to_f32(y, w->tensor->data + (w->first + row) * row_bytes(w), w->cols);
+}
+
+/* Its rows are read as f32, which is what the model's description says of it. */
+const struct tft_format tft_format_stored = {
+    .name = "stored", .weights = TFT_WEIGHTS_F32, .bytes = bytes, .row = row};
