@@ -274,14 +274,14 @@ static void what_is_refused(void **state)
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
-    refuse(path, "cuda:900", 0, TFT_ERR_DEVICE, "cuda:900: of GPUs there are ");
+    refuse(path, "cuda:900", 0, TFT_ERR_DEVICE, "cuda:900: no such GPU: this machine has ");
     refuse(path, "cuda:", 0, TFT_ERR_ARG, "\"cuda:\" is no device");
     refuse(path, "../x", 0, TFT_ERR_ARG, "\"../x\" is no device");
     refuse(path, "nope", 0, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
     struct toy long_one = toys[0];
     long_one.n_ctx = 70000;
     refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED,
-           "cuda: passes of 65536 tokens, where 65535 is the most");
+           "cuda: passes of up to 65536 tokens are not supported: use at most 65535");
     refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of floats");
 }
 
@@ -318,9 +318,11 @@ static void what_a_gpu_lacks(void **state)
     with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE,
                  "cuda: looking for a GPU: no CUDA-capable device is detected");
     with_setting(path, "PLAYER_CAPABILITY", "61", TFT_ERR_DEVICE,
-                 "cuda:0: of compute capability 6.1, where 7.5 is needed");
-    with_setting(path, "PLAYER_BYTES", "20000", TFT_ERR_NOMEM, "cuda: no memory for weights: ");
-    with_setting(path, "PLAYER_BYTES", "100000", TFT_ERR_NOMEM, "cuda: no memory for a session: ");
+                 "cuda:0: the GPU has compute capability 6.1: 7.5 or newer is needed");
+    with_setting(path, "PLAYER_BYTES", "20000", TFT_ERR_NOMEM,
+                 "cuda: not enough GPU memory for weights: ");
+    with_setting(path, "PLAYER_BYTES", "100000", TFT_ERR_NOMEM,
+                 "cuda: not enough GPU memory for a session: ");
 }
 
 /* It is an error of every call from then on, of both kinds of pass, and nothing is left behind. */
@@ -346,7 +348,7 @@ static void what_a_gpu_that_fails_leaves(void **state)
         tft_session_close(s);
         tft_model_close(m);
     }
-    with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: a session: ");
+    with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: copying the model's prefix: ");
 }
 
 /* Of the real plug-in, where there is no GPU. */

@@ -53,40 +53,40 @@ static void round_scales(const struct shape *s, const struct side *side, struct 
 
 /* Records of random blocks. bits: TFT_BITS_COUNT: f16 */
 static void make_side(struct check *c, struct shape *s, struct side *side, bool keys, unsigned bits,
-                      bool by_token)
+                      bool per_token)
 {
     size_t panels = keys ? s->block / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL, scales = 0,
            n = s->heads * s->n_blocks;
     uint16_t quads[TFT_BITS_COUNT] = {0};
     memset(side, 0, sizeof *side);
     side->on.bits = bits;
-    side->on.by_token = by_token;
-    side->n_scales = by_token ? (s->dim + s->channels - 1) / s->channels * s->block : s->dim;
+    side->on.per_token = per_token;
+    side->n_scales = per_token ? (s->dim + s->channels - 1) / s->channels * s->block : s->dim;
     if (keys)
         memcpy(quads, s->quads, sizeof quads);
     else if (bits < TFT_BITS_COUNT)
         quads[bits] = (uint16_t)(s->block / TFT_QUAD);
     if (bits == TFT_BITS_COUNT) {
-        side->on.codes = s->block * s->dim * sizeof(uint16_t);
+        side->on.code_bytes = s->block * s->dim * sizeof(uint16_t);
     } else {
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
-            side->on.codes += panels * tft_codes_bytes(b, quads[b]);
+            side->on.code_bytes += panels * tft_codes_bytes(b, quads[b]);
         scales = s->f8 ? 2 + 2 * side->n_scales : 4 * side->n_scales;
     }
-    side->on.bytes = (side->on.codes + scales + 7) / 8 * 8;
-    side->records = check_buf(c, n * side->on.bytes, 1);
+    side->on.record_bytes = (side->on.code_bytes + scales + 7) / 8 * 8;
+    side->records = check_buf(c, n * side->on.record_bytes, 1);
     side->block = bits == TFT_BITS_COUNT ? NULL : check_buf(c, n, sizeof *side->block);
     for (size_t i = 0; i < n; i++) {
-        unsigned char *to = side->records + i * side->on.bytes;
-        size_t group = by_token ? s->channels : 0;
+        unsigned char *to = side->records + i * side->on.record_bytes;
+        size_t group = per_token ? s->channels : 0;
         if (!side->block) {
             check_fill_num(c, to, s->block * s->dim, TFT_NUM_F16);
             continue;
         }
         side->block[i] = keys ? check_keys(c, s->block, s->dim, group, quads)
                               : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
-        memcpy(to, side->block[i].b.codes, side->on.codes);
-        round_scales(s, side, &side->block[i], to + side->on.codes);
+        memcpy(to, side->block[i].b.codes, side->on.code_bytes);
+        round_scales(s, side, &side->block[i], to + side->on.code_bytes);
     }
 }
 
@@ -98,7 +98,7 @@ static const struct tft_coded *coded(const struct shape *s, const struct side *s
 
 static const void *halves(const struct shape *s, const struct side *side, size_t head, size_t block)
 {
-    return side->records + (head * s->n_blocks + block) * side->on.bytes;
+    return side->records + (head * s->n_blocks + block) * side->on.record_bytes;
 }
 
 /* -------------------------------------------------------------------------------- the reference */
@@ -183,17 +183,19 @@ static void attend(const struct tft_kernels *ref, const struct shape *s, float *
 
 static struct tft_cuda_blocks put_blocks(const struct shape *s)
 {
-    struct tft_cuda_blocks b = {
-        .k = s->k.on, .v = s->v.on, .n_blocks = (uint32_t)s->n_blocks, .block = (uint32_t)s->block};
+    struct tft_cuda_blocks b = {.k = s->k.on,
+                                .v = s->v.on,
+                                .n_blocks = (uint32_t)s->n_blocks,
+                                .block_tokens = (uint32_t)s->block};
     size_t n = s->heads * s->n_blocks;
     uint16_t quads[MOST_HEADS][TFT_BITS_COUNT];
     for (size_t h = 0; h < s->heads; h++)
         memcpy(quads[h], s->quads, sizeof quads[h]);
-    b.k.records = gpu_copy(s->k.records, n * s->k.on.bytes);
-    b.v.records = gpu_copy(s->v.records, n * s->v.on.bytes);
+    b.k.records = gpu_copy(s->k.records, n * s->k.on.record_bytes);
+    b.v.records = gpu_copy(s->v.records, n * s->v.on.record_bytes);
     b.quads = gpu_copy(quads, s->heads * sizeof *quads);
-    b.channel = s->channel ? gpu_copy(s->channel, s->heads * s->dim) : NULL;
-    b.group = (uint32_t)s->channels;
+    b.channel_order = s->channel ? gpu_copy(s->channel, s->heads * s->dim) : NULL;
+    b.group_channels = (uint32_t)s->channels;
     b.heads = (uint32_t)s->heads;
     b.dim = (uint32_t)s->dim;
     b.f8 = s->f8;
@@ -227,26 +229,26 @@ static void one_shape(struct gpu *g, const struct shape *s)
                                    (uint32_t)s->heads,
                                    (uint32_t)s->dim};
     struct tft_cuda_blocks blocks = {.dim = 0};
-    struct tft_cuda_at at = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
-    struct tft_cuda_parts parts = {.slots = spans(s->capacity),
-                                   .blocks = spans(s->n_blocks * s->block)};
+    struct tft_cuda_start start = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
+    struct tft_cuda_partials partials = {.slot_spans = spans(s->capacity),
+                                         .block_spans = spans(s->n_blocks * s->block)};
     struct tft_cuda_rows y = {.ld = ldy};
-    size_t n_parts = H * (parts.slots + parts.blocks);
+    size_t n_partials = H * (partials.slot_spans + partials.block_spans);
     uint32_t none[MOST_HEADS * 16] = {0};
     if (s->block)
         blocks = put_blocks(s);
-    parts.o = gpu_take(n_parts * s->dim * sizeof(float));
-    parts.max = gpu_take(n_parts * sizeof(float));
-    parts.sum = gpu_take(n_parts * sizeof(float));
-    parts.done = gpu_copy(none, H * sizeof *none);
+    partials.o = gpu_take(n_partials * s->dim * sizeof(float));
+    partials.max = gpu_take(n_partials * sizeof(float));
+    partials.sum = gpu_take(n_partials * sizeof(float));
+    partials.done = gpu_copy(none, H * sizeof *none);
     if (bytes)
         y.bytes = gpu_take(s->M * ldy);
     else
         y.floats = gpu_take(s->M * ldy * sizeof(float));
-    y.q = gpu_copy(&affine, sizeof affine);
+    y.affine = gpu_copy(&affine, sizeof affine);
     tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots,
                     s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M, (uint32_t)s->first,
-                    gpu_copy(&at, sizeof at), &parts);
+                    gpu_copy(&start, sizeof start), &partials);
 
     for (size_t m = 0; m < s->M; m++) {
         uint8_t *want_bytes = check_buf(c, width, 1);
@@ -260,9 +262,9 @@ static void one_shape(struct gpu *g, const struct shape *s)
                  "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, "
                  "bits %u and %u, by token %d and %d, f8 %d",
                  m, s->M, s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block,
-                 s->k.on.bits, s->v.on.bits, s->k.on.by_token, s->v.on.by_token, s->f8);
+                 s->k.on.bits, s->v.on.bits, s->k.on.per_token, s->v.on.per_token, s->f8);
     }
-    gpu_same(g, none, parts.done, H * sizeof *none, "counters of %zu heads", H);
+    gpu_same(g, none, partials.done, H * sizeof *none, "counters of %zu heads", H);
     gpu_free(g);
 }
 
@@ -342,10 +344,10 @@ static void codes(struct gpu *g)
 struct timed {
     struct tft_cuda_slots slots[100];
     struct tft_cuda_blocks blocks[100];
-    struct tft_cuda_parts parts;
+    struct tft_cuda_partials partials;
     struct tft_cuda_rows y;
     const float *q;
-    const struct tft_cuda_at *at;
+    const struct tft_cuda_start *start;
     uint32_t H, M;
     bool coded;
 };
@@ -354,7 +356,7 @@ static void launch(struct gpu *g, void *arg, size_t copy)
 {
     const struct timed *t = arg;
     tft_cuda_attend(g->stream, &t->y, t->q, (size_t)t->H * t->slots->dim, &t->slots[copy],
-                    t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->at, &t->parts);
+                    t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->start, &t->partials);
 }
 
 /* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits`
@@ -365,17 +367,18 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     enum { H = 32, HEADS = 8, DIM = 64, GROUP = 64, BLOCK = 128 };
     uint32_t capacity = (slots + M + 15) / 16 * 16, n_blocks = coded / BLOCK, zero[H] = {0};
     struct timed t = {.H = H, .M = M, .y = {.ld = H * DIM}, .coded = coded};
-    struct tft_cuda_at at = {.slot = slots, .blocks = n_blocks};
+    struct tft_cuda_start start = {.slot = slots, .blocks = n_blocks};
     struct tft_affine affine = {0.01f, 100, 120};
-    struct tft_cuda_side side = {.codes = BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD),
+    struct tft_cuda_side side = {.code_bytes =
+                                     BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD),
                                  .bits = bits,
-                                 .by_token = true};
+                                 .per_token = true};
     uint16_t quads[HEADS][TFT_BITS_COUNT] = {{0}};
-    side.bytes = side.codes + 4 * BLOCK;
+    side.record_bytes = side.code_bytes + 4 * BLOCK;
     for (size_t h = 0; h < HEADS; h++)
         quads[h][bits] = DIM / TFT_QUAD;
     size_t of_slots = (size_t)HEADS * capacity * DIM * sizeof(uint16_t),
-           of_blocks = HEADS * n_blocks * side.bytes;
+           of_blocks = HEADS * n_blocks * side.record_bytes;
     size_t most = of_slots > of_blocks ? of_slots : of_blocks,
            copies = gpu_copies(2 * (double)(of_slots + of_blocks));
     unsigned char *numbers = check_buf(g->c, most, 1);
@@ -396,24 +399,25 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
         t.blocks[i] = (struct tft_cuda_blocks){.k = side,
                                                .v = side,
                                                .n_blocks = n_blocks,
-                                               .block = BLOCK,
-                                               .group = GROUP,
+                                               .block_tokens = BLOCK,
+                                               .group_channels = GROUP,
                                                .heads = HEADS,
                                                .dim = DIM};
         t.blocks[i].k.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].v.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].quads = quads_there;
     }
-    t.parts = (struct tft_cuda_parts){.slots = spans(capacity), .blocks = spans(coded)};
-    size_t n_parts = H * (t.parts.slots + t.parts.blocks);
-    t.parts.o = gpu_take(n_parts * DIM * sizeof(float));
-    t.parts.max = gpu_take(n_parts * sizeof(float));
-    t.parts.sum = gpu_take(n_parts * sizeof(float));
-    t.parts.done = gpu_copy(zero, sizeof zero);
+    t.partials =
+        (struct tft_cuda_partials){.slot_spans = spans(capacity), .block_spans = spans(coded)};
+    size_t n_partials = H * (t.partials.slot_spans + t.partials.block_spans);
+    t.partials.o = gpu_take(n_partials * DIM * sizeof(float));
+    t.partials.max = gpu_take(n_partials * sizeof(float));
+    t.partials.sum = gpu_take(n_partials * sizeof(float));
+    t.partials.done = gpu_copy(zero, sizeof zero);
     t.y.bytes = gpu_take((size_t)M * H * DIM);
-    t.y.q = gpu_copy(&affine, sizeof affine);
+    t.y.affine = gpu_copy(&affine, sizeof affine);
     t.q = gpu_copy(q, (size_t)M * H * DIM * sizeof *q);
-    t.at = gpu_copy(&at, sizeof at);
+    t.start = gpu_copy(&start, sizeof start);
     double seen = slots + coded + (M + 1) / 2.0;
     gpu_time(g, &(struct gpu_timed){what, launch, &t, copies, 2 * (double)(of_slots + of_blocks),
                                     4.0 * M * H * DIM * seen, coded > 0});

@@ -135,13 +135,13 @@ static void put(struct gpu *g)
         size_t width = (size_t)h.kv->n_head_kv * h.kv->head_dim, ld = width + check_below(g->c, 4),
                n = M * ld * sizeof(float);
         float *k = check_buf(g->c, n, 1), *v = check_buf(g->c, n, 1);
-        struct tft_cuda_at at = {.slot = slot};
+        struct tft_cuda_start start = {.slot = slot};
         check_fill(g->c, k, M * ld);
         check_fill(g->c, v, M * ld);
         fill_slots(g->c, h.kv, layer);
         struct tft_cuda_slots slots = put_slots(h.kv, layer);
         tft_cuda_put(g->stream, &slots, gpu_copy(k, n), gpu_copy(v, n), ld, M,
-                     gpu_copy(&at, sizeof at));
+                     gpu_copy(&start, sizeof start));
         for (uint32_t m = 0; m < M; m++)
             for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
                 tft_kv_put(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim,
@@ -163,7 +163,7 @@ static void drop(struct gpu *g)
         uint32_t used = from + n + (uint32_t)check_below(g->c, 130);
         fill_slots(g->c, h.kv, 0);
         struct tft_cuda_slots slots = put_slots(h.kv, 0);
-        tft_cuda_drop(g->stream, &slots, from, n, used);
+        tft_cuda_drop_slots(g->stream, &slots, from, n, used);
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
             tft_kv_drop(h.kv, 0, head, from, n, used);
         same_slots(g, h.kv, 0, &slots, used - n, "drop");
@@ -180,12 +180,12 @@ static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, in
     const float *clip = y->clip[side];
     size_t bytes = side ? y->v_bytes : y->k_bytes;
     return (struct tft_cuda_side){
-        .records = gpu_copy(kv->codes + (side ? y->v_at : y->k_at),
-                            kv->n_head_kv * kv->n_blocks * bytes),
-        .bytes = bytes,
-        .codes = side ? y->v_codes : y->k_codes,
+        .records =
+            gpu_copy(kv->codes + (side ? y->v_at : y->k_at), kv->n_head_kv * kv->n_blocks * bytes),
+        .record_bytes = bytes,
+        .code_bytes = side ? y->v_codes : y->k_codes,
         .bits = side ? y->v_bits : y->k_bits,
-        .by_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
+        .per_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
         .clip = clip ? gpu_copy(clip, kv->n_head_kv * tft_coded_groups(kv) * sizeof *clip) : NULL,
     };
 }
@@ -197,10 +197,11 @@ static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer
         .k = put_side(kv, layer, 0),
         .v = put_side(kv, layer, 1),
         .quads = gpu_copy(y->quads, kv->n_head_kv * sizeof *y->quads),
-        .channel = y->channel ? gpu_copy(y->channel, (size_t)kv->n_head_kv * kv->head_dim) : NULL,
+        .channel_order =
+            y->channel ? gpu_copy(y->channel, (size_t)kv->n_head_kv * kv->head_dim) : NULL,
         .n_blocks = kv->n_blocks,
-        .block = kv->block,
-        .group = kv->policy.group,
+        .block_tokens = kv->block,
+        .group_channels = kv->policy.group,
         .heads = kv->n_head_kv,
         .dim = kv->head_dim,
         .f8 = kv->policy.f8,
@@ -213,10 +214,12 @@ static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
 {
     for (uint32_t h = 0; h < kv->n_head_kv && n; h++) {
         size_t at = (size_t)h * kv->n_blocks;
-        gpu_same(g, tft_coded_key_record(kv, layer, h, 0), got->k.records + at * got->k.bytes,
-                 n * got->k.bytes, "%s: keys of head %u", what, h);
-        gpu_same(g, tft_coded_value_record(kv, layer, h, 0), got->v.records + at * got->v.bytes,
-                 n * got->v.bytes, "%s: values of head %u", what, h);
+        gpu_same(g, tft_coded_key_record(kv, layer, h, 0),
+                 got->k.records + at * got->k.record_bytes, n * got->k.record_bytes,
+                 "%s: keys of head %u", what, h);
+        gpu_same(g, tft_coded_value_record(kv, layer, h, 0),
+                 got->v.records + at * got->v.record_bytes, n * got->v.record_bytes,
+                 "%s: values of head %u", what, h);
     }
 }
 
@@ -240,12 +243,12 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer,
         order[i] += base;
     struct tft_cuda_eviction e = {
         .order = gpu_copy(order, n * sizeof *order),
-        .blocks = leave / kv->block,
-        .first = before.blocks,
+        .n_blocks = leave / kv->block,
+        .first_block = before.blocks,
         .stay = n - leave,
-        .base = base,
+        .first_slot = base,
         .rounded = kv->policy.partial && end > first ? end - first : 0,
-        .round = base + r.waiting + first,
+        .first_rounded = base + r.waiting + first,
     };
     tft_cuda_evict(
         g->stream, &blocks, &slots, &e, &clips,

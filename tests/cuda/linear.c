@@ -21,8 +21,8 @@ static struct tft_cuda_rows put_bytes(struct gpu *g, const struct check_product 
     return (struct tft_cuda_rows){
         .bytes = gpu_copy(x, n),
         .ld = ld,
-        .q = gpu_copy(o->xq, (o->step ? o->M : 1) * sizeof *o->xq),
-        .step = o->step,
+        .affine = gpu_copy(o->xq, (o->step ? o->M : 1) * sizeof *o->xq),
+        .affine_step = o->step,
     };
 }
 
@@ -124,7 +124,7 @@ static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t
     for (size_t i = 0; i < copies; i++)
         t.data[i] = gpu_copy(weights, t.bytes);
     t.x.bytes = gpu_copy(x, M * cols);
-    t.x.q = gpu_copy(&q, sizeof q);
+    t.x.affine = gpu_copy(&q, sizeof q);
     snprintf(name, sizeof name, "%zu x %.0f x %zu: %s", M, rows, cols, what);
     gpu_time(g, &(struct gpu_timed){name, launch, &t, copies, (double)t.bytes,
                                     2 * (double)M * rows * (double)cols, true});

@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
          "cudaDeviceGetAttribute");
     g.multiprocessors = (uint32_t)multiprocessors;
-    tft_cuda_limits(&(struct device){.which = 0}, &g.read, &g.int8, &g.fma);
+    tft_cuda_limits(&(struct device){.index = 0}, &g.read, &g.int8, &g.fma);
     if (c.bench)
         printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read,
                g.int8, g.fma);

@@ -19,7 +19,7 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
     struct check *c = g->c;
     struct result r = {.M = M, .n = n};
     r.rows.ld = n + check_below(c, 4);
-    r.rows.step = check_below(c, 2);
+    r.rows.affine_step = check_below(c, 2);
     if (check_below(c, 2)) {
         r.rows.floats = gpu_take(((M - 1) * r.rows.ld + n) * sizeof(float));
         return r;
@@ -30,7 +30,7 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
         r.q[m].scale *= 0.02f; /* so that many bytes are used */
         r.q[m].inverse = 1 / r.q[m].scale;
     }
-    r.rows.q = gpu_copy(r.q, M * sizeof *r.q);
+    r.rows.affine = gpu_copy(r.q, M * sizeof *r.q);
     r.rows.bytes = gpu_take((M - 1) * r.rows.ld + n);
     return r;
 }
@@ -45,9 +45,9 @@ static void same_row(struct gpu *g, const struct result *r, size_t m, const floa
         return;
     }
     uint8_t *bytes = check_buf(g->c, r->n, 1);
-    g->c->ref->quantize(bytes, want, r->n, &r->q[m * r->rows.step]);
+    g->c->ref->quantize(bytes, want, r->n, &r->q[m * r->rows.affine_step]);
     gpu_same(g, bytes, r->rows.bytes + m * r->rows.ld, r->n,
-             "%s: token %zu of %zu, %zu bytes, step %zu", what, m, r->M, r->n, r->rows.step);
+             "%s: token %zu of %zu, %zu bytes, step %zu", what, m, r->M, r->n, r->rows.affine_step);
 }
 
 static float *filled(struct gpu *g, size_t n)
@@ -228,7 +228,7 @@ static void embed(struct gpu *g)
         int32_t *tokens = check_buf(g->c, M, sizeof *tokens);
         float *scale = filled(g, rows), *position = i % 2 ? filled(g, (from + M) * width) : NULL,
               *want = check_buf(g->c, width, sizeof *want);
-        struct tft_cuda_at at = {.position = (uint32_t)from};
+        struct tft_cuda_start start = {.position = (uint32_t)from};
         for (size_t k = 0; k < rows * cols; k++)
             data[k] = check_weight(g->c, 3);
         for (size_t m = 0; m < M; m++)
@@ -239,7 +239,7 @@ static void embed(struct gpu *g)
             (uint32_t)width};
         float *x = gpu_take(M * ld * sizeof *x);
         tft_cuda_embed(g->stream, x, ld, gpu_copy(tokens, M * sizeof *tokens),
-                       gpu_copy(&at, sizeof at), (uint32_t)M, &e);
+                       gpu_copy(&start, sizeof start), (uint32_t)M, &e);
         for (size_t m = 0; m < M; m++) {
             for (size_t k = 0; k < width; k++)
                 want[k] = (float)data[tft_panel_at((size_t)tokens[m], k, cols)] * scale[tokens[m]];

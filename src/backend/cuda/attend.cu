@@ -31,11 +31,11 @@ struct job {
     struct tft_cuda_rows y;
     struct tft_cuda_slots slots;
     struct tft_cuda_blocks blocks;
-    struct tft_cuda_parts parts;
+    struct tft_cuda_partials partials;
     const float *q;
     size_t ldq;
-    uint32_t H, M, first;
-    const struct tft_cuda_at *at;
+    uint32_t H, M, skip;
+    const struct tft_cuda_start *start;
 };
 
 /* Vectors that are folded for a row at most: one for each block of a span, or for each group of
@@ -65,8 +65,8 @@ static inline __host__ __device__ uint32_t folded_numbers(const struct tft_cuda_
 {
     if (!b.dim)
         return 0;
-    uint32_t k = b.k.by_token ? b.dim : SPAN / b.block * b.dim,
-             v = b.v.by_token ? channel_groups(b) * SPAN : SPAN;
+    uint32_t k = b.k.per_token ? b.dim : SPAN / b.block_tokens * b.dim,
+             v = b.v.per_token ? channel_groups(b) * SPAN : SPAN;
     return k > v ? k : v;
 }
 
@@ -321,18 +321,19 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
                                     const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
-    const uint8_t *channel = b.channel ? b.channel + t.head * b.dim : NULL;
-    uint32_t parts = b.k.by_token ? channel_groups(b) : n, scales = n_scales(b, b.k);
+    const uint8_t *channel = b.channel_order ? b.channel_order + t.head * b.dim : NULL;
+    uint32_t parts = b.k.per_token ? channel_groups(b) : n, scales = n_scales(b, b.k);
     for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2;
          unit += THREADS / LANES) {
-        uint32_t r = unit / parts, part = unit % parts, from = b.k.by_token ? part * b.group : 0;
-        uint32_t some = unit >= ROWS * parts     ? 0
-                        : !b.k.by_token          ? b.dim
-                        : b.dim - from < b.group ? b.dim - from
-                                                 : b.group;
+        uint32_t r = unit / parts, part = unit % parts,
+                 from = b.k.per_token ? part * b.group_channels : 0;
+        uint32_t some = unit >= ROWS * parts              ? 0
+                        : !b.k.per_token                  ? b.dim
+                        : b.dim - from < b.group_channels ? b.dim - from
+                                                          : b.group_channels;
         const unsigned char *record_scales =
-            record(b, b.k, t.head, b.k.by_token ? first : first + part) + b.k.codes;
-        size_t at = (size_t)r * w.folded + (b.k.by_token ? from : part * b.dim);
+            record(b, b.k, t.head, b.k.per_token ? first : first + part) + b.k.code_bytes;
+        size_t at = (size_t)r * w.folded + (b.k.per_token ? from : part * b.dim);
         auto q = [&](uint32_t i) {
             return w.q[(channel ? channel[from + i] : from + i) * ROWS + r];
         };
@@ -341,7 +342,7 @@ static __device__ void fold_queries(const struct workspace<ROWS> &w, const struc
             fold(w.high + at, w.low + at, &w.step[r][part], &w.base[r][part], &w.less[r][part],
                  some, is_wide(b.k.bits), of, f, levels, add);
         };
-        if (b.k.by_token)
+        if (b.k.per_token)
             fold_part(
                 q, [](uint32_t, float q) { return q; },
                 [](float sum, uint32_t, float q) { return sum + q; });
@@ -363,20 +364,21 @@ static __device__ float distance(int32_t high, int32_t low, bool wide, int32_t l
 }
 
 /* p = scores of n blocks, a token to each thread: tft_score_codes_fn */
-template <uint32_t ROWS, bool wide, bool by_token>
+template <uint32_t ROWS, bool wide, bool per_token>
 static __device__ void score_codes(const struct workspace<ROWS> &w, const struct job &j,
                                    const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
-    uint32_t block = threadIdx.x / b.block, token = threadIdx.x % b.block, row = token % TFT_PANEL,
-             scales = n_scales(b, b.k);
+    uint32_t block = threadIdx.x / b.block_tokens, token = threadIdx.x % b.block_tokens,
+             row = token % TFT_PANEL, scales = n_scales(b, b.k);
     float factor = 1.0f / sqrtf((float)b.dim), s[ROWS] = {};
     int32_t high[ROWS] = {}, low[ROWS] = {};
     if (block >= n)
         return;
-    const unsigned char *codes = record(b, b.k, t.head, first + block), *own = codes + b.k.codes;
-    codes += token / TFT_PANEL * (b.k.codes / (b.block / TFT_PANEL));
-    uint32_t at = by_token ? 0 : block * b.dim, d = 0;
+    const unsigned char *codes = record(b, b.k, t.head, first + block),
+                        *own = codes + b.k.code_bytes;
+    codes += token / TFT_PANEL * (b.k.code_bytes / (b.block_tokens / TFT_PANEL));
+    uint32_t at = per_token ? 0 : block * b.dim, d = 0;
     for (uint32_t bits = 0; bits < TFT_BITS_COUNT; bits++)
         codes = each_quad<(ROWS > 8 || wide ? 1 : 4)>(
             (enum tft_bits)bits, b.quads[t.head][bits], codes, row, [&](uint32_t, uint32_t four) {
@@ -389,11 +391,11 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
                                       low[r]);
                 }
                 d += TFT_QUAD;
-                if (!by_token || (d % b.group && d < b.dim))
+                if (!per_token || (d % b.group_channels && d < b.dim))
                     return;
-                uint32_t g = (d - 1) / b.group;
-                float scale = record_scale(b, own, scales, g * b.block + token);
-                float mid = record_scale(b, own, scales, scales + g * b.block + token);
+                uint32_t g = (d - 1) / b.group_channels;
+                float scale = record_scale(b, own, scales, g * b.block_tokens + token);
+                float mid = record_scale(b, own, scales, scales + g * b.block_tokens + token);
                 UNROLL
                 for (uint32_t r = 0; r < ROWS; r++) {
                     s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][g]) * (w.step[r][g] / 2),
@@ -404,7 +406,7 @@ static __device__ void score_codes(const struct workspace<ROWS> &w, const struct
             });
     UNROLL
     for (uint32_t r = 0; r < ROWS; r++) {
-        if (!by_token)
+        if (!per_token)
             s[r] = fmaf(distance(high[r], low[r], wide, w.less[r][block]), w.step[r][block] / 2,
                         w.base[r][block]);
         w.p[r][threadIdx.x] = s[r] * factor;
@@ -418,12 +420,15 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
                                           const struct tile &t, uint32_t first, uint32_t n)
 {
     const struct tft_cuda_blocks &b = j.blocks;
-    uint32_t parts = b.v.by_token ? channel_groups(b) : n, scales = n_scales(b, b.v);
+    uint32_t parts = b.v.per_token ? channel_groups(b) : n, scales = n_scales(b, b.v);
     for (uint32_t unit = threadIdx.x / LANES; unit < (ROWS * parts + 1) / 2 * 2;
          unit += THREADS / LANES) {
-        uint32_t r = unit / parts, part = unit % parts, from = b.v.by_token ? 0 : part * b.block;
-        uint32_t some = unit >= ROWS * parts ? 0 : b.v.by_token ? n * b.block : b.block;
-        size_t at = (size_t)r * w.folded + (b.v.by_token ? part * SPAN : from);
+        uint32_t r = unit / parts, part = unit % parts,
+                 from = b.v.per_token ? 0 : part * b.block_tokens;
+        uint32_t some = unit >= ROWS * parts ? 0
+                        : b.v.per_token      ? n * b.block_tokens
+                                             : b.block_tokens;
+        size_t at = (size_t)r * w.folded + (b.v.per_token ? part * SPAN : from);
         auto p = [&](uint32_t i) { return w.p[r][from + i]; };
         auto levels = [&](uint32_t) { return tft_bits_levels((enum tft_bits)b.v.bits); };
         auto fold_part = [&](auto of, auto f, auto add) {
@@ -431,10 +436,11 @@ static __device__ void fold_probabilities(const struct workspace<ROWS> &w, const
                  some, is_wide(b.v.bits), of, f, levels, add);
         };
         auto of_token = [&](uint32_t i) {
-            return record_scaling(b, record(b, b.v, t.head, first + i / b.block) + b.v.codes,
-                                  scales, part * b.block + i % b.block);
+            return record_scaling(
+                b, record(b, b.v, t.head, first + i / b.block_tokens) + b.v.code_bytes, scales,
+                part * b.block_tokens + i % b.block_tokens);
         };
-        if (b.v.by_token)
+        if (b.v.per_token)
             fold_part(
                 of_token,
                 [&](uint32_t i, const struct raw_scaling &s) { return p(i) * scale_of(b, s); },
@@ -456,17 +462,17 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
     const struct tft_cuda_blocks &b = j.blocks;
     uint32_t dim = b.dim, panels = (dim + TFT_PANEL - 1) / TFT_PANEL, scales = n_scales(b, b.v);
     for (uint32_t unit = threadIdx.x; unit < ROWS / 4 * dim; unit += THREADS) {
-        uint32_t d = unit % dim, r = unit / dim * 4, g = d / b.group;
+        uint32_t d = unit % dim, r = unit / dim * 4, g = d / b.group_channels;
         float o[4] = {};
         int32_t high[4] = {}, low[4] = {};
-        const int8_t *x = w.high + r * w.folded + (b.v.by_token ? g * SPAN : 0),
+        const int8_t *x = w.high + r * w.folded + (b.v.per_token ? g * SPAN : 0),
                      *x_low = x + (w.low - w.high);
-        for (uint32_t i = 0; i < n; i++, x += b.block, x_low += b.block) {
+        for (uint32_t i = 0; i < n; i++, x += b.block_tokens, x_low += b.block_tokens) {
             const unsigned char *codes = record(b, b.v, t.head, first + i),
-                                *own = codes + b.v.codes;
-            const unsigned char *panel = codes + d / TFT_PANEL * (b.v.codes / panels);
+                                *own = codes + b.v.code_bytes;
+            const unsigned char *panel = codes + d / TFT_PANEL * (b.v.code_bytes / panels);
             each_quad<(ROWS > 8 || wide ? 1 : 4)>(
-                (enum tft_bits)b.v.bits, b.block / TFT_QUAD, panel, d % TFT_PANEL,
+                (enum tft_bits)b.v.bits, b.block_tokens / TFT_QUAD, panel, d % TFT_PANEL,
                 [&](uint32_t q, uint32_t four) {
                     UNROLL
                     for (uint32_t k = 0; k < 4; k++) {
@@ -478,7 +484,7 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
                                           low[k]);
                     }
                 });
-            if (b.v.by_token)
+            if (b.v.per_token)
                 continue;
             float scale = record_scale(b, own, scales, d),
                   mid = record_scale(b, own, scales, scales + d);
@@ -493,7 +499,7 @@ static __device__ void mix_codes(const struct workspace<ROWS> &w, const struct j
         }
         UNROLL
         for (uint32_t k = 0; k < 4; k++) {
-            if (b.v.by_token)
+            if (b.v.per_token)
                 o[k] = o[k] + fmaf(distance(high[k], low[k], wide, w.less[r + k][g]),
                                    w.step[r + k][g] / 2, w.base[r + k][g]);
             if (r + k < t.n)
@@ -507,7 +513,7 @@ template <uint32_t ROWS>
 static __device__ void mix_halves(const struct workspace<ROWS> &w, const struct job &j,
                                   const struct tile &t, uint32_t first, uint32_t n, bool begun)
 {
-    uint32_t dim = j.blocks.dim, block = j.blocks.block;
+    uint32_t dim = j.blocks.dim, block = j.blocks.block_tokens;
     for (uint32_t unit = threadIdx.x; unit < ROWS / 4 * dim; unit += THREADS) {
         uint32_t d = unit % dim, r = unit / dim * 4;
         float o[4] = {};
@@ -526,8 +532,8 @@ template <uint32_t ROWS>
 static __device__ void score_halves(const struct workspace<ROWS> &w, const struct job &j,
                                     const struct tile &t, uint32_t first, uint32_t n)
 {
-    uint32_t block = threadIdx.x / j.blocks.block, token = threadIdx.x % j.blocks.block,
-             dim = j.blocks.dim;
+    uint32_t block = threadIdx.x / j.blocks.block_tokens,
+             token = threadIdx.x % j.blocks.block_tokens, dim = j.blocks.dim;
     const uint16_t *k = (const uint16_t *)record(j.blocks, j.blocks.k, t.head, first + block);
     score<ROWS, uint16_t>(
         w, block < n ? k + (token - token % TFT_KEY_PANEL) * dim + token % TFT_KEY_PANEL : NULL,
@@ -539,26 +545,27 @@ template <uint32_t ROWS>
 static __device__ void attend_blocks(const struct workspace<ROWS> &w, const struct job &j,
                                      const struct tile &t, uint32_t i, bool begun)
 {
-    uint32_t most = SPAN / j.blocks.block, first = i * most, left = j.at->blocks - first,
+    uint32_t most = SPAN / j.blocks.block_tokens, first = i * most, left = j.start->blocks - first,
              n = left < most ? left : most;
     if (j.blocks.k.bits == TFT_BITS_COUNT) {
         score_halves<ROWS>(w, j, t, first, n);
     } else {
-        bool wide = is_wide(j.blocks.k.bits), by_token = j.blocks.k.by_token;
+        bool wide = is_wide(j.blocks.k.bits), per_token = j.blocks.k.per_token;
         fold_queries<ROWS>(w, j, t, first, n);
         __syncthreads();
-        if (wide && by_token)
+        if (wide && per_token)
             score_codes<ROWS, true, true>(w, j, t, first, n);
         else if (wide)
             score_codes<ROWS, true, false>(w, j, t, first, n);
-        else if (by_token)
+        else if (per_token)
             score_codes<ROWS, false, true>(w, j, t, first, n);
         else
             score_codes<ROWS, false, false>(w, j, t, first, n);
     }
     __syncthreads();
     for (uint32_t r = threadIdx.x / WARP; r < t.n; r += THREADS / WARP)
-        softmax(w.p[r], n * j.blocks.block, begun, &w.max[r], &w.sum[r], &w.old[r], &w.now[r]);
+        softmax(w.p[r], n * j.blocks.block_tokens, begun, &w.max[r], &w.sum[r], &w.old[r],
+                &w.now[r]);
     __syncthreads();
     if (j.blocks.v.bits == TFT_BITS_COUNT) {
         mix_halves<ROWS>(w, j, t, first, n, begun);
@@ -575,7 +582,7 @@ static __device__ void attend_blocks(const struct workspace<ROWS> &w, const stru
 
 static __device__ uint32_t block_spans(const struct job &j)
 {
-    return j.blocks.dim ? (j.at->blocks * j.blocks.block + SPAN - 1) / SPAN : 0;
+    return j.blocks.dim ? (j.start->blocks * j.blocks.block_tokens + SPAN - 1) / SPAN : 0;
 }
 
 /* ------------------------------------------------------------------------------------ the whole */
@@ -585,7 +592,7 @@ static __device__ void put_head(const struct tft_cuda_rows &y, uint32_t m, uint3
 {
     float v = o * (1.0f / sum);
     if (y.bytes)
-        y.bytes[m * y.ld + i] = tft_affine_byte(v, &y.q[m * y.step]);
+        y.bytes[m * y.ld + i] = tft_affine_byte(v, &y.affine[m * y.affine_step]);
     else
         y.floats[m * y.ld + i] = v;
 }
@@ -597,7 +604,7 @@ static __global__ void __launch_bounds__(THREADS, 2) attend_tiles(struct job j)
     struct workspace<ROWS> w = take_workspace<ROWS>(j);
     uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS,
              left = j.M * group - row;
-    struct tile t = {blockIdx.x, row, left < ROWS ? left : ROWS, group, j.at->slot + j.first};
+    struct tile t = {blockIdx.x, row, left < ROWS ? left : ROWS, group, j.start->slot + j.skip};
     load_queries(w, j, t);
     __syncthreads();
     uint32_t end = t.slot + (t.row + t.n - 1) / group + 1;
@@ -616,15 +623,15 @@ static __global__ void __launch_bounds__(THREADS, 2) attend_tiles(struct job j)
 static __device__ void merge(const struct job &j, const struct tile &t, uint32_t slots,
                              uint32_t blocks)
 {
-    uint32_t dim = j.slots.dim, spans = j.parts.slots + j.parts.blocks;
+    uint32_t dim = j.slots.dim, spans = j.partials.slot_spans + j.partials.block_spans;
     for (uint32_t unit = threadIdx.x; unit < t.n * dim; unit += THREADS) {
         uint32_t head = t.head * t.group + t.row + unit / dim, d = unit % dim;
-        const float *max = j.parts.max + (size_t)head * spans,
-                    *sum = j.parts.sum + (size_t)head * spans;
-        const float *o = j.parts.o + (size_t)head * spans * dim + d;
+        const float *max = j.partials.max + (size_t)head * spans,
+                    *sum = j.partials.sum + (size_t)head * spans;
+        const float *o = j.partials.o + (size_t)head * spans * dim + d;
         float top = max[0], total = sum[0], v = o[0];
         for (uint32_t i = 1; i < slots + blocks; i++) {
-            uint32_t b = i < slots ? i : j.parts.slots + i - slots;
+            uint32_t b = i < slots ? i : j.partials.slot_spans + i - slots;
             float both = top > max[b] ? top : max[b], old = tft_expf(top - both),
                   now = tft_expf(max[b] - both);
             v = fmaf(o[b * dim], now, v * old);
@@ -658,29 +665,29 @@ template <uint32_t ROWS, typename Num, bool CODED>
 static __global__ void __launch_bounds__(THREADS, 2) attend_split(struct job j)
 {
     uint32_t dim = j.slots.dim, group = j.H / j.slots.heads, row = blockIdx.y * ROWS,
-             left = group - row, slot = j.at->slot + j.first;
-    uint32_t span = blockIdx.z, spans = j.parts.slots + j.parts.blocks, slots = slot / SPAN + 1,
-             blocks = CODED ? block_spans(j) : 0;
-    bool coded = CODED && span >= j.parts.slots;
-    if (coded ? span - j.parts.slots >= blocks : span >= slots)
+             left = group - row, slot = j.start->slot + j.skip;
+    uint32_t span = blockIdx.z, spans = j.partials.slot_spans + j.partials.block_spans,
+             slots = slot / SPAN + 1, blocks = CODED ? block_spans(j) : 0;
+    bool coded = CODED && span >= j.partials.slot_spans;
+    if (coded ? span - j.partials.slot_spans >= blocks : span >= slots)
         return;
     struct workspace<ROWS> w = take_workspace<ROWS>(j);
     struct tile t = {blockIdx.x, row, left < ROWS ? left : ROWS, group, slot};
     load_queries(w, j, t);
     __syncthreads();
     if (coded)
-        attend_blocks<ROWS>(w, j, t, span - j.parts.slots, false);
+        attend_blocks<ROWS>(w, j, t, span - j.partials.slot_spans, false);
     else
         attend_slots<ROWS, Num>(w, j, t, span * SPAN, false);
     uint32_t head = t.head * group + row;
     size_t first = (size_t)head * spans + span;
     for (uint32_t i = threadIdx.x; i < t.n * dim; i += THREADS)
-        j.parts.o[(first + i / dim * spans) * dim + i % dim] = w.o[i];
+        j.partials.o[(first + i / dim * spans) * dim + i % dim] = w.o[i];
     if (threadIdx.x < t.n) {
-        j.parts.max[first + threadIdx.x * spans] = w.max[threadIdx.x];
-        j.parts.sum[first + threadIdx.x * spans] = w.sum[threadIdx.x];
+        j.partials.max[first + threadIdx.x * spans] = w.max[threadIdx.x];
+        j.partials.sum[first + threadIdx.x * spans] = w.sum[threadIdx.x];
     }
-    if (is_last(j.parts.done + head, slots + blocks))
+    if (is_last(j.partials.done + head, slots + blocks))
         merge(j, t, slots, blocks);
 }
 
@@ -696,7 +703,7 @@ template <uint32_t ROWS, typename Num, bool CODED>
 static void launch_split(cudaStream_t stream, const struct job &j)
 {
     dim3 blocks(j.slots.heads, (j.H / j.slots.heads + ROWS - 1) / ROWS,
-                j.parts.slots + j.parts.blocks);
+                j.partials.slot_spans + j.partials.block_spans);
     launch(stream, attend_split<ROWS, Num, CODED>, blocks, THREADS, workspace_bytes<ROWS>(j), j);
 }
 
@@ -720,10 +727,10 @@ template <typename Num, bool CODED> static void attend(cudaStream_t stream, cons
 
 void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq,
                      const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks,
-                     uint32_t H, uint32_t M, uint32_t first, const struct tft_cuda_at *at,
-                     const struct tft_cuda_parts *parts)
+                     uint32_t H, uint32_t M, uint32_t skip, const struct tft_cuda_start *start,
+                     const struct tft_cuda_partials *partials)
 {
-    struct job j = {*y, *slots, {}, *parts, q, ldq, H, M, first, at};
+    struct job j = {*y, *slots, {}, *partials, q, ldq, H, M, skip, start};
     if (blocks) {
         j.blocks = *blocks;
         attend<uint16_t, true>(stream, j);

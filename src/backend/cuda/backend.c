@@ -1,9 +1,10 @@
 /*
- * The CUDA backend (device.h): a model's weights and a session's cache and activations in a GPU's
- * memory, and the operations of a pass queued on its stream. Per pass, tokens and the angles of
- * their positions go there, and logits come back; with layers on the CPU before, rows of TFT_X go
- * instead of tokens. One token after the other is the same work each time but for what is in `up`,
- * so it is recorded once as a graph.
+ * The CUDA backend (backend/device.h). The device's memory holds the weights of a model and the
+ * cache and activations of each session; the operations of a pass queue kernels on the session's
+ * stream. A pass sends its tokens and the rotation angles of their positions to the device and gets
+ * logits back. If the CPU computes the first layers, the pass sends rows of TFT_X instead of
+ * tokens. Decoding queues the same kernels for each token; all that differs is in `uploaded`. So
+ * the kernels of one token are recorded once, as a CUDA graph.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,114 +14,117 @@
 
 /* ----------------------------------------------------------------------------------- operations */
 
-static struct on *on(const struct tft_pass *p)
+static struct device_session *session_of(const struct tft_pass *p) { return p->s->on; }
+
+/* How many tokens the operations work on: p->first .. p->n - 1. */
+static uint32_t n_active(const struct tft_pass *p) { return p->n - p->first; }
+
+/* The floats of buf, from token p->first on. Logits have no rows for the tokens before it. */
+static float *float_rows(const struct tft_pass *p, enum tft_buf buf)
 {
-    return p->s->on;
+    float *rows = session_of(p)->buf[buf];
+    return buf == TFT_LOGITS ? rows : rows + (size_t)p->first * tft_pass_stride(p, buf);
 }
 
-/* Tokens that operations work on. */
-static uint32_t some(const struct tft_pass *p)
+/* Where an operation writes the input of a linear layer: bytes if their range is static; else
+   floats, of which quantize() makes bytes. */
+static struct tft_cuda_rows output_rows(const struct tft_pass *p, enum tft_buf buf,
+                                        const struct tft_input *in)
 {
-    return p->n - p->first;
-}
-
-static float *row(const struct tft_pass *p, enum tft_buf buf)
-{
-    return on(p)->buf[buf] + (buf == TFT_LOGITS ? 0 : (size_t)p->first * tft_pass_stride(p, buf));
-}
-
-/* The rows of buf as `in` has them: of a static range, bytes from the start; else floats, which
-   quantize() makes bytes of. */
-static struct tft_cuda_rows rows(const struct tft_pass *p, enum tft_buf buf,
-                                 const struct tft_input *in)
-{
+    const struct device_session *ds = session_of(p);
+    size_t ld = tft_pass_byte_stride(p, buf);
     if (in->range == TFT_RANGE_STATIC)
         return (struct tft_cuda_rows){
-            .bytes = on(p)->bytes[buf] + (size_t)p->first * tft_pass_byte_stride(p, buf),
-            .ld = tft_pass_byte_stride(p, buf),
-            .q = on(p)->d->affine + in->index,
+            .bytes = ds->bytes[buf] + (size_t)p->first * ld,
+            .ld = ld,
+            .affine = ds->device->affine + in->index,
         };
-    return (struct tft_cuda_rows){.floats = row(p, buf), .ld = tft_pass_stride(p, buf)};
+    return (struct tft_cuda_rows){.floats = float_rows(p, buf), .ld = tft_pass_stride(p, buf)};
 }
 
+/* The bytes of an input with a dynamic range, which differs from token to token. */
 static struct tft_cuda_rows dynamic_rows(const struct tft_pass *p, enum tft_buf buf)
 {
-    struct on *o = on(p);
+    const struct device_session *ds = session_of(p);
     size_t ld = tft_pass_byte_stride(p, buf);
-    return (struct tft_cuda_rows){.bytes = o->bytes[buf] + (size_t)p->first * ld,
-                                  .ld = ld,
-                                  .q = o->affine[buf] + p->first,
-                                  .step = 1};
+    return (struct tft_cuda_rows){
+        .bytes = ds->bytes[buf] + (size_t)p->first * ld,
+        .ld = ld,
+        .affine = ds->affine[buf] + p->first,
+        .affine_step = 1,
+    };
 }
 
 static void quantize(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     if (in->range == TFT_RANGE_STATIC)
         return;
     struct tft_cuda_rows to = dynamic_rows(p, buf);
-    tft_cuda_quantize(o->stream, to.bytes, to.ld, row(p, buf), tft_pass_stride(p, buf), some(p),
-                      tft_pass_width(p, buf), o->affine[buf] + p->first, o->range,
+    tft_cuda_quantize(ds->stream, to.bytes, to.ld, float_rows(p, buf), tft_pass_stride(p, buf),
+                      n_active(p), tft_pass_width(p, buf), ds->affine[buf] + p->first, ds->ranges,
                       in->range == TFT_RANGE_TENSOR);
 }
 
 static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
-    struct on *o = on(p);
-    struct tft_cuda_rows y = rows(p, TFT_H, l->in);
-    if (!some(p))
+    struct device_session *ds = session_of(p);
+    struct tft_cuda_rows y = output_rows(p, TFT_H, l->in);
+    if (!n_active(p))
         return;
-    tft_cuda_norm(o->stream, &y, row(p, TFT_X), tft_pass_stride(p, TFT_X),
-                  tft_cuda_there(o->d, w->w), tft_cuda_there(o->d, w->b), some(p), p->m->n_embd,
-                  p->m->norm_eps);
+    tft_cuda_norm(ds->stream, &y, float_rows(p, TFT_X), tft_pass_stride(p, TFT_X),
+                  tft_cuda_weight(ds->device, w->w), tft_cuda_weight(ds->device, w->b), n_active(p),
+                  p->m->n_embd, p->m->norm_eps);
     quantize(p, TFT_H, l->in);
 }
 
-static struct tft_cuda_heads heads(const struct tft_pass *p)
+static struct tft_cuda_heads q_and_k(const struct tft_pass *p)
 {
-    uint32_t dim = p->m->head_dim;
     return (struct tft_cuda_heads){
-        .x = {row(p, TFT_Q), row(p, TFT_K)},
+        .x = {float_rows(p, TFT_Q), float_rows(p, TFT_K)},
         .ld = {tft_pass_stride(p, TFT_Q), tft_pass_stride(p, TFT_K)},
         .heads = {p->m->n_head, p->m->n_head_kv},
-        .dim = dim,
+        .dim = p->m->head_dim,
     };
 }
 
 static void rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
-    struct on *o = on(p);
-    struct tft_cuda_heads x = heads(p);
-    const float *const w[] = {tft_cuda_there(o->d, b->q_norm.w), tft_cuda_there(o->d, b->k_norm.w)};
-    tft_cuda_rmsnorm_heads(o->stream, &x, w, some(p), p->m->norm_eps);
+    struct device_session *ds = session_of(p);
+    struct tft_cuda_heads x = q_and_k(p);
+    const float *const w[] = {tft_cuda_weight(ds->device, b->q_norm.w),
+                              tft_cuda_weight(ds->device, b->k_norm.w)};
+    tft_cuda_rmsnorm_heads(ds->stream, &x, w, n_active(p), p->m->norm_eps);
 }
 
 static struct tft_cuda_product product(const struct tft_pass *p, enum tft_buf to,
                                        const struct tft_linear *l)
 {
-    const struct device *d = on(p)->d;
+    const struct device *d = session_of(p)->device;
     return (struct tft_cuda_product){
-        .y = row(p, to),
+        .y = float_rows(p, to),
         .ldy = tft_pass_stride(p, to),
-        .w = {
-            .data = tft_cuda_there(d, l->w.data),
-            .scale = tft_cuda_there(d, l->w.scale),
-            .rowsum = tft_cuda_there(d, l->w.rowsum),
-            .bias = tft_cuda_there(d, l->bias),
-            .rows = l->w.rows,
-            .cols = (uint32_t)tft_panel_cols(l->w.cols),
-        },
+        .w =
+            {
+                .data = tft_cuda_weight(d, l->w.data),
+                .scale = tft_cuda_weight(d, l->w.scale),
+                .rowsum = tft_cuda_weight(d, l->w.rowsum),
+                .bias = tft_cuda_weight(d, l->bias),
+                .rows = l->w.rows,
+                .cols = (uint32_t)tft_panel_cols(l->w.cols),
+            },
     };
 }
 
-/* Products of the rows of `from`, which are as `in` says. */
+/* Multiplies the bytes of `from`, whose range is as `in` says, by n matrices. */
 static void multiply(const struct tft_pass *p, const struct tft_cuda_product *products, uint32_t n,
                      bool add, enum tft_buf from, const struct tft_input *in)
 {
-    struct tft_cuda_rows x = in->range == TFT_RANGE_STATIC ? rows(p, from, in)
-                                                           : dynamic_rows(p, from);
-    if (some(p))
-        tft_cuda_linear(on(p)->stream, products, n, add, &x, some(p), on(p)->d->multiprocessors);
+    struct device_session *ds = session_of(p);
+    struct tft_cuda_rows x =
+        in->range == TFT_RANGE_STATIC ? output_rows(p, from, in) : dynamic_rows(p, from);
+    if (n_active(p))
+        tft_cuda_linear(ds->stream, products, n, add, &x, n_active(p), ds->device->multiprocessors);
 }
 
 static void linear(const struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
@@ -145,113 +149,119 @@ static void qkv(struct tft_pass *p, const struct tft_block *b)
 
 static void rope(struct tft_pass *p)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
-    struct tft_cuda_heads x = heads(p);
-    size_t at = (size_t)p->first * m->n_rot;
-    tft_cuda_rope(o->stream, &x, o->up.cos + at, o->up.sin + at, some(p), m->n_rot, m->rope_halves);
+    struct tft_cuda_heads x = q_and_k(p);
+    size_t offset = (size_t)p->first * m->n_rot;
+    tft_cuda_rope(ds->stream, &x, ds->uploaded.cos + offset, ds->uploaded.sin + offset, n_active(p),
+                  m->n_rot, m->rope_halves);
 }
 
-/* Stores the chunk's tokens, after those before it have been quantized that are due. */
+/* Stores the keys and values of chunk i, after the eviction that is due before it, if any. */
 static void append(struct tft_pass *p, uint32_t layer, uint32_t i)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_kv_policy *policy = &p->s->kv.policy;
-    const struct chunk *c = &o->chunk[i];
-    struct tft_cuda_slots slots = tft_cuda_slots_of(o, layer);
+    const struct chunk *c = &ds->chunk[i];
+    struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     size_t stride = tft_pass_stride(p, TFT_K);
     if (c->evict) {
-        struct tft_cuda_blocks blocks = tft_cuda_blocks_of(o, layer);
+        struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, layer);
         struct tft_cuda_clips clips = {
             {TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(policy), tft_coded_to_zero(policy)};
-        tft_cuda_evict(o->stream, &blocks, &slots, &c->eviction, &clips, o->rows);
+        tft_cuda_evict(ds->stream, &blocks, &slots, &c->eviction, &clips, ds->evict_rows);
     }
-    tft_cuda_put(o->stream, &slots, o->buf[TFT_K] + c->from * stride,
-                 o->buf[TFT_V] + c->from * stride, stride, c->to - c->from, o->up.at + i);
+    tft_cuda_put(ds->stream, &slots, ds->buf[TFT_K] + c->from * stride,
+                 ds->buf[TFT_V] + c->from * stride, stride, c->to - c->from,
+                 ds->uploaded.start + i);
 }
 
-/* What does not go into the first chunk waits for attend(). */
+/* attend() stores the other chunks of the pass. */
 static void kv_append(struct tft_pass *p, uint32_t layer)
 {
     append(p, layer, 0);
 }
 
-/* A chunk of the pass attends before the next one comes, for which tokens that it sees may be
-   quantized. */
+/* A chunk attends before the next one is stored, because that may evict tokens that this chunk
+   attends to in their slots. */
 static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *l)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     bool coded = p->s->kv.policy.coded;
-    struct tft_cuda_slots slots = tft_cuda_slots_of(o, layer);
+    struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     struct tft_cuda_blocks blocks = {.dim = 0};
     if (coded)
-        blocks = tft_cuda_blocks_of(o, layer);
-    for (uint32_t i = 0; i < o->n_chunk; i++) {
-        const struct chunk *c = &o->chunk[i];
+        blocks = tft_cuda_blocks_of(ds, layer);
+    for (uint32_t i = 0; i < ds->n_chunks; i++) {
+        const struct chunk *c = &ds->chunk[i];
         uint32_t skip = p->first > c->from ? p->first - c->from : 0, from = c->from + skip;
         if (i)
             append(p, layer, i);
         if (from >= c->to)
             continue;
-        struct tft_pass at = *p; /* whose rows begin there */
-        at.first = from;
-        struct tft_cuda_rows y = rows(&at, TFT_A, l->in);
-        tft_cuda_attend(o->stream, &y, row(&at, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
-                        coded ? &blocks : NULL, p->m->n_head, c->to - from, skip, o->up.at + i,
-                        &o->parts);
+        struct tft_pass rest = *p; /* the same pass, of which only tokens `from` on are active */
+        rest.first = from;
+        struct tft_cuda_rows y = output_rows(&rest, TFT_A, l->in);
+        tft_cuda_attend(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
+                        coded ? &blocks : NULL, p->m->n_head, c->to - from, skip,
+                        ds->uploaded.start + i, &ds->partials);
     }
-    if (some(p))
+    if (n_active(p))
         quantize(p, TFT_A, l->in);
 }
 
 static void hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                    const struct tft_linear *down)
 {
-    struct on *o = on(p);
-    if (!some(p))
+    struct device_session *ds = session_of(p);
+    if (!n_active(p))
         return;
     struct tft_cuda_product both[] = {product(p, TFT_G, gate ? gate : up), product(p, TFT_U, up)};
     multiply(p, both, gate ? 2 : 1, false, TFT_H, up->in);
-    struct tft_cuda_rows y = rows(p, TFT_G, down->in);
-    tft_cuda_activate(o->stream, &y, row(p, TFT_G), gate ? row(p, TFT_U) : NULL,
-                      tft_pass_stride(p, TFT_G), some(p), p->m->n_ff, down->in->hadamard);
+    struct tft_cuda_rows y = output_rows(p, TFT_G, down->in);
+    tft_cuda_activate(ds->stream, &y, float_rows(p, TFT_G), gate ? float_rows(p, TFT_U) : NULL,
+                      tft_pass_stride(p, TFT_G), n_active(p), p->m->n_ff, down->in->hadamard);
     quantize(p, TFT_G, down->in);
 }
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* What the policy gives up, from r, the nth time in the pass: tft_coded_evict */
-static struct tft_cuda_eviction plan_eviction(struct on *o, struct tft_retained r, uint32_t nth)
+/* The i-th eviction of the pass, with tokens where r says before it: tft_coded_evict. */
+static struct tft_cuda_eviction plan_eviction(struct device_session *ds, struct tft_retained r,
+                                              uint32_t i)
 {
-    const struct tft_kv *kv = &o->s->kv;
-    bool again = r.waiting || r.blocks;
-    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
-             *order = o->from.order + (size_t)nth * o->slots;
+    const struct tft_kv *kv = &ds->session->kv;
+    bool is_first = !r.waiting && !r.blocks;
+    uint32_t first_slot = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
+             *order = ds->staged.order + (size_t)i * ds->order_slots;
     struct tft_cuda_eviction e = {
-        .order = o->up.order + (size_t)nth * o->slots, .first = r.blocks, .base = base};
-    uint32_t leave = tft_retain_evict(&kv->policy, &r, o->order);
-    for (uint32_t i = 0; i < n; i++)
-        order[i] = o->order[i] + base;
-    e.blocks = leave / kv->block;
+        .order = ds->uploaded.order + (size_t)i * ds->order_slots,
+        .first_block = r.blocks,
+        .first_slot = first_slot,
+    };
+    uint32_t leave = tft_retain_evict(&kv->policy, &r, ds->order);
+    for (uint32_t k = 0; k < n; k++)
+        order[k] = ds->order[k] + first_slot;
+    e.n_blocks = leave / kv->block;
     e.stay = n - leave;
-    if (kv->policy.partial) { /* round_old_values */
-        uint32_t window = kv->policy.window, first = again ? window / 2 : 0,
+    if (kv->policy.partial) { /* evict.c's round_old_values */
+        uint32_t window = kv->policy.window, first = is_first ? 0 : window / 2,
                  end = r.kept > window ? r.kept - window : 0;
         e.rounded = end > first ? end - first : 0;
-        e.round = kv->n_prefix + r.sinks + r.named + r.waiting + first;
+        e.first_rounded = kv->n_prefix + r.sinks + r.named + r.waiting + first;
     }
     return e;
 }
 
-/* The chunks of the pass. Returns before how many of them tokens are given up. */
+/* Cuts the pass into chunks. Returns how many evictions it has. */
 static uint32_t plan(struct tft_pass *p)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_kv *kv = &p->s->kv;
     struct tft_retained at = kv->at;
     uint32_t evictions = 0;
-    o->n_chunk = 0;
-    for (uint32_t from = 0; from < p->n; from = o->chunk[o->n_chunk++].to) {
+    ds->n_chunks = 0;
+    for (uint32_t from = 0; from < p->n; from = ds->chunk[ds->n_chunks++].to) {
         struct tft_chunk c = {.to = p->n};
         uint32_t slot = p->pos - p->s->dropped;
         if (kv->policy.coded) {
@@ -259,52 +269,63 @@ static uint32_t plan(struct tft_pass *p)
             slot = kv->n_prefix + c.slot;
         }
         evictions += c.evict;
-        assert(evictions <= o->evictions && o->n_chunk < o->chunks);
-        o->chunk[o->n_chunk] = (struct chunk){.from = from,
-                                              .to = c.to,
-                                              .slot = slot,
-                                              .blocks = c.blocks,
-                                              .evict = c.evict,
-                                              .before = c.before};
+        assert(evictions <= ds->max_evictions && ds->n_chunks < ds->max_chunks);
+        ds->chunk[ds->n_chunks] = (struct chunk){
+            .from = from,
+            .to = c.to,
+            .slot = slot,
+            .blocks = c.blocks,
+            .evict = c.evict,
+            .before = c.before,
+        };
     }
     return evictions;
 }
 
-/* What the kernels want to know of the pass. */
-static void send_up(struct tft_pass *p, uint32_t layer)
+/* Plans the pass and sends the device what it needs to know of it. */
+static void upload_pass(struct tft_pass *p, uint32_t layer)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     uint32_t evictions = plan(p);
-    tft_cuda_layout_up(o, p->n, o->n_chunk, evictions);
-    for (uint32_t i = 0, nth = 0; i < o->n_chunk; i++) {
-        struct chunk *c = &o->chunk[i];
-        o->from.at[i] = (struct tft_cuda_at){p->pos + c->from, c->slot, c->blocks};
+    tft_cuda_layout_upload(ds, p->n, ds->n_chunks, evictions);
+    for (uint32_t i = 0, eviction = 0; i < ds->n_chunks; i++) {
+        struct chunk *c = &ds->chunk[i];
+        ds->staged.start[i] = (struct tft_cuda_start){
+            .position = p->pos + c->from,
+            .slot = c->slot,
+            .blocks = c->blocks,
+        };
         if (c->evict)
-            c->eviction = plan_eviction(o, c->before, nth++);
+            c->eviction = plan_eviction(ds, c->before, eviction++);
     }
     if (layer == 0)
-        memcpy(o->from.tokens, p->tokens, p->n * sizeof *p->tokens);
-    for (uint32_t t = 0; t < p->n && m->n_rot; t++)
-        tft_rope_angles(o->from.cos + (size_t)t * m->n_rot, o->from.sin + (size_t)t * m->n_rot,
-                        m->rope_freq, m->n_rot, m->rope_halves, p->pos + t);
-    tft_cuda_send(o, o->up.at, o->from.at, o->up.bytes);
+        memcpy(ds->staged.tokens, p->tokens, p->n * sizeof *p->tokens);
+    for (uint32_t t = 0; t < p->n && m->n_rot; t++) {
+        size_t row = (size_t)t * m->n_rot;
+        tft_rope_angles(ds->staged.cos + row, ds->staged.sin + row, m->rope_freq, m->n_rot,
+                        m->rope_halves, p->pos + t);
+    }
+    tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, ds->staged.bytes);
     if (layer > 0)
-        tft_cuda_send(o, o->buf[TFT_X], p->s->buf[TFT_X],
-                      (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
+        tft_cuda_upload(ds, ds->buf[TFT_X], p->s->buf[TFT_X],
+                        (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
 }
 
-/* Queues everything from there on. */
+/* Queues layers `layer` on, and the head. */
 static void forward(struct tft_pass *p, uint32_t layer)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     if (layer == 0) {
-        struct tft_cuda_embedding e = {tft_cuda_there(o->d, m->embed.data),
-                                       tft_cuda_there(o->d, m->embed.scale),
-                                       tft_cuda_there(o->d, m->pos_embed.data), m->n_embd};
-        tft_cuda_embed(o->stream, o->buf[TFT_X], tft_pass_stride(p, TFT_X), o->up.tokens, o->up.at,
-                       p->n, &e);
+        struct tft_cuda_embedding e = {
+            .data = tft_cuda_weight(ds->device, m->embed.data),
+            .scale = tft_cuda_weight(ds->device, m->embed.scale),
+            .pos_embed = tft_cuda_weight(ds->device, m->pos_embed.data),
+            .width = m->n_embd,
+        };
+        tft_cuda_embed(ds->stream, ds->buf[TFT_X], tft_pass_stride(p, TFT_X), ds->uploaded.tokens,
+                       ds->uploaded.start, p->n, &e);
     }
     for (uint32_t l = layer; l < m->n_layer; l++)
         m->arch->layer(p, l);
@@ -312,79 +333,79 @@ static void forward(struct tft_pass *p, uint32_t layer)
     linear(p, TFT_LOGITS, &m->output, TFT_H, false);
 }
 
-/* A token's graph for as many spans, from there on, is recorded if there is none yet. */
-static void record(struct tft_pass p, uint32_t layer, int i)
+/* Records graph i, forward() of a pass of one token, if it has not been recorded. */
+static void record_graph(struct tft_pass p, uint32_t layer, int i)
 {
-    struct on *o = on(&p);
+    struct device_session *ds = session_of(&p);
     cudaGraph_t graph = NULL;
-    if (o->graph[i])
+    if (ds->graph[i])
         return;
-    cudaError_t e = cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal);
+    cudaError_t e = cudaStreamBeginCapture(ds->stream, cudaStreamCaptureModeThreadLocal);
     if (e == cudaSuccess) {
         forward(&p, layer);
-        e = cudaStreamEndCapture(o->stream, &graph);
+        e = cudaStreamEndCapture(ds->stream, &graph);
     }
     if (e == cudaSuccess)
-        e = cudaGraphInstantiateWithFlags(&o->graph[i], graph, 0);
+        e = cudaGraphInstantiateWithFlags(&ds->graph[i], graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
-    if (o->failed == cudaSuccess)
-        o->failed = e;
+    if (ds->error == cudaSuccess)
+        ds->error = e;
 }
 
-static uint32_t at_most(uint32_t n, uint32_t most)
-{
-    return n < most ? n : most;
-}
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+/* A pass of one token uses a graph, unless tokens are evicted before it. A graph fixes how many
+   thread blocks attention has, one for each span: graph i serves tokens that attend to at most 2^i
+   spans, of blocks if the cache has codes and else of slots. */
 static enum tft_status run(struct tft_pass *p, uint32_t layer)
 {
-    struct on *o = on(p);
+    struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     int i = 0;
-    if (o->failed == cudaSuccess)
-        o->failed = cudaSetDevice(o->d->which);
-    send_up(p, layer);
+    if (ds->error == cudaSuccess)
+        ds->error = cudaSetDevice(ds->device->index);
+    upload_pass(p, layer);
     bool coded = p->s->kv.policy.coded;
-    uint32_t slots = coded ? o->slot_spans : tft_spans(o->from.at->slot + p->n);
-    uint32_t blocks = coded ? tft_spans(o->from.at->blocks * p->s->kv.block) : 0;
-    if (p->n == 1 && p->keep && !o->chunk->evict && layer == m->n_host && layer < m->n_layer) {
-        while (1u << i < (coded ? blocks : slots))
+    uint32_t slot_spans = coded ? ds->slot_spans : tft_spans(ds->staged.start->slot + p->n);
+    uint32_t block_spans = coded ? tft_spans(ds->staged.start->blocks * p->s->kv.block) : 0;
+    if (p->n == 1 && p->keep && !ds->chunk->evict && layer == m->n_host && layer < m->n_layer) {
+        while (1u << i < (coded ? block_spans : slot_spans))
             i++;
-        o->parts.slots = coded ? slots : at_most(1u << i, o->slot_spans);
-        o->parts.blocks = at_most(1u << i, o->block_spans);
-        record(*p, layer, i);
-        if (o->failed == cudaSuccess)
-            o->failed = cudaGraphLaunch(o->graph[i], o->stream);
-    } else if (o->failed == cudaSuccess) {
-        o->parts.slots = o->slot_spans;
-        o->parts.blocks = o->block_spans;
+        ds->partials.slot_spans = coded ? slot_spans : min_u32(1u << i, ds->slot_spans);
+        ds->partials.block_spans = min_u32(1u << i, ds->block_spans);
+        record_graph(*p, layer, i);
+        if (ds->error == cudaSuccess)
+            ds->error = cudaGraphLaunch(ds->graph[i], ds->stream);
+    } else if (ds->error == cudaSuccess) {
+        ds->partials.slot_spans = ds->slot_spans;
+        ds->partials.block_spans = ds->block_spans;
         forward(p, layer);
     }
-    if (o->failed == cudaSuccess && some(p))
-        o->failed = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], o->buf[TFT_LOGITS],
-                                    (size_t)some(p) * m->n_vocab * sizeof(float),
-                                    cudaMemcpyDeviceToHost, o->stream);
-    tft_cuda_wait(o);
-    return o->failed == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
+    if (ds->error == cudaSuccess && n_active(p))
+        ds->error = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], ds->buf[TFT_LOGITS],
+                                    (size_t)n_active(p) * m->n_vocab * sizeof(float),
+                                    cudaMemcpyDeviceToHost, ds->stream);
+    tft_cuda_wait(ds);
+    return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
 }
 
 static enum tft_status drop(struct tft_session *s, uint32_t from, uint32_t n, uint32_t used)
 {
-    struct on *o = s->on;
+    struct device_session *ds = s->on;
     const struct tft_model *m = s->m;
-    if (o->failed == cudaSuccess)
-        o->failed = cudaSetDevice(o->d->which);
+    if (ds->error == cudaSuccess)
+        ds->error = cudaSetDevice(ds->device->index);
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
         if (s->kv.policy.coded) {
-            struct tft_cuda_blocks blocks = tft_cuda_blocks_of(o, l);
-            tft_cuda_drop_blocks(o->stream, &blocks, n / s->kv.block, s->kv.at.blocks);
+            struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, l);
+            tft_cuda_drop_blocks(ds->stream, &blocks, n / s->kv.block, s->kv.at.blocks);
         } else {
-            struct tft_cuda_slots slots = tft_cuda_slots_of(o, l);
-            tft_cuda_drop(o->stream, &slots, from, n, used);
+            struct tft_cuda_slots slots = tft_cuda_slots_of(ds, l);
+            tft_cuda_drop_slots(ds->stream, &slots, from, n, used);
         }
-    tft_cuda_wait(o);
-    return o->failed == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
+    tft_cuda_wait(ds);
+    return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
 }
 
 TFT_API tft_device_fn tft_device;

@@ -22,9 +22,9 @@ static __device__ void narrow(uint16_t *to, float v)
 /* A block has a head's panel of slots. */
 template <typename Num>
 static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
-                           uint32_t M, const struct tft_cuda_at *at)
+                           uint32_t M, const struct tft_cuda_start *start)
 {
-    uint32_t first = at->slot, panel = first / TFT_KEY_PANEL + blockIdx.x,
+    uint32_t first = start->slot, panel = first / TFT_KEY_PANEL + blockIdx.x,
              slot = panel * TFT_KEY_PANEL, dim = to.dim;
     size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
     Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
@@ -42,14 +42,14 @@ static __global__ void put(struct tft_cuda_slots to, const float *k, const float
 }
 
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
-                  const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at)
+                  const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start)
 {
     /* as many panels as M slots can be in, wherever they begin */
     dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads);
     if (to->num == TFT_NUM_F16)
-        launch(stream, put<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, at);
+        launch(stream, put<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, start);
     else
-        launch(stream, put<float>, blocks, THREADS, 0, *to, k, v, ld, M, at);
+        launch(stream, put<float>, blocks, THREADS, 0, *to, k, v, ld, M, start);
 }
 
 /* A thread has a channel and a column of the panels, whose slots it moves in order. */
@@ -68,8 +68,8 @@ static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, 
     }
 }
 
-void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from, uint32_t n,
-                   uint32_t used)
+void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from,
+                         uint32_t n, uint32_t used)
 {
     dim3 blocks(s->dim, s->heads);
     if (s->num == TFT_NUM_F16)
@@ -105,7 +105,7 @@ static __device__ struct numbers numbers_of(const struct fitting &f, bool keys, 
     x.k = keys ? (const uint16_t *)f.from.k + at : NULL;
     x.v = keys ? NULL : (const uint16_t *)f.from.v + at;
     x.order = order;
-    x.channel = keys && f.to.channel ? f.to.channel + head * f.from.dim : NULL;
+    x.channel = keys && f.to.channel_order ? f.to.channel_order + head * f.from.dim : NULL;
     x.dim = f.from.dim;
     return x;
 }
@@ -127,18 +127,23 @@ static __device__ float number(const struct numbers &x, uint32_t t, uint32_t d)
    tokens. */
 struct group {
     uint32_t token, first, n;
-    bool by_token;
+    bool per_token;
 };
 
-static __device__ struct group group_of(const struct tft_cuda_blocks &b, bool by_token, uint32_t at)
+static __device__ struct group group_of(const struct tft_cuda_blocks &b, bool per_token,
+                                        uint32_t at)
 {
-    uint32_t first = by_token ? at / b.block * b.group : at, left = b.dim - first;
-    return {at % b.block, first, !by_token ? b.block : left < b.group ? left : b.group, by_token};
+    uint32_t first = per_token ? at / b.block_tokens * b.group_channels : at, left = b.dim - first;
+    return {at % b.block_tokens, first,
+            !per_token                ? b.block_tokens
+            : left < b.group_channels ? left
+                                      : b.group_channels,
+            per_token};
 }
 
 static __device__ float member(const struct numbers &x, const struct group &g, uint32_t i)
 {
-    return g.by_token ? number(x, g.token, g.first + i) : number(x, i, g.first);
+    return g.per_token ? number(x, g.token, g.first + i) : number(x, i, g.first);
 }
 
 /* tft_fit_fn of one group */
@@ -173,11 +178,11 @@ static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tf
                                         uint32_t head, const struct group &g, uint32_t n)
 {
     struct tft_fit how = {};
-    how.clip = f.clips.part;
+    how.clip = f.clips.ratio;
     how.n_clip = n;
     how.to_zero = f.clips.to_zero;
-    if (s.clip && g.by_token)
-        how.clip = s.clip + head * channel_groups(f.to) + g.first / f.to.group;
+    if (s.clip && g.per_token)
+        how.clip = s.clip + head * channel_groups(f.to) + g.first / f.to.group_channels;
     return how;
 }
 
@@ -217,9 +222,9 @@ static __device__ void put_scales(const struct fitting &f, const struct tft_cuda
     if (f.to.f8) {
         float most[2] = {0, 0};
         for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-            struct group g = group_of(f.to, s.by_token, i);
+            struct group g = group_of(f.to, s.per_token, i);
             struct tft_fit how = fit_of(f, s, head, g, 1);
-            how.clip = f.clips.part; /* the whole range */
+            how.clip = f.clips.ratio; /* the whole range */
             struct tft_fitted all = fit(x, g, half_of(f, s, keys, head, g.first), &how);
             most[0] = fmaxf(most[0], fabsf(all.scale));
             most[1] = fmaxf(most[1], fabsf(all.mid));
@@ -228,7 +233,7 @@ static __device__ void put_scales(const struct fitting &f, const struct tft_cuda
         e[1] = exponent(most[1]);
     }
     for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-        struct group g = group_of(f.to, s.by_token, i);
+        struct group g = group_of(f.to, s.per_token, i);
         struct tft_fit how = fit_of(f, s, head, g, f.clips.n);
         how.f8 = f.to.f8;
         how.scale_unit = tft_pow2i(e[0]);
@@ -264,7 +269,7 @@ static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t
     uint32_t t = p.keys ? row : column, d = p.keys ? column : row, n = n_scales(b, *p.s);
     if (d >= b.dim)
         return 0;
-    uint32_t at = p.s->by_token ? d / b.group * b.block + t : d;
+    uint32_t at = p.s->per_token ? d / b.group_channels * b.block_tokens + t : d;
     struct tft_fitted own = {record_scale(b, p.scales, n, at), record_scale(b, p.scales, n, n + at),
                              0, half_of(*p.f, *p.s, p.keys, p.head, d)};
     own.inverse = own.scale >= FLT_MIN ? 1 / own.scale : 0;
@@ -308,11 +313,11 @@ static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uin
 static __device__ void put_codes(struct packing p, unsigned char *to)
 {
     const struct tft_cuda_blocks &b = p.f->to;
-    uint32_t panels = p.keys ? b.block / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
-             bytes = (uint32_t)p.s->codes / panels;
-    for (uint32_t i = threadIdx.x; i < p.s->codes; i += THREADS) {
+    uint32_t panels = p.keys ? b.block_tokens / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
+             bytes = (uint32_t)p.s->code_bytes / panels;
+    for (uint32_t i = threadIdx.x; i < p.s->code_bytes; i += THREADS) {
         uint32_t at = i % bytes, bits = p.keys ? 0 : p.s->bits,
-                 quads = p.keys ? b.quads[p.head][0] : b.block / TFT_QUAD;
+                 quads = p.keys ? b.quads[p.head][0] : b.block_tokens / TFT_QUAD;
         p.panel = i / bytes;
         p.quad = 0;
         /* of keys: those of fewer bits come first */
@@ -330,7 +335,7 @@ static __device__ void put_halves(const struct fitting &f, bool keys, const stru
 {
     uint16_t *halves = (uint16_t *)to;
     uint32_t dim = f.to.dim;
-    for (uint32_t i = threadIdx.x; i < f.to.block * dim; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < f.to.block_tokens * dim; i += THREADS) {
         uint32_t t = i / dim, d = i % dim;
         if (keys)
             halves[key_at(t, d, dim)] = x.k[key_at(x.order[t], d, dim)];
@@ -346,14 +351,14 @@ static __global__ void __launch_bounds__(THREADS) fill(struct fitting f)
     uint32_t head = blockIdx.y;
     const struct tft_cuda_side &s = keys ? f.to.k : f.to.v;
     unsigned char *to = record(f.to, s, head, f.first + blockIdx.x);
-    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.x * f.to.block);
+    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.x * f.to.block_tokens);
     if (s.bits == TFT_BITS_COUNT) {
         put_halves(f, keys, x, to);
         return;
     }
-    put_scales(f, s, keys, head, x, to + s.codes);
+    put_scales(f, s, keys, head, x, to + s.code_bytes);
     __syncthreads();
-    put_codes({&f, &s, &x, to + s.codes, keys, head, 0, 0}, to);
+    put_codes({&f, &s, &x, to + s.code_bytes, keys, head, 0, 0}, to);
 }
 
 /* Slots `base` on of each head get what the slots order: [n] have: first they are read, then
@@ -385,12 +390,12 @@ static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, ui
    group of channels to each thread. */
 static __global__ void round_values(struct fitting f, uint32_t base)
 {
-    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group,
+    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group_channels,
              left = f.to.dim - first;
     if (first >= f.to.dim)
         return;
     struct numbers x = numbers_of(f, false, head, &slot);
-    struct group g = {0, first, left < f.to.group ? left : f.to.group, true};
+    struct group g = {0, first, left < f.to.group_channels ? left : f.to.group_channels, true};
     struct tft_fit how = fit_of(f, f.to.v, head, g, f.clips.n);
     struct tft_fitted own = fit(x, g, half_of(f, f.to.v, false, head, 0), &how);
     uint16_t *to = (uint16_t *)f.from.v + ((size_t)head * f.from.capacity + slot) * f.to.dim +
@@ -402,18 +407,19 @@ static __global__ void round_values(struct fitting f, uint32_t base)
 
 void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *rows)
+                    const struct tft_cuda_clips *clips, uint16_t *workspace)
 {
-    struct fitting f = {*to, *from, *clips, e->order, e->first};
-    if (e->blocks)
-        launch(stream, fill, dim3(e->blocks, to->heads, 2), THREADS, 0, f);
+    struct fitting f = {*to, *from, *clips, e->order, e->first_block};
+    if (e->n_blocks)
+        launch(stream, fill, dim3(e->n_blocks, to->heads, 2), THREADS, 0, f);
     if (e->stay) {
-        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, rows, *from,
-               e->order + e->blocks * to->block, e->stay);
-        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, rows, e->base, e->stay);
+        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, workspace, *from,
+               e->order + e->n_blocks * to->block_tokens, e->stay);
+        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, workspace, e->first_slot,
+               e->stay);
     }
     if (e->rounded)
-        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->round);
+        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->first_rounded);
 }
 
 /* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in
@@ -436,6 +442,6 @@ void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, 
     const struct tft_cuda_side *sides[] = {&b->k, &b->v};
     for (const struct tft_cuda_side *s : sides)
         launch(stream, drop_records,
-               dim3((unsigned)((s->bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS, 0,
-               s->records, s->bytes, s->bytes * b->n_blocks, n, blocks);
+               dim3((unsigned)((s->record_bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS,
+               0, s->records, s->record_bytes, s->record_bytes * b->n_blocks, n, blocks);
 }

@@ -74,19 +74,19 @@ static inline __device__ unsigned char *record(const struct tft_cuda_blocks &b,
                                                const struct tft_cuda_side &s, uint32_t head,
                                                uint32_t block)
 {
-    return s.records + ((size_t)head * b.n_blocks + block) * s.bytes;
+    return s.records + ((size_t)head * b.n_blocks + block) * s.record_bytes;
 }
 
 /* Groups of channels of a head that share scales, of a side with scales by token. */
 static inline __host__ __device__ uint32_t channel_groups(const struct tft_cuda_blocks &b)
 {
-    return (b.dim + b.group - 1) / b.group;
+    return (b.dim + b.group_channels - 1) / b.group_channels;
 }
 
 static inline __host__ __device__ uint32_t n_scales(const struct tft_cuda_blocks &b,
                                                     const struct tft_cuda_side &s)
 {
-    return s.by_token ? channel_groups(b) * b.block : b.dim;
+    return s.per_token ? channel_groups(b) * b.block_tokens : b.dim;
 }
 
 /* Levels of channel d of the keys. */

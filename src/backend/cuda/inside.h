@@ -1,113 +1,122 @@
-/* What the files of the CUDA backend's host side have of each other. */
+/* What the host side's files of the CUDA backend share. */
 #ifndef TFT_CUDA_INSIDE_H
 #define TFT_CUDA_INSIDE_H
 
 #include "backend/device.h"
 #include "launch.h"
 
-/* The status of a call of CUDA's, with a line that says what it was for; TFT_OK if it went well. */
+/* The status for CUDA's error code e, and a line "cuda: DOING: REASON"; TFT_OK for cudaSuccess. */
 enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_error *err);
 
-/* Memory of the device. */
-enum tft_status tft_cuda_take(void **out, size_t bytes, const char *what, struct tft_error *err);
+/* Allocates memory of the device. what: names it in the error line. */
+enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struct tft_error *err);
 
 /* ---- weights.c */
 
-/* What of a model has been copied: from where to where. */
-struct copied {
-    const void *from;
+/* An array of the model that the device has a copy of. */
+struct weight {
+    const void *host;
     size_t bytes;
-    void *to;
+    void *device;
 };
 
 struct device {
     const struct tft_model *m;
-    int which;
+    int index; /* among the machine's GPUs */
     uint32_t multiprocessors;
-    void *memory;
-    struct copied *copied; /* [n], by `from` */
-    size_t n;
-    const struct tft_affine *affine; /* [inputs] */
+    void *memory;           /* of the device: all copies */
+    struct weight *weights; /* [n_weights], sorted by `host` */
+    size_t n_weights;
+    const struct tft_affine *affine; /* [tft_input.index] static ranges; of the device */
 };
 
-/* Where the device has what of the model is at `from`; NULL for NULL. */
-void *tft_cuda_there(const struct device *d, const void *from);
+/* The device's copy of the array at `host`; NULL for NULL. */
+void *tft_cuda_weight(const struct device *d, const void *host);
 
-/* struct tft_device's */
-enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which,
+/* The functions of the same names in struct tft_device */
+enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t index,
                               struct tft_error *err);
 void tft_cuda_close(void *device);
 
 /* ---- limits.c */
 
-/* struct tft_device's */
+/* struct tft_device's limits() */
 void tft_cuda_limits(const void *device, double *read, double *int8, double *fma);
 
 /* ---- session.c */
 
-/* What goes to the device for a pass of n tokens, in one piece. */
-struct up {
-    struct tft_cuda_at *at; /* [chunks] */
-    int32_t *tokens;        /* [n] */
-    float *cos, *sin;       /* [n, n_rot] */
-    uint32_t *order;        /* [evictions, slots] */
-    size_t bytes;
+/* What a pass of n tokens sends to the device, in one piece so that one copy is enough. */
+struct upload {
+    struct tft_cuda_start *start; /* [chunks]; where the piece begins */
+    int32_t *tokens;              /* [n] */
+    float *cos, *sin;             /* [n, n_rot] */
+    uint32_t *order;              /* [evictions, order_slots] */
+    size_t bytes;                 /* of all */
 };
 
-/* Tokens of a pass that see the same blocks: retain.h */
+/* Consecutive tokens of a pass that attend to the same blocks (kv/retain.h). */
 struct chunk {
-    uint32_t from, to;
-    uint32_t slot, blocks; /* struct tft_cuda_at */
-    bool evict;            /* some are given up before they come, from here: */
-    struct tft_retained before;
+    uint32_t from, to;          /* tokens of the pass, `to` excluded */
+    uint32_t slot, blocks;      /* struct tft_cuda_start */
+    bool evict;                 /* the cache evicts tokens before it takes the chunk: */
+    struct tft_retained before; /* where tokens are before that */
     struct tft_cuda_eviction eviction;
 };
 
 enum { GRAPHS = 32 };
 
-struct on {
-    struct device *d;
-    struct tft_session *s;
+/* The device's part of a session. */
+struct device_session {
+    struct device *device;
+    struct tft_session *session;
     cudaStream_t stream;
-    cudaGraphExec_t graph[GRAPHS]; /* of one token that sees up to 2^i spans */
-    cudaError_t failed;            /* sticky */
-    void *memory;                  /* of the device: everything below but for `from` */
-    void *pinned;                  /* of the host */
-    struct up from, up;            /* in `pinned`, in `memory` */
-    float *buf[TFT_N_BUF];
-    uint8_t *bytes[TFT_N_BUF];
-    struct tft_affine *affine[TFT_N_BUF];
-    float *range;
-    void *k, *v; /* [layers, G, ...] slots */
-    struct tft_cuda_parts parts;
+    cudaGraphExec_t graph[GRAPHS]; /* of a pass of one token that attends to at most 2^i spans */
+    cudaError_t error;             /* the first that occurred; it stays */
+
+    void *memory; /* of the device: what pointers below point to unless they are of the host */
+    void *pinned; /* of the host, page-locked: `staged`, and the logits */
+    struct upload staged, uploaded; /* in `pinned`, and its copy in `memory` */
+
+    float *buf[TFT_N_BUF];                /* [n_batch, stride], as in struct tft_session */
+    uint8_t *bytes[TFT_N_BUF];            /* [n_batch, byte stride] */
+    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] where ranges are dynamic */
+    float *ranges;                        /* [n_batch, 2] tft_cuda_quantize's workspace */
+    void *k, *v;                          /* [layers, G, ...] slots */
+    struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* that the cache has room for */
 
-    struct chunk *chunk; /* [n_chunk] of the pass; of the host, with room for `chunks` */
-    uint32_t *order;     /* [3 slots] as tft_retain_evict wants it; of the host */
-    uint32_t n_chunk, chunks, evictions, slots;
+    /* the plan of a pass; of the host */
+    struct chunk *chunk; /* [n_chunks] */
+    uint32_t n_chunks;
+    uint32_t max_chunks, max_evictions; /* that a pass may have */
+    uint32_t *order;                    /* [3 order_slots] tft_retain_evict's workspace */
+    uint32_t order_slots;
 
-    /* where the policy has codes, all [layers, G, ...] */
+    /* where the policy has codes; all [layers, G, ...] */
     unsigned char *records;
     uint16_t (*quads)[TFT_BITS_COUNT];
-    uint8_t *channel; /* [E] */
-    float *clip[2];   /* [groups] */
-    uint16_t *rows;   /* tft_cuda_evict's workspace */
+    uint8_t *channel_order; /* [E] */
+    float *clip[2];         /* [groups] of keys, of values */
+    uint16_t *evict_rows;   /* tft_cuda_evict's workspace */
 };
 
-/* Part of a layer's cache. */
-struct tft_cuda_slots tft_cuda_slots_of(const struct on *o, uint32_t layer);
-struct tft_cuda_blocks tft_cuda_blocks_of(const struct on *o, uint32_t layer);
+/* The slots and the blocks of a layer. */
+struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer);
+struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
-/* o->from and o->up for a pass of so many; at most n_batch, o->chunks and o->evictions. */
-void tft_cuda_layout_up(struct on *o, uint32_t n, uint32_t chunks, uint32_t evictions);
+/* Lays out `staged` and `uploaded` for a pass of n tokens. At most n_batch, max_chunks and
+   max_evictions. */
+void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
+                            uint32_t evictions);
 
-/* Queues a copy to the device; waits for all that is queued. Errors stick in o->failed. */
-void tft_cuda_send(struct on *o, void *to, const void *from, size_t bytes);
-void tft_cuda_wait(struct on *o);
+/* Queues a copy from the host to the device; and waits for all that is queued. Both keep the first
+   error in ds->error. */
+void tft_cuda_upload(struct device_session *ds, void *to, const void *from, size_t bytes);
+void tft_cuda_wait(struct device_session *ds);
 
-/* struct tft_device's */
+/* The functions of the same names in struct tft_device */
 enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s,
                                       struct tft_error *err);
-void tft_cuda_session_close(void *on);
+void tft_cuda_session_close(void *session);
 
 #endif

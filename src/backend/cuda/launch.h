@@ -1,12 +1,17 @@
 /*
- * The kernels of the CUDA backend: what the host side calls to queue them. They compute what
- * kernels.h says, to the bit, so all sums are in its orders: work is spread over rows, heads,
- * channels and spans of positions, and where a sum is of 16 lanes, over those. Built with
- * -fmad=false; an fma is written as one.
+ * The interface between the host side of the CUDA backend and its kernels: each function queues one
+ * or more kernels on a stream and returns. cudaGetLastError tells whether all could be queued.
  *
- * Pointers are to memory of the device, but for those to structs. A row of a matrix is `ld` numbers
- * from the next one. M is how many tokens there are, at least one. Letters for sizes as in model.h.
- * Nothing here waits or reports: cudaGetLastError tells whether all could be queued.
+ * The kernels return the bits of the reference kernels (simd/kernels.h). So every sum has the order
+ * that kernels.h fixes. Work is split over rows, heads, channels and spans of positions; a sum over
+ * 16 lanes is also split over those lanes. Built with -fmad=false: an fma happens only where fmaf
+ * is written.
+ *
+ * Pointers are to memory of the device, but pointers to structs are to memory of the host, except
+ * struct tft_cuda_start and struct tft_affine. Rows of a matrix are `ld` elements apart. M: tokens,
+ * at least 1. Letters for other sizes are those of model.h: V = vocabulary, D = embedding width,
+ * H = heads, G = KV heads, E = channels of a head. "Thread block" is CUDA's; "block" alone is a
+ * block of the quantized cache.
  */
 #ifndef TFT_CUDA_LAUNCH_H
 #define TFT_CUDA_LAUNCH_H
@@ -19,73 +24,82 @@
 extern "C" {
 #endif
 
-/* Where the first token of a chunk of the pass is. In memory of the device, so that a graph can be
-   launched again for another token. */
-struct tft_cuda_at {
-    uint32_t position, slot; /* slot: in the cache, behind the prefix's */
-    uint32_t blocks;         /* of codes that its tokens see */
+/* Where a chunk of a pass starts. Kernels read it from the device's memory, so that a recorded
+   graph can be launched again for a later token. */
+struct tft_cuda_start {
+    uint32_t position; /* of the chunk's first token in the sequence */
+    uint32_t slot;     /* of that token in the cache; the prefix has the first slots */
+    uint32_t blocks;   /* full blocks of codes that the chunk's tokens attend to */
 };
 
-/* Rows of floats, or, where `bytes` is not NULL, of bytes, token m by q[m * step]. */
+/* Rows that a kernel writes or reads: floats, or bytes if `bytes` is not NULL. */
 struct tft_cuda_rows {
     float *floats;
     uint8_t *bytes;
     size_t ld;
-    const struct tft_affine *q;
-    size_t step;
+    const struct tft_affine *affine; /* bytes of row m are quantized by affine[m * affine_step] */
+    size_t affine_step;              /* 0: all rows alike, or 1 */
 };
 
 /* ---- rows.cu */
 
 struct tft_cuda_embedding {
-    const int8_t *data; /* [V, D] in panels */
-    const float *scale;
-    const float *position; /* [n_ctx, D] or NULL */
-    uint32_t width;        /* D */
+    const int8_t *data;     /* [V, D] in panels (simd/panel.h) */
+    const float *scale;     /* [V] */
+    const float *pos_embed; /* [n_ctx, D] learned positions, or NULL */
+    uint32_t width;         /* D */
 };
 
-/* x: [M, D] = rows of the embedding, tft_mat_row, plus those of the positions */
+/* x[m] = row tokens[m] of the embedding as floats (tft_mat_row), plus row start->position + m of
+   pos_embed. x: [M, D] */
 void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tokens,
-                    const struct tft_cuda_at *at, uint32_t M, const struct tft_cuda_embedding *e);
+                    const struct tft_cuda_start *start, uint32_t M,
+                    const struct tft_cuda_embedding *e);
 
-/* y = tft_rmsnorm_fn, or tft_layernorm_fn where b is not NULL, of rows x: [M, n] */
+/* Each row of y = tft_rmsnorm_fn of that row of x, or tft_layernorm_fn if b is not NULL.
+   y, x: [M, n]; w, b: [n] */
 void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const float *x, size_t ldx,
                    const float *w, const float *b, uint32_t M, uint32_t n, float eps);
 
-/* Two kinds of heads, which a kernel works on in place: those of Q and K. */
+/* The query heads and the key heads, which one kernel changes in place. */
 struct tft_cuda_heads {
-    float *x[2];  /* [M, heads, dim] */
+    float *x[2]; /* Q, K: [M, heads, dim] */
     size_t ld[2];
-    uint32_t heads[2], dim;
+    uint32_t heads[2]; /* H, G */
+    uint32_t dim;      /* E */
 };
 
-/* The same for each head of x by itself; w: [dim] of each kind */
+/* tft_rmsnorm_fn of each head of Q and K by itself. w: [2][E], for Q and for K */
 void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x,
                             const float *const w[2], uint32_t M, float eps);
 
-/* tft_rope_fn; c, s: [M, n_rot] */
+/* tft_rope_fn of each head of Q and K. c, s: [M, n_rot] cosines and signed sines; halves: the
+   partner of a number is n_rot / 2 apart, else next to it */
 void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const float *c,
                    const float *s, uint32_t M, uint32_t n_rot, bool halves);
 
-/* y: [M, n] = tft_silu_mul_fn of g and u, or tft_gelu_fn of g where u is NULL, then tft_hadamard_fn
-   unless block is 0. y may be g. */
+/* Each row of y = tft_silu_mul_fn of g and u, or tft_gelu_fn of g if u is NULL; then
+   tft_hadamard_fn unless block is 0. y: [M, n], may be g; g, u: [M, n], rows ld apart; block: size
+   of the transform, a power of two up to 256 */
 void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const float *g,
                        const float *u, size_t ld, uint32_t M, uint32_t n, uint32_t block);
 
-/* y: [M, ldy] bytes of x: [M, n]. q: [M] = how: by the range of each token, or of all of them.
-   range: [M, 2] is workspace. */
+/* Dynamic quantization, tft_range_fn then tft_quantize_fn: affine[m] comes from the range of row m,
+   or from the range of all M rows if per_tensor. y: [M, n] bytes; x: [M, n]; affine: [M], written;
+   ranges: [M, 2] is workspace */
 void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx,
-                       uint32_t M, uint32_t n, struct tft_affine *q, float *range, bool all);
+                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges,
+                       bool per_tensor);
 
 /* ---- linear.cu */
 
-/* W: [N, cols] in panels, as in struct tft_panels */
+/* W: [N, cols] in panels, as in struct tft_panels. */
 struct tft_cuda_matrix {
     const int8_t *data;
-    const float *scale;
-    const int32_t *rowsum;
-    const float *bias; /* [N] or NULL */
-    uint32_t rows, cols;
+    const float *scale;    /* [N padded] */
+    const int32_t *rowsum; /* [N padded] */
+    const float *bias;     /* [N] or NULL */
+    uint32_t rows, cols;   /* N; K padded */
 };
 
 /* y: [M, N] */
@@ -97,88 +111,106 @@ struct tft_cuda_product {
 
 enum { TFT_CUDA_PRODUCTS = 3 };
 
-/* y = or += W x + bias of n <= TFT_CUDA_PRODUCTS matrices of the same columns, tft_gemm_i8_fn; x:
-   [M, cols], 16 bytes from each other or a multiple. multiprocessors: the device's, which the work
-   is spread over */
-void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add,
-                     const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors);
+/* tft_gemm_i8_fn of the same x with n <= TFT_CUDA_PRODUCTS matrices of equal `cols`, in one launch:
+   y = W x + bias, or y += W x + bias if `add`. x: [M, cols] bytes, x->ld a multiple of 16;
+   multiprocessors: how many the device has, which decides the tile size */
+void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
+                     bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors);
 
 /* ---- cache.cu, attend.cu */
 
-/* The slots of a layer, as in kv.h. */
+/* The slots of a layer (kv/kv.h). */
 struct tft_cuda_slots {
-    void *k, *v; /* [G, capacity / 16, E, 16], [G, capacity, E] */
-    enum tft_num num; /* F16 or F32 */
-    uint32_t capacity, heads, dim; /* G, E */
+    void *k;           /* [G, capacity / 16, E, 16] */
+    void *v;           /* [G, capacity, E] */
+    enum tft_num num;  /* F16 or F32 */
+    uint32_t capacity; /* slots, a multiple of 16 */
+    uint32_t heads;    /* G */
+    uint32_t dim;      /* E */
 };
 
-/* The blocks of codes of a layer, as in coded.h. */
+/* The keys or the values of a layer's blocks: records of codes, then scales (kv/coded.h). */
 struct tft_cuda_side {
     unsigned char *records; /* [G, n_blocks] */
-    size_t bytes, codes;    /* of a record, and of the codes in it */
-    unsigned bits;          /* enum tft_bits, or TFT_BITS_COUNT: f16 */
-    bool by_token;
-    const float *clip;      /* [G, groups] or NULL */
+    size_t record_bytes;
+    size_t code_bytes; /* of the codes in a record; the scales are behind them */
+    unsigned bits;     /* enum tft_bits; TFT_BITS_COUNT: f16 without scales */
+    bool per_token;    /* scales per token and group of channels; else per channel */
+    const float *clip; /* [G, groups] calibrated clip ratios, or NULL */
 };
 
+/* The blocks of a layer. */
 struct tft_cuda_blocks {
     struct tft_cuda_side k, v;
-    const uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] of keys, struct tft_coded */
-    const uint8_t *channel; /* [G, E], or NULL */
-    uint32_t n_blocks, block, group, heads, dim;
-    bool f8;
+    const uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of keys of each width: struct tft_coded */
+    const uint8_t *channel_order; /* [G, E] the channel of a head's keys that is stored at each
+                                     place; NULL: in order */
+    uint32_t n_blocks;            /* that there is room for */
+    uint32_t block_tokens;        /* tokens of a block */
+    uint32_t group_channels;      /* channels that share a scale where scales are per token */
+    uint32_t heads, dim;          /* G, E */
+    bool f8;                      /* scales are E4M3; else f16 */
 };
 
-/* Stores k, v: [M, G, E] in the slots from at->slot on, tft_kv_put */
+/* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_put). */
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
-                  const float *v, size_t ld, uint32_t M, const struct tft_cuda_at *at);
+                  const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start);
 
-/* One token's attention, split over spans: those of slots, then those of blocks. */
-struct tft_cuda_parts {
-    float *o, *max, *sum; /* [H, slots + blocks, E], [H, slots + blocks] */
-    uint32_t *done;       /* [H] of spans, 0 between launches */
-    uint32_t slots, blocks; /* spans that there are at most */
+/* One token's attention is split over spans of positions: a partial result for each span, those of
+   slots first, then those of blocks. */
+struct tft_cuda_partials {
+    float *o;             /* [H, slot_spans + block_spans, E] */
+    float *max, *sum;     /* [H, slot_spans + block_spans] */
+    uint32_t *done;       /* [H] spans that are finished; 0 between launches */
+    uint32_t slot_spans;  /* at most as many spans of slots as a token attends to */
+    uint32_t block_spans; /* likewise of blocks */
 };
 
-/* y: [M, H E] = softmax(q k / sqrt(E)) v over the slots up to each token's own and all of
-   at->blocks, attend.c; q: [M, H E]. Token m is that of slot at->slot + first + m. blocks may be
-   NULL. parts bounds what one token looks at. */
+/* Attention of M tokens of a chunk (backend/cpu/attend.c): y = softmax(q k / sqrt(E)) v over the
+   slots up to each token's own and over the first start->blocks blocks. Row m is the token of slot
+   start->slot + skip + m. y, q: [M, H E]; blocks: NULL if the cache has no codes. If M is 1,
+   `partials` must have room for the spans that the token attends to. */
 void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq,
                      const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks,
-                     uint32_t H, uint32_t M, uint32_t first, const struct tft_cuda_at *at,
-                     const struct tft_cuda_parts *parts);
+                     uint32_t H, uint32_t M, uint32_t skip, const struct tft_cuda_start *start,
+                     const struct tft_cuda_partials *partials);
 
-/* Parts of a group's range to choose from: struct tft_fit */
+/* The clip ratios that a group of numbers may choose from (struct tft_fit). */
 enum { TFT_CUDA_CLIPS = 8 };
 struct tft_cuda_clips {
-    float part[TFT_CUDA_CLIPS]; /* the first is 1 */
+    float ratio[TFT_CUDA_CLIPS]; /* [n]; the first is 1 */
     uint32_t n;
-    bool to_zero;
+    bool to_zero; /* both ends of the range move towards 0, not towards the middle */
 };
 
-/* What the policy gives up of the slots of all heads: tft_coded_evict */
+/* One eviction, the same for all heads of a layer (tft_coded_evict). */
 struct tft_cuda_eviction {
-    const uint32_t *order;  /* [blocks * block + stay] slots: those that go to blocks, then those
-                               that stay */
-    uint32_t blocks, first; /* so many, from this one on */
-    uint32_t stay, base;    /* so many slots, which then begin there */
-    uint32_t rounded, round; /* then the values of so many slots are rounded to their codes, from
-                                there on */
+    const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first those whose tokens are
+                              quantized, in the order of the new blocks, then those that stay */
+    uint32_t n_blocks;      /* new blocks */
+    uint32_t first_block;   /* index of the first of them */
+    uint32_t stay;          /* tokens that stay in slots and close up, */
+    uint32_t first_slot;    /* from this slot on */
+    uint32_t rounded;       /* slots whose values are then rounded to what their codes would stand
+                              for (PartialLogQuant), */
+    uint32_t first_rounded; /* from this slot on */
 };
 
-/* The slots are of f16. rows: [G, stay, 2, E] is workspace. */
+/* Quantizes the evicted tokens into new blocks and closes the gaps in the slots, which are of f16.
+   workspace: [G, stay, 2, E] */
 void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
-                    const struct tft_cuda_clips *clips, uint16_t *rows);
+                    const struct tft_cuda_clips *clips, uint16_t *workspace);
 
-/* Takes out the first n of `blocks` blocks of all heads: tft_coded_drop */
+/* Drops the first n of `used` blocks of all heads; the others move to the front
+   (tft_coded_drop). */
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
-                          uint32_t blocks);
+                          uint32_t used);
 
-/* Takes out n slots of all heads from `from` on; those behind them, up to `used`, close up:
-   tft_kv_drop */
-void tft_cuda_drop(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from, uint32_t n,
-                   uint32_t used);
+/* Drops n slots of all heads from slot `from` on; the slots behind them, up to `used`, move forward
+   (tft_kv_drop). */
+void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from,
+                         uint32_t n, uint32_t used);
 
 #ifdef __cplusplus
 }

@@ -237,7 +237,7 @@ static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_
         float *y = p.y + m * p.ldy + first, old[ROWS] = {};
         if (m >= M)
             return;
-        const struct tft_affine q = x.q[m * x.step];
+        const struct tft_affine q = x.affine[m * x.affine_step];
         UNROLL
         for (uint32_t r = 0; r < ROWS; r++)
             if (add && first + r < p.w.rows)
@@ -314,14 +314,14 @@ static void launch_gemm(cudaStream_t stream, const struct products &all, bool ad
 }
 
 /* The larger a tile, the fewer bytes are read for a product. */
-void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *p, uint32_t n, bool add,
-                     const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors)
+void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
+                     bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors)
 {
     struct products all = {{}, n};
     for (uint32_t i = 0; i < n; i++)
-        all.p[i] = p[i];
+        all.p[i] = products[i];
     if (M == 1)
-        launch(stream, gemv, blocks_of_all(all, 1), SPLIT * WARP, 0, all, add, x->bytes, x->q);
+        launch(stream, gemv, blocks_of_all(all, 1), SPLIT * WARP, 0, all, add, x->bytes, x->affine);
     else if (M > 64 && fills<4, 2, 4>(all, M, multiprocessors))
         launch_gemm<4, 2, 4>(stream, all, add, x, M);
     else if (M > 32 && fills<2, 2, 4>(all, M, multiprocessors))

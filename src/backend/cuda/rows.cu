@@ -43,7 +43,7 @@ template <typename Add> static __device__ float total(const float *x, uint32_t n
 static __device__ void put(const struct tft_cuda_rows &y, uint32_t m, uint32_t i, float v)
 {
     if (y.bytes)
-        y.bytes[m * y.ld + i] = tft_affine_byte(v, &y.q[m * y.step]);
+        y.bytes[m * y.ld + i] = tft_affine_byte(v, &y.affine[m * y.affine_step]);
     else
         y.floats[m * y.ld + i] = v;
 }
@@ -51,20 +51,22 @@ static __device__ void put(const struct tft_cuda_rows &y, uint32_t m, uint32_t i
 /* ------------------------------------------------------------------------------------ embedding */
 
 static __global__ void embed(float *x, size_t ld, const int32_t *tokens,
-                             const struct tft_cuda_at *at, struct tft_cuda_embedding e)
+                             const struct tft_cuda_start *start, struct tft_cuda_embedding e)
 {
     uint32_t m = blockIdx.x, row = (uint32_t)tokens[m];
     size_t cols = tft_panel_cols(e.width);
     for (uint32_t k = threadIdx.x; k < e.width; k += blockDim.x) {
         float v = (float)e.data[tft_panel_at(row, k, cols)] * e.scale[row];
-        x[m * ld + k] = e.position ? v + e.position[(size_t)(at->position + m) * e.width + k] : v;
+        x[m * ld + k] =
+            e.pos_embed ? v + e.pos_embed[(size_t)(start->position + m) * e.width + k] : v;
     }
 }
 
 void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tokens,
-                    const struct tft_cuda_at *at, uint32_t M, const struct tft_cuda_embedding *e)
+                    const struct tft_cuda_start *start, uint32_t M,
+                    const struct tft_cuda_embedding *e)
 {
-    launch(stream, embed, M, THREADS, 0, x, ld, tokens, at, *e);
+    launch(stream, embed, M, THREADS, 0, x, ld, tokens, start, *e);
 }
 
 /* ---------------------------------------------------------------------------------------- norms */

@@ -1,4 +1,4 @@
-/* Choosing a GPU, and copying a model's weights to it. */
+/* Selects a GPU and copies the weights of a model to it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,201 +12,207 @@ enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_err
 {
     if (e == cudaSuccess)
         return TFT_OK;
-    cudaGetLastError(); /* it has been told */
+    cudaGetLastError(); /* it is reported here: clear it */
     return tft_fail(err, e == cudaErrorMemoryAllocation ? TFT_ERR_NOMEM : TFT_ERR_DEVICE,
                     "cuda: %s: %s", doing, cudaGetErrorString(e));
 }
 
-enum tft_status tft_cuda_take(void **out, size_t bytes, const char *what, struct tft_error *err)
+enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struct tft_error *err)
 {
     cudaError_t e = cudaMalloc(out, bytes ? bytes : 1);
-    size_t left = 0, all = 0;
+    size_t free_bytes = 0, all = 0;
     if (e != cudaErrorMemoryAllocation)
-        return tft_cuda_status(e, what, err);
+        return tft_cuda_status(e, "allocating memory", err);
     cudaGetLastError();
-    cudaMemGetInfo(&left, &all);
+    cudaMemGetInfo(&free_bytes, &all);
     return tft_fail(err, TFT_ERR_NOMEM,
-                    "cuda: no memory for %s: %zu MB, where %zu of %zu MB are free", what,
-                    bytes >> 20, left >> 20, all >> 20);
+                    "cuda: not enough GPU memory for %s: %zu MB needed, %zu of %zu MB free", what,
+                    bytes >> 20, free_bytes >> 20, all >> 20);
 }
 
-/* --------------------------------------------------------------------------------------- models */
+/* ----------------------------------------------------------------------------- lists of weights */
 
-/* Counts, or notes. */
-static void note(struct device *d, const void *from, size_t bytes)
+/* Each list function is called twice: the first time d->weights is NULL, and it only counts. */
+static void list(struct device *d, const void *host, size_t bytes)
 {
-    if (!from)
+    if (!host)
         return;
-    if (d->copied)
-        d->copied[d->n] = (struct copied){from, bytes, NULL};
-    d->n++;
+    if (d->weights)
+        d->weights[d->n_weights] = (struct weight){host, bytes, NULL};
+    d->n_weights++;
 }
 
-static void note_matrix(struct device *d, const struct tft_mat *w)
+static void list_matrix(struct device *d, const struct tft_mat *w)
 {
     size_t rows = tft_panel_rows(w->rows);
     if (!w->data)
         return;
-    note(d, w->data, rows * tft_panel_cols(w->cols));
-    note(d, w->scale, rows * sizeof *w->scale);
-    note(d, w->rowsum, rows * sizeof *w->rowsum);
+    list(d, w->data, rows * tft_panel_cols(w->cols));
+    list(d, w->scale, rows * sizeof *w->scale);
+    list(d, w->rowsum, rows * sizeof *w->rowsum);
 }
 
-static void note_linear(struct device *d, const struct tft_linear *l)
+static void list_linear(struct device *d, const struct tft_linear *l)
 {
-    note_matrix(d, &l->w);
-    note(d, l->bias, l->w.rows * sizeof *l->bias);
+    list_matrix(d, &l->w);
+    list(d, l->bias, l->w.rows * sizeof *l->bias);
 }
 
-static void note_norm(struct device *d, const struct tft_norm *w, uint32_t n)
+static void list_norm(struct device *d, const struct tft_norm *w, uint32_t n)
 {
-    note(d, w->w, n * sizeof *w->w);
-    note(d, w->b, n * sizeof *w->b);
+    list(d, w->w, n * sizeof *w->w);
+    list(d, w->b, n * sizeof *w->b);
 }
 
-static void note_all(struct device *d)
+static void list_all(struct device *d)
 {
     const struct tft_model *m = d->m;
-    d->n = 0;
+    d->n_weights = 0;
     for (uint32_t l = m->n_host; l < m->n_layer; l++) {
         const struct tft_block *b = &m->block[l];
-        note_norm(d, &b->attn_norm, m->n_embd);
-        note_norm(d, &b->ffn_norm, m->n_embd);
-        note_norm(d, &b->q_norm, m->head_dim);
-        note_norm(d, &b->k_norm, m->head_dim);
+        list_norm(d, &b->attn_norm, m->n_embd);
+        list_norm(d, &b->ffn_norm, m->n_embd);
+        list_norm(d, &b->q_norm, m->head_dim);
+        list_norm(d, &b->k_norm, m->head_dim);
         const struct tft_linear *linear[] = {&b->q,    &b->k,  &b->v,   &b->o,
                                              &b->gate, &b->up, &b->down};
         for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
-            note_linear(d, linear[i]);
+            list_linear(d, linear[i]);
     }
-    note_norm(d, &m->out_norm, m->n_embd);
-    note_linear(d, &m->output);
+    list_norm(d, &m->out_norm, m->n_embd);
+    list_linear(d, &m->output);
     if (m->n_host)
         return;
-    note_matrix(d, &m->embed);
-    note(d, m->pos_embed.data, (size_t)m->pos_embed.rows * m->pos_embed.cols * sizeof(float));
+    list_matrix(d, &m->embed);
+    list(d, m->pos_embed.data, (size_t)m->pos_embed.rows * m->pos_embed.cols * sizeof(float));
 }
 
-static int by_from(const void *a, const void *b)
+static int by_host(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)((const struct copied *)a)->from,
-              y = (uintptr_t)((const struct copied *)b)->from;
+    uintptr_t x = (uintptr_t)((const struct weight *)a)->host,
+              y = (uintptr_t)((const struct weight *)b)->host;
     return (x > y) - (x < y);
 }
 
-/* A tied head has the embedding's. */
-static void unify(struct device *d)
+/* Sorts the list and removes duplicates: a tied head and the embedding are the same matrix. */
+static void sort_unique(struct device *d)
 {
     size_t n = 0;
-    qsort(d->copied, d->n, sizeof *d->copied, by_from);
-    for (size_t i = 0; i < d->n; i++)
-        if (!n || d->copied[n - 1].from != d->copied[i].from)
-            d->copied[n++] = d->copied[i];
-    d->n = n;
+    qsort(d->weights, d->n_weights, sizeof *d->weights, by_host);
+    for (size_t i = 0; i < d->n_weights; i++)
+        if (!n || d->weights[n - 1].host != d->weights[i].host)
+            d->weights[n++] = d->weights[i];
+    d->n_weights = n;
 }
 
-/* Where the device has it; NULL for NULL. */
-void *tft_cuda_there(const struct device *d, const void *from)
+void *tft_cuda_weight(const struct device *d, const void *host)
 {
-    struct copied key = {.from = from};
-    const struct copied *c = from ? bsearch(&key, d->copied, d->n, sizeof key, by_from) : NULL;
-    return c ? c->to : NULL;
+    struct weight key = {.host = host};
+    const struct weight *w =
+        host ? bsearch(&key, d->weights, d->n_weights, sizeof key, by_host) : NULL;
+    return w ? w->device : NULL;
 }
 
-static size_t inputs(const struct tft_model *m)
+/* --------------------------------------------------------------------------------------- copies */
+
+/* Inputs of linear layers: those of each layer, then the head's. */
+static size_t n_inputs(const struct tft_model *m)
 {
     return (size_t)m->n_layer * TFT_LAYER_INPUTS + 1;
 }
 
-/* How the bytes of static inputs are held, by their index. */
+/* Copies the static ranges of all inputs, by tft_input.index. */
 static enum tft_status copy_affine(struct device *d, void *to, struct tft_error *err)
 {
     const struct tft_model *m = d->m;
-    struct tft_affine *all = calloc(inputs(m), sizeof *all);
+    struct tft_affine *all = calloc(n_inputs(m), sizeof *all);
     if (!all)
-        return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
+        return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (int i = 0; i < TFT_LAYER_INPUTS; i++)
             all[l * TFT_LAYER_INPUTS + (uint32_t)i] = m->block[l].in[i].affine;
     all[m->n_layer * TFT_LAYER_INPUTS] = m->head_in.affine;
-    cudaError_t e = cudaMemcpy(to, all, inputs(m) * sizeof *all, cudaMemcpyHostToDevice);
+    cudaError_t e = cudaMemcpy(to, all, n_inputs(m) * sizeof *all, cudaMemcpyHostToDevice);
     free(all);
     d->affine = to;
-    return tft_cuda_status(e, "weights", err);
+    return tft_cuda_status(e, "copying weights", err);
 }
 
 static enum tft_status copy_all(struct device *d, struct tft_error *err)
 {
     struct tft_arena a = {0};
-    for (size_t i = 0; i < d->n; i++)
-        tft_arena_take(&a, d->copied[i].bytes, 1);
-    tft_arena_take(&a, inputs(d->m), sizeof *d->affine);
+    for (size_t i = 0; i < d->n_weights; i++)
+        tft_arena_take(&a, d->weights[i].bytes, 1);
+    tft_arena_take(&a, n_inputs(d->m), sizeof *d->affine);
     if (a.failed)
-        return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
-    enum tft_status status = tft_cuda_take(&d->memory, a.used, "weights", err);
+        return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
+    enum tft_status status = tft_cuda_alloc(&d->memory, a.used, "weights", err);
     a = (struct tft_arena){.base = d->memory};
-    for (size_t i = 0; i < d->n && status == TFT_OK; i++) {
-        struct copied *c = &d->copied[i];
-        c->to = tft_arena_take(&a, c->bytes, 1);
-        status = tft_cuda_status(cudaMemcpy(c->to, c->from, c->bytes, cudaMemcpyHostToDevice),
-                                 "weights", err);
+    for (size_t i = 0; i < d->n_weights && status == TFT_OK; i++) {
+        struct weight *w = &d->weights[i];
+        w->device = tft_arena_take(&a, w->bytes, 1);
+        status = tft_cuda_status(cudaMemcpy(w->device, w->host, w->bytes, cudaMemcpyHostToDevice),
+                                 "copying weights", err);
     }
     if (status == TFT_OK)
-        status = copy_affine(d, tft_arena_take(&a, inputs(d->m), sizeof *d->affine), err);
-    /* a copy may still be under way when its call returns, and sessions have streams that do not
-       wait for it */
+        status = copy_affine(d, tft_arena_take(&a, n_inputs(d->m), sizeof *d->affine), err);
+    /* cudaMemcpy may return before the device has the bytes, and the sessions' streams do not wait
+       for it. */
     if (status == TFT_OK)
-        status = tft_cuda_status(cudaDeviceSynchronize(), "weights", err);
+        status = tft_cuda_status(cudaDeviceSynchronize(), "copying weights", err);
     return status;
 }
 
-/* The kernels are for sm_75 and newer: tensor cores that multiply bytes. */
-static enum tft_status choose(struct device *d, uint32_t which, struct tft_error *err)
+/* -------------------------------------------------------------------------------------- devices */
+
+/* The kernels need compute capability 7.5: tensor cores that multiply bytes. */
+static enum tft_status select_gpu(struct device *d, uint32_t index, struct tft_error *err)
 {
     int n = 0, major = 0, minor = 0, multiprocessors = 0;
     enum tft_status status = tft_cuda_status(cudaGetDeviceCount(&n), "looking for a GPU", err);
     if (status != TFT_OK)
         return status;
-    if (which >= (uint32_t)n)
-        return tft_fail(err, TFT_ERR_DEVICE, "cuda:%u: of GPUs there are %d", which, n);
-    d->which = (int)which;
-    status = tft_cuda_status(cudaSetDevice(d->which), "using the GPU", err);
+    if (index >= (uint32_t)n)
+        return tft_fail(err, TFT_ERR_DEVICE,
+                        "cuda:%u: no such GPU: this machine has %d, counted from cuda:0", index, n);
+    d->index = (int)index;
+    status = tft_cuda_status(cudaSetDevice(d->index), "selecting the GPU", err);
     if (status != TFT_OK)
         return status;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->which);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->which);
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->which);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->index);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->index);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->index);
     d->multiprocessors = (uint32_t)multiprocessors;
     if (major * 10 + minor < 75)
         return tft_fail(err, TFT_ERR_DEVICE,
-                        "cuda:%u: of compute capability %d.%d, where 7.5 is needed", which, major,
-                        minor);
+                        "cuda:%u: the GPU has compute capability %d.%d: 7.5 or newer is needed",
+                        index, major, minor);
     return TFT_OK;
 }
 
 void tft_cuda_close(void *device)
 {
     struct device *d = device;
-    cudaSetDevice(d->which);
+    cudaSetDevice(d->index);
     cudaFree(d->memory);
-    free(d->copied);
+    free(d->weights);
     free(d);
 }
 
-enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t which,
+enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t index,
                               struct tft_error *err)
 {
     struct device *d = calloc(1, sizeof *d);
     if (!d)
-        return tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
+        return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     d->m = m;
-    enum tft_status status = choose(d, which, err);
-    note_all(d);
-    if (status == TFT_OK && !(d->copied = calloc(d->n, sizeof *d->copied)))
-        status = tft_fail(err, TFT_ERR_NOMEM, "cuda: no memory");
+    enum tft_status status = select_gpu(d, index, err);
+    list_all(d);
+    if (status == TFT_OK && !(d->weights = calloc(d->n_weights, sizeof *d->weights)))
+        status = tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     if (status == TFT_OK) {
-        note_all(d);
-        unify(d);
+        list_all(d);
+        sort_unique(d);
         status = copy_all(d, err);
     }
     if (status != TFT_OK) {
