@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "port/port.h"
-#include "file/source.h"
+#include "file/file.h"
 
 struct blob {
     size_t n;

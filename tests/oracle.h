@@ -5,7 +5,7 @@
 #ifndef TFT_TEST_ORACLE_H
 #define TFT_TEST_ORACLE_H
 
-#include "file/source.h"
+#include "file/file.h"
 
 struct oracle;
 

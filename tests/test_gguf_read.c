@@ -3,7 +3,7 @@
 
 #include "blob.h"
 #include "folder.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "memory.h"
 #include "paths.h"
 

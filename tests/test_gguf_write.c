@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "folder.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "paths.h"
 
 static struct tft_str str(const char *s)

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "folder.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "memory.h"
 #include "run/session.h"
 #include "toy.h"

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #include "fed.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "simd/half.h"
 #include "tools/quantize/quantize.h"
 #include "model/quantized.h"

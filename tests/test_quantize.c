@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "tools/quantize/measure/layers.h"
 #include "random.h"
 #include "w8a8.h"

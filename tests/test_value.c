@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "file/source.h"
+#include "file/value.h"
 
 static struct tft_value value(enum tft_value_type type, const void *data, uint64_t n)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "simd/half.h"
 
 static uint64_t next(uint64_t *seed) /* SplitMix64 */

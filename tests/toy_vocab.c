@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "toy.h"
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, UNUSED = 5, BYTE = 6 }; /* tokenizer.ggml.token_type */

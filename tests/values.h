@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "file/source.h"
+#include "file/file.h"
 
 struct values {
     struct tft_source s;

@@ -24,12 +24,12 @@
  *     insists on it, and then no two can overlap. The padding after the last one may be missing;
  *     bytes after it are ignored.
  */
-#include "gguf.h"
+#include "gguf_read.h"
 
 #include <string.h>
 
-#include "cursor.h"
 #include "base/error.h"
+#include "cursor.h"
 
 enum {
     MIN_VALUE = 8 + 1 + 4 + 1,          /* the smallest value: one byte of key, a u8 */

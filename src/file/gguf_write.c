@@ -1,4 +1,4 @@
-#include "gguf.h"
+#include "gguf_write.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "base/error.h"
+#include "gguf_read.h"
 
 struct tft_gguf_writer {
     FILE *file;

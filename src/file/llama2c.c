@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cursor.h"
 #include "base/error.h"
+#include "cursor.h"
 
 enum { HEADER = 28, NAME_ROOM = 40 };
 

@@ -5,8 +5,6 @@
 #include "base/alloc.h"
 #include "base/crc32.h"
 #include "base/error.h"
-#include "gguf.h"
-#include "llama2c.h"
 
 /* ---- the index by name */
 
@@ -127,7 +125,7 @@ const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const cha
     return i < s->n_tensor ? &s->tensor[i] : NULL;
 }
 
-/* ---- opening and closing */
+/* ---- memory */
 
 /* The name too: messages outlive the caller's string. */
 static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
@@ -160,53 +158,6 @@ void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, 
     }
     s->owned_size = count.used;
     return place(s, &(struct tft_arena){.base = s->owned}, extra);
-}
-
-static enum tft_status map(struct tft_map *out, const char *path, struct tft_error *err)
-{
-    int os = tft_port_map(out, path);
-    return os ? tft_fail_os(err, os, path, "cannot be read") : TFT_OK;
-}
-
-static enum tft_status read_any(struct tft_source *s, const char *tokenizer, struct tft_error *err)
-{
-    if (!s->size)
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "the file is empty");
-    if (s->size >= 4 && memcmp(s->data, "GGUF", 4) == 0)
-        return tft_gguf_read(s, err);
-    if (!tft_llama2c_probe(s->data, s->size))
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0,
-                           "neither a GGUF file nor a whole llama2.c checkpoint");
-    enum tft_status status = tokenizer ? map(&s->map[1], tokenizer, err) : TFT_OK;
-    return status ? status : tft_llama2c_read(s, tokenizer, err);
-}
-
-enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
-                                const struct tft_allocator *a, struct tft_error *err)
-{
-    *s = (struct tft_source){.name = path, .allocator = a};
-    enum tft_status status = map(&s->map[0], path, err);
-    if (!status) {
-        s->data = s->map[0].data;
-        s->size = s->map[0].size;
-        status = read_any(s, tokenizer, err);
-    }
-    if (status)
-        tft_source_close(s);
-    return status;
-}
-
-enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data,
-                                    size_t size, const struct tft_allocator *a,
-                                    struct tft_error *err)
-{
-    *s = (struct tft_source){.name = name, .data = data, .size = size, .allocator = a};
-    if ((uintptr_t)data % 32)
-        return tft_fail(err, TFT_ERR_ARG, "%s: not aligned to 32 bytes", name);
-    enum tft_status status = tft_gguf_read(s, err);
-    if (status)
-        tft_source_close(s);
-    return status;
 }
 
 uint32_t tft_source_checksum(const struct tft_source *s)

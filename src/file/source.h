@@ -10,41 +10,7 @@
 #include "dtype.h"
 #include "port/port.h"
 #include "tuffet.h"
-
-/* bytes of a file: not NUL-terminated, without NUL inside where it is a name or a key */
-struct tft_str {
-    const char *p;
-    size_t n;
-};
-
-/* For "%.*s" in a message. */
-#define TFT_STR_ARG(s) (int)((s).n < 64 ? (s).n : 64), (s).p
-
-enum tft_value_type { /* GGUF's numbers */
-                      TFT_VALUE_U8,
-                      TFT_VALUE_I8,
-                      TFT_VALUE_U16,
-                      TFT_VALUE_I16,
-                      TFT_VALUE_U32,
-                      TFT_VALUE_I32,
-                      TFT_VALUE_F32,
-                      TFT_VALUE_BOOL,
-                      TFT_VALUE_STRING,
-                      TFT_VALUE_ARRAY,
-                      TFT_VALUE_U64,
-                      TFT_VALUE_I64,
-                      TFT_VALUE_F64,
-};
-
-struct tft_value {
-    struct tft_str key;
-    uint64_t offset;           /* of the key in the file, for messages */
-    enum tft_value_type type;  /* of the value, or of each element of an array; never ARRAY */
-    bool is_array;
-    uint64_t n;                /* elements; 1 for a scalar */
-    const unsigned char *data; /* as GGUF has it: little-endian, unaligned; strings as u64 length
-                                  and bytes */
-};
+#include "value.h"
 
 struct tft_tensor {
     struct tft_str name;
@@ -77,17 +43,6 @@ struct tft_source {
     size_t owned_size;
 };
 
-/* Opens a GGUF or a llama2.c file by its first bytes. `tokenizer` is the path of a llama2.c
-   tokenizer, or NULL; GGUF needs none. Memory taken is at most a few times the size of the file's
-   header, and never taken on the word of a number in the file alone. */
-enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
-                                const struct tft_allocator *a, struct tft_error *err);
-
-/* A GGUF file in memory; see tft_model_open_mem. `name` for messages. */
-enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data,
-                                    size_t size, const struct tft_allocator *a,
-                                    struct tft_error *err);
-
 /* All zero, or half opened, is fine. */
 void tft_source_close(struct tft_source *s);
 
@@ -98,26 +53,6 @@ uint32_t tft_source_checksum(const struct tft_source *s);
 /* By name; NULL if there is none. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);
-
-/* Element i of a value as a number; false if the type is another, the number does not fit the
-   result, or i >= n. An integer or bool serves as uint, int and real; a float only as real. */
-bool tft_value_uint(const struct tft_value *v, uint64_t i, uint64_t *out);
-bool tft_value_int(const struct tft_value *v, uint64_t i, int64_t *out);
-bool tft_value_real(const struct tft_value *v, uint64_t i, double *out);
-
-/* A scalar string; false if it is something else. */
-bool tft_value_str(const struct tft_value *v, struct tft_str *out);
-
-/* Walks an array of strings: start with *at = v->data and call v->n times. */
-struct tft_str tft_value_next_str(const unsigned char **at);
-
-/* "u32", "string", ...: how GGUF names a value type. */
-const char *tft_value_type_name(enum tft_value_type type);
-
-/* Bytes of one number of a type; 0 for strings and arrays. */
-size_t tft_value_type_bytes(enum tft_value_type type);
-
-bool tft_str_is(struct tft_str s, const char *text);
 
 /* ---- for the readers of a container */
 

@@ -1,4 +1,4 @@
-#include "source.h"
+#include "value.h"
 
 #include <string.h>
 

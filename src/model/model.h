@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "simd/kernels.h"
 #include "kv/kv_policy.h"
-#include "file/source.h"
+#include "file/file.h"
 #include "text/tokenizer.h"
 #include "weights/format.h"
 #include "tuffet.h"

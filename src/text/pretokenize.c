@@ -21,8 +21,8 @@
 
 #include <string.h>
 
-#include "unicode_tables.h"
 #include "base/utf8.h"
+#include "unicode_tables.h"
 
 /* Which of llama.cpp's names (llama-vocab.cpp, load) stand for one of these expressions. */
 static const struct {

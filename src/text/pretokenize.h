@@ -4,7 +4,7 @@
 #ifndef TFT_PRETOKENIZE_H
 #define TFT_PRETOKENIZE_H
 
-#include "file/source.h"
+#include "file/file.h"
 
 struct tft_pretokenizer {
     bool gpt2;          /* the rules of GPT-2, else those of Llama 3 */

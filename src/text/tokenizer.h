@@ -7,7 +7,7 @@
 #ifndef TFT_TOKENIZER_H
 #define TFT_TOKENIZER_H
 
-#include "file/source.h"
+#include "file/file.h"
 
 struct tft_tokenizer;
 

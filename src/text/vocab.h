@@ -6,9 +6,9 @@
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
 
+#include "file/file.h"
 #include "merge.h"
 #include "pretokenize.h"
-#include "tokenizer.h"
 
 enum {
     TFT_TOKEN_MAX = 1024, /* bytes of the longest token that a vocabulary may have */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../memory.h"
-#include "file/source.h"
+#include "file/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "model/quantized.h"
 
 struct shape {

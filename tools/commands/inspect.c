@@ -8,7 +8,7 @@
 #include "tools/inspect/activations_report.h"
 #include "tools/cli/cli.h"
 #include "tools/inspect/facts.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "tools/quantize/inputs.h"
 #include "tools/chat/template.h"
 

@@ -1,6 +1,6 @@
 /* teach-export CHECKPOINT TOKENIZER OUT: the student as GGUF v3, matrices in f16. */
 #include "checkpoint.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "simd/half.h"
 #include "spm.h"
 #include "tool.h"

@@ -12,7 +12,7 @@
 #ifndef QUANTIZE_ROUND_PREFIX_PACK_H
 #define QUANTIZE_ROUND_PREFIX_PACK_H
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "model/model.h"
 
 /* x: [n] finite numbers of f16, n a multiple of 32; to: tft_dtype_bytes of these. type: Q8_0 or

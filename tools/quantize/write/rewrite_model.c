@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/file.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "model/quantized.h"
 

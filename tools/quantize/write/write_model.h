@@ -3,7 +3,7 @@
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H
 
-#include "file/gguf.h"
+#include "file/file.h"
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/measure/layers.h"
 
