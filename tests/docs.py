@@ -1,12 +1,16 @@
 """The documentation beside the sources: docs.py SOURCE_ROOT
 
-- Every relative link of a page leads to a file, and every #anchor to a heading there.
+- Every relative link of a page leads to a file, and every #anchor to a heading of that file.
+- Every `path/` or `path/file.c` in a page exists, if it begins with a folder of the sources.
+- README.md has at most 120 lines.
+- docs/kv-cache.md names every preset and knob of a KV cache.
 """
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
+folders = "docs|examples|models|port|simd|src|tests|tools"
 wrong = []
 
 
@@ -18,10 +22,8 @@ def anchors(page):
 
 def check_links(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    links = re.findall(r"\]\(([^()\s]+)\)", text)
+    links = [link for link in re.findall(r"\]\(([^()\s]+)\)", text) if not re.match(r"\w+:", link)]
     for link in links:
-        if re.match(r"\w+:", link):
-            continue
         name, _, anchor = link.partition("#")
         to = page.parent / name if name else page
         if not to.exists():
@@ -31,9 +33,41 @@ def check_links(page):
     return len(links)
 
 
-pages = [p for top in (".", "docs", "models", "tests", "tools")
-         for p in sorted((root / top).glob("*.md" if top in (".", "docs") else "**/*.md"))]
+def check_paths(page):
+    """Capitals stand for a name of the reader's, as in tests/test_NAME.c."""
+    for path in re.findall(rf"`((?:{folders})/[\w/.*-]*)`", page.read_text()):
+        if not re.search(r"[A-Z]{3}", path) and not any(root.glob(path.rstrip("/"))):
+            wrong.append(f"{page.relative_to(root)}: no file `{path}`")
+
+
+def table(name):
+    """The first strings of the rows of the C table `name` of src/kv."""
+    for source in sorted((root / "src/kv").glob("*.c")):
+        rows = re.search(rf"\}} {name}\[\] = \{{(.*?)\n\}};", source.read_text(), re.DOTALL)
+        if rows:
+            return re.findall(r'^    \{"([\w-]+)"', rows[1], re.MULTILINE)
+    return []
+
+
+def check_cache():
+    page = root / "docs/kv-cache.md"
+    named = set(re.findall(r"`([\w-]+)`", page.read_text()))
+    presets, knobs = table("presets"), table("knobs")
+    if len(presets) < 5 or len(knobs) < 10:
+        wrong.append("src/kv: the tables of presets and knobs are not where they are looked for")
+    for name in presets + knobs:
+        if name not in named:
+            wrong.append(f"{page.relative_to(root)}: says nothing of `{name}`")
+
+
+pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("models/**/*.md")]
 count = sum(check_links(p) for p in pages)
+for p in pages:
+    check_paths(p)
+check_cache()
+lines = len((root / "README.md").read_text().splitlines())
+if lines > 120:
+    wrong.append(f"README.md: {lines} lines, 120 at most")
 
 print(f"{len(pages)} pages, {count} links", *wrong, sep="\n")
 sys.exit(1 if wrong or count < 50 else 0)
