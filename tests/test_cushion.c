@@ -274,18 +274,19 @@ static double surprise(const struct tft_model *m, const int32_t *before, uint32_
 static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int n_threads)
 {
     struct quantize_opts o = {.n_threads = n_threads};
-    struct layers_room room = {SAMPLE, SAMPLE, true};
+    struct layers_capacity room = {SAMPLE, SAMPLE, true};
     struct layers y;
     struct text_loss g;
     struct tft_error err;
-    assert_int_equal(layers_take(&y, m, &o, &room, &err), TFT_OK);
+    assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_OK);
     assert_true(text_loss_open(&g, m, n));
-    struct layers_job j = {.what = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n, .each = n};
-    layers_pass(&y, &j);
-    j.what = LAYERS_LAYER;
+    struct layers_pass j = {
+        .part = LAYERS_EMBED, .x = y.text, .tokens = words, .n = n, .seq_len = n};
+    layers_run_pass(&y, &j);
+    j.part = LAYERS_LAYER;
     for (j.layer = 0; j.layer < m->n_layer; j.layer++) {
         layers_load(&y, j.layer);
-        layers_pass(&y, &j);
+        layers_run_pass(&y, &j);
         layers_unload(&y, j.layer);
     }
     double mean = text_loss_mean(&g, &y, y.text, words, n);
@@ -615,11 +616,11 @@ enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy; a pass has a
 /* What the first layer, which is loaded, leaves of sequences of a pass. */
 static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t n, float *to)
 {
-    struct layers_job j = {
-        .what = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .each = SEQUENCE};
-    layers_pass(y, &j);
-    j.what = LAYERS_LAYER;
-    layers_pass(y, &j);
+    struct layers_pass j = {
+        .part = LAYERS_EMBED, .x = y->text, .tokens = tokens, .n = n, .seq_len = SEQUENCE};
+    layers_run_pass(y, &j);
+    j.part = LAYERS_LAYER;
+    layers_run_pass(y, &j);
     for (uint32_t t = 0; t < n; t++)
         memcpy(to + t * D, y->text + t * y->stride, D * sizeof *to);
 }
@@ -631,11 +632,11 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     static float down[D * F];
     struct tft_model *m = unexpanded(&toys[0]);
     struct quantize_opts o = {.n_threads = 1};
-    struct layers_room room = {3 * SEQUENCE, 3 * SEQUENCE, true};
+    struct layers_capacity room = {3 * SEQUENCE, 3 * SEQUENCE, true};
     struct layers y;
     struct tft_error err;
     float floats[3 * SEQUENCE * D], bytes[3 * SEQUENCE * D], alone[SEQUENCE * D];
-    assert_int_equal(layers_take(&y, m, &o, &room, &err), TFT_OK);
+    assert_int_equal(layers_open_empty(&y, m, &o, &room, &err), TFT_OK);
     layers_load(&y, 0);
     first_layer(&y, tokens, 3 * SEQUENCE, floats);
     assert_true(layers_pack(&y, 0));

@@ -206,7 +206,8 @@ static void run_floats(struct layers *y, struct tft_model *m, const struct quant
 }
 
 /* got: [n] = Q want */
-static void assert_rotated(const struct residual_rotation *q, const float *got, const float *want, size_t n)
+static void assert_rotated(const struct residual_rotation *q, const float *got, const float *want,
+                           size_t n)
 {
     float row[64];
     assert_true(n <= 64);
@@ -261,13 +262,13 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
         run_floats(&plain, m, &o);
         run_floats(&rotated, m, &all);
         for (uint32_t t = 0; t < TEXT; t++)
-            assert_rotated(&rotated.q, rotated.text + t * rotated.stride,
+            assert_rotated(&rotated.rotation, rotated.text + t * rotated.stride,
                            plain.text + t * plain.stride, d);
-        assert_rotated(&rotated.q, layers_prefix_x(&rotated), layers_prefix_x(&plain), d);
+        assert_rotated(&rotated.rotation, layers_prefix_x(&rotated), layers_prefix_x(&plain), d);
         assert_same_logits(&rotated, &plain, gain);
         layers_rows(&plain, &m->embed, 5, 1, want);
         layers_rows(&rotated, &m->embed, 5, 1, got);
-        assert_rotated(&rotated.q, got, want, d);
+        assert_rotated(&rotated.rotation, got, want, d);
         layers_close(&rotated);
         layers_close(&plain);
         assert_ptr_equal(m->out_norm.w, gain);

@@ -99,7 +99,8 @@ int command_kv_finish(struct command_kv *k, const char *path)
     if (tft_model_open(&m, k->unsearched, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
     int status = search(k, m);
-    if (status == CLI_OK && rewrite_model(m, path, &(struct rewrite){.kv = kept(k)->kv}, &err) != TFT_OK)
+    if (status == CLI_OK &&
+        rewrite_model(m, path, &(struct rewrite){.kv = kept(k)->kv}, &err) != TFT_OK)
         status = cli_fail("%s", err.msg);
     tft_model_close(m);
     return status;

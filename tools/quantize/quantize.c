@@ -44,7 +44,7 @@ static void smooth_input(struct work *k, struct tft_block *b, uint32_t which)
     size_t n = layers_readers(b, which, l), d = k->m->n_embd;
     memset(k->w_max, 0, d * sizeof *k->w_max);
     for (size_t i = 0; i < n; i++)
-        smooth_columns_max(k->w_max, layers_numbers(l[i]), d, l[i]->w.rows, d);
+        smooth_columns_max(k->w_max, layers_weights(l[i]), d, l[i]->w.rows, d);
     histogram_absmax(input_stats_of(&k->watch, which), k->x_max);
     smooth_factors(k->smooth[which == TFT_IN_FFN], k->x_max, k->w_max, d, k->o->smooth);
 }
@@ -72,10 +72,10 @@ static void reorder_values(struct work *k, struct tft_block *b)
     uint32_t dim = m->head_dim;
     const int32_t *order = k->cache.value_order;
     for (uint32_t h = 0; order && h < m->n_head_kv; h++)
-        channel_order_rows(layers_numbers(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
+        channel_order_rows(layers_weights(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
                    b->v.w.cols, order + h * dim);
     for (uint32_t h = 0; order && h < m->n_head; h++)
-        channel_order_columns(layers_numbers(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
+        channel_order_columns(layers_weights(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
                       order + h / (m->n_head / m->n_head_kv) * dim);
 }
 
@@ -87,15 +87,15 @@ static void fold(struct work *k, struct tft_block *b)
     struct tft_linear *l[3];
     for (int i = 0; i < 2 && k->o->smooth > 0; i++)
         for (size_t j = 0, n = layers_readers(b, from_norm[i], l); j < n; j++)
-            smooth_columns(layers_numbers(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols,
+            smooth_columns(layers_weights(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols,
                            k->smooth[i]);
     if (head) {
-        rotate_rows(layers_numbers(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
-        rotate_columns(layers_numbers(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
+        rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
+        rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
     }
     reorder_values(k, b);
     if (down)
-        rotate_columns_online(layers_numbers(&b->down), b->down.w.cols, b->down.w.rows,
+        rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
                               b->down.w.cols, down);
 }
 
@@ -106,7 +106,7 @@ static void take_prefix(struct work *k, uint32_t l)
     size_t n = (size_t)k->o->n_prefix * k->m->n_head_kv * k->m->head_dim,
            block = quantize_head_block(k->m, k->o);
     uint16_t *v = k->prefix_v + l * n;
-    layers_prefix(&k->y, l, k->prefix_k + l * n, v);
+    layers_prefix_kv(&k->y, l, k->prefix_k + l * n, v);
     for (size_t i = 0; block && i < n; i += block) {
         float part[ROTATE_MAX];
         k->m->kern.widen[TFT_NUM_F16](part, v + i, block);
@@ -252,7 +252,8 @@ static bool take(struct work *k)
             k->smooth[i][j] = 1;
     }
     return k->prefix_k && k->prefix_v && k->w_max && k->x_max && k->smooth[0] && k->smooth[1] &&
-           key_importance_open(&k->keys, m) && kv_calibrate_open(&k->cache, m, k->o, k->y.s->n_threads) &&
+           key_importance_open(&k->keys, m) &&
+           kv_calibrate_open(&k->cache, m, k->o, k->y.s->n_threads) &&
            input_stats_open(&k->watch, m, k->o, k->y.s->n_threads, k->smooth);
 }
 
@@ -317,8 +318,8 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
         return status;
     k.y.s->tap = input_stats_tap;
     k.y.s->tap_user = &k.watch;
-    k.y.step = step;
-    k.y.step_user = &k;
+    k.y.on_window = step;
+    k.y.on_window_user = &k;
     memset(result, 0, quantize_inputs(m) * sizeof *result);
     if (take(&k))
         write_open(&k.file, &k.y, k.cache.value_order, path, &k.bad);

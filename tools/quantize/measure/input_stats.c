@@ -96,10 +96,11 @@ static bool take_histograms(struct input_stats *w)
     return w->stats;
 }
 
-bool input_stats_open(struct input_stats *w, const struct tft_model *m, const struct quantize_opts *o,
-                int n_threads, float *const smooth[2])
+bool input_stats_open(struct input_stats *w, const struct tft_model *m,
+                      const struct quantize_opts *o, int n_threads, float *const smooth[2])
 {
-    *w = (struct input_stats){.m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
+    *w = (struct input_stats){
+        .m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
         w->widest = input_width(m, which) > w->widest ? input_width(m, which) : w->widest;
     w->row = calloc((size_t)n_threads, w->widest * sizeof *w->row);

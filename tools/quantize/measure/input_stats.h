@@ -19,8 +19,8 @@ struct input_stats {
 };
 
 /* False if there is no memory. All zero is fine to close, and a failed open. */
-bool input_stats_open(struct input_stats *w, const struct tft_model *m, const struct quantize_opts *o,
-                int n_threads, float *const smooth[2]);
+bool input_stats_open(struct input_stats *w, const struct tft_model *m,
+                      const struct quantize_opts *o, int n_threads, float *const smooth[2]);
 void input_stats_close(struct input_stats *w);
 
 /* A tft_tap_fn; user: struct input_stats */

@@ -33,7 +33,8 @@ static double off_mean(const float *x, size_t stride, size_t n)
     return squares;
 }
 
-void key_importance_add(struct key_importance *k, const struct tft_session *s, uint32_t l, uint32_t n)
+void key_importance_add(struct key_importance *k, const struct tft_session *s, uint32_t l,
+                        uint32_t n)
 {
     const struct tft_model *m = k->m;
     struct tft_pass p = {.m = m, .s = (struct tft_session *)(uintptr_t)s};

@@ -27,7 +27,8 @@ bool key_importance_open(struct key_importance *k, const struct tft_model *m);
 void key_importance_close(struct key_importance *k);
 
 /* Adds the n tokens that layer l of s has just computed. */
-void key_importance_add(struct key_importance *k, const struct tft_session *s, uint32_t l, uint32_t n);
+void key_importance_add(struct key_importance *k, const struct tft_session *s, uint32_t l,
+                        uint32_t n);
 
 /* Fills k->importance, to a common factor. */
 void key_importance_finish(struct key_importance *k);

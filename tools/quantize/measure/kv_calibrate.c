@@ -35,8 +35,8 @@ static bool open_clip(struct kv_calibration *c, int n_threads)
     return c->part[0] && c->part[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }
 
-bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m, const struct quantize_opts *o,
-                int n_threads)
+bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
+                       const struct quantize_opts *o, int n_threads)
 {
     *c = (struct kv_calibration){.m = m, .o = o};
     tft_kv_parse(&c->policy, o->kv, NULL);
@@ -103,7 +103,8 @@ static void settle_order(struct kv_calibration *c, uint32_t l)
     channel_ranges_clear(&c->reach[1]);
 }
 
-void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k, const uint16_t *prefix_v)
+void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
+                         const uint16_t *prefix_v)
 {
     size_t at = (size_t)l * c->m->n_head_kv * kv_calibrate_groups(c);
     if (c->policy.reorder)

@@ -25,8 +25,8 @@ struct kv_calibration {
 };
 
 /* False without memory. All zero is fine to close. o->kv has been found to be a cache. */
-bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m, const struct quantize_opts *o,
-                int n_threads);
+bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
+                       const struct quantize_opts *o, int n_threads);
 void kv_calibrate_close(struct kv_calibration *c);
 
 /* A window of the text that the layer in hand has just computed. */
@@ -34,7 +34,8 @@ void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s);
 
 /* All windows of layer l have been added. prefix: [n_prefix, G, E] keys, and values as its rotated
    weights would make them */
-void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k, const uint16_t *prefix_v);
+void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
+                         const uint16_t *prefix_v);
 
 /* Groups of a head. */
 uint32_t kv_calibrate_groups(const struct kv_calibration *c);

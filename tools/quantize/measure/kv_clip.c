@@ -67,7 +67,8 @@ bool kv_clip_open(struct kv_clip *c, const struct tft_model *m, const struct tft
     size_t width = (size_t)m->n_head_kv * m->head_dim;
     c->k = malloc(KV_CLIP_WINDOWS * c->window * width * sizeof *c->k);
     c->v = malloc(KV_CLIP_WINDOWS * c->window * width * sizeof *c->v);
-    c->q = malloc((size_t)KV_CLIP_WINDOWS * KV_CLIP_QUERIES * m->n_head * m->head_dim * sizeof *c->q);
+    c->q =
+        malloc((size_t)KV_CLIP_WINDOWS * KV_CLIP_QUERIES * m->n_head * m->head_dim * sizeof *c->q);
     c->work = calloc((size_t)n_threads, work_floats(c) * sizeof(float));
     return c->k && c->v && c->q && c->work;
 }
@@ -92,8 +93,8 @@ static uint32_t query_token(const struct kv_clip *c, uint32_t i)
     return (uint32_t)(((uint64_t)c->window * (i + 1) + KV_CLIP_QUERIES - 1) / KV_CLIP_QUERIES) - 1;
 }
 
-void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride,
-              const float *v, size_t v_stride)
+void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k,
+                 size_t k_stride, const float *v, size_t v_stride)
 {
     size_t width = (size_t)c->m->n_head_kv * c->m->head_dim,
            queries = (size_t)c->m->n_head * c->m->head_dim;

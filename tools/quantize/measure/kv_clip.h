@@ -39,8 +39,8 @@ void kv_clip_clear(struct kv_clip *c);
 
 /* Rows of a window's tokens: [window, H E], [window, G E], [window, G E], `stride`s apart. More
    than KV_CLIP_WINDOWS count for nothing. */
-void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k, size_t k_stride,
-              const float *v, size_t v_stride);
+void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k,
+                 size_t k_stride, const float *v, size_t v_stride);
 
 /* What there is of a layer and what is found out. order: [G, E] of the keys' and of the values'
    channels, or NULL: as they come. */

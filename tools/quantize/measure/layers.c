@@ -13,7 +13,7 @@ struct tft_linear *layers_linear(struct tft_block *b, int which)
     return all[which]->w.rows ? all[which] : NULL;
 }
 
-float *layers_numbers(const struct tft_linear *l)
+float *layers_weights(const struct tft_linear *l)
 {
     return (float *)(uintptr_t)l->w.data;
 }
@@ -40,7 +40,7 @@ static size_t layer_numbers(struct tft_block *b)
 
 /* -------------------------------------------------------------------------------------- weights */
 
-struct expand_job {
+struct expand_task {
     const struct tft_model *m;
     struct tft_block *from;
     float *to;
@@ -48,14 +48,14 @@ struct expand_job {
 
 static void expand(void *arg, int tid, int n_threads)
 {
-    const struct expand_job *j = arg;
-    float *to = j->to;
+    const struct expand_task *task = arg;
+    float *to = task->to;
     for (int i = 0; i < LAYER_MATS; i++) {
-        const struct tft_linear *l = layers_linear(j->from, i);
+        const struct tft_linear *l = layers_linear(task->from, i);
         if (!l)
             continue;
         for (uint32_t row = (uint32_t)tid; row < l->w.rows; row += (uint32_t)n_threads)
-            tft_mat_row(j->m, &l->w, row, to + (size_t)row * l->w.cols);
+            tft_mat_row(task->m, &l->w, row, to + (size_t)row * l->w.cols);
         to += (size_t)l->w.rows * l->w.cols;
     }
 }
@@ -63,26 +63,27 @@ static void expand(void *arg, int tid, int n_threads)
 void layers_load(struct layers *y, uint32_t l)
 {
     struct tft_block *b = &y->m->block[l];
-    float *at = y->weights;
-    y->kept = *b;
-    tft_port_team(y->s->n_threads, expand, &(struct expand_job){y->m, &y->kept, y->weights});
+    float *next = y->weights;
+    y->original = *b;
+    tft_port_team(y->s->n_threads, expand,
+                  &(struct expand_task){y->m, &y->original, y->weights});
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i)) {
             struct tft_mat *w = &layers_linear(b, i)->w;
             *w = (struct tft_mat){
-                .format = &tft_format_f32, .rows = w->rows, .cols = w->cols, .data = at};
-            at += (size_t)w->rows * w->cols;
+                .format = &tft_format_f32, .rows = w->rows, .cols = w->cols, .data = next};
+            next += (size_t)w->rows * w->cols;
         }
 }
 
 void layers_unload(struct layers *y, uint32_t l)
 {
-    y->m->block[l] = y->kept;
+    y->m->block[l] = y->original;
 }
 
-/* ------------------------------------------------------------------------------------- integers */
+/* ----------------------------------------------------------------------------------------- int8 */
 
-/* A matrix as panels, and behind them its row sums and scales: a multiple of 64 bytes. */
+/* Bytes of a packed matrix: its panels, then its row sums and scales. A multiple of 64. */
 static size_t packed_bytes(const struct tft_mat *w)
 {
     return (size_t)tft_format_i8.bytes(w);
@@ -96,47 +97,47 @@ static size_t layer_packed_bytes(struct tft_block *b)
     return n;
 }
 
-struct pack_job {
+struct pack_task {
     const struct tft_mat *w;
     int8_t *data;
     int32_t *rowsum;
     float *scale;
-    bool bad[TFT_PORT_THREADS]; /* has seen a number that is not finite */
+    bool bad[TFT_PORT_THREADS]; /* the thread found a weight that is not finite */
 };
 
 static void pack(void *arg, int tid, int n_threads)
 {
-    struct pack_job *j = arg;
-    const struct tft_mat *w = j->w;
+    struct pack_task *task = arg;
+    const struct tft_mat *w = task->w;
     size_t cols = tft_panel_cols(w->cols);
     for (size_t n = (size_t)tid * TFT_PANEL; n < w->rows; n += (size_t)n_threads * TFT_PANEL) {
         size_t rows = w->rows - n < TFT_PANEL ? w->rows - n : TFT_PANEL;
         const float *from = (const float *)w->data + n * w->cols;
-        j->bad[tid] |= pack_matrix(j->data + n * cols, j->rowsum + n, j->scale + n, from, w->cols,
-                                   rows, w->cols, false) != rows;
+        task->bad[tid] |= pack_matrix(task->data + n * cols, task->rowsum + n, task->scale + n,
+                                      from, w->cols, rows, w->cols, false) != rows;
     }
 }
 
-static bool pack_one(const struct layers *y, const struct tft_mat *w, char *to,
-                     struct tft_mat *packed)
+static bool pack_one_matrix(const struct layers *y, const struct tft_mat *w, char *to,
+                            struct tft_mat *packed)
 {
     size_t rows = tft_panel_rows(w->rows), data = rows * tft_panel_cols(w->cols);
-    struct pack_job j = {.w = w,
-                         .data = (int8_t *)to,
-                         .rowsum = (int32_t *)(to + data),
-                         .scale = (float *)(to + data) + rows};
+    struct pack_task task = {.w = w,
+                             .data = (int8_t *)to,
+                             .rowsum = (int32_t *)(to + data),
+                             .scale = (float *)(to + data) + rows};
     if (w->cols > TFT_PANEL_MAX_K)
         return false;
-    tft_port_team(y->s->n_threads, pack, &j);
+    tft_port_team(y->s->n_threads, pack, &task);
     for (int i = 0; i < y->s->n_threads; i++)
-        if (j.bad[i])
+        if (task.bad[i])
             return false;
     *packed = (struct tft_mat){.format = &tft_format_i8,
                                .rows = w->rows,
                                .cols = w->cols,
-                               .data = j.data,
-                               .scale = j.scale,
-                               .rowsum = j.rowsum};
+                               .data = task.data,
+                               .scale = task.scale,
+                               .rowsum = task.rowsum};
     return true;
 }
 
@@ -147,7 +148,7 @@ bool layers_pack(struct layers *y, uint32_t l)
     char *to = y->packed;
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i)) {
-            if (!pack_one(y, &layers_linear(b, i)->w, to, &packed[i]))
+            if (!pack_one_matrix(y, &layers_linear(b, i)->w, to, &packed[i]))
                 return false;
             to += packed_bytes(&packed[i]);
         }
@@ -161,29 +162,30 @@ bool layers_pack(struct layers *y, uint32_t l)
 
 /* ------------------------------------------------------------------------------------- rotation */
 
-/* The layers that read what comes out of a norm take up its gain. */
+/* Rotates the matrices that read a norm's output, and moves the norm's gain into them. */
 static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which,
                            struct tft_norm *norm)
 {
     struct tft_linear *l[3];
     for (size_t i = 0, n = layers_readers(b, which, l); i < n; i++)
-        rotate_residual_rows(&y->q, layers_numbers(l[i]), l[i]->w.cols, l[i]->w.rows, norm->w);
+        rotate_residual_rows(&y->rotation, layers_weights(l[i]), l[i]->w.cols, l[i]->w.rows,
+                             norm->w);
     norm->w = y->ones;
 }
 
 static void rotate_writer(struct layers *y, struct tft_linear *l, float *bias)
 {
-    rotate_residual_columns(&y->q, layers_numbers(l), l->w.cols, l->w.cols);
+    rotate_residual_columns(&y->rotation, layers_weights(l), l->w.cols, l->w.cols);
     if (!l->bias)
         return;
-    l->bias = memcpy(bias, l->bias, y->q.n * sizeof *bias);
-    rotate_residual_rows(&y->q, bias, y->q.n, 1, NULL);
+    l->bias = memcpy(bias, l->bias, y->rotation.n * sizeof *bias);
+    rotate_residual_rows(&y->rotation, bias, y->rotation.n, 1, NULL);
 }
 
 void layers_rotate(struct layers *y, uint32_t l)
 {
     struct tft_block *b = &y->m->block[l];
-    if (!y->q.n)
+    if (!y->rotation.n)
         return;
     rotate_readers(y, b, TFT_IN_ATTN, &b->attn_norm);
     rotate_readers(y, b, TFT_IN_FFN, &b->ffn_norm);
@@ -197,92 +199,94 @@ void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first
     bool head = w == &y->m->output.w, embedding = w == &y->m->embed;
     for (uint32_t i = 0; i < n; i++)
         tft_mat_row(y->m, w, first + i, to + (size_t)i * w->cols);
-    if (y->q.n && (head || embedding))
-        rotate_residual_rows(&y->q, to, w->cols, n, head ? y->kept_norm.w : NULL);
+    if (y->rotation.n && (head || embedding))
+        rotate_residual_rows(&y->rotation, to, w->cols, n, head ? y->original_norm.w : NULL);
 }
 
 /* -------------------------------------------------------------------------------------- running */
 
-struct run {
+struct pass_task {
     const struct layers *y;
-    const struct layers_job *job;
+    const struct layers_pass *pass;
 };
 
-static void run(void *arg, int tid, int n_threads)
+static void run_part(void *arg, int tid, int n_threads)
 {
-    const struct run *r = arg;
-    const struct layers_job *j = r->job;
-    struct tft_pass p = {.m = r->y->m,
-                         .s = r->y->s,
+    const struct pass_task *task = arg;
+    const struct layers_pass *in = task->pass;
+    struct tft_pass p = {.m = task->y->m,
+                         .s = task->y->s,
                          .tid = tid,
                          .n_threads = n_threads,
-                         .tokens = j->tokens,
-                         .n = j->n,
-                         .pos = j->pos,
-                         .each = j->each,
-                         .keep = j->n};
-    if (j->what == LAYERS_EMBED) {
+                         .tokens = in->tokens,
+                         .n = in->n,
+                         .pos = in->pos,
+                         .each = in->seq_len,
+                         .keep = in->n};
+    if (in->part == LAYERS_EMBED) {
         tft_embed(&p);
-    } else if (j->what == LAYERS_LAYER) {
+    } else if (in->part == LAYERS_LAYER) {
         tft_pass_positions(&p);
-        p.m->arch->layer(&p, j->layer);
+        p.m->arch->layer(&p, in->layer);
     } else {
         tft_norm(&p, &p.m->out_norm, &p.m->output);
         tft_pass_tap(&p, &p.m->output, TFT_H);
     }
 }
 
-void layers_pass(const struct layers *y, const struct layers_job *j)
+void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
     float *own = y->s->buf[TFT_X];
-    y->s->buf[TFT_X] = j->x;
-    tft_port_team(y->s->n_threads, run, &(struct run){y, j});
+    y->s->buf[TFT_X] = pass->x;
+    tft_port_team(y->s->n_threads, run_part, &(struct pass_task){y, pass});
     y->s->buf[TFT_X] = own;
-    if (j->what == LAYERS_EMBED && y->q.n)
-        rotate_residual_rows(&y->q, j->x, y->stride, j->n, NULL);
+    if (pass->part == LAYERS_EMBED && y->rotation.n)
+        rotate_residual_rows(&y->rotation, pass->x, y->stride, pass->n, NULL);
 }
 
-/* Nothing is to be learned from the prefix: at run time it is never computed. */
-static void run_prefix(const struct layers *y, struct layers_job j, bool dry)
+/* s->tap does not see the prefix: at run time the prefix is never computed. */
+static void run_prefix(const struct layers *y, struct layers_pass pass, bool dry)
 {
     tft_tap_fn *tap = y->s->tap;
     y->s->tap = NULL;
-    j.n = y->o->n_prefix;
-    j.x = dry ? memcpy(y->s->buf[TFT_X], y->prefix, j.n * y->stride * sizeof *j.x) : y->prefix;
-    j.tokens = y->o->prefix;
-    if (j.n)
-        layers_pass(y, &j);
+    pass.n = y->o->n_prefix;
+    pass.x = dry ? memcpy(y->s->buf[TFT_X], y->prefix, pass.n * y->stride * sizeof *pass.x)
+                 : y->prefix;
+    pass.tokens = y->o->prefix;
+    if (pass.n)
+        layers_run_pass(y, &pass);
     y->s->tap = tap;
 }
 
-static void run_windows(const struct layers *y, struct layers_job j, bool dry)
+static void run_windows(const struct layers *y, struct layers_pass pass, bool dry)
 {
     size_t rows = y->o->window * y->stride;
-    j.n = y->o->window;
-    j.pos = y->o->n_prefix;
+    pass.n = y->o->window;
+    pass.pos = y->o->n_prefix;
     for (size_t i = 0; i < y->n_windows; i++) {
         float *window = y->text + i * rows;
-        j.tokens = y->o->text + i * y->o->window;
-        j.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
-        layers_pass(y, &j);
-        if (y->step && !y->step(y->step_user, (double)(i + 1) / (double)y->n_windows))
+        pass.tokens = y->o->text + i * y->o->window;
+        pass.x = dry ? memcpy(y->s->buf[TFT_X], window, rows * sizeof *window) : window;
+        layers_run_pass(y, &pass);
+        if (y->on_window &&
+            !y->on_window(y->on_window_user, (double)(i + 1) / (double)y->n_windows))
             return;
     }
 }
 
 void layers_run(struct layers *y, uint32_t l, bool dry)
 {
-    struct layers_job j = {.what = LAYERS_LAYER, .layer = l};
-    run_prefix(y, j, dry); /* in any case: the text sees its keys and values */
-    run_windows(y, j, dry);
+    struct layers_pass pass = {.part = LAYERS_LAYER, .layer = l};
+    run_prefix(y, pass, dry); /* even if dry: the text attends to its keys and values */
+    run_windows(y, pass, dry);
 }
 
 void layers_run_head(struct layers *y)
 {
-    run_windows(y, (struct layers_job){.what = LAYERS_HEAD}, false);
+    run_windows(y, (struct layers_pass){.part = LAYERS_HEAD}, false);
 }
 
-void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
+void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
     uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv;
@@ -303,24 +307,25 @@ const float *layers_prefix_x(const struct layers *y)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* NULL where the product does not fit too. */
-static float *take(size_t rows, size_t stride)
+/* NULL if memory is short or the size overflows. */
+static float *alloc_floats(size_t rows, size_t stride)
 {
     size_t bytes;
     return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
 }
 
-static bool take_rotation(struct layers *y)
+static bool open_rotation(struct layers *y)
 {
     size_t n = y->m->n_embd;
-    y->ones = take(n, 1);
-    y->bias[0] = take(n, 1);
-    y->bias[1] = take(n, 1);
-    if (!y->ones || !y->bias[0] || !y->bias[1] || !rotate_residual_open(&y->q, n, y->s->n_threads))
+    y->ones = alloc_floats(n, 1);
+    y->bias[0] = alloc_floats(n, 1);
+    y->bias[1] = alloc_floats(n, 1);
+    if (!y->ones || !y->bias[0] || !y->bias[1] ||
+        !rotate_residual_open(&y->rotation, n, y->s->n_threads))
         return false;
     for (size_t i = 0; i < n; i++)
         y->ones[i] = 1;
-    y->kept_norm = y->m->out_norm;
+    y->original_norm = y->m->out_norm;
     y->m->out_norm.w = y->ones;
     return true;
 }
@@ -330,76 +335,78 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool take_all(struct layers *y, const struct layers_room *room)
+static bool alloc_buffers(struct layers *y, const struct layers_capacity *capacity)
 {
     struct tft_pass shape = {.m = y->m, .s = y->s};
-    size_t most = 0, most_packed = 0;
+    size_t most = 0, most_packed = 0; /* of any layer */
     y->stride = tft_pass_stride(&shape, TFT_X);
     for (uint32_t l = 0; l < y->m->n_layer; l++) {
         most = larger(most, layer_numbers(&y->m->block[l]));
         most_packed = larger(most_packed, layer_packed_bytes(&y->m->block[l]));
     }
-    y->prefix = take((size_t)y->o->n_prefix + 1, y->stride);
-    y->text = take(room->rows, y->stride);
-    y->weights = take(most, 1);
-    y->packed = room->bytes ? tft_port_alloc(most_packed, 64) : NULL;
-    return y->prefix && y->text && y->weights && (y->packed || !room->bytes) &&
-           (y->o->rotate != QUANTIZE_ROTATE_ALL || take_rotation(y));
+    y->prefix = alloc_floats((size_t)y->o->n_prefix + 1, y->stride);
+    y->text = alloc_floats(capacity->rows, y->stride);
+    y->weights = alloc_floats(most, 1);
+    y->packed = capacity->int8 ? tft_port_alloc(most_packed, 64) : NULL;
+    return y->prefix && y->text && y->weights && (y->packed || !capacity->int8) &&
+           (y->o->rotate != QUANTIZE_ROTATE_ALL || open_rotation(y));
 }
 
-/* The cache has a slot for each token of a pass, which may be of many sequences: more than a
-   context. The session is that of a model which takes bytes if a layer may do so. */
-static enum tft_status open_session(struct layers *y, const struct layers_room *room,
+/* The cache has a slot for each token of a pass. A pass may hold many sequences, and so more tokens
+   than the model's context. If layers may be packed, the session needs the buffers of a model with
+   8-bit inputs: m->bytes. */
+static enum tft_status open_session(struct layers *y, const struct layers_capacity *capacity,
                                     struct tft_error *err)
 {
-    uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = room->batch;
+    uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = capacity->batch;
     struct tft_session_opts so = {.size = sizeof so,
                                   .capacity = n_prefix + batch,
                                   .n_batch = batch > n_prefix ? batch : n_prefix,
                                   .n_threads = y->o->n_threads,
                                   .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
-    y->m->bytes = room->bytes;
+    y->m->bytes = capacity->int8;
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
     y->m->n_ctx = n_ctx;
     y->m->bytes = false;
     return status;
 }
 
-enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
-                            const struct layers_room *room, struct tft_error *err)
+enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
+                                  const struct quantize_opts *o,
+                                  const struct layers_capacity *capacity, struct tft_error *err)
 {
     *y = (struct layers){.m = m, .o = o};
-    enum tft_status status = open_session(y, room, err);
+    enum tft_status status = open_session(y, capacity, err);
     if (status != TFT_OK)
         return status;
-    if (take_all(y, room))
+    if (alloc_buffers(y, capacity))
         return TFT_OK;
     layers_close(y);
     return tft_fail(err, TFT_ERR_NOMEM,
-                    "%s: no memory for a layer's weights and %zu tokens of text", m->source.name,
-                    room->rows);
+                    "%s: not enough memory for a layer's weights and %zu tokens of text",
+                    m->source.name, capacity->rows);
 }
 
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
                             struct tft_error *err)
 {
     size_t n_windows = o->n_text / o->window;
-    enum tft_status status = layers_take(
-        y, m, o, &(struct layers_room){.batch = o->window, .rows = n_windows * o->window}, err);
+    enum tft_status status = layers_open_empty(
+        y, m, o, &(struct layers_capacity){.batch = o->window, .rows = n_windows * o->window}, err);
     if (status != TFT_OK)
         return status;
     y->n_windows = n_windows;
-    struct layers_job j = {.what = LAYERS_EMBED};
-    run_prefix(y, j, false);
-    run_windows(y, j, false);
+    struct layers_pass pass = {.part = LAYERS_EMBED};
+    run_prefix(y, pass, false);
+    run_windows(y, pass, false);
     return TFT_OK;
 }
 
 void layers_close(struct layers *y)
 {
-    if (y->q.n)
-        y->m->out_norm = y->kept_norm;
+    if (y->rotation.n)
+        y->m->out_norm = y->original_norm;
     tft_session_close(y->s);
     tft_port_free(y->prefix);
     tft_port_free(y->text);
@@ -408,6 +415,6 @@ void layers_close(struct layers *y)
     tft_port_free(y->ones);
     tft_port_free(y->bias[0]);
     tft_port_free(y->bias[1]);
-    rotate_residual_close(&y->q);
+    rotate_residual_close(&y->rotation);
     *y = (struct layers){0};
 }

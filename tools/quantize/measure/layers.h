@@ -1,5 +1,5 @@
-/* The model of floats, a layer at a time, over the prefix and all windows of the calibration
-   text. */
+/* Runs a float model one layer at a time over the prefix and all windows of the calibration text,
+   so that only one layer's weights are expanded in memory. */
 #ifndef QUANTIZE_MEASURE_LAYERS_H
 #define QUANTIZE_MEASURE_LAYERS_H
 
@@ -7,7 +7,7 @@
 #include "tools/quantize/round/rotate_residual.h"
 #include "run/session.h"
 
-/* The matrices of a layer in the order of the file. */
+/* The matrices of a layer, in the order of the file. */
 enum { MAT_Q, MAT_K, MAT_V, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
 
 struct layers {
@@ -15,86 +15,90 @@ struct layers {
     struct tft_session *s;
     const struct quantize_opts *o;
     size_t n_windows;
-    size_t stride; /* of a row of x */
-    float *prefix; /* [n_prefix, stride] the residual stream */
-    float *text;   /* [n_windows, window, stride] */
-    float *weights; /* a layer's matrices as f32, one after the other */
-    char *packed;   /* and as int8; NULL unless they are wanted */
-    bool (*step)(void *user, double done); /* NULL, or called after each window of a run, done in
-                                              0..1; false: leave the rest of them */
-    void *step_user;
-    struct tft_block kept;      /* the layer in hand as it was */
-    struct tft_norm kept_norm;  /* and the last norm */
-    struct residual_rotation q;          /* n is 0 where the residual stream is not rotated */
-    float *ones;                /* [D] weights of norms whose gain the matrices have taken up; NULL
-                                   then too */
-    float *bias[2];             /* [D] rotated ones of a layer's o and down */
+    size_t stride;  /* from one row of `prefix` or `text` to the next */
+    float *prefix;  /* [n_prefix, stride] the residual stream */
+    float *text;    /* [n_windows, window, stride] likewise */
+    float *weights; /* the loaded layer's matrices as f32, one after the other */
+    char *packed;   /* and as int8 panels; NULL unless layers_capacity.int8 */
+    /* NULL, or called after each window of a run; done: 0..1 of the run; false: skip the rest */
+    bool (*on_window)(void *user, double done);
+    void *on_window_user;
+    struct tft_block original;         /* the loaded layer before it was loaded */
+    struct tft_norm original_norm;     /* the last norm before rotation */
+    struct residual_rotation rotation; /* n is 0: the residual stream is not rotated */
+    float *ones;    /* [D] weights of norms whose gain was moved into matrices; NULL if no rotation
+                     */
+    float *bias[2]; /* [D] rotated biases of the loaded layer's o and down; likewise */
 };
 
-/* What layers_take makes room for. */
-struct layers_room {
-    uint32_t batch; /* tokens of a pass */
+/* What layers_open_empty allocates. */
+struct layers_capacity {
+    uint32_t batch; /* most tokens of a pass */
     size_t rows;    /* of `text` */
-    bool bytes;     /* for layers_pack */
+    bool int8;      /* memory for layers_pack */
 };
 
-/* With the text's embedding in `text`; or with room there. Afterwards, until it is closed, the last
-   norm is as a rotated residual stream wants it. */
+/* layers_open fills `text` with the embedded calibration text. layers_open_empty leaves `text` to
+   the caller. While y is open, and the residual stream is rotated, the model's last norm has no
+   gain; layers_close restores it. */
 enum tft_status layers_open(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
                             struct tft_error *err);
-enum tft_status layers_take(struct layers *y, struct tft_model *m, const struct quantize_opts *o,
-                            const struct layers_room *room, struct tft_error *err);
+enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
+                                  const struct quantize_opts *o,
+                                  const struct layers_capacity *capacity, struct tft_error *err);
 void layers_close(struct layers *y);
 
-/* A matrix of the block, NULL where the architecture has none. */
+/* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
-/* While a layer is loaded its matrices are ours to change. */
-float *layers_numbers(const struct tft_linear *l);
+/* The f32 weights of a loaded layer's matrix. The caller may change them. */
+float *layers_weights(const struct tft_linear *l);
 
-/* The linear layers that share one of the two inputs that come out of a norm: how many, and
-   which. */
+/* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns how
+   many there are. */
 size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3]);
 
-/* Expands layer l into weights, and gives it them; then back. */
+/* Expands layer l into `weights` and makes the model use them; unload restores the layer. */
 void layers_load(struct layers *y, uint32_t l);
 void layers_unload(struct layers *y, uint32_t l);
 
-/* Layer l, loaded, with weights of int8, a scale for each channel, and inputs of bytes in each
-   token's own range. False, and it stays one of floats, where panels cannot hold a matrix: one with
-   a number that is not finite, or with rows that are too long. */
+/* Makes loaded layer l compute in int8: weights with a scale for each row, inputs with a range for
+   each token. False, and the layer stays float, if a matrix does not fit panels: a weight is not
+   finite, or rows are too long. */
 bool layers_pack(struct layers *y, uint32_t l);
 
-/* Where the residual stream is rotated: layer l, loaded and without a NaN, becomes one that reads
-   and writes the rotated stream. */
+/* If the residual stream is rotated: makes loaded layer l read and write the rotated stream. The
+   weights must be free of NaN. */
 void layers_rotate(struct layers *y, uint32_t l);
 
-/* Rows first .. first + n - 1 of a matrix as floats, wherever its numbers are now: to: [n, cols].
-   Those of embedding and head, which are never loaded, are rotated here. */
+/* Copies rows first .. first + n - 1 of a matrix as floats; to: [n, cols]. If the residual stream
+   is rotated, the rows of embedding and head are rotated here, as these are never loaded. */
 void layers_rows(const struct layers *y, const struct tft_mat *w, uint32_t first, uint32_t n,
                  float *to);
 
-/* Rows x of n tokens through a part of the model: their embedding; a loaded layer; the last norm,
-   for s->tap. See struct tft_pass. */
-struct layers_job {
-    enum { LAYERS_EMBED, LAYERS_LAYER, LAYERS_HEAD } what;
-    float *x;              /* [n, stride] */
-    const int32_t *tokens; /* [n], for EMBED */
-    uint32_t n, pos, each, layer;
+/* n tokens through one part of the model: the embedding, a loaded layer, or the last norm, whose
+   output s->tap sees. See struct tft_pass. */
+struct layers_pass {
+    enum { LAYERS_EMBED, LAYERS_LAYER, LAYERS_HEAD } part;
+    float *x;              /* [n, stride] the residual stream, updated in place */
+    const int32_t *tokens; /* [n], for LAYERS_EMBED */
+    uint32_t n, pos;       /* pos: position of the first token of a sequence */
+    uint32_t seq_len;      /* tokens of each sequence; 0: all n are one */
+    uint32_t layer;
 };
-void layers_pass(const struct layers *y, const struct layers_job *j);
+void layers_run_pass(const struct layers *y, const struct layers_pass *pass);
 
-/* Runs the layer over prefix and text, or over the text only with `dry`: then x stays as it was.
-   s->tap sees what comes by in the text. */
+/* Runs layer l over the prefix and the text; s->tap sees the inputs of the text only. With `dry`,
+   `prefix` and `text` stay unchanged. */
 void layers_run(struct layers *y, uint32_t l, bool dry);
 
-/* The last norm, window by window, for s->tap. */
+/* Runs the last norm over each window, for s->tap. */
 void layers_run_head(struct layers *y);
 
-/* Keys and values of the prefix in layer l: [n_prefix, G, E] each, f16. */
-void layers_prefix(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
+/* Copies the prefix's keys and values of layer l; k, v: [n_prefix, G, E] f16. */
+void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
 
-/* [D] what its last token has in the residual stream by now. */
+/* [D] the residual stream of the prefix's last token, after the layers that have run. */
 const float *layers_prefix_x(const struct layers *y);
 
 #endif

@@ -61,8 +61,8 @@ static void add_block(void *arg, int tid, int n_threads)
     }
 }
 
-double text_loss_mean(const struct text_loss *g, const struct layers *y, float *x, const int32_t *tokens,
-                  uint32_t n)
+double text_loss_mean(const struct text_loss *g, const struct layers *y, float *x,
+                      const int32_t *tokens, uint32_t n)
 {
     struct block b = {.g = g, .y = y, .next = tokens + 1, .n = n - 1};
     double sum = 0;
@@ -70,7 +70,7 @@ double text_loss_mean(const struct text_loss *g, const struct layers *y, float *
         return 0;
     for (uint32_t i = 0; i < b.n; i++)
         g->token[i] = (struct text_loss_token){.max = -INFINITY};
-    layers_pass(y, &(struct layers_job){.what = LAYERS_HEAD, .x = x, .n = b.n});
+    layers_run_pass(y, &(struct layers_pass){.part = LAYERS_HEAD, .x = x, .n = b.n});
     for (; b.first < y->m->n_vocab; b.first += b.rows) {
         b.rows = y->m->n_vocab - b.first < BLOCK ? y->m->n_vocab - b.first : BLOCK;
         tft_port_team(y->s->n_threads, multiply, &b);

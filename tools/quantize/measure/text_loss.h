@@ -19,7 +19,7 @@ void text_loss_close(struct text_loss *g);
 /* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n,
    y->stride] what the last layer has left of the tokens; no more of them than a pass has room for.
    The same bits for any number of threads. */
-double text_loss_mean(const struct text_loss *g, const struct layers *y, float *x, const int32_t *tokens,
-                  uint32_t n);
+double text_loss_mean(const struct text_loss *g, const struct layers *y, float *x,
+                      const int32_t *tokens, uint32_t n);
 
 #endif

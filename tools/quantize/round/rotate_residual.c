@@ -118,7 +118,8 @@ void rotate_residual_rows(const struct residual_rotation *q, float *w, size_t st
     all((struct job){q, w, 1, stride, rows, gain});
 }
 
-void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride, size_t cols)
+void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride,
+                             size_t cols)
 {
     all((struct job){q, w, stride, 1, cols, NULL});
 }

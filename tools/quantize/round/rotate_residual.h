@@ -45,6 +45,7 @@ void rotate_residual_rows(const struct residual_rotation *q, float *w, size_t st
 
 /* w: [n, cols], rows `stride` apart, becomes Q w: the weights of a layer whose output is added to
    the stream. */
-void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride, size_t cols);
+void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride,
+                             size_t cols);
 
 #endif

@@ -25,7 +25,7 @@ struct search {
     struct layers y;
     struct quantize_opts shape; /* what layers.h wants to know */
     int32_t prefix[CUSHION_MAX]; /* those found, or others for cushion_loss */
-    struct layers_room room;
+    struct layers_capacity room;
     struct text_loss guess;
     bool stopped;
 
@@ -72,13 +72,13 @@ static void add_losses(void *arg, int tid, int n_threads)
 
 /* ------------------------------------------------------------------------------------ sequences */
 
-static void pass(struct search *k, int what, uint32_t layer, float *x, const int32_t *tokens,
-                 uint32_t n, uint32_t pos, uint32_t each)
+static void pass(struct search *k, int part, uint32_t layer, float *x, const int32_t *tokens,
+                 uint32_t n, uint32_t pos, uint32_t seq_len)
 {
-    struct layers_job j = {
-        .x = x, .tokens = tokens, .n = n, .pos = pos, .each = each, .layer = layer};
-    j.what = what == LAYERS_EMBED ? LAYERS_EMBED : LAYERS_LAYER;
-    layers_pass(&k->y, &j);
+    struct layers_pass pass = {
+        .x = x, .tokens = tokens, .n = n, .pos = pos, .seq_len = seq_len, .layer = layer};
+    pass.part = part == LAYERS_EMBED ? LAYERS_EMBED : LAYERS_LAYER;
+    layers_run_pass(&k->y, &pass);
 }
 
 /* The prefix' keys and values in a layer, which are those of sequence 0, to all the others. */
@@ -652,7 +652,7 @@ static enum tft_status open(struct search *k, struct tft_error *err)
                         "%s: a sample of %u tokens does not fit a context of %u and a text of %zu",
                         m->source.name, o->sample, m->n_ctx, o->n_text);
     k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
-    enum tft_status status = layers_take(&k->y, k->m, &k->shape, &k->room, err);
+    enum tft_status status = layers_open_empty(&k->y, k->m, &k->shape, &k->room, err);
     if (status != TFT_OK)
         return status;
     k->at.candidate = malloc(m->n_vocab * sizeof *k->at.candidate);
@@ -679,7 +679,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     float *top = malloc(m->n_layer * sizeof *top);
     /* a candidate and a token after it */
     uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS;
-    k.room = (struct layers_room){batch, PASSES * (size_t)batch, true};
+    k.room = (struct layers_capacity){batch, PASSES * (size_t)batch, true};
     enum tft_status status = top ? open(&k, err)
                                  : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
     struct cushion *found = &k.at.found;

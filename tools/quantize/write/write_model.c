@@ -54,8 +54,8 @@ static void put_vector(struct model_writer *f, const char *fmt, unsigned layer, 
     put_floats(f, fmt, layer, suffix, v, 1, n, divide);
 }
 
-static void put_norm(struct model_writer *f, const char *fmt, unsigned layer, const struct tft_norm *w,
-                     size_t n, const float *divide)
+static void put_norm(struct model_writer *f, const char *fmt, unsigned layer,
+                     const struct tft_norm *w, size_t n, const float *divide)
 {
     put_vector(f, fmt, layer, ".weight", w->w, n, divide);
     put_vector(f, fmt, layer, ".bias", w->b, n, divide);
@@ -67,8 +67,8 @@ static const char *const mat_names[LAYER_MATS] = {
     "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
     "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
 
-static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row, size_t found,
-                    size_t rows)
+static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row,
+                    size_t found, size_t rows)
 {
     char name[64];
     snprintf(name, sizeof name, fmt, layer);
@@ -86,7 +86,7 @@ void write_check(struct model_writer *f, uint32_t l)
             continue;
         const struct tft_mat *w = &linear->w;
         bad_row(f, mat_names[i], l, 0,
-                pack_max(f->scale[0], layers_numbers(linear), w->cols, w->rows, w->cols), w->rows);
+                pack_max(f->scale[0], layers_weights(linear), w->cols, w->rows, w->cols), w->rows);
     }
 }
 
@@ -107,8 +107,8 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
 }
 
 /* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
-static void put_panels(struct model_writer *f, const char *fmt, unsigned layer, const struct tft_mat *w,
-                       int which)
+static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
+                       const struct tft_mat *w, int which)
 {
     size_t cols = tft_panel_cols(w->cols);
     if (f->describe) {
@@ -197,7 +197,7 @@ void write_layer(struct model_writer *f, uint32_t l, const float *attn, const fl
    are not: the head has the gain of the last norm. */
 static bool tied(const struct model_writer *f)
 {
-    return f->m->output.w.tensor == f->m->embed.tensor && !f->y->q.n;
+    return f->m->output.w.tensor == f->m->embed.tensor && !f->y->rotation.n;
 }
 
 void write_head(struct model_writer *f)
@@ -230,8 +230,8 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
 }
 
 /* [n_layer, G, n], or nothing */
-static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type, const void *data,
-                      uint64_t n)
+static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type,
+                      const void *data, uint64_t n)
 {
     const struct tft_model *m = f->m;
     if (data && f->describe)
@@ -308,7 +308,7 @@ void write_values(struct model_writer *f)
 
     /* how it was made, for people */
     tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
-    tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->q.n);
+    tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->rotation.n);
     tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);
     put_text(f, TFT_KEY_CALIBRATION_METHOD, methods[o->method]);
     tft_gguf_put_u32(f->w, TFT_KEY_CALIBRATION_TOKENS, (uint32_t)(f->y->n_windows * o->window));
@@ -366,7 +366,8 @@ static bool take(struct model_writer *f)
 void write_open(struct model_writer *f, const struct layers *y, const int32_t *value_order,
                 const char *path, struct tft_error *bad)
 {
-    *f = (struct model_writer){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
+    *f =
+        (struct model_writer){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
     if (take(f))
         tft_gguf_create(&f->w, path, bad);
     else
