@@ -274,10 +274,16 @@ static void what_is_refused(void **state)
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
+    char line[200];
     refuse(path, "cuda:900", 0, TFT_ERR_DEVICE, "cuda:900: no such GPU: this machine has ");
     refuse(path, "cuda:", 0, TFT_ERR_ARG, "\"cuda:\" is no device");
     refuse(path, "../x", 0, TFT_ERR_ARG, "\"../x\" is no device");
     refuse(path, "nope", 0, TFT_ERR_DEVICE, "nope: libtuffet-nope.so: ");
+    snprintf(line, sizeof line,
+             "tuffet-otherbuild: the plug-in is of version %s (build 0), "
+             "the library of version %s (build ",
+             tft_version(), tft_version());
+    refuse(path, "otherbuild", 0, TFT_ERR_DEVICE, line);
     struct toy long_one = toys[0];
     long_one.n_ctx = 70000;
     refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED,

@@ -50,10 +50,12 @@ static const struct tft_device *load(const char *name, size_t len, void **librar
     tft_device_fn *get;
     memcpy(&get, &symbol, sizeof get);
     const struct tft_device *d = get();
-    if (strcmp(d->version, tft_version()) == 0 && d->inside == TFT_DEVICE_INSIDE)
+    if (strcmp(d->build_id, tft_build_id) == 0)
         return d;
-    tft_fail(err, TFT_ERR_DEVICE, "%s: is of another build of tuffet: %.30s, not %s", file,
-             d->version, tft_version());
+    tft_fail(err, TFT_ERR_DEVICE,
+             "%s: the plug-in is of version %.60s, the library of version %s: install both from "
+             "one build",
+             file, d->build_id, tft_build_id);
     tft_port_unload(*library);
     return NULL;
 }

@@ -17,8 +17,8 @@
 #include "run/session.h"
 
 struct tft_device {
-    const char *version; /* tft_version() of the sources it was built with, */
-    size_t inside;       /* and TFT_DEVICE_INSIDE */
+    /* tft_build_id. It stays the first member: the rest is read only if it is the library's. */
+    const char *build_id;
 
     /* Copies weights of m, which is complete, to the which-th device of its kind. *out is what
        close() and session_open() get. */
@@ -57,9 +57,9 @@ struct tft_device {
                    const struct tft_linear *down);
 };
 
-/* Not the same in a library and a plug-in that do not belong together. */
-#define TFT_DEVICE_INSIDE                                                                          \
-    (sizeof(struct tft_model) << 20 ^ sizeof(struct tft_session) << 10 ^ sizeof(struct tft_pass))
+/* "0.1.0 (build 0123456789abcdef)": the version and a hash of all headers. build_id.py generates
+   it; the library and each plug-in have their own. It differs where their structs may differ. */
+extern const char tft_build_id[];
 
 /* The one symbol of a plug-in, a tft_device_fn. */
 typedef const struct tft_device *tft_device_fn(void);

@@ -413,8 +413,7 @@ TFT_API tft_device_fn tft_device;
 const struct tft_device *tft_device(void)
 {
     static const struct tft_device cuda = {
-        .version = TFT_PLUGIN_VERSION,
-        .inside = TFT_DEVICE_INSIDE,
+        .build_id = tft_build_id,
         .open = tft_cuda_open,
         .close = tft_cuda_close,
         .limits = tft_cuda_limits,
