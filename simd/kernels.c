@@ -4,19 +4,14 @@
 
 #include "rungs.h"
 
-static const char *limit; /* the library's one global: tft_cpu_limit */
+static const char *limit; /* a name in tft_ladder, or NULL. The library's only global variable. */
 
-bool tft_always(void)
-{
-    return true;
-}
-
-/* The i-th rung that this machine has, from the bottom; NULL past the last. */
+/* The i-th rung, from the bottom, of those that this machine has; NULL past the last. */
 static const struct tft_rung *rung(int i)
 {
     const struct tft_rung *r = tft_ladder;
     for (; r->name; r++)
-        if (r->present() && i-- == 0)
+        if ((!r->present || r->present()) && i-- == 0)
             return r;
     return NULL;
 }
@@ -53,13 +48,14 @@ int tft_kernels_best(void)
 
 bool tft_kernels_limit(const char *name)
 {
-    int n = tft_kernels_rungs();
-    for (int i = 0; name && i < n; i++)
+    if (!name) {
+        limit = NULL;
+        return true;
+    }
+    for (int i = 0, n = tft_kernels_rungs(); i < n; i++)
         if (strcmp(rung(i)->name, name) == 0) {
             limit = rung(i)->name;
             return true;
         }
-    if (!name)
-        limit = NULL;
-    return !name;
+    return false;
 }

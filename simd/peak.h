@@ -1,19 +1,15 @@
-/* Loops of nothing but one instruction over registers: what a machine can do at most. */
+/* Defines the tft_peak_fn of a rung: a loop of one instruction over registers. */
 #ifndef TFT_PEAK_H
 #define TFT_PEAK_H
 
 #include <stddef.h>
 
-/* each compiler has its word for it; unrolled, an array of accumulators becomes registers */
-#if defined __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "hints.h"
 
-/* A tft_peak_fn that updates 12 accumulators: enough to cover a latency of 6 cycles on two units,
-   and few enough for 16 registers. `step` is the next value of acc[i], which may use `a`, a value
-   equal to `init` that the compiler cannot see; one step is `ops` operations. */
+/* Defines tft_peak_fn `name`. It updates 12 accumulators of `type`: enough to hide a latency of 6
+   cycles on two units, and few enough for 16 registers. `step` is the next value of acc[i]; it may
+   use `a`, which equals `init` in a way that the compiler cannot see. One step is `ops` operations.
+ */
 #define TFT_PEAK(name, type, init, step, ops)                                                      \
     static double name(size_t rounds)                                                              \
     {                                                                                              \

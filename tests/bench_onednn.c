@@ -151,7 +151,8 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
     double a[ROUNDS], b[ROUNDS];
     for (int r = -1; r < ROUNDS; r++) { /* the first is for warmth */
         double t0 = now();
-        k->gemm_i8(ours, N, x, K, &q, 0, &p, NULL, 0, TOKENS, N);
+        k->gemm_i8(&(struct tft_gemm_i8){
+            .y = ours, .ldy = N, .x = x, .ldx = K, .xq = &q, .w = &p, .M = TOKENS, .N = N});
         double t1 = now();
         product_run(&product);
         double t2 = now();

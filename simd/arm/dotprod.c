@@ -1,8 +1,7 @@
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
-
-#include "simd/peak.h"
+#include "simd/template/lanes.h"
 
 #if !defined __ARM_FEATURE_DOTPROD
 #error "build this file with -march=armv8.2-a+dotprod"
@@ -64,12 +63,10 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 128
 #define DOT_TOKENS 5 /* 20 registers of sums, 4 of weights, 5 of tokens: 29 of 32 */
 #define DOT_PANELS 1
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 
 /* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus
    its lower seven: 16 bytes of either, and sums of either. */
-#include "simd/lanes.h"
-
 #include "coded_neon.h"
 
 typedef d_weights c_codes;
@@ -104,36 +101,36 @@ static inline int8x16_t c_bytes(const int16x8_t *v)
     return vcombine_s8(vmovn_s16(v[0]), vmovn_s16(v[1]));
 }
 
-static inline void c_put_x(uint8_t *to, v16 a, bool wide)
+static inline void c_put_x(uint8_t *to, v16 a, bool i16)
 {
     int16x8_t v[2], low[2];
     UNROLL for (int i = 0; i < 2; i++) {
         v[i] = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.r[2 * i])),
                             vmovn_s32(vcvtnq_s32_f32(a.r[2 * i + 1])));
         low[i] = vandq_s16(v[i], vdupq_n_s16(127));
-        v[i] = wide ? vshrq_n_s16(v[i], 7) : v[i];
+        v[i] = i16 ? vshrq_n_s16(v[i], 7) : v[i];
     }
     vst1q_u8(to, vreinterpretq_u8_s8(c_bytes(v)));
-    if (wide)
+    if (i16)
         vst1q_u8(to + 16, vreinterpretq_u8_s8(c_bytes(low)));
 }
 
-static inline c_codes c_load(const uint8_t *from, bool wide)
+static inline c_codes c_load(const uint8_t *from, bool i16)
 {
-    (void)wide;
+    (void)i16;
     return d_load((const int8_t *)from);
 }
 
-static inline c_x c_factors(const uint8_t *x, bool wide)
+static inline c_x c_factors(const uint8_t *x, bool i16)
 {
     int8x16_t high = vreinterpretq_s8_u8(vld1q_u8(x));
-    return (c_x){high, wide ? vreinterpretq_s8_u8(vld1q_u8(x + 16)) : high};
+    return (c_x){high, i16 ? vreinterpretq_s8_u8(vld1q_u8(x + 16)) : high};
 }
 
-static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
+static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool i16)
 {
     acc.high = d_dot(acc.high, c, x.high, s);
-    if (wide)
+    if (i16)
         acc.low = d_dot(acc.low, c, x.low, s);
     return acc;
 }
@@ -143,27 +140,27 @@ static inline c_acc c_add(c_acc a, c_acc b)
     return (c_acc){d_add(a.high, b.high), d_add(a.low, b.low)};
 }
 
-static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
+static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 {
     UNROLL for (int i = 0; i < 4; i++) {
-        int32x4_t a = wide ? vaddq_s32(vshlq_n_s32(acc.high.r[i], 7), acc.low.r[i]) : acc.high.r[i];
+        int32x4_t a = i16 ? vaddq_s32(vshlq_n_s32(acc.high.r[i], 7), acc.low.r[i]) : acc.high.r[i];
         vst1q_s32(sum + 4 * i, add ? vaddq_s32(vld1q_s32(sum + 4 * i), a) : a);
     }
 }
 
-#define CODED_NARROW 1
+#define CODED_I8 1
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 2 /* wide: 16 registers of sums, 4 of codes, 4 of factors */
-#define CODED_STRAIGHT 4 /* narrow: 16 registers of sums, 4 of codes */
+#define CODED_DIRECT 4 /* narrow: 16 registers of sums, 4 of codes */
 #define CODED_WAYS 4
-#include "simd/wide_codes.h"
+#include "simd/template/codes_attention.h"
 
 TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
          vdotq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 16)
 
 void tft_rung_dotprod(struct tft_kernels *k)
 {
-    coded_rung(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_dotprod;
     k->peak_int8 = peak_int8_dotprod;
 }

@@ -1,8 +1,7 @@
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
-
-#include "simd/peak.h"
+#include "simd/template/lanes.h"
 
 #if !defined __ARM_FEATURE_MATMUL_INT8
 #error "build this file with -march=armv8.2-a+dotprod+i8mm"
@@ -76,7 +75,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 0
 #define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens: 28 of 32 */
 #define DOT_PANELS 1
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 
 TFT_PEAK(peak_int8_i8mm, int32x4_t, vdupq_n_s32(0x01010101),
          vmmlaq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 32)

@@ -14,8 +14,8 @@ static bool has_i8mm(void)
 }
 
 const struct tft_rung tft_ladder[] = {
-    {"c", tft_always, tft_rung_c},
-    {"neon", tft_always, tft_rung_neon},
+    {"c", NULL, tft_rung_c},
+    {"neon", NULL, tft_rung_neon},
     {"dotprod", has_dotprod, tft_rung_dotprod},
     {"i8mm", has_i8mm, tft_rung_i8mm},
     {0},

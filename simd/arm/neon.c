@@ -1,6 +1,7 @@
 #include "simd/rungs.h"
 
 #include "reg_neon.h"
+#include "simd/template/lanes.h"
 
 #define ISA(name) name##_neon
 #define TILE_M                                                                                     \
@@ -8,7 +9,7 @@
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
-#include "simd/wide.h"
+#include "simd/template/floats.h"
 
 /* Two quads of a panel, 4 rows a register. */
 typedef struct {
@@ -79,7 +80,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 128
 #define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens, products: 32 */
 #define DOT_PANELS 1
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 
 /*
  * What wide_codes.h wants of a unit: a column's 16 rows, in 16 bits, times a factor that is a lane.
@@ -113,17 +114,17 @@ static inline void c_put(uint8_t *to, const breg *a)
     vst1q_u8(to + 48, vuzp2q_u8(odd[0], odd[1]));
 }
 
-static inline void c_put_x(uint8_t *to, v16 a, bool wide)
+static inline void c_put_x(uint8_t *to, v16 a, bool i16)
 {
-    (void)wide;
+    (void)i16;
     UNROLL for (int p = 0; p < PARTS; p++)
         vst1_u8(to + 8 * p, vreinterpret_u8_s16(vmovn_s32(vcvtnq_s32_f32(a.r[p]))));
 }
 
-static inline c_codes c_load(const uint8_t *from, bool wide)
+static inline c_codes c_load(const uint8_t *from, bool i16)
 {
     c_codes c;
-    (void)wide;
+    (void)i16;
     UNROLL for (int i = 0; i < 4; i++) {
         int8x16_t a = vreinterpretq_s8_u8(vld1q_u8(from + 16 * i));
         c.r[i][0] = vmovl_s8(vget_low_s8(a));
@@ -132,9 +133,9 @@ static inline c_codes c_load(const uint8_t *from, bool wide)
     return c;
 }
 
-static inline c_x c_factors(const uint8_t *x, bool wide)
+static inline c_x c_factors(const uint8_t *x, bool i16)
 {
-    (void)wide;
+    (void)i16;
     return (c_x){{vreinterpretq_s16_u8(vld1q_u8(x)), vreinterpretq_s16_u8(vld1q_u8(x + 16))}};
 }
 
@@ -145,10 +146,10 @@ static inline c_x c_factors(const uint8_t *x, bool wide)
         acc.r[2 * h + 1] = vmlal_high_laneq_s16(acc.r[2 * h + 1], c.r[i][h], f, lane);             \
     }
 
-static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
+static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool i16)
 {
     int16x8_t f = x.half[s / 2];
-    (void)wide;
+    (void)i16;
     if (s % 2 == 0) {
         COLUMN(0, 0)
         COLUMN(1, 1)
@@ -163,19 +164,19 @@ static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
     return acc;
 }
 
-static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
+static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 {
-    (void)wide;
+    (void)i16;
     UNROLL for (int i = 0; i < 4; i++)
         vst1q_s32(sum + 4 * i, add ? vaddq_s32(vld1q_s32(sum + 4 * i), acc.r[i]) : acc.r[i]);
 }
 
-#define CODED_NARROW 0
+#define CODED_I8 0
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 3 /* 12 registers of sums, 8 of codes, 6 of factors: 26 of 32 */
-#define CODED_STRAIGHT 0
+#define CODED_DIRECT 0
 #define CODED_WAYS 4
-#include "simd/wide_codes.h"
+#include "simd/template/codes_attention.h"
 
 /* smull and sadalp: 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
@@ -185,8 +186,8 @@ TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
 
 void tft_rung_neon(struct tft_kernels *k)
 {
-    wide_rung(k);
-    coded_rung(k);
+    fill_floats(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_neon;
     k->peak_int8 = peak_int8_neon;
 }

@@ -1,5 +1,7 @@
 /* The vocabulary of wide.h for NEON as every 64-bit ARM has it: 16 lanes are four registers. */
 #include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 typedef float32x4_t reg;
@@ -14,11 +16,11 @@ static inline reg r_max(reg a, reg b) { return vmaxnmq_f32(a, b); }
 static inline reg r_min(reg a, reg b) { return vminnmq_f32(a, b); }
 static inline reg r_fma(reg a, reg b, reg c) { return vfmaq_f32(c, a, b); }
 static inline reg r_pick(reg a, reg b, reg c, reg d) { return vbslq_f32(vcltq_f32(a, b), c, d); }
-static inline reg r_bits(reg a, uint32_t m)
+static inline reg r_mask(reg a, uint32_t m)
 {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(m)));
 }
-static inline reg r_flip(reg a, int h) { return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
+static inline reg r_swap(reg a, int h) { return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
 
 static inline reg r_load(const float *p) { return vld1q_f32(p); }
 static inline void r_store(float *p, reg a) { vst1q_f32(p, a); }
@@ -61,18 +63,18 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
 }
 
 /* (float)(sum - shift) */
-static inline reg r_centre(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *sum, const int32_t *shift)
 {
     return vcvtq_f32_s32(vsubq_s32(vld1q_s32(sum), vld1q_s32(shift)));
 }
 
-static inline float r_sum(reg a)
+static inline float r_hsum(reg a)
 {
     float32x2_t c = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(vpadd_f32(c, c), 0);
 }
 
-static inline float r_top(reg a) { return vmaxvq_f32(a); }
+static inline float r_hmax(reg a) { return vmaxvq_f32(a); }
 
 #if TFT_SLEEF
 #include <sleef.h>

@@ -1,6 +1,7 @@
 #include "simd/rungs.h"
 
 #include "reg_avx2.h"
+#include "simd/template/lanes.h"
 
 #define ISA(name) name##_avx2
 #define TILE_M                                                                                     \
@@ -8,7 +9,7 @@
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
-#include "simd/wide.h"
+#include "simd/template/floats.h"
 
 #include <string.h>
 
@@ -52,11 +53,11 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_TOKENS                                                                                 \
     4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
 #define DOT_PANELS 1
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 #include "madd_block.h"
 
 #define CODED_TILE 4 /* 8 registers of sums, 2 or 4 of codes, factors, products: 16 registers */
-#define CODED_STRAIGHT 4
+#define CODED_DIRECT 4
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
@@ -66,8 +67,8 @@ TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
 
 void tft_rung_avx2(struct tft_kernels *k)
 {
-    wide_rung(k);
-    coded_rung(k);
+    fill_floats(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_blocks_avx2;
     k->peak_int8 = peak_int8_avx2;
 }

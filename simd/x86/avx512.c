@@ -1,13 +1,14 @@
 #include "simd/rungs.h"
 
 #include "reg_avx512.h"
+#include "simd/template/lanes.h"
 
 #define ISA(name) name##_avx512
 #define TILE_M 6 /* 24 accumulators, 4 rows of w, one of x: 29 of 32 registers */
 #define TILE_N 4
 #define TILE_Q 4
 #define TILE_V 4
-#include "simd/wide.h"
+#include "simd/template/floats.h"
 
 #define DOT_TOKENS                                                                                 \
     10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
@@ -15,7 +16,7 @@
 #include "dot_madd.h"
 
 #define CODED_TILE 8
-#define CODED_STRAIGHT 8
+#define CODED_DIRECT 8
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
@@ -24,8 +25,8 @@ TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
 
 void tft_rung_avx512(struct tft_kernels *k)
 {
-    wide_rung(k);
-    coded_rung(k);
+    fill_floats(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_avx512;
     k->peak_int8 = peak_int8_avx512;
 }

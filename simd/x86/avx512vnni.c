@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "reg_avx512.h"
+#include "simd/template/lanes.h"
 
 #if !defined __AVX512VNNI__
 #error "build this file with -mavx512vnni"
@@ -36,7 +37,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 0
 #define DOT_TOKENS 12 /* 24 sums, two loads of weights, one of a token: 27 of 32 registers */
 #define DOT_PANELS 2
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm512_dpbusd_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm512_dpwssd_epi32(acc, c, x); }
@@ -44,10 +45,8 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 8 /* sums that hide the latency of a dot product */
-#define CODED_STRAIGHT 8
+#define CODED_DIRECT 8
 #define CODED_WAYS 4
-#include "simd/lanes.h"
-
 #include "coded_x86.h"
 
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),
@@ -55,7 +54,7 @@ TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32
 
 void tft_rung_avx512vnni(struct tft_kernels *k)
 {
-    coded_rung(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_avx512vnni;
     k->peak_int8 = peak_int8_avx512vnni;
 }

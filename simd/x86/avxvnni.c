@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "reg_avx2.h"
+#include "simd/template/lanes.h"
 
 #if !defined __AVXVNNI__
 #error "build this file with -mavxvnni"
@@ -32,7 +33,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_FLIP 0
 #define DOT_TOKENS 6 /* 12 registers of sums, two of weights, one of a token: 15 of 16 */
 #define DOT_PANELS 1
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"
 
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm256_dpbusd_avx_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm256_dpwssd_avx_epi32(acc, c, x); }
@@ -40,10 +41,8 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
 #define CODED_TILE 4 /* 8 registers of sums, up to 4 of codes, factors: 15 of 16 */
-#define CODED_STRAIGHT 4
+#define CODED_DIRECT 4
 #define CODED_WAYS 4
-#include "simd/lanes.h"
-
 #include "coded_x86.h"
 
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),
@@ -51,7 +50,7 @@ TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi3
 
 void tft_rung_avxvnni(struct tft_kernels *k)
 {
-    coded_rung(k);
+    fill_codes(k);
     k->gemm_i8 = gemm_i8_avxvnni;
     k->peak_int8 = peak_int8_avxvnni;
 }

@@ -38,20 +38,20 @@ static inline c_codes c_take(const breg *a)
     return c;
 }
 
-static inline void c_put_x(uint8_t *to, v16 a, bool wide)
+static inline void c_put_x(uint8_t *to, v16 a, bool i16)
 {
-    if (wide)
+    if (i16)
         r_store_x16(to, a.r);
     else
         r_store_x8(to, a.r);
 }
 
-static inline c_codes c_load(const uint8_t *from, bool wide)
+static inline c_codes c_load(const uint8_t *from, bool i16)
 {
     c_codes c;
     UNROLL for (int p = 0; p < PARTS; p++) {
         c.r[p] = i_load(from + p * BYTES);
-        if (wide) {
+        if (i16) {
             c.r[PARTS + p] = i_odd(c.r[p]);
             c.r[p] = i_even(c.r[p]);
         }
@@ -59,18 +59,18 @@ static inline c_codes c_load(const uint8_t *from, bool wide)
     return c;
 }
 
-static inline c_x c_factors(const uint8_t *x, bool wide) { return (void)wide, x; }
+static inline c_x c_factors(const uint8_t *x, bool i16) { return (void)i16, x; }
 
-static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool wide)
+static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool i16)
 {
     int32_t first, second = 0; /* four bytes each, or gcc loads eight and takes them apart */
-    memcpy(&first, wide ? x + 8 * x_quad(s) : x + 4 * s, 4);
-    if (wide)
+    memcpy(&first, i16 ? x + 8 * x_quad(s) : x + 4 * s, 4);
+    if (i16)
         memcpy(&second, x + 8 * x_quad(s) + 4, 4);
     UNROLL for (int p = 0; p < PARTS; p++) {
-        acc.r[p] = wide ? i_dot16(acc.r[p], c.r[p], i_set(first))
+        acc.r[p] = i16 ? i_dot16(acc.r[p], c.r[p], i_set(first))
                         : i_dot8(acc.r[p], c.r[p], i_set(first));
-        if (wide)
+        if (i16)
             acc.r[p] = i_dot16(acc.r[p], c.r[PARTS + p], i_set(second));
         __asm__("" : "+v"(acc.r[p])); /* or gcc moves the sums about */
     }
@@ -84,13 +84,13 @@ static inline c_acc c_add(c_acc a, c_acc b)
     return a;
 }
 
-static inline void c_store(int32_t *sum, c_acc acc, bool wide, bool add)
+static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 {
     UNROLL for (int p = 0; p < PARTS; p++) {
-        ireg a = wide ? acc.r[p] : i_total8(acc.r[p]);
+        ireg a = i16 ? acc.r[p] : i_total8(acc.r[p]);
         i_store(sum + p * LANES, add ? i_add(i_load(sum + p * LANES), a) : a);
     }
 }
 
-#define CODED_NARROW 1
-#include "simd/wide_codes.h"
+#define CODED_I8 1
+#include "simd/template/codes_attention.h"

@@ -69,4 +69,4 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
-#include "simd/dot.h"
+#include "simd/template/gemm_i8.h"

@@ -32,7 +32,7 @@ static bool has_avx512vnni(void)
 }
 
 const struct tft_rung tft_ladder[] = {
-    {"c", tft_always, tft_rung_c},
+    {"c", NULL, tft_rung_c},
     {"avx2", has_avx2, tft_rung_avx2},
     {"avxvnni", has_avxvnni, tft_rung_avxvnni},
     {"avx512", has_avx512, tft_rung_avx512},

@@ -44,7 +44,7 @@ static void madd_widen_tokens(struct madd_block *b, const uint8_t *x, size_t ldx
 
 /* sum: [n, 16] += the products of tokens m .. m + n - 1 and the panel; n is a constant after
    inlining. */
-DOT void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t quads, size_t n)
+FORCE_INLINE void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t quads, size_t n)
 {
     ireg acc[BLOCK_TILE][BLOCK_REGS];
     UNROLL for (size_t i = 0; i < n; i++)
@@ -80,41 +80,36 @@ static void madd_tiles(int32_t (*sum)[TFT_PANEL], const struct madd_block *b, si
         madd_tile(sum[m], b, m, quads, 1);
 }
 
-/* The outputs of `tokens` tokens from m on and of the panels from row n to row `end`, at most a
-   block of either. */
-static void madd_block(const struct dot_job *j, struct madd_block *b, size_t m, size_t tokens,
+/* The outputs of `tokens` tokens from m on and of rows n .. end - 1, at most a block of either. */
+static void madd_block(const struct tft_gemm_i8 *g, struct madd_block *b, size_t m, size_t tokens,
                        size_t n, size_t end)
 {
-    size_t cols = j->w->cols, panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
+    size_t cols = g->w->cols, panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
     memset(b->sum, 0, panels * sizeof *b->sum);
     for (size_t k = 0; k < cols; k += BLOCK_K) {
-        size_t quads = dot_least(BLOCK_K, cols - k) / TFT_QUAD;
-        madd_widen_tokens(b, j->x + m * j->ldx + k, j->ldx, tokens, quads);
+        size_t quads = min_size(BLOCK_K, cols - k) / TFT_QUAD;
+        madd_widen_tokens(b, g->x + m * g->ldx + k, g->ldx, tokens, quads);
         for (size_t p = 0; p < panels; p++) {
-            madd_widen_panel(b, j->w->data + (n + p * TFT_PANEL) * cols + k * TFT_PANEL, quads);
+            madd_widen_panel(b, g->w->data + (n + p * TFT_PANEL) * cols + k * TFT_PANEL, quads);
             madd_tiles(b->sum[p], b, tokens, quads);
         }
     }
     for (size_t p = 0; p < panels; p++)
-        ISA(dot_panel)(j, m, n + p * TFT_PANEL, tokens, b->sum[p][0], TFT_PANEL);
+        ISA(dot_panel)(g, m, n + p * TFT_PANEL, tokens, b->sum[p][0], TFT_PANEL);
 }
 
-/* Fewer tokens are faster with dot.h: there is little to share. */
-enum { BLOCK_LEAST = 20 };
+/* Fewer tokens than this are faster with gemm_i8.h, because they share little of the widening. */
+enum { BLOCK_MIN_TOKENS = 20 };
 
-static void ISA(gemm_i8_blocks)(float *y, size_t ldy, const uint8_t *x, size_t ldx,
-                                const struct tft_affine *xq, size_t step,
-                                const struct tft_panels *w, const float *bias, int add, size_t M,
-                                size_t N)
+static void ISA(gemm_i8_blocks)(const struct tft_gemm_i8 *g)
 {
     enum { ROWS = BLOCK_PANELS * TFT_PANEL };
-    struct dot_job j = {y, ldy, x, ldx, xq, step, w, bias, add, N};
     struct madd_block b;
-    if (M < BLOCK_LEAST) {
-        ISA(gemm_i8)(y, ldy, x, ldx, xq, step, w, bias, add, M, N);
+    if (g->M < BLOCK_MIN_TOKENS) {
+        ISA(gemm_i8)(g);
         return;
     }
-    for (size_t n = 0; n < N; n += ROWS)
-        for (size_t m = 0; m < M; m += BLOCK_TOKENS)
-            madd_block(&j, &b, m, dot_least(BLOCK_TOKENS, M - m), n, dot_least(N, n + ROWS));
+    for (size_t n = 0; n < g->N; n += ROWS)
+        for (size_t m = 0; m < g->M; m += BLOCK_TOKENS)
+            madd_block(g, &b, m, min_size(BLOCK_TOKENS, g->M - m), n, min_size(g->N, n + ROWS));
 }

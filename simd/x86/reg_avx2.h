@@ -1,5 +1,7 @@
 /* The vocabulary of wide.h for AVX2, FMA, F16C: 16 lanes are two registers. */
 #include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #if !defined __AVX2__ || !defined __FMA__ || !defined __F16C__
 #error "build this file with -mavx2 -mfma -mf16c"
@@ -20,11 +22,11 @@ static inline reg r_pick(reg a, reg b, reg c, reg d)
 {
     return _mm256_blendv_ps(d, c, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
-static inline reg r_bits(reg a, uint32_t m)
+static inline reg r_mask(reg a, uint32_t m)
 {
     return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)m)));
 }
-static inline reg r_flip(reg a, int h)
+static inline reg r_swap(reg a, int h)
 {
     return h == 1   ? _mm256_permute_ps(a, 0xb1)
            : h == 2 ? _mm256_permute_ps(a, 0x4e)
@@ -43,8 +45,8 @@ static inline void r_store_f16(uint16_t *p, reg a)
 }
 static inline reg r_load_bf16(const uint16_t *p)
 {
-    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+    __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
 }
 
 /* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
@@ -59,14 +61,14 @@ static inline reg r_load_f8(const uint8_t *p)
     return _mm256_mul_ps(_mm256_cvtph_ps(h), _mm256_set1_ps(256));
 }
 
-static inline float r_sum(reg a)
+static inline float r_hsum(reg a)
 {
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-static inline float r_top(reg a)
+static inline float r_hmax(reg a)
 {
     __m128 c = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     c = _mm_max_ps(c, _mm_movehl_ps(c, c));
@@ -81,7 +83,7 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
 }
 
 /* (float)(sum - shift) */
-static inline reg r_centre(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *sum, const int32_t *shift)
 {
     const __m256i *a = (const __m256i *)sum, *b = (const __m256i *)shift;
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256(a), _mm256_loadu_si256(b)));

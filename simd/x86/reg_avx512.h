@@ -1,5 +1,7 @@
 /* The vocabulary of wide.h for AVX-512 F, BW, DQ, VL: 16 lanes are one register. */
 #include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "simd/expf.h"
 
@@ -22,11 +24,11 @@ static inline reg r_pick(reg a, reg b, reg c, reg d)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), d, c);
 }
-static inline reg r_bits(reg a, uint32_t m)
+static inline reg r_mask(reg a, uint32_t m)
 {
     return _mm512_and_ps(a, _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)m)));
 }
-static inline reg r_flip(reg a, int h)
+static inline reg r_swap(reg a, int h)
 {
     return h == 1   ? _mm512_permute_ps(a, 0xb1)
            : h == 2 ? _mm512_permute_ps(a, 0x4e)
@@ -46,8 +48,8 @@ static inline void r_store_f16(uint16_t *p, reg a)
 }
 static inline reg r_load_bf16(const uint16_t *p)
 {
-    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+    __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
 
 /* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
@@ -62,7 +64,7 @@ static inline reg r_load_f8(const uint8_t *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(h), _mm512_set1_ps(256));
 }
 
-static inline float r_sum(reg a)
+static inline float r_hsum(reg a)
 {
     __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
@@ -70,11 +72,11 @@ static inline float r_sum(reg a)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-static inline float r_top(reg a) { return _mm512_reduce_max_ps(a); }
+static inline float r_hmax(reg a) { return _mm512_reduce_max_ps(a); }
 
 /* Four trees side by side: 13 instructions instead of 32. */
-#define HAVE_SUM4
-static inline void r_sum4(float p[4], reg a, reg b, reg c, reg d)
+#define HAVE_HSUM4
+static inline void r_hsum4(float p[4], reg a, reg b, reg c, reg d)
 {
     /* i + 8: [8 lanes of a | 8 of b] */
     reg ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
@@ -95,7 +97,7 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
 }
 
 /* (float)(sum - shift) */
-static inline reg r_centre(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *sum, const int32_t *shift)
 {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), _mm512_loadu_si512(shift)));
 }

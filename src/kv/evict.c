@@ -64,8 +64,18 @@ static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
     size_t width = tft_coded_width(j->kv);
     if (j->side->axis != TFT_KV_TOKEN) {
         for (size_t d = 0; d < width; d += TFT_PANEL)
-            j->kern->fit(w->code + d, width, w->scale + d, w->mid + d, w->x + d, width, block,
-                         w->half + d, how);
+            j->kern->fit(
+                &(struct tft_fit_groups){
+                    .code = w->code + d,
+                    .ldc = width,
+                    .scale = w->scale + d,
+                    .mid = w->mid + d,
+                    .x = w->x + d,
+                    .ldx = width,
+                    .n = block,
+                    .half = w->half + d,
+                },
+                how);
         return;
     }
     for (uint32_t d = 0, g = 0; d < dim; d += group, g++) {
@@ -73,9 +83,18 @@ static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
         if (clipped && j->clip)
             own.clip = j->clip + g;
         for (uint32_t t = 0; t < block; t += TFT_PANEL)
-            j->kern->fit(w->code + d * block + t, block, w->scale + g * block + t,
-                         w->mid + g * block + t, w->x + d * block + t, block,
-                         dim - d < group ? dim - d : group, w->half, &own);
+            j->kern->fit(
+                &(struct tft_fit_groups){
+                    .code = w->code + d * block + t,
+                    .ldc = block,
+                    .scale = w->scale + g * block + t,
+                    .mid = w->mid + g * block + t,
+                    .x = w->x + d * block + t,
+                    .ldx = block,
+                    .n = dim - d < group ? dim - d : group,
+                    .half = w->half,
+                },
+                &own);
     }
 }
 

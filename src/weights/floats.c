@@ -19,9 +19,18 @@ static void row(const struct tft_kernels *kern, const struct tft_mat *w, uint32_
 static void product(const struct tft_kernels *kern, const struct tft_mat *w,
                     const struct tft_product *p, size_t begin, size_t end)
 {
-    kern->gemm[w->format->num](p->y, p->ldy, p->x, p->ldx, at(w, begin),
-                               p->bias ? p->bias + begin : NULL, p->add, p->n, end - begin,
-                               w->cols);
+    kern->gemm[w->format->num](&(struct tft_gemm){
+        .y = p->y,
+        .ldy = p->ldy,
+        .x = p->x,
+        .ldx = p->ldx,
+        .w = at(w, begin),
+        .bias = p->bias ? p->bias + begin : NULL,
+        .add = p->add,
+        .M = p->n,
+        .N = end - begin,
+        .K = w->cols,
+    });
 }
 
 const struct tft_format tft_format_f32 = {.name = "f32",

@@ -25,8 +25,19 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
     size_t cols = tft_panel_cols(w->cols);
     struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin,
                                 w->rowsum + begin, cols};
-    kern->gemm_i8(p->y, p->ldy, p->bytes, p->ldx, p->affine, p->step, &panels,
-                  p->bias ? p->bias + begin : NULL, p->add, p->n, end - begin);
+    kern->gemm_i8(&(struct tft_gemm_i8){
+        .y = p->y,
+        .ldy = p->ldy,
+        .x = p->bytes,
+        .ldx = p->ldx,
+        .xq = p->affine,
+        .xq_step = p->step,
+        .w = &panels,
+        .bias = p->bias ? p->bias + begin : NULL,
+        .add = p->add,
+        .M = p->n,
+        .N = end - begin,
+    });
 }
 
 /* Such a matrix is always a whole tensor: `first` is 0. */

@@ -122,9 +122,10 @@ static void attend_slots(const struct tft_kernels *ref, const struct shape *s, s
 {
     float scores[SPAN];
     memset(p->o, 0, sizeof p->o);
-    ref->score[s->num](scores, SPAN, q, s->dim, k, 1, n, s->dim, 1.0f / sqrtf((float)s->dim));
+    ref->score[s->num](&(struct tft_score){scores, SPAN, q, s->dim, k, 1, n, s->dim,
+                                           1.0f / sqrtf((float)s->dim)});
     ref->softmax(scores, n, &p->max, &p->sum);
-    ref->mix[s->num](p->o, s->dim, scores, SPAN, v, 1, n, s->dim);
+    ref->mix[s->num](&(struct tft_mix){p->o, s->dim, scores, SPAN, v, 1, n, s->dim});
 }
 
 /* Blocks first .. first + n - 1. q: with its channels in the order of the keys' */
@@ -137,21 +138,24 @@ static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, 
     for (size_t b = 0; b < n; b++) {
         float *at = scores + b * s->block;
         if (s->k.block)
-            ref->score_codes(at, SPAN, q, s->dim, coded(s, &s->k, head, first + b), 1, factor);
+            ref->score_codes(&(struct tft_score_codes){
+                at, SPAN, q, s->dim, coded(s, &s->k, head, first + b), 1, factor});
         else
-            ref->score[TFT_NUM_F16](at, SPAN, q, s->dim, halves(s, &s->k, head, first + b), 1,
-                                    s->block, s->dim, factor);
+            ref->score[TFT_NUM_F16](&(struct tft_score){at, SPAN, q, s->dim,
+                                                        halves(s, &s->k, head, first + b), 1,
+                                                        s->block, s->dim, factor});
     }
     ref->softmax(scores, n * s->block, &p->max, &p->sum);
     for (size_t b = 0; b < n; b++) {
         if (s->v.block)
             v[b] = *coded(s, &s->v, head, first + b);
         else
-            ref->mix[TFT_NUM_F16](p->o, s->dim, scores + b * s->block, SPAN,
-                                  halves(s, &s->v, head, first + b), 1, s->block, s->dim);
+            ref->mix[TFT_NUM_F16](&(struct tft_mix){p->o, s->dim, scores + b * s->block, SPAN,
+                                                    halves(s, &s->v, head, first + b), 1, s->block,
+                                                    s->dim});
     }
     if (s->v.block)
-        ref->mix_codes(p->o, s->dim, scores, SPAN, v, n, 1);
+        ref->mix_codes(&(struct tft_mix_codes){p->o, s->dim, scores, SPAN, v, n, 1});
 }
 
 /* y: [dim] of a query that sees so many slots */

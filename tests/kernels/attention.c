@@ -18,15 +18,17 @@ static void score(struct check *c, const char *name, enum tft_num num)
     for (int i = 0; i < 30; i++) {
         size_t nq = check_size(c, 20), n = check_size(c, 260), dim = check_size(c, 140),
                ldq = dim + check_below(c, 3);
-        size_t padded = (n + 15) / 16 * 16, ns = padded + 16 * check_below(c, 2),
-               size = (nq - 1) * ns + padded;
+        size_t padded = (n + 15) / 16 * 16, lds = padded + 16 * check_below(c, 2),
+               size = (nq - 1) * lds + padded;
         float *q = check_buf(c, (nq - 1) * ldq + dim, 4), *want = check_buf(c, size, 4),
               *got = check_buf(c, size, 4);
         void *k = check_buf(c, padded * dim, tft_num_bytes(num));
         check_fill(c, q, (nq - 1) * ldq + dim);
         check_fill_num(c, k, padded * dim, num);
-        ref->score[num](want, ns, q, ldq, k, nq, n, dim, 0.125f);
-        now->score[num](got, ns, q, ldq, k, nq, n, dim, 0.125f);
+        struct tft_score s = {want, lds, q, ldq, k, nq, n, dim, 0.125f};
+        ref->score[num](&s);
+        s.s = got;
+        now->score[num](&s);
         check_same(c, want, got, size * 4, "%zu queries, %zu keys of %zu", nq, n, dim);
 
         for (size_t a = 0; a < nq; a++)
@@ -37,7 +39,7 @@ static void score(struct check *c, const char *name, enum tft_num num)
                                number(k, (j / 16 * dim + d) * 16 + j % 16, num);
                     sum += p, total += fabs(p);
                 }
-                check_near(c, sum / 8, (double)got[a * ns + j], total / 8 + 1e-30,
+                check_near(c, sum / 8, (double)got[a * lds + j], total / 8 + 1e-30,
                            (double)dim * 0x1p-24, "query %zu key %zu", a, j);
             }
     }
@@ -50,10 +52,10 @@ static void score(struct check *c, const char *name, enum tft_num num)
         check_fill_num(c, k, KEYS * DIM, num);
         char what[40];
         snprintf(what, sizeof what, "%zu queries, 256 keys of 64", queries[i]);
+        struct tft_score a = {s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1};
         CHECK_TIME(c, what, 2.0 * (double)queries[i] * KEYS * DIM,
                    (double)(KEYS * DIM * tft_num_bytes(num)),
-                   ref->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1),
-                   now->score[num](s, KEYS, q, DIM, k, queries[i], KEYS, DIM, 1));
+                   ref->score[num](&a), now->score[num](&a));
     }
 }
 
@@ -131,8 +133,10 @@ static void mix(struct check *c, const char *name, enum tft_num num)
         check_fill(c, o, size);
         memcpy(want, o, size * 4);
         memcpy(got, o, size * 4);
-        ref->mix[num](want, ldo, p, ldp, v, nq, n, dim);
-        now->mix[num](got, ldo, p, ldp, v, nq, n, dim);
+        struct tft_mix m = {want, ldo, p, ldp, v, nq, n, dim};
+        ref->mix[num](&m);
+        m.o = got;
+        now->mix[num](&m);
         check_same(c, want, got, size * 4, "%zu rows, %zu values of %zu", nq, n, dim);
 
         for (size_t a = 0; a < nq; a++)
@@ -156,9 +160,9 @@ static void mix(struct check *c, const char *name, enum tft_num num)
         check_fill_num(c, v, N * DIM, num);
         char what[40];
         snprintf(what, sizeof what, "%zu rows, 256 values of 64", rows[i]);
+        struct tft_mix a = {o, DIM, p, N, v, rows[i], N, DIM};
         CHECK_TIME(c, what, 2.0 * (double)rows[i] * N * DIM, (double)(N * DIM * tft_num_bytes(num)),
-                   ref->mix[num](o, DIM, p, N, v, rows[i], N, DIM),
-                   now->mix[num](o, DIM, p, N, v, rows[i], N, DIM));
+                   ref->mix[num](&a), now->mix[num](&a));
     }
 }
 

@@ -145,8 +145,8 @@ static void score_shape(struct check *c, size_t tokens, size_t dim, size_t group
                         enum tft_bits bits, size_t nq)
 {
     struct check_block k = random_keys(c, tokens, dim, group, bits);
-    size_t ldq = dim + check_below(c, 3), ns = tokens + check_below(c, 20),
-           size = (nq - 1) * ns + tokens;
+    size_t ldq = dim + check_below(c, 3), lds = tokens + check_below(c, 20),
+           size = (nq - 1) * lds + tokens;
     float *q = check_buf(c, (nq - 1) * ldq + dim, 4), *want = check_buf(c, size, 4),
           *got = check_buf(c, size, 4);
     float factor = check_below(c, 2) ? 0.125f : 0.0883883461f;
@@ -156,8 +156,10 @@ static void score_shape(struct check *c, size_t tokens, size_t dim, size_t group
         check_fill_factors(c, q + i * ldq, dim);
     memset(want, 0, size * 4);
     memset(got, 0, size * 4);
-    c->ref->score_codes(want, ns, q, ldq, &k.b, nq, factor);
-    c->now->score_codes(got, ns, q, ldq, &k.b, nq, factor);
+    struct tft_score_codes a = {want, lds, q, ldq, &k.b, nq, factor};
+    c->ref->score_codes(&a);
+    a.s = got;
+    c->now->score_codes(&a);
     snprintf(what, sizeof what, "%zu queries, %zu keys of %zu, group %zu, quads %d %d %d %d %d %d",
              nq, tokens, dim, group, k.b.quads[0], k.b.quads[1], k.b.quads[2], k.b.quads[3],
              k.b.quads[4], k.b.quads[5]);
@@ -167,7 +169,7 @@ static void score_shape(struct check *c, size_t tokens, size_t dim, size_t group
     for (size_t i = 0; i < nq && !c->below; i++)
         for (size_t j = 0; j < tokens; j++)
             if (exact_score(&k, q + i * ldq, j, &score, &slack))
-                check_near(c, score * (double)factor, (double)got[i * ns + j],
+                check_near(c, score * (double)factor, (double)got[i * lds + j],
                            slack * (double)factor, 1, "query %zu key %zu of %s", i, j, what);
     check_free();
 }
@@ -195,12 +197,10 @@ static void score_bench(struct check *c, const struct bench *how, size_t nq, siz
         bytes += (double)tft_codes_bytes(b, k.b.quads[b]) * TOKENS / 16;
     char what[60];
     snprintf(what, sizeof what, "%zu x 256 of %zu, %s", nq, dim, how->name);
-    tft_score_codes_fn *ref = c->ref->score_codes, *now = c->now->score_codes;
+    struct tft_score_codes a = {s, TOKENS, q, dim, &k.b, nq, 0.125f};
     CHECK_TIME(c, what, 2.0 * (double)(nq * TOKENS * dim), bytes,
-               for (size_t j = 0; j < TOKENS; j += how->tokens)
-                   ref(s + j, TOKENS, q, dim, &k.b, nq, 0.125f),
-               for (size_t j = 0; j < TOKENS; j += how->tokens)
-                   now(s + j, TOKENS, q, dim, &k.b, nq, 0.125f));
+               for (a.s = s; a.s < s + TOKENS; a.s += how->tokens) c->ref->score_codes(&a),
+               for (a.s = s; a.s < s + TOKENS; a.s += how->tokens) c->now->score_codes(&a));
     check_free();
 }
 
@@ -298,8 +298,10 @@ static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, siz
     check_fill(c, o, size);
     memcpy(want, o, size * 4);
     memcpy(got, o, size * 4);
-    c->ref->mix_codes(want, ldo, p, ldp, b, nb, nq);
-    c->now->mix_codes(got, ldo, p, ldp, b, nb, nq);
+    struct tft_mix_codes a = {want, ldo, p, ldp, b, nb, nq};
+    c->ref->mix_codes(&a);
+    a.o = got;
+    c->now->mix_codes(&a);
     snprintf(what, sizeof what, "%zu rows, %zu times %zu values of %zu, group %zu, %u levels", nq,
              nb, tokens, dim, group, tft_bits_levels(bits));
     same_floats(c, want, got, size, what);
@@ -321,10 +323,10 @@ static void mix_bench(struct check *c, const struct bench *how, size_t nq, size_
     memset(o, 0, nq * dim * 4);
     char what[60];
     snprintf(what, sizeof what, "%zu x 256 of %zu, %s", nq, dim, how->name);
-    tft_mix_codes_fn *ref = c->ref->mix_codes, *now = c->now->mix_codes;
+    struct tft_mix_codes a = {o, dim, p, TOKENS, b, nb, nq};
     CHECK_TIME(c, what, 2.0 * (double)(nq * TOKENS * dim),
                (double)(nb * tft_codes_bytes(how->bits, how->tokens / 4) * ((dim + 15) / 16)),
-               ref(o, dim, p, TOKENS, b, nb, nq), now(o, dim, p, TOKENS, b, nb, nq));
+               c->ref->mix_codes(&a), c->now->mix_codes(&a));
     check_free();
 }
 
@@ -421,7 +423,7 @@ static void against_fit(struct check *c, const float *x, size_t ldx, const uint8
         struct tft_fit one = *how;
         one.clip = &how->clip[i];
         one.n_clip = 1;
-        c->now->fit(other, 16, s, m, x, ldx, n, half, &one);
+        c->now->fit(&(struct tft_fit_groups){other, 16, s, m, x, ldx, n, half}, &one);
         for (size_t g = 0; g < 16; g++) {
             exact_scale(c, x + g, ldx, n, (double)half[g], (double)how->clip[i], how, s[g], m[g]);
             double size = 0,
@@ -458,8 +460,8 @@ static void fit_shape(struct check *c, size_t n, size_t n_clip, bool f8, bool to
         }
     for (size_t i = 0; i < 2; i++) {
         memset(code[i], 0, (n - 1) * ldc + 16);
-        (i ? c->now : c->ref)
-            ->fit(code[i], ldc, scale + 16 * i, mid + 16 * i, x, ldx, n, half, &how);
+        struct tft_fit_groups g = {code[i], ldc, scale + 16 * i, mid + 16 * i, x, ldx, n, half};
+        (i ? c->now : c->ref)->fit(&g, &how);
     }
     check_same(c, code[0], code[1], (n - 1) * ldc + 16,
                "codes of %zu, %zu clips, f8 %d, to zero %d", n, n_clip, f8, to_zero);
@@ -495,17 +497,15 @@ static void fit(struct check *c)
     check_fill(c, x, N * 16);
     for (size_t i = 0; i < 16; i++)
         half[i] = 1.5f;
+    struct tft_fit_groups g = {code, 16, scale, mid, x, 16, N, half};
     struct tft_fit how = {CLIPS, 1, false, false, 1, 1};
-    CHECK_TIME(c, "64 x 16", 0, 5.0 * 16 * N, ref->fit(code, 16, scale, mid, x, 16, N, half, &how),
-               now->fit(code, 16, scale, mid, x, 16, N, half, &how));
+    CHECK_TIME(c, "64 x 16", 0, 5.0 * 16 * N, ref->fit(&g, &how), now->fit(&g, &how));
     how.n_clip = 5;
     CHECK_TIME(c, "64 x 16, 5 clips", 0, 5.0 * 16 * N,
-               ref->fit(code, 16, scale, mid, x, 16, N, half, &how),
-               now->fit(code, 16, scale, mid, x, 16, N, half, &how));
+               ref->fit(&g, &how), now->fit(&g, &how));
     how.f8 = how.to_zero = true;
     CHECK_TIME(c, "64 x 16, 5 clips, f8", 0, 5.0 * 16 * N,
-               ref->fit(code, 16, scale, mid, x, 16, N, half, &how),
-               now->fit(code, 16, scale, mid, x, 16, N, half, &how));
+               ref->fit(&g, &how), now->fit(&g, &how));
 }
 
 /* Every byte is what its sign, exponent and fraction say, and every number becomes the byte nearest

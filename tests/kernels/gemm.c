@@ -35,23 +35,24 @@ static void one_shape(struct check *c, enum tft_num num, size_t M, size_t N, siz
 {
     const struct tft_kernels *ref = c->ref, *now = c->now;
     size_t ldx = K + check_below(c, 3), ldy = N + check_below(c, 3),
-           bytes = M ? (M - 1) * ldy + N : 0;
+           size = M ? (M - 1) * ldy + N : 0;
     float *x = check_buf(c, (M - 1) * ldx + K, sizeof *x);
     void *w = check_buf(c, N * K, tft_num_bytes(num));
     float *bias = check_buf(c, N, sizeof *bias);
-    float *want = check_buf(c, bytes, sizeof *want), *got = check_buf(c, bytes, sizeof *got);
-    const float *maybe = check_below(c, 2) ? bias : NULL;
-    int add = check_below(c, 2);
+    float *want = check_buf(c, size, sizeof *want), *got = check_buf(c, size, sizeof *got);
 
     check_fill(c, x, (M - 1) * ldx + K);
     check_fill_num(c, w, N * K, num);
     check_fill(c, bias, N);
-    check_fill(c, want, bytes);
-    memcpy(got, want, bytes * sizeof *got);
-    ref->gemm[num](want, ldy, x, ldx, w, maybe, add, M, N, K);
-    now->gemm[num](got, ldy, x, ldx, w, maybe, add, M, N, K);
-    check_same(c, want, got, bytes * sizeof *got, "M %zu N %zu K %zu bias %d add %d", M, N, K,
-               maybe != NULL, add);
+    check_fill(c, want, size);
+    memcpy(got, want, size * sizeof *got);
+    struct tft_gemm g = {want, ldy, x, ldx, w, check_below(c, 2) ? bias : NULL, check_below(c, 2),
+                         M,    N,   K};
+    ref->gemm[num](&g);
+    g.y = got;
+    now->gemm[num](&g);
+    check_same(c, want, got, size * sizeof *got, "M %zu N %zu K %zu bias %d add %d", M, N, K,
+               g.bias != NULL, g.add);
 }
 
 static void check_type(struct check *c, const char *name, enum tft_num num)
@@ -68,7 +69,8 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
     void *w = check_buf(c, N * K, tft_num_bytes(num));
     check_fill(c, x, M * K);
     check_fill_num(c, w, N * K, num);
-    now->gemm[num](y, N, x, K, w, NULL, 0, M, N, K);
+    now->gemm[num](
+        &(struct tft_gemm){.y = y, .ldy = N, .x = x, .ldx = K, .w = w, .M = M, .N = N, .K = K});
     against_double(c, y, x, w, M, N, K, num);
 
     static const size_t shape[][3] = {{1, 32000, 2048}, {4, 512, 2048}, {512, 2048, 2048}};
@@ -81,9 +83,10 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
         check_fill_num(c, w, N * K, num);
         char what[40];
         snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
+        struct tft_gemm g = {
+            .y = y, .ldy = N, .x = x, .ldx = ldx, .w = w, .M = M, .N = N, .K = K};
         CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K * tft_num_bytes(num)),
-                   ref->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K),
-                   now->gemm[num](y, N, x, ldx, w, NULL, 0, M, N, K));
+                   ref->gemm[num](&g), now->gemm[num](&g));
     }
 }
 

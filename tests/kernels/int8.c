@@ -11,7 +11,8 @@
 
 static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
 {
-    gemm(y, o->ldy, o->x, o->ldx, o->xq, o->step, &o->w, o->bias, o->add, o->M, o->N);
+    gemm(&(struct tft_gemm_i8){y, o->ldy, o->x, o->ldx, o->xq, o->step, &o->w, o->bias, o->add,
+                               o->M, o->N});
 }
 
 /* The integer is exact; scale, product, bias and sum are rounded once each. */
@@ -68,9 +69,10 @@ static void bench(struct check *c, size_t M, size_t N, size_t K)
     memset(rowsum, 0, rows * 4);
     char what[40];
     snprintf(what, sizeof what, "%zu x %zu x %zu", M, N, K);
-    CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K),
-               ref->gemm_i8(y, N, x, K, &q, 0, &w, NULL, 0, M, N),
-               now->gemm_i8(y, N, x, K, &q, 0, &w, NULL, 0, M, N));
+    struct tft_gemm_i8 g = {
+        .y = y, .ldy = N, .x = x, .ldx = K, .xq = &q, .w = &w, .M = M, .N = N};
+    CHECK_TIME(c, what, 2.0 * (double)(M * N * K), (double)(N * K), ref->gemm_i8(&g),
+               now->gemm_i8(&g));
 }
 
 static void gemm_i8(struct check *c)

@@ -78,9 +78,17 @@ static double share_of_first(const struct run *k, const struct tft_pass *p, uint
     uint32_t group = m->n_head / m->n_head_kv, n = p->pos + t + 1;
     float *score = k->score + (size_t)p->tid * k->positions, max, sum;
     const float *q = tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim;
-    m->kern.score[kv->num](score, k->positions, q, m->head_dim,
-                           tft_kv_keys(kv, k->layer, head / group, 0), 1, n, m->head_dim,
-                           1.0f / sqrtf((float)m->head_dim));
+    m->kern.score[kv->num](&(struct tft_score){
+        .s = score,
+        .lds = k->positions,
+        .q = q,
+        .ldq = m->head_dim,
+        .k = tft_kv_keys(kv, k->layer, head / group, 0),
+        .nq = 1,
+        .n = n,
+        .head_dim = m->head_dim,
+        .scale = 1.0f / sqrtf((float)m->head_dim),
+    });
     m->kern.softmax(score, n, &max, &sum);
     double first = 0;
     for (uint32_t i = 0; i < n_first; i++)

@@ -57,22 +57,45 @@ static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t
         first++;
     *first_row = first;
 
-    kern->score[kv->num](scores + first * TFT_SPAN, TFT_SPAN, q + first * dim, dim,
-                         tft_kv_keys(kv, t->layer, t->head, start), rows - first,
-                         visible(t, rows - 1, start), dim, 1.0f / sqrtf((float)dim));
+    kern->score[kv->num](&(struct tft_score){
+        .s = scores + first * TFT_SPAN,
+        .lds = TFT_SPAN,
+        .q = q + first * dim,
+        .ldq = dim,
+        .k = tft_kv_keys(kv, t->layer, t->head, start),
+        .nq = rows - first,
+        .n = visible(t, rows - 1, start),
+        .head_dim = dim,
+        .scale = 1.0f / sqrtf((float)dim),
+    });
     for (uint32_t i = first; i < rows; i++)
         kern->softmax(scores + i * TFT_SPAN, visible(t, i, start), &part[i].max, &part[i].sum);
 
     /* what the first row sees, all see; what the later ones see besides comes after it, in order */
     uint32_t common = visible(t, first, start);
     memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
-    kern->mix[kv->num](o + first * dim, dim, scores + first * TFT_SPAN, TFT_SPAN,
-                       tft_kv_values(kv, t->layer, t->head, start), rows - first, common, dim);
+    kern->mix[kv->num](&(struct tft_mix){
+        .o = o + first * dim,
+        .ldo = dim,
+        .p = scores + first * TFT_SPAN,
+        .ldp = TFT_SPAN,
+        .v = tft_kv_values(kv, t->layer, t->head, start),
+        .nq = rows - first,
+        .n = common,
+        .head_dim = dim,
+    });
     for (uint32_t i = first, n; i < rows; i += n) { /* the queries of a token see the same */
         n = t->group - i % t->group;
-        kern->mix[kv->num](o + i * dim, dim, scores + i * TFT_SPAN + common, TFT_SPAN,
-                           tft_kv_values(kv, t->layer, t->head, start + common), n,
-                           visible(t, i, start) - common, dim);
+        kern->mix[kv->num](&(struct tft_mix){
+            .o = o + i * dim,
+            .ldo = dim,
+            .p = scores + i * TFT_SPAN + common,
+            .ldp = TFT_SPAN,
+            .v = tft_kv_values(kv, t->layer, t->head, start + common),
+            .nq = n,
+            .n = visible(t, i, start) - common,
+            .head_dim = dim,
+        });
     }
 }
 
@@ -133,13 +156,21 @@ static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_
     for (uint32_t b = 0; b < n; b++, scores += kv->block) {
         prefetch_codes(p, t, first + b, b, next);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
-            kern->score[TFT_NUM_F16](scores, TFT_SPAN, q, dim,
-                                     tft_coded_f16_keys(kv, t->layer, t->head, first + b), rows,
-                                     kv->block, dim, factor);
+            kern->score[TFT_NUM_F16](&(struct tft_score){
+                .s = scores,
+                .lds = TFT_SPAN,
+                .q = q,
+                .ldq = dim,
+                .k = tft_coded_f16_keys(kv, t->layer, t->head, first + b),
+                .nq = rows,
+                .n = kv->block,
+                .head_dim = dim,
+                .scale = factor,
+            });
             continue;
         }
         struct tft_coded k = tft_coded_keys(kv, kern, t->layer, t->head, first + b, w->scales[0]);
-        kern->score_codes(scores, TFT_SPAN, q, dim, &k, rows, factor);
+        kern->score_codes(&(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
     }
 }
 
@@ -153,16 +184,23 @@ static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t 
     memset(o, 0, (size_t)rows * dim * sizeof *o);
     if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
         for (uint32_t b = 0; b < n; b++, scores += kv->block)
-            kern->mix[TFT_NUM_F16](o, dim, scores, TFT_SPAN,
-                                   tft_coded_f16_values(kv, t->layer, t->head, first + b), rows,
-                                   kv->block, dim);
+            kern->mix[TFT_NUM_F16](&(struct tft_mix){
+                .o = o,
+                .ldo = dim,
+                .p = scores,
+                .ldp = TFT_SPAN,
+                .v = tft_coded_f16_values(kv, t->layer, t->head, first + b),
+                .nq = rows,
+                .n = kv->block,
+                .head_dim = dim,
+            });
         return;
     }
     for (uint32_t b = 0; b < n; b++)
         v[b] = tft_coded_values(kv, kern, t->layer, t->head, first + b,
                                 kv->scratch[p->tid].scales[1] +
                                     b * tft_coded_scales(kv, &kv->policy.v));
-    kern->mix_codes(o, dim, scores, TFT_SPAN, v, n, rows);
+    kern->mix_codes(&(struct tft_mix_codes){o, dim, scores, TFT_SPAN, v, n, rows});
 }
 
 /* attend_span for span b of the codes, which all rows see. */

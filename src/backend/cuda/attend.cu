@@ -281,7 +281,7 @@ static __device__ void fold(int8_t *high, int8_t *low, float *step, float *base,
 {
     constexpr uint32_t AHEAD = 4;
     uint32_t lane = threadIdx.x % LANES, own = (n + LANES - 1 - lane) / LANES;
-    float most = 0, sum = 0, limit = wide ? TFT_FOLD_WIDE : TFT_FOLD_NARROW;
+    float most = 0, sum = 0, limit = wide ? TFT_FOLD_I16 : TFT_FOLD_I8;
     int32_t correction = 0;
     auto get = [&](uint32_t k) { return of(lane + k * LANES); };
     ahead<AHEAD>(own, get, [&](uint32_t k, const decltype(of(0)) &s) {

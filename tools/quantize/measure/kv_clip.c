@@ -205,7 +205,9 @@ static void code(const struct work *w, const float *x, float *y, uint32_t first,
     x += (size_t)first * w->padded;
     y += (size_t)first * w->padded;
     for (uint32_t t = 0; t < w->padded; t += TFT_PANEL) {
-        w->c->m->kern.fit(w->code, TFT_PANEL, scale, mid, x + t, w->padded, n, half, &how);
+        w->c->m->kern.fit(&(struct tft_fit_groups){w->code, TFT_PANEL, scale, mid, x + t, w->padded,
+                                                   n, half},
+                          &how);
         for (uint32_t d = 0; d < n; d++)
             for (uint32_t i = 0; i < TFT_PANEL; i++) {
                 float coded = ((float)w->code[d * TFT_PANEL + i] - half[i]) * scale[i] + mid[i];

@@ -31,9 +31,16 @@ static void multiply(void *arg, int tid, int n_threads)
     tft_pass_share(&p, b->rows, &begin, &end);
     float *rows = b->g->rows + begin * m->n_embd;
     layers_rows(b->y, &m->output.w, b->first + (uint32_t)begin, (uint32_t)(end - begin), rows);
-    m->kern.gemm[TFT_NUM_F32](b->g->logits + begin, BLOCK, tft_pass_row(&p, TFT_H, 0),
-                              tft_pass_stride(&p, TFT_H), rows, NULL, 0, b->n, end - begin,
-                              m->n_embd);
+    m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){
+        .y = b->g->logits + begin,
+        .ldy = BLOCK,
+        .x = tft_pass_row(&p, TFT_H, 0),
+        .ldx = tft_pass_stride(&p, TFT_H),
+        .w = rows,
+        .M = b->n,
+        .N = end - begin,
+        .K = m->n_embd,
+    });
 }
 
 static void add_logits(struct text_loss_token *t, const float *logit, uint32_t n)

@@ -154,8 +154,16 @@ static void back_columns(const struct back_job *j, float *block, size_t k, size_
     for (size_t r = 0, rows; r < w->rows; r += rows) {
         rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
         expand(block, w, r, rows, k, cols);
-        j->p->m->kern.mix[TFT_NUM_F32](j->dx + k, w->cols, j->dy + r, w->rows, block, j->n, rows,
-                                       cols);
+        j->p->m->kern.mix[TFT_NUM_F32](&(struct tft_mix){
+            .o = j->dx + k,
+            .ldo = w->cols,
+            .p = j->dy + r,
+            .ldp = w->rows,
+            .v = block,
+            .nq = j->n,
+            .n = rows,
+            .head_dim = cols,
+        });
     }
 }
 
@@ -181,11 +189,12 @@ void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const str
 void matmul_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
                    size_t M, size_t N, size_t K)
 {
-    m->kern.gemm[TFT_NUM_F32](y, ldy, x, K, w, NULL, 0, M, N, K);
+    m->kern.gemm[TFT_NUM_F32](
+        &(struct tft_gemm){.y = y, .ldy = ldy, .x = x, .ldx = K, .w = w, .M = M, .N = N, .K = K});
 }
 
 void matmul_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
                  size_t M, size_t N, size_t K)
 {
-    m->kern.mix[TFT_NUM_F32](y, N, p, ldp, v, M, K, N);
+    m->kern.mix[TFT_NUM_F32](&(struct tft_mix){y, N, p, ldp, v, M, K, N});
 }

@@ -1,0 +1,276 @@
+#include "reference_codes.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "simd/codes.h"
+#include "simd/fit.h"
+#include "sums.h"
+
+/* --------------------------------------------------------------------------- attention on codes */
+
+enum {
+    COLUMNS = TFT_CODED_SPAN, /* of a panel, at most */
+    BATCH = 8,                /* queries that share the unpacking of a panel */
+    FOLDS = COLUMNS / 16      /* folds of a query, at most: groups of channels, or blocks */
+};
+
+/* The factors of one query. */
+struct folded {
+    int32_t x[COLUMNS];
+    float step[FOLDS], base[FOLDS]; /* base: the sum that is multiplied by mid, or the product */
+};
+
+/* x, f: [n]. Returns step. */
+static float fold(int32_t *x, const float *f, size_t n, float limit)
+{
+    float r = 0;
+    for (size_t k = 0; k < n; k++)
+        r = fabsf(f[k]) > r ? fabsf(f[k]) : r;
+    bool in_range = r >= TFT_FOLD_LEAST && r <= FLT_MAX;
+    float inverse = in_range ? limit / r : 0;
+    for (size_t k = 0; k < n; k++) {
+        float t = f[k] * inverse;
+        t = t > -limit ? t : -limit;
+        x[k] = (int32_t)rintf(t < limit ? t : limit);
+    }
+    return in_range ? r / limit : 0;
+}
+
+/* The columns of a panel, or of the same panel of several blocks. */
+struct columns {
+    uint8_t code[COLUMNS][TFT_PANEL];
+    uint16_t levels[COLUMNS];
+};
+
+/* Reads a panel of b at `from` into c, from column `column` on. Returns its size in bytes. */
+static size_t read_panel(struct columns *c, size_t column, const uint8_t *from,
+                         const struct tft_coded *b)
+{
+    size_t bytes = 0;
+    uint8_t quad[TFT_QUAD_CODES * (COLUMNS / TFT_QUAD)];
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
+        tft_codes_unpack(quad, from + bytes, bits, b->quads[bits]);
+        bytes += tft_codes_bytes(bits, b->quads[bits]);
+        for (size_t k = 0; k < (size_t)b->quads[bits] * TFT_QUAD; k++, column++) {
+            c->levels[column] = (uint16_t)tft_bits_levels(bits);
+            for (size_t n = 0; n < TFT_PANEL; n++)
+                c->code[column][n] =
+                    quad[k / TFT_QUAD * TFT_QUAD_CODES + n * TFT_QUAD + k % TFT_QUAD];
+        }
+    }
+    return bytes;
+}
+
+/* t[n] = sum of x[k] (2 c[k][n] - (L[k] - 1)) over columns k = first .. end - 1 */
+static void distances(int32_t t[TFT_PANEL], const int32_t *x, const struct columns *c, size_t first,
+                      size_t end)
+{
+    memset(t, 0, TFT_PANEL * sizeof *t);
+    for (size_t k = first; k < end; k++)
+        for (size_t n = 0; n < TFT_PANEL; n++)
+            t[n] += x[k] * (2 * c->code[k][n] - (c->levels[k] - 1));
+}
+
+/* --------------------------------------------------------------------------------------- scores */
+
+static void fold_query(struct folded *to, const float *q, const struct tft_coded *k)
+{
+    float f[COLUMNS], limit = tft_fold_limit(k);
+    if (!k->group) {
+        for (size_t d = 0; d < k->dim; d++)
+            f[d] = q[d] * k->scale[d];
+        to->step[0] = fold(to->x, f, k->dim, limit);
+        to->base[0] = dot16(q, k->mid, k->dim);
+        return;
+    }
+    for (size_t d = 0, g = 0; d < k->dim; d += k->group, g++) {
+        size_t n = k->dim - d < k->group ? k->dim - d : k->group;
+        to->step[g] = fold(to->x + d, q + d, n, limit);
+        to->base[g] = total16(q + d, n);
+    }
+}
+
+/* s: [16] of the panel in c */
+static void score_by_channel(float *s, const struct folded *q, const struct tft_coded *k,
+                             const struct columns *c, float factor)
+{
+    int32_t t[TFT_PANEL];
+    distances(t, q->x, c, 0, k->dim);
+    for (size_t n = 0; n < TFT_PANEL; n++)
+        s[n] = fmaf((float)t[n], q->step[0] / 2, q->base[0]) * factor;
+}
+
+/* s: [16] of the panel in c, whose first token is `token` */
+static void score_by_token(float *s, const struct folded *q, const struct tft_coded *k,
+                           size_t token, const struct columns *c, float factor)
+{
+    float acc[TFT_PANEL] = {0};
+    for (size_t d = 0, g = 0; d < k->dim; d += k->group, g++) {
+        int32_t t[TFT_PANEL];
+        const float *scale = k->scale + g * k->tokens + token,
+                    *mid = k->mid + g * k->tokens + token;
+        distances(t, q->x, c, d, k->dim - d < k->group ? k->dim : d + k->group);
+        for (size_t n = 0; n < TFT_PANEL; n++) {
+            acc[n] = fmaf((float)t[n] * (q->step[g] / 2), scale[n], acc[n]);
+            acc[n] = fmaf(q->base[g], mid[n], acc[n]);
+        }
+    }
+    for (size_t n = 0; n < TFT_PANEL; n++)
+        s[n] = acc[n] * factor;
+}
+
+/* a->nq is at most BATCH. */
+static void score_batch(const struct tft_score_codes *a)
+{
+    const struct tft_coded *k = a->k;
+    struct folded folded[BATCH];
+    struct columns c;
+    const uint8_t *panel = k->codes;
+    for (size_t i = 0; i < a->nq; i++)
+        fold_query(&folded[i], a->q + i * a->ldq, k);
+    for (size_t token = 0; token < k->tokens; token += TFT_PANEL) {
+        panel += read_panel(&c, 0, panel, k);
+        for (size_t i = 0; i < a->nq; i++) {
+            float *s = a->s + i * a->lds + token;
+            if (k->group)
+                score_by_token(s, &folded[i], k, token, &c, a->factor);
+            else
+                score_by_channel(s, &folded[i], k, &c, a->factor);
+        }
+    }
+}
+
+void tft_ref_score_codes(const struct tft_score_codes *all)
+{
+    struct tft_score_codes a = *all;
+    for (size_t i = 0; i < all->nq; i += BATCH) {
+        a.nq = all->nq - i < BATCH ? all->nq - i : BATCH;
+        a.s = all->s + i * a.lds;
+        a.q = all->q + i * a.ldq;
+        score_batch(&a);
+    }
+}
+
+/* --------------------------------------------------------------------------------------- values */
+
+/* p: [n_blocks * tokens] of one query. g: the group of channels, 0 if scales belong to channels. */
+static void fold_probabilities(struct folded *to, const float *p, const struct tft_coded *v,
+                               size_t n_blocks, size_t g)
+{
+    size_t tokens = v->tokens;
+    float f[COLUMNS], mid[COLUMNS], limit = tft_fold_limit(v);
+    if (!v->group) {
+        for (size_t b = 0; b < n_blocks; b++) {
+            to->step[b] = fold(to->x + b * tokens, p + b * tokens, tokens, limit);
+            to->base[b] = total16(p + b * tokens, tokens);
+        }
+        return;
+    }
+    for (size_t j = 0; j < n_blocks * tokens; j++) {
+        f[j] = p[j] * v[j / tokens].scale[g * tokens + j % tokens];
+        mid[j] = v[j / tokens].mid[g * tokens + j % tokens];
+    }
+    to->step[0] = fold(to->x, f, n_blocks * tokens, limit);
+    to->base[0] = dot16(p, mid, n_blocks * tokens);
+}
+
+/* o: channels d .. d + n - 1 of one query, which are rows of the panel in c */
+static void mix_panel(float *o, const struct folded *p, const struct tft_coded *v, size_t n_blocks,
+                      const struct columns *c, size_t d, size_t n)
+{
+    int32_t t[TFT_PANEL];
+    if (v->group) {
+        distances(t, p->x, c, 0, n_blocks * v->tokens);
+        for (size_t i = 0; i < n; i++)
+            o[i] = o[i] + fmaf((float)t[i], p->step[0] / 2, p->base[0]);
+        return;
+    }
+    for (size_t b = 0; b < n_blocks; b++) {
+        distances(t, p->x, c, b * v->tokens, (b + 1) * v->tokens);
+        for (size_t i = 0; i < n; i++) {
+            o[i] = fmaf((float)t[i] * (p->step[b] / 2), v[b].scale[d + i], o[i]);
+            o[i] = fmaf(p->base[b], v[b].mid[d + i], o[i]);
+        }
+    }
+}
+
+/* a->nq is at most BATCH. */
+static void mix_batch(const struct tft_mix_codes *a)
+{
+    const struct tft_coded *v = a->v;
+    struct folded folded[BATCH];
+    struct columns c;
+    size_t bytes = 0;
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
+        bytes += tft_codes_bytes(bits, v->quads[bits]);
+    for (size_t d = 0; d < v->dim; d += TFT_PANEL) {
+        size_t n = v->dim - d < TFT_PANEL ? v->dim - d : TFT_PANEL;
+        bool new_group = v->group ? d % v->group == 0 : d == 0;
+        for (size_t i = 0; i < a->nq && new_group; i++)
+            fold_probabilities(&folded[i], a->p + i * a->ldp, v, a->n_blocks,
+                               v->group ? d / v->group : 0);
+        for (size_t b = 0; b < a->n_blocks; b++)
+            read_panel(&c, b * v->tokens, v[b].codes + d / TFT_PANEL * bytes, &v[b]);
+        for (size_t i = 0; i < a->nq; i++)
+            mix_panel(a->o + i * a->ldo + d, &folded[i], v, a->n_blocks, &c, d, n);
+    }
+}
+
+void tft_ref_mix_codes(const struct tft_mix_codes *all)
+{
+    struct tft_mix_codes a = *all;
+    for (size_t i = 0; i < all->nq; i += BATCH) {
+        a.nq = all->nq - i < BATCH ? all->nq - i : BATCH;
+        a.o = all->o + i * a.ldo;
+        a.p = all->p + i * a.ldp;
+        mix_batch(&a);
+    }
+}
+
+/* --------------------------------------------------------------------------------- quantization */
+
+/* The squared error of group i. */
+static float fit_error(const struct tft_fit_groups *g, size_t i, const struct tft_fitted *f)
+{
+    float error = 0;
+    for (size_t k = 0; k < g->n; k++) {
+        float x = g->x[k * g->ldx + i];
+        float e = x - fmaf(tft_fitted_code(x, f) - f->half, f->scale, f->mid);
+        error = fmaf(e, e, error);
+    }
+    return error;
+}
+
+static struct tft_fitted fit_group(const struct tft_fit_groups *g, size_t i,
+                                   const struct tft_fit *how)
+{
+    float low = INFINITY, high = -INFINITY, least_error = 0;
+    struct tft_fitted best = {0};
+    for (size_t k = 0; k < g->n; k++) {
+        float x = g->x[k * g->ldx + i];
+        low = x < low ? x : low;
+        high = x > high ? x : high;
+    }
+    for (size_t c = 0; c < how->n_clip; c++) {
+        struct tft_fitted f = tft_fitted_of(low, high, g->half[i], how->clip[c], how);
+        float error = how->n_clip > 1 ? fit_error(g, i, &f) : 0;
+        if (c == 0 || error < least_error) {
+            best = f;
+            least_error = error;
+        }
+    }
+    return best;
+}
+
+void tft_ref_fit(const struct tft_fit_groups *g, const struct tft_fit *how)
+{
+    for (size_t i = 0; i < TFT_PANEL; i++) {
+        struct tft_fitted f = fit_group(g, i, how);
+        g->scale[i] = f.scale;
+        g->mid[i] = f.mid;
+        for (size_t k = 0; k < g->n; k++)
+            g->code[k * g->ldc + i] = (uint8_t)tft_fitted_code(g->x[k * g->ldx + i], &f);
+    }
+}

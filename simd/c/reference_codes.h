@@ -1,0 +1,11 @@
+/* The reference's kernels on codes, which reference.c puts into the table. */
+#ifndef TFT_REFERENCE_CODES_H
+#define TFT_REFERENCE_CODES_H
+
+#include "simd/kernels.h"
+
+tft_score_codes_fn tft_ref_score_codes;
+tft_mix_codes_fn tft_ref_mix_codes;
+tft_fit_fn tft_ref_fit;
+
+#endif

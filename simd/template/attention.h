@@ -1,0 +1,198 @@
+/*
+ * score, softmax and mix of kernels.h, for keys and values of f32 and f16.
+ *
+ * Parameters, besides lanes.h:
+ *
+ *   ISA(name)   the name of a function of this rung
+ *   TILE_Q      queries of a tile, at most 4
+ *   TILE_V      v16 of a tile for each query: panels of keys in score, 16 channels each in mix
+ */
+#ifndef TFT_TEMPLATE_ATTENTION_H
+#define TFT_TEMPLATE_ATTENTION_H
+
+#include "lanes.h"
+
+_Static_assert(TILE_Q >= 1 && TILE_Q <= 4, "SCORE_CASE and MIX_CASE have the smaller tiles");
+_Static_assert(TFT_KEY_PANEL == 16, "a v16 holds one channel of a panel of keys");
+
+/* --------------------------------------------------------------------------------------- scores */
+
+/* nq queries by np panels; both are constants after inlining. */
+FORCE_INLINE void score_tile(const struct tft_score *a, size_t nq, size_t np, enum tft_num num)
+{
+    v16 acc[TILE_Q][TILE_V];
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
+            acc[i][j] = v_set(0);
+
+    for (size_t d = 0; d < a->head_dim; d++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg k[TILE_V];
+            UNROLL for (size_t j = 0; j < np; j++)
+                k[j] = r_load_num(a->k, (j * a->head_dim + d) * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg q = r_set(a->q[i * a->ldq + d]);
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[i][j].r[p] = r_fma(q, k[j], acc[i][j].r[p]);
+            }
+        }
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t j = 0; j < np; j++)
+            v_store(a->s + i * a->lds + j * 16, v_mul(acc[i][j], v_set(a->scale)));
+}
+
+/* nq queries by all panels. */
+FORCE_INLINE void score_queries(struct tft_score a, size_t nq, enum tft_num num)
+{
+    size_t panel_bytes = 16 * a.head_dim * tft_num_bytes(num), panels = (a.n + 15) / 16;
+    const char *k = a.k;
+    for (; panels >= TILE_V; panels -= TILE_V, a.s += TILE_V * 16) {
+        a.k = k;
+        score_tile(&a, nq, TILE_V, num);
+        k += TILE_V * panel_bytes;
+    }
+    for (; panels; panels--, a.s += 16) {
+        a.k = k;
+        score_tile(&a, nq, 1, num);
+        k += panel_bytes;
+    }
+}
+
+#define SCORE_CASE(nq)                                                                             \
+    case nq:                                                                                       \
+        if (nq < TILE_Q)                                                                           \
+            score_queries(a, nq, num);                                                             \
+        break
+
+FORCE_INLINE void score(struct tft_score a, enum tft_num num)
+{
+    for (; a.nq >= TILE_Q; a.nq -= TILE_Q) {
+        score_queries(a, TILE_Q, num);
+        a.s += TILE_Q * a.lds;
+        a.q += TILE_Q * a.ldq;
+    }
+    switch (a.nq) {
+        SCORE_CASE(3);
+        SCORE_CASE(2);
+        SCORE_CASE(1);
+    }
+}
+
+static void ISA(score_f32)(const struct tft_score *a)
+{
+    score(*a, TFT_NUM_F32);
+}
+
+static void ISA(score_f16)(const struct tft_score *a)
+{
+    score(*a, TFT_NUM_F16);
+}
+
+/* -------------------------------------------------------------------------------------- softmax */
+
+static void ISA(softmax)(float *p, size_t n, float *max, float *sum)
+{
+    /* lanes past the end hold p[0], which never exceeds the maximum */
+    v16 lanes_max = v_set(p[0]);
+    for (size_t j = 0; j < n; j += 16)
+        lanes_max = v_select_n(v_max(lanes_max, v_load_n(p + j, n - j)), lanes_max, n - j);
+    *max = v_hmax(lanes_max);
+
+    v16 m = v_set(*max), total = v_set(0);
+    for (size_t j = 0; j < n; j += 16) {
+        v16 e = v_exp(v_sub(v_load_n(p + j, n - j), m));
+        v_store_n(p + j, e, n - j);
+        total = v_select_n(v_add(total, e), total, n - j);
+    }
+    *sum = v_hsum(total);
+}
+
+/* ------------------------------------------------------------------------------------------ mix */
+
+/* Channels d .. d + 16 nd - 1 of nq rows of o; nq and nd are constants after inlining. */
+FORCE_INLINE void mix_tile(const struct tft_mix *a, size_t d, size_t nq, size_t nd,
+                           enum tft_num num)
+{
+    const char *v = (const char *)a->v + d * tft_num_bytes(num);
+    float *o = a->o + d;
+    v16 acc[TILE_Q][TILE_V];
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t c = 0; c < nd; c++)
+            acc[i][c] = v_load(o + i * a->ldo + c * 16);
+
+    for (size_t j = 0; j < a->n; j++)
+        UNROLL for (size_t p = 0; p < PARTS; p++) {
+            reg b[TILE_V];
+            UNROLL for (size_t c = 0; c < nd; c++)
+                b[c] = r_load_num(v, j * a->head_dim + c * 16 + p * LANES, num);
+            UNROLL for (size_t i = 0; i < nq; i++) {
+                reg w = r_set(a->p[i * a->ldp + j]);
+                UNROLL for (size_t c = 0; c < nd; c++)
+                    acc[i][c].r[p] = r_fma(w, b[c], acc[i][c].r[p]);
+            }
+        }
+
+    UNROLL for (size_t i = 0; i < nq; i++)
+        UNROLL for (size_t c = 0; c < nd; c++)
+            v_store(o + i * a->ldo + c * 16, acc[i][c]);
+}
+
+/* The last channels, from d on, of a head whose size is no multiple of 16. */
+FORCE_INLINE void mix_last(const struct tft_mix *a, size_t d, size_t nq, enum tft_num num)
+{
+    const char *v = (const char *)a->v + d * tft_num_bytes(num);
+    size_t channels = a->head_dim - d;
+    for (size_t i = 0; i < nq; i++) {
+        float *o = a->o + i * a->ldo + d;
+        v16 acc = v_load_part(o, 0, channels, TFT_NUM_F32);
+        for (size_t j = 0; j < a->n; j++)
+            acc = v_fma(v_set(a->p[i * a->ldp + j]),
+                        v_load_part(v, j * a->head_dim, channels, num), acc);
+        v_store_part(o, acc, channels);
+    }
+}
+
+/* All channels of nq rows of o. */
+FORCE_INLINE void mix_queries(const struct tft_mix *a, size_t nq, enum tft_num num)
+{
+    size_t d = 0;
+    for (; d + TILE_V * 16 <= a->head_dim; d += TILE_V * 16)
+        mix_tile(a, d, nq, TILE_V, num);
+    for (; d + 16 <= a->head_dim; d += 16)
+        mix_tile(a, d, nq, 1, num);
+    if (d < a->head_dim)
+        mix_last(a, d, nq, num);
+}
+
+#define MIX_CASE(nq)                                                                               \
+    case nq:                                                                                       \
+        if (nq < TILE_Q)                                                                           \
+            mix_queries(&a, nq, num);                                                              \
+        break
+
+FORCE_INLINE void mix(struct tft_mix a, enum tft_num num)
+{
+    for (; a.nq >= TILE_Q; a.nq -= TILE_Q) {
+        mix_queries(&a, TILE_Q, num);
+        a.o += TILE_Q * a.ldo;
+        a.p += TILE_Q * a.ldp;
+    }
+    switch (a.nq) {
+        MIX_CASE(3);
+        MIX_CASE(2);
+        MIX_CASE(1);
+    }
+}
+
+static void ISA(mix_f32)(const struct tft_mix *a)
+{
+    mix(*a, TFT_NUM_F32);
+}
+
+static void ISA(mix_f16)(const struct tft_mix *a)
+{
+    mix(*a, TFT_NUM_F16);
+}
+
+#endif

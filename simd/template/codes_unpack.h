@@ -1,0 +1,123 @@
+/* Codes of a panel (codes.h) to a byte a code. Parameters: codes_attention.h. */
+#ifndef TFT_TEMPLATE_CODES_UNPACK_H
+#define TFT_TEMPLATE_CODES_UNPACK_H
+
+#include "codes_batch.h"
+
+/* A quad of 1, 2, 4 or 8 bits. */
+FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
+{
+    static const uint64_t shift[4][8] = {
+        {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
+    const uint64_t *n = shift[bits == 1 ? 0 : bits == 2 ? 1 : bits == 4 ? 2 : 3];
+    UNROLL for (int r = 0; r < CODED_REGS; r++)
+        a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8),
+                     b_set((uint8_t)((1 << bits) - 1)));
+}
+
+/* A quad of any width, a: [CODED_REGS]; 3 levels as a 2-bit quad. */
+FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
+{
+    breg high[CODED_REGS];
+    switch (bits) {
+    case TFT_BITS_1: unpack_bits(a, from, 1); break;
+    case TFT_BITS_4: unpack_bits(a, from, 4); break;
+    case TFT_BITS_8:
+        UNROLL for (int r = 0; r < CODED_REGS; r++)
+            a[r] = b_add(b_repeat(from, r, 64), b_set(128));
+        break;
+    case TFT_BITS_3:
+        unpack_bits(a, from, 2);
+        unpack_bits(high, from + 16, 1);
+        UNROLL for (int r = 0; r < CODED_REGS; r++) {
+            high[r] = b_add(high[r], high[r]);
+            a[r] = b_add(a[r], b_add(high[r], high[r]));
+        }
+        break;
+    default: unpack_bits(a, from, 2);
+    }
+}
+
+/* Five quads of 3 levels. The next digit is the overflow of 3 v: 1 from v = 86 on, 2 from 171 on.
+   */
+FORCE_INLINE void unpack_five(uint8_t *to, const uint8_t *from)
+{
+    breg v[CODED_REGS], digit[CODED_REGS];
+    UNROLL for (int r = 0; r < CODED_REGS; r++)
+        v[r] = b_repeat(from, r, 64);
+    UNROLL for (int i = 0; i < TFT_TRIT_QUADS; i++) {
+        UNROLL for (int r = 0; r < CODED_REGS; r++) {
+            digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)),
+                             b_min(b_subs(v[r], b_set(170)), b_set(1)));
+            v[r] = b_add(v[r], b_add(v[r], v[r]));
+        }
+        c_put(to + i * CODED_QUAD, digit);
+    }
+}
+
+/* Returns the end of what it read. */
+FORCE_INLINE const uint8_t *unpack_quads(uint8_t *to, const uint8_t *from, enum tft_bits bits,
+                                         size_t quads)
+{
+    size_t size = tft_codes_bytes(bits, 1);
+    for (; quads; quads--, to += CODED_QUAD, from += size) {
+        breg a[CODED_REGS];
+        unpack_quad(a, from, bits);
+        c_put(to, a);
+    }
+    return from;
+}
+
+FORCE_INLINE const uint8_t *unpack_trits(uint8_t *to, const uint8_t *from, size_t quads)
+{
+    for (; quads >= TFT_TRIT_QUADS;
+         quads -= TFT_TRIT_QUADS, to += TFT_TRIT_QUADS * CODED_QUAD, from += 64)
+        unpack_five(to, from);
+    return unpack_quads(to, from, TFT_BITS_3_LEVELS, quads);
+}
+
+FORCE_INLINE size_t coded_panel_bytes(const struct tft_coded *b)
+{
+    size_t bytes = 0;
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++)
+        bytes += tft_codes_bytes(bits, b->quads[bits]);
+    return bytes;
+}
+
+/* A whole panel of b, which lies at `from`. */
+static void ISA(unpack_panel)(uint8_t *to, const uint8_t *from, const struct tft_coded *b)
+{
+    for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
+        size_t quads = b->quads[bits];
+        switch (bits) {
+        case TFT_BITS_1: from = unpack_quads(to, from, TFT_BITS_1, quads); break;
+        case TFT_BITS_3_LEVELS: from = unpack_trits(to, from, quads); break;
+        case TFT_BITS_3: from = unpack_quads(to, from, TFT_BITS_3, quads); break;
+        case TFT_BITS_4: from = unpack_quads(to, from, TFT_BITS_4, quads); break;
+        case TFT_BITS_8: from = unpack_quads(to, from, TFT_BITS_8, quads); break;
+        default: from = unpack_quads(to, from, TFT_BITS_2, quads);
+        }
+        to += quads * CODED_QUAD;
+    }
+}
+
+/* Prepares a batch for panels of n_blocks blocks like b, side by side: the weights of their
+   columns; and zeros for the codes that pad the columns to a multiple of 16. */
+static void ISA(coded_columns)(struct coded_batch *batch, const struct tft_coded *b,
+                               size_t n_blocks)
+{
+    size_t n = 0;
+    for (; n_blocks; n_blocks--)
+        for (enum tft_bits bits = 0; bits < TFT_BITS_COUNT; bits++) {
+            float w = bits == TFT_BITS_8 ? -1.0f : (float)(tft_bits_levels(bits) - 1),
+                  quad[TFT_QUAD] = {w, w, w, w};
+            for (size_t end = n + (size_t)b->quads[bits] * TFT_QUAD; n < end; n += TFT_QUAD)
+                memcpy(batch->weight + n, quad, sizeof quad);
+        }
+    for (; n % 16; n += TFT_QUAD) {
+        memset(batch->weight + n, 0, TFT_QUAD * sizeof *batch->weight);
+        memset(batch->codes + n / TFT_QUAD * CODED_QUAD, 0, CODED_QUAD);
+    }
+}
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * gemm_i8 of kernels.h: the product of bytes and panels of int8. Sums of integers are exact, so any
+ * order of their terms gives the same result; only the few float operations at the end follow the
+ * order of the contract.
+ *
+ * A tile is up to DOT_TOKENS units of DOT_ROWS tokens, by up to DOT_PANELS panels. Its sums stay in
+ * registers while all of K goes by. A quad (panel.h) of a panel meets 4 bytes of a token in one dot
+ * product.
+ *
+ * Parameters, besides LANES and r_difference .. r_store of lanes.h:
+ *
+ *   ISA(name)                   the name of a function of this rung
+ *   DOT_ROWS                    tokens multiplied by one instruction: 1, or 2 where it multiplies
+ *                               small matrices
+ *   d_acc                       sums of DOT_ROWS tokens by the 16 rows of a panel, in any layout;
+ *                               d_zero(), d_add(a, b)
+ *   d_store(sum, next, acc)     stores the 16 sums in order, and those of a second token at
+ *                               sum + next
+ *   DOT_QUADS                   quads of a panel in a d_weights: 1 or 2
+ *   d_weights, d_load(p)        loads DOT_QUADS quads
+ *   d_bytes, d_token(x, next)   16 bytes of DOT_ROWS tokens, the second one at x + next
+ *   d_dot(acc, w, x, s)         acc + products of w and the s-th DOT_QUADS quads of x
+ *   DOT_FLIP                    128 if d_dot takes the bytes of a token as x - 128, otherwise 0
+ *   DOT_TOKENS                  at most 8, or at most 12 with two panels: what registers hold
+ *   DOT_PANELS                  1 or 2
+ */
+#ifndef TFT_TEMPLATE_GEMM_I8_H
+#define TFT_TEMPLATE_GEMM_I8_H
+
+#include "lanes.h"
+
+/* DOT_STEPS times d_dot consume 16 bytes of a token, of which K is a multiple. */
+enum {
+    DOT_STEPS = TFT_K_PAD / (TFT_QUAD * DOT_QUADS),
+    DOT_BYTES = TFT_PANEL * TFT_QUAD * DOT_QUADS,
+    DOT_ACCS = DOT_TOKENS * DOT_PANELS
+};
+
+_Static_assert(DOT_STEPS * DOT_QUADS * TFT_QUAD == TFT_K_PAD, "quads fill the padding of K");
+_Static_assert(TFT_PANEL % LANES == 0, "gemm_i8_finish takes whole registers of a panel's rows");
+_Static_assert(DOT_ROWS == 1 || DOT_ROWS == 2, "d_store has one `next`");
+_Static_assert(DOT_PANELS == 1 ? DOT_TOKENS <= 8 : DOT_PANELS == 2 && DOT_TOKENS <= 12,
+               "DOT_CASE has the smaller tiles");
+
+/* Bytes between a prefetch of weights and their use: few tokens wait for memory, and prefetch two
+   pages ahead; many tokens wait for the L2 cache. */
+enum { DOT_AHEAD_MEMORY = 8192, DOT_AHEAD_CACHE = 4096, DOT_LINE = 64 };
+
+/* sum: [tokens, np, 16], x: [tokens, ldx], w: [np] panels. mt = ceil(tokens / DOT_ROWS) and np are
+   constants after inlining; an odd last token is multiplied twice. If a tile has too few sums to
+   hide the latency of d_dot, each sum is split into `ways` that are added at the end. */
+FORCE_INLINE void dot_tile(int32_t *sum, const uint8_t *x, size_t ldx, const int8_t *w, size_t cols,
+                           size_t tokens, size_t mt, size_t np)
+{
+    size_t ways = DOT_ACCS / (mt * np) >= 4 && DOT_STEPS >= 4 ? 4
+                  : DOT_ACCS / (mt * np) >= 2                 ? 2
+                                                              : 1;
+    d_acc acc[DOT_TOKENS][4];
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t a = 0; a < np * ways; a++)
+            acc[i][a] = d_zero();
+
+    /* A pointer to every third unit: x86 has no registers for all of them, but it can address
+       row + 0, 1 and 2 times ldx. */
+    const uint8_t *row[DOT_TOKENS];
+    UNROLL for (size_t i = 0; i < mt; i += 3)
+        row[i] = x + i * DOT_ROWS * ldx;
+    for (size_t k = 0; k < cols; k += TFT_K_PAD) {
+        d_bytes b[DOT_TOKENS];
+        UNROLL for (size_t i = 0; i < mt; i++)
+            b[i] = d_token(row[i - i % 3] + i % 3 * DOT_ROWS * ldx,
+                           (i + 1) * DOT_ROWS <= tokens ? ldx : 0);
+        UNROLL for (size_t s = 0; s < DOT_STEPS; s++) {
+            d_weights v[DOT_PANELS];
+            UNROLL for (size_t j = 0; j < np; j++) {
+                const int8_t *p = w + j * TFT_PANEL * cols + k * TFT_PANEL + s * DOT_BYTES;
+                v[j] = d_load(p);
+                UNROLL for (size_t line = 0; line < DOT_BYTES; line += DOT_LINE)
+                    __builtin_prefetch(p + line + (np == 1 ? DOT_AHEAD_MEMORY : DOT_AHEAD_CACHE));
+            }
+            UNROLL for (size_t i = 0; i < mt; i++)
+                UNROLL for (size_t j = 0; j < np; j++)
+                    acc[i][j * ways + s % ways] = d_dot(acc[i][j * ways + s % ways], v[j], b[i], s);
+        }
+        UNROLL for (size_t i = 0; i < mt; i += 3) {
+            row[i] += TFT_K_PAD;
+            __asm__("" : "+r"(row[i])); /* keeps the compiler from making a pointer for each unit */
+        }
+    }
+
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t j = 0; j < np; j++) {
+            d_acc *a = &acc[i][j * ways];
+            if (ways == 4)
+                a[0] = d_add(d_add(a[0], a[2]), d_add(a[1], a[3]));
+            else if (ways == 2)
+                a[0] = d_add(a[0], a[1]);
+            d_store(sum + (i * DOT_ROWS * np + j) * TFT_PANEL, np * TFT_PANEL, a[0]);
+        }
+}
+
+/* A token's sums of a panel become floats as (sum - shift) * factor. */
+struct dot_affine {
+    _Alignas(64) int32_t shift[TFT_PANEL];
+    _Alignas(64) float factor[TFT_PANEL];
+};
+
+FORCE_INLINE void dot_affine_set(struct dot_affine *a, const struct tft_affine *q,
+                                 const float *scale, const int32_t *rowsum)
+{
+    for (size_t n = 0; n < TFT_PANEL; n++) {
+        a->shift[n] = (int32_t)((uint32_t)(q->zero - DOT_FLIP) * (uint32_t)rowsum[n]);
+        a->factor[n] = q->scale * scale[n];
+    }
+}
+
+/* The outputs of some tokens and one panel. */
+struct dot_outputs {
+    float *y; /* [tokens, 16], rows ldy apart */
+    size_t ldy;
+    const int32_t *sum; /* [tokens, 16], rows ld_sum apart */
+    size_t ld_sum;
+    const struct tft_affine *q; /* of the first token, xq_step apart */
+    size_t xq_step;
+    const float *scale, *bias; /* [16]; bias may be NULL */
+    const int32_t *rowsum;     /* [16] */
+    bool add;
+    size_t tokens;
+};
+
+/* From sums to floats. bias and add are o's own, or NULL and false as constants. */
+FORCE_INLINE void dot_finish(struct dot_outputs o, const float *bias, bool add)
+{
+    struct dot_affine a;
+    dot_affine_set(&a, o.q, o.scale, o.rowsum);
+    for (size_t i = 0; i < o.tokens; i++, o.y += o.ldy, o.sum += o.ld_sum) {
+        if (o.xq_step && i)
+            dot_affine_set(&a, o.q + i, o.scale, o.rowsum);
+        UNROLL for (size_t n = 0; n < TFT_PANEL; n += LANES) {
+            reg v = r_mul(r_difference(o.sum + n, a.shift + n), r_load(a.factor + n));
+            if (bias)
+                v = r_add(v, r_load(bias + n));
+            if (add)
+                v = r_add(r_load(o.y + n), v);
+            r_store(o.y + n, v);
+        }
+    }
+}
+
+/* The last panel, of which only `rows` rows exist. y and bias have no padding, so they go through
+   buffers. */
+FORCE_INLINE void dot_finish_last(struct dot_outputs o, size_t rows)
+{
+    float bias[TFT_PANEL] = {0}, y[TFT_PANEL] = {0};
+    struct dot_outputs one = o;
+    one.y = y;
+    one.tokens = 1;
+    if (o.bias)
+        one.bias = memcpy(bias, o.bias, rows * sizeof *bias);
+    for (size_t i = 0; i < o.tokens; i++) {
+        one.sum = o.sum + i * o.ld_sum;
+        one.q = o.q + i * o.xq_step;
+        memcpy(y, o.y + i * o.ldy, rows * sizeof *y);
+        dot_finish(one, one.bias, o.add);
+        memcpy(o.y + i * o.ldy, y, rows * sizeof *y);
+    }
+}
+
+/* sum: [tokens, 16], rows ld_sum apart, of the tokens from m on and the panel of row n. Not
+   inlined, because there are many tiles. */
+static __attribute__((noinline)) void ISA(dot_panel)(const struct tft_gemm_i8 *g, size_t m,
+                                                     size_t n, size_t tokens, const int32_t *sum,
+                                                     size_t ld_sum)
+{
+    struct dot_outputs o = {
+        .y = g->y + m * g->ldy + n,
+        .ldy = g->ldy,
+        .sum = sum,
+        .ld_sum = ld_sum,
+        .q = g->xq + m * g->xq_step,
+        .xq_step = g->xq_step,
+        .scale = g->w->scale + n,
+        .bias = g->bias ? g->bias + n : NULL,
+        .rowsum = g->w->rowsum + n,
+        .add = g->add,
+        .tokens = tokens,
+    };
+    if (g->N - n < TFT_PANEL)
+        dot_finish_last(o, g->N - n);
+    else if (o.bias || o.add)
+        dot_finish(o, o.bias, o.add);
+    else
+        dot_finish(o, NULL, false);
+}
+
+/* The outputs of `tokens` tokens from m on and np panels from row n on. mt = ceil(tokens /
+   DOT_ROWS) and np are constants after inlining. */
+FORCE_INLINE void dot_store_tile(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens,
+                                 size_t mt, size_t np)
+{
+    _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
+    size_t cols = g->w->cols;
+    dot_tile(sum, g->x + m * g->ldx, g->ldx, g->w->data + n * cols, cols, tokens, mt, np);
+    for (size_t p = 0; p < np; p++)
+        ISA(dot_panel)(g, m, n + p * TFT_PANEL, tokens, sum + p * TFT_PANEL, np * TFT_PANEL);
+}
+
+/* Tiles of two panels are for more tokens than DOT_SINGLE; tiles of one panel have at most that. */
+enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
+
+#define DOT_CASE(mt, np)                                                                           \
+    case mt:                                                                                       \
+        if (mt <= DOT_TOKENS && np <= DOT_PANELS)                                                  \
+            dot_store_tile(g, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                          \
+        break
+
+static void ISA(dot_two_panels)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+{
+    switch ((tokens + DOT_ROWS - 1) / DOT_ROWS) {
+        DOT_CASE(12, 2);
+        DOT_CASE(11, 2);
+        DOT_CASE(10, 2);
+        DOT_CASE(9, 2);
+    }
+}
+
+static void ISA(dot_one_panel)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+{
+    switch ((tokens + DOT_ROWS - 1) / DOT_ROWS) {
+        DOT_CASE(8, 1);
+        DOT_CASE(7, 1);
+        DOT_CASE(6, 1);
+        DOT_CASE(5, 1);
+        DOT_CASE(4, 1);
+        DOT_CASE(3, 1);
+        DOT_CASE(2, 1);
+        DOT_CASE(1, 1);
+    }
+}
+
+/* At most DOT_TOKENS units of tokens by DOT_PANELS panels, or the last panel. */
+static void ISA(dot_tokens)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+{
+    enum { MAX = DOT_SINGLE * DOT_ROWS };
+    if (DOT_PANELS == 2 && tokens > MAX && n + TFT_PANEL < g->N)
+        ISA(dot_two_panels)(g, m, n, tokens);
+    else
+        for (size_t end = min_size(g->N, n + DOT_PANELS * TFT_PANEL); n < end; n += TFT_PANEL)
+            for (size_t i = 0; i < tokens; i += MAX)
+                ISA(dot_one_panel)(g, m + i, n, min_size(MAX, tokens - i));
+}
+
+/* A block is as many tokens as stay in an L2 cache of 1 MiB while panels go by. */
+static void ISA(gemm_i8)(const struct tft_gemm_i8 *g)
+{
+    enum { BLOCK_BYTES = 768 * 1024, TILE = DOT_TOKENS * DOT_ROWS };
+    size_t block = (BLOCK_BYTES / (g->w->cols + 1) / TILE + 1) * TILE;
+    for (size_t first = 0; first < g->M; first += block)
+        for (size_t n = 0, end = min_size(g->M, first + block); n < g->N;
+             n += DOT_PANELS * TFT_PANEL)
+            for (size_t m = first; m < end; m += TILE)
+                ISA(dot_tokens)(g, m, n, min_size(TILE, end - m));
+}
+
+#endif

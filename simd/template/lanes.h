@@ -1,0 +1,178 @@
+/*
+ * v16, a vector of 16 floats. The numerics contract (kernels.h) counts in 16 lanes, so all
+ * templates do too; a v16 is one register of AVX-512, two of AVX2, four of NEON.
+ *
+ * Parameters: the registers of the instruction set, from the reg_*.h that the rung's .c includes
+ * before any template:
+ *
+ *   reg, LANES                  a register of 4, 8 or 16 floats
+ *   r_set, r_add .. r_fma       one operation of the contract in every lane;
+ *                               r_fma(a, b, c) is a * b + c
+ *   r_max, r_min                (a, b): b where a is NaN
+ *   r_pick(a, b, c, d)          a < b ? c : d
+ *   r_mask(a, m)                the bits of a that are set in the integer m
+ *   r_swap(a, h)                exchanges lanes i and i ^ h; h is a constant 1, 2 .. LANES / 2
+ *   r_load, r_store             LANES floats, unaligned
+ *   r_load_f16, _bf16, _f8      LANES numbers of a shorter type; r_store_f16
+ *   r_store_bytes(p, a, zero)   LANES bytes (int)rint(a) + zero, which must be in 0 .. 255
+ *   r_doubled(p, shift)         (float)(2 p[i] - shift), of LANES int32
+ *   r_difference(p, q)          (float)(p[i] - q[i]), of LANES int32
+ *   r_hsum, r_hmax              across the lanes: the rest of sum16's tree, and the maximum
+ *   r_exp                       tft_expf in every lane, if TFT_SLEEF or HAVE_EXP; without either,
+ *                               this file makes it from the C function
+ *   r_hsum4, if HAVE_HSUM4      r_hsum of four registers at once
+ */
+#ifndef TFT_TEMPLATE_LANES_H
+#define TFT_TEMPLATE_LANES_H
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "simd/expf.h"
+#include "simd/half.h"
+#include "simd/hints.h"
+#include "simd/kernels.h"
+#include "simd/peak.h"
+
+_Static_assert(LANES == 4 || LANES == 8 || LANES == 16, "a v16 is a whole number of registers");
+
+enum { PARTS = 16 / LANES };
+
+typedef struct {
+    reg r[PARTS];
+} v16;
+
+#if !TFT_SLEEF && !defined HAVE_EXP
+FORCE_INLINE reg r_exp(reg a)
+{
+    float t[LANES];
+    r_store(t, a);
+    for (int i = 0; i < LANES; i++)
+        t[i] = tft_expf(t[i]);
+    return r_load(t);
+}
+#endif
+
+/* The body of a function that returns `expr` in register p of a v16. */
+#define EACH_PART(expr)                                                                            \
+    v16 y;                                                                                         \
+    UNROLL for (int p = 0; p < PARTS; p++) y.r[p] = (expr);                                        \
+    return y
+
+FORCE_INLINE v16 v_set(float x) { EACH_PART(r_set(x)); }
+FORCE_INLINE v16 v_add(v16 a, v16 b) { EACH_PART(r_add(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_sub(v16 a, v16 b) { EACH_PART(r_sub(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_mul(v16 a, v16 b) { EACH_PART(r_mul(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_div(v16 a, v16 b) { EACH_PART(r_div(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_max(v16 a, v16 b) { EACH_PART(r_max(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_min(v16 a, v16 b) { EACH_PART(r_min(a.r[p], b.r[p])); }
+FORCE_INLINE v16 v_fma(v16 a, v16 b, v16 c) { EACH_PART(r_fma(a.r[p], b.r[p], c.r[p])); }
+FORCE_INLINE v16 v_pick(v16 a, v16 b, v16 c, v16 d)
+{
+    EACH_PART(r_pick(a.r[p], b.r[p], c.r[p], d.r[p]));
+}
+FORCE_INLINE v16 v_mask(v16 a, uint32_t m) { EACH_PART(r_mask(a.r[p], m)); }
+FORCE_INLINE v16 v_swap(v16 a, int h)
+{
+    EACH_PART(h < LANES ? r_swap(a.r[p], h) : a.r[p ^ h / LANES]);
+}
+FORCE_INLINE v16 v_exp(v16 a) { EACH_PART(r_exp(a.r[p])); }
+FORCE_INLINE v16 v_load(const float *x) { EACH_PART(r_load(x + p * LANES)); }
+FORCE_INLINE v16 v_load_f8(const uint8_t *x) { EACH_PART(r_load_f8(x + p * LANES)); }
+FORCE_INLINE v16 v_doubled(const int32_t *x, int32_t shift)
+{
+    EACH_PART(r_doubled(x + p * LANES, shift));
+}
+FORCE_INLINE void v_store(float *y, v16 a)
+{
+    UNROLL for (int p = 0; p < PARTS; p++)
+        r_store(y + p * LANES, a.r[p]);
+}
+
+/* sum16 of the lanes. */
+FORCE_INLINE float v_hsum(v16 a)
+{
+    UNROLL for (int half = PARTS / 2; half; half /= 2)
+        UNROLL for (int p = 0; p < half; p++)
+            a.r[p] = r_add(a.r[p], a.r[p + half]);
+    return r_hsum(a.r[0]);
+}
+
+/* The largest lane. */
+FORCE_INLINE float v_hmax(v16 a)
+{
+    UNROLL for (int p = 1; p < PARTS; p++)
+        a.r[0] = r_max(a.r[0], a.r[p]);
+    return r_hmax(a.r[0]);
+}
+
+/* x[k] .. x[k + LANES - 1], numbers of type num. */
+FORCE_INLINE reg r_load_num(const void *x, size_t k, enum tft_num num)
+{
+    return num == TFT_NUM_F32   ? r_load((const float *)x + k)
+           : num == TFT_NUM_F16 ? r_load_f16((const uint16_t *)x + k)
+                                : r_load_bf16((const uint16_t *)x + k);
+}
+
+FORCE_INLINE v16 v_load_num(const void *x, size_t k, enum tft_num num)
+{
+    EACH_PART(r_load_num(x, k + (size_t)p * LANES, num));
+}
+
+/* x[k] .. x[k + n - 1] for n < 16; the other lanes are 0. Goes through a buffer, so that nothing
+   past the end of the row is read. */
+FORCE_INLINE v16 v_load_part(const void *x, size_t k, size_t n, enum tft_num num)
+{
+    char t[16 * sizeof(float)] = {0};
+    memcpy(t, (const char *)x + k * tft_num_bytes(num), n * tft_num_bytes(num));
+    return v_load_num(t, 0, num);
+}
+
+FORCE_INLINE void v_store_part(float *y, v16 a, size_t n)
+{
+    float t[16];
+    v_store(t, a);
+    memcpy(y, t, n * sizeof *t);
+}
+
+/* Lanes 0 .. n - 1 of a, the others of b; n < 16. */
+FORCE_INLINE v16 v_select_part(v16 a, v16 b, size_t n)
+{
+    float t[16];
+    v_store(t, b);
+    v_store_part(t, a, n);
+    return v_load(t);
+}
+
+/* The same for a row of which n numbers remain, n >= 1: 16 lanes, or the last n of the row. */
+FORCE_INLINE v16 v_load_n(const float *x, size_t n)
+{
+    return n >= 16 ? v_load(x) : v_load_part(x, 0, n, TFT_NUM_F32);
+}
+
+FORCE_INLINE void v_store_n(float *y, v16 a, size_t n)
+{
+    if (n >= 16)
+        v_store(y, a);
+    else
+        v_store_part(y, a, n);
+}
+
+FORCE_INLINE v16 v_select_n(v16 a, v16 b, size_t n)
+{
+    return n >= 16 ? a : v_select_part(a, b, n);
+}
+
+/* rint of numbers in -2^22 .. 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
+FORCE_INLINE v16 v_rint(v16 a)
+{
+    return v_sub(v_add(a, v_set(0x1.8p23f)), v_set(0x1.8p23f));
+}
+
+static inline size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif
