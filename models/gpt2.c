@@ -10,6 +10,7 @@
  *          x = x + Wdown gelu(Wup h + bup) + bdown
  *      logits = Wout layernorm(x)
  */
+#include "models/registry.h"
 #include "model/load.h"
 #include "run/pass.h"
 
@@ -25,7 +26,7 @@ static void load(struct tft_load *ld)
     for (unsigned l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", l, m->n_embd, true);
-        if (ld->quantized) { /* in parts, each of whole panels */
+        if (ld->w8a8) { /* in parts, each of whole panels */
             b->q = tft_load_linear(ld, "blk.%u.attn_q", l, q, m->n_embd, true);
             b->k = tft_load_linear(ld, "blk.%u.attn_k", l, kv, m->n_embd, true);
             b->v = tft_load_linear(ld, "blk.%u.attn_v", l, kv, m->n_embd, true);

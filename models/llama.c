@@ -11,6 +11,7 @@
  *          x = x + Wdown (silu(Wgate h) * Wup h)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/registry.h"
 #include "model/load.h"
 #include "run/pass.h"
 

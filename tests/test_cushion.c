@@ -10,6 +10,7 @@
 #include "tools/quantize/search/cushion_checkpoint.h"
 #include "tools/quantize/search/cushion_search.h"
 #include "fed.h"
+#include "models/open.h"
 #include "tools/quantize/measure/text_loss.h"
 
 static const struct toy toys[] = {

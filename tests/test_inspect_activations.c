@@ -6,6 +6,7 @@
 
 #include "tools/inspect/activations.h"
 #include "fed.h"
+#include "models/open.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
 

@@ -12,7 +12,10 @@
 #include "file/file.h"
 #include "simd/half.h"
 #include "tools/quantize/quantize.h"
-#include "model/quantized.h"
+#include "model/keys.h"
+#include "model/open.h"
+#include "models/open.h"
+#include "models/registry.h"
 #include "random.h"
 #include "tools/quantize/write/rewrite_model.h"
 
@@ -259,7 +262,7 @@ static void few_bits_are_planned(void **state)
     made(m, r, &(struct rewrite){.k = m->prefix_k, .v = m->prefix_v, .type = TFT_Q4_1});
     for (int i = 0; i < 2; i++) {
         assert_int_equal(tft_source_open(&plan[i].source, i ? r : q, NULL, NULL, NULL), TFT_OK);
-        assert_int_equal(tft_model_plan(&plan[i], TFT_WEIGHTS_F32, NULL), TFT_OK);
+        assert_int_equal(tft_open_plan(&plan[i], tft_archs, TFT_WEIGHTS_F32, NULL), TFT_OK);
         tft_source_close(&plan[i].source);
     }
     assert_int_equal(plan[1].memory_size - plan[0].memory_size, 2 * ROWS * sizeof *k);

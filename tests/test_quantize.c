@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "file/file.h"
+#include "models/open.h"
 #include "tools/quantize/measure/layers.h"
 #include "random.h"
 #include "w8a8.h"

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
+#include "models/open.h"
 #include "simd/half.h"
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/quantize.h"

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed.h"
+#include "models/open.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
 #include "tools/quantize/tune/sequence_loss.h"

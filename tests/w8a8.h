@@ -3,6 +3,7 @@
 #define TFT_TEST_W8A8_H
 
 #include "fed.h"
+#include "models/open.h"
 #include "tools/quantize/quantize.h"
 
 /* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one

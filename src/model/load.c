@@ -1,13 +1,12 @@
-#include "load.h"
+#include "model/load.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "quantized.h"
-#include "rope.h"
-#include "run/session.h"
+#include "model/keys.h"
+#include "model/rope.h"
 
 /* Bounds on dimensions, far above any model and far below where a product of two could wrap 64
    bits. */
@@ -95,8 +94,8 @@ void tft_load_shape(struct tft_load *ld)
     if (m->n_head % m->n_head_kv)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
                       m->n_head);
-    if (m->n_head / m->n_head_kv > TFT_TILE)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_TILE);
+    if (m->n_head / m->n_head_kv > TFT_MAX_GROUP)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
 
     struct tft_block *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
     if (block)
@@ -182,8 +181,23 @@ static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t row
     return w;
 }
 
-/* A tensor of n numbers of exactly this type, in place. */
-static const void *exactly(struct tft_load *ld, const char *name, enum tft_dtype type, uint32_t n)
+const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,
+                             const uint64_t ne[4])
+{
+    const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
+    if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s",
+                      name, (unsigned long long)ne[3], (unsigned long long)ne[2],
+                      (unsigned long long)ne[1], (unsigned long long)ne[0], tft_dtype_name(type));
+        return NULL;
+    }
+    if (ld->used)
+        ld->used[t - ld->s->tensor] = 1;
+    return t->data;
+}
+
+static const void *vector_of(struct tft_load *ld, const char *name, enum tft_dtype type, uint32_t n)
 {
     const struct tft_tensor *t = shaped(ld, name, 1, n);
     if (t && t->type != type)
@@ -191,8 +205,7 @@ static const void *exactly(struct tft_load *ld, const char *name, enum tft_dtype
     return t ? t->data : NULL;
 }
 
-/* "NAME.weight", panels of a W8A8 file, with "NAME.scale" and "NAME.rowsum" beside it: see
-   quantized.h */
+/* "NAME.weight", "NAME.scale" and "NAME.rowsum" of a W8A8 file. */
 static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
 {
     char name[80];
@@ -207,9 +220,9 @@ static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t row
         wrong_type(ld, t);
     w.data = t ? t->data : NULL;
     snprintf(name, sizeof name, "%s.scale", stem);
-    w.scale = exactly(ld, name, TFT_F32, padded);
+    w.scale = vector_of(ld, name, TFT_F32, padded);
     snprintf(name, sizeof name, "%s.rowsum", stem);
-    w.rowsum = exactly(ld, name, TFT_I32, padded);
+    w.rowsum = vector_of(ld, name, TFT_I32, padded);
     ld->m->n_params += (uint64_t)rows * cols;
     return w;
 }
@@ -252,8 +265,8 @@ struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned
                                   uint32_t rows, uint32_t cols, bool bias)
 {
     char name[64];
-    tensor_name(name, fmt, layer, ld->quantized ? "" : ".weight");
-    struct tft_linear l = {.w = ld->quantized ? panels(ld, name, rows, cols)
+    tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
+    struct tft_linear l = {.w = ld->w8a8 ? panels(ld, name, rows, cols)
                                               : matrix(ld, name, rows, cols, FOR_PRODUCTS)};
     count_product(ld, &l.w);
     if (bias)
@@ -281,14 +294,14 @@ void tft_load_embedding(struct tft_load *ld)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
     else if (n > INT32_MAX - TFT_PANEL)
         tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)n);
-    else if (ld->quantized && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 ||
+    else if (ld->w8a8 && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 ||
                                tft_panel_rows((size_t)n) != t->ne[1]))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight",
                       TFT_KEY_VOCAB, (unsigned long long)t->ne[1]);
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;
-    m->embed = ld->quantized ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
+    m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
                              : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
 }
 
@@ -300,7 +313,7 @@ void tft_load_head(struct tft_load *ld)
         return;
     }
     m->output = (struct tft_linear){.w = m->embed};
-    if (!ld->quantized) {
+    if (!ld->w8a8) {
         uint64_t n_params = m->n_params; /* counted already */
         m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, FOR_PRODUCTS);
         m->n_params = n_params;

@@ -1,16 +1,20 @@
 /*
- * What an architecture file loads itself with. The first problem sticks: every later call does
- * nothing and returns something harmless, so that load() reads straight down, without a branch per
- * line.
+ * The vocabulary in which an architecture loads itself.
  *
- * load() runs twice over the same source: once to check everything and count the memory it takes,
- * once to place it. Between the two nothing may change, so load() must depend on the source alone.
+ * The first error sticks: every later call does nothing and returns something harmless, so load()
+ * reads straight down, without a branch per line.
+ *
+ * load() runs twice over the same source: first to check everything and to count the memory that it
+ * takes, then to place it. Both runs must make the same calls, so load() may depend on the source
+ * alone.
  */
 #ifndef TFT_LOAD_H
 #define TFT_LOAD_H
 
+#include "base/arena.h"
 #include "base/error.h"
-#include "model.h"
+#include "model/expand.h"
+#include "model/model.h"
 
 struct tft_load {
     struct tft_model *m;
@@ -18,63 +22,74 @@ struct tft_load {
     struct tft_error *err;
     enum tft_status status; /* sticky */
     const struct tft_format *expand_to; /* for tensors that cannot be used in place */
-    bool unexpanded;        /* those are not expanded: tft_format_stored */
-    bool quantized;         /* linear layers and the embedding are panels of int8: quantized.h */
+    bool unexpanded;                    /* such tensors are not expanded: tft_format_stored */
+    bool w8a8;                          /* a file of `tuffet quantize`: see w8a8.h */
     struct tft_arena arena;
-    struct tft_block block;          /* stands in for those of the model while counting */
-    struct tft_expansion *expansion; /* [n_expansion], NULL while counting */
+    struct tft_block block;          /* replaces the model's blocks in the counting run */
+    struct tft_expansion *expansion; /* [n_expansion], NULL in the counting run */
     size_t n_expansion;
-    unsigned char *used; /* [s->n_tensor] whether a tensor has found its place; NULL while
-                            counting */
+    unsigned char *used; /* [s->n_tensor] the tensor has a place in the model; NULL in the counting
+                            run of opening */
 };
 
-/* A tensor that is not used in place. */
-struct tft_expansion {
-    const struct tft_tensor *tensor;
-    void *to; /* as many numbers of type num */
-    enum tft_num num;
-};
+/* ---- values of the file */
 
-/* The value of "ARCH.key" as a number in [1, max]; `def` where the file has none, or an error where
-   def is 0. */
+/* "ARCH.key" as an integer in [1, max]. If the file has no such key: `def`, or an error if def
+   is 0. */
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max);
-/* A positive finite number; an error where there is none and def is 0. */
+
+/* "ARCH.key" as a positive finite number, likewise. */
 float tft_load_real(struct tft_load *ld, const char *key, float def);
-/* Whether "ARCH.key" is there. */
+
 bool tft_load_has(const struct tft_load *ld, const char *key);
 
-/* Context length, widths, layer and head counts: the keys that all architectures share. Takes the
-   blocks. */
+/* The keys that all architectures share: context length, widths, numbers of layers and heads.
+   Allocates the blocks. */
 void tft_load_shape(struct tft_load *ld);
-/* Block `layer`, to be filled. */
-struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
-/* RoPE: base, n_rot, linear scaling, llama3 scaling by the rope_freqs.weight tensor; other scalings
-   are refused. */
+
+/* RoPE: base, n_rot, linear scaling, and llama3's scaling by the tensor rope_freqs.weight. Other
+   scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);
 
-/* Tensors by the name that `fmt` makes of `layer`, e.g. "blk.%u.attn_q". ".weight" and ".bias" are
-   appended here. Shapes must match. */
+/* Block `layer`, to be filled. */
+struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
+
+/* ---- tensors of the file. A name is what `fmt` makes of `layer`, e.g. "blk.%u.attn_q"; ".weight"
+   and ".bias" are appended here. A tensor of another shape is refused. */
+
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               bool bias);
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias);
-/* Rows [from, from + n) of it as a layer of its own: parts that a file keeps in one tensor. */
+
+/* Rows [from, from + n) of l as a linear layer: for files that keep several layers in one
+   tensor. */
 struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uint32_t n);
-/* token_embd, and output, or the embedding again where there is none. */
+
+/* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
+
+/* output.weight, or the embedding if the file has no such tensor. */
 void tft_load_head(struct tft_load *ld);
-/* A table of f32 rows. */
+
+/* A table of f32, expanded if need be. */
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols);
 
-/* A tensor whose numbers will be at `to` when all is placed. */
+/* ---- for model/ */
+
+/* A tensor of exactly this type and shape, in place; NULL after an error. */
+const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,
+                             const uint64_t ne[4]);
+
+/* Expands t to `to` after the placing run: until then nothing is there. */
 void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to,
                            enum tft_num num);
 
-/* After load(): a tensor without a place in the architecture would mean that the model is computed
-   wrong. */
+/* After load(): refuses a file with a tensor that nothing has asked for. The architecture does not
+   know it, and would compute something else than the model that was trained. */
 void tft_load_check_all_used(struct tft_load *ld);
 
-/* Records the first problem: "FILE: ...". */
+/* Records the first error: "FILE: ...". */
 void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 

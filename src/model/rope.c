@@ -1,4 +1,4 @@
-#include "rope.h"
+#include "model/rope.h"
 
 #include <math.h>
 

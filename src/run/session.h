@@ -21,6 +21,7 @@ static inline uint32_t tft_spans(uint32_t positions)
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
 enum { TFT_TILE = 32 };
+_Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head are in one tile");
 
 /* One thread's workspace in attention. */
 struct tft_attend_scratch {

@@ -13,7 +13,7 @@
 #ifndef TFT_FORMAT_H
 #define TFT_FORMAT_H
 
-#include "file/source.h"
+#include "file/file.h"
 #include "simd/kernels.h"
 #include "tuffet.h"
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "file/file.h"
-#include "model/quantized.h"
+#include "model/keys.h"
+#include "model/model.h"
 
 struct shape {
     const char *name, *arch;

@@ -4,6 +4,7 @@
 
 #include "tools/cli/cli.h"
 #include "kv/kv_policy.h"
+#include "models/open.h"
 #include "tools/quantize/measure/worst_inputs.h"
 #include "tools/quantize/quantize.h"
 #include "tools/quantize/command_kv.h"

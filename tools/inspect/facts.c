@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "tools/quantize/inputs.h"
-#include "model/quantized.h"
+#include "model/keys.h"
+#include "model/open.h"
+#include "models/registry.h"
 
 static struct tft_str text(const struct tft_source *s, const char *key)
 {
@@ -109,7 +111,7 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
         return;
     struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
-    f->runs = tft_model_plan(&m, weights, &f->why_not) == TFT_OK;
+    f->runs = tft_open_plan(&m, tft_archs, weights, &f->why_not) == TFT_OK;
     if (!f->runs)
         return;
     f->kv_heads = m.n_head_kv;

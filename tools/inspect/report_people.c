@@ -2,7 +2,7 @@
 
 #include "tools/cli/cli.h"
 #include "tools/quantize/inputs.h"
-#include "model/quantized.h"
+#include "model/keys.h"
 #include "report.h"
 
 static const char *const run_names[RUNS] = {"without", "with"};

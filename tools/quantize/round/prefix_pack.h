@@ -1,5 +1,5 @@
 /*
- * The keys and values of a prefix as a file has them (quantized.h): f16, or each rounded to the
+ * The keys and values of a prefix as a file has them (keys.h): f16, or each rounded to the
  * nearest level of its block of 32, which costs little, as they have no outliers (IntactKV,
  * appendix I):
  *

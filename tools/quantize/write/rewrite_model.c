@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "file/file.h"
 #include "tools/quantize/round/prefix_pack.h"
-#include "model/quantized.h"
+#include "model/keys.h"
 
 /* --------------------------------------------------------------------------------------- values */
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "tools/quantize/round/pack.h"
 #include "tools/quantize/round/prefix_pack.h"
-#include "model/quantized.h"
+#include "model/keys.h"
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
 
@@ -176,7 +176,8 @@ void write_embedding(struct model_writer *f)
                    (size_t)freqs->ne[0], NULL);
 }
 
-/* Panels first, then all that is small: see quantized.h. */
+/* Panels first, in the order in which a token uses them, then all that is small: memory is read in
+   one long run. */
 void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn)
 {
     const struct tft_model *m = f->m;

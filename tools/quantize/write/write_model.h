@@ -1,4 +1,4 @@
-/* What goes into the file (quantized.h): first all values, then the tensors in one order twice,
+/* What goes into the file (keys.h): first all values, then the tensors in one order twice,
    once to name them, once with their data. */
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H

@@ -1,16 +1,17 @@
-#include "quantized.h"
+#include "model/w8a8.h"
 
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kv/kv_policy.h"
+#include "model/keys.h"
 
-void tft_load_quantized(struct tft_load *ld)
+void tft_w8a8_version(struct tft_load *ld)
 {
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_VERSION);
     uint64_t version;
-    ld->quantized = v != NULL;
+    ld->w8a8 = v != NULL;
     if (v && (v->is_array || !tft_value_uint(v, 0, &version)))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no number", TFT_KEY_VERSION);
     else if (v && version != TFT_FILE_VERSION)
@@ -39,7 +40,7 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     struct tft_input in = {.index = index};
     double scale;
     uint64_t zero, range;
-    if (!ld->quantized || ld->status != TFT_OK)
+    if (!ld->w8a8 || ld->status != TFT_OK)
         return in;
     if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30) ||
         !tft_value_uint(a->zero, index, &zero) || zero > 255 ||
@@ -72,19 +73,19 @@ static uint32_t hadamard(struct tft_load *ld)
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
 
-void tft_load_inputs(struct tft_load *ld)
+void tft_w8a8_inputs(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     struct input_arrays a = {0};
-    if (ld->status == TFT_OK && ld->quantized) {
+    if (ld->status == TFT_OK && ld->w8a8) {
         uint64_t n = (uint64_t)m->n_layer * TFT_LAYER_INPUTS + 1;
         a.scale = array(ld, TFT_KEY_INPUT_SCALE, n);
         a.zero = array(ld, TFT_KEY_INPUT_ZERO, n);
         a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
         a.hadamard = hadamard(ld);
     }
-    m->floats = !ld->quantized;
-    m->bytes = ld->quantized;
+    m->floats = !ld->w8a8;
+    m->bytes = ld->w8a8;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
@@ -101,22 +102,6 @@ void tft_load_inputs(struct tft_load *ld)
 
 /* --------------------------------------------------------------------------------------- prefix */
 
-static const void *numbers(struct tft_load *ld, const char *name, enum tft_dtype type,
-                           const uint64_t ne[4])
-{
-    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
-    if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
-        tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s",
-                      name, (unsigned long long)ne[3], (unsigned long long)ne[2],
-                      (unsigned long long)ne[1], (unsigned long long)ne[0], tft_dtype_name(type));
-        return NULL;
-    }
-    if (ld->used)
-        ld->used[t - ld->s->tensor] = 1;
-    return t->data;
-}
-
 /* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session
    need not know. */
 static const uint16_t *rows(struct tft_load *ld, const char *name)
@@ -125,9 +110,11 @@ static const uint16_t *rows(struct tft_load *ld, const char *name)
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
     uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
     if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
-        return numbers(ld, name, TFT_F16,
-                       (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
-    if (!numbers(ld, name, t->type, (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
+        return tft_load_exactly(
+            ld, name, TFT_F16,
+            (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_prefix, m->n_layer});
+    if (!tft_load_exactly(ld, name, t->type,
+                          (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
         return NULL;
     uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix,
                                   (size_t)width * sizeof *to);
@@ -135,7 +122,7 @@ static const uint16_t *rows(struct tft_load *ld, const char *name)
     return to;
 }
 
-void tft_load_prefix_bos(struct tft_load *ld)
+void tft_w8a8_prefix_bos(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
@@ -151,7 +138,7 @@ void tft_load_prefix_bos(struct tft_load *ld)
     }
 }
 
-void tft_load_prefix(struct tft_load *ld)
+void tft_w8a8_prefix(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
@@ -168,7 +155,7 @@ void tft_load_prefix(struct tft_load *ld)
     m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
-        m->prefix_x = numbers(ld, TFT_KEY_PREFIX_X, TFT_F32,
+        m->prefix_x = tft_load_exactly(ld, TFT_KEY_PREFIX_X, TFT_F32,
                               (const uint64_t[4]){m->n_embd, 1, 1, 1});
 }
 
@@ -176,7 +163,7 @@ void tft_load_prefix(struct tft_load *ld)
 static const int32_t *key_order(struct tft_load *ld)
 {
     const struct tft_model *m = ld->m;
-    const int32_t *order = numbers(ld, TFT_KEY_KV_ORDER, TFT_I32,
+    const int32_t *order = tft_load_exactly(ld, TFT_KEY_KV_ORDER, TFT_I32,
                                    (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
     if (m->head_dim > TFT_CODED_SPAN)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER,
@@ -201,7 +188,7 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
 {
     const struct tft_model *m = ld->m;
     uint64_t n = (m->head_dim + group - 1) / group;
-    const float *part = numbers(ld, name, TFT_F32,
+    const float *part = tft_load_exactly(ld, name, TFT_F32,
                                 (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
     for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
         if (!(part[i] > 0 && part[i] <= 1))
@@ -225,7 +212,7 @@ static void load_calibrated(struct tft_load *ld)
     }
 }
 
-void tft_load_kv(struct tft_load *ld)
+void tft_w8a8_kv(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_KV);
@@ -243,6 +230,6 @@ void tft_load_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance = numbers(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
+        m->key_importance = tft_load_exactly(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
                                     (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
 }

@@ -1,0 +1,52 @@
+/* The public functions that open and close a model. */
+#include "models/open.h"
+
+#include <string.h>
+
+#include "backend/device.h"
+#include "model/open.h"
+#include "models/registry.h"
+
+static enum tft_status open_model(struct tft_model **out, struct tft_opening o,
+                                  const struct tft_model_opts *given, struct tft_error *err)
+{
+    struct tft_model_opts opts = {0};
+    if (given) /* of a caller with an older header: fewer fields */
+        memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    o.archs = tft_archs;
+    o.opts = &opts;
+    enum tft_status status = tft_open(out, &o, err);
+    if (status == TFT_OK && opts.device && strcmp(opts.device, "cpu") != 0)
+        status = tft_device_open(*out, opts.device, opts.gpu_layers, err);
+    if (status != TFT_OK) {
+        tft_model_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum tft_status tft_model_open(struct tft_model **out, const char *path,
+                               const struct tft_model_opts *opts, struct tft_error *err)
+{
+    return open_model(out, (struct tft_opening){.path = path}, opts, err);
+}
+
+enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size,
+                                   const struct tft_model_opts *opts, struct tft_error *err)
+{
+    return open_model(out, (struct tft_opening){.data = data, .size = size}, opts, err);
+}
+
+enum tft_status tft_model_open_unexpanded(struct tft_model **out, const char *path,
+                                          const struct tft_model_opts *opts, struct tft_error *err)
+{
+    return open_model(out, (struct tft_opening){.path = path, .unexpanded = true}, opts, err);
+}
+
+void tft_model_close(struct tft_model *m)
+{
+    if (!m)
+        return;
+    tft_device_close(m);
+    tft_open_undo(m);
+}

@@ -1,0 +1,103 @@
+/*
+ * The keys and tensors that tuffet adds to a GGUF file. `tuffet quantize` writes them,
+ * model/w8a8.c reads them; docs/file-format.md has the whole format.
+ *
+ * Arrays "per input" have TFT_LAYER_INPUTS elements for each layer (enum in model.h), in the order
+ * of the layers, then one for the input of the head.
+ */
+#ifndef TFT_KEYS_H
+#define TFT_KEYS_H
+
+/* ---- values that a model is computed with */
+
+/* u32: TFT_FILE_VERSION. A file with this key is a W8A8 file of tuffet. */
+#define TFT_KEY_VERSION "tuffet.version"
+enum { TFT_FILE_VERSION = 1 };
+
+/* u32: rows of the embedding without padding */
+#define TFT_KEY_VOCAB "tuffet.vocab_size"
+
+/* f32[], u8[] per input: the scale and the zero-point of 8-bit activations, struct tft_affine */
+#define TFT_KEY_INPUT_SCALE "tuffet.input.scale"
+#define TFT_KEY_INPUT_ZERO "tuffet.input.zero"
+
+/* u8[] per input: enum tft_range */
+#define TFT_KEY_INPUT_RANGE "tuffet.input.range"
+
+/* u32: block size of the Hadamard transform of ffn_down's input; 0 or absent: none */
+#define TFT_KEY_HADAMARD "tuffet.hadamard"
+
+/* i32[]: the tokens whose keys and values are the prefix; -1: a position without a token. Absent:
+   no prefix. */
+#define TFT_KEY_PREFIX_TOKENS "tuffet.prefix.tokens"
+
+/* Tensors: the keys and values of the prefix, F16 [n_layer, n_prefix, G, E], or Q8_0 or Q4_1
+   [n_layer, n_prefix, G E], which are expanded to f16 in memory (IntactKV, appendix I) */
+#define TFT_KEY_PREFIX_K "tuffet.prefix.k"
+#define TFT_KEY_PREFIX_V "tuffet.prefix.v"
+
+/* Tensor F32 [D], optional: the residual stream of the prefix's last token, after the last layer */
+#define TFT_KEY_PREFIX_X "tuffet.prefix.x"
+
+/* string, optional: the cache policy of sessions that name none, written as in tft_session_opts */
+#define TFT_KEY_KV "tuffet.kv"
+
+/* Tensor F32 [n_layer, G, E], optional: the cost of an error in a channel of the keys */
+#define TFT_KEY_KV_IMPORTANCE "tuffet.kv.importance"
+
+/* Tensor I32 [n_layer, G, E], if tuffet.kv has reorder=calibrated: the order of a head's
+   channels */
+#define TFT_KEY_KV_ORDER "tuffet.kv.order"
+
+/* Tensors F32 [n_layer, G, groups of E channels], if tuffet.kv has clip=calibrated: the part of a
+   group's range that is kept, SKVQ eq. 2's alpha, for keys and for values */
+#define TFT_KEY_KV_CLIP_K "tuffet.kv.clip.k"
+#define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
+
+/* ---- values for people: how the file was made. No computation depends on them. */
+
+/* f32[] per input: |x - q(x)|^2 / |x|^2 over the calibration text, q(x) being x as 8 bits */
+#define TFT_KEY_INPUT_ERROR "tuffet.input.error"
+
+/* string: "int8 per channel" or "int8 per tensor" */
+#define TFT_KEY_WEIGHTS "tuffet.weights"
+
+/* u32: block size of the rotation of V and O that is in the weights; 0: none */
+#define TFT_KEY_ROTATE_VALUES "tuffet.rotate.values"
+
+/* bool: the residual stream is rotated; the gains of its norms are in the weights then */
+#define TFT_KEY_ROTATE_RESIDUAL "tuffet.rotate.residual"
+
+/* f32: SmoothQuant's alpha; 0: not smoothed */
+#define TFT_KEY_SMOOTH "tuffet.smooth"
+
+/* string: "intact" (tokens were given) or "cushion" (tokens were searched for) */
+#define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"
+
+/* f32, f32[]: the search for a cushion: its threshold tau, and two losses for each round, without
+   and with the round's best token, also for the round that accepted no token */
+#define TFT_KEY_PREFIX_TAU "tuffet.prefix.tau"
+#define TFT_KEY_PREFIX_LOSSES "tuffet.prefix.losses"
+
+/* string: "prediction" or "layer outputs", the loss by which the prefix was tuned. Absent: the
+   prefix is what its tokens give. */
+#define TFT_KEY_TUNE_LOSS "tuffet.tune.loss"
+
+/* f32, f32, u32: the weight of the loss's second term, the learning rate, the number of epochs */
+#define TFT_KEY_TUNE_LAMBDA "tuffet.tune.lambda"
+#define TFT_KEY_TUNE_RATE "tuffet.tune.rate"
+#define TFT_KEY_TUNE_EPOCHS "tuffet.tune.epochs"
+
+/* f32[]: losses on held-out text, the first before any step. u32: the index of the loss whose
+   numbers were kept */
+#define TFT_KEY_TUNE_VALIDATION "tuffet.tune.validation"
+#define TFT_KEY_TUNE_KEPT "tuffet.tune.kept"
+
+/* string: "min-max", "percentile" or "mse". u32, u32: tokens of the calibration text, and of one of
+   its windows. u32: CRC-32 of these tokens as i32 */
+#define TFT_KEY_CALIBRATION_METHOD "tuffet.calibration.method"
+#define TFT_KEY_CALIBRATION_TOKENS "tuffet.calibration.tokens"
+#define TFT_KEY_CALIBRATION_WINDOW "tuffet.calibration.window"
+#define TFT_KEY_CALIBRATION_HASH "tuffet.calibration.hash"
+
+#endif

@@ -1,0 +1,180 @@
+#include "model/open.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/keys.h"
+#include "model/load.h"
+#include "model/w8a8.h"
+#include "port/port.h"
+
+static const char *copy_text(struct tft_load *ld, const char *key)
+{
+    const struct tft_value *v = tft_source_value(ld->s, key);
+    struct tft_str s = {0};
+    if (v && !tft_value_str(v, &s)) {
+        if (ld->status == TFT_OK)
+            ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset,
+                                     "%s is not a string", key);
+        return NULL;
+    }
+    char *text = v ? tft_arena_take(&ld->arena, s.n + 1, 1) : NULL;
+    if (text) {
+        memcpy(text, s.p, s.n);
+        text[s.n] = 0;
+    }
+    return text;
+}
+
+/* One of the two runs that load.h describes. */
+static void load(struct tft_load *ld, bool vocab_only)
+{
+    struct tft_model *m = ld->m;
+    ld->n_expansion = 0;
+    m->n_params = m->weight_bytes = m->matmul_macs = 0;
+    m->name = copy_text(ld, "general.name");
+    m->chat_template = copy_text(ld, "tokenizer.chat_template");
+    m->kv = copy_text(ld, TFT_KEY_KV);
+    tft_w8a8_prefix_bos(ld);
+    if (vocab_only)
+        return;
+    tft_w8a8_version(ld);
+    m->arch->load(ld);
+    tft_w8a8_inputs(ld);
+    tft_w8a8_prefix(ld);
+    tft_w8a8_kv(ld);
+    if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u tokens in the vocabulary, but %u rows of embeddings",
+                      tft_tokenizer_size(m->tokenizer), m->n_vocab);
+}
+
+static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *const *archs,
+                                   struct tft_error *err)
+{
+    const struct tft_value *v = tft_source_value(&m->source, "general.architecture");
+    struct tft_str name;
+    if (!v || !tft_value_str(v, &name))
+        return tft_fail(err, TFT_ERR_FORMAT, "%s: general.architecture is missing", m->source.name);
+    for (const struct tft_arch *const *a = archs; *a; a++)
+        if (tft_str_is(name, (*a)->name)) {
+            m->arch = *a;
+            return TFT_OK;
+        }
+    return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset,
+                       "the architecture \"%.*s\" is not supported", name.n < 60 ? (int)name.n : 60,
+                       name.p);
+}
+
+enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
+                              enum tft_weights weights, struct tft_error *err)
+{
+    size_t n = m->source.n_tensor;
+    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = tft_formats[weights]};
+    ld.status = choose_arch(m, archs, err);
+    if (ld.status != TFT_OK)
+        return ld.status;
+    ld.used = tft_alloc(m->allocator, n);
+    if (!ld.used)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+    memset(ld.used, 0, n);
+    load(&ld, false);
+    tft_load_check_all_used(&ld);
+    m->memory_size = ld.arena.failed ? SIZE_MAX : ld.arena.used;
+    tft_free(m->allocator, ld.used, n);
+    return ld.status;
+}
+
+static enum tft_status open_weights(struct tft_model *m, const struct tft_opening *o,
+                                    struct tft_error *err)
+{
+    struct tft_load ld = {.m = m,
+                          .s = &m->source,
+                          .err = err,
+                          .expand_to = tft_formats[o->opts->weights],
+                          .unexpanded = o->unexpanded};
+    load(&ld, o->opts->vocab_only);
+    /* the lists that only loading needs come last */
+    size_t lists_at = ld.arena.used, n_list = ld.n_expansion;
+    tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
+    tft_arena_take(&ld.arena, m->source.n_tensor, 1);
+    if (ld.status != TFT_OK)
+        return ld.status;
+
+    m->memory = ld.arena.failed ? NULL : tft_alloc(m->allocator, ld.arena.used);
+    if (!m->memory)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for %zu MB of weights", m->source.name,
+                        ld.arena.used >> 20);
+    m->memory_size = ld.arena.used;
+    ld.arena = (struct tft_arena){.base = m->memory, .used = lists_at};
+    ld.expansion = tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
+    ld.used = tft_arena_take(&ld.arena, m->source.n_tensor, 1);
+    memset(ld.used, 0, m->source.n_tensor);
+
+    ld.arena.used = 0;
+    load(&ld, o->opts->vocab_only);
+    if (!o->opts->vocab_only)
+        tft_load_check_all_used(&ld);
+    if (ld.status == TFT_OK)
+        tft_expand(&m->kern, ld.expansion, ld.n_expansion, o->opts);
+    return ld.status;
+}
+
+/* From the source on. */
+static enum tft_status build(struct tft_model *m, const struct tft_opening *o,
+                             struct tft_error *err)
+{
+    tft_kernels_fill(&m->kern, tft_kernels_best());
+    if (!o->opts->vocab_only) {
+        enum tft_status status = choose_arch(m, o->archs, err);
+        if (status != TFT_OK)
+            return status;
+    }
+    if (tft_source_value(&m->source, "tokenizer.ggml.model")) {
+        enum tft_status status = tft_tokenizer_open(&m->tokenizer, &m->source, m->allocator, err);
+        if (status != TFT_OK)
+            return status;
+    } else if (o->opts->vocab_only) {
+        return tft_fail(err, TFT_ERR_FORMAT, "%s: there is no tokenizer in it", m->source.name);
+    }
+    return open_weights(m, o, err);
+}
+
+enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, struct tft_error *err)
+{
+    const struct tft_model_opts *opts = o->opts;
+    *out = NULL;
+    if ((unsigned)opts->weights > TFT_WEIGHTS_BF16)
+        return tft_fail(err, TFT_ERR_ARG, "%d is no type of weights", (int)opts->weights);
+    if (opts->n_threads < 0 || opts->n_threads > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", opts->n_threads,
+                        TFT_PORT_THREADS);
+
+    struct tft_model *m = tft_alloc(opts->allocator, sizeof *m);
+    if (!m)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", o->path ? o->path : "memory");
+    *m = (struct tft_model){0};
+    if (opts->allocator) {
+        m->allocator_copy = *opts->allocator;
+        m->allocator = &m->allocator_copy;
+    }
+    enum tft_status status =
+        o->path ? tft_source_open(&m->source, o->path, opts->tokenizer, m->allocator, err)
+                : tft_source_open_mem(&m->source, "memory", o->data, o->size, m->allocator, err);
+    if (status == TFT_OK)
+        status = build(m, o, err);
+    if (status != TFT_OK) {
+        tft_open_undo(m);
+        return status;
+    }
+    *out = m;
+    return TFT_OK;
+}
+
+void tft_open_undo(struct tft_model *m)
+{
+    tft_tokenizer_close(m->tokenizer);
+    tft_free(m->allocator, m->memory, m->memory_size);
+    tft_source_close(&m->source);
+    struct tft_allocator copy = m->allocator_copy;
+    tft_free(m->allocator ? &copy : NULL, m, sizeof *m);
+}

@@ -1,0 +1,32 @@
+/*
+ * Opening a model: file, tokenizer, architecture, weights. models/open.c is the public side, which
+ * knows the architectures that there are, and devices.
+ */
+#ifndef TFT_OPEN_H
+#define TFT_OPEN_H
+
+#include "model/model.h"
+
+struct tft_opening {
+    const struct tft_arch *const *archs; /* the architectures to choose from, then NULL */
+    const char *path;                    /* or NULL: `size` bytes at `data` */
+    const void *data;
+    size_t size;
+    const struct tft_model_opts *opts;   /* complete; the device is not opened here */
+    bool unexpanded; /* tensors that no format uses in place are left to tft_format_stored */
+};
+
+/* As tft_model_open, for the CPU. */
+enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o,
+                         struct tft_error *err);
+
+/* Frees what tft_open has made; the device is closed before. */
+void tft_open_undo(struct tft_model *m);
+
+/* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and
+   in *m the dimensions and counts, but no weights. Sets m->memory_size to what opening would take,
+   and takes nothing. All other fields of *m are zero before. */
+enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
+                              enum tft_weights weights, struct tft_error *err);
+
+#endif
