@@ -1,14 +1,16 @@
-/* The one way to get memory: through the caller's allocator, with sizes that cannot wrap. */
+/* Memory from the caller's allocator or the C library. All of the library's memory comes from here.
+   */
 #ifndef TFT_ALLOC_H
 #define TFT_ALLOC_H
 
 #include "arena.h"
 #include "tuffet.h"
 
-/* NULL for `a` is the C library. Sizes are rounded up to TFT_ALIGN; 0 bytes is a valid request.
-   NULL if it fails. */
+/* `size` bytes, aligned to TFT_ALIGN, from `a`, or from the C library if `a` is NULL. The size is
+   rounded up to a multiple of TFT_ALIGN; 0 is valid and takes TFT_ALIGN bytes. NULL on failure. */
 void *tft_alloc(const struct tft_allocator *a, size_t size);
-/* ptr may be NULL; size as asked for */
+
+/* Returns memory of tft_alloc: the same `a` and the same `size`. ptr may be NULL. */
 void tft_free(const struct tft_allocator *a, void *ptr, size_t size);
 
 #endif

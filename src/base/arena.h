@@ -1,4 +1,4 @@
-/* Laying things out one after the other: sizes that cannot wrap, and a bump allocator. */
+/* A bump allocator, and sums and products of sizes that do not wrap unnoticed. */
 #ifndef TFT_ARENA_H
 #define TFT_ARENA_H
 
@@ -8,7 +8,7 @@
 
 enum { TFT_ALIGN = 64 }; /* a cache line, and the widest vector */
 
-/* a * b and a + b; false if the result does not fit. */
+/* *out = a * b, *out = a + b; false if the result does not fit a size_t. */
 static inline bool tft_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
@@ -18,21 +18,22 @@ static inline bool tft_add(size_t a, size_t b, size_t *out)
     return !__builtin_add_overflow(a, b, out);
 }
 
-/* The next multiple of TFT_ALIGN; 0 if there is none. */
+/* The least multiple of TFT_ALIGN that is >= size; 0 if it does not fit a size_t. */
 static inline size_t tft_round_up(size_t size)
 {
     return size > SIZE_MAX - TFT_ALIGN ? 0 : (size + TFT_ALIGN - 1) / TFT_ALIGN * TFT_ALIGN;
 }
 
-/* A bump allocator over one block. With base NULL nothing is placed and `used` counts: run the same
-   layout function once to learn the size and once to place. A size that wraps sets `failed`. */
+/* A bump allocator over one block. If `base` is NULL it only counts: run the same layout function
+   once to learn the size, allocate, and run it again to place. */
 struct tft_arena {
-    char *base;
-    size_t used;
-    bool failed;
+    char *base;  /* the block, or NULL while counting */
+    size_t used; /* bytes taken so far */
+    bool failed; /* a size did not fit a size_t */
 };
 
-/* count * size bytes, aligned to TFT_ALIGN; NULL while counting. */
+/* The next count * size bytes, aligned to TFT_ALIGN; NULL while counting, or if the size does not
+   fit. */
 void *tft_arena_take(struct tft_arena *a, size_t count, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* Little-endian numbers at any address. Compilers turn each of these into one load where the
-   machine allows it. */
+/* Loads and stores little-endian numbers at any address. Compilers turn each load into a single
+   instruction where the CPU has one. */
 #ifndef TFT_BYTES_H
 #define TFT_BYTES_H
 

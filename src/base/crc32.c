@@ -3,18 +3,18 @@
 #include "bytes.h"
 
 /*
- * One byte at a time, the CRC is a remainder of polynomials over GF(2), lowest bit first, to which
- * a bit that falls out adds POLY:
+ * Byte by byte, a CRC is the remainder of a division of polynomials over GF(2), lowest bit first:
  *
- *      for each byte:  crc ^= byte;  eight times:  crc = crc >> 1 ^ (crc & 1 ? POLY : 0)          
- *                      POLY = 0xedb88320
+ *      for each byte:
+ *          crc ^= byte;
+ *          eight times:  crc = crc >> 1 ^ (crc & 1 ? POLY : 0);         POLY = 0xedb88320
  *
- * All of that is linear, so what the eight steps make of a byte is the sum (xor) of what they make
- * of each of its bits, and a table of 256 entries replaces them. Slicing (Kounavis & Berry 2005)
- * takes 8 bytes at once: table[t] is what 8 (t + 1) steps make of a byte, that is of one with t
- * bytes after it. Bit b falls out after b steps and becomes POLY, with 8 (t + 1) - b - 1 steps to
- * go: the tables follow from the first 64 steps from POLY, eight a table, in the order of bits 7 ..
- * 0.
+ * Each step is linear. So the effect of the eight steps on a byte is the sum (xor) of their effects
+ * on its bits, and a table of 256 entries replaces the eight steps. Slicing (Kounavis & Berry 2005)
+ * takes 8 bytes at once, with 8 tables: table[t] is the effect of 8 (t + 1) steps on a byte, which
+ * is what a byte with t bytes after it needs. Bit b of a byte is shifted out after b steps and
+ * becomes POLY, with 8 (t + 1) - b - 1 steps left. So the tables follow from what the first 64
+ * steps make of POLY: eight numbers for each table, in the order of bits 7..0.
  */
 #define BIT(n, b, x) ((n) >> (b) & 1 ? (x) : 0u)
 #define ENTRY(n, a, b, c, d, e, f, g, h)                                                           \

@@ -1,12 +1,12 @@
-/* The checksum of gzip, PNG and zlib. */
+/* CRC-32, the checksum of gzip, PNG and zlib. */
 #ifndef TFT_CRC32_H
 #define TFT_CRC32_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* CRC-32 (IEEE 802.3) of what `crc` is the CRC of, 0 for nothing, and then n bytes: zlib's
-   crc32(). */
-uint32_t tft_crc32(uint32_t crc, const void *p, size_t n);
+/* Continues a CRC-32 (IEEE 802.3) over n more bytes: `crc` is that of the bytes before them, 0 if
+   there are none. The same as zlib's crc32(). */
+uint32_t tft_crc32(uint32_t crc, const void *data, size_t n);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "utf8.h"
 
-/* Names come from files: keep the line one line, and UTF-8 without what a terminal may act upon:
-   C0, DEL, C1, bytes that are no characters. Each becomes as many '?' as it has bytes. */
+/* A message contains names from files. This keeps it one line of valid UTF-8 without characters
+   that control a terminal (C0, DEL, C1): each byte of those, and of invalid UTF-8, becomes '?'. */
 static void make_printable(char *s)
 {
     size_t n = strlen(s), len;
@@ -46,14 +46,14 @@ enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char
     return code;
 }
 
-/* A long path must not push what is wrong off the end of the line: keep its tail, where the file's
-   name is. */
+/* A long path must leave room for the message: only its end, with the file's name, is shown, after
+   *dots. */
 static const char *short_name(const char *name, const char **dots)
 {
-    enum { KEEP = 100 };
+    enum { MAX_SHOWN = 100 };
     size_t n = strlen(name);
-    *dots = n > KEEP ? "..." : "";
-    return n > KEEP ? name + n - KEEP : name;
+    *dots = n > MAX_SHOWN ? "..." : "";
+    return n > MAX_SHOWN ? name + n - MAX_SHOWN : name;
 }
 
 enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name,
@@ -83,11 +83,11 @@ const char *tft_status_text(enum tft_status code)
 {
     switch (code) {
     case TFT_OK: return "success";
-    case TFT_ERR_ARG: return "an argument is out of range";
+    case TFT_ERR_ARG: return "an argument is invalid";
     case TFT_ERR_NOMEM: return "out of memory";
     case TFT_ERR_IO: return "the operating system refused";
     case TFT_ERR_FORMAT: return "the file is damaged";
-    case TFT_ERR_UNSUPPORTED: return "the file holds something that is not supported";
+    case TFT_ERR_UNSUPPORTED: return "the file contains something that is not supported";
     case TFT_ERR_FULL: return "the context is full";
     case TFT_ERR_DEVICE: return "the device is missing or has failed";
     }

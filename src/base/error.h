@@ -1,5 +1,10 @@
-/* Errors are values: the innermost function that knows what is wrong says so once, everyone above
-   passes the status on. */
+/*
+ * Errors are values: the innermost function that knows what is wrong fills in the message, and its
+ * callers return the status.
+ *
+ * The folder base/ is what every other folder builds on: errors, memory, little-endian bytes,
+ * UTF-8, CRC-32. It includes nothing but port/ and the public header.
+ */
 #ifndef TFT_ERROR_H
 #define TFT_ERROR_H
 
@@ -11,18 +16,20 @@
 #define TFT_PRINTF(fmt, args)
 #endif
 
-/* Fills err (if not NULL) and returns code. The message is one line that starts with the name of
-   the file, if there is one: "model.gguf: byte 24: key 3 is longer than the file". Control
-   characters in it are replaced, overlong text is cut. */
+/* Fills err, if it is not NULL, and returns code. The message is one line. If it is about a file,
+   it starts with the file's name, says where and what is wrong, and what to do if the user can do
+   something: "model.gguf: byte 24: key 3 is longer than the file". Control characters are replaced
+   by '?', and a message that is too long is cut. */
 enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 
-/* The same where reading stopped at a byte of a file: "NAME: byte OFFSET: ...". */
+/* The same for byte `offset` of the file `name`, where reading stopped: "NAME: byte OFFSET: ...".
+   */
 enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name,
                             uint64_t offset, const char *fmt, ...) TFT_PRINTF(5, 6);
 
-/* An operating system call on `name` failed with errno `os`: "NAME: what: No such file or
-   directory". */
+/* A system call on the file `name` failed with errno `os`. `what` says what cannot be done: "NAME:
+   cannot be read: No such file or directory". Returns TFT_ERR_IO. */
 enum tft_status tft_fail_os(struct tft_error *err, int os, const char *name, const char *what);
 
 #endif

@@ -10,8 +10,8 @@ size_t tft_utf8_next(const char *p, size_t n, uint32_t *c)
     if (lead < 0xc2 || lead > 0xf4)
         return 1;
 
-    /* Only the second byte has bounds of its own, against overlong forms, surrogates and what is
-       above U+10FFFF. */
+    /* Only the second byte has special bounds. They exclude overlong forms, surrogates and code
+       points above U+10FFFF. */
     uint32_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     uint32_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     size_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;

@@ -1,4 +1,4 @@
-/* UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table
+/* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table
    3-7). */
 #ifndef TFT_UTF8_H
 #define TFT_UTF8_H
@@ -7,14 +7,13 @@
 #include <stdint.h>
 
 enum {
-    TFT_UTF8_BAD = 0x110000, /* bytes that begin no character: U+FFFD stands for all of them
-                                together */
-    TFT_UTF8_CUT,            /* the beginning of a character that the end of the text cut off */
+    TFT_UTF8_BAD = 0x110000, /* bytes that are not part of a character; one U+FFFD replaces them */
+    TFT_UTF8_CUT,            /* a character that the end of the text cuts off */
 };
 
-/* What starts at p, of n >= 1 bytes: a character, whose code point goes to *c, or TFT_UTF8_BAD or
-   TFT_UTF8_CUT. Returns its bytes, at least 1. Of bad bytes these are the "maximal subpart"
-   (Unicode 15, section 3.9): as many as could have begun a character, at most 3. */
+/* Decodes the first character of p[n], n >= 1: *c is its code point, or TFT_UTF8_BAD or
+   TFT_UTF8_CUT. Returns its length in bytes, at least 1. For bad bytes that is the length of the
+   "maximal subpart" (Unicode 15, section 3.9), the longest start of a valid character: 1 to 3. */
 size_t tft_utf8_next(const char *p, size_t n, uint32_t *c);
 
 #endif
