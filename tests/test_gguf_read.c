@@ -282,12 +282,12 @@ static const struct damage {
     {VERSION, 0, 4, 0x02000000, UNSUPPORTED, VERSION, 0, "big-endian"},
 
     {N_TENSOR, 0, 8, (uint64_t)1 << 63, FORMAT, N_TENSOR, 0,
-     "9223372036854775808 tensors cannot be"},
-    {N_TENSOR, 0, 8, UINT64_MAX, FORMAT, N_TENSOR, 0, "tensors cannot be"},
-    {N_TENSOR, 0, 8, 60, FORMAT, N_TENSOR, 0, "60 tensors cannot be"},
-    {N_VALUE, 0, 8, (uint64_t)1 << 63, FORMAT, N_VALUE, 0, "values cannot be"},
-    {N_VALUE, 0, 8, UINT64_MAX, FORMAT, N_VALUE, 0, "values cannot be"},
-    {N_VALUE, 0, 8, 60, FORMAT, N_VALUE, 0, "60 values cannot be"},
+     "9223372036854775808 tensors do not fit"},
+    {N_TENSOR, 0, 8, UINT64_MAX, FORMAT, N_TENSOR, 0, "tensors do not fit"},
+    {N_TENSOR, 0, 8, 60, FORMAT, N_TENSOR, 0, "60 tensors do not fit"},
+    {N_VALUE, 0, 8, (uint64_t)1 << 63, FORMAT, N_VALUE, 0, "values do not fit"},
+    {N_VALUE, 0, 8, UINT64_MAX, FORMAT, N_VALUE, 0, "values do not fit"},
+    {N_VALUE, 0, 8, 60, FORMAT, N_VALUE, 0, "60 values do not fit"},
     {N_VALUE, 0, 8, 6, FORMAT, T0_NE, 2, "the name of tensor 0"}, /* t0 is read as a value */
     {N_TENSOR, 0, 8, 3, FORMAT, T1_OFFSET, 8, "tensor 2 has an empty name"},
 
@@ -295,17 +295,18 @@ static const struct damage {
     {KEY_ARCH, 0, 8, UINT64_MAX, FORMAT, KEY_ARCH, 0, "18446744073709551615 bytes"},
     {KEY_ARCH, 0, 8, 65536, FORMAT, KEY_ARCH, 0, "at most 65535"},
     {KEY_ARCH, 0, 8, 65535, FORMAT, KEY_ARCH, 8, "the file ends inside value 0"},
-    {KEY_ARCH, 8, 1, 0, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 1, 0xff, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 1, 0x80, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8, "not text"}, /* a character cut by the end */
-    {KEY_ARCH, 8, 2, 0x61c3, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not text"}, /* overlong */
-    {KEY_ARCH, 8, 4, 0x61bf9fe0, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 4, 0xbfbf8ff0, FORMAT, KEY_ARCH, 8, "not text"},
-    {KEY_ARCH, 8, 4, 0x6180a0ed, FORMAT, KEY_ARCH, 8, "not text"},         /* a surrogate */
-    {KEY_ARCH, 8, 4, 0x80808ff4 + 0x100, FORMAT, KEY_ARCH, 8, "not text"}, /* U+110000 */
-    {KEY_STRS, 8 + 3, 1, 'a', FORMAT, KEY_STRS, 0, "key \"k.aa\" is there twice"},
+    {KEY_ARCH, 8, 1, 0, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 8, 1, 0xff, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 8, 1, 0x80, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 27, 2, 0x80c3, FORMAT, KEY_ARCH, 8,
+     "not UTF-8 text"}, /* a character cut by the end */
+    {KEY_ARCH, 8, 2, 0x61c3, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 8, 2, 0xbfc1, FORMAT, KEY_ARCH, 8, "not UTF-8 text"}, /* overlong */
+    {KEY_ARCH, 8, 4, 0x61bf9fe0, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 8, 4, 0xbfbf8ff0, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},
+    {KEY_ARCH, 8, 4, 0x6180a0ed, FORMAT, KEY_ARCH, 8, "not UTF-8 text"},         /* a surrogate */
+    {KEY_ARCH, 8, 4, 0x80808ff4 + 0x100, FORMAT, KEY_ARCH, 8, "not UTF-8 text"}, /* U+110000 */
+    {KEY_STRS, 8 + 3, 1, 'a', FORMAT, KEY_STRS, 0, "the key \"k.aa\" occurs twice"},
 
     {TYPE_ARCH, 0, 4, 13, FORMAT, TYPE_ARCH, 0, "\"general.architecture\" has the unknown type 13"},
     {TYPE_ARCH, 0, 4, UINT32_MAX, FORMAT, TYPE_ARCH, 0, "unknown type 4294967295"},
@@ -320,9 +321,9 @@ static const struct damage {
     {NUMS, 4, 8, (uint64_t)1 << 63, FORMAT, NUMS, 12, "x u16"}, /* times 2 is 0 */
     {NUMS, 4, 8, ((uint64_t)1 << 63) + 3, FORMAT, NUMS, 12, "x u16"},
     {NUMS, 4, 8, UINT64_MAX, FORMAT, NUMS, 12, "x u16"},
-    {NUMS, 0, 4, TFT_VALUE_BOOL, FORMAT, NUMS, 14, "\"k.ac\" is a bool of value 2"},
-    {FLAG, 0, 1, 2, FORMAT, FLAG, 0, "\"k.aa\" is a bool of value 2"},
-    {FLAG, 0, 1, 255, FORMAT, FLAG, 0, "bool of value 255"},
+    {NUMS, 0, 4, TFT_VALUE_BOOL, FORMAT, NUMS, 14, "\"k.ac\" is a bool, but its value is 2"},
+    {FLAG, 0, 1, 2, FORMAT, FLAG, 0, "\"k.aa\" is a bool, but its value is 2"},
+    {FLAG, 0, 1, 255, FORMAT, FLAG, 0, "its value is 255"},
 
     {ALIGN, 0, 4, 0, FORMAT, KEY_ALIGN, 0, "general.alignment is 0"},
     {ALIGN, 0, 4, 3, FORMAT, KEY_ALIGN, 0, "general.alignment is 3"},
@@ -331,17 +332,17 @@ static const struct damage {
     {ALIGN, 0, 4, 1 << 17, FORMAT, KEY_ALIGN, 0, "general.alignment is 131072"},
     {ALIGN, 0, 4, 1 << 30, FORMAT, KEY_ALIGN, 0, "general.alignment is 1073741824"},
     {ALIGN, 0, 4, 1u << 31, FORMAT, KEY_ALIGN, 0, "general.alignment is 2147483648"},
-    {ALIGN, 0, 4, 64, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 160; 192 is where"},
-    {ALIGN, 0, 4, 65536, FORMAT, T1_OFFSET, 0, "65536 is where"},
+    {ALIGN, 0, 4, 64, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 160 instead of 192, where"},
+    {ALIGN, 0, 4, 65536, FORMAT, T1_OFFSET, 0, "instead of 65536, where"},
     {TYPE_ALIGN, 0, 4, TFT_VALUE_F32, FORMAT, KEY_ALIGN, 0, "general.alignment is not a u32"},
     {TYPE_ALIGN, 0, 4, TFT_VALUE_I32, FORMAT, KEY_ALIGN, 0, "general.alignment is not a u32"},
 
     {T0, 0, 8, 0, FORMAT, T0, 0, "tensor 0 has an empty name"},
     {T0, 0, 8, 64, FORMAT, T0, 0, "at most 63"},
     {T0, 0, 8, UINT64_MAX, FORMAT, T0, 0, "at most 63"},
-    {T0, 8, 1, 0, FORMAT, T0, 8, "the name of tensor 0 is not text"},
-    {T0, 8, 1, 0xf8, FORMAT, T0, 8, "not text"},
-    {T1, 9, 1, '0', FORMAT, T1, 0, "tensor \"t0\" is there twice"},
+    {T0, 8, 1, 0, FORMAT, T0, 8, "the name of tensor 0 is not UTF-8 text"},
+    {T0, 8, 1, 0xf8, FORMAT, T0, 8, "not UTF-8 text"},
+    {T1, 9, 1, '0', FORMAT, T1, 0, "the tensor \"t0\" occurs twice"},
 
     {T0_DIMS, 0, 4, 0, FORMAT, T0_DIMS, 0, "\"t0\" has 0 dimensions"},
     {T0_DIMS, 0, 4, 5, FORMAT, T0_DIMS, 0, "\"t0\" has 5 dimensions"},
@@ -350,12 +351,12 @@ static const struct damage {
 
     {T0_NE, 0, 8, 0, FORMAT, T0_NE, 0, "dimension 0 of tensor \"t0\" is 0"},
     {T0_NE, 8, 8, 0, FORMAT, T0_NE, 8, "dimension 1 of tensor \"t0\" is 0"},
-    {T0_NE, 0, 8, UINT64_MAX, FORMAT, T0_NE, 0, "more numbers than can be counted"},
-    {T0_NE, 0, 8, (uint64_t)1 << 63, FORMAT, T0_NE, 0, "more numbers"},
-    {T0_NE, 0, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "more numbers"},
-    {T0_NE, 8, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "more numbers"},
+    {T0_NE, 0, 8, UINT64_MAX, FORMAT, T0_NE, 0, "2^63 numbers or more"},
+    {T0_NE, 0, 8, (uint64_t)1 << 63, FORMAT, T0_NE, 0, "2^63 numbers"},
+    {T0_NE, 0, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "2^63 numbers"},
+    {T0_NE, 8, 8, 0x7fffffffffffffc0, FORMAT, T0_NE, 8, "2^63 numbers"},
     {T0_NE, 8, 8, ((uint64_t)1 << 58) + 1, FORMAT, T0_NE, 8,
-     "more numbers"}, /* times 64 wraps to 64 */
+     "2^63 numbers"}, /* times 64 wraps to 64 */
     {T0_NE, 8, 8, ((uint64_t)1 << 42) + 1, FORMAT, T0_TYPE, 0, "\"t0\" is larger than the file"},
     {T0_NE, 0, 8, 1 << 20, FORMAT, T0_TYPE, 0, "\"t0\" is larger than the file"},
     {T1_NE, 0, 8, (uint64_t)1 << 62, FORMAT, T1_TYPE, 0,
@@ -375,10 +376,10 @@ static const struct damage {
     {T0_TYPE, 0, 4, 38, UNSUPPORTED, T0_TYPE, 0, "type unknown (38)"},
     {T0_TYPE, 0, 4, 42, UNSUPPORTED, T0_TYPE, 0, "type unknown (42)"},
 
-    {T1_OFFSET, 0, 8, 161, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 161; 160 is where"},
+    {T1_OFFSET, 0, 8, 161, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 161 instead of 160, where"},
     {T1_OFFSET, 0, 8, 0, FORMAT, T1_OFFSET, 0, "\"t1\" is at offset 0"}, /* overlaps t0 */
     {T1_OFFSET, 0, 8, 128, FORMAT, T1_OFFSET, 0, "at offset 128"},       /* overlaps its end */
-    {T0_OFFSET, 0, 8, 160, FORMAT, T0_OFFSET, 0, "\"t0\" is at offset 160; 0 is where"},
+    {T0_OFFSET, 0, 8, 160, FORMAT, T0_OFFSET, 0, "\"t0\" is at offset 160 instead of 0, where"},
     {T1_OFFSET, 0, 8, 192, FORMAT, T1_OFFSET, 0, "at offset 192"}, /* past the end of the file */
     /* + 16 wraps */
     {T1_OFFSET, 0, 8, UINT64_MAX - 31, FORMAT, T1_OFFSET, 0, "at offset 18446744073709551584"},
@@ -426,8 +427,8 @@ static void damage_of_two_places(void **state)
         blob_key(&b, i % 2 ? "b" : "a", TFT_VALUE_U8);
         b.p[b.n++] = 0;
     }
-    /* not what is there twice later on */
-    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "key \"a\" is there twice");
+    /* the first duplicate in the order of the file, not the last */
+    refused(&b, TFT_ERR_FORMAT, 24 + 2 * 14, "the key \"a\" occurs twice");
 }
 
 static void every_truncation(void **state)
@@ -439,7 +440,7 @@ static void every_truncation(void **state)
         struct tft_error err;
         assert_int_equal(open_bytes(&s, b.p, n, &err), TFT_ERR_FORMAT);
         assert_true(strstr(err.msg, "the file") || strstr(err.msg, "not a GGUF") ||
-                    strstr(err.msg, "cannot be"));
+                    strstr(err.msg, "do not fit"));
     }
 }
 
@@ -495,7 +496,7 @@ static void no_memory(void **state)
         m = (struct memory){.fail_at = i};
         assert_int_equal(tft_source_open_mem(&s, "m.gguf", copy, b.n, &a, &err), TFT_ERR_NOMEM);
         assert_int_equal(err.code, TFT_ERR_NOMEM);
-        assert_non_null(strstr(err.msg, "m.gguf: no memory"));
+        assert_non_null(strstr(err.msg, "m.gguf: not enough memory"));
         assert_int_equal(m.in_use, 0);
         tft_source_close(&s);
     }

@@ -299,7 +299,7 @@ static void headers_that_make_no_sense(void **state)
         struct tft_source s;
         struct tft_error err;
         assert_int_equal(open_pair(&s, &x.c, NULL, NULL, &err), TFT_ERR_FORMAT);
-        assert_string_equal(err.msg, "m.bin: byte 0: not a whole llama2.c checkpoint");
+        assert_string_equal(err.msg, "m.bin: byte 0: not a complete llama2.c v0 checkpoint");
         close_pair(&s);
     }
 }
@@ -378,7 +378,7 @@ static void a_tokenizer_that_is_wrong(void **state)
     struct tft_source s;
     struct tft_error err;
     assert_int_equal(open_pair(&s, &c, &t, NULL, &err), TFT_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "more than the 261 tokens of m.bin"));
+    assert_non_null(strstr(err.msg, "more tokens than the 261 of m.bin"));
     assert_int_equal(err.offset, end);
     close_pair(&s);
 }
@@ -429,7 +429,7 @@ static void opened_by_its_header(void **state)
     assert_ptr_equal(strstr(err.msg, tok), err.msg);
     assert_true(write_file(model, c.p, c.size - 1));
     assert_int_equal(tft_source_open(&s, model, NULL, NULL, &err), TFT_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "nor a whole llama2.c checkpoint"));
+    assert_non_null(strstr(err.msg, "nor a complete llama2.c v0 checkpoint"));
 }
 
 static void the_real_vocabulary(void **state)
@@ -494,7 +494,7 @@ static void stories260k(void **state)
     tft_source_close(&s);
     tok = shared_path("models/llama2c-tokenizer.bin");
     assert_int_equal(tft_source_open(&s, model, tok, NULL, &err), TFT_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "more than the 512 tokens"));
+    assert_non_null(strstr(err.msg, "more tokens than the 512 of"));
 }
 
 int main(void)

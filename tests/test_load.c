@@ -508,7 +508,7 @@ static void in_memory(void **state)
     for (size_t off = 1; off < 32; off++) {
         memcpy(block + off, file.data, file.size);
         assert_int_equal(tft_model_open_mem(&m, block + off, file.size, NULL, &err), TFT_ERR_ARG);
-        assert_string_equal(err.msg, "memory: not aligned to 32 bytes");
+        assert_string_equal(err.msg, "memory: the data is not aligned to 32 bytes");
         assert_null(m);
     }
     memcpy(block + 32, file.data, file.size);

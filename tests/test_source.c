@@ -77,7 +77,7 @@ static void memory_must_be_aligned(void **state)
     struct tft_source s;
     struct tft_error err;
     assert_int_equal(tft_source_open_mem(&s, "memory", copy + 8, b.n, NULL, &err), TFT_ERR_ARG);
-    assert_string_equal(err.msg, "memory: not aligned to 32 bytes");
+    assert_string_equal(err.msg, "memory: the data is not aligned to 32 bytes");
     assert_int_equal(tft_source_open_mem(&s, "memory", NULL, 0, NULL, &err), TFT_ERR_FORMAT);
     assert_string_equal(err.msg, "memory: byte 0: the file is empty");
     tft_port_free(copy);

@@ -1,5 +1,4 @@
-/* Memory from the caller's allocator or the C library. All of the library's memory comes from here.
-   */
+/* Memory from the caller's allocator or the C library. The library takes memory only here. */
 #ifndef TFT_ALLOC_H
 #define TFT_ALLOC_H
 

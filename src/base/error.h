@@ -23,8 +23,8 @@
 enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 
-/* The same for byte `offset` of the file `name`, where reading stopped: "NAME: byte OFFSET: ...".
-   */
+/* The same for byte `offset` of the file `name`, where reading stopped: "NAME: byte OFFSET:
+   ...". */
 enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name,
                             uint64_t offset, const char *fmt, ...) TFT_PRINTF(5, 6);
 

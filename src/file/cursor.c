@@ -4,12 +4,12 @@
 
 const unsigned char *tft_cursor_bytes(struct tft_cursor *c, uint64_t n)
 {
-    if (c->past_end || n > c->size - c->at) {
+    if (c->past_end || n > c->size - c->pos) {
         c->past_end = true;
         return NULL;
     }
-    c->at += (size_t)n;
-    return c->data + c->at - n;
+    c->pos += (size_t)n;
+    return c->data + c->pos - n;
 }
 
 uint8_t tft_cursor_u8(struct tft_cursor *c)

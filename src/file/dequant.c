@@ -1,32 +1,32 @@
 /*
- * Block layouts (ggml-common.h), all little-endian. d and m are binary16; a nibble array of 2n
- * numbers keeps the first n in the low halves of its bytes and the last n in the high halves.
+ * Block layouts (ggml-common.h), all little-endian. d and m are binary16. An array of nibbles for
+ * 2n numbers holds the first n in the low halves of its bytes and the last n in the high halves. On
+ * the right: the number that the code q stands for.
  *
- *      Q4_0     d, 16 bytes of nibbles                             d (q - 8)
- *      Q4_1     d, m, nibbles                                      d q + m
- *      Q5_0     d, u32 of fifth bits, nibbles                      d (q - 16)
- *      Q5_1     d, m, fifth bits, nibbles                          d q + m
- *      Q8_0     d, 32 i8                                           d q
- *      IQ4_NL   d, nibbles                                         d level[q]
+ *      Blocks of 32 numbers:
+ *      Q4_0     d, 16 bytes of nibbles                          d (q - 8)
+ *      Q4_1     d, m, nibbles                                   d q + m
+ *      Q5_0     d, u32 of fifth bits, nibbles                   d (q - 16)
+ *      Q5_1     d, m, fifth bits, nibbles                       d q + m
+ *      Q8_0     d, 32 i8                                        d q
+ *      IQ4_NL   d, nibbles                                      d level[q]
  *
- * The others have 256 numbers to a block, in groups with small integer scales of their own:
- *
- *      Q2_K     16 scales (low nibble) and minima (high), 64 bytes of 2 bits, d, m          d s q -
- *               m t
- *      Q3_K     32 bytes of third bits, 64 bytes of 2 bits, 16 scales of 6 bits, d          d (s -
- *               32) (q - 4)
- *      Q4_K     d, m, 8 scales and minima of 6 bits, 4 x 32 bytes of nibbles                d s q -
- *               m t
- *      Q5_K     d, m, 8 scales and minima of 6 bits, 32 bytes of fifth bits, nibbles        d s q -
- *               m t
- *      Q6_K     2 x 64 bytes of nibbles, 2 x 32 bytes of 2 high bits, 16 i8 scales, d       d s (q
- *               - 32)
- *      IQ4_XS   d, 8 scales of 6 bits: 2 high bits each in a u16, 4 bytes of nibbles; nibbles   d
- *               (s - 32) level[q]
- *      IQ2_XXS  d, then for each 32 numbers: 4 places in a codebook of eights, and a u32 with 4 x 7
- *               signs
- *               and a 4-bit scale                                                           d (s +
- *               1/2) / 4 * book[q]
+ *      Blocks of 256 numbers, in groups that have small integer scales s and minima t:
+ *      Q2_K     16 scales (low nibble) and minima (high),       d s q - m t
+ *               64 bytes of 2 bits, d, m
+ *      Q3_K     32 bytes of third bits, 64 bytes of 2 bits,     d (s - 32) (q - 4)
+ *               16 scales of 6 bits, d
+ *      Q4_K     d, m, 8 scales and minima of 6 bits,            d s q - m t
+ *               4 x 32 bytes of nibbles
+ *      Q5_K     d, m, 8 scales and minima of 6 bits,            d s q - m t
+ *               32 bytes of fifth bits, nibbles
+ *      Q6_K     2 x 64 bytes of nibbles, 2 x 32 bytes of        d s (q - 32)
+ *               2 high bits, 16 i8 scales, d
+ *      IQ4_XS   d, 8 scales of 6 bits (2 high bits each in a    d (s - 32) level[q]
+ *               u16, 4 bytes of nibbles), nibbles
+ *      IQ2_XXS  d, then for each 32 numbers: 4 indices into a   d (s + 1/2) / 4 * book[q]
+ *               codebook of eights, and a u32 of 4 x 7 signs
+ *               and a 4-bit scale
  */
 #include "dequant.h"
 
@@ -83,7 +83,7 @@ void tft_dequant_q4_1(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* The nibble at place j of 32, with bit j of `fifth` above it. */
+/* Number j of 32: its nibble, and bit j of `fifth` as the fifth bit. */
 static int five_bits(const unsigned char *nibbles, uint32_t fifth, int j)
 {
     int low = j < 16 ? nibbles[j] & 15 : nibbles[j - 16] >> 4;
@@ -119,7 +119,7 @@ void tft_dequant_q8_0(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* The levels of IQ4: 16 steps, fine near zero. */
+/* The 16 levels of IQ4, finer near zero. */
 static const int8_t iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -143,7 +143,7 @@ void tft_dequant_q2_k(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 256, y += 256, b += 84) {
         float d = f16_at(b + 80), m = f16_at(b + 82);
-        for (int g = 0; g < 16; g++) { /* 8 groups share 32 bytes: each 2 bits of each half */
+        for (int g = 0; g < 16; g++) { /* 8 groups share 32 bytes: 2 bits of one half each */
             const unsigned char *q = b + 16 + g / 8 * 32 + g % 2 * 16;
             float scale = d * (float)(b[g] & 15), min = m * (float)(b[g] >> 4);
             for (int j = 0; j < 16; j++)
@@ -152,8 +152,8 @@ void tft_dequant_q2_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Scale g of 16: low nibbles in 8 bytes, first the low halves; 2 high bits in 4 bytes, lowest
-   first. */
+/* Scale g of 16: bytes 0-7 hold the low nibbles, first in their low halves; bytes 8-11 hold the 2
+   high bits, lowest first. */
 static int q3_scale(const unsigned char *s, int g)
 {
     return (s[g % 8] >> g / 8 * 4 & 15) | (s[8 + g % 4] >> g / 4 * 2 & 3) << 4;
@@ -173,8 +173,9 @@ void tft_dequant_q3_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* Scale and minimum g of 8, 6 bits each: the first four whole in bytes 0-3 and 4-7; the last four
-   have their low nibbles in bytes 8-11 and their high bits on top of the first four. */
+/* Scale and minimum g of 8, 6 bits each: bytes 0-3 and 4-7 hold those of the first four groups;
+   bytes 8-11 the low nibbles of the last four, whose high bits are above those of the first
+   four. */
 static void q4_scale(const unsigned char *s, int g, int *scale, int *min)
 {
     *scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
@@ -217,7 +218,7 @@ void tft_dequant_q6_k(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 256, y += 256, b += 210) {
         float d = f16_at(b + 208);
-        /* within 128 numbers: nibbles run twice over 64 bytes, high bits 4 times over 32 */
+        /* 128 numbers pass twice over 64 bytes of nibbles and 4 times over 32 of high bits */
         for (int g = 0; g < 16; g++) {
             int half = g / 8, run = g % 8 / 2, at = g % 2 * 16;
             const unsigned char *low = b + half * 64 + run % 2 * 32 + at,
@@ -243,8 +244,8 @@ void tft_dequant_iq4_xs(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* The codebook: 256 of the 3^8 ways to fill eight places with 8, 25 and 43, written here as 0, 1
-   and 2 in two bits each. */
+/* The codebook: 256 of the 3^8 vectors of eight numbers from 8, 25 and 43, which are written here
+   as 0, 1 and 2 in two bits each. */
 #define LEVEL(code, j) 8 + 17 * ((code) >> 2 * (j) & 3) + ((code) >> 2 * (j) & 3) / 2
 #define G(c)                                                                                       \
     {                                                                                              \
@@ -286,7 +287,7 @@ static const uint8_t iq2_book[256][8] = {
     G(0xa002), G(0xa050), G(0xa085), G(0xa109), G(0xa200), G(0xa418), G(0xa850), G(0xa904),
 };
 
-/* Signs are noise: flipped without a branch, which would be mispredicted every other time. */
+/* Signs are random, and a branch on them would be mispredicted half the time: flip the sign bit. */
 static void iq2_eight(float *restrict y, const uint8_t *restrict level, uint32_t signs, float d)
 {
     for (int j = 0; j < 8; j++)
@@ -303,7 +304,7 @@ void tft_dequant_iq2_xxs(float *restrict y, const void *restrict x, size_t n)
             float scale = d * (0.5f + (float)(rest >> 28)) * 0.25f;
             for (int i = 0; i < 4; i++) {
                 uint32_t signs = rest >> 7 * i & 127;
-                /* an even number is negative, so 7 bits tell all 8 */
+                /* the number of negative ones is even, so 7 bits determine all 8 */
                 signs |= (uint32_t)__builtin_parity(signs) << 7;
                 iq2_eight(y + 32 * g + 8 * i, iq2_book[q[i]], signs, scale);
             }

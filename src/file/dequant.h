@@ -1,6 +1,6 @@
-/* Stored numbers to f32: n of them, a multiple of the type's block, from any address. Every result
-   is the f32 arithmetic that ggml's dequantize_row_* define, in its order of operations, so that a
-   model means the same numbers here as there. */
+/* Converts stored numbers to f32: y[n] from x at any address, n a multiple of the type's block.
+   Operations and their order are those of ggml's dequantize_row_*, in f32, so that a model has the
+   same weights here as in llama.cpp. */
 #ifndef TFT_DEQUANT_H
 #define TFT_DEQUANT_H
 

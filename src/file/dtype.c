@@ -2,8 +2,8 @@
 
 #include "dequant.h"
 
-/* Block sizes from the struct definitions in ggml's ggml-common.h. Those without are known by name
-   only. */
+/* Block sizes are those of the structs in ggml-common.h. A row without sizes is a type that tuffet
+   knows by name only. */
 static const struct tft_dtype_info table[] = {
     [TFT_F32] = {"F32", 1, 4, tft_dequant_f32},
     [TFT_F16] = {"F16", 1, 2, tft_dequant_f16},
@@ -42,6 +42,7 @@ static const struct tft_dtype_info table[] = {
 };
 
 enum { TYPES = sizeof table / sizeof *table };
+_Static_assert(TYPES >= TFT_BF16 + 1, "the last enum tft_dtype has a row");
 
 const struct tft_dtype_info *tft_dtype_info(uint32_t type)
 {

@@ -1,4 +1,4 @@
-/* How numbers are held in files: the ggml tensor types, by ggml's own numbers. */
+/* The number types of tensors in files: ggml's types, by ggml's own numbers. */
 #ifndef TFT_DTYPE_H
 #define TFT_DTYPE_H
 
@@ -29,19 +29,20 @@ enum tft_dtype {
 
 /* A type stores `block` consecutive numbers of a row in `bytes` bytes. */
 struct tft_dtype_info {
-    const char *name; /* "Q4_K", as the field writes it */
+    const char *name; /* "Q4_K", as ggml writes it */
     uint32_t block, bytes;
-    /* n numbers, a multiple of block, x need not be aligned; NULL for the integers */
+    /* y[n] from x, which need not be aligned; n is a multiple of block. NULL for integer types. */
     void (*to_f32)(float *y, const void *x, size_t n);
 };
 
-/* NULL for a number that is no type, or one that tuffet cannot read. */
+/* NULL if `type` is not a type of ggml, or one that tuffet cannot read. */
 const struct tft_dtype_info *tft_dtype_info(uint32_t type);
 
-/* What the field calls a type, even one that tuffet cannot read; "unknown" if it is none. */
+/* The name of any type of ggml, "unknown" for other numbers. */
 const char *tft_dtype_name(uint32_t type);
 
-/* Bytes of n numbers; false if n is not a whole number of blocks or the result does not fit. */
+/* *bytes = the size of n numbers. False if n is not a multiple of the block, or if the size does
+   not fit. */
 bool tft_dtype_bytes(uint32_t type, uint64_t n, uint64_t *bytes);
 
 #endif

@@ -1,39 +1,39 @@
 /*
- * Reading GGUF (ggml docs/gguf.md), from bytes that may be hostile.
+ * Reads GGUF (ggml docs/gguf.md) from untrusted bytes.
  *
- *      "GGUF"  u32 version  u64 tensors  u64 values
- *      values:   string key, u32 type, value        an array is u32 type, u64 n, elements; a string
- *                u64 n, bytes
+ *      "GGUF"  u32 version  u64 number of tensors  u64 number of values
+ *      values:   string key, u32 type, value
+ *                an array is u32 type, u64 n, elements; a string is u64 n, bytes
  *      tensors:  string name, u32 n_dims, u64 dims[n_dims], u32 type, u64 offset from the start of
  *                the data
  *      zeros up to a multiple of general.alignment, then the data
  *
- * The header is read twice by the same code: once to check all of it and learn how much there
- * really is of what the counts promise, then, after one allocation, to keep it. A wrong file is
- * refused in the first pass, before it has cost memory.
+ * The same code reads the header twice: first to check all of it and to count what is really there,
+ * then, after one allocation, to store it. So a wrong file is refused before it has cost memory.
  *
  * Where the format leaves room, or its other readers differ:
- *   - Versions 2 and 3, which are the same but for the byte order that 3 allows; only little-endian
- *     is read.
- *   - Keys and names are UTF-8 without NUL, keys at most 65535 bytes, names at most 63 (ggml keeps
- *     64 with a NUL), no two the same. Bools are 0 or 1. Arrays of arrays, which the format allows,
- *     are refused; nothing writes them.
+ *   - Versions 2 and 3 are read. They differ only in the byte order that 3 allows, and only
+ *     little-endian files are read.
+ *   - Keys and names are UTF-8 without NUL, unique, keys at most 65535 bytes, names at most 63
+ *     (ggml stores 64 with the NUL). Bools are 0 or 1. Arrays of arrays, which the format allows
+ *     and nothing writes, are refused.
  *   - Every dimension is at least 1. Nothing can be computed with an empty tensor, and zeros break
  *     divisions.
- *   - Each tensor starts where the one before it ended, padded. Every writer does that, llama.cpp
- *     insists on it, and then no two can overlap. The padding after the last one may be missing;
- *     bytes after it are ignored.
+ *   - Each tensor's data starts where that of the one before it ends, padded. Every writer does
+ *     that, llama.cpp requires it, and then no two tensors overlap. The padding after the last one
+ *     may be missing; bytes after it are ignored.
  */
 #include "gguf_read.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cursor.h"
 
 enum {
-    MIN_VALUE = 8 + 1 + 4 + 1,          /* the smallest value: one byte of key, a u8 */
-    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, /* the smallest tensor: one byte of name, one dimension */
+    MIN_VALUE = 8 + 1 + 4 + 1,          /* bytes of the smallest value: a key of 1 byte, a u8 */
+    MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, /* of the smallest tensor: a name of 1 byte, 1 dimension */
     MAX_KEY = 65535,
     MAX_NAME = 63,
     DEFAULT_ALIGNMENT = 32,
@@ -43,42 +43,26 @@ struct reader {
     struct tft_source *s;
     struct tft_error *err;
     struct tft_cursor c;
-    uint64_t n_value, n_tensor; /* what the file says */
-    uint64_t data_used;         /* bytes of data that the tensors so far take, padding included */
+    uint64_t n_value, n_tensor; /* the counts in the file */
+    uint64_t data_used;         /* bytes of data of the tensors so far, padding included */
 };
 
-#define BAD(r, at, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, at, __VA_ARGS__)
-#define UNSUPPORTED(r, at, ...)                                                                    \
-    tft_fail_at((r)->err, TFT_ERR_UNSUPPORTED, (r)->s->name, at, __VA_ARGS__)
+#define BAD(r, pos, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, pos, __VA_ARGS__)
+#define UNSUPPORTED(r, pos, ...)                                                                   \
+    tft_fail_at((r)->err, TFT_ERR_UNSUPPORTED, (r)->s->name, pos, __VA_ARGS__)
 
 static enum tft_status ended(const struct reader *r, const char *in, uint64_t i)
 {
-    return BAD(r, r->c.at, "the file ends inside %s %llu", in, (unsigned long long)i);
+    return BAD(r, r->c.pos, "the file ends inside %s %llu", in, (unsigned long long)i);
 }
 
-/* The length of the UTF-8 character at p, 0 if there is none. */
-static size_t utf8_length(const unsigned char *p, size_t n)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
-    if (len < 2 || len > n)
-        return len > n ? 0 : len;
-
-    uint32_t c = *p & (0x7f >> len);
-    for (size_t i = 1; i < len; i++) {
-        if (p[i] >> 6 != 2)
-            return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    return c >= least[len] && c <= 0x10ffff && c >> 11 != 0xd800 >> 11 ? len : 0;
-}
-
+/* Whether s is UTF-8 without NUL. */
 static bool is_text(struct tft_str s)
 {
-    const unsigned char *p = (const unsigned char *)s.p, *end = p + s.n;
-    for (size_t len; p < end; p += len) {
-        len = utf8_length(p, (size_t)(end - p));
-        if (!len || !*p)
+    for (size_t i = 0; i < s.n;) {
+        uint32_t c;
+        i += tft_utf8_next(s.p + i, s.n - i, &c);
+        if (!c || c >= TFT_UTF8_BAD)
             return false;
     }
     return true;
@@ -88,21 +72,21 @@ static bool is_text(struct tft_str s)
 static enum tft_status read_name(struct reader *r, const char *of, uint64_t i, size_t max,
                                  struct tft_str *out)
 {
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     uint64_t n = tft_cursor_u64(&r->c);
     if (r->c.past_end)
         return ended(r, of, i);
     if (!n)
-        return BAD(r, at, "%s %llu has an empty name", of, (unsigned long long)i);
+        return BAD(r, pos, "%s %llu has an empty name", of, (unsigned long long)i);
     if (n > max)
-        return BAD(r, at, "the name of %s %llu has %llu bytes; at most %zu are allowed", of,
+        return BAD(r, pos, "the name of %s %llu has %llu bytes; at most %zu are allowed", of,
                    (unsigned long long)i, (unsigned long long)n, max);
     const unsigned char *p = tft_cursor_bytes(&r->c, n);
     if (!p)
         return ended(r, of, i);
     *out = (struct tft_str){(const char *)p, (size_t)n};
     if (!is_text(*out))
-        return BAD(r, at + 8, "the name of %s %llu is not text", of, (unsigned long long)i);
+        return BAD(r, pos + 8, "the name of %s %llu is not UTF-8 text", of, (unsigned long long)i);
     return TFT_OK;
 }
 
@@ -119,14 +103,15 @@ static enum tft_status check_elements(struct reader *r, const struct tft_value *
             tft_cursor_bytes(&r->c, tft_cursor_u64(&r->c));
     }
     if (r->c.past_end)
-        return BAD(r, r->c.at, "the file ends inside \"%.*s\", %llu x %s", TFT_STR_ARG(v->key),
+        return BAD(r, r->c.pos, "the file ends inside \"%.*s\", %llu x %s", TFT_STR_ARG(v->key),
                    (unsigned long long)v->n, tft_value_type_name(v->type));
 
     if (v->type == TFT_VALUE_BOOL)
         for (uint64_t i = 0; i < v->n; i++)
             if (v->data[i] > 1)
-                return BAD(r, (uint64_t)(v->data - r->c.data) + i, "\"%.*s\" is a bool of value %d",
-                           TFT_STR_ARG(v->key), v->data[i]);
+                return BAD(r, (uint64_t)(v->data - r->c.data) + i,
+                           "\"%.*s\" is a bool, but its value is %d", TFT_STR_ARG(v->key),
+                           v->data[i]);
     return TFT_OK;
 }
 
@@ -137,8 +122,7 @@ static enum tft_status set_alignment(struct reader *r, const struct tft_value *v
         return BAD(r, v->offset, "general.alignment is not a u32");
     tft_value_uint(v, 0, &n);
     if (!tft_gguf_alignment_ok(n))
-        return BAD(r, v->offset,
-                   "general.alignment is %llu; it must be a power of two from 8 to 65536",
+        return BAD(r, v->offset, "general.alignment is %llu, not a power of two from 8 to 65536",
                    (unsigned long long)n);
     r->s->alignment = (uint32_t)n;
     return TFT_OK;
@@ -146,27 +130,28 @@ static enum tft_status set_alignment(struct reader *r, const struct tft_value *v
 
 static enum tft_status read_value(struct reader *r, uint64_t i, struct tft_value *v)
 {
-    *v = (struct tft_value){.offset = r->c.at, .n = 1};
+    *v = (struct tft_value){.offset = r->c.pos, .n = 1};
     enum tft_status status = read_name(r, "value", i, MAX_KEY, &v->key);
     if (status)
         return status;
 
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     uint32_t type = tft_cursor_u32(&r->c);
     if (type == TFT_VALUE_ARRAY) {
         v->is_array = true;
-        at = r->c.at;
+        pos = r->c.pos;
         type = tft_cursor_u32(&r->c);
         v->n = tft_cursor_u64(&r->c);
     }
     if (r->c.past_end)
         return ended(r, "value", i);
     if (type == TFT_VALUE_ARRAY)
-        return UNSUPPORTED(r, at, "\"%.*s\" is an array of arrays", TFT_STR_ARG(v->key));
+        return UNSUPPORTED(r, pos, "\"%.*s\" is an array of arrays, which is not supported",
+                           TFT_STR_ARG(v->key));
     if (type > TFT_VALUE_F64)
-        return BAD(r, at, "\"%.*s\" has the unknown type %u", TFT_STR_ARG(v->key), type);
+        return BAD(r, pos, "\"%.*s\" has the unknown type %u", TFT_STR_ARG(v->key), type);
     v->type = (enum tft_value_type)type;
-    v->data = r->c.data + r->c.at;
+    v->data = r->c.data + r->c.pos;
     status = check_elements(r, v);
     return !status && tft_str_is(v->key, "general.alignment") ? set_alignment(r, v) : status;
 }
@@ -175,70 +160,70 @@ static enum tft_status read_value(struct reader *r, uint64_t i, struct tft_value
 
 static enum tft_status read_shape(struct reader *r, uint64_t i, struct tft_tensor *t)
 {
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     t->n_dims = tft_cursor_u32(&r->c);
     if (!r->c.past_end && (t->n_dims < 1 || t->n_dims > 4))
-        return BAD(r, at, "tensor \"%.*s\" has %u dimensions; 1 to 4 are allowed",
+        return BAD(r, pos, "tensor \"%.*s\" has %u dimensions; 1 to 4 are allowed",
                    TFT_STR_ARG(t->name), t->n_dims);
 
     uint64_t numbers = 1;
     for (uint32_t d = 0; d < 4; d++) {
-        at = r->c.at;
+        pos = r->c.pos;
         t->ne[d] = d < t->n_dims ? tft_cursor_u64(&r->c) : 1;
         if (r->c.past_end)
             return ended(r, "tensor", i);
         if (!t->ne[d])
-            return BAD(r, at, "dimension %u of tensor \"%.*s\" is 0", d, TFT_STR_ARG(t->name));
+            return BAD(r, pos, "dimension %u of tensor \"%.*s\" is 0", d, TFT_STR_ARG(t->name));
         if (__builtin_mul_overflow(numbers, t->ne[d], &numbers) || numbers > INT64_MAX)
-            return BAD(r, at, "tensor \"%.*s\" has more numbers than can be counted",
-                       TFT_STR_ARG(t->name));
+            return BAD(r, pos, "tensor \"%.*s\" has 2^63 numbers or more", TFT_STR_ARG(t->name));
     }
     return TFT_OK;
 }
 
 static enum tft_status read_type(struct reader *r, uint64_t i, struct tft_tensor *t)
 {
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     uint32_t type = tft_cursor_u32(&r->c);
     if (r->c.past_end)
         return ended(r, "tensor", i);
     const struct tft_dtype_info *info = tft_dtype_info(type);
     if (!info)
-        return UNSUPPORTED(r, at, "tensor \"%.*s\" is of type %s (%d), which is not supported",
+        return UNSUPPORTED(r, pos, "tensor \"%.*s\" is of type %s (%d), which is not supported",
                            TFT_STR_ARG(t->name), tft_dtype_name(type), (int)type);
     t->type = (enum tft_dtype)type;
     if (t->ne[0] % info->block)
-        return BAD(r, at,
+        return BAD(r, pos,
                    "tensor \"%.*s\" has rows of %llu numbers, not a multiple of %u as %s needs",
                    TFT_STR_ARG(t->name), (unsigned long long)t->ne[0], info->block, info->name);
     if (!tft_dtype_bytes(type, t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], &t->bytes) ||
         t->bytes > r->s->size)
-        return BAD(r, at, "tensor \"%.*s\" is larger than the file", TFT_STR_ARG(t->name));
+        return BAD(r, pos, "tensor \"%.*s\" is larger than the file", TFT_STR_ARG(t->name));
     return TFT_OK;
 }
 
 static enum tft_status read_offset(struct reader *r, uint64_t i, const struct tft_tensor *t)
 {
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     uint64_t offset = tft_cursor_u64(&r->c);
     if (r->c.past_end)
         return ended(r, "tensor", i);
     if (offset != r->data_used)
-        return BAD(
-            r, at,
-            "the data of tensor \"%.*s\" is at offset %llu; %llu is where the one before it ends",
-            TFT_STR_ARG(t->name), (unsigned long long)offset, (unsigned long long)r->data_used);
+        return BAD(r, pos,
+                   "the data of tensor \"%.*s\" is at offset %llu instead of %llu, where the "
+                   "tensor before it ends",
+                   TFT_STR_ARG(t->name), (unsigned long long)offset,
+                   (unsigned long long)r->data_used);
     if (offset > r->s->size || t->bytes > r->s->size - offset)
-        return BAD(r, at, "the data of tensor \"%.*s\" ends outside the file",
+        return BAD(r, pos, "the data of tensor \"%.*s\" ends outside the file",
                    TFT_STR_ARG(t->name));
-    /* Cannot wrap: the sum before padding is at most the size of the file. */
+    /* does not wrap: the sum without padding is at most the size of the file */
     r->data_used = (offset + t->bytes + r->s->alignment - 1) / r->s->alignment * r->s->alignment;
     return TFT_OK;
 }
 
 static enum tft_status read_tensor(struct reader *r, uint64_t i, struct tft_tensor *t)
 {
-    *t = (struct tft_tensor){.offset = r->c.at};
+    *t = (struct tft_tensor){.offset = r->c.pos};
     enum tft_status status = read_name(r, "tensor", i, MAX_NAME, &t->name);
     if (!status)
         status = read_shape(r, i, t);
@@ -247,62 +232,62 @@ static enum tft_status read_tensor(struct reader *r, uint64_t i, struct tft_tens
     return status ? status : read_offset(r, i, t);
 }
 
-/* Where the data of each tensor is. The header ends at the cursor. */
+/* Sets the data of each tensor. The header ends at the cursor. */
 static enum tft_status place_tensors(struct reader *r)
 {
     struct tft_source *s = r->s;
-    uint64_t align = s->alignment, at = (r->c.at + align - 1) / align * align;
+    uint64_t align = s->alignment, pos = (r->c.pos + align - 1) / align * align;
     for (size_t i = 0; i < s->n_tensor; i++) {
         struct tft_tensor *t = &s->tensor[i];
-        if (at > s->size || t->bytes > s->size - at)
+        if (pos > s->size || t->bytes > s->size - pos)
             return BAD(r, t->offset,
-                       "the data of tensor \"%.*s\" ends at byte %llu, the file at %zu",
-                       TFT_STR_ARG(t->name), (unsigned long long)(at + t->bytes), s->size);
-        t->data = s->data + at;
-        at = (at + t->bytes + align - 1) / align * align;
+                       "the data of tensor \"%.*s\" ends at byte %llu, but the file at %zu",
+                       TFT_STR_ARG(t->name), (unsigned long long)(pos + t->bytes), s->size);
+        t->data = s->data + pos;
+        pos = (pos + t->bytes + align - 1) / align * align;
     }
     return TFT_OK;
 }
 
-/* ---- the whole */
+/* ---- the file */
 
 static enum tft_status read_version(struct reader *r)
 {
     uint32_t version = tft_cursor_u32(&r->c);
     r->s->version = version;
     if (r->c.past_end)
-        return BAD(r, r->c.at, "the file ends inside the version");
+        return BAD(r, r->c.pos, "the file ends inside the version");
     if (version == 2 || version == 3)
         return TFT_OK;
-    if (version && !(version & 0xffff)) /* a small number, its bytes turned round */
-        return UNSUPPORTED(r, 4, "a big-endian GGUF file; only little-endian ones are supported");
-    return UNSUPPORTED(r, 4, "GGUF version %u; 2 and 3 are supported", version);
+    if (version && !(version & 0xffff)) /* a small number in the other byte order */
+        return UNSUPPORTED(r, 4, "a big-endian GGUF file; only little-endian files are supported");
+    return UNSUPPORTED(r, 4, "GGUF version %u is not supported, only 2 and 3", version);
 }
 
-/* A count of records of at least `least` bytes each. */
+/* The number of records (`of`), which have at least `least` bytes each. */
 static enum tft_status read_count(struct reader *r, const char *of, size_t least, uint64_t *n)
 {
-    size_t at = r->c.at;
+    size_t pos = r->c.pos;
     *n = tft_cursor_u64(&r->c);
     if (r->c.past_end)
-        return BAD(r, at, "the file ends inside the number of %s", of);
-    if (*n > (r->c.size - r->c.at) / least || *n > UINT32_MAX)
-        return BAD(r, at, "%llu %s cannot be in a file of %zu bytes", (unsigned long long)*n, of,
+        return BAD(r, pos, "the file ends inside the number of %s", of);
+    if (*n > (r->c.size - r->c.pos) / least || *n > UINT32_MAX)
+        return BAD(r, pos, "%llu %s do not fit in a file of %zu bytes", (unsigned long long)*n, of,
                    r->c.size);
     return TFT_OK;
 }
 
-/* Both passes: with `keep`, s->value and s->tensor have room. */
-static enum tft_status read_records(struct reader *r, bool keep)
+/* One pass over all records; `store` puts them into s->value and s->tensor. */
+static enum tft_status read_records(struct reader *r, bool store)
 {
     struct tft_value v;
     struct tft_tensor t;
     enum tft_status status = TFT_OK;
     r->data_used = 0;
     for (uint64_t i = 0; !status && i < r->n_value; i++)
-        status = read_value(r, i, keep ? &r->s->value[i] : &v);
+        status = read_value(r, i, store ? &r->s->value[i] : &v);
     for (uint64_t i = 0; !status && i < r->n_tensor; i++)
-        status = read_tensor(r, i, keep ? &r->s->tensor[i] : &t);
+        status = read_tensor(r, i, store ? &r->s->tensor[i] : &t);
     return status;
 }
 

@@ -4,12 +4,13 @@
 
 #include "source.h"
 
-/* Fills s from s->data, s->size and s->name. Versions 2 and 3, little-endian. */
+/* Fills s from s->data, s->size and s->name: versions 2 and 3, little-endian. TFT_ERR_FORMAT,
+   TFT_ERR_UNSUPPORTED or TFT_ERR_NOMEM; s is then to be closed. */
 enum tft_status tft_gguf_read(struct tft_source *s, struct tft_error *err);
 
-/* Whether a file may have this general.alignment: a power of two from 8 to 65536, the largest page
-   in wide use. The format asks for a multiple of 8, llama.cpp for a power of two; a larger one
-   could only serve to waste. */
+/* Whether general.alignment may be n: a power of two from 8 to 65536. The format requires a
+   multiple of 8, llama.cpp a power of two; 65536 is the largest page size in wide use, and more
+   would only waste space. */
 static inline bool tft_gguf_alignment_ok(uint64_t n)
 {
     return n >= 8 && n <= 65536 && (n & (n - 1)) == 0;

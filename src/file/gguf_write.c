@@ -15,34 +15,31 @@ struct tft_gguf_writer {
     FILE *file;
     struct tft_draft draft;
     char *path;
-    size_t size; /* of this allocation, which holds path and the draft's name too */
-    struct tft_error first;
+    size_t size;            /* of this allocation, which also holds path and draft.name */
+    struct tft_error error; /* the first one */
     enum { VALUES, TENSORS, DATA } stage;
     uint32_t alignment;
-    uint64_t at; /* bytes written */
+    uint64_t pos; /* bytes written */
     uint64_t n_value;
-    uint64_t *bytes; /* of each tensor */
-    size_t n_tensor, cap;
-    uint64_t offset; /* of the next tensor's data, while they are described */
-    size_t next;     /* the tensor whose data is being written, */
-    uint64_t done;   /* and how much of it is */
-    uint64_t checksum_at; /* in the file; 0: none is wanted */
-    uint32_t checksum;    /* of the data that has been written */
+    uint64_t *tensor_bytes; /* [capacity], the size of each tensor */
+    size_t n_tensor, capacity;
+    uint64_t data_offset;  /* of the next tensor that is described */
+    size_t data_tensor;    /* the tensor whose data is being written, */
+    uint64_t data_done;    /* and how many of its bytes are */
+    uint64_t checksum_pos; /* position of the checksum in the file; 0: none */
+    uint32_t checksum;     /* of the data that has been written */
 };
 
 enum { HEADER = 24 }; /* magic, version and two counts */
 
-static bool failed(const struct tft_gguf_writer *w)
-{
-    return w->first.code != TFT_OK;
-}
+static bool failed(const struct tft_gguf_writer *w) { return w->error.code != TFT_OK; }
 
-#define MISUSE(w, ...) ((void)(failed(w) || tft_fail(&(w)->first, TFT_ERR_ARG, __VA_ARGS__)))
+#define MISUSE(w, ...) ((void)(failed(w) || tft_fail(&(w)->error, TFT_ERR_ARG, __VA_ARGS__)))
 
 static void fail_os(struct tft_gguf_writer *w, int os, const char *what)
 {
     if (!failed(w))
-        tft_fail_os(&w->first, os ? os : EIO, w->path, what);
+        tft_fail_os(&w->error, os ? os : EIO, w->path, what);
 }
 
 /* ---- bytes */
@@ -54,14 +51,14 @@ static void put(struct tft_gguf_writer *w, const void *p, size_t n)
     errno = 0;
     if (fwrite(p, 1, n, w->file) != n)
         fail_os(w, errno, "cannot be written");
-    w->at += n;
-    if (w->stage == DATA && w->checksum_at)
+    w->pos += n;
+    if (w->stage == DATA && w->checksum_pos)
         w->checksum = tft_crc32(w->checksum, p, n);
 }
 
-static void seek(struct tft_gguf_writer *w, uint64_t at)
+static void seek(struct tft_gguf_writer *w, uint64_t pos)
 {
-    if (!failed(w) && (at > LONG_MAX || fseek(w->file, (long)at, SEEK_SET) != 0))
+    if (!failed(w) && (pos > LONG_MAX || fseek(w->file, (long)pos, SEEK_SET) != 0))
         fail_os(w, errno, "cannot be written");
 }
 
@@ -88,7 +85,7 @@ static void put_str(struct tft_gguf_writer *w, struct tft_str s)
 static void pad(struct tft_gguf_writer *w)
 {
     static const char zeros[64];
-    uint64_t n = (w->alignment - w->at % w->alignment) % w->alignment;
+    uint64_t n = (w->alignment - w->pos % w->alignment) % w->alignment;
     for (size_t piece; n && !failed(w); n -= piece) {
         piece = n < sizeof zeros ? (size_t)n : sizeof zeros;
         put(w, zeros, piece);
@@ -119,30 +116,31 @@ static void begin_array(struct tft_gguf_writer *w, struct tft_str key, enum tft_
     put_u64(w, n);
 }
 
-static void obey_alignment(struct tft_gguf_writer *w, struct tft_str key, uint32_t n)
+/* Takes over the alignment if this value is it. */
+static void note_alignment(struct tft_gguf_writer *w, struct tft_str key, uint32_t n)
 {
     if (!tft_str_is(key, "general.alignment"))
         return;
     if (tft_gguf_alignment_ok(n))
         w->alignment = n;
     else
-        MISUSE(w, "%s: an alignment of %u", w->path, n);
+        MISUSE(w, "%s: general.alignment is %u, not a power of two from 8 to 65536", w->path, n);
 }
 
 void tft_gguf_put_u32(struct tft_gguf_writer *w, const char *key, uint32_t v)
 {
     begin_value(w, str(key), TFT_VALUE_U32);
     put_u32(w, v);
-    obey_alignment(w, str(key), v);
+    note_alignment(w, str(key), v);
 }
 
 void tft_gguf_put_checksum(struct tft_gguf_writer *w, const char *key)
 {
-    if (w->checksum_at)
+    if (w->checksum_pos)
         MISUSE(w, "%s: a second checksum, \"%s\"", w->path, key);
     begin_value(w, str(key), TFT_VALUE_U32);
-    w->checksum_at = w->at;
-    put_u32(w, 0); /* which finish() will know */
+    w->checksum_pos = w->pos;
+    put_u32(w, 0); /* finish() fills it in */
 }
 
 void tft_gguf_put_f32(struct tft_gguf_writer *w, const char *key, float v)
@@ -173,7 +171,7 @@ void tft_gguf_put_strs(struct tft_gguf_writer *w, const char *key, const struct 
         put_str(w, v[i]);
 }
 
-/* One number of 1, 2, 4 or 8 bytes in the machine's order. */
+/* Writes a number of 1, 2, 4 or 8 bytes that is in the machine's byte order. */
 static void put_number(struct tft_gguf_writer *w, const unsigned char *p, size_t bytes)
 {
     union {
@@ -194,7 +192,7 @@ void tft_gguf_put_array(struct tft_gguf_writer *w, const char *key, enum tft_val
 {
     size_t bytes = tft_value_type_bytes(type);
     if (!bytes)
-        MISUSE(w, "%s: \"%s\" is no array of numbers", w->path, key);
+        MISUSE(w, "%s: \"%s\" is not an array of numbers", w->path, key);
     begin_array(w, str(key), type, n);
     for (size_t i = 0; i < n && !failed(w); i++)
         put_number(w, (const unsigned char *)v + i * bytes, bytes);
@@ -205,23 +203,23 @@ uint64_t tft_gguf_put_array_later(struct tft_gguf_writer *w, const char *key,
 {
     static const char zeros[8];
     begin_array(w, str(key), type, n);
-    uint64_t place = w->at;
+    uint64_t pos = w->pos;
     for (size_t i = 0; i < n; i++)
         put(w, zeros, tft_value_type_bytes(type));
-    return place;
+    return pos;
 }
 
-void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t place, enum tft_value_type type,
+void tft_gguf_fill_array(struct tft_gguf_writer *w, uint64_t pos, enum tft_value_type type,
                          const void *v, size_t n)
 {
-    struct tft_gguf_writer now = *w; /* which goes on from here */
-    seek(w, place);
+    struct tft_gguf_writer saved = *w; /* writing continues from here afterwards */
+    seek(w, pos);
     for (size_t i = 0; i < n && !failed(w); i++)
         put_number(w, (const unsigned char *)v + i * tft_value_type_bytes(type),
                    tft_value_type_bytes(type));
-    w->at = now.at;
-    w->checksum = now.checksum;
-    seek(w, now.at);
+    w->pos = saved.pos;
+    w->checksum = saved.checksum;
+    seek(w, saved.pos);
 }
 
 static size_t value_bytes(const struct tft_value *v)
@@ -243,12 +241,13 @@ void tft_gguf_put_value(struct tft_gguf_writer *w, const struct tft_value *v)
         begin_value(w, v->key, v->type);
     put(w, v->data, value_bytes(v));
     if (v->type == TFT_VALUE_U32 && !v->is_array && tft_value_uint(v, 0, &n))
-        obey_alignment(w, v->key, (uint32_t)n);
+        note_alignment(w, v->key, (uint32_t)n);
 }
 
 /* ---- tensors */
 
-static bool tensor_bytes(enum tft_dtype type, uint32_t n_dims, const uint64_t *ne, uint64_t *bytes)
+static bool size_of_tensor(enum tft_dtype type, uint32_t n_dims, const uint64_t *ne,
+                           uint64_t *bytes)
 {
     if (n_dims < 1 || n_dims > 4 || !tft_dtype_bytes(type, ne[0], bytes))
         return false;
@@ -258,20 +257,20 @@ static bool tensor_bytes(enum tft_dtype type, uint32_t n_dims, const uint64_t *n
     return *bytes > 0 && *bytes <= INT64_MAX;
 }
 
-static bool remember(struct tft_gguf_writer *w, uint64_t bytes)
+static bool add_tensor_bytes(struct tft_gguf_writer *w, uint64_t bytes)
 {
-    if (w->n_tensor == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 64;
-        uint64_t *grown = tft_alloc(NULL, cap * sizeof *grown);
+    if (w->n_tensor == w->capacity) {
+        size_t capacity = w->capacity ? 2 * w->capacity : 64;
+        uint64_t *grown = tft_alloc(NULL, capacity * sizeof *grown);
         if (!grown)
             return false;
         if (w->n_tensor)
-            memcpy(grown, w->bytes, w->n_tensor * sizeof *grown);
-        tft_free(NULL, w->bytes, w->cap * sizeof *grown);
-        w->bytes = grown;
-        w->cap = cap;
+            memcpy(grown, w->tensor_bytes, w->n_tensor * sizeof *grown);
+        tft_free(NULL, w->tensor_bytes, w->capacity * sizeof *grown);
+        w->tensor_bytes = grown;
+        w->capacity = capacity;
     }
-    w->bytes[w->n_tensor++] = bytes;
+    w->tensor_bytes[w->n_tensor++] = bytes;
     return true;
 }
 
@@ -283,12 +282,13 @@ void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tf
         return;
     if (w->stage == DATA)
         MISUSE(w, "%s: tensor \"%.*s\" comes after data", w->path, TFT_STR_ARG(name));
-    else if (!tensor_bytes(type, n_dims, ne, &bytes) ||
-             bytes > INT64_MAX - w->offset - w->alignment)
+    else if (!size_of_tensor(type, n_dims, ne, &bytes) ||
+             bytes > INT64_MAX - w->data_offset - w->alignment)
         MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path,
                TFT_STR_ARG(name));
-    else if (!remember(w, bytes))
-        tft_fail(&w->first, TFT_ERR_NOMEM, "%s: no memory for the sizes of the tensors", w->path);
+    else if (!add_tensor_bytes(w, bytes))
+        tft_fail(&w->error, TFT_ERR_NOMEM, "%s: not enough memory for the sizes of the tensors",
+                 w->path);
     if (failed(w))
         return;
 
@@ -298,8 +298,8 @@ void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tf
     for (uint32_t d = 0; d < n_dims; d++)
         put_u64(w, ne[d]);
     put_u32(w, type);
-    put_u64(w, w->offset);
-    w->offset = (w->offset + bytes + w->alignment - 1) / w->alignment * w->alignment;
+    put_u64(w, w->data_offset);
+    w->data_offset = (w->data_offset + bytes + w->alignment - 1) / w->alignment * w->alignment;
 }
 
 static void begin_data(struct tft_gguf_writer *w)
@@ -314,24 +314,25 @@ void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes
     begin_data(w);
     if (!bytes)
         return;
-    if (w->next == w->n_tensor || bytes > w->bytes[w->next] - w->done) {
-        MISUSE(w, "%s: more data than tensor %zu of %zu has", w->path, w->next, w->n_tensor);
+    if (w->data_tensor == w->n_tensor || bytes > w->tensor_bytes[w->data_tensor] - w->data_done) {
+        MISUSE(w, "%s: more data than the size of tensor %zu of %zu", w->path, w->data_tensor,
+               w->n_tensor);
         return;
     }
     put(w, data, bytes);
-    w->done += bytes;
-    if (w->done == w->bytes[w->next]) {
+    w->data_done += bytes;
+    if (w->data_done == w->tensor_bytes[w->data_tensor]) {
         pad(w);
-        w->next++;
-        w->done = 0;
+        w->data_tensor++;
+        w->data_done = 0;
     }
 }
 
-/* ---- the whole */
+/* ---- the file */
 
-/* What will be replaced must be a file: renaming over /dev/null would do harm, and over a folder
-   fail when all is done. */
-static int replaceable(const char *path)
+/* Returns 0, or an errno if `path` exists and is not a regular file: to rename over /dev/null would
+   do harm, and to rename over a folder would fail after all the work. */
+static int check_replaceable(const char *path)
 {
     struct tft_map map = {0};
     int os = tft_port_map(&map, path);
@@ -343,7 +344,7 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
                                 struct tft_error *err)
 {
     *out = NULL;
-    int os = replaceable(path);
+    int os = check_replaceable(path);
     if (os)
         return tft_fail_os(err, os, path, "cannot be replaced");
 
@@ -351,7 +352,7 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
            size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
     struct tft_gguf_writer *w = tft_alloc(NULL, size);
     if (!w)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", path);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory", path);
     *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
     w->path = memcpy(w + 1, path, len + 1);
     w->draft.name = w->path + len + 1;
@@ -360,7 +361,7 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
         tft_free(NULL, w, size);
         return tft_fail_os(err, os, path, "cannot be created");
     }
-    put(w, (const char[HEADER]){0}, HEADER); /* finish() makes it a GGUF file */
+    put(w, (const char[HEADER]){0}, HEADER); /* finish() fills it in */
     *out = w;
     return TFT_OK;
 }
@@ -368,12 +369,13 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
 static void finish(struct tft_gguf_writer *w)
 {
     begin_data(w);
-    if (w->next < w->n_tensor)
-        MISUSE(w, "%s: tensor %zu of %zu has %llu of its %llu bytes", w->path, w->next, w->n_tensor,
-               (unsigned long long)w->done, (unsigned long long)w->bytes[w->next]);
-    uint32_t checksum = w->checksum; /* which what follows is no part of */
-    if (w->checksum_at) {
-        seek(w, w->checksum_at);
+    if (w->data_tensor < w->n_tensor)
+        MISUSE(w, "%s: tensor %zu of %zu received %llu of its %llu bytes", w->path, w->data_tensor,
+               w->n_tensor, (unsigned long long)w->data_done,
+               (unsigned long long)w->tensor_bytes[w->data_tensor]);
+    uint32_t checksum = w->checksum; /* without what is written from here on */
+    if (w->checksum_pos) {
+        seek(w, w->checksum_pos);
         put_u32(w, checksum);
     }
     seek(w, 0);
@@ -382,8 +384,8 @@ static void finish(struct tft_gguf_writer *w)
     put_u64(w, w->n_value);
 }
 
-/* Reads back what was written: a key that is there twice, or is no text, must not be left to
-   whoever opens the file. */
+/* Reads the file back. A key that occurs twice or is not text is the writer's error, and should not
+   be left for those who open the file. */
 static void verify(struct tft_gguf_writer *w)
 {
     struct tft_source s = {.name = w->path};
@@ -394,8 +396,8 @@ static void verify(struct tft_gguf_writer *w)
     }
     s.data = s.map[0].data;
     s.size = s.map[0].size;
-    if (tft_gguf_read(&s, &w->first) == TFT_ERR_FORMAT)
-        w->first.code = TFT_ERR_ARG;
+    if (tft_gguf_read(&s, &w->error) == TFT_ERR_FORMAT)
+        w->error.code = TFT_ERR_ARG;
     tft_source_close(&s);
 }
 
@@ -422,10 +424,10 @@ enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_
     if (!keep || failed(w))
         tft_port_discard(&w->draft);
 
-    enum tft_status status = w->first.code;
+    enum tft_status status = w->error.code;
     if (status && err)
-        *err = w->first;
-    tft_free(NULL, w->bytes, w->cap * sizeof *w->bytes);
+        *err = w->error;
+    tft_free(NULL, w->tensor_bytes, w->capacity * sizeof *w->tensor_bytes);
     tft_free(NULL, w, w->size);
     return status;
 }

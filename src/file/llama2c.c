@@ -1,15 +1,17 @@
 /*
- * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c): seven i32, then f32
- * arrays, layer after layer within each, in the order of `parts` below. The vocabulary's size is
- * negative if a classifier of its own follows. RoPE rotates neighbours, as GGUF's llama models do,
- * so the rows of wq and wk stay as they are; its precomputed tables are skipped.
+ * A checkpoint (llama2.c model.py / export.py legacy_export, read by run.c) is seven i32, then f32
+ * arrays in the order of `parts` below; an array of all layers has layer after layer. The
+ * vocabulary's size is negative if output.weight follows as an array of its own. RoPE rotates
+ * neighbours, as in llama models in GGUF, so the rows of wq and wk stay in their order. The
+ * precomputed RoPE tables are skipped.
  *
- * A tokenizer (tokenizer.py export): i32 longest token, then for each token f32 score, i32 length,
- * bytes. It is SentencePiece's vocabulary with its word mark turned into a space and newlines put
- * around <s> and </s>; both are undone here.
+ * A tokenizer (tokenizer.py export) is i32 longest token, then for each token f32 score, i32
+ * length, bytes. It is SentencePiece's vocabulary in which the word mark U+2581 became a space, and
+ * <s> and </s> are surrounded by newlines; the reader undoes both.
  */
 #include "llama2c.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,20 +19,21 @@
 #include "base/error.h"
 #include "cursor.h"
 
-enum { HEADER = 28, NAME_ROOM = 40 };
+enum { HEADER = 28, MAX_NAME = 40 }; /* bytes; of a tensor's name, with its NUL */
 
+/* The sizes that dimensions of tensors can have. */
 enum extent { ONE, DIM, KV, HIDDEN, VOCAB, SEQ, HALF_HEAD, EXTENTS };
 
 struct shape {
     uint32_t layers, heads, kv_heads;
-    bool tied;
+    bool tied; /* no output.weight: token_embd.weight serves as both */
     uint64_t extent[EXTENTS];
 };
 
 static const struct part {
-    const char *name; /* "%u" stands for the layer; NULL: not wanted */
+    const char *name; /* "%u" stands for the layer; NULL: skipped */
     bool per_layer;
-    enum extent row, rows;
+    enum extent row, rows; /* numbers in a row, number of rows */
 } parts[] = {
     {"token_embd.weight", false, DIM, VOCAB},
     {"blk.%u.attn_norm.weight", true, DIM, ONE},
@@ -55,8 +58,9 @@ static size_t n_parts(const struct shape *h)
 
 /* ---- the header */
 
-/* Whether the seven numbers make sense together. 8 is less than any model's width, and enough for
-   what is kept of a layer to stay smaller than the layer. */
+/* Reads the seven numbers of the header; false if they are not consistent. 8 is less than any
+   model's width, and ensures that the names of a layer's tensors take less memory than the layer's
+   data. */
 static bool read_shape(const unsigned char *data, struct shape *h)
 {
     int32_t v[7];
@@ -90,13 +94,13 @@ static bool read_shape(const unsigned char *data, struct shape *h)
     return true;
 }
 
-/* The size that the file must have. */
+/* *size = the size of a file of this shape; false if it does not fit. */
 static bool file_size(const struct shape *h, uint64_t *size)
 {
     *size = HEADER;
     for (size_t i = 0; i < n_parts(h); i++) {
         const struct part *p = &parts[i];
-        uint64_t bytes = h->extent[p->row] * h->extent[p->rows]; /* two numbers below 2^31 */
+        uint64_t bytes = h->extent[p->row] * h->extent[p->rows]; /* both below 2^31 */
         if (__builtin_mul_overflow(bytes, p->per_layer ? 4 * (uint64_t)h->layers : 4, &bytes) ||
             __builtin_add_overflow(*size, bytes, size))
             return false;
@@ -106,8 +110,8 @@ static bool file_size(const struct shape *h, uint64_t *size)
 
 static bool read_header(const unsigned char *data, size_t size, struct shape *h)
 {
-    uint64_t wanted;
-    return size >= HEADER && read_shape(data, h) && file_size(h, &wanted) && wanted == size;
+    uint64_t expected;
+    return size >= HEADER && read_shape(data, h) && file_size(h, &expected) && expected == size;
 }
 
 bool tft_llama2c_probe(const unsigned char *data, size_t size)
@@ -116,27 +120,27 @@ bool tft_llama2c_probe(const unsigned char *data, size_t size)
     return read_header(data, size, &h);
 }
 
-/* ---- values, as GGUF writes them */
+/* ---- values, in GGUF's encoding */
 
 struct builder {
     struct tft_source *s;
-    unsigned char *at; /* where the next bytes go */
+    unsigned char *next; /* where the next bytes go */
 };
 
 static struct tft_value *add(struct builder *b, const char *key, enum tft_value_type type,
                              size_t bytes)
 {
     struct tft_value *v = &b->s->value[b->s->n_value++];
-    *v = (struct tft_value){.key = {key, strlen(key)}, .type = type, .n = 1, .data = b->at};
-    b->at += bytes;
+    *v = (struct tft_value){.key = {key, strlen(key)}, .type = type, .n = 1, .data = b->next};
+    b->next += bytes;
     return v;
 }
 
-/* field: which of the header's numbers it comes from. */
+/* field: the number of the header that it comes from, 0..6; for messages. */
 static void add_u32(struct builder *b, const char *key, uint64_t n, unsigned field)
 {
     struct tft_value *v = add(b, key, TFT_VALUE_U32, 4);
-    tft_store_u32(b->at - 4, (uint32_t)n);
+    tft_store_u32(b->next - 4, (uint32_t)n);
     v->offset = 4 * field;
 }
 
@@ -145,20 +149,20 @@ static void add_f32(struct builder *b, const char *key, float f)
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     add(b, key, TFT_VALUE_F32, 4);
-    tft_store_u32(b->at - 4, bits);
+    tft_store_u32(b->next - 4, bits);
 }
 
 static void add_true(struct builder *b, const char *key)
 {
     add(b, key, TFT_VALUE_BOOL, 1);
-    b->at[-1] = 1;
+    b->next[-1] = 1;
 }
 
 static void put_str(struct builder *b, const char *text)
 {
-    tft_store_u64(b->at, strlen(text));
-    memcpy(b->at + 8, text, strlen(text));
-    b->at += 8 + strlen(text);
+    tft_store_u64(b->next, strlen(text));
+    memcpy(b->next + 8, text, strlen(text));
+    b->next += 8 + strlen(text);
 }
 
 static void add_str(struct builder *b, const char *key, const char *text)
@@ -176,7 +180,8 @@ static struct tft_value *add_array(struct builder *b, const char *key, enum tft_
     return v;
 }
 
-/* How many values the two functions below add, and room for all of them but the arrays. */
+/* How many values add_model and add_tokenizer add, and the most bytes of all of them together
+   without the arrays. */
 enum { MODEL_VALUES = 11, TOKENIZER_VALUES = 8, VALUE_BYTES = 256 };
 
 static void add_model(struct builder *b, const struct shape *h)
@@ -197,16 +202,14 @@ static void add_model(struct builder *b, const struct shape *h)
 /* ---- the tokenizer */
 
 enum { UNKNOWN = 0, BOS = 1, EOS = 2, FIRST_BYTE = 3, LAST_BYTE = 258 };
-/* tokenizer.ggml.token_type */
-enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_BYTE = 6 };
 
-static uint32_t type_of(uint64_t id)
+static enum tft_token_kind kind_of(uint64_t id)
 {
     if (id == UNKNOWN)
-        return TYPE_UNKNOWN;
+        return TFT_TOKEN_UNKNOWN;
     if (id == BOS || id == EOS)
-        return TYPE_CONTROL;
-    return id >= FIRST_BYTE && id <= LAST_BYTE ? TYPE_BYTE : TYPE_NORMAL;
+        return TFT_TOKEN_CONTROL;
+    return id >= FIRST_BYTE && id <= LAST_BYTE ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
 }
 
 struct token {
@@ -214,8 +217,8 @@ struct token {
     struct tft_str text;
 };
 
-/* The next token; the cursor is past its end if there is none, and before the length if that makes
-   no sense. */
+/* Reads the next token. False if the file ends (c->past_end), or if the length is negative; the
+   cursor is then before the length. */
 static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
 {
     t->score = tft_cursor_bytes(c, 4);
@@ -235,7 +238,7 @@ static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
     return true;
 }
 
-/* The text with U+2581 for spaces, and how long it is. */
+/* Writes the text to `out`, unless that is NULL, with U+2581 for spaces; returns its length. */
 static size_t mark_words(struct tft_str text, unsigned char *out)
 {
     size_t n = 0;
@@ -250,30 +253,32 @@ static size_t mark_words(struct tft_str text, unsigned char *out)
 
 static struct tft_cursor first_token(const struct tft_source *s)
 {
-    /* after "longest token" */
-    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .at = 4};
+    /* after the length of the longest token */
+    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .pos = 4};
 }
 
-/* How many bytes the strings take. */
+/* Checks all tokens, and adds the bytes that their strings take in GGUF to *bytes. */
 static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab,
                                        size_t *bytes, struct tft_error *err)
 {
     if (s->map[1].size < 4)
-        return tft_fail_at(err, TFT_ERR_FORMAT, name, 0, "too short for a llama2.c tokenizer");
+        return tft_fail_at(err, TFT_ERR_FORMAT, name, 0,
+                           "the file is too short for a llama2.c tokenizer");
     struct tft_cursor c = first_token(s);
     struct token t;
     for (uint64_t id = 0; id < vocab; id++) {
         if (!next_token(&c, id, &t))
             return c.past_end
-                       ? tft_fail_at(err, TFT_ERR_FORMAT, name, c.at,
+                       ? tft_fail_at(err, TFT_ERR_FORMAT, name, c.pos,
                                      "the file ends inside token %llu of %llu",
                                      (unsigned long long)id, (unsigned long long)vocab)
-                       : tft_fail_at(err, TFT_ERR_FORMAT, name, c.at,
+                       : tft_fail_at(err, TFT_ERR_FORMAT, name, c.pos,
                                      "token %llu has a negative length", (unsigned long long)id);
         *bytes += 8 + mark_words(t.text, NULL); /* at most three times the file */
     }
-    if (c.at < c.size)
-        return tft_fail_at(err, TFT_ERR_FORMAT, name, c.at, "more than the %llu tokens of %s",
+    if (c.pos < c.size)
+        return tft_fail_at(err, TFT_ERR_FORMAT, name, c.pos,
+                           "the file has more tokens than the %llu of %s",
                            (unsigned long long)vocab, s->name);
     return TFT_OK;
 }
@@ -289,53 +294,62 @@ static void add_tokenizer(struct builder *b, uint64_t vocab)
     struct tft_cursor c = first_token(b->s);
     struct token t;
     add_array(b, "tokenizer.ggml.scores", TFT_VALUE_F32, vocab);
-    for (uint64_t id = 0; id < vocab && next_token(&c, id, &t); id++, b->at += 4)
-        memcpy(b->at, t.score, 4);
+    for (uint64_t id = 0; id < vocab && next_token(&c, id, &t); id++, b->next += 4)
+        memcpy(b->next, t.score, 4);
 
     add_array(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, vocab);
-    for (uint64_t id = 0; id < vocab; id++, b->at += 4)
-        tft_store_u32(b->at, type_of(id));
+    for (uint64_t id = 0; id < vocab; id++, b->next += 4)
+        tft_store_u32(b->next, kind_of(id));
 
     c = first_token(b->s);
     add_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, vocab);
     for (uint64_t id = 0; id < vocab && next_token(&c, id, &t); id++) {
-        size_t n = mark_words(t.text, b->at + 8);
-        tft_store_u64(b->at, n);
-        b->at += 8 + n;
+        size_t n = mark_words(t.text, b->next + 8);
+        tft_store_u64(b->next, n);
+        b->next += 8 + n;
     }
 }
 
 /* ---- tensors */
 
 static void add_tensor(struct builder *b, const struct shape *h, const struct part *p,
-                       uint32_t layer, size_t at)
+                       uint32_t layer, size_t offset)
 {
     struct tft_tensor *t = &b->s->tensor[b->s->n_tensor++];
-    char *name = (char *)b->at;
-    snprintf(name, NAME_ROOM, p->name, layer);
-    b->at += NAME_ROOM;
+    char *name = (char *)b->next;
+    snprintf(name, MAX_NAME, p->name, layer);
+    b->next += MAX_NAME;
     *t = (struct tft_tensor){
         .name = {name, strlen(name)},
-        .offset = at,
+        .offset = offset,
         .type = TFT_F32,
         .n_dims = p->rows == ONE ? 1 : 2,
         .ne = {h->extent[p->row], h->extent[p->rows], 1, 1},
-        .data = b->s->data + at,
+        .data = b->s->data + offset,
         .bytes = 4 * h->extent[p->row] * h->extent[p->rows],
     };
 }
 
 static void add_tensors(struct builder *b, const struct shape *h)
 {
-    size_t at = HEADER;
+    size_t offset = HEADER;
     for (size_t i = 0; i < n_parts(h); i++) {
         const struct part *p = &parts[i];
         for (uint32_t layer = 0; layer < (p->per_layer ? h->layers : 1); layer++) {
             if (p->name)
-                add_tensor(b, h, p, layer, at);
-            at += (size_t)(4 * h->extent[p->row] * h->extent[p->rows]);
+                add_tensor(b, h, p, layer, offset);
+            offset += (size_t)(4 * h->extent[p->row] * h->extent[p->rows]);
         }
     }
+}
+
+static size_t count_tensors(const struct shape *h)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_parts(h); i++)
+        if (parts[i].name)
+            n += parts[i].per_layer ? h->layers : 1;
+    return n;
 }
 
 enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_name,
@@ -343,10 +357,11 @@ enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_nam
 {
     struct shape h;
     if (!read_header(s->data, s->size, &h))
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0, "not a whole llama2.c checkpoint");
+        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0,
+                           "not a complete llama2.c v0 checkpoint");
 
-    size_t n_value = MODEL_VALUES, n_tensor = 9 * (size_t)h.layers + 2 + !h.tied;
-    size_t extra = VALUE_BYTES + n_tensor * NAME_ROOM;
+    size_t n_value = MODEL_VALUES, n_tensor = count_tensors(&h);
+    size_t extra = VALUE_BYTES + n_tensor * MAX_NAME;
     if (tokenizer_name) {
         size_t bytes = 0;
         enum tft_status status = check_tokenizer(s, tokenizer_name, h.extent[VOCAB], &bytes, err);
@@ -355,15 +370,18 @@ enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_nam
         n_value += TOKENIZER_VALUES;
         extra += 8 * (size_t)h.extent[VOCAB] + bytes; /* scores and types */
     }
-    struct builder b = {.s = s, .at = tft_source_reserve(s, n_value, n_tensor, extra, err)};
-    if (!b.at)
+    struct builder b = {.s = s, .next = tft_source_reserve(s, n_value, n_tensor, extra, err)};
+    if (!b.next)
         return TFT_ERR_NOMEM;
 
+    unsigned char *end = b.next + extra;
     s->alignment = 4;
     s->n_value = s->n_tensor = 0;
     add_tensors(&b, &h);
     add_model(&b, &h);
     if (tokenizer_name)
         add_tokenizer(&b, h.extent[VOCAB]);
+    assert(s->n_value == n_value && s->n_tensor == n_tensor && b.next <= end);
+    (void)end;
     return tft_source_index(s, err);
 }

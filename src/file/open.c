@@ -12,6 +12,7 @@ static enum tft_status map(struct tft_map *out, const char *path, struct tft_err
     return os ? tft_fail_os(err, os, path, "cannot be read") : TFT_OK;
 }
 
+/* Reads the container that the first bytes tell. */
 static enum tft_status read_any(struct tft_source *s, const char *tokenizer, struct tft_error *err)
 {
     if (!s->size)
@@ -20,7 +21,7 @@ static enum tft_status read_any(struct tft_source *s, const char *tokenizer, str
         return tft_gguf_read(s, err);
     if (!tft_llama2c_probe(s->data, s->size))
         return tft_fail_at(err, TFT_ERR_FORMAT, s->name, 0,
-                           "neither a GGUF file nor a whole llama2.c checkpoint");
+                           "neither a GGUF file nor a complete llama2.c v0 checkpoint");
     enum tft_status status = tokenizer ? map(&s->map[1], tokenizer, err) : TFT_OK;
     return status ? status : tft_llama2c_read(s, tokenizer, err);
 }
@@ -46,7 +47,7 @@ enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, cons
 {
     *s = (struct tft_source){.name = name, .data = data, .size = size, .allocator = a};
     if ((uintptr_t)data % 32)
-        return tft_fail(err, TFT_ERR_ARG, "%s: not aligned to 32 bytes", name);
+        return tft_fail(err, TFT_ERR_ARG, "%s: the data is not aligned to 32 bytes", name);
     enum tft_status status = tft_gguf_read(s, err);
     if (status)
         tft_source_close(s);

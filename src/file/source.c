@@ -8,7 +8,7 @@
 
 /* ---- the index by name */
 
-/* Records that begin with their name. */
+/* An array of records that begin with their name, a struct tft_str. */
 struct named {
     const void *first;
     size_t stride;
@@ -25,7 +25,7 @@ static int compare(struct tft_str a, struct tft_str b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* By name, and equal names by place. */
+/* Order: by name, and equal names by index. */
 static bool comes_before(struct named x, uint32_t i, uint32_t j)
 {
     int c = compare(name_of(x, i), name_of(x, j));
@@ -45,7 +45,7 @@ static void sift_down(struct named x, uint32_t *heap, size_t at, size_t n)
     }
 }
 
-/* Heapsort: no memory, and no input that makes it quadratic. */
+/* Heapsort: takes no memory, and no input makes it quadratic. */
 static void sort(struct named x, uint32_t *order, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -60,14 +60,14 @@ static void sort(struct named x, uint32_t *order, size_t n)
     }
 }
 
-/* The first place of a name that is there already; n if there is none. */
-static size_t second_of_two(struct named x, const uint32_t *order, size_t n)
+/* The first record whose name an earlier one has; n if all names differ. */
+static size_t first_duplicate(struct named x, const uint32_t *order, size_t n)
 {
-    size_t second = n;
+    size_t first = n;
     for (size_t i = 1; i < n; i++)
-        if (order[i] < second && compare(name_of(x, order[i - 1]), name_of(x, order[i])) == 0)
-            second = order[i];
-    return second;
+        if (order[i] < first && compare(name_of(x, order[i - 1]), name_of(x, order[i])) == 0)
+            first = order[i];
+    return first;
 }
 
 static size_t find(struct named x, const uint32_t *order, size_t n, const char *name)
@@ -100,16 +100,16 @@ static struct named tensors(const struct tft_source *s)
 enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err)
 {
     sort(values(s), s->value_by_key, s->n_value);
-    size_t i = second_of_two(values(s), s->value_by_key, s->n_value);
+    size_t i = first_duplicate(values(s), s->value_by_key, s->n_value);
     if (i < s->n_value)
         return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->value[i].offset,
-                           "key \"%.*s\" is there twice", TFT_STR_ARG(s->value[i].key));
+                           "the key \"%.*s\" occurs twice", TFT_STR_ARG(s->value[i].key));
 
     sort(tensors(s), s->tensor_by_name, s->n_tensor);
-    i = second_of_two(tensors(s), s->tensor_by_name, s->n_tensor);
+    i = first_duplicate(tensors(s), s->tensor_by_name, s->n_tensor);
     if (i < s->n_tensor)
         return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->tensor[i].offset,
-                           "tensor \"%.*s\" is there twice", TFT_STR_ARG(s->tensor[i].name));
+                           "the tensor \"%.*s\" occurs twice", TFT_STR_ARG(s->tensor[i].name));
     return TFT_OK;
 }
 
@@ -127,7 +127,7 @@ const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const cha
 
 /* ---- memory */
 
-/* The name too: messages outlive the caller's string. */
+/* Places the arrays and a copy of the name, which the caller's string need not outlive. */
 static void *place(struct tft_source *s, struct tft_arena *a, size_t extra)
 {
     size_t length = strlen(s->name) + 1;
@@ -152,8 +152,9 @@ void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, 
         s->owned = tft_alloc(s->allocator, count.used);
     if (!s->owned) {
         s->n_value = s->n_tensor = 0;
-        tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for the names of %zu values and %zu tensors",
-                 s->name, n_value, n_tensor);
+        tft_fail(err, TFT_ERR_NOMEM,
+                 "%s: not enough memory for the names of %zu values and %zu tensors", s->name,
+                 n_value, n_tensor);
         return NULL;
     }
     s->owned_size = count.used;

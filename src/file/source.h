@@ -1,8 +1,8 @@
 /*
- * What a model is read from: named values and named tensors, whatever the container. gguf_read.c
- * and llama2c.c fill it in, and nothing past this line knows which of them did. Everything in it
- * has been validated: names are unique, values and tensors lie inside the file, sizes do not wrap.
- * What the values mean is for the reader of the model to check.
+ * A source: the named values and named tensors of a model file, whatever its container. gguf_read.c
+ * and llama2c.c fill it in; other code does not know which of them did. Everything in a source has
+ * been validated: names are unique, values and tensors lie inside the file, sizes do not wrap. What
+ * the values mean is for the code that uses them to check.
  */
 #ifndef TFT_SOURCE_H
 #define TFT_SOURCE_H
@@ -17,10 +17,10 @@ struct tft_tensor {
     uint64_t offset;           /* of its description in the file, for messages */
     enum tft_dtype type;       /* one that tft_dtype_info knows */
     uint32_t n_dims;           /* 1..4 */
-    uint64_t ne[4];            /* ne[0] is the row length; at least 1 each; unused ones are 1; their
-                                  product fits */
-    const unsigned char *data; /* rows of ne[0] numbers in blocks of the type; aligned to 4 bytes at
-                                  least */
+    uint64_t ne[4]; /* numbers in each dimension, ne[0] in a row: at least 1, and 1 beyond
+                                  n_dims; their product fits an int64_t */
+    const unsigned char *data; /* rows of ne[0] numbers in blocks of the type; aligned to 4 bytes or
+                                  more */
     uint64_t bytes;
 };
 
@@ -30,38 +30,39 @@ struct tft_source {
     uint32_t alignment;
     const unsigned char *data; /* the whole file */
     size_t size;
-    struct tft_value *value; /* in the order of the file */
+    struct tft_value *value; /* [n_value], in the order of the file */
     size_t n_value;
-    struct tft_tensor *tensor; /* in the order of the file */
+    struct tft_tensor *tensor; /* [n_tensor], in the order of the file */
     size_t n_tensor;
 
-    /* private to source.c and the readers */
-    uint32_t *value_by_key, *tensor_by_name; /* permutations, sorted */
-    struct tft_map map[2];                   /* what to unmap */
+    /* private to this folder */
+    uint32_t *value_by_key, *tensor_by_name; /* indices, sorted by name */
+    struct tft_map map[2];                   /* mapped files: the model, a llama2.c tokenizer */
     const struct tft_allocator *allocator;
-    void *owned;
+    void *owned; /* one allocation for the arrays above */
     size_t owned_size;
 };
 
-/* All zero, or half opened, is fine. */
+/* Unmaps the files and frees memory. A source that is all zero or half opened is valid too. */
 void tft_source_close(struct tft_source *s);
 
-/* CRC-32 of the data of the tensors as the file has it: from the first tensor's to the end of the
-   file, padding and all. A pass over the whole file. */
+/* CRC-32 of the tensors' data as it is in the file: from the first tensor to the end of the file,
+   padding included. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 
-/* By name; NULL if there is none. */
+/* Finds by name; NULL if there is none. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);
 
 /* ---- for the readers of a container */
 
-/* Makes room for the values, the tensors and `extra` more bytes, which are returned; NULL if there
-   is no memory. Once. */
+/* Allocates the arrays of values and tensors and `extra` more bytes, and returns the latter. NULL,
+   with a message, if there is no memory. Call it once. */
 void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, size_t extra,
                          struct tft_error *err);
 
-/* When all is filled in: makes it findable, and refuses what is there twice. */
+/* Sorts the names for look-ups, after all values and tensors are filled in. TFT_ERR_FORMAT if a
+   name occurs twice. */
 enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err);
 
 #endif

@@ -6,8 +6,8 @@
 
 static const struct {
     const char *name;
-    size_t bytes;
-} kind[] = {
+    size_t bytes; /* of one number */
+} types[] = {
     [TFT_VALUE_U8] = {"u8", 1},         [TFT_VALUE_I8] = {"i8", 1},
     [TFT_VALUE_U16] = {"u16", 2},       [TFT_VALUE_I16] = {"i16", 2},
     [TFT_VALUE_U32] = {"u32", 4},       [TFT_VALUE_I32] = {"i32", 4},
@@ -16,18 +16,20 @@ static const struct {
     [TFT_VALUE_U64] = {"u64", 8},       [TFT_VALUE_I64] = {"i64", 8},
     [TFT_VALUE_F64] = {"f64", 8},
 };
+enum { N_TYPES = sizeof types / sizeof *types };
+_Static_assert(N_TYPES == TFT_VALUE_F64 + 1, "every enum tft_value_type has a row");
 
 const char *tft_value_type_name(enum tft_value_type type)
 {
-    return (size_t)type < sizeof kind / sizeof *kind ? kind[type].name : "unknown";
+    return (unsigned)type < N_TYPES ? types[type].name : "unknown";
 }
 
 size_t tft_value_type_bytes(enum tft_value_type type)
 {
-    return (size_t)type < sizeof kind / sizeof *kind ? kind[type].bytes : 0;
+    return (unsigned)type < N_TYPES ? types[type].bytes : 0;
 }
 
-/* Element i in two's complement of 64 bits. False if it is no integer. */
+/* *bits = element i in 64-bit two's complement; false if it is not an integer or a bool. */
 static bool integer(const struct tft_value *v, uint64_t i, uint64_t *bits, bool *negative)
 {
     if (i >= v->n)
@@ -94,15 +96,15 @@ bool tft_value_str(const struct tft_value *v, struct tft_str *out)
 {
     if (v->type != TFT_VALUE_STRING || v->is_array)
         return false;
-    const unsigned char *at = v->data;
-    *out = tft_value_next_str(&at);
+    const unsigned char *p = v->data;
+    *out = tft_value_next_str(&p);
     return true;
 }
 
-struct tft_str tft_value_next_str(const unsigned char **at)
+struct tft_str tft_value_next_str(const unsigned char **p)
 {
-    struct tft_str s = {(const char *)*at + 8, (size_t)tft_load_u64(*at)};
-    *at += 8 + s.n;
+    struct tft_str s = {(const char *)*p + 8, (size_t)tft_load_u64(*p)};
+    *p += 8 + s.n;
     return s;
 }
 

@@ -18,15 +18,6 @@ enum {
     TFT_PROBE_MAX = 4096,
 };
 
-enum tft_token_kind { /* the numbers of tokenizer.ggml.token_type */
-    TFT_TOKEN_NORMAL = 1,
-    TFT_TOKEN_UNKNOWN, /* what stands for text that has no token. No text of its own, only a name */
-    TFT_TOKEN_CONTROL, /* only a name; made from it if TFT_PARSE_SPECIAL */
-    TFT_TOKEN_USER,    /* text that is always this token, whatever is around it */
-    TFT_TOKEN_UNUSED,  /* only a name, never made */
-    TFT_TOKEN_BYTE,    /* "<0xHH>": one byte, for what has no better token */
-};
-
 struct tft_token {
     uint32_t at;        /* in bytes[] */
     uint16_t n;         /* at most TFT_TOKEN_MAX */
