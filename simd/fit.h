@@ -1,4 +1,4 @@
-/* How a group of numbers becomes codes: tft_fit_fn in kernels.h, a number at a time. */
+/* tft_fit_fn of kernels.h, step by step, for one group: shared by the reference and by CUDA. */
 #ifndef TFT_FIT_H
 #define TFT_FIT_H
 
@@ -8,23 +8,23 @@
 #include "half.h"
 #include "kernels.h"
 
-/* As it is kept. */
-TFT_INLINE float tft_fit_kept(float x, bool f8, float unit)
+/* x rounded to what is stored: an E4M3 times unit if f8, otherwise an f16. */
+TFT_INLINE float tft_fit_stored(float x, bool f8, float unit)
 {
-    float most = f8 ? TFT_F8_MAX : 65504.0f;
+    float max = f8 ? TFT_F8_MAX : TFT_F16_MAX;
     x = f8 ? x / unit : x;
-    x = x > -most ? x : -most;
-    x = x < most ? x : most;
-    /* never -0 */
-    return (f8 ? tft_f8_to_f32(tft_f32_to_f8(x)) * unit : tft_f16_to_f32(tft_f32_to_f16(x))) + 0.0f;
+    x = x > -max ? x : -max;
+    x = x < max ? x : max;
+    x = f8 ? tft_f8_to_f32(tft_f32_to_f8(x)) * unit : tft_f16_to_f32(tft_f32_to_f16(x));
+    return x + 0.0f; /* never -0 */
 }
 
-/* A group's scale and middle; half: (L - 1) / 2 */
+/* The scale and the middle of a group, inverse = 1 / scale, and half = (L - 1) / 2. */
 struct tft_fitted {
     float scale, mid, inverse, half;
 };
 
-/* Of a range, clipped. */
+/* Those of a group whose numbers are in low .. high, clipped. */
 TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, float clip,
                                            const struct tft_fit *how)
 {
@@ -32,8 +32,8 @@ TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, fl
     if (how->to_zero)
         low *= clip, high *= clip;
     struct tft_fitted f = {0, 0, 0, half};
-    f.scale = tft_fit_kept((high - low) / (2 * half) * part, how->f8, how->scale_unit);
-    f.mid = tft_fit_kept((high + low) / 2, how->f8, how->mid_unit);
+    f.scale = tft_fit_stored((high - low) / (2 * half) * part, how->f8, how->scale_unit);
+    f.mid = tft_fit_stored((high + low) / 2, how->f8, how->mid_unit);
     f.inverse = f.scale >= FLT_MIN ? 1 / f.scale : 0;
     return f;
 }

@@ -1,5 +1,5 @@
-/* Short floats. 16 bits: to the bit what F16C, AVX-512, NEON and ggml make of them (round to
-   nearest, ties to even). */
+/* Conversions of floats of 16 and 8 bits. All round to nearest, ties to even; those of 16 bits
+   return the same bits as F16C, AVX-512, NEON and ggml. */
 #ifndef TFT_HALF_H
 #define TFT_HALF_H
 
@@ -22,16 +22,18 @@ TFT_INLINE uint32_t tft_f32_bits(float f)
     return u;
 }
 
-/* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction. Written so that a compiler can
-   vectorize it. */
+/* IEEE binary16: 1 sign bit, 5 of exponent (bias 15), 10 of fraction. */
+#define TFT_F16_MAX 65504.0f
+
+/* Without a branch, so that a compiler can vectorize a loop over it. */
 TFT_INLINE float tft_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
     uint32_t normal = (rest << 13) + ((127u - 15u) << 23);
-    /* NaNs become quiet */
+    /* a NaN becomes quiet */
     uint32_t special = (rest << 13) | 0x7f800000u | (uint32_t)(rest > 0x7c00) << 22;
-    /* In [0.5, 1) a step of the last place is 2^-24, the unit of a subnormal half: put the fraction
-       there, take 0.5 off. */
+    /* Floats in 0.5 .. 1 are 2^-24 apart, the unit of a subnormal half: put the fraction there and
+       subtract 0.5. */
     uint32_t subnormal = tft_f32_bits(tft_f32_of_bits(rest | 0x3f000000u) - 0.5f);
     return tft_f32_of_bits(sign | (rest >= 0x7c00 ? special : rest >= 0x400 ? normal : subnormal));
 }
@@ -40,17 +42,17 @@ TFT_INLINE uint16_t tft_f32_to_f16(float f)
 {
     uint32_t u = tft_f32_bits(f), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
-    if (u > 0x7f800000) /* NaN: quiet, with the top of its payload */
+    if (u > 0x7f800000) /* NaN: quiet, with the top bits of its payload */
         return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
-    if (u >= 0x477ff000) /* from 65520, half-way between the largest half and 2^16 */
+    if (u >= 0x477ff000) /* 65520 and more: half-way from the largest half to 2^16 */
         return (uint16_t)(sign | 0x7c00);
-    if (u < 0x38800000) /* below 2^-14: let the addition round to units of 2^-24, as above */
+    if (u < 0x38800000) /* below 2^-14: the addition rounds to units of 2^-24, as above */
         return (uint16_t)(sign | (tft_f32_bits(tft_f32_of_bits(u) + 0.5f) - 0x3f000000u));
     u += 0xfff + (u >> 13 & 1);
     return (uint16_t)(sign | (u - ((127u - 15u) << 23)) >> 13);
 }
 
-/* bfloat16: the upper half of a float. */
+/* bfloat16: the upper 16 bits of a float. */
 TFT_INLINE float tft_bf16_to_f32(uint16_t h)
 {
     return tft_f32_of_bits((uint32_t)h << 16);
@@ -64,8 +66,8 @@ TFT_INLINE uint16_t tft_f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* OCP 8-bit E4M3: 1 sign, 4 exponent (bias 7), 3 fraction, no infinity; 0x7f is NaN. Micikevicius
-   et al. 2022, table 1. */
+/* E4M3 of OCP: 1 sign bit, 4 of exponent (bias 7), 3 of fraction. There is no infinity; 0x7f is
+   NaN. Micikevicius et al. 2022, table 1. */
 #define TFT_F8_MAX 448.0f
 
 TFT_INLINE float tft_f8_to_f32(uint8_t b)
@@ -73,11 +75,11 @@ TFT_INLINE float tft_f8_to_f32(uint8_t b)
     uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = b & 0x7f;
     if (rest == 0x7f)
         return tft_f32_of_bits(sign | 0x7fc00000);
-    /* subnormals too: the product is exact */
+    /* exact, also for subnormal numbers */
     return tft_f32_of_bits(sign | tft_f32_bits(tft_f32_of_bits(rest << 20) * 0x1p120f));
 }
 
-/* Ties to even; what is too large becomes the largest number. */
+/* Numbers beyond TFT_F8_MAX, and infinity, become TFT_F8_MAX. */
 TFT_INLINE uint8_t tft_f32_to_f8(float f)
 {
     uint32_t u = tft_f32_bits(f), sign = u >> 24 & 0x80;
@@ -86,7 +88,7 @@ TFT_INLINE uint8_t tft_f32_to_f8(float f)
         return (uint8_t)(sign | 0x7f);
     if (u >= 0x43e00000) /* 448 */
         return (uint8_t)(sign | 0x7e);
-    if (u < 0x3c800000) /* below 2^-6: units of 2^-9, by an addition that rounds to them */
+    if (u < 0x3c800000) /* below 2^-6: the addition rounds to units of 2^-9 */
         return (uint8_t)(sign | (tft_f32_bits(tft_f32_of_bits(u) + 0x1p14f) - 0x46800000u));
     u += 0x7ffff + (u >> 20 & 1);
     return (uint8_t)(sign | (u - ((127u - 7u) << 23)) >> 20);

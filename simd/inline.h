@@ -1,4 +1,5 @@
-/* Small functions that a CUDA compiler is to have on both sides. */
+/* TFT_INLINE: a small function of a header, which a CUDA compiler compiles for the CPU and the GPU.
+   */
 #ifndef TFT_INLINE_H
 #define TFT_INLINE_H
 

@@ -1,4 +1,4 @@
-/* The registers of bytes that wide_codes.h wants, for NEON. */
+/* The registers of bytes that codes_attention.h wants, for NEON. */
 typedef uint8x16_t breg;
 enum { BYTES = 16 };
 

@@ -7,7 +7,7 @@
 #error "build this file with -march=armv8.2-a+dotprod"
 #endif
 
-/* A quad of a panel, and the sums of its rows, 4 a register. */
+/* gemm_i8: a quad of a panel, and the sums of its rows, 4 a register. */
 typedef struct {
     int8x16_t r[4];
 } d_weights;
@@ -46,7 +46,7 @@ static inline d_bytes d_token(const uint8_t *x, size_t next)
     return vreinterpretq_s8_u8(veorq_u8(vld1q_u8(x), vdupq_n_u8(0x80)));
 }
 
-/* sdot by lane s, which must be a constant in the source */
+/* sdot by lane s. vdotq_laneq_s32 wants a literal. */
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     UNROLL for (int i = 0; i < 4; i++)
@@ -61,17 +61,18 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 128
-#define DOT_TOKENS 5 /* 20 registers of sums, 4 of weights, 5 of tokens: 29 of 32 */
+/* 20 registers of sums, 4 of weights, 5 of tokens: 29 of 32 */
+#define DOT_TOKENS 5
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 
-/* What wide_codes.h wants of a unit. A wide factor is 128 times its upper bits, -127 .. 127, plus
-   its lower seven: 16 bytes of either, and sums of either. */
+/* Attention on codes. An i16 factor is 128 * high + low, high in -127 .. 127 and low of 7 bits.
+   c_put_x stores 16 bytes of each, and c_acc has the sums of each. */
 #include "coded_neon.h"
 
 typedef d_weights c_codes;
 typedef struct {
-    int8x16_t high, low; /* narrow: high */
+    int8x16_t high, low; /* an i8 factor is in high */
 } c_x;
 typedef struct {
     d_acc high, low;
@@ -150,8 +151,10 @@ static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 
 #define CODED_I8 1
 #define CODED_RUN CODED_SPANS
-#define CODED_TILE 2 /* wide: 16 registers of sums, 4 of codes, 4 of factors */
-#define CODED_DIRECT 4 /* narrow: 16 registers of sums, 4 of codes */
+/* i16 factors: 16 registers of sums, 4 of codes, 4 of factors */
+#define CODED_TILE 2
+/* i8 factors: 16 registers of sums, 4 of codes */
+#define CODED_DIRECT 4
 #define CODED_WAYS 4
 #include "simd/template/codes_attention.h"
 

@@ -7,16 +7,16 @@
 #error "build this file with -march=armv8.2-a+dotprod+i8mm"
 #endif
 
-/* usmmla multiplies two tokens' 8 bytes by two rows' 8, which are the zip of two neighbouring
-   quads. */
+/* gemm_i8: usmmla multiplies 8 bytes of two tokens by 8 bytes of two rows. The latter are the zip
+   of two neighbouring quads. */
 typedef struct {
-    int8x16_t r[8]; /* two rows, 8 k each */
+    int8x16_t r[8]; /* two rows, 8 columns each */
 } d_weights;
 typedef struct {
-    int32x4_t r[8]; /* first token's two rows, second token's */
+    int32x4_t r[8]; /* two rows of the first token, two rows of the second */
 } d_acc;
 typedef struct {
-    uint8x16_t half[2]; /* 8 k of either token */
+    uint8x16_t half[2]; /* 8 columns of each token */
 } d_bytes;
 
 static inline d_acc d_zero(void)
@@ -73,7 +73,8 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 2
 #define DOT_QUADS 2
 #define DOT_FLIP 0
-#define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens: 28 of 32 */
+/* 16 registers of sums, 8 of weights, 4 of tokens: 28 of 32 */
+#define DOT_TOKENS 2
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 

@@ -4,14 +4,14 @@
 #include "simd/template/lanes.h"
 
 #define ISA(name) name##_neon
-#define TILE_M                                                                                     \
-    3 /* 6 outputs of four registers, and room for the operands of one quarter: 32 registers */
+/* 6 sums of four registers, 3 operands: 27 of 32 registers */
+#define TILE_M 3
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
 #include "simd/template/floats.h"
 
-/* Two quads of a panel, 4 rows a register. */
+/* gemm_i8: two quads of a panel, 4 rows a register. */
 typedef struct {
     int8x16_t quad[2][4];
 } d_weights;
@@ -58,7 +58,7 @@ static inline d_bytes d_token(const uint8_t *x, size_t next)
     return vreinterpretq_s8_u8(veorq_u8(vld1q_u8(x), vdupq_n_u8(0x80)));
 }
 
-/* Two products are at most 2 * 128 * 127, which 16 bits hold. */
+/* The sum of two products is at most 2 * 128 * 127, which an int16 holds. */
 static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 {
     int32x4_t q = vreinterpretq_s32_s8(x);
@@ -78,14 +78,15 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 2
 #define DOT_FLIP 128
-#define DOT_TOKENS 2 /* 16 registers of sums, 8 of weights, 4 of tokens, products: 32 */
+/* 16 registers of sums, 8 of weights, 4 of tokens, products: all 32 */
+#define DOT_TOKENS 2
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 
 /*
- * What wide_codes.h wants of a unit: a column's 16 rows, in 16 bits, times a factor that is a lane.
- * Bytes would be little faster: twice the products in one instruction, but none takes its factor
- * from a lane. So a quad lies by columns.
+ * Attention on codes: the 16 rows of a column, as int16, are multiplied by a factor that is a lane
+ * of a register. So c_put stores a quad by columns. There are no i8 factors: they would double the
+ * products of an instruction, but no instruction on bytes takes its factor from a lane.
  */
 #include "coded_neon.h"
 
@@ -173,12 +174,13 @@ static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 
 #define CODED_I8 0
 #define CODED_RUN CODED_SPANS
-#define CODED_TILE 3 /* 12 registers of sums, 8 of codes, 6 of factors: 26 of 32 */
+/* 12 registers of sums, 8 of codes, 6 of factors: 26 of 32 */
+#define CODED_TILE 3
 #define CODED_DIRECT 0
 #define CODED_WAYS 4
 #include "simd/template/codes_attention.h"
 
-/* smull and sadalp: 8 products. */
+/* smull and sadalp, 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
          vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)),
                                       vget_high_s8(vreinterpretq_s8_s32(a)))),

@@ -1,4 +1,5 @@
-/* The vocabulary of wide.h for NEON as every 64-bit ARM has it: 16 lanes are four registers. */
+/* The registers that lanes.h wants, for NEON as every 64-bit ARM has it: a v16 is four registers.
+   */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,10 +63,9 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return vcvtq_f32_s32(vsubq_s32(vshlq_n_s32(vld1q_s32(p), 1), vdupq_n_s32(shift)));
 }
 
-/* (float)(sum - shift) */
-static inline reg r_difference(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
-    return vcvtq_f32_s32(vsubq_s32(vld1q_s32(sum), vld1q_s32(shift)));
+    return vcvtq_f32_s32(vsubq_s32(vld1q_s32(p), vld1q_s32(q)));
 }
 
 static inline float r_hsum(reg a)

@@ -1,4 +1,4 @@
-/* A CPU for which there are no kernels but the reference. */
+/* A CPU that has no rung but the reference. */
 #include "simd/rungs.h"
 
 const struct tft_rung tft_ladder[] = {{"c", NULL, tft_rung_c}, {0}};

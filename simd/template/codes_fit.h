@@ -10,7 +10,7 @@
    two. */
 FORCE_INLINE v16 fit_stored(v16 a, bool f8, float unit)
 {
-    v16 max = v_set(f8 ? TFT_F8_MAX : 65504.0f), zero = v_set(0);
+    v16 max = v_set(f8 ? TFT_F8_MAX : TFT_F16_MAX), zero = v_set(0);
     a = f8 ? v_div(a, v_set(unit)) : a;
     a = v_min(v_max(a, v_sub(zero, max)), max);
     if (f8) {

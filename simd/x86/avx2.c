@@ -4,20 +4,17 @@
 #include "simd/template/lanes.h"
 
 #define ISA(name) name##_avx2
-#define TILE_M                                                                                     \
-    3 /* 6 outputs of two registers, and room for the operands of one half: 16 registers */
+/* 6 sums of two registers, 3 operands: 15 of 16 registers */
+#define TILE_M 3
 #define TILE_N 2
 #define TILE_Q 3
 #define TILE_V 2
 #include "simd/template/floats.h"
 
-#include <string.h>
-
 /*
- * What dot.h wants of a unit, for few tokens, without dot products of bytes. vpmaddubsw adds two
- * products of an unsigned and a signed byte in 16 bits, where two of 255 * 127 would saturate. So x
- * - 128 is taken apart into its size, at most 128, and its sign, which the weight takes over: 2 *
- *   128 * 127 fits.
+ * gemm_i8 without dot products of bytes, for few tokens. vpmaddubsw adds two products of an
+ * unsigned and a signed byte in 16 bits, where 2 * 255 * 127 would saturate. So x - 128 is split
+ * into its magnitude, at most 128, and its sign, which is moved to the weight: 2 * 128 * 127 fits.
  */
 #include "dot_ymm.h"
 
@@ -29,9 +26,9 @@ static inline d_weights d_load(const int8_t *p)
     return (d_weights){_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
 }
 
-static inline __m256i d_products(__m256i acc, __m256i w, __m256i x, __m256i size)
+static inline __m256i d_products(__m256i acc, __m256i w, __m256i x, __m256i magnitude)
 {
-    __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(w, x));
+    __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(w, x));
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
@@ -40,28 +37,31 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
     __m256i b = _mm256_xor_si256(_mm256_set1_epi32(quad), _mm256_set1_epi8(-128)),
-            size = _mm256_abs_epi8(b);
-    acc.low = d_products(acc.low, w.low, b, size);
-    acc.high = d_products(acc.high, w.high, b, size);
-    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
+            magnitude = _mm256_abs_epi8(b);
+    acc.low = d_products(acc.low, w.low, b, magnitude);
+    acc.high = d_products(acc.high, w.high, b, magnitude);
+    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* keeps gcc from moving sums between registers */
     return acc;
 }
 
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 128
-#define DOT_TOKENS                                                                                 \
-    4 /* 8 registers of sums, two of weights, two of a token, 1 and 128, products: 16 registers */
+/* 8 registers of sums, 2 of weights, 2 of a token, constants 1 and 128, products: all 16 */
+#define DOT_TOKENS 4
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
+
+/* gemm_i8 for many tokens */
 #include "madd_block.h"
 
-#define CODED_TILE 4 /* 8 registers of sums, 2 or 4 of codes, factors, products: 16 registers */
+/* 8 registers of sums, 2 or 4 of codes, factors, products: all 16 */
+#define CODED_TILE 4
 #define CODED_DIRECT 4
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
-/* What the blocks do. */
+/* The instructions of madd_block.h. */
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
          _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
 

@@ -4,14 +4,15 @@
 #include "simd/template/lanes.h"
 
 #define ISA(name) name##_avx512
-#define TILE_M 6 /* 24 accumulators, 4 rows of w, one of x: 29 of 32 registers */
+/* 24 sums, 4 rows of w, one of x: 29 of 32 registers */
+#define TILE_M 6
 #define TILE_N 4
 #define TILE_Q 4
 #define TILE_V 4
 #include "simd/template/floats.h"
 
-#define DOT_TOKENS                                                                                 \
-    10 /* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
+/* 20 sums, 4 registers of weights, 2 of a token, a mask, products: 29 of 32 registers */
+#define DOT_TOKENS 10
 #define DOT_PANELS 2
 #include "dot_madd.h"
 

@@ -9,7 +9,7 @@
 #error "build this file with -mavx512vnni"
 #endif
 
-/* One quad of a panel is one register, against 4 bytes of a token in every lane. */
+/* A quad of a panel is one register; the 4 bytes of a token are repeated in every lane. */
 typedef __m512i d_acc, d_weights;
 typedef const uint8_t *d_bytes;
 
@@ -27,7 +27,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
     acc = _mm512_dpbusd_epi32(acc, _mm512_set1_epi32(quad), w);
-    __asm__("" : "+v"(acc)); /* or gcc moves the sums about */
+    __asm__("" : "+v"(acc)); /* keeps gcc from moving sums between registers */
     return acc;
 }
 
@@ -35,16 +35,19 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
-#define DOT_TOKENS 12 /* 24 sums, two loads of weights, one of a token: 27 of 32 registers */
+/* 24 sums, two registers of weights, one of a token: 27 of 32 registers */
+#define DOT_TOKENS 12
 #define DOT_PANELS 2
 #include "simd/template/gemm_i8.h"
 
+/* For coded_x86.h. */
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm512_dpbusd_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm512_dpwssd_epi32(acc, c, x); }
 static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
-#define CODED_TILE 8 /* sums that hide the latency of a dot product */
+/* as many sums as hide the latency of a dot product */
+#define CODED_TILE 8
 #define CODED_DIRECT 8
 #define CODED_WAYS 4
 #include "coded_x86.h"

@@ -11,7 +11,7 @@
 
 #include "dot_ymm.h"
 
-typedef const int8_t *d_weights; /* operands in memory */
+typedef const int8_t *d_weights; /* stay in memory, as operands of the dot products */
 
 static inline d_weights d_load(const int8_t *p) { return p; }
 
@@ -23,7 +23,7 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     __m256i b = _mm256_set1_epi32(quad);
     acc.low = _mm256_dpbusd_avx_epi32(acc.low, b, _mm256_loadu_si256(half));
     acc.high = _mm256_dpbusd_avx_epi32(acc.high, b, _mm256_loadu_si256(half + 1));
-    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* or gcc moves the sums about */
+    __asm__("" : "+x"(acc.low), "+x"(acc.high)); /* keeps gcc from moving sums between registers */
     return acc;
 }
 
@@ -31,16 +31,19 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_ROWS 1
 #define DOT_QUADS 1
 #define DOT_FLIP 0
-#define DOT_TOKENS 6 /* 12 registers of sums, two of weights, one of a token: 15 of 16 */
+/* 12 registers of sums, two of weights, one of a token: 15 of 16 */
+#define DOT_TOKENS 6
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 
+/* For coded_x86.h. */
 static inline ireg i_dot8(ireg acc, ireg c, ireg x) { return _mm256_dpbusd_avx_epi32(acc, c, x); }
 static inline ireg i_dot16(ireg acc, ireg c, ireg x) { return _mm256_dpwssd_avx_epi32(acc, c, x); }
 static inline ireg i_total8(ireg acc) { return acc; }
 
 #define CODED_RUN CODED_SPANS
-#define CODED_TILE 4 /* 8 registers of sums, up to 4 of codes, factors: 15 of 16 */
+/* 8 registers of sums, up to 4 of codes, factors: 15 of 16 */
+#define CODED_TILE 4
 #define CODED_DIRECT 4
 #define CODED_WAYS 4
 #include "coded_x86.h"

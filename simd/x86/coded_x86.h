@@ -1,18 +1,23 @@
 /*
- * What wide_codes.h wants of a unit, in registers of 256 or 512 bits. A quad is 64 bytes, 4 of each
- * row. Narrow: against 4 bytes of x in every lane. Wide: against pairs of 16 bits, so that bytes 0
- * and 2 of a row are widened in one register, 1 and 3 in another; r_store_x16 puts the factors into
- * that order, and x_quad(s) says where the s-th four of 16 are. A rung says how it multiplies:
+ * Attention on codes (codes_attention.h) in registers of 256 or 512 bits. A quad is 64 bytes, 4 of
+ * each row.
  *
- *   i_dot8(acc, c, x)      acc + products of unsigned bytes, of at most 15, and signed ones
- *   i_dot16(acc, c, x)     acc + products of pairs of 16 bits, in 32
- *   i_total8(acc)          the sums of i_dot8, in 32 bits
+ * i8 factors: a quad is multiplied by 4 bytes of x, repeated in every lane. i16 factors: bytes 0
+ * and 2 of each row are widened to 16 bits in one register, bytes 1 and 3 in another, and each is
+ * multiplied by a pair of factors. r_store_x16 stores the factors in that order, and x_quad(s) is
+ * where it puts the s-th four of 16.
+ *
+ * Parameters, besides reg_*.h and those of codes_attention.h that are not defined here:
+ *
+ *   i_dot8(acc, c, x)    acc + products of unsigned bytes of at most 15 and signed bytes
+ *   i_dot16(acc, c, x)   acc + products of pairs of int16, in int32
+ *   i_total8(acc)        the sums of i_dot8 as int32
  */
 typedef struct {
     ireg r[PARTS];
 } c_acc;
 typedef struct {
-    ireg r[2 * PARTS]; /* narrow: the first half */
+    ireg r[2 * PARTS]; /* i8 factors use the first half */
 } c_codes;
 typedef const uint8_t *c_x;
 
@@ -63,7 +68,7 @@ static inline c_x c_factors(const uint8_t *x, bool i16) { return (void)i16, x; }
 
 static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool i16)
 {
-    int32_t first, second = 0; /* four bytes each, or gcc loads eight and takes them apart */
+    int32_t first, second = 0; /* 4 bytes each; gcc would load 8 and split them */
     memcpy(&first, i16 ? x + 8 * x_quad(s) : x + 4 * s, 4);
     if (i16)
         memcpy(&second, x + 8 * x_quad(s) + 4, 4);
@@ -72,7 +77,7 @@ static inline c_acc c_dot(c_acc acc, c_codes c, c_x x, size_t s, bool i16)
                         : i_dot8(acc.r[p], c.r[p], i_set(first));
         if (i16)
             acc.r[p] = i_dot16(acc.r[p], c.r[PARTS + p], i_set(second));
-        __asm__("" : "+v"(acc.r[p])); /* or gcc moves the sums about */
+        __asm__("" : "+v"(acc.r[p])); /* keeps gcc from moving sums between registers */
     }
     return acc;
 }

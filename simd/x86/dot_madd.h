@@ -1,30 +1,30 @@
-/* What dot.h wants of a unit, for AVX-512 without dot products of bytes. vpmaddubsw would saturate
-   (and vpsignb, see avx2.c, is not there), so bytes are widened to 16 bits: of the four of a quad,
-   0 and 2 by shifting left and right again, 1 and 3 by shifting right. vpmaddwd then adds two
-   products in 32. */
+/*
+ * gemm_i8 for AVX-512 without dot products of bytes. vpmaddubsw would saturate, and AVX-512 has no
+ * vpsignb for the trick of avx2.c. So bytes are widened to 16 bits: bytes 0 and 2 of a quad by
+ * shifting left and right again, bytes 1 and 3 by shifting right. vpmaddwd then adds two products
+ * in 32 bits.
+ */
 #include <string.h>
 
-enum { DOT_REGS = 16 / LANES };
-
 typedef struct {
-    ireg r[DOT_REGS];
+    ireg r[PARTS];
 } d_acc;
 typedef struct {
-    ireg even[DOT_REGS], odd[DOT_REGS];
+    ireg even[PARTS], odd[PARTS];
 } d_weights;
 typedef const uint8_t *d_bytes;
 
 static inline d_acc d_zero(void)
 {
     d_acc a;
-    UNROLL for (int p = 0; p < DOT_REGS; p++)
+    UNROLL for (int p = 0; p < PARTS; p++)
         a.r[p] = i_set(0);
     return a;
 }
 
 static inline d_acc d_add(d_acc a, d_acc b)
 {
-    UNROLL for (int p = 0; p < DOT_REGS; p++)
+    UNROLL for (int p = 0; p < PARTS; p++)
         a.r[p] = i_add(a.r[p], b.r[p]);
     return a;
 }
@@ -32,7 +32,7 @@ static inline d_acc d_add(d_acc a, d_acc b)
 static inline d_weights d_load(const int8_t *w)
 {
     d_weights v;
-    UNROLL for (int p = 0; p < DOT_REGS; p++) {
+    UNROLL for (int p = 0; p < PARTS; p++) {
         ireg a = i_load(w + p * 4 * LANES);
         v.even[p] = i_even(a);
         v.odd[p] = i_odd(a);
@@ -49,7 +49,7 @@ static inline d_bytes d_token(const uint8_t *x, size_t next)
 static inline void d_store(int32_t *sum, size_t next, d_acc a)
 {
     (void)next;
-    UNROLL for (int p = 0; p < DOT_REGS; p++)
+    UNROLL for (int p = 0; p < PARTS; p++)
         i_store(sum + p * LANES, a.r[p]);
 }
 
@@ -58,10 +58,10 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
     int32_t quad;
     memcpy(&quad, x + 4 * s, 4);
     ireg b = i_set(quad), even = i_and(b, i_set(0x00ff00ff)), odd = i_high(b);
-    UNROLL for (int p = 0; p < DOT_REGS; p++) {
+    UNROLL for (int p = 0; p < PARTS; p++) {
         acc.r[p] = i_add(acc.r[p], i_add(i_madd(w.even[p], even), i_madd(w.odd[p], odd)));
-        __asm__("" : "+v"(acc.r[p])); /* or gcc adds up the products of four steps first, and runs
-                                         out of registers */
+        /* otherwise gcc adds the products of four steps first, and runs out of registers */
+        __asm__("" : "+v"(acc.r[p]));
     }
     return acc;
 }

@@ -1,5 +1,5 @@
-/* The sums and tokens of dot.h in registers of 256 bits: one quad of a panel is two of them,
-   against 4 bytes of a token in every lane. */
+/* The sums and tokens of gemm_i8.h in registers of 256 bits: a quad of a panel is two of them; the
+   4 bytes of a token are repeated in every lane. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
-/* The compiler's check asks the CPU, and whether the operating system saves the registers. */
+/* __builtin_cpu_supports() asks the CPU, and whether the operating system saves its registers. */
 #include "simd/rungs.h"
 
 #include <cpuid.h>
 
-static bool has_f16c(void) /* not among the names that every compiler's check knows */
+/* Not every compiler's __builtin_cpu_supports() knows the name "f16c" .. */
+static bool has_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -20,7 +21,8 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-static bool has_avxvnni(void) /* nor is this */
+/* .. or "avxvnni". */
+static bool has_avxvnni(void)
 {
     unsigned a, b, c, d;
     return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);

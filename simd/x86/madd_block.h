@@ -1,22 +1,28 @@
 /*
- * Many tokens on x86 without dot products of bytes: bytes are widened to 16 bits, even and odd ones
- * of a quad by themselves, and vpmaddwd adds two products in 32. A block of BLOCK_TOKENS tokens,
- * BLOCK_PANELS panels and BLOCK_K columns widens either once, and lies in an L1 cache of 32 KB;
- * what is left is vpmaddwd and vpaddd, one each for 16 products. Between columns the sums of a
- * block wait in memory.
+ * gemm_i8 for many tokens on x86 without dot products of bytes. Bytes are widened to 16 bits, and
+ * vpmaddwd adds two products in 32 bits. A block of BLOCK_TOKENS tokens, BLOCK_PANELS panels and
+ * BLOCK_K columns widens each byte once, and what a tile reads fits into an L1 cache of 32 KB. The
+ * inner loop is then one vpmaddwd and one vpaddd for 16 products. Sums stay in memory from one
+ * BLOCK_K columns to the next.
+ *
+ * Parameters: those of gemm_i8.h, which the rung includes first, and DOT_FLIP 128.
  */
 enum { BLOCK_TOKENS = 48, BLOCK_PANELS = 8, BLOCK_K = 128, BLOCK_QUADS = BLOCK_K / TFT_QUAD };
-/* 12 registers of sums, 2 of weights, one of a token, products: 16 registers */
-enum { BLOCK_TILE = 6, BLOCK_REGS = 16 / LANES };
 
-/* Pairs of 16 bits: of a quad, its bytes 0 and 2 are in [0], 1 and 3 in [1]. */
+/* Tokens of a tile: 12 registers of sums, 2 of weights, one of a token, products: all 16. */
+enum { BLOCK_TILE = 6 };
+
+_Static_assert(BLOCK_K % TFT_K_PAD == 0, "madd_widen_tokens takes 16 columns at a time");
+_Static_assert(DOT_FLIP == 128, "madd_widen_tokens takes x - 128");
+
+/* w and x are pairs of int16: [0] has bytes 0 and 2 of a quad, [1] has bytes 1 and 3. */
 struct madd_block {
     _Alignas(64) int32_t sum[BLOCK_PANELS][BLOCK_TOKENS][TFT_PANEL];
     _Alignas(64) int32_t w[2][BLOCK_QUADS][TFT_PANEL];
     _Alignas(64) int32_t x[BLOCK_TOKENS][2][BLOCK_QUADS];
 };
 
-/* w: the quads of one panel */
+/* w: `quads` quads of one panel */
 static void madd_widen_panel(struct madd_block *b, const int8_t *w, size_t quads)
 {
     for (size_t q = 0; q < quads; q++)
@@ -27,8 +33,7 @@ static void madd_widen_panel(struct madd_block *b, const int8_t *w, size_t quads
         }
 }
 
-/* x: [tokens, ldx], which become x - 128 (DOT_FLIP); quads is a multiple of 4, and so is what may
-   be read. */
+/* x: [tokens, 4 quads], rows ldx apart. Stores x - 128. quads is a multiple of 4. */
 static void madd_widen_tokens(struct madd_block *b, const uint8_t *x, size_t ldx, size_t tokens,
                               size_t quads)
 {
@@ -42,29 +47,31 @@ static void madd_widen_tokens(struct madd_block *b, const uint8_t *x, size_t ldx
         }
 }
 
-/* sum: [n, 16] += the products of tokens m .. m + n - 1 and the panel; n is a constant after
+/* sum: [n, 16]. Adds the products of tokens m .. m + n - 1 and the panel; n is a constant after
    inlining. */
-FORCE_INLINE void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t quads, size_t n)
+FORCE_INLINE void madd_tile(int32_t *sum, const struct madd_block *b, size_t m, size_t quads,
+                            size_t n)
 {
-    ireg acc[BLOCK_TILE][BLOCK_REGS];
+    ireg acc[BLOCK_TILE][PARTS];
     UNROLL for (size_t i = 0; i < n; i++)
-        UNROLL for (size_t p = 0; p < BLOCK_REGS; p++)
+        UNROLL for (size_t p = 0; p < PARTS; p++)
             acc[i][p] = i_load(sum + i * TFT_PANEL + p * LANES);
     for (size_t q = 0; q < quads; q++)
         UNROLL for (size_t half = 0; half < 2; half++) {
-            ireg w[BLOCK_REGS];
-            UNROLL for (size_t p = 0; p < BLOCK_REGS; p++)
+            ireg w[PARTS];
+            UNROLL for (size_t p = 0; p < PARTS; p++)
                 w[p] = i_load(b->w[half][q] + p * LANES);
             UNROLL for (size_t i = 0; i < n; i++) {
                 ireg x = i_set(b->x[m + i][half][q]);
-                UNROLL for (size_t p = 0; p < BLOCK_REGS; p++) {
+                UNROLL for (size_t p = 0; p < PARTS; p++) {
                     acc[i][p] = i_add(acc[i][p], i_madd(w[p], x));
-                    __asm__("" : "+v"(acc[i][p])); /* or gcc moves the sums about */
+                    /* keeps gcc from moving sums between registers */
+                    __asm__("" : "+v"(acc[i][p]));
                 }
             }
         }
     UNROLL for (size_t i = 0; i < n; i++)
-        UNROLL for (size_t p = 0; p < BLOCK_REGS; p++)
+        UNROLL for (size_t p = 0; p < PARTS; p++)
             i_store(sum + i * TFT_PANEL + p * LANES, acc[i][p]);
 }
 

@@ -1,4 +1,4 @@
-/* The vocabulary of wide.h for AVX2, FMA, F16C: 16 lanes are two registers. */
+/* The registers that lanes.h wants, for AVX2, FMA, F16C: a v16 is two registers. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,8 +49,8 @@ static inline reg r_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
 }
 
-/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
-   nothing, those of f32 a hundred cycles. */
+/* By way of the f16 with the same digits, which is the E4M3 times 2^-8: converting a subnormal f16
+   is free, while a product with a subnormal f32 takes a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
     __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)),
@@ -82,14 +82,13 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(c, c));
 }
 
-/* (float)(sum - shift) */
-static inline reg r_difference(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
-    const __m256i *a = (const __m256i *)sum, *b = (const __m256i *)shift;
+    const __m256i *a = (const __m256i *)p, *b = (const __m256i *)q;
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256(a), _mm256_loadu_si256(b)));
 }
 
-/* 32-bit integers, for madd_block.h. */
+/* Registers of int32, for madd_block.h and coded_x86.h. */
 typedef __m256i ireg;
 static inline ireg i_set(int32_t x) { return _mm256_set1_epi32(x); }
 static inline ireg i_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
@@ -104,7 +103,7 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
 }
 
-/* Bytes and 16 bits, for wide_codes.h. */
+/* Registers of int16 and of bytes, for coded_x86.h and codes_attention.h. */
 static inline ireg i_add16(ireg a, ireg b) { return _mm256_add_epi16(a, b); }
 static inline ireg i_maddubs(ireg a, ireg b) { return _mm256_maddubs_epi16(a, b); }
 
@@ -125,8 +124,8 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* 16 integers as int8; and as int16, of each four in the order 0, 2, 1, 3, the second and the third
-   four exchanged. */
+/* Store 16 integers. As int8 in order; as int16 each four in the order 0, 2, 1, 3, and the second
+   four exchanged with the third, where x_quad finds them. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(a[0]), _mm256_cvtps_epi32(a[1]));

@@ -1,4 +1,4 @@
-/* The vocabulary of wide.h for AVX-512 F, BW, DQ, VL: 16 lanes are one register. */
+/* The registers that lanes.h wants, for AVX-512 F, BW, DQ, VL: a v16 is one register. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +52,8 @@ static inline reg r_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
 
-/* By way of an f16 with the same digits, which is 2^-8 times it: its subnormal numbers cost
-   nothing, those of f32 a hundred cycles. */
+/* By way of the f16 with the same digits, which is the E4M3 times 2^-8: converting a subnormal f16
+   is free, while a product with a subnormal f32 takes a hundred cycles. */
 static inline reg r_load_f8(const uint8_t *p)
 {
     __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)),
@@ -74,16 +74,16 @@ static inline float r_hsum(reg a)
 
 static inline float r_hmax(reg a) { return _mm512_reduce_max_ps(a); }
 
-/* Four trees side by side: 13 instructions instead of 32. */
+/* Four trees side by side: 13 instructions, not 32. */
 #define HAVE_HSUM4
 static inline void r_hsum4(float p[4], reg a, reg b, reg c, reg d)
 {
-    /* i + 8: [8 lanes of a | 8 of b] */
+    /* lanes i + 8: [8 lanes of a | 8 of b] */
     reg ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
     reg cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
-    /* i + 4: a quarter each */
+    /* lanes i + 4: a quarter of the register each */
     reg q = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
-    /* i + 2 and i + 1, inside the quarters */
+    /* lanes i + 2 and i + 1, inside the quarters */
     q = _mm512_add_ps(q, _mm512_permute_ps(q, 0x4e));
     q = _mm512_add_ps(q, _mm512_permute_ps(q, 0xb1));
     const __m512i heads = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -96,13 +96,12 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(b));
 }
 
-/* (float)(sum - shift) */
-static inline reg r_difference(const int32_t *sum, const int32_t *shift)
+static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), _mm512_loadu_si512(shift)));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(p), _mm512_loadu_si512(q)));
 }
 
-/* 32-bit integers, for dot_madd.h. */
+/* Registers of int32, for dot_madd.h and coded_x86.h. */
 typedef __m512i ireg;
 static inline ireg i_set(int32_t x) { return _mm512_set1_epi32(x); }
 static inline ireg i_load(const void *p) { return _mm512_loadu_si512(p); }
@@ -119,7 +118,7 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
 }
 
-/* Bytes and 16 bits, for wide_codes.h. */
+/* Registers of int16 and of bytes, for coded_x86.h and codes_attention.h. */
 static inline ireg i_add16(ireg a, ireg b) { return _mm512_add_epi16(a, b); }
 static inline ireg i_maddubs(ireg a, ireg b) { return _mm512_maddubs_epi16(a, b); }
 
@@ -142,7 +141,7 @@ static inline breg b_repeat(const uint8_t *p, int r, int period)
     }
 }
 
-/* 16 integers as int8, and as int16, of each four in the order 0, 2, 1, 3. */
+/* Store 16 integers. As int8 in order; as int16 each four in the order 0, 2, 1, 3. */
 static inline void r_store_x8(uint8_t *p, const reg *a)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a[0])));
@@ -157,9 +156,9 @@ static inline void r_store_x16(uint8_t *p, const reg *a)
 
 static inline size_t x_quad(size_t s) { return s; }
 
-/* tft_expf (expf.h). vscalefps is its multiplication by 2^q, rounded once and without detours
-   around the ends of the range. Inlined it takes half the time of SLEEF's function, and softmax and
-   SiLU are a tenth of a prompt. */
+/* tft_expf (expf.h). vscalefps multiplies by 2^q, rounds once, and needs no care at the ends of the
+   range. Inlined it takes half the time of SLEEF's function, and softmax and SiLU are a tenth of
+   the time of a prompt. */
 #define HAVE_EXP
 static inline reg r_exp(reg x)
 {
