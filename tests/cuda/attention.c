@@ -241,14 +241,14 @@ static void one_shape(struct gpu *g, const struct shape *s)
     uint32_t none[MOST_HEADS * 16] = {0};
     if (s->block)
         blocks = put_blocks(s);
-    partials.o = gpu_take(n_partials * s->dim * sizeof(float));
-    partials.max = gpu_take(n_partials * sizeof(float));
-    partials.sum = gpu_take(n_partials * sizeof(float));
+    partials.o = gpu_alloc(n_partials * s->dim * sizeof(float));
+    partials.max = gpu_alloc(n_partials * sizeof(float));
+    partials.sum = gpu_alloc(n_partials * sizeof(float));
     partials.done = gpu_copy(none, H * sizeof *none);
     if (bytes)
-        y.bytes = gpu_take(s->M * ldy);
+        y.bytes = gpu_alloc(s->M * ldy);
     else
-        y.floats = gpu_take(s->M * ldy * sizeof(float));
+        y.floats = gpu_alloc(s->M * ldy * sizeof(float));
     y.affine = gpu_copy(&affine, sizeof affine);
     tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots,
                     s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M, (uint32_t)s->first,
@@ -414,11 +414,11 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     t.partials =
         (struct tft_cuda_partials){.slot_spans = spans(capacity), .block_spans = spans(coded)};
     size_t n_partials = H * (t.partials.slot_spans + t.partials.block_spans);
-    t.partials.o = gpu_take(n_partials * DIM * sizeof(float));
-    t.partials.max = gpu_take(n_partials * sizeof(float));
-    t.partials.sum = gpu_take(n_partials * sizeof(float));
+    t.partials.o = gpu_alloc(n_partials * DIM * sizeof(float));
+    t.partials.max = gpu_alloc(n_partials * sizeof(float));
+    t.partials.sum = gpu_alloc(n_partials * sizeof(float));
     t.partials.done = gpu_copy(zero, sizeof zero);
-    t.y.bytes = gpu_take((size_t)M * H * DIM);
+    t.y.bytes = gpu_alloc((size_t)M * H * DIM);
     t.y.affine = gpu_copy(&affine, sizeof affine);
     t.q = gpu_copy(q, (size_t)M * H * DIM * sizeof *q);
     t.start = gpu_copy(&start, sizeof start);

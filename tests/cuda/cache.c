@@ -252,7 +252,7 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer,
     };
     tft_cuda_evict(
         g->stream, &blocks, &slots, &e, &clips,
-        gpu_take((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
+        gpu_alloc((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
         tft_coded_evict(kv, g->c->ref, layer, head, before, 0);
     same_blocks(g, kv, layer, &blocks, r.blocks, what);

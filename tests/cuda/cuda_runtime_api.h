@@ -1,9 +1,12 @@
 /*
- * A CPU that plays an NVIDIA GPU, so that the CUDA backend can be tested where there is none: as
- * much of CUDA's runtime as it uses. Memory of the device is memory of the host, a stream's work is
- * done when it is queued, a graph is a list of launches. player.cpp runs the kernels: every thread
- * of a block is a coroutine, which goes on to the next barrier. In which order threads do that, and
- * in which order blocks come, is drawn by chance, so that a barrier that is missing shows.
+ * A CPU that plays an NVIDIA GPU, to test the CUDA backend on machines without one: those parts of
+ * CUDA's runtime that the backend uses. Memory of the device is memory of the host; work that is
+ * queued on a stream is done at once; a graph is a list of launches. player.cpp runs the kernels:
+ * each thread of a thread block is a coroutine that runs to its next barrier. Threads and thread
+ * blocks run in random order, so that a missing barrier shows.
+ *
+ * Environment variables: PLAYER_GPUS (1), PLAYER_CAPABILITY (90), PLAYER_BYTES of memory (1 GiB),
+ * PLAYER_FAILS (0; 1: whatever waits for the stream fails).
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H
 #define TFT_TEST_CUDA_RUNTIME_API_H
@@ -39,9 +42,9 @@ enum {
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t e);
 cudaError_t cudaGetDeviceCount(int *n);
-cudaError_t cudaSetDevice(int which);
-cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int which);
-cudaError_t cudaMemGetInfo(size_t *left, size_t *all);
+cudaError_t cudaSetDevice(int index);
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all);
 cudaError_t cudaMalloc(void **p, size_t size);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **p, size_t size);

@@ -1,7 +1,7 @@
 /*
- * Kernels of the CUDA backend (launch.h) beside the C reference, on a GPU or on the CPU that plays
- * one. Operands are those of the harness of the CPU's kernels (tests/kernels/check.h); results are
- * compared bit by bit.
+ * Compares the kernels of the CUDA backend (launch.h) with the C reference, bit by bit, on a GPU or
+ * on the CPU that plays one. Operands come from the harness of the CPU's kernels
+ * (tests/kernels/check.h).
  */
 #ifndef TFT_TEST_GPU_H
 #define TFT_TEST_GPU_H
@@ -14,40 +14,42 @@ struct gpu {
     struct check *c; /* c->ref: the reference */
     cudaStream_t stream;
     uint32_t multiprocessors;
-    double read, int8, fma; /* limits.c */
+    double read, int8, fma; /* limits, tft_cuda_limits */
 };
 
-/* A copy of n bytes in the GPU's memory, or n that are undefined; until gpu_free. */
+/* n bytes of the GPU's memory until gpu_free: a copy of `from`; undefined. */
 void *gpu_copy(const void *from, size_t n);
-void *gpu_take(size_t n);
+void *gpu_alloc(size_t n);
 
-/* What is there once all that was launched is done. */
+/* Copies from the GPU's memory, after all that was launched is done. */
 void gpu_read(struct gpu *g, void *to, const void *from, size_t n);
 
-/* That it is what the reference has. */
+/* Fails the case, with the line fmt, unless the n bytes at `got` on the GPU are those at `want`. */
 void gpu_same(struct gpu *g, const void *want, const void *got, size_t n, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* All that the case has taken of either memory. Nothing was written behind any of it. */
+/* Frees what the case has allocated on the GPU and in the harness. Fails if anything was written
+   behind an allocation of the GPU. */
 void gpu_free(struct gpu *g);
 
-/* Times a kernel, if asked for with --bench: a graph of `copies` launches, of other operands each,
-   since what was just read is still in a cache. bytes, ops: of one launch. is_int8: whether ops are
-   of bytes or of floats. */
+/* A kernel to be timed: a graph of `copies` launches, each with its own copy of the operands, since
+   those that were just read are still in a cache. */
 struct gpu_timed {
     const char *name;
     void (*launch)(struct gpu *g, void *arg, size_t copy);
     void *arg;
     size_t copies;
-    double bytes, ops;
-    bool is_int8;
+    double bytes, ops; /* of one launch */
+    bool is_int8;      /* ops are of bytes, else of floats */
 };
+
+/* Prints its time, its GB/s and its GOP/s, and their share of the GPU's limits. */
 void gpu_time(struct gpu *g, const struct gpu_timed *t);
 
-/* So many of `bytes` that a GPU's caches do not hold them. */
+/* How many copies of `bytes` bytes exceed a GPU's caches. */
 size_t gpu_copies(double bytes);
 
-/* The families */
+/* The families of kernels */
 void gpu_rows(struct gpu *g);
 void gpu_linear(struct gpu *g);
 void gpu_attention(struct gpu *g);

@@ -102,14 +102,15 @@ static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t
         float *zero = check_buf(c, padded, sizeof *zero);
         memset(zero, 0, padded * sizeof *zero);
         t.p[i] = (struct tft_cuda_product){
-            .y = gpu_take(M * N[i] * sizeof(float)),
+            .y = gpu_alloc(M * N[i] * sizeof(float)),
             .ldy = N[i],
-            .w = {
-                .scale = gpu_copy(zero, padded * sizeof *zero),
-                .rowsum = gpu_copy(zero, padded * sizeof *zero),
-                .rows = (uint32_t)N[i],
-                .cols = (uint32_t)cols,
-            },
+            .w =
+                {
+                    .scale = gpu_copy(zero, padded * sizeof *zero),
+                    .rowsum = gpu_copy(zero, padded * sizeof *zero),
+                    .rows = (uint32_t)N[i],
+                    .cols = (uint32_t)cols,
+                },
         };
         t.bytes += padded * cols;
         rows += (double)N[i];

@@ -1,4 +1,4 @@
-/* cuda/machine.cuh on a CPU that plays the device. */
+/* src/backend/cuda/machine.cuh for a CPU that plays the GPU: the same names in plain C++. */
 #ifndef TFT_TEST_CUDA_MACHINE_CUH
 #define TFT_TEST_CUDA_MACHINE_CUH
 
@@ -12,10 +12,10 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static /* one block runs at a time */
+#define __shared__ static /* one thread block runs at a time */
 #define __launch_bounds__(...)
 #define UNROLL
-#define ONCE
+#define NO_UNROLL
 
 struct dim3 {
     unsigned x, y, z;
@@ -34,16 +34,16 @@ extern dim3 threadIdx, blockIdx, blockDim;
 
 enum { PLAYER_WARP = 32 };
 
-/* Runs the kernel for every block and thread, or notes it for a graph. */
+/* Runs the kernel for all thread blocks and threads, or records it if the stream is capturing. */
 void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t shared,
                    std::function<void()> kernel);
 unsigned char *player_shared();
 
-/* Until all threads of the block, or of the warp, are here. */
+/* Wait until all threads of the thread block, or of the warp, have arrived here. */
 void player_wait_block();
 void player_wait_warp();
 
-/* Memory that the lanes of this warp see: [PLAYER_WARP] of each size up to that of 8 words. */
+/* Memory that the lanes of this warp share: 32 bytes for each lane. */
 void *player_exchange();
 
 static inline unsigned player_lane()
@@ -51,7 +51,7 @@ static inline unsigned player_lane()
     return threadIdx.x % PLAYER_WARP;
 }
 
-/* ---- what kernels use of CUDA */
+/* ---- the parts of CUDA C++ that the kernels use */
 
 static inline void __syncthreads()
 {
@@ -63,7 +63,7 @@ static inline void __syncwarp()
     player_wait_warp();
 }
 
-/* value of another lane */
+/* The value of another lane. */
 template <typename T> static T player_shuffle(T value, unsigned lane)
 {
     T *all = (T *)player_exchange();
@@ -85,7 +85,7 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, unsigned with)
     return player_shuffle(value, player_lane() ^ with);
 }
 
-/* Blocks run one after the other. */
+/* Thread blocks run one after the other. */
 static inline void __threadfence() {}
 
 static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
@@ -124,7 +124,7 @@ static inline void mma(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t 
     unsigned g = player_lane() / 4, t = player_lane() % 4;
     all[player_lane()] = own;
     player_wait_warp();
-    for (unsigned i = 0; i < 4; i++) { /* row g, or g + 8; column 2 t, or 2 t + 1 */
+    for (unsigned i = 0; i < 4; i++) { /* c[i]: row g or g + 8, column 2 t or 2 t + 1 */
         unsigned column = 2 * t + i % 2;
         for (unsigned k = 0; k < 4; k++)
             for (unsigned high = 0; high < 2; high++)
@@ -144,15 +144,18 @@ static inline void load_matrices(uint32_t a[4], const void *row)
     player_wait_warp();
 }
 
-static inline void copy16(void *to, const void *from, bool there)
+static inline void copy16(void *to, const void *from, bool valid)
 {
-    if (there)
+    if (valid)
         memcpy(to, from, 16);
     else
         memset(to, 0, 16);
 }
 
 static inline void copy_group() {}
-template <int left> static void copy_wait() {}
+template <int N>
+static void copy_wait()
+{
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* cuda_kernels [--seed N] [--bench] [NAME]; gpu_kernels likewise. Where there is no GPU it says so,
-   and exits with 77: skipped. */
+/* cuda_kernels [--seed N] [--bench] [NAME], and gpu_kernels likewise. Without a GPU it prints why
+   and exits with 77, which meson takes for a skipped test. */
 #include "gpu.h"
 
 #include <stdarg.h>
@@ -9,13 +9,13 @@
 
 #include "backend/cuda/inside.h"
 
-enum { GUARD = 64, MOST = 256 };
+enum { GUARD = 64, MAX_ALLOCATIONS = 256 };
 
 static struct {
     unsigned char *p;
     size_t n;
-} taken[MOST];
-static size_t n_taken;
+} allocations[MAX_ALLOCATIONS];
+static size_t n_allocations;
 
 static void must(cudaError_t e, const char *what)
 {
@@ -25,25 +25,25 @@ static void must(cudaError_t e, const char *what)
     exit(1);
 }
 
-void *gpu_take(size_t n)
+void *gpu_alloc(size_t n)
 {
     void *p;
     unsigned char guard[GUARD];
-    if (n_taken == MOST) {
-        fprintf(stderr, "more than %d pieces of memory in one case\n", MOST);
+    if (n_allocations == MAX_ALLOCATIONS) {
+        fprintf(stderr, "more than %d allocations in one case\n", MAX_ALLOCATIONS);
         exit(1);
     }
     must(cudaMalloc(&p, n + GUARD), "cudaMalloc");
     memset(guard, 0xa5, GUARD);
     must(cudaMemcpy((char *)p + n, guard, GUARD, cudaMemcpyHostToDevice), "cudaMemcpy");
-    taken[n_taken].p = p;
-    taken[n_taken++].n = n;
+    allocations[n_allocations].p = p;
+    allocations[n_allocations++].n = n;
     return p;
 }
 
 void *gpu_copy(const void *from, size_t n)
 {
-    void *p = gpu_take(n);
+    void *p = gpu_alloc(n);
     must(cudaMemcpy(p, from, n, cudaMemcpyHostToDevice), "cudaMemcpy");
     return p;
 }
@@ -74,11 +74,12 @@ void gpu_free(struct gpu *g)
 {
     unsigned char want[GUARD], got[GUARD];
     memset(want, 0xa5, GUARD);
-    while (n_taken) {
-        n_taken--;
-        gpu_read(g, got, taken[n_taken].p + taken[n_taken].n, GUARD);
-        check_same(g->c, want, got, GUARD, "behind the end of %zu bytes", taken[n_taken].n);
-        must(cudaFree(taken[n_taken].p), "cudaFree");
+    while (n_allocations) {
+        n_allocations--;
+        gpu_read(g, got, allocations[n_allocations].p + allocations[n_allocations].n, GUARD);
+        check_same(g->c, want, got, GUARD, "behind the end of %zu bytes",
+                   allocations[n_allocations].n);
+        must(cudaFree(allocations[n_allocations].p), "cudaFree");
     }
     check_free();
 }
@@ -149,9 +150,9 @@ int main(int argc, char **argv)
     g.multiprocessors = (uint32_t)multiprocessors;
     tft_cuda_limits(&(struct device){.index = 0}, &g.read, &g.int8, &g.fma);
     if (c.bench)
-        printf("by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n", g.read,
-               g.int8, g.fma);
-    /* it waits for what cudaMemcpy has under way */
+        printf("limits by its clocks: memory read %.1f GB/s, int8 %.0f GOP/s, fma %.0f GFLOP/s\n",
+               g.read, g.int8, g.fma);
+    /* cudaStreamDefault: the stream waits for copies that cudaMemcpy has not finished */
     must(cudaStreamCreateWithFlags(&g.stream, cudaStreamDefault), "cudaStreamCreate");
     gpu_rows(&g);
     gpu_linear(&g);

@@ -1,5 +1,5 @@
-/* A CPU plays an NVIDIA GPU: cuda_runtime_api.h. */
-#undef _FORTIFY_SOURCE /* which takes a jump to another stack for a mistake */
+/* A CPU plays an NVIDIA GPU: see cuda_runtime_api.h. */
+#undef _FORTIFY_SOURCE /* it aborts when longjmp changes the stack */
 #include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ dim3 threadIdx, blockIdx, blockDim;
 
 /* -------------------------------------------------------------------------------------- threads */
 
-enum { STACK = 64 << 10, MOST_THREADS = 1024, EXCHANGE = PLAYER_WARP * 32 };
+enum { STACK = 64 << 10, MAX_THREADS = 1024, EXCHANGE = PLAYER_WARP * 32 };
 
 enum state { RUNNING, AT_BLOCK, AT_WARP, DONE };
 
@@ -43,12 +43,12 @@ struct thread {
 
 static struct {
     std::mutex lock; /* one kernel at a time */
-    thread threads[MOST_THREADS];
+    thread threads[MAX_THREADS];
     jmp_buf main;
     unsigned current, n;
     const std::function<void()> *kernel;
     std::vector<unsigned char> shared;
-    alignas(16) unsigned char exchange[MOST_THREADS / PLAYER_WARP][EXCHANGE];
+    alignas(16) unsigned char exchange[MAX_THREADS / PLAYER_WARP][EXCHANGE];
     uint64_t chance;
 } player;
 
@@ -58,11 +58,11 @@ static uint64_t draw()
     return player.chance >> 33;
 }
 
-/* From one stack to another: to where `to` was set, or to a context at first. setjmp, as
-   swapcontext asks the system each time. fake is ASan's, kept for when this stack is gone back
-   to. */
-static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom,
-                  size_t size)
+/* Switches from one stack to another: to where `to` was set or, the first time, to the context
+   `first`. setjmp, because swapcontext makes a system call each time. bottom, size: of the other
+   stack, for ASan; fake is what ASan keeps of this stack until it is switched back to. */
+static void switch_stack(jmp_buf from, jmp_buf to, const ucontext_t *first, const void *bottom,
+                         size_t size)
 {
 #if PLAYER_ASAN
     void *fake;
@@ -83,14 +83,15 @@ static void leave(jmp_buf from, jmp_buf to, const ucontext_t *first, const void 
 static const void *main_bottom;
 static size_t main_size;
 
+/* Returns to run_block() until this thread may go on. */
 static void wait(enum state at)
 {
     thread *t = &player.threads[player.current];
     t->state = at;
-    leave(t->here, player.main, NULL, main_bottom, main_size);
+    switch_stack(t->here, player.main, NULL, main_bottom, main_size);
 }
 
-/* A thread's coroutine serves all blocks, one after the other. */
+/* The coroutine of a thread: it runs that thread of all thread blocks, one after the other. */
 static void start()
 {
 #if PLAYER_ASAN
@@ -122,7 +123,8 @@ unsigned char *player_shared()
     return (unsigned char *)(((uintptr_t)player.shared.data() + 15) / 16 * 16);
 }
 
-static void go_on(unsigned i)
+/* Runs thread i up to its next barrier. */
+static void resume(unsigned i)
 {
     thread *t = &player.threads[i];
     const ucontext_t *first = NULL;
@@ -138,11 +140,11 @@ static void go_on(unsigned i)
         makecontext(&context, start, 0);
         first = &context;
     }
-    leave(player.main, t->here, first, t->stack, STACK);
+    switch_stack(player.main, t->here, first, t->stack, STACK);
 }
 
-/* Whether all threads that are not done, of those from `first` on, are there; then they may go
-   on. */
+/* Opens the barrier `at` of n threads from `first` on, if all of them that are not done wait there.
+   Returns whether it opened for any. */
 static bool release(unsigned first, unsigned n, enum state at)
 {
     bool any = false;
@@ -157,8 +159,9 @@ static bool release(unsigned first, unsigned n, enum state at)
     return any;
 }
 
-/* Each thread up to its next barrier, in some order; then barriers where all are open. Where none
-   opens though some wait, threads of a warp have parted, which on a GPU is a deadlock or worse. */
+/* Runs a thread block: each thread up to its next barrier, from a random one on, up or down; then
+   opens the barriers where all threads wait. If no barrier opens, threads wait at different
+   barriers, which deadlocks a GPU or worse. */
 static void run_block()
 {
     const unsigned warp = PLAYER_WARP;
@@ -168,7 +171,7 @@ static void run_block()
         unsigned offset = (unsigned)draw(), step = draw() % 2 ? 1 : player.n - 1;
         for (unsigned i = 0, at = offset % player.n; i < player.n; i++, at = (at + step) % player.n)
             if (player.threads[at].state == RUNNING)
-                go_on(at);
+                resume(at);
         bool any = release(0, player.n, AT_BLOCK), left = false;
         for (unsigned w = 0; w < player.n; w += warp)
             any |= release(w, player.n - w < warp ? player.n - w : warp, AT_WARP);
@@ -199,6 +202,7 @@ static cudaError_t fail(cudaError_t e)
     return e;
 }
 
+/* Runs all thread blocks of a launch, from a random one on, up or down. */
 static void run_grid(dim3 blocks, unsigned threads, size_t shared,
                      const std::function<void()> &kernel)
 {
@@ -209,7 +213,7 @@ static void run_grid(dim3 blocks, unsigned threads, size_t shared,
     size_t n = (size_t)blocks.x * blocks.y * blocks.z, at = draw() % n,
            step = draw() % 2 ? 1 : n - 1;
     for (size_t i = 0; i < n; i++, at = (at + step) % n) {
-        player.shared.assign(shared + 15, 0xa5); /* a block knows nothing of those before */
+        player.shared.assign(shared + 15, 0xa5); /* nothing remains of the last thread block */
         player.shared.shrink_to_fit();
         blockIdx = dim3((unsigned)(at % blocks.x), (unsigned)(at / blocks.x % blocks.y),
                         (unsigned)(at / blocks.x / blocks.y));
@@ -221,7 +225,7 @@ void player_launch(cudaStream_t stream, dim3 blocks, unsigned threads, size_t sh
                    std::function<void()> kernel)
 {
     if (!blocks.x || !blocks.y || !blocks.z || blocks.y > 65535 || blocks.z > 65535 || !threads ||
-        threads > MOST_THREADS || shared > 64 << 10)
+        threads > MAX_THREADS || shared > 64 << 10)
         fail(cudaErrorInvalidValue);
     else if (stream->recording)
         stream->recording->launches.push_back([=] { run_grid(blocks, threads, shared, kernel); });
@@ -245,8 +249,8 @@ const char *cudaGetErrorString(cudaError_t e)
                                           : "failed";
 }
 
-/* How many GPUs there are, what they can do, how much memory they have, and whether they fail: for
-   tests, by the environment. */
+/* A setting from the environment: tests choose how many GPUs there are, their compute capability
+   and memory, and whether they fail. */
 static size_t setting(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);
@@ -266,14 +270,14 @@ cudaError_t cudaSetDevice(int)
 
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
-    size_t both = setting("PLAYER_CAPABILITY", 90);
+    size_t capability = setting("PLAYER_CAPABILITY", 90);
     switch (attribute) {
     case cudaDevAttrClockRate: *value = 1000000; break; /* kHz */
     case cudaDevAttrMultiProcessorCount: *value = 2; break;
     case cudaDevAttrMemoryClockRate: *value = 2000000; break;
     case cudaDevAttrGlobalMemoryBusWidth: *value = 64; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = (int)(both / 10); break;
-    case cudaDevAttrComputeCapabilityMinor: *value = (int)(both % 10); break;
+    case cudaDevAttrComputeCapabilityMajor: *value = (int)(capability / 10); break;
+    case cudaDevAttrComputeCapabilityMinor: *value = (int)(capability % 10); break;
     default: return fail(cudaErrorInvalidValue);
     }
     return cudaSuccess;
@@ -281,48 +285,49 @@ cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 
 static size_t taken;
 
-cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     *all = setting("PLAYER_BYTES", (size_t)1 << 30);
-    *left = *all > taken ? *all - taken : 0;
+    *free_bytes = *all > taken ? *all - taken : 0;
     return cudaSuccess;
 }
 
-/* Memory ends where no page is, but for what makes it begin at a multiple of 16 bytes. */
-struct piece {
+/* An allocation ends at a page that may not be touched, less what aligns its start to 16 bytes. */
+struct allocation {
     unsigned char *pages;
     size_t length, size;
 };
 
-static std::map<void *, piece> pieces;
+static std::map<void *, allocation> allocations;
 
 cudaError_t cudaMalloc(void **p, size_t size)
 {
-    size_t left, all, page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
-    cudaMemGetInfo(&left, &all);
-    void *pages = size <= left
+    size_t free_bytes, all, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t body = (size + page) / page * page;
+    cudaMemGetInfo(&free_bytes, &all);
+    void *pages = size <= free_bytes
                       ? mmap(NULL, body + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                       : MAP_FAILED;
     if (pages == MAP_FAILED || mprotect(pages, body, PROT_READ | PROT_WRITE) != 0)
         return fail(cudaErrorMemoryAllocation);
-    piece own = {(unsigned char *)pages, body + page, size};
+    allocation own = {(unsigned char *)pages, body + page, size};
     *p = own.pages + (body - size) / 16 * 16;
     memset(own.pages, 0x5a, body);
-    pieces[*p] = own;
+    allocations[*p] = own;
     taken += size;
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *p)
 {
-    std::map<void *, piece>::iterator at = pieces.find(p);
+    std::map<void *, allocation>::iterator at = allocations.find(p);
     if (!p)
         return cudaSuccess;
-    if (at == pieces.end())
+    if (at == allocations.end())
         return fail(cudaErrorInvalidValue);
     taken -= at->second.size;
     munmap(at->second.pages, at->second.length);
-    pieces.erase(at);
+    allocations.erase(at);
     return cudaSuccess;
 }
 

@@ -21,7 +21,7 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
     r.rows.ld = n + check_below(c, 4);
     r.rows.affine_step = check_below(c, 2);
     if (check_below(c, 2)) {
-        r.rows.floats = gpu_take(((M - 1) * r.rows.ld + n) * sizeof(float));
+        r.rows.floats = gpu_alloc(((M - 1) * r.rows.ld + n) * sizeof(float));
         return r;
     }
     r.q = check_buf(c, M, sizeof *r.q);
@@ -31,7 +31,7 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
         r.q[m].inverse = 1 / r.q[m].scale;
     }
     r.rows.affine = gpu_copy(r.q, M * sizeof *r.q);
-    r.rows.bytes = gpu_take((M - 1) * r.rows.ld + n);
+    r.rows.bytes = gpu_alloc((M - 1) * r.rows.ld + n);
     return r;
 }
 
@@ -191,10 +191,10 @@ static void quantize(struct gpu *g)
         size_t ldx = n + check_below(g->c, 4), ldy = n + check_below(g->c, 4);
         bool all = i % 2;
         float *x = filled(g, M * ldx), low = 0, high = 0;
-        uint8_t *want = check_buf(g->c, n, 1), *y = gpu_take(M * ldy);
-        struct tft_affine *q = check_buf(g->c, M, sizeof *q), *q_there = gpu_take(M * sizeof *q);
+        uint8_t *want = check_buf(g->c, n, 1), *y = gpu_alloc(M * ldy);
+        struct tft_affine *q = check_buf(g->c, M, sizeof *q), *q_there = gpu_alloc(M * sizeof *q);
         tft_cuda_quantize(g->stream, y, ldy, gpu_copy(x, M * ldx * sizeof *x), ldx, (uint32_t)M,
-                          (uint32_t)n, q_there, gpu_take(M * 2 * sizeof *x), all);
+                          (uint32_t)n, q_there, gpu_alloc(M * 2 * sizeof *x), all);
         for (size_t m = 0; m < M; m++) {
             float min, max;
             g->c->ref->range(x + m * ldx, n, &min, &max);
@@ -237,7 +237,7 @@ static void embed(struct gpu *g)
             gpu_copy(data, rows * cols), gpu_copy(scale, rows * sizeof *scale),
             position ? gpu_copy(position, (from + M) * width * sizeof *position) : NULL,
             (uint32_t)width};
-        float *x = gpu_take(M * ld * sizeof *x);
+        float *x = gpu_alloc(M * ld * sizeof *x);
         tft_cuda_embed(g->stream, x, ld, gpu_copy(tokens, M * sizeof *tokens),
                        gpu_copy(&start, sizeof start), (uint32_t)M, &e);
         for (size_t m = 0; m < M; m++) {

@@ -1,5 +1,5 @@
-/* What becomes of keys and values: slots (kv.h) are filled and given up, and become blocks of codes
-   (coded.h, evict.c) with the same codes as on the CPU. */
+/* Kernels that change the cache: tokens are stored in slots (kv/kv.h), evicted to blocks of codes
+   (kv/coded.h, kv/evict.c), and dropped. Codes and scales have the bits of the CPU's. */
 #include <float.h>
 #include <math.h>
 
@@ -8,6 +8,7 @@
 
 static constexpr uint32_t THREADS = 256;
 
+/* *to = v, rounded to its type. */
 static __device__ void narrow(float *to, float v)
 {
     *to = v;
@@ -19,17 +20,18 @@ static __device__ void narrow(uint16_t *to, float v)
 
 /* ---------------------------------------------------------------------------------------- slots */
 
-/* A block has a head's panel of slots. */
+/* tft_kv_put. A thread block has one panel of slots of a head: blockIdx.x is the panel, counted
+   from that of start->slot, blockIdx.y the head. */
 template <typename Num>
-static __global__ void put(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
-                           uint32_t M, const struct tft_cuda_start *start)
+static __global__ void store(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
+                             uint32_t M, const struct tft_cuda_start *start)
 {
     uint32_t first = start->slot, panel = first / TFT_KEY_PANEL + blockIdx.x,
              slot = panel * TFT_KEY_PANEL, dim = to.dim;
     size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
     Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
-        /* before the first: huge */
+        /* m wraps to a huge number for slots before the first */
         uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first;
         if (m < M)
             narrow(&keys[i], k[m * ld + blockIdx.y * dim + d]);
@@ -44,15 +46,16 @@ static __global__ void put(struct tft_cuda_slots to, const float *k, const float
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start)
 {
-    /* as many panels as M slots can be in, wherever they begin */
+    /* the most panels that M slots can touch, wherever in a panel they begin */
     dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads);
     if (to->num == TFT_NUM_F16)
-        launch(stream, put<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, start);
+        launch(stream, store<uint16_t>, blocks, THREADS, 0, *to, k, v, ld, M, start);
     else
-        launch(stream, put<float>, blocks, THREADS, 0, *to, k, v, ld, M, start);
+        launch(stream, store<float>, blocks, THREADS, 0, *to, k, v, ld, M, start);
 }
 
-/* A thread has a channel and a column of the panels, whose slots it moves in order. */
+/* tft_kv_drop. A thread moves one channel of every 16th slot, in order: blockIdx.x is the channel,
+   blockIdx.y the head, threadIdx.x the column in the panels of keys. */
 template <typename Num>
 static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
 {
@@ -80,33 +83,33 @@ void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, ui
 
 /* --------------------------------------------------------------------------------------- blocks */
 
-/* How codes are chosen: struct tft_fit, which for a device has its parts in itself. */
-struct fitting {
+/* The arguments of an eviction. */
+struct eviction {
     struct tft_cuda_blocks to;
     struct tft_cuda_slots from;
     struct tft_cuda_clips clips;
-    const uint32_t *order; /* slots */
-    uint32_t first;        /* block that the first of them go to */
+    const uint32_t *order; /* slots whose tokens are quantized, block by block */
+    uint32_t first_block;  /* that the first of them go to */
 };
 
-/* A head's keys or values of a block's tokens. */
-struct numbers {
-    const uint16_t *k, *v; /* the head's slots; one of them */
-    const uint32_t *order; /* [block] */
-    const uint8_t *channel;
+/* The keys or the values of a head that go to one block. */
+struct source {
+    const uint16_t *k, *v;        /* the head's slots: one of the two, the other is NULL */
+    const uint32_t *order;        /* [block_tokens] slots */
+    const uint8_t *channel_order; /* [dim] of keys, or NULL */
     uint32_t dim;
 };
 
-static __device__ struct numbers numbers_of(const struct fitting &f, bool keys, uint32_t head,
-                                            const uint32_t *order)
+static __device__ struct source source_of(const struct eviction &ev, bool keys, uint32_t head,
+                                          const uint32_t *order)
 {
-    size_t at = (size_t)head * f.from.capacity * f.from.dim;
-    struct numbers x = {};
-    x.k = keys ? (const uint16_t *)f.from.k + at : NULL;
-    x.v = keys ? NULL : (const uint16_t *)f.from.v + at;
+    size_t at = (size_t)head * ev.from.capacity * ev.from.dim;
+    struct source x = {};
+    x.k = keys ? (const uint16_t *)ev.from.k + at : NULL;
+    x.v = keys ? NULL : (const uint16_t *)ev.from.v + at;
     x.order = order;
-    x.channel = keys && f.to.channel_order ? f.to.channel_order + head * f.from.dim : NULL;
-    x.dim = f.from.dim;
+    x.channel_order = keys && ev.to.channel_order ? ev.to.channel_order + head * ev.from.dim : NULL;
+    x.dim = ev.from.dim;
     return x;
 }
 
@@ -115,21 +118,22 @@ static __device__ size_t key_at(uint32_t slot, uint32_t d, uint32_t dim)
     return ((size_t)(slot / TFT_KEY_PANEL) * dim + d) * TFT_KEY_PANEL + slot % TFT_KEY_PANEL;
 }
 
-/* Number d of token t, by the order of channels that blocks have. */
-static __device__ float number(const struct numbers &x, uint32_t t, uint32_t d)
+/* Number d of token t, where d counts channels in the order that blocks have. */
+static __device__ float number(const struct source &x, uint32_t t, uint32_t d)
 {
     uint32_t slot = x.order[t];
-    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel ? x.channel[d] : d, x.dim)]
+    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel_order ? x.channel_order[d] : d, x.dim)]
                               : x.v[(size_t)slot * x.dim + d]);
 }
 
-/* The numbers that share scale `at`: of a token, its channels `first` on; or of a channel, all
-   tokens. */
+/* The numbers that share a scale: channels first .. first + n - 1 of a token if scales are per
+   token; else all n tokens of channel `first`. */
 struct group {
     uint32_t token, first, n;
     bool per_token;
 };
 
+/* The group of scale number `at` of a record. */
 static __device__ struct group group_of(const struct tft_cuda_blocks &b, bool per_token,
                                         uint32_t at)
 {
@@ -141,13 +145,14 @@ static __device__ struct group group_of(const struct tft_cuda_blocks &b, bool pe
             per_token};
 }
 
-static __device__ float member(const struct numbers &x, const struct group &g, uint32_t i)
+/* Number i of a group. */
+static __device__ float member(const struct source &x, const struct group &g, uint32_t i)
 {
     return g.per_token ? number(x, g.token, g.first + i) : number(x, i, g.first);
 }
 
-/* tft_fit_fn of one group */
-static __device__ struct tft_fitted fit(const struct numbers &x, const struct group &g, float half,
+/* tft_fit_fn of one group: its scale and middle. half: (L - 1) / 2 */
+static __device__ struct tft_fitted fit(const struct source &x, const struct group &g, float half,
                                         const struct tft_fit *how)
 {
     float low = INFINITY, high = -INFINITY, least = 0;
@@ -172,35 +177,37 @@ static __device__ struct tft_fitted fit(const struct numbers &x, const struct gr
     return best;
 }
 
-/* Of the parts that the policy has a group choose from, the first n; or the one that the file has
-   for it. */
-static __device__ struct tft_fit fit_of(const struct fitting &f, const struct tft_cuda_side &s,
-                                        uint32_t head, const struct group &g, uint32_t n)
+/* How a group is fitted: it chooses among the first n clip ratios of the policy, or takes the one
+   that the model file has for it. */
+static __device__ struct tft_fit fit_settings(const struct eviction &ev,
+                                              const struct tft_cuda_side &s, uint32_t head,
+                                              const struct group &g, uint32_t n)
 {
     struct tft_fit how = {};
-    how.clip = f.clips.ratio;
+    how.clip = ev.clips.ratio;
     how.n_clip = n;
-    how.to_zero = f.clips.to_zero;
+    how.to_zero = ev.clips.to_zero;
     if (s.clip && g.per_token)
-        how.clip = s.clip + head * channel_groups(f.to) + g.first / f.to.group_channels;
+        how.clip = s.clip + head * channel_groups(ev.to) + g.first / ev.to.group_channels;
     return how;
 }
 
-static __device__ float half_of(const struct fitting &f, const struct tft_cuda_side &s, bool keys,
+/* (L - 1) / 2 of channel d. */
+static __device__ float half_of(const struct eviction &ev, const struct tft_cuda_side &s, bool keys,
                                 uint32_t head, uint32_t d)
 {
-    return (float)((keys ? key_levels(f.to.quads[head], d)
+    return (float)((keys ? key_levels(ev.to.quads[head], d)
                          : tft_bits_levels((enum tft_bits)s.bits)) -
                    1) /
            2;
 }
 
-/* The least e with most <= 448 * 2^e, for the largest of all threads' `most`. */
-static __device__ int exponent(float most)
+/* The least e in -100 .. 100 with largest <= 448 * 2^e, where the largest of all threads counts. */
+static __device__ int common_exponent(float largest)
 {
     __shared__ float all[THREADS];
     __syncthreads();
-    all[threadIdx.x] = most;
+    all[threadIdx.x] = largest;
     for (uint32_t half = THREADS / 2; half; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
@@ -213,32 +220,34 @@ static __device__ int exponent(float most)
     return e;
 }
 
-/* Scales and middles of a record. */
-static __device__ void put_scales(const struct fitting &f, const struct tft_cuda_side &s, bool keys,
-                                  uint32_t head, const struct numbers &x, unsigned char *to)
+/* Writes the scales and middles of a record. E4M3: all scales of the record share an exponent, and
+   so do all middles. They are found first, from fits of the whole range. */
+static __device__ void store_scales(const struct eviction &ev, const struct tft_cuda_side &s,
+                                    bool keys, uint32_t head, const struct source &x,
+                                    unsigned char *to)
 {
-    uint32_t n = n_scales(f.to, s);
+    uint32_t n = n_scales(ev.to, s);
     int e[2] = {0, 0};
-    if (f.to.f8) {
-        float most[2] = {0, 0};
+    if (ev.to.f8) {
+        float largest[2] = {0, 0}; /* scale, middle */
         for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-            struct group g = group_of(f.to, s.per_token, i);
-            struct tft_fit how = fit_of(f, s, head, g, 1);
-            how.clip = f.clips.ratio; /* the whole range */
-            struct tft_fitted all = fit(x, g, half_of(f, s, keys, head, g.first), &how);
-            most[0] = fmaxf(most[0], fabsf(all.scale));
-            most[1] = fmaxf(most[1], fabsf(all.mid));
+            struct group g = group_of(ev.to, s.per_token, i);
+            struct tft_fit how = fit_settings(ev, s, head, g, 1);
+            how.clip = ev.clips.ratio; /* the first is 1: the whole range */
+            struct tft_fitted all = fit(x, g, half_of(ev, s, keys, head, g.first), &how);
+            largest[0] = fmaxf(largest[0], fabsf(all.scale));
+            largest[1] = fmaxf(largest[1], fabsf(all.mid));
         }
-        e[0] = exponent(most[0]);
-        e[1] = exponent(most[1]);
+        e[0] = common_exponent(largest[0]);
+        e[1] = common_exponent(largest[1]);
     }
     for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-        struct group g = group_of(f.to, s.per_token, i);
-        struct tft_fit how = fit_of(f, s, head, g, f.clips.n);
-        how.f8 = f.to.f8;
+        struct group g = group_of(ev.to, s.per_token, i);
+        struct tft_fit how = fit_settings(ev, s, head, g, ev.clips.n);
+        how.f8 = ev.to.f8;
         how.scale_unit = tft_pow2i(e[0]);
         how.mid_unit = tft_pow2i(e[1]);
-        struct tft_fitted own = fit(x, g, half_of(f, s, keys, head, g.first), &how);
+        struct tft_fitted own = fit(x, g, half_of(ev, s, keys, head, g.first), &how);
         if (how.f8) {
             to[2 + i] = tft_f32_to_f8(own.scale / how.scale_unit);
             to[2 + n + i] = tft_f32_to_f8(own.mid / how.mid_unit);
@@ -247,36 +256,37 @@ static __device__ void put_scales(const struct fitting &f, const struct tft_cuda
             ((uint16_t *)to)[n + i] = tft_f32_to_f16(own.mid);
         }
     }
-    if (f.to.f8 && threadIdx.x < 2)
+    if (ev.to.f8 && threadIdx.x < 2)
         to[threadIdx.x] = (unsigned char)e[threadIdx.x];
 }
 
 /* A record whose codes are being packed. */
 struct packing {
-    const struct fitting *f;
+    const struct eviction *ev;
     const struct tft_cuda_side *s;
-    const struct numbers *x;
+    const struct source *x;
     const unsigned char *scales;
     bool keys;
-    uint32_t head, panel, quad;
+    uint32_t head, panel;
+    uint32_t quad; /* the first of a run of quads of equal bits */
 };
 
-/* Code number i of the quad. */
+/* Code i of quad `quad` of the panel: 4 row + column (simd/codes.h). */
 static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t i)
 {
-    const struct tft_cuda_blocks &b = p.f->to;
+    const struct tft_cuda_blocks &b = p.ev->to;
     uint32_t row = p.panel * TFT_PANEL + i / TFT_QUAD, column = quad * TFT_QUAD + i % TFT_QUAD;
     uint32_t t = p.keys ? row : column, d = p.keys ? column : row, n = n_scales(b, *p.s);
     if (d >= b.dim)
         return 0;
     uint32_t at = p.s->per_token ? d / b.group_channels * b.block_tokens + t : d;
-    struct tft_fitted own = {record_scale(b, p.scales, n, at), record_scale(b, p.scales, n, n + at),
-                             0, half_of(*p.f, *p.s, p.keys, p.head, d)};
+    struct tft_fitted own = {scale_or_mid(b, p.scales, n, at), scale_or_mid(b, p.scales, n, n + at),
+                             0, half_of(*p.ev, *p.s, p.keys, p.head, d)};
     own.inverse = own.scale >= FLT_MIN ? 1 / own.scale : 0;
     return (uint32_t)tft_fitted_code(number(*p.x, t, d), &own);
 }
 
-/* Byte `at` of quads of equal bits: codes.h */
+/* Byte `at` of a run of `quads` quads of equal bits, which begins with p.quad (simd/codes.h). */
 static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uint32_t quads,
                                 uint32_t at)
 {
@@ -301,7 +311,7 @@ static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uin
         break;
     case TFT_BITS_4: byte = code(p, quad, in) | code(p, quad, 32 + in) << 4; break;
     case TFT_BITS_8: byte = code(p, quad, in); break;
-    default: /* 2 bits, or the lower or upper ones of 3 */
+    default: /* 2 bits, or the lower two or the upper one of 3 */
         for (uint32_t l = 0; l < 8 && upper; l++)
             byte |= (code(p, quad, 8 * l + in - 16) >> 2) << l;
         for (uint32_t l = 0; l < 4 && !upper; l++)
@@ -310,9 +320,10 @@ static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uin
     return byte;
 }
 
-static __device__ void put_codes(struct packing p, unsigned char *to)
+/* Writes the codes of a record, a byte by each thread in turn. */
+static __device__ void store_codes(struct packing p, unsigned char *to)
 {
-    const struct tft_cuda_blocks &b = p.f->to;
+    const struct tft_cuda_blocks &b = p.ev->to;
     uint32_t panels = p.keys ? b.block_tokens / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
              bytes = (uint32_t)p.s->code_bytes / panels;
     for (uint32_t i = threadIdx.x; i < p.s->code_bytes; i += THREADS) {
@@ -320,7 +331,7 @@ static __device__ void put_codes(struct packing p, unsigned char *to)
                  quads = p.keys ? b.quads[p.head][0] : b.block_tokens / TFT_QUAD;
         p.panel = i / bytes;
         p.quad = 0;
-        /* of keys: those of fewer bits come first */
+        /* a panel of keys has quads of several widths, those of fewer bits first */
         while (at >= tft_codes_bytes((enum tft_bits)bits, quads)) {
             at -= (uint32_t)tft_codes_bytes((enum tft_bits)bits, quads);
             p.quad += quads;
@@ -330,12 +341,13 @@ static __device__ void put_codes(struct packing p, unsigned char *to)
     }
 }
 
-static __device__ void put_halves(const struct fitting &f, bool keys, const struct numbers &x,
-                                  unsigned char *to)
+/* Copies a record of f16. */
+static __device__ void store_f16(const struct eviction &ev, bool keys, const struct source &x,
+                                 unsigned char *to)
 {
     uint16_t *halves = (uint16_t *)to;
-    uint32_t dim = f.to.dim;
-    for (uint32_t i = threadIdx.x; i < f.to.block_tokens * dim; i += THREADS) {
+    uint32_t dim = ev.to.dim;
+    for (uint32_t i = threadIdx.x; i < ev.to.block_tokens * dim; i += THREADS) {
         uint32_t t = i / dim, d = i % dim;
         if (keys)
             halves[key_at(t, d, dim)] = x.k[key_at(x.order[t], d, dim)];
@@ -344,25 +356,27 @@ static __device__ void put_halves(const struct fitting &f, bool keys, const stru
     }
 }
 
-/* Blocks: blocks of codes, heads, keys and values. */
-static __global__ void __launch_bounds__(THREADS) fill(struct fitting f)
+/* tft_coded_evict, the new blocks. A thread block writes one record: blockIdx.x is the block,
+   blockIdx.y the head, blockIdx.z 0 for keys and 1 for values. */
+static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev)
 {
     bool keys = blockIdx.z == 0;
     uint32_t head = blockIdx.y;
-    const struct tft_cuda_side &s = keys ? f.to.k : f.to.v;
-    unsigned char *to = record(f.to, s, head, f.first + blockIdx.x);
-    struct numbers x = numbers_of(f, keys, head, f.order + blockIdx.x * f.to.block_tokens);
+    const struct tft_cuda_side &s = keys ? ev.to.k : ev.to.v;
+    unsigned char *to = record(ev.to, s, head, ev.first_block + blockIdx.x);
+    struct source x = source_of(ev, keys, head, ev.order + blockIdx.x * ev.to.block_tokens);
     if (s.bits == TFT_BITS_COUNT) {
-        put_halves(f, keys, x, to);
+        store_f16(ev, keys, x, to);
         return;
     }
-    put_scales(f, s, keys, head, x, to + s.code_bytes);
+    store_scales(ev, s, keys, head, x, to + s.code_bytes);
     __syncthreads();
-    put_codes({&f, &s, &x, to + s.code_bytes, keys, head, 0, 0}, to);
+    store_codes({&ev, &s, &x, to + s.code_bytes, keys, head, 0, 0}, to);
 }
 
-/* Slots `base` on of each head get what the slots order: [n] have: first they are read, then
-   written. */
+/* tft_coded_evict, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
+   copies them back to the slots from `first` on. rows: [G, n, 2, E]. A thread block has one slot
+   (blockIdx.x) of one head (blockIdx.y). */
 static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order,
                               uint32_t n)
 {
@@ -375,31 +389,32 @@ static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uin
     }
 }
 
-static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t base,
+static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t first,
                                uint32_t n)
 {
     size_t head = (size_t)blockIdx.y * s.capacity * s.dim,
            at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
     for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
-        ((uint16_t *)s.k)[head + key_at(base + blockIdx.x, d, s.dim)] = rows[at + d];
-        ((uint16_t *)s.v)[head + (size_t)(base + blockIdx.x) * s.dim + d] = rows[at + s.dim + d];
+        ((uint16_t *)s.k)[head + key_at(first + blockIdx.x, d, s.dim)] = rows[at + d];
+        ((uint16_t *)s.v)[head + (size_t)(first + blockIdx.x) * s.dim + d] = rows[at + s.dim + d];
     }
 }
 
-/* The values of slot base + i become what their codes would stand for. Blocks: slots, heads; a
-   group of channels to each thread. */
-static __global__ void round_values(struct fitting f, uint32_t base)
+/* The values of slots `first_slot` on become what their codes would stand for (PartialLogQuant). A
+   thread block has one slot (blockIdx.x) of one head (blockIdx.y); a thread has one group of
+   channels. */
+static __global__ void round_values(struct eviction ev, uint32_t first_slot)
 {
-    uint32_t slot = base + blockIdx.x, head = blockIdx.y, first = threadIdx.x * f.to.group_channels,
-             left = f.to.dim - first;
-    if (first >= f.to.dim)
+    uint32_t slot = first_slot + blockIdx.x, head = blockIdx.y,
+             first = threadIdx.x * ev.to.group_channels, left = ev.to.dim - first;
+    if (first >= ev.to.dim)
         return;
-    struct numbers x = numbers_of(f, false, head, &slot);
-    struct group g = {0, first, left < f.to.group_channels ? left : f.to.group_channels, true};
-    struct tft_fit how = fit_of(f, f.to.v, head, g, f.clips.n);
-    struct tft_fitted own = fit(x, g, half_of(f, f.to.v, false, head, 0), &how);
-    uint16_t *to = (uint16_t *)f.from.v + ((size_t)head * f.from.capacity + slot) * f.to.dim +
-                   first;
+    struct source x = source_of(ev, false, head, &slot);
+    struct group g = {0, first, left < ev.to.group_channels ? left : ev.to.group_channels, true};
+    struct tft_fit how = fit_settings(ev, ev.to.v, head, g, ev.clips.n);
+    struct tft_fitted own = fit(x, g, half_of(ev, ev.to.v, false, head, 0), &how);
+    uint16_t *to =
+        (uint16_t *)ev.from.v + ((size_t)head * ev.from.capacity + slot) * ev.to.dim + first;
     for (uint32_t i = 0; i < g.n; i++)
         to[i] = tft_f32_to_f16(
             fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
@@ -409,9 +424,9 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
                     const struct tft_cuda_clips *clips, uint16_t *workspace)
 {
-    struct fitting f = {*to, *from, *clips, e->order, e->first_block};
+    struct eviction ev = {*to, *from, *clips, e->order, e->first_block};
     if (e->n_blocks)
-        launch(stream, fill, dim3(e->n_blocks, to->heads, 2), THREADS, 0, f);
+        launch(stream, fill_blocks, dim3(e->n_blocks, to->heads, 2), THREADS, 0, ev);
     if (e->stay) {
         launch(stream, gather, dim3(e->stay, to->heads), 64, 0, workspace, *from,
                e->order + e->n_blocks * to->block_tokens, e->stay);
@@ -419,29 +434,29 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                e->stay);
     }
     if (e->rounded)
-        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, f, e->first_rounded);
+        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, ev, e->first_rounded);
 }
 
-/* Takes out the first n of `blocks` records. A thread has 8 bytes of a record and moves them in
-   order. */
-static __global__ void drop_records(unsigned char *records, size_t bytes, size_t next, uint32_t n,
-                                    uint32_t blocks)
+/* tft_coded_drop: drops the first n of `used` records. A thread moves 8 bytes of each record, in
+   order: blockIdx.y is the head. head_bytes: from one head's records to the next */
+static __global__ void drop_records(unsigned char *records, size_t bytes, size_t head_bytes,
+                                    uint32_t n, uint32_t used)
 {
     uint32_t at = blockIdx.x * blockDim.x + threadIdx.x;
-    uint64_t *words = (uint64_t *)(records + blockIdx.y * next);
+    uint64_t *words = (uint64_t *)(records + blockIdx.y * head_bytes);
     size_t step = bytes / sizeof *words;
     if (at >= step)
         return;
-    for (uint32_t b = 0; b + n < blocks; b++)
+    for (uint32_t b = 0; b + n < used; b++)
         words[b * step + at] = words[(b + n) * step + at];
 }
 
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
-                          uint32_t blocks)
+                          uint32_t used)
 {
     const struct tft_cuda_side *sides[] = {&b->k, &b->v};
     for (const struct tft_cuda_side *s : sides)
         launch(stream, drop_records,
                dim3((unsigned)((s->record_bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS,
-               0, s->records, s->record_bytes, s->record_bytes * b->n_blocks, n, blocks);
+               0, s->records, s->record_bytes, s->record_bytes * b->n_blocks, n, used);
 }

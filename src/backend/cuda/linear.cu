@@ -1,34 +1,39 @@
 /*
- * The matrix product of bytes (tft_gemm_i8_fn; CushionCache eq. 5) on weights in panels as they are
- * in the file (panel.h): [N / 16][K / 4][16 rows][4 k]. For one token every weight is read once, so
- * the units of dot products (dp4a) do; for more, tensor cores.
+ * The int8 matrix product, tft_gemm_i8_fn (CushionCache eq. 5). Weights are in panels as in the
+ * file (simd/panel.h): [N / 16][K / 4][16 rows][4 k]. Sums are integers and exact, so any order
+ * gives the reference's bits.
+ *
+ *      gemv    one token. Each weight is read once, so memory is the limit and dp4a is fast enough.
+ *      gemm    more tokens, on tensor cores.
  */
 #include "launch.h"
 #include "machine.cuh"
 
 static constexpr uint32_t WARP = 32, QUAD_BYTES = TFT_PANEL * TFT_QUAD;
 
-/* The sum of products becomes a number, but for the bias. */
-static __device__ float finished(int32_t acc, const struct tft_affine &q, int32_t rowsum,
-                                 float scale)
+/* The result for an exact sum of products, before the bias. */
+static __device__ float dequantized(int32_t acc, const struct tft_affine &q, int32_t rowsum,
+                                    float scale)
 {
     int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q.zero * (uint32_t)rowsum);
     return (float)d * (q.scale * scale);
 }
 
-/* The matrices of a launch, one after the other in blocks of so many panels. */
+/* The matrices of a launch. Thread blocks 0, 1, .. have the panels of the first matrix, the next
+   ones those of the second, and so on. */
 struct products {
     struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
     uint32_t n;
 };
 
+/* How many thread blocks of `panels` panels each a matrix needs. */
 static inline __host__ __device__ uint32_t blocks_of(const struct tft_cuda_matrix &w,
                                                      uint32_t panels)
 {
     return (w.rows + panels * TFT_PANEL - 1) / (panels * TFT_PANEL);
 }
 
-/* The matrix that block *block is of, and which of its own blocks that is. */
+/* The matrix that thread block *block belongs to. *block becomes its number within that matrix. */
 static __device__ struct tft_cuda_product product_of(const struct products &all, uint32_t panels,
                                                      uint32_t *block)
 {
@@ -52,16 +57,20 @@ static uint32_t blocks_of_all(const struct products &all, uint32_t panels)
 
 /* ------------------------------------------------------------------------------------ one token */
 
-static constexpr uint32_t SPLIT = 8; /* warps of a block, which share the columns of a panel */
-static constexpr uint32_t AHEAD = 8; /* reads of a lane under way: 32 KiB a block, about what a
-                                        multiprocessor's share of memory takes to answer (3 TB/s,
-                                        0.7 us, 132 of them) and as much again */
+static constexpr uint32_t SPLIT = 8; /* warps that share the columns of a panel */
+
+/* Reads that a lane has in flight. A thread block then has 32 KiB in flight. Memory of 3 TB/s and a
+   latency of 0.7 us, shared by 132 multiprocessors, needs about half of that for each of them. */
+static constexpr uint32_t AHEAD = 8;
 
 /*
- * A block has a panel. Lane l of a warp reads rows 4 (l % 4) .. + 3 of quad l / 4 in 16 bytes, so
- * that a warp reads 512 bytes in a row: 8 quads. Warps take 8 quads in turn. Beyond the last quad
- * the first is read, as if x were 0 there: reads that depend on nothing can all be under way at
- * once. (For more than two blocks at a time the compiler would save registers and put reads off.)
+ * A thread block computes the 16 outputs of one panel. Lane l of a warp reads 16 bytes: rows
+ * 4 (l % 4) .. 4 (l % 4) + 3 of quad l / 4. So a warp reads 512 contiguous bytes, 8 quads; the
+ * warps take groups of 8 quads in turn and their sums are added in shared memory.
+ *
+ * A lane past the last quad reads quad 0 with x = 0. No read is conditional, so all AHEAD of them
+ * can be in flight at once. __launch_bounds__ asks for two thread blocks per multiprocessor: for
+ * more, the compiler saves registers by delaying reads.
  */
 static __global__ void __launch_bounds__(SPLIT *WARP, 2)
     gemv(struct products all, bool add, const uint8_t *x, const struct tft_affine *q)
@@ -78,24 +87,25 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2)
     for (uint32_t first = warp * QUADS + lane / ROWS; first < quads;
          first += AHEAD * SPLIT * QUADS) {
         int4 rows[AHEAD];
-        uint32_t some[AHEAD];
+        uint32_t bytes[AHEAD];
         UNROLL
         for (uint32_t i = 0; i < AHEAD; i++) {
-            uint32_t quad = first + i * SPLIT * QUADS, there = quad < quads ? quad : 0;
-            rows[i] = panel[there * ROWS + lane % ROWS];
-            some[i] = x4[there];
-            some[i] = quad < quads ? some[i] : 0;
+            uint32_t quad = first + i * SPLIT * QUADS, readable = quad < quads ? quad : 0;
+            rows[i] = panel[readable * ROWS + lane % ROWS];
+            bytes[i] = x4[readable];
+            bytes[i] = quad < quads ? bytes[i] : 0;
         }
         UNROLL
         for (uint32_t i = 0; i < AHEAD; i++) {
-            acc[0] = dot4(some[i], (uint32_t)rows[i].x, acc[0]);
-            acc[1] = dot4(some[i], (uint32_t)rows[i].y, acc[1]);
-            acc[2] = dot4(some[i], (uint32_t)rows[i].z, acc[2]);
-            acc[3] = dot4(some[i], (uint32_t)rows[i].w, acc[3]);
+            acc[0] = dot4(bytes[i], (uint32_t)rows[i].x, acc[0]);
+            acc[1] = dot4(bytes[i], (uint32_t)rows[i].y, acc[1]);
+            acc[2] = dot4(bytes[i], (uint32_t)rows[i].z, acc[2]);
+            acc[3] = dot4(bytes[i], (uint32_t)rows[i].w, acc[3]);
         }
     }
     for (uint32_t r = 0; r < ROWS; r++) {
-        for (uint32_t step = WARP / 2; step >= ROWS; step /= 2) /* over lanes with the same rows */
+        /* the sum over the lanes that have the same rows */
+        for (uint32_t step = WARP / 2; step >= ROWS; step /= 2)
             acc[r] += __shfl_xor_sync(0xffffffff, acc[r], step);
         if (lane < TFT_PANEL / ROWS)
             part[warp][lane * ROWS + r] = acc[r];
@@ -106,7 +116,7 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2)
         int32_t sum = 0;
         for (uint32_t i = 0; i < SPLIT; i++)
             sum += part[i][threadIdx.x];
-        float v = finished(sum, *q, w.rowsum[n], w.scale[n]);
+        float v = dequantized(sum, *q, w.rowsum[n], w.scale[n]);
         v = w.bias ? v + w.bias[n] : v;
         p.y[n] = add ? p.y[n] + v : v;
     }
@@ -115,16 +125,19 @@ static __global__ void __launch_bounds__(SPLIT *WARP, 2)
 /* ---------------------------------------------------------------------------------- many tokens */
 
 /*
- * A block has WM x WN warps, a warp MT x 16 tokens and 2 panels: MT x 4 tiles of the tensor core's
- * 16 x 8. Columns come 64 at a time through shared memory, STAGES of them under way:
+ * A thread block has WM x WN warps. Each warp computes MT x 16 tokens times 2 panels (32 outputs),
+ * as MT x 4 tiles of the tensor core's 16 x 8. All warps go through the columns (k) together, 64 at
+ * a time: such a stage is copied to shared memory, and STAGES of them are in flight or in use. A
+ * stage is
  *
- *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart: 8 rows then are in banks of their own
- *      weights   [2 WN panels][16 quads][4 parts of 4 rows][16 bytes], parts of every other pair of
- *                quads swapped in halves likewise
+ *      tokens    [WM MT 16][64 bytes], rows 80 bytes apart, so that 8 rows are in different banks
+ *      weights   [2 WN panels][16 quads][4 parts][16 bytes], a part being 4 rows of a quad; in
+ *                every other pair of quads, parts 0 and 1 trade places with 2 and 3, for the banks
  *
- * Lane 4 g + t reads 16 bytes, 4 rows of a quad: the column g of four tiles' B at once. So column g
- * of tile j is row 4 (g % 4) + j of the warp's panel g / 4, and the 8 numbers that a lane has of a
- * token, columns 2 t and 2 t + 1 of 4 tiles, are side by side in y.
+ * Which output is which column of a tile is free, so it is chosen for the reads: lane 4 g + t reads
+ * one part, 4 rows of a quad, which is column g of B of four tiles at once. Column g of tile j is
+ * row 4 (g % 4) + j of the warp's panel g / 4. The 8 results of a token that a lane ends with,
+ * columns 2 t and 2 t + 1 of 4 tiles, are then 8 neighbours in y.
  */
 static constexpr uint32_t COLUMNS = 64, STAGES = 3, ROW_BYTES = COLUMNS + 16,
                           PANEL_BYTES = TFT_PANEL * COLUMNS, TILES = 4;
@@ -135,41 +148,42 @@ template <uint32_t MT, uint32_t WM, uint32_t WN> struct gemm_shape {
                               shared = STAGES * stage_bytes;
 };
 
+/* The offset of a part in a panel of a stage. */
 static __device__ uint32_t part_at(uint32_t quad, uint32_t part)
 {
     return quad * QUAD_BYTES + (part ^ (quad / 2 % 2 * 2)) * 16;
 }
 
-/* What a thread brings of each stage: 16 bytes of each of some tokens, and of some panels, as far
-   apart as all threads reach. In place of tokens and panels that there are not it brings the first:
-   what they come to is not stored. */
-template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
+/* The part of each stage that one thread copies: 16 bytes of X tokens and of W panels. All threads
+   together copy 16-byte pieces of `token_step` tokens and of `panel_step` panels at a time. A token
+   or panel past the last one is replaced by the first: its results are not stored. */
+template <uint32_t MT, uint32_t WM, uint32_t WN>
+struct loader {
     typedef gemm_shape<MT, WM, WN> shape;
-    static constexpr uint32_t some_tokens = shape::threads / (COLUMNS / 16),
-                              some_panels = shape::threads / (PANEL_BYTES / 16);
-    static constexpr uint32_t X = shape::tokens / some_tokens, W = shape::panels / some_panels;
-    static_assert(X * some_tokens == shape::tokens && W * some_panels == shape::panels,
-                  "all threads bring as much");
+    static constexpr uint32_t token_step = shape::threads / (COLUMNS / 16),
+                              panel_step = shape::threads / (PANEL_BYTES / 16);
+    static constexpr uint32_t X = shape::tokens / token_step, W = shape::panels / panel_step;
+    static_assert(X * token_step == shape::tokens && W * panel_step == shape::panels,
+                  "each thread copies as much");
     const uint8_t *x[X];
     const int8_t *w[W];
-    uint32_t x_end, w_end; /* there is something up to that column, counted from those that are
-                              brought first */
-    uint32_t x_to, w_to;   /* where in a stage */
+    uint32_t x_end, w_end; /* columns that remain from x[i], from w[i] on */
+    uint32_t x_to, w_to;   /* offsets in a stage */
 
-    /* first: of the block's panels */
-    __device__ bringer(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m,
-                       uint32_t first, uint32_t M)
+    /* first: the thread block's first panel */
+    __device__ loader(const struct tft_cuda_rows &rows, const struct tft_cuda_matrix &m,
+                      uint32_t first, uint32_t M)
     {
         uint32_t row = threadIdx.x / (COLUMNS / 16), c = threadIdx.x % (COLUMNS / 16) * 16,
                  token = blockIdx.y * shape::tokens + row;
         uint32_t own = threadIdx.x / (PANEL_BYTES / 16),
                  quad = threadIdx.x / 4 % (COLUMNS / TFT_QUAD), part = threadIdx.x % 4;
         UNROLL
-        for (uint32_t i = 0; i < X; i++, token += some_tokens)
+        for (uint32_t i = 0; i < X; i++, token += token_step)
             x[i] = rows.bytes + (token < M ? token : 0) * rows.ld + c;
         UNROLL
         for (uint32_t i = 0; i < W; i++) {
-            uint32_t panel = first + own + i * some_panels;
+            uint32_t panel = first + own + i * panel_step;
             w[i] = m.data + (size_t)(panel < blocks_of(m, 1) ? panel : 0) * TFT_PANEL * m.cols +
                    quad * QUAD_BYTES + part * 16;
         }
@@ -179,22 +193,22 @@ template <uint32_t MT, uint32_t WM, uint32_t WN> struct bringer {
         w_to = shape::tokens * ROW_BYTES + own * PANEL_BYTES + part_at(quad, part);
     }
 
-    /* Columns k .. k + 63, zeros beyond the last. */
-    __device__ void bring(unsigned char *stage, uint32_t k) const
+    /* Starts to copy columns k .. k + 63 to a stage, zeros past the last column. */
+    __device__ void load(unsigned char *stage, uint32_t k) const
     {
         UNROLL
         for (uint32_t i = 0; i < X; i++)
-            copy16(stage + x_to + i * some_tokens * ROW_BYTES, x[i] + (k < x_end ? k : 0),
+            copy16(stage + x_to + i * token_step * ROW_BYTES, x[i] + (k < x_end ? k : 0),
                    k < x_end);
         UNROLL
         for (uint32_t i = 0; i < W; i++)
-            copy16(stage + w_to + i * some_panels * PANEL_BYTES,
+            copy16(stage + w_to + i * panel_step * PANEL_BYTES,
                    w[i] + (k < w_end ? k : 0) * TFT_PANEL, k < w_end);
     }
 };
 
-/* 32 columns of a stage, from column `from` on. x, w: where the warp's tokens and panels begin in
-   it */
+/* A warp adds the products of 32 columns of a stage, from column `from` on, to its tiles. x, w: the
+   warp's tokens and panels in the stage */
 template <uint32_t MT>
 static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *x,
                                 const unsigned char *w, uint32_t from)
@@ -215,11 +229,11 @@ static __device__ void multiply(int32_t acc[MT][TILES][4], const unsigned char *
     }
 }
 
-/* Stores what a lane has: 8 rows of w from `first` on, of tokens m, m + 8, ... */
+/* Stores the results of a lane: outputs first .. first + 7 of tokens m, m + 8, .. */
 template <uint32_t MT>
-static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_cuda_product &p,
-                              bool add, const struct tft_cuda_rows &x, uint32_t first, uint32_t m,
-                              uint32_t M)
+static __device__ void store(const int32_t acc[MT][TILES][4], const struct tft_cuda_product &p,
+                             bool add, const struct tft_cuda_rows &x, uint32_t first, uint32_t m,
+                             uint32_t M)
 {
     constexpr uint32_t ROWS = 8;
     float scale[ROWS], bias[ROWS];
@@ -244,8 +258,8 @@ static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_
                 old[r] = y[r];
         UNROLL
         for (uint32_t r = 0; r < ROWS; r++) {
-            float v = finished(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], q, rowsum[r],
-                               scale[r]);
+            float v =
+                dequantized(acc[i / 2][r % TILES][i % 2 * 2 + r / TILES], q, rowsum[r], scale[r]);
             v = p.w.bias ? v + bias[r] : v;
             if (first + r < p.w.rows)
                 y[r] = add ? old[r] + v : v;
@@ -253,6 +267,7 @@ static __device__ void finish(const int32_t acc[MT][TILES][4], const struct tft_
     }
 }
 
+/* Thread blocks: blockIdx.x has `panels` panels of one matrix, blockIdx.y `tokens` tokens. */
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
     gemm(struct products all, bool add, struct tft_cuda_rows x, uint32_t M)
@@ -267,19 +282,20 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
              steps = (w.cols + COLUMNS - 1) / COLUMNS;
     int32_t acc[MT][TILES][4] = {};
 
-    const bringer<MT, WM, WN> own(x, w, panel, M);
+    const loader<MT, WM, WN> own(x, w, panel, M);
     for (uint32_t i = 0; i < STAGES - 1; i++) {
         if (i < steps)
-            own.bring(stages + i * shape::stage_bytes, i * COLUMNS);
+            own.load(stages + i * shape::stage_bytes, i * COLUMNS);
         copy_group();
     }
     for (uint32_t i = 0; i < steps; i++) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); /* what has come for me has for all, and all are done with the stage that
-                            is filled next */
+        /* Stage i has arrived for all threads, and all are done with the stage that is filled
+           next. */
+        __syncthreads();
         uint32_t next = i + STAGES - 1;
         if (next < steps)
-            own.bring(stages + next % STAGES * shape::stage_bytes, next * COLUMNS);
+            own.load(stages + next % STAGES * shape::stage_bytes, next * COLUMNS);
         copy_group();
         const unsigned char *tokens = stages + i % STAGES * shape::stage_bytes,
                             *panels = tokens + shape::tokens * ROW_BYTES;
@@ -289,11 +305,11 @@ static __global__ void __launch_bounds__(gemm_shape<MT, WM, WN>::threads)
                          from);
     }
     uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    finish<MT>(acc, p, add, x, (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8,
-               blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
+    store<MT>(acc, p, add, x, (panel + wn * 2 + t / 2) * TFT_PANEL + t % 2 * 8,
+              blockIdx.y * shape::tokens + wm * MT * 16 + g, M);
 }
 
-/* Whether tiles of this shape give most multiprocessors something to do. */
+/* Whether tiles of this shape give at least 7 of 8 multiprocessors work. */
 template <uint32_t MT, uint32_t WM, uint32_t WN>
 static bool fills(const struct products &all, uint32_t M, uint32_t multiprocessors)
 {
@@ -313,7 +329,8 @@ static void launch_gemm(cudaStream_t stream, const struct products &all, bool ad
            shape::threads, shape::shared, all, add, *x, M);
 }
 
-/* The larger a tile, the fewer bytes are read for a product. */
+/* Chooses the largest tile that fills the device: a larger tile reads fewer bytes for each
+   product. */
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
                      bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors)
 {

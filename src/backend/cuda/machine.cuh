@@ -1,6 +1,6 @@
 /*
- * What the kernels need of the machine beyond CUDA C++: launching, and the instructions that have
- * no other name. tests/cuda/machine.cuh is the same for a CPU that plays the device.
+ * What the kernels need beyond CUDA C++: how to launch them, and instructions that only inline
+ * assembly reaches. tests/cuda/machine.cuh has the same names for a CPU that plays the GPU.
  */
 #ifndef TFT_CUDA_MACHINE_CUH
 #define TFT_CUDA_MACHINE_CUH
@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 #define UNROLL _Pragma("unroll")
-#define ONCE _Pragma("unroll 1") /* the loop's body is long */
+#define NO_UNROLL _Pragma("unroll 1") /* for a loop whose body is long already */
 
-/* Queues kernel(a...). shared: bytes of tft_shared(). */
+/* Queues kernel(a...). blocks, threads: thread blocks, and threads of each; shared: bytes that
+   tft_shared() returns */
 template <typename... P, typename... A>
 static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsigned threads,
                    size_t shared, A... a)
@@ -22,14 +23,14 @@ static void launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, unsig
     kernel<<<blocks, threads, shared, stream>>>(static_cast<P>(a)...);
 }
 
-/* The block's memory whose size the launch says; aligned to 16. */
+/* The shared memory of the thread block, of the size given to launch(), aligned to 16 bytes. */
 static __device__ __forceinline__ unsigned char *tft_shared()
 {
     extern __shared__ __align__(16) unsigned char shared[];
     return shared;
 }
 
-/* sum + the four products of x's bytes, unsigned, and w's, signed */
+/* sum + x0 w0 + x1 w1 + x2 w2 + x3 w3: bytes of x are unsigned, bytes of w signed. */
 static __device__ __forceinline__ int32_t dot4(uint32_t x, uint32_t w, int32_t sum)
 {
     int32_t d;
@@ -38,12 +39,14 @@ static __device__ __forceinline__ int32_t dot4(uint32_t x, uint32_t w, int32_t s
 }
 
 /*
- * c += A B by a warp: A [16, 32] u8 row by row, B [32, 8] s8 column by column, exact. Lane l = 4 g
- * + t has of
- *      A   rows g, g + 8, g, g + 8, bytes 4 t .. 4 t + 3 of the first 16 columns in a[0], a[1], of
- *          the others in a[2], a[3]
- *      B   column g, bytes 4 t .. 4 t + 3 of the first 16 rows in b0, of the others in b1
- *      c   row g columns 2 t, 2 t + 1, then row g + 8
+ * C += A B, exact, by the 32 lanes of a warp together: A is [16, 32] u8, B [32, 8] s8, C [16, 8].
+ * Lane 4 g + t (g < 8, t < 4) holds
+ *
+ *      a[0], a[1]   row g, row g + 8 of A, columns 4 t .. 4 t + 3
+ *      a[2], a[3]   row g, row g + 8 of A, columns 16 + 4 t .. 16 + 4 t + 3
+ *      b0, b1       column g of B, rows 4 t .. 4 t + 3; rows 16 + 4 t .. 16 + 4 t + 3
+ *      c[0], c[1]   row g of C, columns 2 t, 2 t + 1
+ *      c[2], c[3]   row g + 8 of C, columns 2 t, 2 t + 1
  */
 static __device__ __forceinline__ void mma(int32_t c[4], const uint32_t a[4], uint32_t b0,
                                            uint32_t b1)
@@ -62,9 +65,10 @@ static __device__ __forceinline__ void mma(int32_t c[4], const uint32_t a[4], ui
 #endif
 }
 
-/* Four matrices of 8 rows of 16 bytes in shared memory, whose rows lanes 0 .. 7, 8 .. 15 and so on
-   say: lane 4 g + t gets of each one row g, bytes 4 t .. 4 t + 3. With rows g, g + 8, and both
-   again 16 bytes on, that is mma's A. */
+/* A warp loads four matrices of 8 rows of 16 bytes from shared memory. row: lanes 0 .. 7 point to
+   the rows of the first matrix, lanes 8 .. 15 to those of the second, and so on. Lane 4 g + t gets
+   bytes 4 t .. 4 t + 3 of row g of matrix i in a[i]. If the matrices are rows 0 .. 7 and 8 .. 15 of
+   A, then both again 16 columns further, `a` is what mma wants. */
 static __device__ __forceinline__ void load_matrices(uint32_t a[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -72,19 +76,19 @@ static __device__ __forceinline__ void load_matrices(uint32_t a[4], const void *
                  : "r"((unsigned)__cvta_generic_to_shared(row)));
 }
 
-/* 16 bytes to shared memory, without waiting, or zeros; then: all so far are a group; all groups
-   but the newest `left` have come. */
-static __device__ __forceinline__ void copy16(void *to, const void *from, bool there)
+/* Starts to copy 16 bytes to shared memory, or 16 zeros unless `valid`, and does not wait. */
+static __device__ __forceinline__ void copy16(void *to, const void *from, bool valid)
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                      (unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(there ? 16 : 0));
+                 "l"(from), "r"(valid ? 16 : 0));
 #else
-    *(int4 *)to = there ? *(const int4 *)from : make_int4(0, 0, 0, 0);
+    *(int4 *)to = valid ? *(const int4 *)from : make_int4(0, 0, 0, 0);
 #endif
 }
 
+/* Makes a group of the copies that this thread has started since the last group. */
 static __device__ __forceinline__ void copy_group()
 {
 #if __CUDA_ARCH__ >= 800
@@ -92,10 +96,12 @@ static __device__ __forceinline__ void copy_group()
 #endif
 }
 
-template <int left> static __device__ __forceinline__ void copy_wait()
+/* Waits until all groups of this thread but the newest N have arrived. */
+template <int N>
+static __device__ __forceinline__ void copy_wait()
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(left));
+    asm volatile("cp.async.wait_group %0;" ::"n"(N));
 #endif
 }
 

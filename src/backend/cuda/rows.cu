@@ -1,4 +1,5 @@
-/* Rows of numbers: launch.h. */
+/* Kernels that work on rows of numbers: embedding, norms, RoPE, activations, dynamic ranges. Each
+   equals the reference kernel that launch.h names. */
 #include "simd/affine.h"
 #include "simd/expf.h"
 #include "launch.h"
@@ -6,7 +7,7 @@
 
 static constexpr uint32_t THREADS = 256, WARP = 32, LANES = 16;
 
-/* The tree of sum16, by the first 16 lanes of a warp; the result is lane 0's. */
+/* sum16 (simd/kernels.h) of the numbers of the first 16 lanes of a warp. Lane 0 gets the result. */
 static __device__ float sum16(float l)
 {
     for (unsigned half = 8; half; half /= 2)
@@ -14,21 +15,22 @@ static __device__ float sum16(float l)
     return l;
 }
 
-/* A sum over x: [n] in dot16's order, each element taken by add(sum, x). Every thread of the block
-   gets it. The block reads, since one lane would wait for memory at each step. */
+/* The sum of x: [n] in dot16's order, computed by a thread block; each element joins its lane's sum
+   by add(sum, element). All threads get the result. Only 16 lanes add, but all threads read: 16
+   lanes alone would wait for memory at each step. */
 template <typename Add> static __device__ float total(const float *x, uint32_t n, Add add)
 {
     constexpr uint32_t PIECE = 2048;
     __shared__ float piece[PIECE], result;
     float l = 0;
     for (uint32_t at = 0; at < n; at += PIECE) {
-        uint32_t some = n - at < PIECE ? n - at : PIECE;
+        uint32_t count = n - at < PIECE ? n - at : PIECE;
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < some; i += blockDim.x)
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
             piece[i] = x[at + i];
         __syncthreads();
         if (threadIdx.x < LANES)
-            for (uint32_t i = threadIdx.x; i < some; i += LANES)
+            for (uint32_t i = threadIdx.x; i < count; i += LANES)
                 l = add(l, piece[i]);
     }
     if (threadIdx.x < WARP) {
@@ -40,6 +42,7 @@ template <typename Add> static __device__ float total(const float *x, uint32_t n
     return result;
 }
 
+/* y[m][i] = v, as a float or quantized to a byte. */
 static __device__ void put(const struct tft_cuda_rows &y, uint32_t m, uint32_t i, float v)
 {
     if (y.bytes)
@@ -50,6 +53,7 @@ static __device__ void put(const struct tft_cuda_rows &y, uint32_t m, uint32_t i
 
 /* ------------------------------------------------------------------------------------ embedding */
 
+/* A thread block for each token. */
 static __global__ void embed(float *x, size_t ld, const int32_t *tokens,
                              const struct tft_cuda_start *start, struct tft_cuda_embedding e)
 {
@@ -71,6 +75,7 @@ void tft_cuda_embed(cudaStream_t stream, float *x, size_t ld, const int32_t *tok
 
 /* ---------------------------------------------------------------------------------------- norms */
 
+/* tft_rmsnorm_fn: a thread block for each token. */
 static __global__ void rmsnorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w,
                                uint32_t n, float eps)
 {
@@ -82,6 +87,7 @@ static __global__ void rmsnorm(struct tft_cuda_rows y, const float *x, size_t ld
         put(y, m, i, x[i] * r * w[i]);
 }
 
+/* tft_layernorm_fn: a thread block for each token. */
 static __global__ void layernorm(struct tft_cuda_rows y, const float *x, size_t ldx, const float *w,
                                  const float *b, uint32_t n, float eps)
 {
@@ -105,7 +111,7 @@ void tft_cuda_norm(cudaStream_t stream, const struct tft_cuda_rows *y, const flo
         launch(stream, rmsnorm, M, THREADS, 0, *y, x, ldx, w, n, eps);
 }
 
-/* A head of token blockIdx.y; those of the second kind come behind the others. */
+/* Head `head` of token blockIdx.y: 0 .. H - 1 are query heads, the next ones key heads. */
 static __device__ float *head_of(const struct tft_cuda_heads &x, uint32_t head)
 {
     bool second = head >= x.heads[0];
@@ -113,6 +119,7 @@ static __device__ float *head_of(const struct tft_cuda_heads &x, uint32_t head)
            (second ? head - x.heads[0] : head) * x.dim;
 }
 
+/* tft_rmsnorm_fn of single heads: a thread block for each head and token. */
 static __global__ void rmsnorm_heads(struct tft_cuda_heads h, const float *w0, const float *w1,
                                      float eps)
 {
@@ -134,6 +141,7 @@ void tft_cuda_rmsnorm_heads(cudaStream_t stream, const struct tft_cuda_heads *x,
 
 /* ----------------------------------------------------------------------------------------- RoPE */
 
+/* tft_rope_fn: a thread rotates one pair of numbers of one head and token. */
 static __global__ void rope(struct tft_cuda_heads h, const float *c, const float *s, uint32_t n_rot,
                             bool halves)
 {
@@ -159,8 +167,8 @@ void tft_cuda_rope(cudaStream_t stream, const struct tft_cuda_heads *x, const fl
 
 /* --------------------------------------------------------------------------- hidden activations */
 
-/* A block of threads has as many numbers of a row side by side, which are whole blocks of the
-   transform. */
+/* A thread block computes THREADS neighbours of a row, which are whole blocks of the Hadamard
+   transform: a thread has one number and exchanges it with its partner at each step. */
 static __global__ void activate(struct tft_cuda_rows y, const float *g, const float *u, size_t ld,
                                 uint32_t n, uint32_t block)
 {
@@ -195,7 +203,7 @@ void tft_cuda_activate(cudaStream_t stream, const struct tft_cuda_rows *y, const
 
 /* ------------------------------------------------------------------------------- dynamic ranges */
 
-/* The least and largest of the threads' min and max, for each of them. */
+/* The least *min and the largest *max of all threads of the thread block; all get them. */
 static __device__ void extremes(float *min, float *max)
 {
     __shared__ float low[THREADS], high[THREADS];
@@ -214,8 +222,8 @@ static __device__ void extremes(float *min, float *max)
     *max = high[0];
 }
 
-/* range: [M, 2] of x: [M, n] */
-static __global__ void ranges(float *range, const float *x, size_t ldx, uint32_t n)
+/* tft_range_fn of each row: a thread block for each. ranges: [M, 2]; x: [M, n] */
+static __global__ void row_ranges(float *ranges, const float *x, size_t ldx, uint32_t n)
 {
     float min = 0, max = 0;
     x += blockIdx.x * ldx;
@@ -225,21 +233,22 @@ static __global__ void ranges(float *range, const float *x, size_t ldx, uint32_t
     }
     extremes(&min, &max);
     if (threadIdx.x == 0) {
-        range[2 * blockIdx.x] = min;
-        range[2 * blockIdx.x + 1] = max;
+        ranges[2 * blockIdx.x] = min;
+        ranges[2 * blockIdx.x + 1] = max;
     }
 }
 
-/* By the range of the token, or of all M of them. */
+/* A thread block for each row, which is quantized by its own range or by that of all M rows. */
 static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t ldx, uint32_t n,
-                                struct tft_affine *q, const float *range, uint32_t M, bool all)
+                                struct tft_affine *affine, const float *ranges, uint32_t M,
+                                bool per_tensor)
 {
     uint32_t m = blockIdx.x;
-    float min = range[2 * m], max = range[2 * m + 1];
-    if (all) {
+    float min = ranges[2 * m], max = ranges[2 * m + 1];
+    if (per_tensor) {
         for (uint32_t i = threadIdx.x; i < M; i += blockDim.x) {
-            min = fminf(min, range[2 * i]);
-            max = fmaxf(max, range[2 * i + 1]);
+            min = fminf(min, ranges[2 * i]);
+            max = fmaxf(max, ranges[2 * i + 1]);
         }
         extremes(&min, &max);
     }
@@ -247,12 +256,13 @@ static __global__ void quantize(uint8_t *y, size_t ldy, const float *x, size_t l
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         y[m * ldy + i] = tft_affine_byte(x[m * ldx + i], &own);
     if (threadIdx.x == 0)
-        q[m] = own;
+        affine[m] = own;
 }
 
 void tft_cuda_quantize(cudaStream_t stream, uint8_t *y, size_t ldy, const float *x, size_t ldx,
-                       uint32_t M, uint32_t n, struct tft_affine *q, float *range, bool all)
+                       uint32_t M, uint32_t n, struct tft_affine *affine, float *ranges,
+                       bool per_tensor)
 {
-    launch(stream, ranges, M, THREADS, 0, range, x, ldx, n);
-    launch(stream, quantize, M, THREADS, 0, y, ldy, x, ldx, n, q, range, M, all);
+    launch(stream, row_ranges, M, THREADS, 0, ranges, x, ldx, n);
+    launch(stream, quantize, M, THREADS, 0, y, ldy, x, ldx, n, affine, ranges, M, per_tensor);
 }
