@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""What W8A8 costs in perplexity, and what each part of the recipe is worth: one table.
+"""Measures what W8A8 costs in perplexity, and what each option of tuffet quantize is worth.
 
-    tools/scripts/accuracy.py [--tuffet build/test/tools/tuffet] MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE]
+    tools/scripts/accuracy.py MODEL --text TEXT --calib OTHER_TEXT [--lambada FILE] [OPTIONS]
 
-Each row converts MODEL with `tuffet quantize`, takes `tuffet ppl` of the first --tokens tokens of TEXT, and removes what it made. The
-text that ranges are taken from must be another one than that which is scored. With --lambada a column has the accuracy of `tuffet eval`
-on the first --passages passages of FILE, and its standard error. With --search the last prefix is the one that `tuffet quantize --cushion
-auto` finds, and with --tune there are rows in which the last prefix has learned."""
+Writes one table. Each row converts MODEL with `tuffet quantize`, measures `tuffet ppl` on the first
+--tokens tokens of TEXT, and deletes the converted model. Ranges must come from another text than
+the one that is scored. docs/accuracy.md explains the rows and has results.
+
+--lambada adds a column: the accuracy of `tuffet eval` on the first --passages passages, with its
+standard error. --search adds rows for the prefix that `tuffet quantize --cushion auto` finds.
+--tune adds rows in which the last prefix learns from the calibration text.
+"""
 import argparse
 import json
 import os
@@ -15,65 +19,80 @@ import subprocess
 import sys
 import tempfile
 
-PLAIN = ["--rotate", "none"]
-BOTH = ["--rotate", "o+down"]
-ALL = ["--rotate", "all"]
+# (words of a row, options of tuffet quantize)
+NOT_ROTATED = ("", ["--rotate", "none"])
+O_ROTATED = (", attention's output rotated", ["--rotate", "o"])
+ROTATED = (", rotated", ["--rotate", "o+down"])
+ALL_ROTATED = (", all rotated", ["--rotate", "all"])
+SMOOTHED = (", smoothed 0.8", ["--smooth", "0.8"])
+PERCENTILE = (", 99.99 % of the numbers", ["--range", "percentile"])
+LEAST_ERROR = (", least-error ranges", ["--range", "mse"])
+ONE_SCALE = (", one scale per weight matrix", ["--weights", "per-tensor"])
+STATIC = ("static", [])
+DYNAMIC_TOKEN = ("dynamic per token", ["--dynamic", "all"])
+DYNAMIC_TENSOR = ("dynamic per tensor", ["--dynamic", "all", "--dynamic-per", "tensor"])
+LEARN = ((", tuned", ["--tune"]), (", calibrated", ["--calibrate"]))
 
 
-def tuned_rows(name, prefix, token, tensor, smooth):
-    mse = ["--range", "mse"]
-    for how, learn in (("tuned", ["--tune"]), ("calibrated", ["--calibrate"])):
-        for what, plus in (("static", PLAIN), ("static, smooth 0.8", PLAIN + smooth), ("static, mse, rotate all", mse + ALL),
-                           ("static, mse, smooth 0.8, rotate all", mse + smooth + ALL), ("dynamic per tensor", tensor + PLAIN),
-                           ("dynamic per token", token + PLAIN), ("dynamic per tensor, rotate all", tensor + ALL),
-                           ("dynamic per token, rotate all", token + ALL)):
-            yield f"{what}, {name}, {how}", prefix + plus + learn
+def row(*parts):
+    return "".join(words for words, _ in parts), [o for _, options in parts for o in options]
 
 
 def rows(pivots, tune):
-    """(what, arguments of quantize)"""
-    none, bos = ["--intact", "none"], ["--intact", "bos"]
-    token, tensor = ["--dynamic", "all"], ["--dynamic", "all", "--dynamic-per", "tensor"]
-    smooth = ["--smooth", "0.8"]
-    prefixes = [("no prefix", none), ("BOS", bos)] + [("tokens " + p, ["--intact-tokens", p]) for p in pivots]
-    for name, prefix in prefixes:
-        for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o", ["--rotate", "o"]), (", rotate o+down", BOTH),
-                          (", smooth 0.8, rotate o+down", BOTH + smooth), (", rotate all", ALL)):
-            yield f"static, {name}{how}", prefix + plus
-    for name, prefix in prefixes[1:]:
-        for what, how in (("percentile 99.99", ["--range", "percentile"]), ("mse", ["--range", "mse"])):
-            for rotation, plus in (("", PLAIN), (", rotate o+down", BOTH), (", rotate all", ALL)):
-                yield f"static, {name}, {what}{rotation}", prefix + how + plus
-    name, prefix = prefixes[-1]
-    yield f"static, {name}, mse, smooth 0.8, rotate o+down", prefix + ["--range", "mse"] + BOTH + smooth
-    yield f"static, {name}, mse, smooth 0.8, rotate all", prefix + ["--range", "mse"] + ALL + smooth
-    yield f"static, {name}, mse, rotate o+down, weights per tensor", prefix + ["--range", "mse"] + BOTH + ["--weights", "per-tensor"]
-    for name, prefix in prefixes:
-        for what, dynamic in (("per tensor", tensor), ("per token", token)):
-            for how, plus in (("", PLAIN), (", smooth 0.8", PLAIN + smooth), (", rotate o+down", BOTH), (", rotate all", ALL)):
-                yield f"dynamic {what}, {name}{how}", prefix + dynamic + plus
-    if tune:
-        yield from tuned_rows(*prefixes[-1], token, tensor, smooth)
+    """Each row of the table: its words, and the options of tuffet quantize."""
+    prefixes = [(", no prefix", ["--intact", "none"]), (", prefix BOS", ["--intact", "bos"])]
+    prefixes += [(f", prefix `{p}`", ["--intact-tokens", p]) for p in pivots]
+    last = prefixes[-1]
+    for prefix in prefixes:
+        for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [O_ROTATED], [ROTATED],
+                    [ROTATED, SMOOTHED], [ALL_ROTATED]):
+            yield row(STATIC, prefix, *how)
+    for prefix in prefixes[1:]:
+        for ranges in (PERCENTILE, LEAST_ERROR):
+            for rotation in (NOT_ROTATED, ROTATED, ALL_ROTATED):
+                yield row(STATIC, prefix, rotation, ranges)
+    yield row(STATIC, last, ROTATED, LEAST_ERROR, SMOOTHED)
+    yield row(STATIC, last, ALL_ROTATED, LEAST_ERROR, SMOOTHED)
+    yield row(STATIC, last, ROTATED, LEAST_ERROR, ONE_SCALE)
+    for prefix in prefixes:
+        for dynamic in (DYNAMIC_TENSOR, DYNAMIC_TOKEN):
+            for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [ROTATED], [ALL_ROTATED]):
+                yield row(dynamic, prefix, *how)
+    for learn in LEARN if tune else ():
+        for how in ([NOT_ROTATED], [NOT_ROTATED, SMOOTHED], [ALL_ROTATED, LEAST_ERROR],
+                    [ALL_ROTATED, LEAST_ERROR, SMOOTHED]):
+            yield row(STATIC, last, *how, learn)
+        for rotation in (NOT_ROTATED, ALL_ROTATED):
+            for dynamic in (DYNAMIC_TENSOR, DYNAMIC_TOKEN):
+                yield row(dynamic, last, rotation, learn)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model")
     p.add_argument("--tuffet", default="build/test/tools/tuffet")
     p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
-    p.add_argument("--text", required=True, help="what is scored")
-    p.add_argument("--calib", required=True, help="what ranges are taken from")
+    p.add_argument("--text", required=True, help="the text to score")
+    p.add_argument("--calib", required=True, help="the text to take ranges from")
     p.add_argument("--calib-tokens", default="8192")
     p.add_argument("--calib-window", default="512")
     p.add_argument("--tokens", default="16384")
     p.add_argument("--lambada", help="lambada_test.jsonl")
-    p.add_argument("--passages", default="500", help="how many of them")
+    p.add_argument("--passages", default="500", help="passages of --lambada to score (500)")
     p.add_argument("--ctx", default="1024")
-    p.add_argument("--pivots", action="append", default=[], help='tokens of a further prefix, "1,13"; may be given again')
-    p.add_argument("--search", action="store_true", help="a further prefix: what --cushion auto finds; takes minutes")
-    p.add_argument("--tune", action="store_true", help="rows with --tune and --calibrate; minutes each")
-    p.add_argument("--only", default="", help="a regular expression: rows whose name it is found in")
-    a = p.parse_args()
+    p.add_argument("--pivots", action="append", default=[],
+                   help='tokens of another prefix, for example "1,13"; may be repeated')
+    p.add_argument("--search", action="store_true",
+                   help="add the prefix that --cushion auto finds; takes minutes")
+    p.add_argument("--tune", action="store_true",
+                   help="add rows with --tune and --calibrate; minutes each")
+    p.add_argument("--only", default="", help="only rows whose words match this regular expression")
+    return p.parse_args()
+
+
+def main():
+    a = arguments()
     tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
 
     def tuffet(*args, refusable=False):
@@ -85,41 +104,47 @@ def main():
         return json.loads(run.stdout)
 
     def perplexity(model, *args):
-        return tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, *args)["ppl"]
+        found = tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, *args)
+        return found["ppl"]
 
     def lambada(model, *args):
-        """The column, or nothing."""
+        """The cell of that column, or nothing without it."""
         if not a.lambada:
             return ""
-        found = tuffet("eval", model, "--task", "lambada", "-f", a.lambada, "-n", a.passages, "--ctx", a.ctx, *args)
+        found = tuffet("eval", model, "--task", "lambada", "-f", a.lambada, "-n", a.passages,
+                       "--ctx", a.ctx, *args)
         error = f" ± {100 * found['acc_stderr']:.1f}" if found["acc_stderr"] is not None else ""
         return f" {100 * found['acc']:.1f}{error} % |"
 
     float_ppl = perplexity(a.model, *tokenizer)
-    more, rule = ("| lambada ", "|---") if a.lambada else ("", "")
-    print(f"| | perplexity | over float {more}| largest static error |\n|---|---|---{rule}|---|")
-    print(f"| float | {float_ppl:.3f} | |{lambada(a.model, *tokenizer)} |", flush=True)
+    title, rule = (" LAMBADA |", "---:|") if a.lambada else ("", "")
+    print(f"| | perplexity | over floats |{title} largest static error |")
+    print(f"|---|---:|---:|{rule}---|")
+    print(f"| floats | {float_ppl:.3f} | |{lambada(a.model, *tokenizer)} |", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "w8a8.gguf")
 
         def quantize(*args):
-            return tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens", a.calib_tokens, "--calib-window",
-                          a.calib_window, *tokenizer, *args, refusable=" ".join(ALL) in " ".join(args))
+            """None where the model's residual stream cannot be rotated; tuffet has said why."""
+            return tuffet("quantize", a.model, "-o", out, "--calib", a.calib, "--calib-tokens",
+                          a.calib_tokens, "--calib-window", a.calib_window, *tokenizer, *args,
+                          refusable="--rotate all" in " ".join(args))
 
         if a.search:
             a.pivots.append(",".join(str(i) for i in quantize("--cushion", "auto")["prefix"]))
-        for name, args in rows(a.pivots, a.tune):
-            if not re.search(a.only, name):
+        for words, args in rows(a.pivots, a.tune):
+            if not re.search(a.only, words):
                 continue
             found = quantize(*args)
-            if not found:  # LayerNorm, whose stream cannot be rotated: tuffet has said so
-                print(f"| {name} | refused | |{' |' if a.lambada else ''} |", flush=True)
+            if not found:
+                print(f"| {words} | refused | |{' |' if a.lambada else ''} |", flush=True)
                 continue
             static = [i for i in found["inputs"] if i["range"] == "static"]
             worst = max(static, key=lambda i: i["error"]) if static else None
-            note = f"{worst['name']} {100 * worst['error']:.2f} %" if worst else ""
+            note = f" {worst['name']} {100 * worst['error']:.2f} %" if worst else ""
             ppl = perplexity(out)
-            print(f"| {name} | {ppl:.3f} | {100 * (ppl / float_ppl - 1):+.2f} % |{lambada(out)} {note} |", flush=True)
+            print(f"| {words} | {ppl:.3f} | {100 * (ppl / float_ppl - 1):+.2f} % |{lambada(out)}"
+                  f"{note} |", flush=True)
 
 
 main()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# From a fresh Debian to a story: installs what is needed, builds build/demo/tools/tuffet, and runs it on the model that ships.
-# Arguments go to `tuffet run`: sh tools/scripts/demo.sh -p "The old robot" --seed 7
+# Installs what is needed on Debian, builds build/demo/tools/tuffet, and runs it on the model that
+# ships. Arguments go to `tuffet run`: sh tools/scripts/demo.sh -p "The old robot" --seed 7
 set -eu
 cd "$(dirname "$0")/../.."
 

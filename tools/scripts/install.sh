@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs Debian packages that are not there yet: sh tools/scripts/install.sh PACKAGE...
-# Asks for root (sudo) only if something is missing.
+# Installs Debian packages that are missing: sh tools/scripts/install.sh PACKAGE...
+# Uses sudo only if a package is missing.
 set -eu
 
 missing=
 for package; do
-    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+        missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 

@@ -1,11 +1,12 @@
 #!/bin/sh
-# From a fresh Debian to passed tests: installs what is needed, builds in build/test with warnings as errors, runs every test.
+# Installs what is needed on Debian, builds build/test with warnings as errors, and runs every test.
 # Arguments go to `meson test`: sh tools/scripts/test.sh kernels --verbose
 set -eu
 cd "$(dirname "$0")/../.."
 
-sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf libsleef-dev libjansson-dev libcmocka-dev libpcre2-dev libopenblas-dev
+sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf libsleef-dev \
+    libjansson-dev libcmocka-dev libpcre2-dev libopenblas-dev
 [ -d build/test ] || meson setup build/test --werror
 ninja -C build/test --quiet
-# -t 4: a test's patience is that of a laptop; a Pi has four times it
+# -t 4: timeouts are made for a laptop; a Raspberry Pi needs four times as long
 meson test -C build/test --no-rebuild --print-errorlogs -t 4 "$@"

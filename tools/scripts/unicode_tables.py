@@ -2,10 +2,13 @@
 """Writes src/text/unicode_tables.h: which code points are letters, numbers and white space.
 
     unicode_tables.py > src/text/unicode_tables.h
-    unicode_tables.py --check src/text/unicode_tables.h      exit status 77 if this Python has another version of Unicode
+    unicode_tables.py --check src/text/unicode_tables.h
 
-The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property White_Space: the categories
-Z* and U+0009..000D, U+0085.
+--check compares the file with the table; the exit status is 77 (skipped) if this Python has another
+version of Unicode.
+
+The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property
+White_Space: the categories Z* and U+0009..000D, U+0085.
 """
 import sys
 import unicodedata
