@@ -19,12 +19,15 @@
 struct tft_device;
 struct tft_pass;
 struct tft_load;
+struct tft_transformer;
 
 /* An architecture: how a model of that name is loaded and computed. models/ has a file for each. */
 struct tft_arch {
     const char *name;                  /* general.architecture */
     void (*load)(struct tft_load *ld); /* reads dimensions and weights: model/load.h */
     void (*layer)(struct tft_pass *p, uint32_t l); /* computes block l: run/pass.h */
+    const struct tft_transformer *transformer; /* parameters of these two, if architectures share
+                                                  them */
 };
 
 /* The form in which a linear layer takes its input. */
