@@ -333,20 +333,20 @@ static void what_cannot_be(void **state)
     char no[64]; /* beside the few names of in_folder, one of which is the model's */
     snprintf(no, sizeof no, "%s/no.gguf", folder);
     struct tft_model *m = opened(written(&toy));
-    fails(m, no, &(struct rewrite){.k = k, .v = v}, "m.gguf: is no W8A8 model with a prefix");
+    fails(m, no, &(struct rewrite){.k = k, .v = v}, "m.gguf: is not a W8A8 model with a prefix");
     tft_model_close(m);
     m = opened(quantized(&toy, 0, "bare.gguf"));
-    fails(m, no, &(struct rewrite){.k = k, .v = v}, "bare.gguf: is no W8A8 model with a prefix");
+    fails(m, no, &(struct rewrite){.k = k, .v = v}, "bare.gguf: is not a W8A8 model with a prefix");
     tft_model_close(m);
     m = opened(quantized(&narrow, PREFIX, "narrow.gguf"));
     fails(m, no, &(struct rewrite){.k = m->prefix_k, .v = m->prefix_v, .type = TFT_Q8_0},
-          "narrow.gguf: a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be "
-          "Q8_0");
+          "narrow.gguf: a token has 2 x 12 keys, not a multiple of 32: store the prefix as F16, "
+          "not Q8_0");
     tft_model_close(m);
     m = opened(quantized(&toy, PREFIX, "q.gguf"));
     random_rows();
     fails(m, no, &(struct rewrite){.k = k, .v = v, .type = TFT_Q6_K},
-          "q.gguf: its prefix cannot be Q6_K, only F16, Q8_0 or Q4_1");
+          "q.gguf: a prefix cannot be stored as Q6_K: choose F16, Q8_0 or Q4_1");
     fails(m, in_folder("nowhere/r.gguf"), &(struct rewrite){.k = k, .v = v},
           "nowhere/r.gguf: cannot be created: No such file");
     fails(m, folder, &(struct rewrite){.k = k, .v = v}, "cannot be replaced: Is a directory");
@@ -355,12 +355,12 @@ static void what_cannot_be(void **state)
         uint16_t was = v[ROWS - 1];
         v[ROWS - 1] = bad[i];
         fails(m, no, &(struct rewrite){.k = k, .v = v},
-              "q.gguf: NaN or infinity among the keys and values of its prefix, layer 1");
+              "q.gguf: NaN or infinity in the prefix's keys or values, layer 1");
         v[ROWS - 1] = was;
         was = k[5];
         k[5] = bad[i];
         fails(m, no, &(struct rewrite){.k = k, .v = v, .type = TFT_Q4_1},
-              "q.gguf: NaN or infinity among the keys and values of its prefix, layer 0");
+              "q.gguf: NaN or infinity in the prefix's keys or values, layer 0");
         k[5] = was;
     }
     tft_model_close(m);

@@ -402,21 +402,21 @@ static void bad_input_leaves_no_file(void **state)
     fails(written(t), &o, "a calibration text of 99 tokens is too short for a window of 100");
     o.n_text = TEXT;
     fails(with_bits(in_folder("m.gguf"), "blk.1.ffn_up.weight", 0x7fc00000), &o,
-          "NaN or infinity among the weights of blk.1.ffn_up, row 0");
+          "NaN or infinity in the weights of blk.1.ffn_up, row 0");
     fails(with_bits(in_folder("m.gguf"), "blk.0.attn_k.weight", 0x7f800000), &o,
-          "NaN or infinity among the weights of blk.0.attn_k, row 0");
+          "NaN or infinity in the weights of blk.0.attn_k, row 0");
     fails(with_bits(in_folder("m.gguf"), "output.weight", 0x7fc00000), &o,
-          "NaN or infinity among the weights of output, row 0");
+          "NaN or infinity in the weights of output, row 0");
     fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o,
-          "NaN or infinity among the weights of token_embd, row 0");
-    fails(quantized(t, &o), &o, "is quantized already");
+          "NaN or infinity in the weights of token_embd, row 0");
+    fails(quantized(t, &o), &o, "is already quantized: give the float model");
     o.prefix_type = TFT_Q4_1;
     fails(written(t), &o,
-          "a token has 2 x 12 keys, which is no multiple of 32: its prefix cannot be Q4_1");
+          "a token has 2 x 12 keys, not a multiple of 32: store the prefix as F16, not Q4_1");
     o.prefix_type = TFT_Q4_0;
-    fails(written(&toys[2]), &o, "its prefix cannot be Q4_0, only F16, Q8_0 or Q4_1");
+    fails(written(&toys[2]), &o, "a prefix cannot be stored as Q4_0: choose F16, Q8_0 or Q4_1");
     o.rotate = QUANTIZE_ROTATE_ALL;
-    fails(written(&toys[3]), &o, "the residual stream of gpt2 cannot be rotated");
+    fails(written(&toys[3]), &o, "cannot rotate the residual stream of gpt2");
 }
 
 struct stop {

@@ -219,7 +219,7 @@ static void the_best_on_text_held_out(void **state)
         for (int match = 0; match < 2; match++) {
             struct tft_model *m = quantized(&toys[i], TFT_RANGE_STATIC, 2);
             struct tune_opts o = usual();
-            o.wanted = match ? wanted : NULL;
+            o.float_outputs = match ? wanted : NULL;
             o.epochs = 3;
             o.rate = match ? 0.002f : 0.05f;
             struct tune_result r = tuned(m, &o);

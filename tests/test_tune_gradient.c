@@ -45,7 +45,7 @@ static struct tft_model *quantized(const struct toy *t)
 struct problem {
     struct sequence *s;
     int32_t token[N];
-    const uint16_t *wanted;
+    const uint16_t *float_outputs;
     double *params, *gradient;
     size_t n;
 };
@@ -55,9 +55,9 @@ static double slope(struct problem *p, size_t i)
 {
     const double h = 1e-6, at = p->params[i];
     p->params[i] = at + h;
-    double up = sequence_run(p->s, p->token, p->wanted, p->params, NULL).all;
+    double up = sequence_run(p->s, p->token, p->float_outputs, p->params, NULL).total;
     p->params[i] = at - h;
-    double down = sequence_run(p->s, p->token, p->wanted, p->params, NULL).all;
+    double down = sequence_run(p->s, p->token, p->float_outputs, p->params, NULL).total;
     p->params[i] = at;
     return (up - down) / (2 * h);
 }
@@ -66,7 +66,7 @@ static void compare(struct problem *p, const char *what)
 {
     double size = 0;
     memset(p->gradient, 0, p->n * sizeof *p->gradient);
-    sequence_run(p->s, p->token, p->wanted, p->params, p->gradient);
+    sequence_run(p->s, p->token, p->float_outputs, p->params, p->gradient);
     for (size_t i = 0; i < p->n; i++)
         size += p->gradient[i] * p->gradient[i];
     size = sqrt(size / (double)p->n);
@@ -82,8 +82,8 @@ static void compare(struct problem *p, const char *what)
 static void check(const struct toy *t, double lambda, bool match)
 {
     struct tft_model *m = quantized(t);
-    uint16_t *wanted = malloc((size_t)t->n_layer * N * t->n_embd * sizeof *wanted);
-    struct problem p = {.n = sequence_params(m), .wanted = match ? wanted : NULL};
+    uint16_t *float_outputs = malloc((size_t)t->n_layer * N * t->n_embd * sizeof *float_outputs);
+    struct problem p = {.n = sequence_params(m), .float_outputs = match ? float_outputs : NULL};
     p.s = sequence_open(m, N, lambda, 1);
     p.params = malloc(p.n * sizeof *p.params);
     p.gradient = malloc(p.n * sizeof *p.gradient);
@@ -91,11 +91,11 @@ static void check(const struct toy *t, double lambda, bool match)
     for (size_t i = 0; i < p.n; i++)
         p.params[i] = (double)random_normal() / 2;
     for (size_t i = 0; i < (size_t)t->n_layer * N * t->n_embd; i++)
-        m->kern.narrow[TFT_NUM_F16](&wanted[i], &(float){random_normal()}, 1);
+        m->kern.narrow[TFT_NUM_F16](&float_outputs[i], &(float){random_normal()}, 1);
     compare(&p, t->arch);
     sequence_close(p.s);
     tft_model_close(m);
-    free(wanted);
+    free(float_outputs);
     free(p.params);
     free(p.gradient);
 }

@@ -1,4 +1,4 @@
-/* tools/tune/product.h in double precision, in loops that need no explanation. Compiled with
+/* tools/quantize/tune/matmul.h in double precision, by plain loops. Compiled with
    TUNE_DOUBLE. */
 #include "tools/quantize/tune/matmul.h"
 

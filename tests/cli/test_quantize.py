@@ -117,7 +117,7 @@ class Quantize(Case):
             self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.2)
         gpt2 = self.toy(arch="gpt2", vocab="gpt2")
         self.assertEqual(self.fails(*self.arguments("--rotate=all", model=gpt2)),
-                         f"tuffet: {gpt2}: the residual stream of gpt2 cannot be rotated (all): its norms are not RMSNorm")
+                         f"tuffet: {gpt2}: cannot rotate the residual stream of gpt2 (all): its norms are not RMSNorm")
 
     def test_what_auto_rotates(self):
         """Everything, but not what makes the file larger or cannot be rotated."""
@@ -336,7 +336,7 @@ class Quantize(Case):
         for args in [[], ["--cushion=exhaustive"], ["--cushion=exhaustive", "--intact=none"]]:
             os.remove(self.path("out")) if self.left() else None
             self.assertEqual(self.fails(*self.arguments("--prefix-bits=4", *args, model=narrow)),
-                             f"tuffet: {narrow}: a token has 2 x 8 keys, which is no multiple of 32: its prefix cannot be Q4_1")
+                             f"tuffet: {narrow}: a token has 2 x 8 keys, not a multiple of 32: store the prefix as F16, not Q4_1")
             self.assertEqual(self.left(), [])
         self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))  # it has none
 
@@ -451,15 +451,15 @@ class Quantize(Case):
             ([toy, "-o", self.path("nowhere/out"), "--calib", self.text], self.path("nowhere/out") + ": "),
             ([toy, "-o", self.folder.name, "--calib", self.text], self.folder.name + ": "),
             (["no such file", "-o", out, "--calib", self.text], "no such file: cannot be read"),
-            ([quantized, "-o", out, "--calib", self.text], f"{quantized}: is quantized already"),
+            ([quantized, "-o", out, "--calib", self.text], f"{quantized}: is already quantized: give the float model"),
             ([self.toy(vocab=""), "-o", out, "--calib", self.text], "no tokenizer"),
             ([toy, "-o", out, "--calib", self.text, "--calib-window=256"], "no room for a window of 256 after a prefix of 1"),
             ([toy, "-o", out, "--calib", self.text, "--intact-tokens", many], "no room for a window of 1 after a prefix of 256"),
             ([toy, "-o", out, "--calib", self.text, "-t2000"], "2000 threads"),
-            *[([self.damaged(bits), "-o", out, "--calib", self.text], "NaN or infinity among the weights of blk.1.ffn_up, row 3")
+            *[([self.damaged(bits), "-o", out, "--calib", self.text], "NaN or infinity in the weights of blk.1.ffn_up, row 3")
               for bits in [0x7fc00000, 0x7f800000, 0xff800000]],
             *[([self.damaged(0x7fc00000, part), "-o", out, "--calib", self.text, "--rotate=all"],
-               f"NaN or infinity among the weights of blk.1.{part}, row 3") for part in ["ffn_up", "ffn_down"]],
+               f"NaN or infinity in the weights of blk.1.{part}, row 3") for part in ["ffn_up", "ffn_down"]],
         ]:
             self.assertIn(why, self.fails("quantize", *args))
             self.assertEqual(self.left(), [])

@@ -54,7 +54,8 @@ static void keep_outputs(void *user, uint32_t l, const float *x, size_t stride)
     const struct tft_model *m = t->m;
     size_t window = t->o->window, n = t->o->n_text / window * window, d = m->n_embd;
     for (size_t i = 0; i < n; i++) {
-        uint16_t *to = t->wanted + (i / window * m->n_layer + l) * window * d + i % window * d;
+        uint16_t *to =
+            t->float_outputs + (i / window * m->n_layer + l) * window * d + i % window * d;
         m->kern.narrow[TFT_NUM_F16](to, x + i * stride, d);
         for (size_t j = 0; j < d; j++)
             t->too_large |= (to[j] & 0x7c00) == 0x7c00;
@@ -65,9 +66,9 @@ static int take_outputs(struct command_tune *t, struct quantize_opts *o)
 {
     size_t bytes;
     if (tft_mul(o->n_text / o->window * o->window,
-                (size_t)t->m->n_layer * t->m->n_embd * sizeof *t->wanted, &bytes))
-        t->wanted = malloc(bytes);
-    if (!t->wanted)
+                (size_t)t->m->n_layer * t->m->n_embd * sizeof *t->float_outputs, &bytes))
+        t->float_outputs = malloc(bytes);
+    if (!t->float_outputs)
         return cli_fail(
             "no memory for what %u layers give of %zu tokens: --calib-tokens takes fewer",
             t->m->n_layer, o->n_text);
@@ -119,7 +120,7 @@ static int learn(struct command_tune *t, const struct tft_model *m)
         .text = t->o->text,
         .n_windows = (uint32_t)(t->o->n_text / t->o->window),
         .window = t->o->window,
-        .wanted = t->wanted,
+        .float_outputs = t->float_outputs,
         .epochs = opt.epochs,
         .rate = rate(),
         .lambda = opt.lambda,
@@ -181,7 +182,7 @@ void command_tune_free(struct command_tune *t)
     if (t->untuned)
         remove(t->untuned);
     free(t->untuned);
-    free(t->wanted);
+    free(t->float_outputs);
     tune_free(&t->result);
 }
 

@@ -9,7 +9,7 @@
 
 struct command_tune {
     char *untuned; /* the model before that, in a file beside the one that is wanted */
-    uint16_t *wanted;
+    uint16_t *float_outputs;
     const struct tft_model *m;
     const struct quantize_opts *o;
     enum tft_dtype type; /* how the prefix is to be held; it learns as f16 */

@@ -1,16 +1,70 @@
 /*
- * A model of floats to one of W8A8: weights int8, and for every linear layer's input a scale and a
- * zero-point fixed from text (CushionCache, section 3; DESIGN 3). The conversion goes through the
- * model once, a layer at a time, with the whole calibration text:
+ * Makes a W8A8 model from a float model: int8 weights, and a scale and zero-point for the input of
+ * every linear layer, fixed from calibration text (CushionCache, section 3). This library does the
+ * work of tuffet quantize.
+ *
+ * The life of a run:
+ *
+ *   open      the float model, with its weights unexpanded            tft_model_open_unexpanded
+ *   search    for a cushion (--cushion): tokens whose keys and values, put before every sequence,
+ *             take the outliers                                     search/cushion_search.h
+ *   measure   run the text through each layer, watch its inputs     quantize(), measure/
+ *   round     smooth, rotate and reorder the layer's weights, then
+ *             round them to int8                                    quantize(), round/
+ *   write     the layer to the GGUF file                            quantize(), write/
+ *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
+ *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
+ *   rewrite   the file with the tuned prefix or the chosen cache    write/rewrite_model.h
+ *
+ * quantize() visits each layer once, with the whole text:
  *
  *      x = embed(text)
- *      for each layer:   expand its weights to f32;  x = layer(x), watching what each linear layer
- *                        takes;
- *                        scales from what was seen;  fold, rotate, quantize and write the weights
+ *      for each layer:   expand its weights to f32; x = layer(x), counting what each linear layer
+ *                        reads; choose scales; fold, rotate, round and write the weights
  *
- * (where the residual stream is rotated, x is from the start, and so are the weights as soon as
- * they are expanded: all that follows sees another model of the same outputs) so that what is in
- * memory is a layer's weights, x, and the statistics of one layer.
+ * So memory holds the weights of one layer, x, and the statistics of one layer. If the residual
+ * stream is rotated, x and the expanded weights are rotated first, and all later steps see a model
+ * with the same outputs.
+ *
+ * Files:
+ *
+ *   inputs.h                  names and results of the inputs of linear layers
+ *   options.h                 struct quantize_opts
+ *   round/                    arithmetic on weights and numbers; knows no model
+ *     affine.h                scale and zero-point of a range
+ *     pack.h                  weights to int8 panels
+ *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
+ *     smooth.h                SmoothQuant factors
+ *     rotate.h                Hadamard rotation of attention's output and of ffn_down's input
+ *     rotate_residual.h       rotation of the residual stream
+ *     channel_order.h         order of a head's channels in the KV cache
+ *   measure/                  what the calibration text shows
+ *     layers.h                runs the float model a layer at a time
+ *     histogram.h             numbers of one input, and the range that holds them best
+ *     input_stats.h           histograms of all inputs of the layer that runs
+ *     worst_inputs.h          the inputs that lose most, for people
+ *     text_loss.h             -ln p of the text
+ *     key_importance.h        cost of an error in each channel of the keys
+ *     kv_calibrate.h          channel order and clip for the KV cache that the file names
+ *     kv_clip.h               SKVQ's clip alpha
+ *   search/
+ *     cushion.h               the result of a search for a cushion
+ *     cushion_search.h        the search: CushionCache, algorithm 1
+ *     cushion_checkpoint.h    its state in a file, to resume from
+ *     kv_search.h             bits of each layer's keys and values in the KV cache
+ *     knapsack.h              the exact optimum within a budget of bytes
+ *   tune/                     training of the prefix
+ *     tune.h                  the training loop
+ *     sequence_loss.h         loss of one sequence, and its gradient
+ *     block.h                 a transformer block and the head, forward and back
+ *     attention.h, matmul.h, row_ops.h, real.h     their parts
+ *   write/
+ *     write_model.h           the file that quantize() makes
+ *     rewrite_model.h         a copy of it with another prefix or KV cache
+ *   quantize.h                quantize(): measure, round and write
+ *   command_prefix.h, command_tune.h, command_kv.h   options and messages of tuffet quantize
+ *
+ * docs/file-format.md describes the file, docs/kv-cache.md the KV cache.
  */
 #ifndef QUANTIZE_QUANTIZE_H
 #define QUANTIZE_QUANTIZE_H
@@ -18,8 +72,9 @@
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/options.h"
 
-/* m: opened by tft_model_open_unexpanded, and afterwards as it was. result: [inputs]. On failure
-   there is no file, and err says why; TFT_OK without a file if *stopped. */
+/* Converts m and writes the result to `path`. m: opened by tft_model_open_unexpanded; unchanged on
+   return. result: [inputs]. On failure no file is left, and err says why. TFT_OK without a file if
+   *stopped, which o->progress asks for. */
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
                          struct quantize_input *result, bool *stopped, struct tft_error *err);
 

@@ -7,42 +7,42 @@
 
 #include "tools/quantize/round/affine.h"
 
-bool histogram_init(struct histogram *s, size_t n_channel)
+bool histogram_init(struct histogram *h, size_t n_channel)
 {
-    *s = (struct histogram){.n_channel = n_channel};
-    s->min = calloc(n_channel ? n_channel : 1, sizeof *s->min);
-    s->max = calloc(n_channel ? n_channel : 1, sizeof *s->max);
-    s->bin = calloc(HISTOGRAM_BINS, sizeof *s->bin);
-    if (s->min && s->max && s->bin)
+    *h = (struct histogram){.n_channel = n_channel};
+    h->min = calloc(n_channel ? n_channel : 1, sizeof *h->min);
+    h->max = calloc(n_channel ? n_channel : 1, sizeof *h->max);
+    h->bin = calloc(HISTOGRAM_BINS, sizeof *h->bin);
+    if (h->min && h->max && h->bin)
         return true;
-    histogram_free(s);
+    histogram_free(h);
     return false;
 }
 
-void histogram_free(struct histogram *s)
+void histogram_free(struct histogram *h)
 {
-    free(s->min);
-    free(s->max);
-    free(s->bin);
-    *s = (struct histogram){0};
+    free(h->min);
+    free(h->max);
+    free(h->bin);
+    *h = (struct histogram){0};
 }
 
-void histogram_clear(struct histogram *s)
+void histogram_clear(struct histogram *h)
 {
-    memset(s->min, 0, s->n_channel * sizeof *s->min);
-    memset(s->max, 0, s->n_channel * sizeof *s->max);
-    memset(s->bin, 0, HISTOGRAM_BINS * sizeof *s->bin);
+    memset(h->min, 0, h->n_channel * sizeof *h->min);
+    memset(h->max, 0, h->n_channel * sizeof *h->max);
+    memset(h->bin, 0, HISTOGRAM_BINS * sizeof *h->bin);
 }
 
-void histogram_add(struct histogram *s, const float *x, size_t n, size_t stride)
+void histogram_add(struct histogram *h, const float *x, size_t n, size_t stride)
 {
     for (size_t i = 0; i < n; i++, x += stride)
-        for (size_t k = 0; k < s->n_channel; k++) {
+        for (size_t k = 0; k < h->n_channel; k++) {
             uint32_t bits;
             memcpy(&bits, &x[k], sizeof bits);
-            s->bin[bits >> 16]++;
-            s->min[k] = x[k] < s->min[k] ? x[k] : s->min[k];
-            s->max[k] = x[k] > s->max[k] ? x[k] : s->max[k];
+            h->bin[bits >> 16]++;
+            h->min[k] = x[k] < h->min[k] ? x[k] : h->min[k];
+            h->max[k] = x[k] > h->max[k] ? x[k] : h->max[k];
         }
 }
 
@@ -56,21 +56,22 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
         into->bin[b] += from->bin[b];
 }
 
-/* Bins of one sign from 0 to what is not finite. */
+/* Bins NEGATIVE and up are of negative numbers. Of each sign, bins NOT_FINITE and up are infinity
+   and NaN. */
 enum { NEGATIVE = 0x8000, NOT_FINITE = 0x7f80 };
 
-bool histogram_finite(const struct histogram *s)
+bool histogram_finite(const struct histogram *h)
 {
     for (size_t b = NOT_FINITE; b < NEGATIVE; b++)
-        if (s->bin[b] || s->bin[NEGATIVE + b])
+        if (h->bin[b] || h->bin[NEGATIVE + b])
             return false;
     return true;
 }
 
-void histogram_absmax(const struct histogram *s, float *y)
+void histogram_absmax(const struct histogram *h, float *y)
 {
-    for (size_t k = 0; k < s->n_channel; k++)
-        y[k] = fmaxf(-s->min[k], s->max[k]);
+    for (size_t k = 0; k < h->n_channel; k++)
+        y[k] = fmaxf(-h->min[k], h->max[k]);
 }
 
 /* ---- ranges */
@@ -79,18 +80,19 @@ struct range {
     double low, high; /* low <= 0 <= high */
 };
 
-static struct range whole(const struct histogram *s)
+static struct range full_range(const struct histogram *h)
 {
     struct range r = {0, 0};
-    for (size_t k = 0; k < s->n_channel; k++) {
-        r.low = fmin(r.low, s->min[k]);
-        r.high = fmax(r.high, s->max[k]);
+    for (size_t k = 0; k < h->n_channel; k++) {
+        r.low = fmin(r.low, h->min[k]);
+        r.high = fmax(r.high, h->max[k]);
     }
     return r;
 }
 
 /* ---- errors */
 
+/* The least magnitude in a bin. */
 static double edge(size_t bin)
 {
     uint32_t bits = (uint32_t)bin << 16;
@@ -106,16 +108,16 @@ struct sums {
 };
 
 /*
- * The numbers of a bin and a sign, taken to be spread evenly over that part of it which was seen. A
- * bin that is narrow beside a step is one point; a wider one, near the ends of the range, is
- * several: a single one would fall on a step or between two by chance.
+ * Adds a bin's error and power, as if its numbers were spread evenly over the part of it below
+ * `most`. A bin that is narrow compared with a step counts as one point. A wider one, near the ends
+ * of the range, counts as several: a single point would fall on a step or between two by chance.
  */
 static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double most,
                     const struct tft_affine *q)
 {
     double from = edge(bin), width = fmin(edge(bin + 1), most) - from;
     int points = width * 4 < q->scale ? 1 : 8;
-    if (bin == 0) { /* zero, or what is nothing beside anything */
+    if (bin == 0) { /* zero and numbers too small to matter */
         points = 1;
         width = 0;
     }
@@ -127,28 +129,28 @@ static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double
     }
 }
 
-static struct sums sums_of(const struct histogram *s, struct range r, const struct tft_affine *q)
+static struct sums sums_of(const struct histogram *h, struct range r, const struct tft_affine *q)
 {
     struct sums sum = {0, 0};
     for (size_t b = 0; b < NOT_FINITE; b++) {
-        if (s->bin[b])
-            sum_bin(&sum, b, 1, (double)s->bin[b], r.high, q);
-        if (s->bin[NEGATIVE + b])
-            sum_bin(&sum, b, -1, (double)s->bin[NEGATIVE + b], -r.low, q);
+        if (h->bin[b])
+            sum_bin(&sum, b, 1, (double)h->bin[b], r.high, q);
+        if (h->bin[NEGATIVE + b])
+            sum_bin(&sum, b, -1, (double)h->bin[NEGATIVE + b], -r.low, q);
     }
     return sum;
 }
 
-double histogram_error(const struct histogram *s, const struct tft_affine *q)
+double histogram_error(const struct histogram *h, const struct tft_affine *q)
 {
-    struct sums sum = sums_of(s, whole(s), q);
+    struct sums sum = sums_of(h, full_range(h), q);
     return sum.power > 0 ? sum.error / sum.power : 0;
 }
 
 /* ---- methods */
 
-/* The magnitude that `skip` numbers of one sign are beyond, between the edges of its bin as if they
-   were spread evenly. */
+/* The magnitude that `skip` numbers of one sign exceed. Numbers of a bin are taken to be spread
+   evenly between its edges. */
 static double beyond(const uint64_t *bin, double most, double skip)
 {
     for (size_t b = NOT_FINITE; b-- > 0;) {
@@ -162,62 +164,63 @@ static double beyond(const uint64_t *bin, double most, double skip)
     return 0;
 }
 
-static struct range percentile(const struct histogram *s, double percent)
+static struct range percentile(const struct histogram *h, double percent)
 {
-    struct range r = whole(s);
+    struct range r = full_range(h);
     double n = 0;
     for (size_t b = 0; b < HISTOGRAM_BINS; b++)
-        n += (double)s->bin[b];
+        n += (double)h->bin[b];
     double skip = n * (100 - percent) / 200;
-    return (struct range){-beyond(s->bin + NEGATIVE, -r.low, skip), beyond(s->bin, r.high, skip)};
+    return (struct range){-beyond(h->bin + NEGATIVE, -r.low, skip), beyond(h->bin, r.high, skip)};
 }
 
-struct search {
-    const struct histogram *s;
-    struct range whole, best;
+struct mse_search {
+    const struct histogram *h;
+    struct range whole, range; /* of all numbers, and the best so far */
     double error;
 };
 
-/* Whether it is better than the best, and then it is the best. */
-static bool try(struct search *a, double low, double high)
+/* Returns whether the range has a smaller error than the best so far, and records it if so. */
+static bool try_range(struct mse_search *best, double low, double high)
 {
-    struct range r = {fmax(low, a->whole.low), fmin(high, a->whole.high)};
+    struct range r = {fmax(low, best->whole.low), fmin(high, best->whole.high)};
     struct tft_affine q = affine_cover(r.low, r.high);
-    double error = sums_of(a->s, a->whole, &q).error;
-    if (error >= a->error)
+    double error = sums_of(best->h, best->whole, &q).error;
+    if (error >= best->error)
         return false;
-    a->error = error;
-    a->best = r;
+    best->error = error;
+    best->range = r;
     return true;
 }
 
-/* Every pair of ends that are a power of two below those seen: from a range that an outlier
-   stretches a thousandfold, no small step at either end leads anywhere. Then each end by itself, in
-   ever smaller steps, to 1 %. */
-static struct range least_error(const struct histogram *s)
+/* First tries every pair of ends that are the seen ones over powers of two: if an outlier stretches
+   the range a thousandfold, no small step at either end lowers the error. Then moves each end by
+   itself, in ever smaller steps, down to 1 %. */
+static struct range least_error(const struct histogram *h)
 {
     enum { HALVINGS = 12 };
-    struct search a = {.s = s, .whole = whole(s), .error = DBL_MAX};
-    a.best = a.whole;
+    struct mse_search best = {.h = h, .whole = full_range(h), .error = DBL_MAX};
+    best.range = best.whole;
     for (int i = 0; i <= HALVINGS; i++)
         for (int j = 0; j <= HALVINGS; j++)
-            try(&a, ldexp(a.whole.low, -i), ldexp(a.whole.high, -j));
+            try_range(&best, ldexp(best.whole.low, -i), ldexp(best.whole.high, -j));
     for (double ratio = sqrt(2); ratio > 1.01; ratio = sqrt(ratio))
-        while (try(&a, a.best.low * ratio, a.best.high) ||
-               try(&a, a.best.low / ratio, a.best.high) ||
-               try(&a, a.best.low, a.best.high * ratio) || try(&a, a.best.low, a.best.high / ratio))
+        while (try_range(&best, best.range.low * ratio, best.range.high) ||
+               try_range(&best, best.range.low / ratio, best.range.high) ||
+               try_range(&best, best.range.low, best.range.high * ratio) ||
+               try_range(&best, best.range.low, best.range.high / ratio))
             continue;
-    return a.best;
+    return best.range;
 }
 
-bool histogram_affine(const struct histogram *s, enum range_method method, double param,
-                  struct tft_affine *out)
+bool histogram_affine(const struct histogram *h, enum range_method method, double param,
+                      struct tft_affine *out)
 {
-    if (!histogram_finite(s))
+    if (!histogram_finite(h))
         return false;
-    struct range r = method == RANGE_MIN_MAX      ? whole(s)
-                     : method == RANGE_PERCENTILE ? percentile(s, param)
-                                                  : least_error(s);
+    struct range r = method == RANGE_MIN_MAX      ? full_range(h)
+                     : method == RANGE_PERCENTILE ? percentile(h, param)
+                                                  : least_error(h);
     *out = affine_cover(r.low, r.high);
     return true;
 }

@@ -1,5 +1,5 @@
-/* What goes into one linear layer, over all of the calibration text, and the 8-bit numbers that
-   hold it best. */
+/* A histogram of the numbers at one input of linear layers, over all of the calibration text, and
+   the 256 steps that hold these numbers best. */
 #ifndef QUANTIZE_MEASURE_HISTOGRAM_H
 #define QUANTIZE_MEASURE_HISTOGRAM_H
 
@@ -9,51 +9,51 @@
 
 #include "simd/kernels.h"
 
-/* A number is counted by its upper 16 bits: sign, exponent, 7 bits of the fraction. So no range
-   need be known beforehand, one sweep serves every method, and a bin is at most 1/128 of what is in
-   it wide. */
+/* The bin of a number is its upper 16 bits: sign, exponent, 7 bits of the fraction. So the range
+   need not be known beforehand, one sweep of the text serves every range method, and a bin is at
+   most 1/128 of its numbers wide. */
 enum { HISTOGRAM_BINS = 1 << 16 };
 
 struct histogram {
     size_t n_channel;
-    float *min, *max; /* [n_channel]: the least and the largest of each and 0 */
-    uint64_t *bin;    /* [HISTOGRAM_BINS] */
+    float *min, *max; /* [n_channel] of each channel's numbers and 0 */
+    uint64_t *bin;    /* [HISTOGRAM_BINS] of all channels */
 };
 
-/* False if there is no memory. All zero is fine to free, and a failed init. */
-bool histogram_init(struct histogram *s, size_t n_channel);
-void histogram_free(struct histogram *s);
+/* False if memory is short. free accepts all zeros, and a failed init. */
+bool histogram_init(struct histogram *h, size_t n_channel);
+void histogram_free(struct histogram *h);
 
-/* As after histogram_init. */
-void histogram_clear(struct histogram *s);
+/* Back to the state after histogram_init. */
+void histogram_clear(struct histogram *h);
 
-/* x: [n, n_channel], rows `stride` apart. NaN and infinities are counted, and ruin the statistics:
-   histogram_finite. */
-void histogram_add(struct histogram *s, const float *x, size_t n, size_t stride);
+/* x: [n, n_channel], rows `stride` apart. NaN and infinities are counted, and histogram_finite then
+   returns false. */
+void histogram_add(struct histogram *h, const float *x, size_t n, size_t stride);
 
-/* Of as many channels: the same as if `from` had been added to `into`. */
+/* Adds the numbers of `from`, which has as many channels. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-bool histogram_finite(const struct histogram *s);
+bool histogram_finite(const struct histogram *h);
 
-/* y: [n_channel] = the largest |x| of each channel: for smooth.h */
-void histogram_absmax(const struct histogram *s, float *y);
+/* y: [n_channel] = the largest |x| of each channel, for smooth.h. */
+void histogram_absmax(const struct histogram *h, float *y);
 
-/* How the range is chosen that 256 steps are to cover. It always has 0 in it. */
+/* How to choose the range that the 256 steps cover. Every range contains 0. */
 enum range_method {
-    RANGE_MIN_MAX,    /* all that was seen */
-    RANGE_PERCENTILE, /* without (100 - param) / 2 percent of the numbers at each end; 0 < param <=
+    RANGE_MIN_MAX,    /* all numbers */
+    RANGE_PERCENTILE, /* all but (100 - param) / 2 percent of the numbers at each end; 0 < param <=
                          100 */
-    RANGE_MSE,        /* the one with the least squared error */
+    RANGE_MSE,        /* the range of least squared error */
 };
 
-/* False if something seen was not finite. Scale 1 and zero 0 where only zeros were seen, or
-   nothing. */
-bool histogram_affine(const struct histogram *s, enum range_method method, double param,
-                  struct tft_affine *out);
+/* Fills *out. False if a number was not finite. Scale 1 and zero-point 0 if all numbers were 0, or
+   there were none. */
+bool histogram_affine(const struct histogram *h, enum range_method method, double param,
+                      struct tft_affine *out);
 
-/* sum (x - q(x))^2 / sum x^2: what share of the signal's power is lost; 0 where there is no signal.
-   Of finite statistics. */
-double histogram_error(const struct histogram *s, const struct tft_affine *q);
+/* sum (x - q(x))^2 / sum x^2: the share of the signal's power that 8 bits lose. 0 if there is no
+   signal. All numbers must be finite. */
+double histogram_error(const struct histogram *h, const struct tft_affine *q);
 
 #endif

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-static struct histogram *histogram_of(const struct input_stats *w, uint32_t which, int tid)
+static struct histogram *histogram_of(const struct input_stats *st, uint32_t which, int tid)
 {
-    return &w->stats[which * (uint32_t)w->n_threads + (uint32_t)tid];
+    return &st->histogram[which * (uint32_t)st->n_threads + (uint32_t)tid];
 }
 
 static size_t input_width(const struct tft_model *m, uint32_t which)
@@ -18,100 +18,101 @@ static size_t input_width(const struct tft_model *m, uint32_t which)
                                   : m->n_embd;
 }
 
-/* As the quantized model's linear layer will get it. */
-static void transform(const struct input_stats *w, uint32_t which, float *x, size_t n)
+/* Changes x: [n] to what the quantized model's linear layer will read. */
+static void transform(const struct input_stats *st, uint32_t which, float *x, size_t n)
 {
-    uint32_t block = which == TFT_IN_O      ? quantize_head_block(w->m, w->o)
-                     : which == TFT_IN_DOWN ? quantize_down_block(w->m, w->o)
+    uint32_t block = which == TFT_IN_O      ? quantize_head_block(st->m, st->o)
+                     : which == TFT_IN_DOWN ? quantize_down_block(st->m, st->o)
                                             : 0;
     if (which == TFT_IN_ATTN || which == TFT_IN_FFN) {
-        const float *s = w->smooth[which == TFT_IN_FFN];
+        const float *factor = st->smooth[which == TFT_IN_FFN];
         for (size_t j = 0; j < n; j++)
-            x[j] /= s[j];
+            x[j] /= factor[j];
     }
     if (block)
-        w->m->kern.hadamard(x, n, block);
+        st->m->kern.hadamard(x, n, block);
     if (which == TFT_IN_O && block)
-        w->m->kern.scale(x, 1 / sqrtf((float)block), n);
+        st->m->kern.scale(x, 1 / sqrtf((float)block), n);
 }
 
 void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
                  const float *rows, size_t stride)
 {
     (void)first;
-    const struct input_stats *w = user;
+    const struct input_stats *st = user;
     uint32_t which = in->index % TFT_LAYER_INPUTS;
-    size_t width = input_width(w->m, which);
-    float *x = w->row + (size_t)tid * w->widest;
+    size_t width = input_width(st->m, which);
+    float *x = st->row + (size_t)tid * st->widest;
     for (size_t i = 0; i < n; i++) {
         memcpy(x, rows + i * stride, width * sizeof *x);
-        if (!w->plain)
-            transform(w, which, x, width);
-        histogram_add(histogram_of(w, which, tid), x, 1, width);
+        if (!st->untransformed)
+            transform(st, which, x, width);
+        histogram_add(histogram_of(st, which, tid), x, 1, width);
     }
 }
 
-/* The first thread's get those of the others, which are cleared. */
-const struct histogram *input_stats_of(const struct input_stats *w, uint32_t which)
+/* Moves the counts of all threads into the histogram of thread 0. */
+const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which)
 {
-    struct histogram *s = histogram_of(w, which, 0);
-    for (int i = 1; i < w->n_threads; i++) {
-        histogram_merge(s, histogram_of(w, which, i));
-        histogram_clear(histogram_of(w, which, i));
+    struct histogram *h = histogram_of(st, which, 0);
+    for (int i = 1; i < st->n_threads; i++) {
+        histogram_merge(h, histogram_of(st, which, i));
+        histogram_clear(histogram_of(st, which, i));
     }
-    return s;
+    return h;
 }
 
-void input_stats_clear(const struct input_stats *w)
+void input_stats_clear(const struct input_stats *st)
 {
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
-        for (int i = 0; i < w->n_threads; i++)
-            histogram_clear(histogram_of(w, which, i));
+        for (int i = 0; i < st->n_threads; i++)
+            histogram_clear(histogram_of(st, which, i));
 }
 
-void input_stats_finish(const struct input_stats *w, uint32_t index, struct quantize_input *r,
-                  struct tft_error *err)
+void input_stats_finish(const struct input_stats *st, uint32_t index, struct quantize_input *r,
+                        struct tft_error *err)
 {
     char name[64];
-    const struct histogram *s = input_stats_of(w, index % TFT_LAYER_INPUTS);
-    if (!histogram_affine(s, w->o->method, w->o->param, &r->affine)) {
-        tft_fail(err, TFT_ERR_FORMAT, "%s: NaN or infinity at the input of %s", w->m->source.name,
-                 quantize_input_name(w->m->n_layer, index, name));
+    const struct histogram *h = input_stats_of(st, index % TFT_LAYER_INPUTS);
+    if (!histogram_affine(h, st->o->method, st->o->param, &r->affine)) {
+        tft_fail(err, TFT_ERR_FORMAT,
+                 "%s: NaN or infinity at the input of %s on the calibration text",
+                 st->m->source.name, quantize_input_name(st->m->n_layer, index, name));
         return;
     }
-    r->error = histogram_error(s, &r->affine);
-    for (size_t j = 0; j < s->n_channel; j++) {
-        r->min = s->min[j] < r->min ? s->min[j] : r->min;
-        r->max = s->max[j] > r->max ? s->max[j] : r->max;
+    r->error = histogram_error(h, &r->affine);
+    for (size_t j = 0; j < h->n_channel; j++) {
+        r->min = h->min[j] < r->min ? h->min[j] : r->min;
+        r->max = h->max[j] > r->max ? h->max[j] : r->max;
     }
 }
 
-static bool take_histograms(struct input_stats *w)
+static bool take_histograms(struct input_stats *st)
 {
-    w->stats = calloc((size_t)TFT_LAYER_INPUTS * (size_t)w->n_threads, sizeof *w->stats);
-    for (uint32_t which = 0; w->stats && which < TFT_LAYER_INPUTS; which++)
-        for (int i = 0; i < w->n_threads; i++)
-            if (!histogram_init(histogram_of(w, which, i), input_width(w->m, which)))
+    st->histogram = calloc((size_t)TFT_LAYER_INPUTS * (size_t)st->n_threads, sizeof *st->histogram);
+    for (uint32_t which = 0; st->histogram && which < TFT_LAYER_INPUTS; which++)
+        for (int i = 0; i < st->n_threads; i++)
+            if (!histogram_init(histogram_of(st, which, i), input_width(st->m, which)))
                 return false;
-    return w->stats;
+    return st->histogram;
 }
 
-bool input_stats_open(struct input_stats *w, const struct tft_model *m,
+bool input_stats_open(struct input_stats *st, const struct tft_model *m,
                       const struct quantize_opts *o, int n_threads, float *const smooth[2])
 {
-    *w = (struct input_stats){
+    *st = (struct input_stats){
         .m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
-        w->widest = input_width(m, which) > w->widest ? input_width(m, which) : w->widest;
-    w->row = calloc((size_t)n_threads, w->widest * sizeof *w->row);
-    return w->row && take_histograms(w);
+        st->widest = input_width(m, which) > st->widest ? input_width(m, which) : st->widest;
+    st->row = calloc((size_t)n_threads, st->widest * sizeof *st->row);
+    return st->row && take_histograms(st);
 }
 
-void input_stats_close(struct input_stats *w)
+void input_stats_close(struct input_stats *st)
 {
-    for (int i = 0; w->stats && i < TFT_LAYER_INPUTS * w->n_threads; i++)
-        histogram_free(&w->stats[i]);
-    free(w->stats);
-    free(w->row);
-    *w = (struct input_stats){0};
+    for (int i = 0; st->histogram && i < TFT_LAYER_INPUTS * st->n_threads; i++)
+        histogram_free(&st->histogram[i]);
+    free(st->histogram);
+    free(st->row);
+    *st = (struct input_stats){0};
 }

@@ -1,5 +1,5 @@
-/* What comes by at the inputs of linear layers while the calibration text runs: statistics of the
-   layer in hand, and the scale and zero-point that follow from them. */
+/* Statistics of the inputs of linear layers while the calibration text runs through a layer, and
+   the scale and zero-point that follow from them. */
 #ifndef QUANTIZE_MEASURE_INPUT_STATS_H
 #define QUANTIZE_MEASURE_INPUT_STATS_H
 
@@ -10,31 +10,32 @@ struct input_stats {
     const struct tft_model *m;
     const struct quantize_opts *o;
     int n_threads;
-    const float *smooth[2]; /* [D] what the inputs of attention and of the FFN are divided by */
-    bool plain;             /* they are counted as they are, untransformed */
-    struct histogram *stats;    /* [TFT_LAYER_INPUTS, threads] of the layer in hand; the head's are at
-                               TFT_IN_ATTN */
-    size_t widest;          /* input, */
-    float *row;             /* [threads, widest] room for one */
+    const float *smooth[2]; /* [D] factors that the inputs of attention and FFN are divided by */
+    bool untransformed;     /* count inputs as they are: neither smoothed nor rotated */
+    struct histogram *histogram; /* [TFT_LAYER_INPUTS, threads] of the layer that runs; the head's
+                                    are at TFT_IN_ATTN */
+    size_t widest;               /* numbers of the widest input */
+    float *row;                  /* [threads, widest] scratch */
 };
 
-/* False if there is no memory. All zero is fine to close, and a failed open. */
-bool input_stats_open(struct input_stats *w, const struct tft_model *m,
+/* False if memory is short. close accepts all zeros, and a failed open. */
+bool input_stats_open(struct input_stats *st, const struct tft_model *m,
                       const struct quantize_opts *o, int n_threads, float *const smooth[2]);
-void input_stats_close(struct input_stats *w);
+void input_stats_close(struct input_stats *st);
 
-/* A tft_tap_fn; user: struct input_stats */
+/* Counts rows of an input: a tft_tap_fn, whose `user` is the struct input_stats. */
 void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
-                 const float *rows, size_t stride);
+                     const float *rows, size_t stride);
 
-/* What all threads have seen of an input. */
-const struct histogram *input_stats_of(const struct input_stats *w, uint32_t which);
+/* The histogram of input `which` over all threads. */
+const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which);
 
-/* Before the next layer. */
-void input_stats_clear(const struct input_stats *w);
+/* Call before the next layer. */
+void input_stats_clear(const struct input_stats *st);
 
-/* Scale and zero-point of input `index` from what was seen of it. r: all zero */
-void input_stats_finish(const struct input_stats *w, uint32_t index, struct quantize_input *r,
-                  struct tft_error *err);
+/* Chooses scale and zero-point of input `index` from its histogram. r: all zeros on entry. Fails if
+   a number was not finite. */
+void input_stats_finish(const struct input_stats *st, uint32_t index, struct quantize_input *r,
+                        struct tft_error *err);
 
 #endif

@@ -2,26 +2,26 @@
 
 #include <stdlib.h>
 
-bool key_importance_open(struct key_importance *k, const struct tft_model *m)
+bool key_importance_open(struct key_importance *ki, const struct tft_model *m)
 {
     size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;
-    *k = (struct key_importance){.m = m};
-    k->query = calloc(n, sizeof *k->query);
-    k->key = calloc(n, sizeof *k->key);
-    k->importance = calloc(n, sizeof *k->importance);
-    return k->query && k->key && k->importance;
+    *ki = (struct key_importance){.m = m};
+    ki->query = calloc(n, sizeof *ki->query);
+    ki->key = calloc(n, sizeof *ki->key);
+    ki->importance = calloc(n, sizeof *ki->importance);
+    return ki->query && ki->key && ki->importance;
 }
 
-void key_importance_close(struct key_importance *k)
+void key_importance_close(struct key_importance *ki)
 {
-    free(k->query);
-    free(k->key);
-    free(k->importance);
-    *k = (struct key_importance){0};
+    free(ki->query);
+    free(ki->key);
+    free(ki->importance);
+    *ki = (struct key_importance){0};
 }
 
-/* x: n numbers, `stride` apart */
-static double off_mean(const float *x, size_t stride, size_t n)
+/* The sum of (x - mean)^2. x: n numbers, `stride` apart. */
+static double squares_off_mean(const float *x, size_t stride, size_t n)
 {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
@@ -33,26 +33,27 @@ static double off_mean(const float *x, size_t stride, size_t n)
     return squares;
 }
 
-void key_importance_add(struct key_importance *k, const struct tft_session *s, uint32_t l,
+void key_importance_add(struct key_importance *ki, const struct tft_session *s, uint32_t l,
                         uint32_t n)
 {
-    const struct tft_model *m = k->m;
+    const struct tft_model *m = ki->m;
     struct tft_pass p = {.m = m, .s = (struct tft_session *)(uintptr_t)s};
     uint32_t dim = m->head_dim, width = m->n_head_kv * dim, group = m->n_head / m->n_head_kv;
     size_t stride = tft_pass_stride(&p, TFT_K), at = (size_t)l * width;
     for (uint32_t i = 0; i < width; i++)
         for (uint32_t t = 0; t < n; t += KEY_IMPORTANCE_GROUP)
-            k->key[at + i] += off_mean(tft_pass_row(&p, TFT_K, t) + i, stride,
-                                       n - t < KEY_IMPORTANCE_GROUP ? n - t : KEY_IMPORTANCE_GROUP);
+            ki->key[at + i] +=
+                squares_off_mean(tft_pass_row(&p, TFT_K, t) + i, stride,
+                                 n - t < KEY_IMPORTANCE_GROUP ? n - t : KEY_IMPORTANCE_GROUP);
     for (uint32_t t = 0; t < n; t++) {
         const float *q = tft_pass_row(&p, TFT_Q, t);
         for (uint32_t i = 0; i < m->n_head * dim; i++)
-            k->query[at + i / dim / group * dim + i % dim] += (double)q[i] * (double)q[i];
+            ki->query[at + i / dim / group * dim + i % dim] += (double)q[i] * (double)q[i];
     }
 }
 
-void key_importance_finish(struct key_importance *k)
+void key_importance_finish(struct key_importance *ki)
 {
-    for (size_t i = 0; i < (size_t)k->m->n_layer * k->m->n_head_kv * k->m->head_dim; i++)
-        k->importance[i] = (float)(k->query[i] * k->key[i]);
+    for (size_t i = 0; i < (size_t)ki->m->n_layer * ki->m->n_head_kv * ki->m->head_dim; i++)
+        ki->importance[i] = (float)(ki->query[i] * ki->key[i]);
 }

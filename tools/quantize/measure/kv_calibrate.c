@@ -14,7 +14,7 @@ static size_t width(const struct kv_calibration *c)
     return (size_t)c->m->n_head_kv * c->m->head_dim;
 }
 
-static bool clipped(const struct kv_calibration *c)
+static bool calibrates_clip(const struct kv_calibration *c)
 {
     return c->policy.coded && c->policy.clip == TFT_KV_CALIBRATED;
 }
@@ -23,16 +23,16 @@ static bool open_order(struct kv_calibration *c)
 {
     c->key_order = malloc(c->m->n_layer * width(c) * sizeof *c->key_order);
     c->value_order = malloc(width(c) * sizeof *c->value_order);
-    return c->key_order && c->value_order && channel_ranges_open(&c->reach[0], width(c)) &&
-           channel_ranges_open(&c->reach[1], width(c));
+    return c->key_order && c->value_order && channel_ranges_open(&c->ranges[0], width(c)) &&
+           channel_ranges_open(&c->ranges[1], width(c));
 }
 
 static bool open_clip(struct kv_calibration *c, int n_threads)
 {
     size_t n = (size_t)c->m->n_layer * c->m->n_head_kv * kv_calibrate_groups(c);
-    c->part[0] = malloc(n * sizeof *c->part[0]);
-    c->part[1] = malloc(n * sizeof *c->part[1]);
-    return c->part[0] && c->part[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
+    c->alpha[0] = malloc(n * sizeof *c->alpha[0]);
+    c->alpha[1] = malloc(n * sizeof *c->alpha[1]);
+    return c->alpha[0] && c->alpha[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }
 
 bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
@@ -40,28 +40,29 @@ bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
 {
     *c = (struct kv_calibration){.m = m, .o = o};
     tft_kv_parse(&c->policy, o->kv, NULL);
-    if (!c->policy.reorder && !clipped(c))
+    if (!c->policy.reorder && !calibrates_clip(c))
         return true;
     c->v = malloc(o->window * width(c) * sizeof *c->v);
     return c->v && (!c->policy.reorder || open_order(c)) &&
-           (!clipped(c) || open_clip(c, n_threads));
+           (!calibrates_clip(c) || open_clip(c, n_threads));
 }
 
 void kv_calibrate_close(struct kv_calibration *c)
 {
-    channel_ranges_close(&c->reach[0]);
-    channel_ranges_close(&c->reach[1]);
+    channel_ranges_close(&c->ranges[0]);
+    channel_ranges_close(&c->ranges[1]);
     kv_clip_close(&c->clip);
     free(c->key_order);
     free(c->value_order);
-    free(c->part[0]);
-    free(c->part[1]);
+    free(c->alpha[0]);
+    free(c->alpha[1]);
     free(c->v);
     *c = (struct kv_calibration){0};
 }
 
-/* The values of a window as the weights of the file will make them, before they are reordered. */
-static void take_values(struct kv_calibration *c, const struct tft_pass *p)
+/* Copies the values of a window, rotated as the weights in the file will make them, not yet
+   reordered. */
+static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
 {
     size_t n = width(c), block = quantize_head_block(c->m, c->o);
     for (uint32_t t = 0; t < c->o->window; t++) {
@@ -77,44 +78,45 @@ void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s)
 {
     struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
     size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
-    /* which never have codes */
+    /* sinks stay f16, so their range does not matter */
     uint32_t sinks = c->policy.sinks < window ? c->policy.sinks : (uint32_t)window;
     if (!c->v)
         return;
-    take_values(c, &p);
+    copy_values(c, &p);
     if (c->policy.reorder) {
-        channel_ranges_add(&c->reach[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
-        channel_ranges_add(&c->reach[1], c->v + sinks * n, window - sinks, n);
+        channel_ranges_add(&c->ranges[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
+        channel_ranges_add(&c->ranges[1], c->v + sinks * n, window - sinks, n);
     }
-    if (clipped(c))
+    if (calibrates_clip(c))
         kv_clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
                  tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
 }
 
-static void settle_order(struct kv_calibration *c, uint32_t l)
+static void finish_order(struct kv_calibration *c, uint32_t l)
 {
     uint32_t dim = c->m->head_dim;
     for (uint32_t h = 0; h < c->m->n_head_kv; h++) {
-        channel_order_choose(&c->reach[0], h * dim, dim, c->policy.group,
-                       c->key_order + l * width(c) + h * dim);
-        channel_order_choose(&c->reach[1], h * dim, dim, c->policy.group, c->value_order + h * dim);
+        channel_order_choose(&c->ranges[0], h * dim, dim, c->policy.group,
+                             c->key_order + l * width(c) + h * dim);
+        channel_order_choose(&c->ranges[1], h * dim, dim, c->policy.group,
+                             c->value_order + h * dim);
     }
-    channel_ranges_clear(&c->reach[0]);
-    channel_ranges_clear(&c->reach[1]);
+    channel_ranges_clear(&c->ranges[0]);
+    channel_ranges_clear(&c->ranges[1]);
 }
 
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v)
 {
-    size_t at = (size_t)l * c->m->n_head_kv * kv_calibrate_groups(c);
+    size_t first = (size_t)l * c->m->n_head_kv * kv_calibrate_groups(c);
     if (c->policy.reorder)
-        settle_order(c, l);
-    if (!clipped(c))
+        finish_order(c, l);
+    if (!calibrates_clip(c))
         return;
     struct kv_clip_layer y = {.layer = l,
-                           .prefix_k = prefix_k,
-                           .prefix_v = prefix_v,
-                           .part = {c->part[0] + at, c->part[1] + at}};
+                              .prefix_k = prefix_k,
+                              .prefix_v = prefix_v,
+                              .alpha = {c->alpha[0] + first, c->alpha[1] + first}};
     if (c->policy.reorder) {
         y.order[0] = c->key_order + l * width(c);
         y.order[1] = c->value_order;

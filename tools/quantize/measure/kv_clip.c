@@ -6,20 +6,21 @@
 
 #include "simd/half.h"
 
-/* What alpha may be, the least loss of clipping first: the first of equal ones is taken. */
-static const float parts[] = {1, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.55f, 0.5f};
-enum { N_PARTS = sizeof parts / sizeof *parts };
+/* Candidates for alpha, the least clipping first. Of equal errors the first wins. */
+static const float alphas[] = {1, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.55f, 0.5f};
+enum { N_ALPHAS = sizeof alphas / sizeof *alphas };
 
-/* One thread's workspace for a head: T = tokens of prefix and window, to whole panels. */
-struct work {
+/* One thread's workspace for a KV head. T: tokens of prefix and window, padded to whole panels. */
+struct head_work {
     const struct kv_clip *c;
-    uint32_t tokens, padded, dim, group, rows; /* queries of a window: those of all query heads that
-                                                  read the KV head */
+    uint32_t tokens, padded; /* before padding; T */
+    uint32_t dim, group;
+    uint32_t rows;  /* queries of a window, of all query heads that read the KV head */
     float *k, *v;   /* [windows, E, T], channels in the order of the cache */
-    float *coded;   /* [windows, E, T] the keys as codes have them by now, then the values */
+    float *coded;   /* [windows, E, T] what the codes of the keys stand for, later of the values */
     float *q;       /* [windows, rows, E] in the order of the keys */
-    float *p;       /* [windows, rows, T] probabilities of the coded keys */
-    float *o;       /* [windows, rows, E] what is to come out */
+    float *p;       /* [windows, rows, T] probabilities that the coded keys give */
+    float *o;       /* [windows, rows, E] output of exact keys and values */
     float *scores;  /* [T] */
     uint8_t *code;  /* [E, 16] */
     float *by_token; /* [T, E] */
@@ -34,10 +35,10 @@ static size_t work_floats(const struct kv_clip *c)
            t * m->head_dim + m->head_dim * TFT_PANEL;
 }
 
-static struct work work_of(const struct kv_clip *c, int tid)
+static struct head_work work_of(const struct kv_clip *c, int tid)
 {
     const struct tft_model *m = c->m;
-    struct work w = {
+    struct head_work w = {
         .c = c, .tokens = c->n_prefix + c->window, .dim = m->head_dim, .group = c->policy->group};
     w.padded = (w.tokens + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
     w.rows = KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
@@ -87,7 +88,7 @@ void kv_clip_clear(struct kv_clip *c)
     c->windows = 0;
 }
 
-/* The last token that query i of a window sees: they are spread evenly, the last one at its end. */
+/* The token of query i of a window: queries are spread evenly, the last one at the window's end. */
 static uint32_t query_token(const struct kv_clip *c, uint32_t i)
 {
     return (uint32_t)(((uint64_t)c->window * (i + 1) + KV_CLIP_QUERIES - 1) / KV_CLIP_QUERIES) - 1;
@@ -119,7 +120,8 @@ static uint32_t channel(const struct kv_clip_layer *y, int side, uint32_t head, 
     return y->order[side] ? (uint32_t)y->order[side][head * dim + i] : i;
 }
 
-static void take_side(const struct work *w, const struct kv_clip_layer *y, int side, uint32_t head)
+static void gather_side(const struct head_work *w, const struct kv_clip_layer *y, int side,
+                        uint32_t head)
 {
     const struct kv_clip *c = w->c;
     const uint16_t *prefix = side ? y->prefix_v : y->prefix_k;
@@ -137,7 +139,7 @@ static void take_side(const struct work *w, const struct kv_clip_layer *y, int s
         }
 }
 
-static void take_queries(const struct work *w, const struct kv_clip_layer *y, uint32_t head)
+static void gather_queries(const struct head_work *w, const struct kv_clip_layer *y, uint32_t head)
 {
     const struct kv_clip *c = w->c;
     uint32_t each = c->m->n_head / c->m->n_head_kv;
@@ -150,14 +152,14 @@ static void take_queries(const struct work *w, const struct kv_clip_layer *y, ui
                     sqrtf((float)w->dim);
 }
 
-/* Tokens that row r of a window sees. */
-static uint32_t seen(const struct work *w, uint32_t r)
+/* Number of tokens that query row r of a window attends to. */
+static uint32_t seen(const struct head_work *w, uint32_t r)
 {
     return w->c->n_prefix + query_token(w->c, r / (w->rows / KV_CLIP_QUERIES)) + 1;
 }
 
-/* Probabilities of row r of window n with keys k: [E, T] */
-static void attend(const struct work *w, uint32_t n, uint32_t r, const float *k, float *p)
+/* p: [T] = the probabilities of query row r of window n with keys k: [E, T] */
+static void attend(const struct head_work *w, uint32_t n, uint32_t r, const float *k, float *p)
 {
     const float *q = w->q + ((size_t)n * w->rows + r) * w->dim;
     uint32_t tokens = seen(w, r);
@@ -175,7 +177,8 @@ static void attend(const struct work *w, uint32_t n, uint32_t r, const float *k,
 }
 
 /* o: [E] = p V, v: [T, E] */
-static void mix(const struct work *w, const float *p, uint32_t tokens, const float *v, float *o)
+static void mix(const struct head_work *w, const float *p, uint32_t tokens, const float *v,
+                float *o)
 {
     memset(o, 0, w->dim * sizeof *o);
     for (uint32_t t = 0; t < tokens; t++, v += w->dim)
@@ -183,8 +186,8 @@ static void mix(const struct work *w, const float *p, uint32_t tokens, const flo
             o[d] += p[t] * v[d];
 }
 
-/* x: [E, T] of a window to [T, E] */
-static const float *by_token(const struct work *w, const float *x)
+/* Transposes x: [E, T] of a window to [T, E]. */
+static const float *by_token(const struct head_work *w, const float *x)
 {
     for (uint32_t t = 0; t < w->padded; t++)
         for (uint32_t d = 0; d < w->dim; d++)
@@ -192,12 +195,12 @@ static const float *by_token(const struct work *w, const float *x)
     return w->by_token;
 }
 
-/* Channels first .. first + n - 1 of a window as codes of `levels` levels have them, x: [E, T] to
-   y. Prefix and sinks stay. */
-static void code(const struct work *w, const float *x, float *y, uint32_t first, uint32_t n,
-                 unsigned levels, float part)
+/* y = what codes of `levels` levels stand for, of channels first .. first + n - 1 of a window; x,
+   y: [E, T]. Prefix and sinks stay exact. */
+static void round_to_codes(const struct head_work *w, const float *x, float *y, uint32_t first,
+                           uint32_t n, unsigned levels, float alpha)
 {
-    struct tft_fit how = {.clip = &part, .n_clip = 1, .to_zero = true};
+    struct tft_fit how = {.clip = &alpha, .n_clip = 1, .to_zero = true};
     float half[TFT_PANEL], scale[TFT_PANEL], mid[TFT_PANEL];
     uint32_t exact = w->c->n_prefix + w->c->policy->sinks;
     for (int i = 0; i < TFT_PANEL; i++)
@@ -216,8 +219,9 @@ static void code(const struct work *w, const float *x, float *y, uint32_t first,
     }
 }
 
-/* |O^q - O|^2 of all windows with keys `coded` and exact values; O itself if `exact`. */
-static double keys_error(const struct work *w, bool exact)
+/* |O^q - O|^2 over all windows, O^q with keys `coded` and exact values. If `exact`: fills w->o with
+   O and returns 0. */
+static double keys_error(const struct head_work *w, bool exact)
 {
     double sum = 0;
     float o[TFT_CODED_SPAN];
@@ -235,9 +239,9 @@ static double keys_error(const struct work *w, bool exact)
     return sum;
 }
 
-/* The same of channels first .. first + n - 1, with values `coded` and the probabilities that the
-   coded keys give. */
-static double values_error(const struct work *w, uint32_t first, uint32_t n)
+/* |O^q - O|^2 of channels first .. first + n - 1, with values `coded` and the probabilities w->p of
+   the coded keys. */
+static double values_error(const struct head_work *w, uint32_t first, uint32_t n)
 {
     double sum = 0;
     float o[TFT_CODED_SPAN];
@@ -254,71 +258,71 @@ static double values_error(const struct work *w, uint32_t first, uint32_t n)
     return sum;
 }
 
-/* Codes for all windows of a group. */
-static void code_all(const struct work *w, const float *x, uint32_t first, uint32_t n,
-                     unsigned levels, float part)
+/* round_to_codes for a group of channels in all windows. */
+static void round_group(const struct head_work *w, const float *x, uint32_t first, uint32_t n,
+                        unsigned levels, float alpha)
 {
     for (uint32_t i = 0; i < w->c->windows; i++)
-        code(w, x + (size_t)i * w->dim * w->padded, w->coded + (size_t)i * w->dim * w->padded,
-             first, n, levels, part);
+        round_to_codes(w, x + (size_t)i * w->dim * w->padded,
+                       w->coded + (size_t)i * w->dim * w->padded, first, n, levels, alpha);
 }
 
-/* The parts of a side's groups, to part: [groups]. */
-static void settle_side(const struct work *w, int side, unsigned bits, float *part)
+/* alpha: [groups] = the best alpha of each group of the keys (side 0) or values (side 1). */
+static void choose_side(const struct head_work *w, int side, unsigned bits, float *alpha)
 {
     const float *x = side ? w->v : w->k;
     unsigned levels = bits == TFT_KV_BITS_F16 ? 0 : tft_bits_levels((enum tft_bits)bits);
     memcpy(w->coded, x, (size_t)w->c->windows * w->dim * w->padded * sizeof *x);
     for (uint32_t d = 0, g = 0; d < w->dim; d += w->group, g++) {
-        part[g] = 1;
+        alpha[g] = 1;
         if (levels)
-            code_all(w, x, d, w->dim - d < w->group ? w->dim - d : w->group, levels, 1);
+            round_group(w, x, d, w->dim - d < w->group ? w->dim - d : w->group, levels, 1);
     }
     for (uint32_t d = 0, g = 0; levels && d < w->dim; d += w->group, g++) {
         uint32_t n = w->dim - d < w->group ? w->dim - d : w->group;
         double least = INFINITY;
-        for (int i = 0; i < N_PARTS; i++) {
-            code_all(w, x, d, n, levels, parts[i]);
+        for (int i = 0; i < N_ALPHAS; i++) {
+            round_group(w, x, d, n, levels, alphas[i]);
             double error = side ? values_error(w, d, n) : keys_error(w, false);
             if (error < least) {
                 least = error;
-                part[g] = parts[i];
+                alpha[g] = alphas[i];
             }
         }
-        code_all(w, x, d, n, levels, part[g]);
+        round_group(w, x, d, n, levels, alpha[g]);
     }
 }
 
-static void settle_head(const struct work *w, const struct kv_clip_layer *y, uint32_t head)
+static void choose_head(const struct head_work *w, const struct kv_clip_layer *y, uint32_t head)
 {
     const struct tft_kv_policy *policy = w->c->policy;
     uint32_t groups = (w->dim + w->group - 1) / w->group;
     for (int side = 0; side < 2; side++)
-        take_side(w, y, side, head);
-    take_queries(w, y, head);
+        gather_side(w, y, side, head);
+    gather_queries(w, y, head);
     keys_error(w, true);
-    settle_side(w, 0, tft_kv_held(&policy->k, y->layer), y->part[0] + head * groups);
+    choose_side(w, 0, tft_kv_held(&policy->k, y->layer), y->alpha[0] + head * groups);
     for (uint32_t n = 0; n < w->c->windows; n++)
         for (uint32_t r = 0; r < w->rows; r++)
             attend(w, n, r, w->coded + (size_t)n * w->dim * w->padded,
                    w->p + ((size_t)n * w->rows + r) * w->padded);
-    settle_side(w, 1, tft_kv_held(&policy->v, y->layer), y->part[1] + head * groups);
+    choose_side(w, 1, tft_kv_held(&policy->v, y->layer), y->alpha[1] + head * groups);
 }
 
-struct settle_job {
+struct finish_task {
     const struct kv_clip *c;
     const struct kv_clip_layer *y;
 };
 
-static void settle(void *arg, int tid, int n_threads)
+static void finish(void *arg, int tid, int n_threads)
 {
-    const struct settle_job *j = arg;
-    struct work w = work_of(j->c, tid);
+    const struct finish_task *j = arg;
+    struct head_work w = work_of(j->c, tid);
     for (uint32_t head = (uint32_t)tid; head < j->c->m->n_head_kv; head += (uint32_t)n_threads)
-        settle_head(&w, j->y, head);
+        choose_head(&w, j->y, head);
 }
 
 void kv_clip_finish(const struct kv_clip *c, const struct kv_clip_layer *y)
 {
-    tft_port_team(c->n_threads, settle, &(struct settle_job){c, y});
+    tft_port_team(c->n_threads, finish, &(struct finish_task){c, y});
 }

@@ -1,15 +1,16 @@
 /*
- * What part of their range the groups of a KV cache are to cover: SKVQ's alpha (section 3.1, eq.
- * 2), fixed from text so that attention's output changes least when keys and values become codes
- * (eq. 3). For one layer at a time, over the first KV_CLIP_WINDOWS windows of the calibration text and
- * KV_CLIP_QUERIES queries in each, every KV head by itself:
+ * SKVQ's clip alpha (section 3.1, eq. 2): the part of its range that each group of a KV cache
+ * covers with codes, chosen from text so that the output of attention changes least when keys and
+ * values become codes (eq. 3). Each layer and KV head is calibrated by itself, over the first
+ * KV_CLIP_WINDOWS windows of the calibration text with KV_CLIP_QUERIES queries in each:
  *
- *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q of codes
+ *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q from codes
  *
- * keys' groups in turn, the others as they are by then, the values exact; then the values' groups,
- * each of which changes channels of its own, with the keys' codes. O is attention's output before
- * attn_output, which mixes heads. Prefix and sinks stay as they are; all other tokens are codes, as
- * the paper has no window here. Scales are not yet E4M3.
+ * First the groups of the keys, one after the other: the groups before it have their alpha, those
+ * after it alpha 1, and the values are exact. Then the groups of the values, with the coded keys;
+ * each changes only its own channels of O. O is the output before attn_output, which mixes heads.
+ * Prefix and sinks stay exact. All other tokens are codes: unlike the paper, no window is kept.
+ * Scales are not yet rounded to E4M3.
  */
 #ifndef QUANTIZE_MEASURE_KV_CLIP_H
 #define QUANTIZE_MEASURE_KV_CLIP_H
@@ -22,34 +23,35 @@ enum { KV_CLIP_WINDOWS = 4, KV_CLIP_QUERIES = 16 };
 struct kv_clip {
     const struct tft_model *m;
     const struct tft_kv_policy *policy;
-    uint32_t window, n_prefix, windows; /* so many windows are there */
+    uint32_t window, n_prefix;
+    uint32_t windows; /* added so far */
     int n_threads;
-    float *k, *v;   /* [KV_CLIP_WINDOWS, window, G, E] as the cache gets them */
-    float *q;       /* [KV_CLIP_WINDOWS, KV_CLIP_QUERIES, H, E] */
-    float *work;    /* of each thread */
+    float *k, *v; /* [KV_CLIP_WINDOWS, window, G, E] as the cache gets them */
+    float *q;     /* [KV_CLIP_WINDOWS, KV_CLIP_QUERIES, H, E] */
+    float *work;  /* scratch of all threads */
 };
 
-/* False without memory. All zero is fine to close. */
+/* False if memory is short. close accepts all zeros. */
 bool kv_clip_open(struct kv_clip *c, const struct tft_model *m, const struct tft_kv_policy *policy,
-               const struct quantize_opts *o, int n_threads);
+                  const struct quantize_opts *o, int n_threads);
 void kv_clip_close(struct kv_clip *c);
 
-/* Before the next layer. */
+/* Forgets all windows: call before the next layer. */
 void kv_clip_clear(struct kv_clip *c);
 
-/* Rows of a window's tokens: [window, H E], [window, G E], [window, G E], `stride`s apart. More
-   than KV_CLIP_WINDOWS count for nothing. */
+/* Adds a window; q: [window, H E], k, v: [window, G E], rows `stride`s apart. Does nothing once
+   KV_CLIP_WINDOWS were added. */
 void kv_clip_add(struct kv_clip *c, const float *q, size_t q_stride, const float *k,
                  size_t k_stride, const float *v, size_t v_stride);
 
-/* What there is of a layer and what is found out. order: [G, E] of the keys' and of the values'
-   channels, or NULL: as they come. */
+/* Input and result of a layer's calibration. */
 struct kv_clip_layer {
     uint32_t layer;
-    const uint16_t *prefix_k, *prefix_v; /* [n_prefix, G, E], in no other order than k and v
-                                            above */
-    const int32_t *order[2];
-    float *part[2]; /* [G, groups] of keys, of values: 1 where there are no codes */
+    const uint16_t *prefix_k, *prefix_v; /* [n_prefix, G, E], channels as in k and v above */
+    const int32_t *order[2]; /* [G, E] order of the keys' and the values' channels; NULL: as they
+                                are */
+    float *alpha[2];         /* [G, groups] result for keys and values; 1 where the cache holds f16
+                              */
 };
 void kv_clip_finish(const struct kv_clip *c, const struct kv_clip_layer *y);
 

@@ -1,25 +1,25 @@
-/* How likely text is to the model of floats, by what its layers have left in a residual stream that
-   is not rotated. */
+/* The float model's loss on a text, -ln p of each next token, from what its layers left in the
+   residual stream. The stream must not be rotated. */
 #ifndef QUANTIZE_MEASURE_TEXT_LOSS_H
 #define QUANTIZE_MEASURE_TEXT_LOSS_H
 
 #include "tools/quantize/measure/layers.h"
 
 struct text_loss {
-    float *rows;               /* [a block, D] of the head */
-    float *logits;             /* [n, a block] */
+    float *rows;                   /* [a block, D] of the head's matrix */
+    float *logits;                 /* [n, a block] */
     struct text_loss_token *token; /* [n] */
 };
 
-/* For sequences of n tokens at most. False if there is no memory. All zero is fine to close, and a
+/* For sequences of at most n tokens. False if memory is short. close accepts all zeros, and a
    failed open. */
-bool text_loss_open(struct text_loss *g, const struct tft_model *m, uint32_t n);
-void text_loss_close(struct text_loss *g);
+bool text_loss_open(struct text_loss *t, const struct tft_model *m, uint32_t n);
+void text_loss_close(struct text_loss *t);
 
-/* The mean of -ln p(tokens[i + 1] | all before it), i = 0 .. n - 2; 0 where there is none. x: [n,
-   y->stride] what the last layer has left of the tokens; no more of them than a pass has room for.
-   The same bits for any number of threads. */
-double text_loss_mean(const struct text_loss *g, const struct layers *y, float *x,
+/* The mean of -ln p(tokens[i + 1] | tokens[0..i]) over i = 0 .. n - 2; 0 if n < 2. x: [n,
+   y->stride] output of the last layer; n is at most the batch that y was opened with. The result
+   has the same bits for any number of threads. */
+double text_loss_mean(const struct text_loss *t, const struct layers *y, float *x,
                       const int32_t *tokens, uint32_t n);
 
 #endif

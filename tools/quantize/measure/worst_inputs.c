@@ -2,25 +2,25 @@
 
 #include "tools/quantize/inputs.h"
 
-uint32_t worst_inputs_shown(const struct worst_inputs *l)
+uint32_t worst_inputs_shown(const struct worst_inputs *w)
 {
-    return l->n < WORST_INPUTS_SHOWN ? l->n : WORST_INPUTS_SHOWN;
+    return w->n < WORST_INPUTS_SHOWN ? w->n : WORST_INPUTS_SHOWN;
 }
 
-void worst_inputs_add(struct worst_inputs *l, struct input_error input)
+void worst_inputs_add(struct worst_inputs *w, struct input_error input)
 {
-    l->inputs++;
+    w->inputs++;
     if (!(input.error > WORST_INPUTS_ERROR))
         return;
-    uint32_t at = worst_inputs_shown(l);
+    uint32_t at = worst_inputs_shown(w);
     if (at == WORST_INPUTS_SHOWN)
-        at--; /* the last one is given up if it is the least */
-    if (l->n < WORST_INPUTS_SHOWN || input.error > l->worst[at].error) {
-        for (; at > 0 && input.error > l->worst[at - 1].error; at--)
-            l->worst[at] = l->worst[at - 1];
-        l->worst[at] = input;
+        at--; /* the table is full: the new error may replace the last one */
+    if (w->n < WORST_INPUTS_SHOWN || input.error > w->worst[at].error) {
+        for (; at > 0 && input.error > w->worst[at - 1].error; at--)
+            w->worst[at] = w->worst[at - 1];
+        w->worst[at] = input;
     }
-    l->n++;
+    w->n++;
 }
 
 double input_error_min(const struct input_error *input)
@@ -33,14 +33,14 @@ double input_error_max(const struct input_error *input)
     return (255 - input->affine.zero) * (double)input->affine.scale;
 }
 
-void worst_inputs_print(FILE *f, const struct worst_inputs *l, uint32_t n_layer)
+void worst_inputs_print(FILE *f, const struct worst_inputs *w, uint32_t n_layer)
 {
     char name[64];
-    if (l->n)
+    if (w->n)
         fprintf(f, "%u of %u static inputs lose more than %.0f %% of their power to 8 bits:\n",
-                l->n, l->inputs, 100 * WORST_INPUTS_ERROR);
-    for (uint32_t i = 0; i < worst_inputs_shown(l); i++) {
-        const struct input_error *input = &l->worst[i];
+                w->n, w->inputs, 100 * WORST_INPUTS_ERROR);
+    for (uint32_t i = 0; i < worst_inputs_shown(w); i++) {
+        const struct input_error *input = &w->worst[i];
         fprintf(f, "  %-22s %5.1f %%   range %.4g .. %.4g\n",
                 quantize_input_name(n_layer, input->index, name), 100 * input->error,
                 input_error_min(input), input_error_max(input));

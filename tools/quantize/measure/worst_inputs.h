@@ -1,5 +1,5 @@
-/* Which static inputs lose much to their 8 bits: what tuffet quantize says of a model that it
-   makes, and tuffet inspect of one that is there. */
+/* The static inputs that lose most to 8 bits. tuffet quantize lists them for the model that it
+   writes, tuffet inspect for a model that exists. */
 #ifndef QUANTIZE_MEASURE_WORST_INPUTS_H
 #define QUANTIZE_MEASURE_WORST_INPUTS_H
 
@@ -8,9 +8,8 @@
 
 #include "simd/kernels.h"
 
-/* Rounding to steps of range / 255 leaves noise of (range / 255)^2 / 12: for a uniform signal -59
-   dB, for real ones -40 to -30 dB. Above this share of the signal's power, -20 dB, an input is
-   worth a name. */
+/* An input is listed above this share of its power, -20 dB. Rounding to steps of range / 255 leaves
+   noise of (range / 255)^2 / 12: -59 dB for a uniform signal, -40 to -30 dB for real ones. */
 #define WORST_INPUTS_ERROR 0.01
 
 enum { WORST_INPUTS_SHOWN = 8 };
@@ -21,22 +20,24 @@ struct input_error {
     struct tft_affine affine;
 };
 
-/* Starts from all zero. */
+/* All zeros at first. */
 struct worst_inputs {
-    uint32_t inputs, n; /* how many there are, and how many of them are above WORST_INPUTS_ERROR */
-    struct input_error worst[WORST_INPUTS_SHOWN]; /* the worst of those, worst first */
+    uint32_t inputs; /* added so far */
+    uint32_t n;      /* of these, with an error above WORST_INPUTS_ERROR */
+    struct input_error worst[WORST_INPUTS_SHOWN]; /* the largest errors among those, largest first
+                                                   */
 };
 
-void worst_inputs_add(struct worst_inputs *l, struct input_error input);
+void worst_inputs_add(struct worst_inputs *w, struct input_error input);
 
-/* How many are in worst. */
-uint32_t worst_inputs_shown(const struct worst_inputs *l);
+/* Elements of `worst`. */
+uint32_t worst_inputs_shown(const struct worst_inputs *w);
 
-/* The range that an input's bytes cover. */
+/* Ends of the range that an input's bytes cover. */
 double input_error_min(const struct input_error *input);
 double input_error_max(const struct input_error *input);
 
-/* For people, of a model of so many layers. Nothing if there are none. */
-void worst_inputs_print(FILE *f, const struct worst_inputs *l, uint32_t n_layer);
+/* Prints a table, or nothing if n is 0. n_layer: layers of the model. */
+void worst_inputs_print(FILE *f, const struct worst_inputs *w, uint32_t n_layer);
 
 #endif

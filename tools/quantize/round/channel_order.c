@@ -45,35 +45,36 @@ void channel_ranges_add(struct channel_ranges *r, const float *x, size_t tokens,
 /* ---- k-means */
 
 struct clusters {
-    const double *low, *high; /* [n] of the channels, */
-    double at[2][CHANNEL_ORDER_MAX]; /* and [k] of the centres */
+    const double *low, *high;            /* [n] features of the channels */
+    double centre[2][CHANNEL_ORDER_MAX]; /* [2, k] features of the centres */
     uint32_t n, k, group;
-    uint32_t of[CHANNEL_ORDER_MAX]; /* [n] where a channel is */
+    uint32_t cluster[CHANNEL_ORDER_MAX]; /* [n] of each channel */
 };
 
-static void centre(struct clusters *c)
+static void move_centres(struct clusters *c)
 {
     for (uint32_t i = 0; i < c->k; i++) {
         double sum[2] = {0, 0}, size = 0;
         for (uint32_t d = 0; d < c->n; d++)
-            if (c->of[d] == i) {
+            if (c->cluster[d] == i) {
                 sum[0] += c->low[d];
                 sum[1] += c->high[d];
                 size++;
             }
-        c->at[0][i] = sum[0] / size;
-        c->at[1][i] = sum[1] / size;
+        c->centre[0][i] = sum[0] / size;
+        c->centre[1][i] = sum[1] / size;
     }
 }
 
+/* Squared, from channel d to centre i. */
 static double distance(const struct clusters *c, uint32_t d, uint32_t i)
 {
-    double low = c->low[d] - c->at[0][i], high = c->high[d] - c->at[1][i];
+    double low = c->low[d] - c->centre[0][i], high = c->high[d] - c->centre[1][i];
     return low * low + high * high;
 }
 
-/* The nearest pair of a channel without a cluster and a cluster with room, until all have one. How
-   far they are then from their centres. */
+/* Assigns the nearest pair of a channel without a cluster and a cluster with room, until every
+   channel has a cluster. Returns the sum of their distances. */
 static double assign(struct clusters *c)
 {
     uint32_t room[CHANNEL_ORDER_MAX], left = c->n;
@@ -81,26 +82,26 @@ static double assign(struct clusters *c)
     for (uint32_t i = 0; i < c->k; i++)
         room[i] = c->n - i * c->group < c->group ? c->n - i * c->group : c->group;
     for (uint32_t d = 0; d < c->n; d++)
-        c->of[d] = c->k;
+        c->cluster[d] = c->k;
     while (left--) {
         double least = INFINITY;
         uint32_t which = 0, to = 0;
         for (uint32_t d = 0; d < c->n; d++)
-            for (uint32_t i = 0; i < c->k && c->of[d] == c->k; i++)
+            for (uint32_t i = 0; i < c->k && c->cluster[d] == c->k; i++)
                 if (room[i] && distance(c, d, i) < least) {
                     least = distance(c, d, i);
                     which = d;
                     to = i;
                 }
-        c->of[which] = to;
+        c->cluster[which] = to;
         room[to]--;
         sum += least;
     }
     return sum;
 }
 
-/* By how far they reach, which the clusters begin with. */
-static void by_width(struct clusters *c)
+/* Initial clusters: the channels sorted by the width of their range. */
+static void assign_by_width(struct clusters *c)
 {
     for (uint32_t d = 0; d < c->n; d++) {
         uint32_t rank = 0;
@@ -109,12 +110,12 @@ static void by_width(struct clusters *c)
             double other = c->high[i] - c->low[i];
             rank += other < width || (other == width && i < d);
         }
-        c->of[d] = rank / c->group;
+        c->cluster[d] = rank / c->group;
     }
 }
 
 void channel_order_choose(const struct channel_ranges *r, size_t first, uint32_t n, uint32_t group,
-                    int32_t *to)
+                          int32_t *order)
 {
     struct clusters c = {.low = r->low + first,
                          .high = r->high + first,
@@ -123,15 +124,15 @@ void channel_order_choose(const struct channel_ranges *r, size_t first, uint32_t
                          .group = group};
     uint32_t best[CHANNEL_ORDER_MAX];
     double least = INFINITY, sum;
-    by_width(&c);
-    for (centre(&c); (sum = assign(&c)) < least; centre(&c)) {
+    assign_by_width(&c);
+    for (move_centres(&c); (sum = assign(&c)) < least; move_centres(&c)) {
         least = sum;
-        memcpy(best, c.of, sizeof best);
+        memcpy(best, c.cluster, sizeof best);
     }
     for (uint32_t i = 0; i < c.k; i++)
         for (uint32_t d = 0; d < n; d++)
             if (best[d] == i)
-                *to++ = (int32_t)d;
+                *order++ = (int32_t)d;
 }
 
 /* ---- weights */

@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The largest |w|; or an infinity or a NaN, if there is one. Magnitudes are in the order of their
-   bits as integers, infinity and NaN the last, and a compiler knows how to find the largest of
-   integers four at a time. */
+/* The largest |w|, or an infinity or NaN if the row has one. Magnitudes sort like their bits as
+   integers, infinity and NaN last, and compilers vectorize the maximum of integers. */
 static float row_max(const float *w, size_t cols)
 {
     int32_t most = 0;
@@ -56,7 +55,7 @@ void pack_panel(int8_t *data, int32_t *rowsum, const float *scale, const float *
         }
 }
 
-static void use_the_largest(float *max, size_t n)
+static void fill_with_largest(float *max, size_t n)
 {
     float largest = 0;
     for (size_t i = 0; i < n; i++)
@@ -72,7 +71,7 @@ size_t pack_matrix(int8_t *data, int32_t *rowsum, float *scale, const float *w, 
     if (good != rows)
         return good;
     if (same)
-        use_the_largest(scale, rows);
+        fill_with_largest(scale, rows);
     for (size_t n = 0; n < tft_panel_rows(rows); n++)
         scale[n] = n < rows ? pack_scale(scale[n]) : 1;
     for (size_t n = 0; n < rows; n += TFT_PANEL) {

@@ -6,12 +6,13 @@
 #include "base/error.h"
 #include "simd/half.h"
 
-enum { BLOCK = 32 }; /* of both types */
+enum { BLOCK = 32 }; /* numbers of a block, for both types */
 
 /* -------------------------------------------------------------------------------------- packing */
 
-/* The step d, as f16, from which on `steps` and a half of them reach over `range`: the nearest to
-   range / steps, but of the smallest f16s, whose own steps are coarse, perhaps the one above. */
+/* The step d as f16: the f16 nearest to range / steps, or the one above where rounding down would
+   leave the end of the range more than d / 2 beyond the last level. That happens for the smallest
+   f16s, which are far apart. */
 static uint16_t step(float range, float steps)
 {
     uint16_t d = tft_f32_to_f16(range / steps);
@@ -36,7 +37,7 @@ static void pack_q8_0(unsigned char *to, const float *x)
         to[2 + i] = (unsigned char)nearest(x[i], tft_f16_to_f32(d), -127, 127);
 }
 
-/* to: d, m, 16 bytes of nibbles, the first half of the numbers in the low ones */
+/* to: d, m, 16 bytes of nibbles: the first half of the numbers in the low nibbles */
 static void pack_q4_1(unsigned char *to, const float *x)
 {
     float min = x[0], max = x[0];
@@ -65,10 +66,7 @@ void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n)
 
 /* ---------------------------------------------------------------------------------------- files */
 
-static enum tft_dtype held(enum tft_dtype type)
-{
-    return type == TFT_F32 ? TFT_F16 : type;
-}
+static enum tft_dtype or_f16(enum tft_dtype type) { return type == TFT_F32 ? TFT_F16 : type; }
 
 static uint32_t width(const struct tft_model *m)
 {
@@ -78,14 +76,15 @@ static uint32_t width(const struct tft_model *m)
 enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type,
                                   struct tft_error *err)
 {
-    type = held(type);
+    type = or_f16(type);
     if (type != TFT_F16 && type != TFT_Q8_0 && type != TFT_Q4_1)
-        return tft_fail(err, TFT_ERR_ARG, "%s: its prefix cannot be %s, only F16, Q8_0 or Q4_1",
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a prefix cannot be stored as %s: choose F16, Q8_0 or Q4_1",
                         m->source.name, tft_dtype_name(type));
     if (width(m) % tft_dtype_info(type)->block)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
-            "%s: a token has %u x %u keys, which is no multiple of %d: its prefix cannot be %s",
+            "%s: a token has %u x %u keys, not a multiple of %d: store the prefix as F16, not %s",
             m->source.name, m->n_head_kv, m->head_dim, BLOCK, tft_dtype_name(type));
     return TFT_OK;
 }
@@ -105,7 +104,7 @@ enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, cons
     for (uint32_t l = 0; l < m->n_layer; l++)
         if (!finite(k + l * each, each) || !finite(v + l * each, each))
             return tft_fail(err, TFT_ERR_FORMAT,
-                            "%s: NaN or infinity among the keys and values of its prefix, layer %u",
+                            "%s: NaN or infinity in the prefix's keys or values, layer %u",
                             m->source.name, l);
     return TFT_OK;
 }
@@ -113,17 +112,17 @@ enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, cons
 void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struct tft_model *m,
                      enum tft_dtype type, uint32_t n)
 {
-    const uint64_t heads[4] = {m->head_dim, m->n_head_kv, n, m->n_layer},
-                   whole[3] = {width(m), n, m->n_layer};
-    bool plain = held(type) == TFT_F16;
-    tft_gguf_put_tensor(w, name, held(type), plain ? 4 : 3, plain ? heads : whole);
+    const uint64_t by_head[4] = {m->head_dim, m->n_head_kv, n, m->n_layer},
+                   by_token[3] = {width(m), n, m->n_layer};
+    bool f16 = or_f16(type) == TFT_F16;
+    tft_gguf_put_tensor(w, name, or_f16(type), f16 ? 4 : 3, f16 ? by_head : by_token);
 }
 
 void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
                 uint32_t n, const uint16_t *rows)
 {
     size_t all = (size_t)m->n_layer * n * width(m);
-    if (held(type) == TFT_F16) {
+    if (or_f16(type) == TFT_F16) {
         tft_gguf_put_data(w, rows, all * sizeof *rows);
         return;
     }

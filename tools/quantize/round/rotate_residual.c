@@ -8,14 +8,14 @@
 #include "port/port.h"
 #include "model/rope.h"
 
-/* Vectors that are transformed side by side, element by element: a cache line of doubles, so that
-   no loop has to shuffle. */
+/* Vectors that are transformed side by side. Their elements i fill a cache line of doubles, so that
+   no loop shuffles lanes. */
 enum { LANES = 8 };
 
 /* ----------------------------------------------------------------------------------- transforms */
 
-/* x: [n, LANES]: levels `from`, 2 from .. below `to` of the transform of each run of `to`
-   numbers. */
+/* Levels from, 2 from, ... up to but without `to` of the Hadamard transform of each run of `to`
+   numbers; x: [n, LANES] */
 static void levels(double *x, size_t n, size_t from, size_t to)
 {
     for (size_t h = from; h < to; h *= 2)
@@ -29,7 +29,7 @@ static void levels(double *x, size_t n, size_t from, size_t to)
         }
 }
 
-/* x: [p, LANES]. What fits an L1 cache goes through its levels before the rest is touched. */
+/* x: [p, LANES]. Pieces that fit an L1 cache go through all their levels first. */
 static void hadamard(double *x, size_t p)
 {
     enum { NEAR = 256 };
@@ -39,7 +39,7 @@ static void hadamard(double *x, size_t p)
     levels(x, p, near, p);
 }
 
-/* x: [m, LANES], its rows p apart; y: [m, LANES] for a while */
+/* x: [m, LANES], rows p apart; y: [m, LANES] scratch */
 static void hartley(const struct residual_rotation *q, double *x, double *y)
 {
     size_t m = q->m, step = q->p * LANES;
@@ -58,7 +58,7 @@ static void hartley(const struct residual_rotation *q, double *x, double *y)
             x[j * step + lane] = y[j * LANES + lane];
 }
 
-/* x: [n, LANES], times s / sqrt(n) already; y: [m, LANES] */
+/* x: [n, LANES], already multiplied by s / sqrt(n); y: [m, LANES] scratch */
 static void transform(const struct residual_rotation *q, double *x, double *y)
 {
     for (size_t i = 0; i < q->m; i++)
@@ -69,59 +69,59 @@ static void transform(const struct residual_rotation *q, double *x, double *y)
 
 /* ------------------------------------------------------------------------------------- matrices */
 
-/* `count` vectors of n numbers, element i of vector j at w[i * along + j * across]. */
-struct job {
+/* `count` vectors of n numbers. Element i of vector j is at w[i * along + j * across]. */
+struct vectors {
     const struct residual_rotation *q;
     float *w;
     size_t along, across, count;
     const float *gain;
 };
 
-/* Vectors j .. j + n - 1 of a job, n <= LANES; what is in the other lanes is of no account. */
-static void rotate(const struct job *job, size_t j, size_t n, double *x)
+/* Rotates vectors j .. j + n - 1, n <= LANES; lanes without a vector hold zeros. */
+static void rotate(const struct vectors *v, size_t j, size_t n, double *x)
 {
-    const struct residual_rotation *q = job->q;
-    float *w = job->w + j * job->across;
+    const struct residual_rotation *q = v->q;
+    float *w = v->w + j * v->across;
     for (size_t i = 0; i < q->n; i++) {
-        double factor = job->gain ? q->sign[i] * (double)job->gain[i] : q->sign[i];
+        double factor = v->gain ? q->sign[i] * (double)v->gain[i] : q->sign[i];
         for (size_t lane = 0; lane < LANES; lane++)
-            x[i * LANES + lane] = lane < n ? (double)w[i * job->along + lane * job->across] * factor
-                                           : 0;
+            x[i * LANES + lane] =
+                lane < n ? (double)w[i * v->along + lane * v->across] * factor : 0;
     }
     transform(q, x, x + q->n * LANES);
     for (size_t i = 0; i < q->n; i++)
         for (size_t lane = 0; lane < n; lane++)
-            w[i * job->along + lane * job->across] = (float)x[i * LANES + lane];
+            w[i * v->along + lane * v->across] = (float)x[i * LANES + lane];
 }
 
-static void share(void *arg, int tid, int n_threads)
+static void rotate_share(void *arg, int tid, int n_threads)
 {
-    const struct job *job = arg;
-    double *x = job->q->work + (size_t)tid * (job->q->n + job->q->m) * LANES;
-    size_t units = (job->count + LANES - 1) / LANES;
+    const struct vectors *v = arg;
+    double *x = v->q->work + (size_t)tid * (v->q->n + v->q->m) * LANES;
+    size_t units = (v->count + LANES - 1) / LANES;
     size_t begin = units * (size_t)tid / (size_t)n_threads,
            end = units * (size_t)(tid + 1) / (size_t)n_threads;
-    for (size_t j = begin * LANES; j < end * LANES && j < job->count; j += LANES)
-        rotate(job, j, job->count - j < LANES ? job->count - j : LANES, x);
+    for (size_t j = begin * LANES; j < end * LANES && j < v->count; j += LANES)
+        rotate(v, j, v->count - j < LANES ? v->count - j : LANES, x);
 }
 
-/* A few rows take less time than to wake a team, above all where others want the CPU too. */
-static void all(struct job job)
+/* Few rows run on one thread: waking a team would take longer. */
+static void rotate_all(struct vectors v)
 {
     enum { WORTH_A_TEAM = 1 << 18 };
-    tft_port_team(job.count * job.q->n < WORTH_A_TEAM ? 1 : job.q->n_threads, share, &job);
+    tft_port_team(v.count * v.q->n < WORTH_A_TEAM ? 1 : v.q->n_threads, rotate_share, &v);
 }
 
 void rotate_residual_rows(const struct residual_rotation *q, float *w, size_t stride, size_t rows,
                    const float *gain)
 {
-    all((struct job){q, w, 1, stride, rows, gain});
+    rotate_all((struct vectors){q, w, 1, stride, rows, gain});
 }
 
 void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t stride,
                              size_t cols)
 {
-    all((struct job){q, w, stride, 1, cols, NULL});
+    rotate_all((struct vectors){q, w, stride, 1, cols, NULL});
 }
 
 /* -------------------------------------------------------------------------------------- opening */
@@ -131,7 +131,7 @@ static bool is_negative(size_t i)
     uint64_t z = (i + 1) * (uint64_t)0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z >> 63; /* which the last step of SplitMix64, z ^ z >> 31, leaves alone */
+    return z >> 63; /* SplitMix64's last step, z ^ z >> 31, does not change the top bit */
 }
 
 static void fill(struct residual_rotation *q)
@@ -140,13 +140,13 @@ static void fill(struct residual_rotation *q)
     for (size_t i = 0; i < q->n; i++)
         q->sign[i] = (is_negative(i) ? -1 : 1) / sqrt((double)q->n);
     for (size_t k = 0; k < q->m; k++) {
-        double sin, cos; /* not libm's, which differ */
+        double sin, cos; /* our own: libm's differ between machines */
         tft_rope_sincos(TWO_PI * (double)k / (double)q->m, &sin, &cos);
         q->cas[k] = cos + sin;
     }
 }
 
-static double *take(size_t n)
+static double *alloc_doubles(size_t n)
 {
     size_t bytes;
     return tft_mul(n, sizeof(double), &bytes) ? malloc(bytes) : NULL;
@@ -159,9 +159,9 @@ bool rotate_residual_open(struct residual_rotation *q, size_t n, int n_threads)
         q->m /= 2;
         q->p *= 2;
     }
-    q->sign = take(n);
-    q->cas = take(q->m);
-    q->work = take((size_t)n_threads * (n + q->m) * LANES);
+    q->sign = alloc_doubles(n);
+    q->cas = alloc_doubles(q->m);
+    q->work = alloc_doubles((size_t)n_threads * (n + q->m) * LANES);
     if (!q->sign || !q->cas || !q->work) {
         rotate_residual_close(q);
         return false;

@@ -7,15 +7,15 @@
 #include "port/port.h"
 #include "tools/quantize/tune/matmul.h"
 
-/* Queries of a head that are taken through its keys together. */
+/* Queries of a head that are processed together. */
 enum { TILE = 32 };
 
-/* One thread's. N: the prefix and the tokens */
+/* Buffers of one thread. N: tokens of prefix and sequence. */
 struct scratch {
     real *k, *v, *dk, *dv; /* [N, E] of a KV head */
     real *q, *dq, *dy;     /* [TILE, E] */
     real *p, *dp;          /* [TILE, N] */
-    real *turned;          /* [N, TILE] */
+    real *transposed;      /* [N, TILE] */
 };
 
 struct attention {
@@ -38,7 +38,7 @@ static struct scratch carve(real *at, size_t all, size_t dim)
     s.dy = s.dq + TILE * dim;
     s.p = s.dy + TILE * dim;
     s.dp = s.p + TILE * all;
-    s.turned = s.dp + TILE * all;
+    s.transposed = s.dp + TILE * all;
     return s;
 }
 
@@ -72,7 +72,7 @@ void attention_close(struct attention *a)
     free(a);
 }
 
-/* to: [n, dim] of rows that are `stride` apart, and back. */
+/* Between contiguous rows [n, dim] and rows `stride` apart. */
 static void gather(real *to, const real *from, size_t stride, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
@@ -92,7 +92,7 @@ static void scatter_add(real *to, size_t stride, const real *from, size_t n, siz
             to[i * stride + d] += from[i * dim + d];
 }
 
-/* x: [n] becomes its softmax, and what comes after it up to `all` is 0. */
+/* x: [all]: the first n become their softmax, the rest 0. */
 static void softmax(real *x, size_t n, size_t all)
 {
     real max = x[0], sum = 0;
@@ -107,7 +107,7 @@ static void softmax(real *x, size_t n, size_t all)
 
 /* --------------------------------------------------------------------------------------- a head */
 
-/* A tile of queries of a head, and the keys up to the last of them. */
+/* Queries from .. from + rows - 1 of a head, and the number of keys up to the last of them. */
 struct tile {
     size_t head, from, rows, keys;
 };
@@ -137,7 +137,7 @@ static void tile_run(const struct attention *a, const struct scratch *s, real *y
 {
     size_t dim = a->m->head_dim, width = a->m->n_head * dim;
     probabilities(a, s, x, t);
-    memset(s->dq, 0, t->rows * dim * sizeof *s->dq); /* for the result */
+    memset(s->dq, 0, t->rows * dim * sizeof *s->dq); /* used as the output's tile */
     matmul_mix(a->m, s->dq, s->p, t->keys, s->v, t->rows, dim, t->keys);
     scatter(y + t->from * width + t->head * dim, width, s->dq, t->rows, dim);
 }
@@ -150,8 +150,11 @@ static void transpose(real *to, const real *from, size_t rows, size_t cols)
             to[j * rows + i] = from[i * cols + j];
 }
 
-/* P = softmax(S), S = scale Q K^T, Y = P V:   dV = P^T dY   dP = dY V^T   dS = P (dP - sum_j P dP) 
-    dQ = scale dS K   dK = scale dS^T Q */
+/*
+ * With S = scale Q K^T, P = softmax(S), Y = P V:
+ *      dV = P^T dY            dP = dY V^T     dS = P (dP - sum_j P dP)
+ *      dQ = scale dS K        dK = scale dS^T Q
+ */
 static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy,
                       const struct attention_rows *x, const struct tile *t)
 {
@@ -159,8 +162,8 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
     probabilities(a, s, x, t);
     gather(s->dy, dy + at, width, t->rows, dim);
     matmul_plain(a->m, s->dp, t->keys, s->dy, s->v, t->rows, t->keys, dim);
-    transpose(s->turned, s->p, t->rows, t->keys);
-    matmul_mix(a->m, s->dv, s->turned, t->rows, s->dy, t->keys, dim, t->rows);
+    transpose(s->transposed, s->p, t->rows, t->keys);
+    matmul_mix(a->m, s->dv, s->transposed, t->rows, s->dy, t->keys, dim, t->rows);
     for (size_t i = 0; i < t->rows; i++) {
         real *p = s->p + i * t->keys, *dp = s->dp + i * t->keys, sum = 0;
         for (size_t j = 0; j < t->keys; j++)
@@ -171,13 +174,13 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq);
     matmul_mix(a->m, s->dq, s->dp, t->keys, s->k, t->rows, dim, t->keys);
     scatter(dq + at, width, s->dq, t->rows, dim);
-    transpose(s->turned, s->dp, t->rows, t->keys);
-    matmul_mix(a->m, s->dk, s->turned, t->rows, s->q, t->keys, dim, t->rows);
+    transpose(s->transposed, s->dp, t->rows, t->keys);
+    matmul_mix(a->m, s->dk, s->transposed, t->rows, s->q, t->keys, dim, t->rows);
 }
 
 /* ------------------------------------------------------------------------------------ all heads */
 
-struct job {
+struct attention_task {
     const struct attention *a;
     const struct attention_rows *x;
     const struct attention_gradients *dx; /* NULL: forward */
@@ -186,51 +189,51 @@ struct job {
     size_t n;
 };
 
-/* A KV head belongs to one thread, and with it the queries that use it. */
-static void kv_head(const struct job *j, const struct scratch *s, size_t h)
+/* One thread computes a KV head with all queries that read it. */
+static void kv_head(const struct attention_task *task, const struct scratch *s, size_t h)
 {
-    const struct attention *a = j->a;
+    const struct attention *a = task->a;
     size_t dim = a->m->head_dim, width = a->m->n_head_kv * dim, m = a->n_prefix,
            group = a->m->n_head / a->m->n_head_kv, at = h * dim;
-    gather(s->k, j->x->prefix_k + at, width, m, dim);
-    gather(s->v, j->x->prefix_v + at, width, m, dim);
-    gather(s->k + m * dim, j->x->k + at, width, j->n, dim);
-    gather(s->v + m * dim, j->x->v + at, width, j->n, dim);
-    if (j->dx) {
-        memset(s->dk, 0, (m + j->n) * dim * sizeof *s->dk);
-        memset(s->dv, 0, (m + j->n) * dim * sizeof *s->dv);
+    gather(s->k, task->x->prefix_k + at, width, m, dim);
+    gather(s->v, task->x->prefix_v + at, width, m, dim);
+    gather(s->k + m * dim, task->x->k + at, width, task->n, dim);
+    gather(s->v + m * dim, task->x->v + at, width, task->n, dim);
+    if (task->dx) {
+        memset(s->dk, 0, (m + task->n) * dim * sizeof *s->dk);
+        memset(s->dv, 0, (m + task->n) * dim * sizeof *s->dv);
     }
     for (struct tile t = {.head = h * group}; t.head < (h + 1) * group; t.head++)
-        for (t.from = 0; t.from < j->n; t.from += TILE) {
-            t.rows = j->n - t.from < TILE ? j->n - t.from : TILE;
+        for (t.from = 0; t.from < task->n; t.from += TILE) {
+            t.rows = task->n - t.from < TILE ? task->n - t.from : TILE;
             t.keys = m + t.from + t.rows;
-            if (j->dx)
-                tile_back(a, s, j->dx->q, j->dy, j->x, &t);
+            if (task->dx)
+                tile_back(a, s, task->dx->q, task->dy, task->x, &t);
             else
-                tile_run(a, s, j->y, j->x, &t);
+                tile_run(a, s, task->y, task->x, &t);
         }
-    if (!j->dx)
+    if (!task->dx)
         return;
-    scatter_add(j->dx->prefix_k + at, width, s->dk, m, dim);
-    scatter_add(j->dx->prefix_v + at, width, s->dv, m, dim);
-    scatter(j->dx->k + at, width, s->dk + m * dim, j->n, dim);
-    scatter(j->dx->v + at, width, s->dv + m * dim, j->n, dim);
+    scatter_add(task->dx->prefix_k + at, width, s->dk, m, dim);
+    scatter_add(task->dx->prefix_v + at, width, s->dv, m, dim);
+    scatter(task->dx->k + at, width, s->dk + m * dim, task->n, dim);
+    scatter(task->dx->v + at, width, s->dv + m * dim, task->n, dim);
 }
 
 static void run(void *arg, int tid, int n_threads)
 {
-    const struct job *j = arg;
-    for (size_t h = (size_t)tid; h < j->a->m->n_head_kv; h += (size_t)n_threads)
-        kv_head(j, &j->a->scratch[tid], h);
+    const struct attention_task *task = arg;
+    for (size_t h = (size_t)tid; h < task->a->m->n_head_kv; h += (size_t)n_threads)
+        kv_head(task, &task->a->scratch[tid], h);
 }
 
 void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n)
 {
-    tft_port_team(a->n_threads, run, &(struct job){a, x, NULL, y, NULL, n});
+    tft_port_team(a->n_threads, run, &(struct attention_task){a, x, NULL, y, NULL, n});
 }
 
 void attention_back(struct attention *a, const struct attention_gradients *dx, const real *dy,
                     const struct attention_rows *x, size_t n)
 {
-    tft_port_team(a->n_threads, run, &(struct job){a, x, dx, NULL, dy, n});
+    tft_port_team(a->n_threads, run, &(struct attention_task){a, x, dx, NULL, dy, n});
 }

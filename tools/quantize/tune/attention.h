@@ -8,12 +8,12 @@
 
 struct attention;
 
-/* For up to n tokens after a prefix of n_prefix. NULL without memory. close(NULL) is fine. */
+/* For at most n tokens after a prefix of n_prefix. NULL if memory is short. close accepts NULL. */
 struct attention *attention_open(const struct tft_model *m, size_t n_prefix, size_t n,
                                  int n_threads);
 void attention_close(struct attention *a);
 
-/* Rows of the prefix come before those of the tokens. Queries and keys are rotated. */
+/* Inputs. Tokens attend to the prefix first. Queries and keys have had RoPE. */
 struct attention_rows {
     const real *q;                   /* [n, H, E] */
     const real *k, *v;               /* [n, G, E] */
@@ -23,8 +23,9 @@ struct attention_rows {
 /* y: [n, H, E] */
 void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n);
 
-/* All of dx are written but the prefix', which are added to. The scores are computed once more (Dao
-   et al. 2022, section 3.1). */
+/* The gradients of the inputs, shaped like these, from dy. Those of the prefix are added to, the
+   others overwritten. Scores are computed again, not kept from the forward run (Dao et al. 2022,
+   section 3.1). */
 struct attention_gradients {
     real *q, *k, *v, *prefix_k, *prefix_v;
 };

@@ -11,7 +11,7 @@
 #include "tools/quantize/tune/row_ops.h"
 #include "tools/quantize/round/affine.h"
 
-/* Rows of logits at a time. */
+/* Rows of logits that are computed at a time. */
 enum { LOGITS = 128 };
 
 struct tape {
@@ -22,12 +22,12 @@ struct tape {
     size_t q_width, kv_width;
     struct matmul *matmul;
     struct attention *attention;
-    void *memory; /* of all below */
+    void *memory; /* of all buffers below */
 
     float *cos, *sin; /* [n, n_rot] */
-    struct tft_affine *affine; /* [n] of the input in hand */
-    double *lost; /* [n] */
-    /* of the block in hand; q and k before and after their norm and the rotation */
+    struct tft_affine *affine; /* [n] of the input that is quantized */
+    double *error; /* [n] squared errors of quantization, or losses of the head's rows */
+    /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
     real *h, *x2, *h2;      /* [n, D] */
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
@@ -44,7 +44,7 @@ struct tape {
 
 typedef void row_fn(const struct tape *t, const void *arg, size_t row);
 
-struct each {
+struct row_task {
     const struct tape *t;
     const void *arg;
     row_fn *f;
@@ -53,19 +53,19 @@ struct each {
 
 static void share(void *arg, int tid, int n_threads)
 {
-    const struct each *e = arg;
-    size_t begin = e->n * (size_t)tid / (size_t)n_threads,
-           end = e->n * (size_t)(tid + 1) / (size_t)n_threads;
+    const struct row_task *task = arg;
+    size_t begin = task->n * (size_t)tid / (size_t)n_threads,
+           end = task->n * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t i = begin; i < end; i++)
-        e->f(e->t, e->arg, i);
+        task->f(task->t, task->arg, i);
 }
 
 static void each_row(const struct tape *t, size_t n, row_fn *f, const void *arg)
 {
-    tft_port_team(t->n_threads, share, &(struct each){t, arg, f, n});
+    tft_port_team(t->n_threads, share, &(struct row_task){t, arg, f, n});
 }
 
-/* A matrix of rows that a step reads or writes. */
+/* The matrices of a step: its output or input gradient y, input x, output gradient dy. */
 struct rows {
     real *y;
     const real *x, *dy;
@@ -99,8 +99,8 @@ static void norm_back(const struct tape *t, real *dx, const real *dy, const real
 
 /* ----------------------------------------------------------------------------- queries and keys */
 
-/* y = x with its heads normalised, where the model does that, and turned. */
-static void place_row(const struct tape *t, const void *arg, size_t i)
+/* y = RoPE of x, whose heads are normalized first if the model does so. */
+static void normalize_and_rotate_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct rows *r = arg;
     size_t dim = t->m->head_dim;
@@ -111,8 +111,8 @@ static void place_row(const struct tape *t, const void *arg, size_t i)
     row_rope(t->m, y, r->width, t->cos + i * t->m->n_rot, t->sin + i * t->m->n_rot, false);
 }
 
-/* dy, which is spoiled, to r->y. */
-static void place_back_row(const struct tape *t, const void *arg, size_t i)
+/* dx = r->y from dy, which is overwritten. */
+static void normalize_and_rotate_back_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct rows *r = arg;
     size_t dim = t->m->head_dim, bytes = r->width * sizeof(real);
@@ -159,10 +159,10 @@ static void row_range(const real *x, size_t n, double *low, double *high)
     }
 }
 
-/* How x: [n, width] is held: t->affine of each row, or with the step of 0 that is returned then, of
-   all. */
-static size_t hold(const struct tape *t, const real *x, size_t n, size_t width,
-                   const struct tft_input *in)
+/* Sets t->affine to how x: [n, width] is quantized. Returns the step: 1 for one element per row, 0
+   for one that all rows share. */
+static size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width,
+                            const struct tft_input *in)
 {
     double low = 0, high = 0;
     if (in->range == TFT_RANGE_STATIC) {
@@ -187,10 +187,10 @@ struct quantize_rows {
     real weight;
 };
 
-static void lost_row(const struct tape *t, const void *arg, size_t i)
+static void error_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct quantize_rows *r = arg;
-    t->lost[i] += row_error(r->x + i * r->width, r->width, &t->affine[i * r->step]);
+    t->error[i] += row_error(r->x + i * r->width, r->width, &t->affine[i * r->step]);
 }
 
 static void quantize_back_row(const struct tape *t, const void *arg, size_t i)
@@ -200,18 +200,18 @@ static void quantize_back_row(const struct tape *t, const void *arg, size_t i)
                        r->weight);
 }
 
-/* x: [n, width], for the linear layers that share it. */
-static void take(struct tape *t, const real *x, size_t width, const struct tft_linear *l)
+/* Quantizes x: [n, width] for the linear layers that read it, and adds its error. */
+static void quantize_input(struct tape *t, const real *x, size_t width, const struct tft_linear *l)
 {
-    size_t step = hold(t, x, t->n, width, l->in);
-    each_row(t, t->n, lost_row, &(struct quantize_rows){.x = x, .width = width, .step = step});
+    size_t step = choose_affine(t, x, t->n, width, l->in);
+    each_row(t, t->n, error_row, &(struct quantize_rows){.x = x, .width = width, .step = step});
     matmul_take(t->matmul, x, t->n, width, t->affine, step);
 }
 
-static void take_back(const struct tape *t, real *dx, const real *x, size_t width,
-                      const struct tft_linear *l)
+static void quantize_back(const struct tape *t, real *dx, const real *x, size_t width,
+                          const struct tft_linear *l)
 {
-    size_t step = hold(t, x, t->n, width, l->in);
+    size_t step = choose_affine(t, x, t->n, width, l->in);
     each_row(t, t->n, quantize_back_row,
              &(struct quantize_rows){dx, x, width, step, t->error_weight});
 }
@@ -223,30 +223,30 @@ static struct attention_rows attention_in(const struct tape *t, struct prefix_ro
     return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v};
 }
 
-/* All of the block but the last product, whose input is t->c then. */
-static void inside(struct tape *t, const struct tft_block *b, struct prefix_rows prefix,
-                   const real *x)
+/* Computes the block up to ffn_down, whose input t->c is then. */
+static void run_to_down(struct tape *t, const struct tft_block *b, struct prefix_rows prefix,
+                        const real *x)
 {
     const struct tft_model *m = t->m;
     const struct attention_rows in = attention_in(t, prefix);
     size_t d = m->n_embd;
 
     norm(t, t->h, x, &b->attn_norm);
-    take(t, t->h, d, &b->q);
+    quantize_input(t, t->h, d, &b->q);
     matmul_run(t->matmul, t->q0, &b->q, false);
     matmul_run(t->matmul, t->k0, &b->k, false);
     matmul_run(t->matmul, t->v, &b->v, false);
-    each_row(t, t->n, place_row,
+    each_row(t, t->n, normalize_and_rotate_row,
              &(struct rows){.y = t->q, .x = t->q0, .width = t->q_width, .norm = &b->q_norm});
-    each_row(t, t->n, place_row,
+    each_row(t, t->n, normalize_and_rotate_row,
              &(struct rows){.y = t->k, .x = t->k0, .width = t->kv_width, .norm = &b->k_norm});
     attention_run(t->attention, t->a, &in, t->n);
-    take(t, t->a, t->q_width, &b->o);
+    quantize_input(t, t->a, t->q_width, &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
     matmul_run(t->matmul, t->x2, &b->o, true);
 
     norm(t, t->h2, t->x2, &b->ffn_norm);
-    take(t, t->h2, d, &b->up);
+    quantize_input(t, t->h2, d, &b->up);
     matmul_run(t->matmul, t->g, b->gate.w.rows ? &b->gate : &b->up, false);
     if (b->gate.w.rows)
         matmul_run(t->matmul, t->u, &b->up, false);
@@ -257,27 +257,27 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
 {
     const struct tft_block *b = &t->m->block[l];
     double lost = 0;
-    memset(t->lost, 0, t->n * sizeof *t->lost);
-    inside(t, b, prefix, x);
-    take(t, t->c, t->m->n_ff, &b->down);
+    memset(t->error, 0, t->n * sizeof *t->error);
+    run_to_down(t, b, prefix, x);
+    quantize_input(t, t->c, t->m->n_ff, &b->down);
     memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
     matmul_run(t->matmul, y, &b->down, true);
     for (size_t i = 0; i < t->n; i++)
-        lost += t->lost[i];
+        lost += t->error[i];
     return lost;
 }
 
-/* From dx after the block to dx between its halves. */
+/* dx: the gradient of the block's output on entry, of its attention half's output on return. */
 static void ffn_back(struct tape *t, const struct tft_block *b, real *dx)
 {
     const struct tft_model *m = t->m;
     matmul_back(t->matmul, t->dc, dx, t->n, &b->down, false);
-    take_back(t, t->dc, t->c, m->n_ff, &b->down);
+    quantize_back(t, t->dc, t->c, m->n_ff, &b->down);
     each_row(t, t->n, activate_back_row, b);
     matmul_back(t->matmul, t->dh, t->dg, t->n, b->gate.w.rows ? &b->gate : &b->up, false);
     if (b->gate.w.rows)
         matmul_back(t->matmul, t->dh, t->du, t->n, &b->up, true);
-    take_back(t, t->dh, t->h2, m->n_embd, &b->up);
+    quantize_back(t, t->dh, t->h2, m->n_embd, &b->up);
     norm_back(t, dx, t->dh, t->x2, &b->ffn_norm);
 }
 
@@ -288,15 +288,16 @@ static void attention_half_back(struct tape *t, const struct tft_block *b,
     const struct attention_rows in = attention_in(t, prefix);
     const struct attention_gradients out = {t->dq, t->dk, t->dv, dprefix.k, dprefix.v};
     matmul_back(t->matmul, t->da, dx, t->n, &b->o, false);
-    take_back(t, t->da, t->a, t->q_width, &b->o);
+    quantize_back(t, t->da, t->a, t->q_width, &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
-    each_row(t, t->n, place_back_row, &(struct rows){t->dq0, t->q0, t->dq, t->q_width, &b->q_norm});
-    each_row(t, t->n, place_back_row,
+    each_row(t, t->n, normalize_and_rotate_back_row,
+             &(struct rows){t->dq0, t->q0, t->dq, t->q_width, &b->q_norm});
+    each_row(t, t->n, normalize_and_rotate_back_row,
              &(struct rows){t->dk0, t->k0, t->dk, t->kv_width, &b->k_norm});
     matmul_back(t->matmul, t->dh, t->dq0, t->n, &b->q, false);
     matmul_back(t->matmul, t->dh, t->dk0, t->n, &b->k, true);
     matmul_back(t->matmul, t->dh, t->dv, t->n, &b->v, true);
-    take_back(t, t->dh, t->h, t->m->n_embd, &b->q);
+    quantize_back(t, t->dh, t->h, t->m->n_embd, &b->q);
     norm_back(t, dx, t->dh, x, &b->attn_norm);
 }
 
@@ -304,25 +305,25 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
                 real *dx, const real *x)
 {
     const struct tft_block *b = &t->m->block[l];
-    inside(t, b, prefix, x);
+    run_to_down(t, b, prefix, x);
     ffn_back(t, b, dx);
     attention_half_back(t, b, prefix, dprefix, dx, x);
 }
 
 /* ----------------------------------------------------------------------------------------- head */
 
-/* Some rows of logits, with the tokens that should have come. */
-struct guess {
-    const int32_t *wanted;
-    size_t total;
+/* Rows of logits. */
+struct logit_rows {
+    const int32_t *next; /* the token that follows each row's */
+    size_t total;        /* rows of the loss's mean */
 };
 
-/* Row i of the logits becomes the gradient of the loss in them, and t->lost[i] the row's part of
-   the loss times n. */
-static void guess_row(const struct tape *t, const void *arg, size_t i)
+/* Row i of the logits becomes the gradient of the loss with respect to them, and t->error[i] the
+   row's -log p. */
+static void logit_row(const struct tape *t, const void *arg, size_t i)
 {
-    const struct guess *g = arg;
-    size_t n = t->m->n_vocab, want = (size_t)g->wanted[i];
+    const struct logit_rows *g = arg;
+    size_t n = t->m->n_vocab, want = (size_t)g->next[i];
     real *x = t->logits + i * n, max = x[0], at = x[want];
     double sum = 0;
     for (size_t j = 1; j < n; j++)
@@ -332,7 +333,7 @@ static void guess_row(const struct tape *t, const void *arg, size_t i)
     for (size_t j = 0; j < n; j++)
         x[j] /= (real)(sum * (double)g->total);
     x[want] -= 1 / (real)g->total;
-    t->lost[i] = (double)(max - at) + log(sum);
+    t->error[i] = (double)(max - at) + log(sum);
 }
 
 double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
@@ -345,12 +346,12 @@ double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
         memset(t->dh, 0, t->n * d * sizeof *dx);
     for (size_t i = 0, n; i < total; i += n) {
         n = total - i < LOGITS ? total - i : LOGITS;
-        size_t step = hold(t, t->h + i * d, n, d, m->output.in);
+        size_t step = choose_affine(t, t->h + i * d, n, d, m->output.in);
         matmul_take(t->matmul, t->h + i * d, n, d, t->affine, step);
         matmul_run(t->matmul, t->logits, &m->output, false);
-        each_row(t, n, guess_row, &(struct guess){token + i + 1, total});
+        each_row(t, n, logit_row, &(struct logit_rows){token + i + 1, total});
         for (size_t j = 0; j < n; j++)
-            loss += t->lost[j];
+            loss += t->error[j];
         if (!dx)
             continue;
         matmul_back(t->matmul, t->dh + i * d, t->logits, n, &m->output, false);
@@ -384,7 +385,7 @@ static void layout(struct tape *t, struct tft_arena *a)
     t->cos = tft_arena_take(a, n, m->n_rot * sizeof *t->cos);
     t->sin = tft_arena_take(a, n, m->n_rot * sizeof *t->sin);
     t->affine = tft_arena_take(a, n, sizeof *t->affine);
-    t->lost = tft_arena_take(a, n > LOGITS ? n : LOGITS, sizeof *t->lost);
+    t->error = tft_arena_take(a, n > LOGITS ? n : LOGITS, sizeof *t->error);
 }
 
 struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight,

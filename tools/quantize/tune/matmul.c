@@ -6,14 +6,14 @@
 #include "base/alloc.h"
 #include "port/port.h"
 
-/* A block of W as floats: what an L1 cache holds beside the rows that it is multiplied with. */
+/* A block of W as floats. It fits an L1 cache together with the rows that it multiplies. */
 enum { BLOCK_ROWS = 512, BLOCK_COLS = 16 };
 
 struct matmul {
     const struct tft_model *m;
     int n_threads;
-    size_t n, stride; /* rows in hand, and how many bytes they are apart */
-    uint8_t *bytes;   /* [most n, stride], padded as panels want it */
+    size_t n, stride; /* rows of the input; bytes from one row to the next */
+    uint8_t *bytes;   /* [largest n, stride], padded like the columns of panels */
     const struct tft_affine *affine;
     size_t step;
     float *block; /* [threads, BLOCK_ROWS, BLOCK_COLS] */
@@ -49,7 +49,7 @@ void matmul_close(struct matmul *p)
     free(p);
 }
 
-/* This thread's share of n units. */
+/* The share of thread tid in n units. */
 static void share(size_t n, int tid, int n_threads, size_t *begin, size_t *end)
 {
     *begin = n * (size_t)tid / (size_t)n_threads;
@@ -58,7 +58,7 @@ static void share(size_t n, int tid, int n_threads, size_t *begin, size_t *end)
 
 /* -------------------------------------------------------------------------------------- forward */
 
-struct take_job {
+struct take_task {
     struct matmul *p;
     const float *x;
     size_t width;
@@ -66,26 +66,26 @@ struct take_job {
 
 static void take(void *arg, int tid, int n_threads)
 {
-    const struct take_job *j = arg;
+    const struct take_task *task = arg;
     size_t begin, end;
-    share(j->p->n, tid, n_threads, &begin, &end);
+    share(task->p->n, tid, n_threads, &begin, &end);
     for (size_t i = begin; i < end; i++)
-        j->p->m->kern.quantize(j->p->bytes + i * j->p->stride, j->x + i * j->width, j->width,
-                               &j->p->affine[i * j->p->step]);
+        task->p->m->kern.quantize(task->p->bytes + i * task->p->stride, task->x + i * task->width,
+                                  task->width, &task->p->affine[i * task->p->step]);
 }
 
-/* What is behind a row is of an earlier input, and multiplied by the zeros that panels are padded
-   with. */
+/* Bytes beyond `width` are left from an earlier input: panels are padded with zeros, which they are
+   multiplied by. */
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
                   const struct tft_affine *q, size_t step)
 {
     p->n = n;
     p->affine = q;
     p->step = step;
-    tft_port_team(p->n_threads, take, &(struct take_job){p, x, width});
+    tft_port_team(p->n_threads, take, &(struct take_task){p, x, width});
 }
 
-struct run_job {
+struct run_task {
     const struct matmul *p;
     const struct tft_linear *l;
     float *y;
@@ -94,21 +94,21 @@ struct run_job {
 
 static void run(void *arg, int tid, int n_threads)
 {
-    const struct run_job *j = arg;
-    const struct matmul *p = j->p;
-    const struct tft_mat *w = &j->l->w;
+    const struct run_task *task = arg;
+    const struct matmul *p = task->p;
+    const struct tft_mat *w = &task->l->w;
     size_t begin, end;
     share(tft_panel_rows(w->rows) / TFT_PANEL, tid, n_threads, &begin, &end);
     begin *= TFT_PANEL;
     end = end * TFT_PANEL < w->rows ? end * TFT_PANEL : w->rows;
-    struct tft_product product = {.y = j->y + begin,
+    struct tft_product product = {.y = task->y + begin,
                                   .ldy = w->rows,
                                   .bytes = p->bytes,
                                   .ldx = p->stride,
                                   .affine = p->affine,
                                   .step = p->step,
-                                  .bias = j->l->bias,
-                                  .add = j->add,
+                                  .bias = task->l->bias,
+                                  .add = task->add,
                                   .n = p->n};
     if (begin < end)
         w->format->product(&p->m->kern, w, &product, begin, end);
@@ -116,13 +116,13 @@ static void run(void *arg, int tid, int n_threads)
 
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)
 {
-    tft_port_team(p->n_threads, run, &(struct run_job){p, l, y, add});
+    tft_port_team(p->n_threads, run, &(struct run_task){p, l, y, add});
 }
 
 /* ----------------------------------------------------------------------------------------- back */
 
-/* to: [rows, cols]: rows first .. first + rows - 1 of W, columns k .. k + cols - 1; both begin a
-   whole piece of a panel, 4 quads of 16 rows. */
+/* to: [rows, cols] = rows first .. first + rows - 1 and columns k .. k + cols - 1 of W. `first`
+   begins a panel, and k four quads. */
 static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
                    size_t cols)
 {
@@ -136,7 +136,7 @@ static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows
     }
 }
 
-struct back_job {
+struct back_task {
     struct matmul *p;
     const struct tft_linear *l;
     float *dx;
@@ -145,22 +145,23 @@ struct back_job {
     bool add;
 };
 
-/* dx += dy W for some columns of W, whose rows are taken in one order by whatever thread. */
-static void back_columns(const struct back_job *j, float *block, size_t k, size_t cols)
+/* dx += dy W for some columns of W. Rows of W are added in their order, so that the result does not
+   depend on the thread. */
+static void back_columns(const struct back_task *task, float *block, size_t k, size_t cols)
 {
-    const struct tft_mat *w = &j->l->w;
-    for (size_t i = 0; i < j->n && !j->add; i++)
-        memset(j->dx + i * w->cols + k, 0, cols * sizeof *j->dx);
+    const struct tft_mat *w = &task->l->w;
+    for (size_t i = 0; i < task->n && !task->add; i++)
+        memset(task->dx + i * w->cols + k, 0, cols * sizeof *task->dx);
     for (size_t r = 0, rows; r < w->rows; r += rows) {
         rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
         expand(block, w, r, rows, k, cols);
-        j->p->m->kern.mix[TFT_NUM_F32](&(struct tft_mix){
-            .o = j->dx + k,
+        task->p->m->kern.mix[TFT_NUM_F32](&(struct tft_mix){
+            .o = task->dx + k,
             .ldo = w->cols,
-            .p = j->dy + r,
+            .p = task->dy + r,
             .ldp = w->rows,
             .v = block,
-            .nq = j->n,
+            .nq = task->n,
             .n = rows,
             .head_dim = cols,
         });
@@ -169,19 +170,19 @@ static void back_columns(const struct back_job *j, float *block, size_t k, size_
 
 static void back(void *arg, int tid, int n_threads)
 {
-    const struct back_job *j = arg;
-    size_t cols = j->l->w.cols, begin, end;
+    const struct back_task *task = arg;
+    size_t cols = task->l->w.cols, begin, end;
     share((cols + BLOCK_COLS - 1) / BLOCK_COLS, tid, n_threads, &begin, &end);
     end = end * BLOCK_COLS < cols ? end * BLOCK_COLS : cols;
     for (size_t k = begin * BLOCK_COLS; k < end; k += BLOCK_COLS)
-        back_columns(j, j->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k,
+        back_columns(task, task->p->block + (size_t)tid * BLOCK_ROWS * BLOCK_COLS, k,
                      end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
 }
 
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
                   bool add)
 {
-    tft_port_team(p->n_threads, back, &(struct back_job){p, l, dx, dy, n, add});
+    tft_port_team(p->n_threads, back, &(struct back_task){p, l, dx, dy, n, add});
 }
 
 /* ---------------------------------------------------------------------------------------- plain */

@@ -1,6 +1,6 @@
 /*
- * Products of matrices, forward and back. In floats by the runtime's own kernels: product.c. In
- * double precision by plain loops, for the tests: tests/tune_product.c.
+ * Matrix products of the trainer, forward and back. matmul.c computes in float with the runtime's
+ * own kernels. tests/tune_matmul.c computes in double with plain loops, to check gradients.
  */
 #ifndef QUANTIZE_TUNE_MATMUL_H
 #define QUANTIZE_TUNE_MATMUL_H
@@ -10,30 +10,29 @@
 
 struct matmul;
 
-/* For up to n rows. NULL without memory. close(NULL) is fine. */
+/* For at most n rows. NULL if memory is short. close accepts NULL. */
 struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads);
 void matmul_close(struct matmul *p);
 
-/* x: [n, width] becomes the bytes that linear layers with this input multiply; q: [n] or, with a
-   step of 0, [1] how they are held. */
+/* Sets the input of the matmul_run calls that follow: x: [n, width] as bytes; q: scale and
+   zero-point of each row, [n] with step 1, or of all rows, [1] with step 0. q must stay valid. */
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
-                  const struct tft_affine *q, size_t step);
+                 const struct tft_affine *q, size_t step);
 
-/* y: [n, rows of l] = W x + bias of what was taken; or that added to y. */
+/* y: [n, rows of l] = W x + bias; or y += that if `add`. */
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add);
 
-/* dx: [n, cols of l] = dy W, or that added to dx; dy: [n, rows of l]. The weights of an I8 matrix
-   as they are, scaled bytes. */
+/* dx: [n, cols of l] = dy W, or dx += dy W if `add`; dy: [n, rows of l]. W is the int8 weights
+   times their scales. */
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
-                  bool add);
+                 bool add);
 
-/* y: [M, N] = x w^T, x: [M, K], w: [N, K]; rows of y ldy apart, those of the others next to each
-   other */
+/* y: [M, N] = x w^T, x: [M, K], w: [N, K]. Rows of y are ldy apart, those of x and w contiguous. */
 void matmul_plain(const struct tft_model *m, real *y, size_t ldy, const real *x, const real *w,
-                   size_t M, size_t N, size_t K);
+                  size_t M, size_t N, size_t K);
 
 /* y: [M, N] += p v, p: [M, K] with rows ldp apart, v: [K, N] */
 void matmul_mix(const struct tft_model *m, real *y, const real *p, size_t ldp, const real *v,
-                 size_t M, size_t N, size_t K);
+                size_t M, size_t N, size_t K);
 
 #endif

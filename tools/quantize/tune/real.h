@@ -1,4 +1,4 @@
-/* The number type of the trainer: float, or double where its gradients are checked against finite
+/* The trainer's number type: float, or double in the test that compares gradients with finite
    differences. */
 #ifndef QUANTIZE_TUNE_REAL_H
 #define QUANTIZE_TUNE_REAL_H
@@ -17,8 +17,8 @@ static inline real real_sqrt(real x)
 {
     return sqrt(x);
 }
-/* Rounding has a slope of 0 nearly everywhere. The gradient takes it for 1, "straight through"
-   (Bengio et al. 2013, section 4), which is the slope of this. */
+/* Rounding has slope 0 almost everywhere. The gradient takes it for 1, "straight through" (Bengio
+   et al. 2013, section 4). This function has that slope, so finite differences agree. */
 static inline real real_round(real x)
 {
     return x;

@@ -26,8 +26,8 @@ void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float 
         y[i] = (x[i] - shift) * r * (real)w->w[i] + (w->b ? (real)w->b[i] : 0);
 }
 
-/* With u = (x - shift) r and g = dy w:  dx = r (g - u mean(g u)), and LayerNorm takes away the mean
-                                         of g besides. */
+/* With u = (x - shift) r and g = dy w: dx = r (g - u mean(g u)). LayerNorm also subtracts the mean
+   of g from g. */
 void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
                     float eps)
 {
@@ -45,8 +45,8 @@ void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_nor
 
 /* ----------------------------------------------------------------------------------------- rope */
 
-/* Partners i and j have the same cosine, and sines of opposite sign. */
-static void turn(real *x, const float *c, const float *s, size_t i, size_t j, real sign)
+/* Rotates the pair i, j. c[i] = c[j] and s[i] = -s[j]. */
+static void rotate_pair(real *x, const float *c, const float *s, size_t i, size_t j, real sign)
 {
     real a = x[i], b = x[j];
     x[i] = a * (real)c[i] + sign * b * (real)s[i];
@@ -59,8 +59,8 @@ void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, 
     size_t half = m->n_rot / 2;
     for (size_t at = 0; at < width; at += m->head_dim)
         for (size_t i = 0; i < half; i++)
-            turn(x + at, c, s, m->rope_halves ? i : 2 * i, m->rope_halves ? i + half : 2 * i + 1,
-                 back ? -1 : 1);
+            rotate_pair(x + at, c, s, m->rope_halves ? i : 2 * i,
+                        m->rope_halves ? i + half : 2 * i + 1, back ? -1 : 1);
 }
 
 /* ---------------------------------------------------------------------------------- activations */
@@ -118,26 +118,26 @@ void row_hadamard(real *x, size_t n, size_t block)
 
 /* ----------------------------------------------------------------------------------- quantizers */
 
-struct held {
-    real value;
-    bool inside;
+struct quantized {
+    real value;  /* q(x) */
+    bool inside; /* x is within the range */
 };
 
-static struct held held(real x, const struct tft_affine *q)
+static struct quantized quantized(real x, const struct tft_affine *q)
 {
     real low = -(real)q->zero, high = (real)(255 - q->zero), t = x * (real)q->inverse;
-    struct held h = {.inside = t >= low && t <= high};
+    struct quantized r = {.inside = t >= low && t <= high};
     t = t > low ? t : low;
     t = t < high ? t : high;
-    h.value = real_round(t) * (real)q->scale;
-    return h;
+    r.value = real_round(t) * (real)q->scale;
+    return r;
 }
 
 double row_error(const real *x, size_t n, const struct tft_affine *q)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
-        double e = (double)(x[i] - held(x[i], q).value);
+        double e = (double)(x[i] - quantized(x[i], q).value);
         sum += e * e;
     }
     return sum;
@@ -146,7 +146,7 @@ double row_error(const real *x, size_t n, const struct tft_affine *q)
 void row_quantize_back(real *dx, const real *x, size_t n, const struct tft_affine *q, real weight)
 {
     for (size_t i = 0; i < n; i++) {
-        struct held h = held(x[i], q);
-        dx[i] = (h.inside ? dx[i] : 0) + weight * (x[i] - h.value);
+        struct quantized r = quantized(x[i], q);
+        dx[i] = (r.inside ? dx[i] : 0) + weight * (x[i] - r.value);
     }
 }

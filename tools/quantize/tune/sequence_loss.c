@@ -12,11 +12,12 @@ struct sequence {
     size_t n;
     real lambda;
     struct tape *tape;
-    real *x;  /* [n_layer + 1, n, D] into each block, and out of the last */
+    real *x;  /* [n_layer + 1, n, D] input of each block, and output of the last */
     real *dx; /* [n, D] */
     float *row; /* [D] */
 };
 
+/* Numbers of the residual stream. */
 static size_t numbers(const struct sequence *s)
 {
     return s->n * s->m->n_embd;
@@ -79,15 +80,15 @@ static struct prefix_rows layer_rows(const struct sequence *s, real *params, uin
     return (struct prefix_rows){params + l * each, params + all + l * each};
 }
 
-/* Half the squared distance of what block l leaves from what it should, over n; with dx its
-   gradient is added there. */
-static double miss(const struct sequence *s, uint32_t l, const uint16_t *wanted, real *dx)
+/* Half the squared error of block l's output, over n. dx: NULL, or its gradient is added to it. */
+static double output_error(const struct sequence *s, uint32_t l, const uint16_t *float_outputs,
+                           real *dx)
 {
     const real *x = s->x + (l + (size_t)1) * numbers(s);
     double sum = 0;
-    wanted += l * numbers(s);
+    float_outputs += l * numbers(s);
     for (size_t i = 0; i < numbers(s); i++) {
-        real e = x[i] - (real)tft_f16_to_f32(wanted[i]);
+        real e = x[i] - (real)tft_f16_to_f32(float_outputs[i]);
         sum += (double)e * (double)e;
         if (dx)
             dx[i] += e / (real)s->n;
@@ -96,7 +97,7 @@ static double miss(const struct sequence *s, uint32_t l, const uint16_t *wanted,
 }
 
 static struct sequence_loss forward(struct sequence *s, const int32_t *token,
-                                    const uint16_t *wanted, real *params, real *dx)
+                                    const uint16_t *float_outputs, real *params, real *dx)
 {
     uint32_t n_layer = s->m->n_layer;
     double lost = 0, loss = 0;
@@ -105,26 +106,26 @@ static struct sequence_loss forward(struct sequence *s, const int32_t *token,
         real *x = s->x + l * numbers(s);
         lost += block_run(s->tape, l, layer_rows(s, params, l), x + numbers(s), x);
     }
-    if (!wanted) {
+    if (!float_outputs) {
         loss = head_run(s->tape, token, s->x + n_layer * numbers(s), dx);
         return (struct sequence_loss){loss + (double)s->lambda * lost / (double)s->n, loss};
     }
     for (uint32_t l = 0; l < n_layer; l++)
-        loss += miss(s, l, wanted, NULL);
+        loss += output_error(s, l, float_outputs, NULL);
     return (struct sequence_loss){loss, loss};
 }
 
-struct sequence_loss sequence_run(struct sequence *s, const int32_t *token, const uint16_t *wanted,
-                                  real *params, real *gradient)
+struct sequence_loss sequence_run(struct sequence *s, const int32_t *token,
+                                  const uint16_t *float_outputs, real *params, real *gradient)
 {
-    struct sequence_loss loss = forward(s, token, wanted, params, gradient ? s->dx : NULL);
+    struct sequence_loss loss = forward(s, token, float_outputs, params, gradient ? s->dx : NULL);
     if (!gradient)
         return loss;
-    if (wanted)
+    if (float_outputs)
         memset(s->dx, 0, numbers(s) * sizeof *s->dx);
     for (uint32_t l = s->m->n_layer; l-- > 0;) {
-        if (wanted)
-            miss(s, l, wanted, s->dx);
+        if (float_outputs)
+            output_error(s, l, float_outputs, s->dx);
         block_back(s->tape, l, layer_rows(s, params, l), layer_rows(s, gradient, l), s->dx,
                    s->x + l * numbers(s));
     }

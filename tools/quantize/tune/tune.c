@@ -8,20 +8,20 @@
 #include "port/port.h"
 #include "tools/quantize/tune/sequence_loss.h"
 
-enum { HELD_OUT = 5 }; /* one window in so many */
+enum { HELD_OUT = 5 }; /* one window in HELD_OUT is held out */
 static const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
 
-struct tuner {
+struct tuning {
     const struct tft_model *m;
     const struct tune_opts *o;
     struct tune_result *r;
     struct sequence *s;
-    size_t n;            /* numbers of the prefix */
-    uint16_t *held;      /* [n] as a file holds them, */
-    float *rounded;      /* [n] and the same as floats: what the model computes with */
-    float *exact;        /* [n] what is learned */
-    float *gradient, *first, *second; /* [n] and its moments */
-    uint32_t *order;     /* [n_train] windows to learn from */
+    size_t n;                         /* numbers of the prefix, which all arrays below hold */
+    uint16_t *f16;                    /* [n] the prefix as the file holds it */
+    float *rounded;                   /* [n] f16 widened: what the model computes with */
+    float *exact;                     /* [n] the parameters that are trained */
+    float *gradient, *first, *second; /* [n] and Adam's two moments */
+    uint32_t *order;                  /* [n_train] training windows, in the order of the epoch */
     uint32_t n_train, step, steps;
     float first_left, second_left; /* beta^step */
     double work, all_work;
@@ -36,8 +36,9 @@ static bool held_out(const struct tune_opts *o, uint32_t window)
            (o->n_windows < HELD_OUT && window == o->n_windows - 1);
 }
 
-/* Another order for every epoch: SplitMix64 (Steele et al. 2014), then Fisher and Yates. */
-static void shuffle(struct tuner *t, uint32_t epoch)
+/* A new order for every epoch: Fisher-Yates shuffle, numbers from SplitMix64 (Steele et al. 2014).
+   */
+static void shuffle(struct tuning *t, uint32_t epoch)
 {
     uint64_t seed = epoch;
     for (uint32_t i = t->n_train; i > 1; i--) {
@@ -50,43 +51,43 @@ static void shuffle(struct tuner *t, uint32_t epoch)
     }
 }
 
-enum { FORWARD = 1, WITH_GRADIENT = 3 }; /* work of a window: forward; forward, forward again and
-                                            back */
+/* Work of a window, in forward runs. With the gradient: forward, forward again and back. */
+enum { FORWARD = 1, WITH_GRADIENT = 3 };
 
-static void worked(struct tuner *t, double work)
+static void add_work(struct tuning *t, double work)
 {
     t->work += work;
     if (t->o->progress && !t->o->progress(t->o->user, fmin(t->work / t->all_work, 1)))
         t->stopped = true;
 }
 
-static double run(struct tuner *t, uint32_t window, float *gradient)
+static double run(struct tuning *t, uint32_t window, float *gradient)
 {
     const struct tune_opts *o = t->o;
-    size_t wanted = (size_t)t->m->n_layer * o->window * t->m->n_embd;
-    struct sequence_loss loss = sequence_run(t->s, o->text + (size_t)window * o->window,
-                                             o->wanted ? o->wanted + window * wanted : NULL,
-                                             t->rounded, gradient);
-    worked(t, gradient ? WITH_GRADIENT : FORWARD);
+    size_t outputs = (size_t)t->m->n_layer * o->window * t->m->n_embd;
+    struct sequence_loss loss = sequence_run(
+        t->s, o->text + (size_t)window * o->window,
+        o->float_outputs ? o->float_outputs + window * outputs : NULL, t->rounded, gradient);
+    add_work(t, gradient ? WITH_GRADIENT : FORWARD);
     return loss.judged;
 }
 
 /* ---------------------------------------------------------------------------------------- steps */
 
-static void round_to_file(struct tuner *t)
+static void round_to_file(struct tuning *t)
 {
-    t->m->kern.narrow[TFT_NUM_F16](t->held, t->exact, t->n);
-    t->m->kern.widen[TFT_NUM_F16](t->rounded, t->held, t->n);
+    t->m->kern.narrow[TFT_NUM_F16](t->f16, t->exact, t->n);
+    t->m->kern.widen[TFT_NUM_F16](t->rounded, t->f16, t->n);
 }
 
-static float rate_now(const struct tuner *t)
+static float rate_now(const struct tuning *t)
 {
     float rise = 10 * (float)t->step / (float)t->steps,
           fall = (float)(t->steps - t->step + 1) / (0.9f * (float)t->steps);
     return t->o->rate * fminf(1, fminf(rise, fall));
 }
 
-static void step(struct tuner *t, uint32_t window)
+static void step(struct tuning *t, uint32_t window)
 {
     memset(t->gradient, 0, t->n * sizeof *t->gradient);
     run(t, window, t->gradient);
@@ -104,8 +105,8 @@ static void step(struct tuner *t, uint32_t window)
     round_to_file(t);
 }
 
-/* Keeps the prefix if it is the best so far. */
-static void validate(struct tuner *t)
+/* Computes the loss on held-out windows, and keeps the prefix if it is the best so far. */
+static void validate(struct tuning *t)
 {
     struct tune_result *r = t->r;
     double loss = 0;
@@ -115,23 +116,20 @@ static void validate(struct tuner *t)
     r->validation[r->n_validation] = (float)(loss / (t->o->n_windows - t->n_train));
     if (r->n_validation == 0 || r->validation[r->n_validation] < r->validation[r->kept]) {
         r->kept = r->n_validation;
-        memcpy(r->k, t->held, t->n * sizeof *r->k);
+        memcpy(r->k, t->f16, t->n * sizeof *r->k);
     }
     r->n_validation++;
 }
 
-/* Looked at after every half of an epoch. */
-static uint32_t interval(const struct tuner *t)
-{
-    return (t->n_train + 1) / 2;
-}
+/* Training windows between validations: half an epoch. */
+static uint32_t interval(const struct tuning *t) { return (t->n_train + 1) / 2; }
 
-static uint32_t looks(const struct tuner *t)
+static uint32_t validations(const struct tuning *t)
 {
     return t->o->epochs * ((t->n_train + interval(t) - 1) / interval(t)) + 1;
 }
 
-static void learn(struct tuner *t)
+static void learn(struct tuning *t)
 {
     validate(t);
     for (uint32_t epoch = 0; epoch < t->o->epochs; epoch++) {
@@ -146,10 +144,10 @@ static void learn(struct tuner *t)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-static bool take(struct tuner *t)
+static bool alloc_all(struct tuning *t)
 {
     size_t n = t->n;
-    t->held = malloc(n * sizeof *t->held);
+    t->f16 = malloc(n * sizeof *t->f16);
     t->rounded = malloc(n * sizeof *t->rounded);
     t->exact = malloc(n * sizeof *t->exact);
     t->gradient = malloc(n * sizeof *t->gradient);
@@ -164,17 +162,17 @@ static bool take(struct tuner *t)
             t->order[t->n_train++] = i;
     t->steps = t->n_train * t->o->epochs;
     t->r->v = t->r->k ? t->r->k + n / 2 : NULL;
-    t->r->validation = malloc(looks(t) * sizeof *t->r->validation);
+    t->r->validation = malloc(validations(t) * sizeof *t->r->validation);
     int n_threads = !tft_port_threaded() ? 1 : t->o->n_threads ? t->o->n_threads : tft_port_cpus();
-    t->s = sequence_open(t->m, t->o->window, t->o->wanted ? 0 : t->o->lambda, n_threads);
-    return t->held && t->rounded && t->exact && t->gradient && t->first && t->second && t->order &&
+    t->s = sequence_open(t->m, t->o->window, t->o->float_outputs ? 0 : t->o->lambda, n_threads);
+    return t->f16 && t->rounded && t->exact && t->gradient && t->first && t->second && t->order &&
            t->r->k && t->r->validation && t->s;
 }
 
-static void give_back(struct tuner *t)
+static void free_all(struct tuning *t)
 {
     sequence_close(t->s);
-    free(t->held);
+    free(t->f16);
     free(t->rounded);
     free(t->exact);
     free(t->gradient);
@@ -193,34 +191,36 @@ void tune_free(struct tune_result *r)
 enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
                      bool *stopped, struct tft_error *err)
 {
-    struct tuner t = {
+    struct tuning t = {
         .m = m, .o = o, .r = r, .n = sequence_params(m), .first_left = 1, .second_left = 1};
     *r = (struct tune_result){0};
     *stopped = false;
     if (!m->n_prefix || !m->output.w.format->takes_bytes)
-        return tft_fail(err, TFT_ERR_ARG, "%s: has no prefix that could be tuned", m->source.name);
+        return tft_fail(err, TFT_ERR_ARG, "%s: tuning needs a W8A8 model with a prefix",
+                        m->source.name);
     if (o->n_windows < 2 || o->window < 2)
         return tft_fail(
             err, TFT_ERR_ARG,
-            "%s: tuning takes two windows of text at least, one to learn from and one to judge by",
+            "%s: tuning needs at least two windows of text, one to train on and one held out",
             m->source.name);
     if (o->window > m->n_ctx - m->n_prefix)
         return tft_fail(err, TFT_ERR_ARG,
-                        "%s: a window of %u after a prefix of %u is more than its context of %u",
+                        "%s: a window of %u after a prefix of %u exceeds the context of %u",
                         m->source.name, o->window, m->n_prefix, m->n_ctx);
-    bool room = take(&t);
+    bool room = alloc_all(&t);
     if (room) {
         m->kern.widen[TFT_NUM_F16](t.exact, m->prefix_k, t.n / 2);
         m->kern.widen[TFT_NUM_F16](t.exact + t.n / 2, m->prefix_v, t.n / 2);
         round_to_file(&t);
         t.all_work = (double)WITH_GRADIENT * t.steps +
-                     (double)FORWARD * looks(&t) * (o->n_windows - t.n_train);
+                     (double)FORWARD * validations(&t) * (o->n_windows - t.n_train);
         learn(&t);
     }
-    give_back(&t);
+    free_all(&t);
     *stopped = t.stopped;
     if (!room || t.stopped)
         tune_free(r);
     return room ? TFT_OK
-                : tft_fail(err, TFT_ERR_NOMEM, "%s: no memory to tune its prefix", m->source.name);
+                : tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory to tune the prefix",
+                           m->source.name);
 }

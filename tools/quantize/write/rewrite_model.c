@@ -9,14 +9,14 @@
 
 /* --------------------------------------------------------------------------------------- values */
 
-/* Of the numbers that the prefix had. */
-static bool of_the_tuning(struct tft_str key)
+/* Whether a key describes how the old prefix was tuned. */
+static bool describes_tuning(struct tft_str key)
 {
-    static const char *const some[] = {TFT_KEY_TUNE_LOSS,       TFT_KEY_TUNE_LAMBDA,
+    static const char *const keys[] = {TFT_KEY_TUNE_LOSS,       TFT_KEY_TUNE_LAMBDA,
                                        TFT_KEY_TUNE_RATE,       TFT_KEY_TUNE_EPOCHS,
                                        TFT_KEY_TUNE_VALIDATION, TFT_KEY_TUNE_KEPT};
-    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-        if (tft_str_is(key, some[i]))
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (tft_str_is(key, keys[i]))
             return true;
     return false;
 }
@@ -28,7 +28,7 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
         const struct tft_value *v = &s->value[i];
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
-        else if (!(r->k && of_the_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
+        else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
     if (!tft_source_value(s, TFT_CHECKSUM_KEY))
@@ -47,8 +47,8 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
 
 /* -------------------------------------------------------------------------------------- tensors */
 
-/* What a tensor of the file becomes; NULL: it stays. */
-static const uint16_t *becomes(const struct tft_tensor *t, const struct rewrite *r)
+/* The new numbers of a tensor; NULL: it stays. */
+static const uint16_t *replacement(const struct tft_tensor *t, const struct rewrite *r)
 {
     return tft_str_is(t->name, TFT_KEY_PREFIX_K)   ? r->k
            : tft_str_is(t->name, TFT_KEY_PREFIX_V) ? r->v
@@ -61,15 +61,15 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
     const struct tft_source *s = &m->source;
     for (size_t i = 0; i < s->n_tensor; i++) {
         const struct tft_tensor *t = &s->tensor[i];
-        if (becomes(t, r))
+        if (replacement(t, r))
             prefix_describe(w, t->name, m, r->type, m->n_prefix);
         else
             tft_gguf_put_tensor(w, t->name, t->type, t->n_dims, t->ne);
     }
     for (size_t i = 0; i < s->n_tensor; i++) {
         const struct tft_tensor *t = &s->tensor[i];
-        if (becomes(t, r))
-            prefix_put(w, m, r->type, m->n_prefix, becomes(t, r));
+        if (replacement(t, r))
+            prefix_put(w, m, r->type, m->n_prefix, replacement(t, r));
         else
             tft_gguf_put_data(w, t->data, (size_t)t->bytes);
     }
@@ -82,7 +82,8 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
 {
     struct tft_gguf_writer *w;
     if (!m->output.w.format->takes_bytes || (r->k && !m->n_prefix))
-        return tft_fail(err, TFT_ERR_ARG, "%s: is no W8A8 model%s", m->source.name,
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: is not a W8A8 model%s: make one with tuffet quantize", m->source.name,
                         r->k ? " with a prefix" : "");
     enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;
     if (r->k && status == TFT_OK)

@@ -21,8 +21,9 @@ static bool failed(const struct model_writer *f)
 
 /* -------------------------------------------------------------------------------------- vectors */
 
-static void named(struct model_writer *f, enum tft_dtype type, uint32_t n_dims, const uint64_t *ne,
-                  const char *fmt, unsigned layer, const char *suffix)
+/* Describes a tensor whose name is fmt, with the layer, and suffix. */
+static void describe(struct model_writer *f, enum tft_dtype type, uint32_t n_dims,
+                     const uint64_t *ne, const char *fmt, unsigned layer, const char *suffix)
 {
     char name[80];
     int n = snprintf(name, sizeof name, fmt, layer);
@@ -30,14 +31,14 @@ static void named(struct model_writer *f, enum tft_dtype type, uint32_t n_dims, 
     tft_gguf_put_tensor(f->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
 }
 
-/* v: [rows, n]; divide: [n] or NULL */
+/* v: [rows, n], or NULL: no such tensor; divide: [n] or NULL */
 static void put_floats(struct model_writer *f, const char *fmt, unsigned layer, const char *suffix,
                        const float *v, size_t rows, size_t n, const float *divide)
 {
     if (!v)
         return;
     if (f->describe) {
-        named(f, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
+        describe(f, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
         return;
     }
     for (size_t i = 0; i < rows; i++) {
@@ -67,13 +68,14 @@ static const char *const mat_names[LAYER_MATS] = {
     "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
     "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
 
+/* Fails if `found`, as pack_max returned it, names a row that is not finite. */
 static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row,
                     size_t found, size_t rows)
 {
     char name[64];
     snprintf(name, sizeof name, fmt, layer);
     if (found < rows)
-        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity among the weights of %s, row %zu",
+        tft_fail(f->bad, TFT_ERR_FORMAT, "%s: NaN or infinity in the weights of %s, row %zu",
                  f->m->source.name, name, row + found);
     return found < rows;
 }
@@ -90,7 +92,7 @@ void write_check(struct model_writer *f, uint32_t l)
     }
 }
 
-/* The largest weights of every row, then what they are to be scaled by. */
+/* scale: [rows, padded], first the largest weight of each row, then the scales. */
 static void choose_scales(struct model_writer *f, const char *fmt, unsigned layer,
                           const struct tft_mat *w, float *scale)
 {
@@ -106,14 +108,14 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
         scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
 }
 
-/* The panels of matrix `which`, whose scales and sums are kept for put_beside. */
+/* The panels of matrix `which`. Its scales and row sums are kept for put_scales. */
 static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
                        const struct tft_mat *w, int which)
 {
     size_t cols = tft_panel_cols(w->cols);
     if (f->describe) {
-        named(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
-              ".weight");
+        describe(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
+                 ".weight");
         return;
     }
     choose_scales(f, fmt, layer, w, f->scale[which]);
@@ -126,7 +128,7 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
     }
 }
 
-/* A bias of rotated and reordered rows is so too. */
+/* The bias of v, rotated and reordered like v's rows. */
 static const float *value_bias(struct model_writer *f, const struct tft_linear *l)
 {
     uint32_t rotated = quantize_head_block(f->m, f->o), dim = f->m->head_dim;
@@ -140,8 +142,8 @@ static const float *value_bias(struct model_writer *f, const struct tft_linear *
     return copy;
 }
 
-/* What goes with them. */
-static void put_beside(struct model_writer *f, const char *fmt, unsigned layer,
+/* The vectors that go with a matrix's panels. */
+static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
                        const struct tft_linear *l, int which)
 {
     const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
@@ -149,17 +151,17 @@ static void put_beside(struct model_writer *f, const char *fmt, unsigned layer,
     put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
     put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
     if (f->describe)
-        named(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+        describe(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
     else
         tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
 }
 
-/* w: that of the model itself, by which layers_rows knows it */
-static void put_single(struct model_writer *f, const char *name, const struct tft_mat *w)
+/* w: must be the model's own struct: layers_rows compares its address */
+static void put_matrix(struct model_writer *f, const char *name, const struct tft_mat *w)
 {
     put_panels(f, name, 0, w, 0);
     if (!failed(f))
-        put_beside(f, name, 0, &(struct tft_linear){.w = *w}, 0);
+        put_scales(f, name, 0, &(struct tft_linear){.w = *w}, 0);
 }
 
 /* -------------------------------------------------------------------------------------- tensors */
@@ -168,7 +170,7 @@ void write_embedding(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
     const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
-    put_single(f, "token_embd", &m->embed);
+    put_matrix(f, "token_embd", &m->embed);
     put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
                m->pos_embed.cols, NULL);
     if (freqs)
@@ -176,8 +178,8 @@ void write_embedding(struct model_writer *f)
                    (size_t)freqs->ne[0], NULL);
 }
 
-/* Panels first, in the order in which a token uses them, then all that is small: memory is read in
-   one long run. */
+/* Panels first, in the order in which a token uses them, so that they are read from memory in one
+   run. The small tensors follow. */
 void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn)
 {
     const struct tft_model *m = f->m;
@@ -187,15 +189,15 @@ void write_layer(struct model_writer *f, uint32_t l, const float *attn, const fl
             put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_beside(f, mat_names[i], l, layers_linear(b, i), i);
+            put_scales(f, mat_names[i], l, layers_linear(b, i), i);
     put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
     put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
     put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
     put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
 }
 
-/* The head reads the embedding's panels where the two are one. With a rotated residual stream they
-   are not: the head has the gain of the last norm. */
+/* Whether the head shares the embedding's panels. With a rotated residual stream it cannot: the
+   head has the gain of the last norm. */
 static bool tied(const struct model_writer *f)
 {
     return f->m->output.w.tensor == f->m->embed.tensor && !f->y->rotation.n;
@@ -206,7 +208,7 @@ void write_head(struct model_writer *f)
     const struct tft_model *m = f->m;
     put_norm(f, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(f))
-        put_single(f, "output", &m->output.w);
+        put_matrix(f, "output", &m->output.w);
 }
 
 void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
@@ -230,13 +232,13 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
-/* [n_layer, G, n], or nothing */
+/* data: [n_layer, G, n], or NULL: no such tensor */
 static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type,
                       const void *data, uint64_t n)
 {
     const struct tft_model *m = f->m;
     if (data && f->describe)
-        named(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
+        describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
     else if (data)
         tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_layer * tft_dtype_info(type)->bytes);
 }
@@ -249,20 +251,20 @@ void write_importance(struct model_writer *f, const float *importance)
 void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c)
 {
     put_heads(f, TFT_KEY_KV_ORDER, TFT_I32, c->key_order, f->m->head_dim);
-    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->part[0], kv_calibrate_groups(c));
-    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->part[1], kv_calibrate_groups(c));
+    put_heads(f, TFT_KEY_KV_CLIP_K, TFT_F32, c->alpha[0], kv_calibrate_groups(c));
+    put_heads(f, TFT_KEY_KV_CLIP_V, TFT_F32, c->alpha[1], kv_calibrate_groups(c));
 }
 
 /* --------------------------------------------------------------------------------------- values */
 
-/* What says how the old file was written, a checksum of ours perhaps. */
-static bool of_the_file(struct tft_str key)
+/* Whether a key describes the old file itself and not the model, such as its checksum. */
+static bool describes_file(struct tft_str key)
 {
-    static const char *const some[] = {"general.alignment", "general.file_type",
+    static const char *const keys[] = {"general.alignment", "general.file_type",
                                        "general.quantization_version"},
                              ours[] = "tuffet.";
-    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-        if (tft_str_is(key, some[i]))
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (tft_str_is(key, keys[i]))
             return true;
     return key.n >= sizeof ours - 1 && memcmp(key.p, ours, sizeof ours - 1) == 0;
 }
@@ -289,9 +291,9 @@ void write_values(struct model_writer *f)
     const struct quantize_opts *o = f->o;
     const struct tft_source *s = &f->m->source;
     uint32_t n = quantize_inputs(f->m);
-    tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line, and a quad of a panel */
+    tft_gguf_put_u32(f->w, "general.alignment", 64); /* a cache line; a panel's quad of columns */
     for (size_t i = 0; i < s->n_value; i++)
-        if (!of_the_file(s->value[i].key))
+        if (!describes_file(s->value[i].key))
             tft_gguf_put_value(f->w, &s->value[i]);
 
     tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
@@ -307,7 +309,7 @@ void write_values(struct model_writer *f)
     if (o->kv)
         put_text(f, TFT_KEY_KV, o->kv);
 
-    /* how it was made, for people */
+    /* how the file was made, for people */
     tft_gguf_put_u32(f->w, TFT_KEY_ROTATE_VALUES, quantize_head_block(f->m, o));
     tft_gguf_put_bool(f->w, TFT_KEY_ROTATE_RESIDUAL, f->y->rotation.n);
     tft_gguf_put_f32(f->w, TFT_KEY_SMOOTH, o->smooth);
@@ -344,7 +346,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool take(struct model_writer *f)
+static bool alloc_scratch(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
@@ -354,7 +356,7 @@ static bool take(struct model_writer *f)
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
     f->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
     for (int i = 0; i < LAYER_MATS; i++) {
-        /* the first serves the vocabulary too */
+        /* the first one also serves embedding and head */
         size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
         f->scale[i] = malloc(most * sizeof *f->scale[i]);
         f->rowsum[i] = malloc(most * sizeof *f->rowsum[i]);
@@ -369,10 +371,10 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
 {
     *f =
         (struct model_writer){.y = y, .m = y->m, .o = y->o, .value_order = value_order, .bad = bad};
-    if (take(f))
+    if (alloc_scratch(f))
         tft_gguf_create(&f->w, path, bad);
     else
-        tft_fail(bad, TFT_ERR_NOMEM, "%s: no memory", y->m->source.name);
+        tft_fail(bad, TFT_ERR_NOMEM, "%s: not enough memory to write the model", y->m->source.name);
 }
 
 void write_close(struct model_writer *f, bool keep)

@@ -1,5 +1,5 @@
-/* What goes into the file (keys.h): first all values, then the tensors in one order twice,
-   once to name them, once with their data. */
+/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited twice
+   in the same order, once to describe them and once to write their data. */
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H
 
@@ -11,35 +11,33 @@ struct model_writer {
     const struct layers *y;
     const struct tft_model *m;
     const struct quantize_opts *o;
-    struct tft_error *bad; /* the first problem, after which nothing more is written */
+    struct tft_error *bad; /* the first failure; nothing is written after it */
     struct tft_gguf_writer *w;
-    bool describe; /* the tensors are only named yet */
-    const int32_t *value_order;  /* [G, E] of the layer in hand, or NULL */
-    float *row, *bias;           /* [widest vector of the model] room for one */
-    float *rows;                 /* [16, widest row of a matrix] */
+    bool describe;               /* describe tensors; else write their data */
+    const int32_t *value_order;  /* [G, E] of the layer that is written, or NULL */
+    float *row, *bias;           /* [widest vector of the model] scratch */
+    float *rows;                 /* [16, widest row of a matrix] scratch */
     int8_t *panel;               /* likewise, padded */
-    float *scale[LAYER_MATS];    /* [most rows, padded] */
+    float *scale[LAYER_MATS];    /* [most rows, padded] of each matrix of the layer */
     int32_t *rowsum[LAYER_MATS]; /* likewise */
-    /* of the inputs' arrays in the file */
+    /* offsets in the file of the arrays that write_inputs fills */
     uint64_t scale_place, zero_place, range_place, error_place;
 };
 
-/* Failures, here and below, are put into *bad, which may have one from elsewhere. All zero is fine
-   to close, and a failed open. */
-/* value_order: as in struct kv_calibration */
+/* value_order: as in struct kv_calibration. Failures, here and below, go to *bad, which may hold an
+   earlier failure of the caller's. close accepts all zeros, and a failed open; it leaves a file
+   only if `keep` and nothing failed. */
 void write_open(struct model_writer *f, const struct layers *y, const int32_t *value_order,
                 const char *path, struct tft_error *bad);
-/* Without `keep`, or after a failure, there is no file. */
 void write_close(struct model_writer *f, bool keep);
 
+/* All values. Arrays of the inputs are filled in later, by write_inputs; result: [inputs] */
 void write_values(struct model_writer *f);
-/* The arrays of the inputs, which stand among the values, once it is known what they are. result:
-   [inputs] */
 void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
-/* Tensors in this order. They are taken from the model as it is now. */
+/* Tensors, in this order, from the model as it is at the call. */
 void write_embedding(struct model_writer *f);
-/* attn, ffn: [D] what the weights of the norms are divided by, or NULL */
+/* attn, ffn: [D] factors that the norms' weights are divided by, or NULL */
 void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn);
 void write_head(struct model_writer *f);
 /* k, v: [n_layer, n_prefix, G, E] */
@@ -49,8 +47,7 @@ void write_importance(struct model_writer *f, const float *importance);
 struct kv_calibration;
 void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c);
 
-/* Fails if there is no number among the loaded weights of layer l: before they spoil what is
-   computed with them. */
+/* Fails if a weight of loaded layer l is not finite. Call it before the layer runs. */
 void write_check(struct model_writer *f, uint32_t l);
 
 #endif
