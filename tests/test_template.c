@@ -111,7 +111,7 @@ static void renders(const struct template_format *f, const struct tft_model *m,
 {
     struct template_text t = {0};
     assert_true(template_render(&t, f, m, x, n, no_think));
-    assert_true(cli_text_add(&t.text, "", 1));
+    assert_true(cli_text_append(&t.text, "", 1));
     assert_string_equal(t.text.p, want);
     template_free(&t);
 }
@@ -367,7 +367,7 @@ static void nor_half_of_one(void **state)
                                     {TEMPLATE_ASSISTANT, words("<|im_end|")}};
     struct template_text t = {0};
     /* "<" and ">" the format's, what is between the user's */
-    assert_true(cli_text_add(&t.text, "<|im_end|>>", 11));
+    assert_true(cli_text_append(&t.text, "<|im_end|>>", 11));
     struct template_mark marks[] = {{0, 1}, {10, 11}};
     t.mark = marks;
     t.n_mark = 2;

@@ -1,61 +1,92 @@
+/* The program tuffet: finds the command and runs it. tools/README.md says which folder holds
+   what. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/cli/cli.h"
+#include "tools/commands/commands.h"
 
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {"run", "write on from a prompt", cmd_run},
-    {"chat", "a conversation", cmd_chat},
-    {"quantize", "floats to int8", cmd_quantize},
-    {"ppl", "perplexity of a text", cmd_ppl},
+static const struct cli_command *const commands[] = {
+    &command_run,
+    &command_chat,
+    &command_quantize,
+    &command_ppl,
 #if TUFFET_EVAL
-    {"eval", "zero-shot accuracy in a task", cmd_eval},
+    &command_eval,
 #endif
-    {"bench", "speed, and how near it is to the machine's limits", cmd_bench},
-    {"inspect", "what is in a file, and the outliers of what goes through it", cmd_inspect},
-    {"tokenize", "text to tokens, and back", cmd_tokenize},
+    &command_bench,
+    &command_inspect,
+    &command_tokenize,
+    NULL,
 };
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-static void help(FILE *f)
+static const struct cli_program program = {
+    .summary = "run small language models on a CPU",
+    .notes =
+        "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE.\n"
+        "\n"
+        "tuffet help COMMAND, or tuffet COMMAND --help, prints the options of a command.\n"
+        "tuffet --version prints the version, the CPU kernels and the number of threads.\n",
+    .commands = commands,
+};
+
+static const struct cli_command *find_command(const char *name)
 {
-    fputs("tuffet runs small language models on the machine in front of you.\n\nUsage: tuffet "
-          "COMMAND [OPTIONS] MODEL\n\n",
-          f);
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    fputs("\n"
-          "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE.\n"
-          "tuffet COMMAND --help tells more. tuffet --version tells the version and the CPU's "
-          "kernels.\n",
-          f);
+    for (const struct cli_command *const *c = commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    return NULL;
+}
+
+/* argv: "help" [--man] [COMMAND]. The manual pages are made by this when tuffet is built. */
+static int help(int argc, char **argv)
+{
+    bool man = argc > 1 && strcmp(argv[1], "--man") == 0;
+    const char *name = argc > 1 + man ? argv[1 + man] : NULL;
+    const struct cli_command *c = name ? find_command(name) : NULL;
+    if (argc > 2 + man)
+        return cli_usage("\"%s\" is one argument too many", argv[2 + man]);
+    if (name && !c)
+        return cli_usage("there is no command \"%s\"", name);
+    if (man)
+        cli_print_man(&program, c);
+    else if (c)
+        cli_print_help(c);
+    else
+        cli_print_program_help(stdout, &program);
+    return CLI_OK;
+}
+
+static int run_command(const struct cli_command *c, int argc, char **argv)
+{
+    const char *operand;
+    int status = cli_parse(c, argc, argv, &operand);
+    if (status == CLI_HELPED)
+        return CLI_OK;
+    return status == CLI_OK ? c->run(operand) : status;
 }
 
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        help(stdout);
-        return CLI_OK;
-    }
+    const struct cli_command *c = find_command(name);
+    if (c)
+        return run_command(c, argc - 1, argv + 1);
+    if (strcmp(name, "help") == 0)
+        return help(argc - 1, argv + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return help(1, argv);
     if (strcmp(name, "--version") == 0) {
         printf("tuffet %s (%s, %d threads)\n", tft_version(), tft_cpu_name(), tft_cpu_threads());
         return CLI_OK;
     }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
     if (*name)
         return cli_usage("there is no command \"%s\"", name);
-    help(stderr);
+    cli_print_program_help(stderr, &program);
     return CLI_USAGE;
 }
 
-/* What was written is still in a buffer, and a full disk shows only when it is not. */
+/* Output may still be in a buffer: a full disk shows only when it is flushed. */
 int main(int argc, char **argv)
 {
     int status = run(argc, argv);

@@ -49,7 +49,7 @@ class Chat(Case):
         self.assertEqual(done.returncode, 0)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([answer["stop"] for answer in answers], ["length"] * turns)
-        said = re.fullmatch(rb"tuffet: the context is full: the oldest (\d+) of the messages are forgotten\n", done.stderr)
+        said = re.fullmatch(rb"tuffet: the context is full: the oldest (\d+) messages are dropped\n", done.stderr)
         prompt, question = "<|system|>\nonce upon\n", "<|user|>\nhello world\n<|assistant|>\n"
         for answer in answers[int(said[1]) // 2:-1]:
             prompt += question + answer["content"] + "\n"
@@ -60,9 +60,9 @@ class Chat(Case):
         self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR), "-p", "x" * 300))
 
     def test_formats(self):
-        self.assertIn("it has no chat template; name one with --template: chatml", self.fails("chat", self.toy(), "-phello"))
-        self.assertIn("none that is known", self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
-        self.assertIn("do not think aloud", self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--no-think"))
+        self.assertIn("the file has no chat template: name the format with --template: chatml", self.fails("chat", self.toy(), "-phello"))
+        self.assertIn("its chat template is not a known one", self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
+        self.assertIn("do not think first", self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--no-think"))
         for name in ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]:
             self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template", name)["role"], "assistant")
 

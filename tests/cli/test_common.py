@@ -20,9 +20,12 @@ class Common(Case):
             text = self.tuffet(command, "--help").decode()
             self.assertEqual(text, self.tuffet(command, "--json", "no-such-file", "-h").decode())
             self.assertIn(f"\nUsage: tuffet {command} [OPTIONS] {operands}\n", text)
-            self.assertIn(f"\n\n  tuffet {command} ", text)  # an example
+            self.assertIn(f"\nExamples:\n  tuffet {command} ", text)
             self.assertIn("  --json", text)
-            self.assertLessEqual(max(map(len, text.splitlines())), 140)
+            self.assertEqual(text, self.tuffet("help", command).decode())
+            usage, _, examples = text.partition("\nExamples:\n")
+            self.assertLessEqual(max(map(len, usage.splitlines())), 80)
+            self.assertLessEqual(max(map(len, examples.splitlines())), 100)
 
     def test_version(self):
         self.assertRegex(self.tuffet("--version"), rb"^tuffet \d+\.\d+\.\d+ \(\w+, \d+ threads\)\n$")
@@ -31,15 +34,18 @@ class Common(Case):
         done = subprocess.run(TUFFET, capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"Usage: tuffet COMMAND", done.stderr)
-        self.assertIn('no command "sing"', self.fails("sing", status=2))
+        for args in [["sing"], ["help", "sing"], ["help", "--man", "sing"]]:
+            self.assertIn('no command "sing"', self.fails(*args, status=2))
+        self.assertEqual(self.tuffet("help"), self.tuffet("--help"))
+        self.assertIn("one argument too many", self.fails("help", "run", "chat", status=2))
 
     def test_wrong_command_lines(self):
         toy = self.toy()
         for args, why in [
             (["run"], "MODEL is missing"),
             (["run", toy, toy], "one argument too many"),
-            (["run", toy, "--what"], "no option --what"),
-            (["run", toy, "-x"], "no option -x"),
+            (["run", toy, "--what"], "tuffet run has no option --what"),
+            (["run", toy, "-x"], "tuffet run has no option -x"),
             (["run", toy, "-n"], "--tokens needs a value"),
             (["run", toy, "-n", "many"], 'not "many"'),
             (["run", toy, "-n-1"], 'not "-1"'),
@@ -58,8 +64,8 @@ class Common(Case):
             (["ppl", toy], "-f FILE"),
             (["chat", toy, "--template", "morse"], "chatml"),
             (["tokenize", toy, "-p", "a", "-f", "b"], "two texts"),
-            (["tokenize", toy, "-p", "a", "--decode", "--bos"], "does not go with --bos"),
-            (["tokenize", toy, "-p", "a", "--decode", "--pieces"], "does not go with --pieces"),
+            (["tokenize", toy, "-p", "a", "--decode", "--bos"], "cannot be combined with --bos"),
+            (["tokenize", toy, "-p", "a", "--decode", "--pieces"], "cannot be combined with --pieces"),
         ]:
             self.assertIn(why, self.fails(*args, status=2))
 

@@ -182,7 +182,7 @@ class Eval(Case):
                 got.pop("seconds")
                 self.assertEqual(got, want)
         self.assertEqual((want["items"], want["acc_stderr"]), (1, None))  # the spread of one is not known
-        for data, why in [(b"", "there are no questions in it"), (b"\n\n", "there are no questions in it"),
+        for data, why in [(b"", "the file has no questions"), (b"\n\n", "the file has no questions"),
                           (good + b"\n\n" + b'{"text": "a b"', "line 3: byte 14: '}' expected"),
                           (good + b'\n{"text": "\x1b[2Ja"}', "line 2: byte 10: control character 0x1b"),
                           (good + b"\n\x1b[2J", "line 2: byte 1: '[' or '{' expected"),

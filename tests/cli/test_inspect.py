@@ -37,7 +37,7 @@ class Inspect(Case):
         self.assertEqual(memory("--ctx=100")["context"], 100)
         self.assertLess(memory("--ctx=100")["session"], f32["session"])
         self.assertIsNone(memory("--ctx=257")["session"])
-        self.assertIn(b"a session cannot have 257 tokens", self.tuffet("inspect", self.toy(), "--ctx=257"))
+        self.assertIn(b"a session of 257 tokens is not possible", self.tuffet("inspect", self.toy(), "--ctx=257"))
 
     def test_lists(self):
         toy = self.toy()
@@ -75,12 +75,12 @@ class Inspect(Case):
         whole = self.write("whole", data)
         self.assertIs(self.json("inspect", whole, "--verify")["verified"], True)
         self.assertNotIn("verified", self.json("inspect", whole))
-        self.assertRegex(self.tuffet("inspect", whole, "--verify").decode(), r"\nchecksum +right\n")
-        self.assertIn("no checksum in it", self.fails("inspect", self.toy(), "--verify"))
-        self.assertIn("is no checksum", self.fails("inspect", self.write("odd", self.checked(0, 6)), "--verify"))
+        self.assertRegex(self.tuffet("inspect", whole, "--verify").decode(), r"\nchecksum +correct\n")
+        self.assertIn("the file has no checksum", self.fails("inspect", self.toy(), "--verify"))
+        self.assertIn("is not a 32-bit number", self.fails("inspect", self.write("odd", self.checked(0, 6)), "--verify"))
         for name, damaged in {"last": data[:-1] + bytes([data[-1] ^ 1]), "longer": data + b"0", "wrong": self.checked(1)}.items():
             path = self.write(name, damaged)
-            self.assertRegex(self.fails("inspect", path, "--verify"), r": damaged: the checksum of its data is \w{8}, and should be \w{8}$")
+            self.assertRegex(self.fails("inspect", path, "--verify"), r": the file is damaged: the checksum of its data is \w{8}, but should be \w{8}$")
             self.tuffet("inspect", path)
 
     def test_for_people(self):

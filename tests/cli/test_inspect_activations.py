@@ -177,9 +177,9 @@ class Activations(Case):
         for args, why in [
             ([DEMO, "--activations", "no such text"], "no such text: No such file"),
             (["no such model", "--activations", self.text], "no such model: cannot be read"),
-            ([DEMO, "--activations", short], f"{short}: a window of 1 tokens of text is too short"),
-            ([DEMO, "--activations", self.text, "--ctx=513"], "--ctx 513 tokens: not within 3 .. 512"),
-            ([DEMO, "--activations", self.text, "--ctx=2"], "--ctx 2 tokens: not within 3 .. 512"),
+            ([DEMO, "--activations", short], f"{short}: a window of 1 tokens is too short"),
+            ([DEMO, "--activations", self.text, "--ctx=513"], "--ctx 513 is not a window that the model can read: use 3 to 512"),
+            ([DEMO, "--activations", self.text, "--ctx=2"], "--ctx 2 is not a window that the model can read: use 3 to 512"),
             ([self.toy(vocab=""), "--activations", self.text], "no tokenizer"),
             ([DEMO, "--activations", self.text, "-t2000"], "2000 threads"),
             ([DEMO, "--activations", self.text, "--svg", self.path("nowhere/d")], self.path("nowhere/d-magnitudes.svg") + ": No such file"),
@@ -188,7 +188,7 @@ class Activations(Case):
             self.assertEqual(self.drawn(), [])
         self.assertIn("--activations FILE", self.fails("inspect", DEMO, "--svg=x", status=2))
         for other in ["--values", "--tensors", "--verify"]:
-            self.assertIn("a report of its own", self.fails("inspect", DEMO, "--activations", self.text, other, status=2))
+            self.assertIn("a separate report", self.fails("inspect", DEMO, "--activations", self.text, other, status=2))
         self.assertIn("at least 1", self.fails("inspect", DEMO, "--activations", self.text, "--tokens=0", status=2))
 
     def test_a_drawing_that_cannot_be_kept(self):

@@ -51,7 +51,7 @@ class Run(Case):
         self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0"), b" upon\n")
         self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0", "--echo"), b"hello upon\n")
         self.assertIn("the prompt is empty", self.fails("run", self.toy(vocab="gpt2"), "-p", ""))
-        self.assertIn("the prompt has 257 tokens, and the context holds 256", self.fails("run", toy, "-p", "x" * 255))
+        self.assertIn("the prompt has 257 tokens, but the context holds only 256", self.fails("run", toy, "-p", "x" * 255))
         self.assertIn("needs --tokenizer", self.fails("run", self.toy(vocab=""), "-phello"))
 
     def test_same_text_everywhere(self):
@@ -100,7 +100,7 @@ class Run(Case):
         t = Terminal("run", self.toy(endless=1), "-phello", "-n20", "-s1")
         self.assertEqual(t.end(), 0)
         text, figures = t.screen.decode().replace("\r\n", "\n").rsplit("\n\n", 1)
-        self.assertRegex(figures, r"^2 tokens of prompt, .*; 20 written, .*; stopped by length; seed 1\n$")
+        self.assertRegex(figures, r"^prompt: 2 tokens, .*; generated: 20 tokens, .*; stopped by: length; seed 1\n$")
         # the model writes control characters, which are not for the terminal
         plain = self.tuffet("run", self.toy(endless=1), "-phello", "-n20", "-s1").decode()
         self.assertTrue(any(not c.isprintable() for c in plain))

@@ -42,7 +42,7 @@ class Tokenize(Case):
 
     def test_what_is_no_id(self):
         for ids, at in [("365 x", 4), ("-1", 0), ("365 420", 4), ("1.5", 0), ("99999999999999999999", 0), ("365;381", 0)]:
-            self.assertIn(f"byte {at} of the text", self.fails("tokenize", self.toy(), "--decode", "-p", ids))
+            self.assertIn(f"byte {at} of the text is not", self.fails("tokenize", self.toy(), "--decode", "-p", ids))
 
     def test_a_vocabulary_is_enough(self):
         self.assertIn("no tokenizer in it", self.fails("tokenize", self.toy(vocab=""), "-phello"))

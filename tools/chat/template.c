@@ -207,8 +207,8 @@ static bool markup(struct template_text *t, const struct tft_model *m, const cha
                                                        true, &len)
                                       : NULL;
         size_t taken = bos || eos ? 5 : 1;
-        good = name ? cli_text_add(&t->text, name, len)
-                    : taken == 5 || cli_text_add(&t->text, p, 1);
+        good = name ? cli_text_append(&t->text, name, len)
+                    : taken == 5 || cli_text_append(&t->text, p, 1);
         p += taken;
         n -= taken;
     }
@@ -218,7 +218,7 @@ static bool markup(struct template_text *t, const struct tft_model *m, const cha
 static bool around(struct template_text *t, const struct tft_model *m, const char *const around[2],
                    struct words x)
 {
-    return markup(t, m, around[0], strlen(around[0])) && cli_text_add(&t->text, x.p, x.n) &&
+    return markup(t, m, around[0], strlen(around[0])) && cli_text_append(&t->text, x.p, x.n) &&
            markup(t, m, around[1], strlen(around[1]));
 }
 
@@ -232,7 +232,8 @@ static bool open_answer(struct template_text *t, const struct template_format *f
     while (!x.n && n && f->assistant[0][n - 1] == ' ')
         n--;
     return markup(t, m, f->assistant[0], n) &&
-           (!no_think || markup(t, m, empty, sizeof empty - 1)) && cli_text_add(&t->text, x.p, x.n);
+           (!no_think || markup(t, m, empty, sizeof empty - 1)) &&
+           cli_text_append(&t->text, x.p, x.n);
 }
 
 static bool user(struct template_text *t, const struct template_format *f,
@@ -241,7 +242,7 @@ static bool user(struct template_text *t, const struct template_format *f,
     if (!system)
         return around(t, m, f->user, x);
     return markup(t, m, f->user[0], strlen(f->user[0])) && around(t, m, f->system, *system) &&
-           cli_text_add(&t->text, x.p, x.n) && markup(t, m, f->user[1], strlen(f->user[1]));
+           cli_text_append(&t->text, x.p, x.n) && markup(t, m, f->user[1], strlen(f->user[1]));
 }
 
 bool template_render(struct template_text *t, const struct template_format *f,

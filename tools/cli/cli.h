@@ -1,10 +1,10 @@
 /*
- * What the commands of tuffet share: options, errors, progress, interruption, JSON, opening a
- * model.
+ * What the commands of tuffet share: the command line and its help, errors, the options that open a
+ * model and a session, text in and out, progress, Ctrl-C, JSON.
  *
- * Conventions: text that was asked for goes to standard output, everything for people to standard
- * error. A command returns its exit status: CLI_OK, CLI_FAILED after one line on standard error,
- * CLI_USAGE for a wrong command line, CLI_INTERRUPTED.
+ * The output that the user asked for goes to standard output. Errors, progress and notes go to
+ * standard error. A command returns the exit status of the program: CLI_OK, CLI_FAILED or CLI_USAGE
+ * after one error message, or CLI_INTERRUPTED.
  */
 #ifndef CLI_H
 #define CLI_H
@@ -20,10 +20,13 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 #define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* ---- errors: "tuffet: ..." on standard error */
+/* ---- errors: one line "tuffet: ..." on standard error */
 
-int cli_fail(const char *fmt, ...) CLI_PRINTF(1, 2);  /* CLI_FAILED */
-int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2); /* CLI_USAGE, and where help is to be found */
+/* Something failed while the command ran. Returns CLI_FAILED. */
+int cli_fail(const char *fmt, ...) CLI_PRINTF(1, 2);
+
+/* The command line is wrong. A second line says how to get help. Returns CLI_USAGE. */
+int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2);
 
 /* ---- the command line */
 
@@ -33,100 +36,134 @@ enum cli_type {
     CLI_COUNT, /* uint32_t, at least 1 unless the default is 0 */
     CLI_REAL,  /* float, not negative */
     CLI_SEED,  /* uint64_t */
-    CLI_WORD,  /* int: index of one of the words in `arg`, "f16|f32" */
+    CLI_WORD,  /* int: the index of one of the words in `arg`, for example "f16|f32" */
 };
 
 struct cli_option {
-    char letter; /* 0: none */
+    char letter; /* the short form; 0: none */
     const char *name;
     enum cli_type type;
-    void *value;      /* holds the default */
-    const char *arg;  /* how help names the argument; the words of CLI_WORD */
-    const char *help; /* NULL ends the list */
+    void *value;      /* where the value goes; what is there before is the default */
+    const char *arg;  /* what the help calls the value; the words of a CLI_WORD */
+    const char *help; /* what it does; the help adds the default. NULL ends the list */
 };
 
+/* Options that the help lists under one title. */
+struct cli_option_group {
+    const char *title;             /* NULL: they continue the group before */
+    const struct cli_option *list; /* NULL ends the groups */
+};
+
+/* A command. --help and the manual page are both made from this. */
 struct cli_command {
-    const char *name, *operands, *summary; /* "run", "MODEL" ("[MODEL]": or nothing), one line */
-    const struct cli_option *const *options; /* lists, then NULL */
-    const char *notes;                       /* after the options: examples */
+    const char *name, *operand; /* "run", "MODEL"; "[MODEL]" may be left out */
+    const char *summary;        /* what it does, in a few words: "generate text" */
+    const struct cli_option_group *groups;
+    /* Paragraphs, each in one line, which the help wraps. A line that begins with a space is
+       printed as it is. */
+    const char *notes;
+    const char *examples;            /* command lines */
+    int (*run)(const char *operand); /* NULL if the operand was left out */
 };
 
-/* Parses argv[1..]. Operands are stored in `operand`, exactly as many as the command names. CLI_OK
-   to go on; -1 if --help was printed and the command is done; CLI_USAGE. */
+/* Parses argv[1..] into the options' values and *operand. Returns CLI_OK, CLI_USAGE, or CLI_HELPED:
+   --help was among the arguments, and the help has been printed. */
+enum { CLI_HELPED = -1 };
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand);
 
-/* ---- a model and its session */
-
-struct cli_model_options {
-    const char *tokenizer, *cpu, *device;
-    int weights;
-    uint32_t threads, gpu_layers;
+struct cli_program {
+    const char *summary, *notes;               /* as those of a command */
+    const struct cli_command *const *commands; /* NULL ends the list */
 };
-extern struct cli_model_options cli_model_options;
+
+void cli_print_help(const struct cli_command *c); /* on standard output */
+void cli_print_program_help(FILE *f, const struct cli_program *p);
+
+/* The source of a manual page, in the macros of man(7), on standard output: of one of the program's
+   commands, or of the program itself where c is NULL. */
+void cli_print_man(const struct cli_program *p, const struct cli_command *c);
+
+/* ---- options that several commands have, and what they open */
+
+extern struct cli_model_options {
+    const char *tokenizer, *cpu, *device;
+    int weights; /* enum tft_weights */
+    uint32_t threads, gpu_layers;
+} cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
     cli_tokenizer_option_list[];
 
-struct cli_session_options {
-    uint32_t ctx;
-    const char *kv;
-};
-extern struct cli_session_options cli_session_options;
+extern struct cli_session_options {
+    uint32_t ctx;   /* 0: the model's context length */
+    const char *kv; /* NULL: what the model says */
+} cli_session_options;
 extern const struct cli_option cli_session_option_list[];
 
-struct cli_sampling_options {
+extern struct cli_sampling_options {
     float temperature, top_p, min_p, repeat_penalty;
     uint32_t top_k, repeat_last;
     uint64_t seed; /* CLI_ANY_SEED until cli_sampler takes one from the clock */
-};
+} cli_sampling_options;
 #define CLI_ANY_SEED UINT64_MAX
-extern struct cli_sampling_options cli_sampling_options;
 extern const struct cli_option cli_sampling_option_list[];
 
-/* Whether there is such a cache as --kv names: CLI_OK or CLI_USAGE. cli_open_model sees to it. */
-int cli_check_session(void);
+/* Checks --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this first. */
+int cli_check_kv(void);
 
-/* With progress; CLI_OK, CLI_FAILED or CLI_USAGE. */
+/* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
-/* o->size and what the options say is filled in; the rest is the caller's. */
+
+/* Opens a session. o: what the caller wants; ->size and what the options above say is filled in.
+   Returns CLI_OK or CLI_FAILED. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
+
 struct tft_sampler cli_sampler(void);
 
-/* The tokens of a text, to be freed; NULL after an error line. */
+/* The tokens of a text, which the caller frees; NULL after an error message. */
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n);
 
-/* Makes the session hold these tokens, computing what is new in steps that leave room to draw and
-   to be interrupted. */
-enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n);
+/* Makes the session hold ids[..n), as tft_sync does, with progress. Computes in steps, and stops
+   between two of them after Ctrl-C. */
+enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
-/* ---- text in; "-" is standard input */
+/* ---- text in; the path "-" is standard input */
 
-/* All of a file with a NUL after it, to be freed; NULL after an error line. */
+/* All of a file, with a NUL after it, which the caller frees; NULL after an error message. */
 char *cli_read(const char *path, size_t *len);
 
-/* The same for what a user gives as -p TEXT, as -f FILE, or through a pipe; empty if it is none of
-   them. */
-char *cli_read_given(const char *text, const char *file, size_t *len);
+/* The text that the user gave with -p TEXT, or else with -f FILE, or else through a pipe to
+   standard input; empty if there is none of the three. Otherwise as cli_read. */
+char *cli_read_input(const char *text, const char *file, size_t *len);
 
-/* A text that grows. */
+/* A text that grows. Starts from all zero; the owner frees p. */
 struct cli_text {
     char *p;
     size_t n, room;
 };
-bool cli_text_add(struct cli_text *t, const char *p, size_t n); /* false without memory */
+bool cli_text_append(struct cli_text *t, const char *p, size_t n); /* false: out of memory */
 
-/* ---- text out. A model is a file like any other: its strings and what it generates may be made to
-   play with a terminal. */
+/* ---- text out. A model file may come from anyone: its strings, and the text that it generates,
+   may contain control sequences for the terminal. */
 
-/* To standard output, at once. On a terminal U+FFFD stands for control characters other than
-   newline and tab. False if it could not be written. */
+/* Prints to standard output at once. On a terminal, U+FFFD replaces control characters other than
+   newline and tab. Returns false if the text could not be written. */
 bool cli_put(const char *p, size_t n);
 
-/* Printable on one line: backslash, and what is no character or none that shows, as \n, \t, \\,
-   \xHH and \u{HHHH}. */
+/* Prints on one line: a backslash is \\; control characters and bytes that are not UTF-8 are \n, \t
+   or \xHH; invisible characters that move text are \u{HHHH}. */
 void cli_put_escaped(FILE *f, const char *p, size_t n);
 
-/* ---- progress: a line with time left on a terminal, once something takes over two seconds */
+/* ---- JSON */
+
+/* A string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+void cli_json_string(FILE *f, const char *s, size_t len);
+
+/* ,"name":x on standard output; null if x is not finite, which JSON cannot express. */
+void cli_json_number(const char *name, double x);
+
+/* ---- progress: if standard error is a terminal, a line with a bar and the time left, which
+   appears after two seconds */
 
 struct cli_progress {
     const char *what;
@@ -134,37 +171,20 @@ struct cli_progress {
     bool drawn;
 };
 void cli_progress_begin(struct cli_progress *p, const char *what);
-void cli_progress_at(struct cli_progress *p, double done); /* 0..1 */
-void cli_progress_end(struct cli_progress *p);             /* takes the line away */
+void cli_progress_at(struct cli_progress *p, double done); /* 0 .. 1 */
+void cli_progress_end(struct cli_progress *p);             /* erases the line */
 
-uint64_t cli_ns(void);
+uint64_t cli_ns(void); /* a monotonic clock */
 
 /* ---- Ctrl-C */
 
-/* From now on an interrupt only sets a flag; a second one while it is set ends the program. For
-   when there is something to finish: before, and once released, an interrupt ends the program at
-   once. */
+/* From now on Ctrl-C only sets a flag, so that the command can finish cleanly; a second Ctrl-C
+   before the flag is cleared ends the program. Clears the flag. */
 void cli_catch_interrupts(void);
+
+/* Ctrl-C ends the program at once again, as it does at the start. */
 void cli_release_interrupts(void);
-bool cli_interrupted(void);
 
-/* ---- JSON */
-
-/* A string with its quotes. Bytes that are no UTF-8 become U+FFFD, control characters are
-   escaped. */
-void cli_json_string(FILE *f, const char *s, size_t len);
-/* ,"name":x on standard output; null for what is no number, which JSON has no word for. */
-void cli_json_number(const char *name, double x);
-
-/* ---- the commands */
-
-int cmd_bench(int argc, char **argv);
-int cmd_chat(int argc, char **argv);
-int cmd_eval(int argc, char **argv);
-int cmd_inspect(int argc, char **argv);
-int cmd_ppl(int argc, char **argv);
-int cmd_quantize(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_tokenize(int argc, char **argv);
+bool cli_interrupted(void); /* the flag */
 
 #endif

@@ -1,9 +1,10 @@
-/* Options that commands share for models, sessions and sampling, and what they open. */
+/* The options that several commands have for models, sessions and sampling, and what they open. */
 #define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
 #include <stdlib.h>
 #include <time.h>
 
-#include "cli.h"
 #include "kv/kv_policy.h"
 
 struct cli_model_options cli_model_options;
@@ -11,64 +12,66 @@ struct cli_session_options cli_session_options;
 struct cli_sampling_options cli_sampling_options = {
     .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .seed = CLI_ANY_SEED};
 
-const struct cli_option cli_model_option_list[] = {
-    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16",
-     "what quantized weights are expanded to (f32)"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
-     "tokenizer.bin of a llama2.c model"},
-    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "RUNG",
-     "use no better kernels than c, avx2, avx512 or neon"},
-    {0, "device", CLI_TEXT, &cli_model_options.device, "cpu|cuda",
-     "where to compute: cuda, or cuda:1, is a GPU; without one it is the CPU (cpu)"},
-    {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
-     "only the last N layers and the head are the GPU's (all)"},
-    {0},
-};
-
 const struct cli_option cli_tokenizer_option_list[] = {
     {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
-     "tokenizer.bin of a llama2.c model"},
+     "read the vocabulary of a llama2.c model from FILE, its tokenizer.bin"},
     {0},
 };
 
-const struct cli_option cli_session_option_list[] = {
-    {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N",
-     "tokens of context; all the model can if not given"},
-    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE",
-     "f16, f32, or quantized: tuffet, kivi, logquant, asymkv, skvq, rtn, or knobs (what MODEL "
-     "says, or f16)"},
+const struct cli_option cli_model_option_list[] = {
+    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16",
+     "expand Q8_0, Q4_K and other quantized weights to this type"},
+    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",
+     "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "
+     "dotprod or i8mm (default the best that the CPU has)"},
+    {0, "device", CLI_TEXT, &cli_model_options.device, "NAME",
+     "compute on cpu, or on a GPU: cuda, or cuda:1 for the second; if there is none, print a "
+     "warning and use the CPU (default cpu)"},
+    {0, "gpu-layers", CLI_COUNT, &cli_model_options.gpu_layers, "N",
+     "compute only the last N layers and the head on the GPU (default all)"},
     {0},
 };
 
 const struct cli_option cli_thread_option_list[] = {
     {'t', "threads", CLI_COUNT, &cli_model_options.threads, "N",
-     "threads; all CPUs this process may use if not given"},
+     "use N threads (default one for each CPU that the process may use)"},
+    {0},
+};
+
+const struct cli_option cli_session_option_list[] = {
+    {'c', "ctx", CLI_COUNT, &cli_session_options.ctx, "N",
+     "context length in tokens (default that of the model)"},
+    {0, "kv", CLI_TEXT, &cli_session_options.kv, "CACHE",
+     "type of the KV cache: f16, f32, or a quantized one: tuffet, kivi, logquant, "
+     "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default what MODEL "
+     "says, or f16)"},
     {0},
 };
 
 const struct cli_option cli_sampling_option_list[] = {
     {0, "temp", CLI_REAL, &cli_sampling_options.temperature, "T",
-     "temperature, 0: always the likeliest (0.8)"},
-    {0, "top-k", CLI_COUNT, &cli_sampling_options.top_k, "K", "only the K likeliest tokens"},
+     "temperature; 0 always takes the likeliest token"},
+    {0, "top-k", CLI_COUNT, &cli_sampling_options.top_k, "K",
+     "choose among the K likeliest tokens (default all)"},
     {0, "top-p", CLI_REAL, &cli_sampling_options.top_p, "P",
-     "only the likeliest that make up P (0.95)"},
+     "choose among the likeliest tokens that together have the probability P"},
     {0, "min-p", CLI_REAL, &cli_sampling_options.min_p, "P",
-     "only those P times as likely as the likeliest (0.05)"},
+     "choose among tokens at least P times as likely as the likeliest"},
     {0, "repeat-penalty", CLI_REAL, &cli_sampling_options.repeat_penalty, "R",
-     "make recent tokens R times less likely"},
+     "divide the logits of recent tokens by R (default off)"},
     {0, "repeat-last", CLI_COUNT, &cli_sampling_options.repeat_last, "N",
-     "how many tokens are recent (64)"},
+     "count the last N tokens as recent (default 64)"},
     {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N",
-     "the same seed gives the same text; else from the clock"},
+     "seed of the random generator; the same seed gives the same text (default from the clock)"},
     {0},
 };
 
-static void opening(void *user, double done)
+static void show_expanding(void *user, double done)
 {
     cli_progress_at(user, done);
 }
 
-int cli_check_session(void)
+int cli_check_kv(void)
 {
     struct tft_kv_policy kv;
     struct tft_error err;
@@ -82,11 +85,11 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     const struct cli_model_options *o = &cli_model_options;
     struct cli_progress progress;
     struct tft_error err;
-    if (cli_check_session() != CLI_OK)
+    if (cli_check_kv() != CLI_OK)
         return CLI_USAGE;
     if (o->cpu && tft_cpu_limit(o->cpu) != TFT_OK)
-        return cli_fail("this machine has no kernels \"%s\"; its best are %s", o->cpu,
-                        tft_cpu_name());
+        return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s",
+                        o->cpu, tft_cpu_name());
 
     cli_progress_begin(&progress, "expanding weights");
     struct tft_model_opts opts = {
@@ -95,7 +98,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         .weights = (enum tft_weights)o->weights,
         .vocab_only = vocab_only,
         .n_threads = (int)o->threads,
-        .progress = opening,
+        .progress = show_expanding,
         .progress_user = &progress,
         .device = vocab_only ? NULL : o->device,
         .gpu_layers = o->gpu_layers,
@@ -128,7 +131,7 @@ struct tft_sampler cli_sampler(void)
     if (o->seed == CLI_ANY_SEED) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
-        /* short enough to be typed again */
+        /* short enough for a user to type it again */
         o->seed = ((uint64_t)t.tv_sec * 1000003 + (uint64_t)t.tv_nsec) % 1000000;
     }
     return (struct tft_sampler){
@@ -145,7 +148,8 @@ struct tft_sampler cli_sampler(void)
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n)
 {
-    size_t room = len + 2; /* a token has at least a byte, but for BOS and a space put in front */
+    /* a token has at least one byte of the text, except BOS and a space that is put in front */
+    size_t room = len + 2;
     int32_t *ids = malloc(room * sizeof *ids);
     enum tft_status status = ids ? tft_tokenize(m, text, len, flags, ids, room, n) : TFT_ERR_NOMEM;
     if (status == TFT_OK && *n <= room)
@@ -154,25 +158,25 @@ int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, u
     if (status == TFT_ERR_UNSUPPORTED)
         cli_fail("the model has no tokenizer; a llama2.c model needs --tokenizer FILE");
     else
-        cli_fail("cannot tokenize: %s", tft_status_text(status));
+        cli_fail("cannot tokenize the text: %s", tft_status_text(status));
     return NULL;
 }
 
-enum tft_status cli_feed(struct tft_session *s, const int32_t *ids, size_t n)
+enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
 {
     enum { STEP = 256 };
     struct cli_progress progress;
-    size_t known = 0;
-    while (known < tft_pos(s) && known < n && tft_tokens(s)[known] == ids[known])
-        known++;
+    size_t held = 0; /* the session has computed these tokens already */
+    while (held < tft_pos(s) && held < n && tft_tokens(s)[held] == ids[held])
+        held++;
     cli_progress_begin(&progress, "reading the prompt");
     enum tft_status status;
-    size_t to = known;
+    size_t end = held;
     do {
-        to = n - to > STEP ? to + STEP : n;
-        status = tft_sync(s, ids, to);
-        cli_progress_at(&progress, (double)(to - known + 1) / (double)(n - known + 1));
-    } while (status == TFT_OK && to < n && !cli_interrupted());
+        end = n - end > STEP ? end + STEP : n;
+        status = tft_sync(s, ids, end);
+        cli_progress_at(&progress, (double)(end - held + 1) / (double)(n - held + 1));
+    } while (status == TFT_OK && end < n && !cli_interrupted());
     cli_progress_end(&progress);
     return status;
 }

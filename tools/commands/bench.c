@@ -1,7 +1,8 @@
 /*
- * tuffet bench: speed, against what the machine could do. Prefill is bound by arithmetic, decoding
- * by the bytes that every token reads; the time that the binding limit alone would take, over the
- * time it took, is the share.
+ * tuffet bench: speed, compared with the limits of the machine.
+ *
+ * Arithmetic limits prefill; the bytes that each token reads limit decoding. The share is the time
+ * that the tighter limit alone would take, divided by the measured time.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -10,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli/cli.h"
 #include "backend/device.h"
-#include "tools/bench/limits.h"
 #include "model/model.h"
 #include "port/port.h"
+#include "tools/bench/limits.h"
 #include "tools/bench/shape.h"
+#include "tools/commands/commands.h"
 
 static struct {
     uint32_t prefill, decode, depth, runs;
@@ -25,35 +26,19 @@ static struct {
 
 static const struct cli_option options[] = {
     {'p', "prefill", CLI_COUNT, &opt.prefill, "N",
-     "tokens of prompt (512, or what the context has room for)"},
-    {'n', "decode", CLI_COUNT, &opt.decode, "N", "tokens generated one by one (128, or likewise)"},
-    {'d', "depth", CLI_COUNT, &opt.depth, "N", "tokens already in the cache (0)"},
+     "prompt length in tokens (default 512, or what fits in the context)"},
+    {'n', "decode", CLI_COUNT, &opt.decode, "N",
+     "tokens to generate one by one (default 128, or what fits in the context)"},
+    {'d', "depth", CLI_COUNT, &opt.depth, "N",
+     "tokens in the KV cache before the first measured one (default 0)"},
+    {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each measurement; the median counts"},
     {'t', "threads", CLI_TEXT, &opt.threads, "LIST",
-     "numbers of threads, \"1,2,4\"; 1 and all if not given"},
+     "numbers of threads, \"1,2,4\" (default 1, and one for each CPU)"},
     {0, "shape", CLI_TEXT, &opt.shape, "NAME",
-     "instead of MODEL, random int8 weights: " SHAPE_NAMES},
-    {'r', "runs", CLI_COUNT, &opt.runs, "N", "runs of each, of which the median counts (5)"},
+     "instead of MODEL, use random int8 weights in the shape of a known model: " SHAPE_NAMES},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "one JSON object: limits (with the most threads of the list) and rows"},
+     "print one JSON object: limits, with the most threads of the list, and rows"},
     {0},
-};
-
-static const struct cli_command command = {
-    "bench",
-    "[MODEL]",
-    "speed, and how near it is to the machine's limits",
-    (const struct cli_option *const[]){options, cli_session_option_list, cli_model_option_list,
-                                       NULL},
-    "The limits - memory read, int8 and float arithmetic - are measured in the same run, or what a "
-    "GPU's clocks allow. A model that fits\n"
-    "the CPU's caches can read faster than memory: its share may exceed 100 %. Where weights are "
-    "int8, the arithmetic whose share is told\n"
-    "is that of their products; what attention computes comes on top. A model by --shape is "
-    "written to a file in $TMPDIR or /tmp, and\n"
-    "removed as soon as it is open.\n\n"
-    "  tuffet bench model.gguf\n"
-    "  tuffet bench --shape smollm2-135m -t 1,2\n"
-    "  tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
 };
 
 enum { MAX_LIST = 16, MAX_RUNS = 64 };
@@ -65,8 +50,8 @@ struct row {
     double tok_s, gbps, gflops, share;
 };
 
-/* How many there are; 0 if it is no list, or too long a one. */
-static int parse_threads(int *list)
+/* Reads --threads. Returns how many numbers the list has, or 0 if it is invalid or too long. */
+static int parse_threads(int list[MAX_LIST])
 {
     int n = 0;
     if (!opt.threads) {
@@ -81,7 +66,7 @@ static int parse_threads(int *list)
         long v = strtol(p, &end, 10);
         if (n == MAX_LIST || end == p || v < 1 || v > TFT_PORT_THREADS || (*end && *end != ','))
             return 0;
-        list[n] = tft_port_threaded() ? (int)v : 1; /* what there will be */
+        list[n] = tft_port_threaded() ? (int)v : 1; /* as many as will run */
         p = *end ? end + 1 : end;
     }
     return n;
@@ -93,15 +78,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of the runs in seconds. */
+/* *seconds: the median over the runs of n tokens after opt.depth others. */
 static enum tft_status time_runs(double *seconds, struct tft_session *s, const int32_t *ids,
                                  uint32_t n, bool one_by_one)
 {
     double t[MAX_RUNS];
-    for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first one only warms up */
-        enum tft_status status =
-            opt.depth ? tft_sync(s, ids, opt.depth)
-                      : tft_rewind(s, 0); /* what a quantized cache took apart is whole again */
+    for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first run is a warm-up */
+        /* tft_sync computes tokens again that have been quantized since */
+        enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0);
         uint64_t start = cli_ns();
         for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted();
              i += one_by_one ? 1 : n)
@@ -116,22 +100,23 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     return TFT_OK;
 }
 
-/* Multiply-adds that n tokens need. Of a prompt only the last token goes through the head, and
-   through the last layer past its keys and values. */
+/* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
+   head, and of the last layer everything but its keys and values. */
 static double product_macs(const struct tft_model_info *m, bool decode, double n)
 {
     double head = (double)m->n_vocab * m->n_embd, kv = 2.0 * m->n_head_kv * m->head_dim * m->n_embd;
-    /* tokens that go all the way */
-    double layer = ((double)m->matmul_macs - head) / m->n_layer, whole = decode ? n : 1;
-    return n * ((m->n_layer - 1) * layer + kv) + whole * (layer - kv + head);
+    double layer = ((double)m->matmul_macs - head) / m->n_layer;
+    double through = decode ? n : 1; /* tokens that skip nothing */
+    return n * ((m->n_layer - 1) * layer + kv) + through * (layer - kv + head);
 }
 
-/* At a mean depth. */
+/* Multiply-adds of n tokens in attention, which see `depth` positions on average. */
 static double attention_macs(const struct tft_model_info *m, bool decode, double n, double depth)
 {
     return (n * (m->n_layer - 1) + (decode ? n : 1)) * 2.0 * m->n_head * m->head_dim * depth;
 }
 
+/* kv_bytes: of one position, all layers. */
 static struct row evaluate(const struct tft_model_info *m, double kv_bytes, const struct limits *l,
                            bool decode, uint32_t n, int threads, double seconds)
 {
@@ -153,7 +138,7 @@ static struct row evaluate(const struct tft_model_info *m, double kv_bytes, cons
     };
 }
 
-/* The cache: of the command line, or else of the file. */
+/* The cache that the session has: by the command line, or else by the file. */
 static const char *kv_name(const struct tft_model *m)
 {
     return cli_session_options.kv ? cli_session_options.kv : m->kv ? m->kv : "f16";
@@ -162,8 +147,8 @@ static const char *kv_name(const struct tft_model *m)
 static void print_row(const struct tft_model *m, const struct row *r, bool first)
 {
     if (opt.json) {
-        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\",\"tok_"
-               "s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+        printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
+               "\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
                first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s,
                r->gbps, r->gflops);
         cli_json_number("share", r->share);
@@ -184,8 +169,8 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
 {
     struct tft_model_info info = {.size = sizeof info};
     struct tft_session *s;
-    uint32_t most = opt.prefill > opt.decode ? opt.prefill : opt.decode;
-    struct tft_session_opts so = {.capacity = opt.depth + most};
+    uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
+    struct tft_session_opts so = {.capacity = opt.depth + longest};
     cli_model_options.threads = (uint32_t)threads;
     if (cli_open_session(&s, m, &so) != CLI_OK)
         return CLI_FAILED;
@@ -208,7 +193,8 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
     return status == TFT_OK ? CLI_OK : cli_fail("%s", tft_status_text(status));
 }
 
-static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
+/* n pseudo-random tokens, which the caller frees; NULL if out of memory. */
+static int32_t *random_tokens(uint32_t n, uint32_t n_vocab)
 {
     uint32_t x = 1;
     int32_t *ids = malloc(n * sizeof *ids);
@@ -219,12 +205,13 @@ static int32_t *some_tokens(uint32_t n, uint32_t n_vocab)
     return ids;
 }
 
-/* Of each number of threads; in JSON those with the most. */
+/* Prints the limits for each number of threads, list: [n]; in JSON, those for the largest number.
+   Then begins the rows. */
 static void print_limits(const struct tft_model *m, const struct limits *l, const int *list, int n)
 {
-    int most = 0;
+    int largest = 0;
     for (int i = 0; i < n; i++) {
-        most = list[i] > list[most] ? i : most;
+        largest = list[i] > list[largest] ? i : largest;
         if (opt.json || isnan(l[i].read_gbps))
             continue;
         if (m->device)
@@ -234,28 +221,29 @@ static void print_limits(const struct tft_model *m, const struct limits *l, cons
         printf(": memory read %.1f GB/s, int8 %.0f GOP/s, fma %.1f GFLOP/s\n", l[i].read_gbps,
                l[i].int8_gops, l[i].fma_gflops);
     }
-    if (opt.json && isnan(l[most].read_gbps))
+    if (opt.json && isnan(l[largest].read_gbps))
         printf("{\"limits\":null,\"rows\":[");
     else if (opt.json)
         printf("{\"limits\":{\"read_gbps\":%.6g,\"int8_gops\":%.6g,\"fma_gflops\":%.6g},\"rows\":[",
-               l[most].read_gbps, l[most].int8_gops, l[most].fma_gflops);
+               l[largest].read_gbps, l[largest].int8_gops, l[largest].fma_gflops);
     else
         printf("\n%-8s %6s %6s %7s  %-4s %10s %8s %9s %8s\n",
                "", "tokens", "depth", "threads", "kv", "tokens/s", "GB/s", "GOP/s", "share");
 }
 
-/* None where some of the layers are the CPU's: there is no telling. */
+/* The limits of the GPU by its clocks. All NaN if they are unknown, or if the CPU computes some of
+   the layers. */
 static struct limits device_limits(const struct tft_model *m)
 {
-    struct limits l, none = {NAN, NAN, NAN};
+    struct limits l, unknown = {NAN, NAN, NAN};
     m->device->limits(m->on, &l.read_gbps, &l.int8_gops, &l.fma_gflops);
-    return m->n_host || isnan(l.read_gbps + l.int8_gops + l.fma_gflops) ? none : l;
+    return m->n_host || isnan(l.read_gbps + l.int8_gops + l.fma_gflops) ? unknown : l;
 }
 
-static void set_default(uint32_t *n, uint32_t wanted, uint32_t room)
+static void set_default(uint32_t *n, uint32_t usual, uint32_t room)
 {
     if (!*n)
-        *n = wanted < room ? wanted : room;
+        *n = usual < room ? usual : room;
 }
 
 static int bench(const struct tft_model *m, const int *list, int n)
@@ -267,20 +255,21 @@ static int bench(const struct tft_model *m, const int *list, int n)
     set_default(&opt.decode, 128, room);
     uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
     if (!longest || longest > room)
-        return cli_fail("the model's context of %u has no room for %u tokens after %u", info.n_ctx,
-                        longest ? longest : 1, opt.depth);
+        return cli_fail("the model's context of %u tokens has no room for %u tokens after %u: make "
+                        "-p, -n or -d smaller",
+                        info.n_ctx, longest ? longest : 1, opt.depth);
 
     struct limits l[MAX_LIST];
     if (m->device && !m->n_host)
-        n = 1; /* threads make no difference */
+        n = 1; /* the number of threads makes no difference */
     for (int i = 0; i < n; i++)
         if (m->device)
             l[i] = device_limits(m);
         else if (!measure_limits(&l[i], list[i]))
-            return cli_fail("no memory to measure the machine's limits in");
-    int32_t *ids = some_tokens(opt.depth + longest, info.n_vocab);
+            return cli_fail("out of memory for the buffer that the limits are measured with");
+    int32_t *ids = random_tokens(opt.depth + longest, info.n_vocab);
     if (!ids)
-        return cli_fail("no memory");
+        return cli_fail("out of memory");
     print_limits(m, l, list, n);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK; i++)
@@ -293,58 +282,83 @@ static int bench(const struct tft_model *m, const int *list, int n)
 
 static struct cli_progress writing;
 
-static bool written(double done)
+static bool show_written(double done)
 {
     cli_progress_at(&writing, done);
     return !cli_interrupted();
 }
 
-/* As a file, because that is what a model is: mapped, in pages of the file cache. */
+/* Opens a model of random weights. It is a file, because a model is a mapped file: its pages are
+   those of the file cache. */
 static int open_shape(struct tft_model **m)
 {
     const char *dir = getenv("TMPDIR");
     char path[4096];
     struct tft_error err;
-    int len = snprintf(path, sizeof path, "%s/tuffet-XXXXXX", dir && *dir ? dir : "/tmp");
+    if (!dir || !*dir)
+        dir = "/tmp";
+    int len = snprintf(path, sizeof path, "%s/tuffet-XXXXXX", dir);
     int fd = len > 0 && (size_t)len < sizeof path ? mkstemp(path) : -1;
     if (fd < 0)
-        return cli_fail("no file can be made in %s", dir && *dir ? dir : "/tmp");
+        return cli_fail("%s: cannot create a file there: name another folder in TMPDIR", dir);
     close(fd);
-    cli_progress_begin(&writing, "making weights");
-    enum tft_status status = shape_write(opt.shape, path, written, &err);
+    cli_progress_begin(&writing, "writing random weights");
+    enum tft_status status = shape_write(opt.shape, path, show_written, &err);
     cli_progress_end(&writing);
     int result = cli_interrupted()  ? CLI_INTERRUPTED
                  : status == TFT_OK ? cli_open_model(m, path, false)
                                     : CLI_FAILED;
     remove(path);
     if (status == TFT_ERR_ARG)
-        return cli_usage("--shape is one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
+        return cli_usage("--shape must be one of " SHAPE_NAMES ", not \"%s\"", opt.shape);
     return status == TFT_OK ? result : cli_fail("%s", err.msg);
 }
 
-int cmd_bench(int argc, char **argv)
+static int run_bench(const char *path)
 {
-    const char *path = NULL;
     struct tft_model *m = NULL;
-    int list[MAX_LIST], status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
+    int list[MAX_LIST], n = parse_threads(list);
     if (opt.runs > MAX_RUNS)
-        return cli_usage("--runs is at most %d", MAX_RUNS);
-    int n = parse_threads(list);
+        return cli_usage("--runs must be at most %d", MAX_RUNS);
     if (!n)
-        return cli_usage("--threads takes numbers of threads like 1,2,4, not \"%s\"", opt.threads);
-
+        return cli_usage("--threads needs a list of numbers like 1,2,4, not \"%s\"", opt.threads);
     if (!path == !opt.shape)
-        return cli_usage("either a MODEL or --shape");
+        return cli_usage("give either MODEL or --shape");
 
     cli_catch_interrupts();
-    status = cli_check_session() != CLI_OK ? CLI_USAGE
-             : opt.shape                   ? open_shape(&m)
-                                           : cli_open_model(&m, path, false);
+    int status = cli_check_kv();
+    if (status == CLI_OK)
+        status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {
         status = bench(m, list, n);
         tft_model_close(m);
     }
     return status;
 }
+
+const struct cli_command command_bench = {
+    .name = "bench",
+    .operand = "[MODEL]",
+    .summary = "measure speed, and compare it with the machine's limits",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Measurement and output", options},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {0},
+        },
+    .notes = "The limits are the speed of memory reads and of int8 and float arithmetic, measured "
+             "in the same run; for a GPU they are what its clocks allow. The share is the time "
+             "that the tighter limit alone would take, divided by the measured time. It may exceed "
+             "100 %: a model that fits in the CPU's caches reads faster than from memory. If the "
+             "weights are int8, the share of arithmetic counts their products only, not "
+             "attention.\n"
+             "\n"
+             "--shape writes the model to a file in the folder TMPDIR, or else /tmp, and removes "
+             "the file as soon as it is open.\n",
+    .examples = "tuffet bench model.gguf\n"
+                "tuffet bench --shape smollm2-135m -t 1,2\n"
+                "tuffet bench model.gguf -d 2048 -t 1,4 --kv f32 --json\n",
+    .run = run_bench,
+};

@@ -1,7 +1,7 @@
 /*
- * tuffet chat: a conversation. Before each answer the whole of it is rendered, and the session
- * computes what it does not hold yet. Where the context ends, the oldest exchange is forgotten,
- * again and again, but never the system message.
+ * tuffet chat: a conversation. Before each answer, the whole conversation is turned into tokens
+ * again, and the session computes only what it does not hold yet. When the context is full, the
+ * oldest messages are dropped, two at a time, but never the system message.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -10,59 +10,44 @@
 #include <unistd.h>
 
 #include "tools/chat/template.h"
+#include "tools/commands/commands.h"
 
 static struct {
     const char *prompt, *system, *format;
-    uint32_t n;
+    uint32_t n_tokens;
     bool no_think, json;
 } opt;
 
 static const struct cli_option options[] = {
-    {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "say only this, and end after the answer"},
-    {0, "system", CLI_TEXT, &opt.system, "TEXT", "the system message: how the model is to be"},
+    {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "send this message, print the answer and exit"},
+    {0, "system", CLI_TEXT, &opt.system, "TEXT", "system message: how the model should behave"},
     {0, "template", CLI_TEXT, &opt.format, "NAME",
-     "chat format, if the model does not tell, or to overrule it"},
-    {'n', "tokens", CLI_COUNT, &opt.n, "N",
-     "at most N tokens an answer; until the model ends if not given"},
-    {0, "no-think", CLI_FLAG, &opt.no_think, NULL, "qwen3: answer without thinking aloud first"},
+     "chat format: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma or mistral (default by the "
+     "template in MODEL)"},
+    {0, "no-think", CLI_FLAG, &opt.no_think, NULL, "qwen3: answer without thinking first"},
+    {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
+     "stop an answer after N tokens (default when the model ends it)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "a JSON object for each answer, one a line: role, content, stop, tokens, tok_s"},
+     "print one JSON object a line for each answer: role, content, stop, tokens, tok_s"},
     {0},
-};
-
-static const struct cli_command command = {
-    "chat",
-    "MODEL",
-    "a conversation",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list,
-                                       cli_thread_option_list, cli_model_option_list, NULL},
-    "Every line is a message. Ctrl-C ends an answer, or the program when it waits for a message; "
-    "Ctrl-D ends it too. From a pipe every\n"
-    "line is a message as well, and only the answers are written. The formats are chatml, qwen3, "
-    "llama2, llama3, zephyr, phi3, gemma\n"
-    "and mistral. When the context is full the oldest messages are forgotten, except for the "
-    "system message.\n\n"
-    "  tuffet chat model.gguf\n"
-    "  tuffet chat model.gguf --system \"You answer in verse.\" --temp 0.5\n"
-    "  tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",
 };
 
 struct chat {
     const struct tft_model *m;
     struct tft_session *s;
-    struct tft_sampler z;
+    struct tft_sampler sampler;
     const struct template_format *format;
-    struct template_message *message; /* the system message first, if there is one; then users' and
-                                         answers in turn */
+    struct template_message *message; /* [n] the system message, if there is one; then the user's
+                                         messages and the answers in turn */
     size_t n, room;
     struct template_text text;
 };
 
-/* How an answer, which is the last message, comes about. */
+/* The answer that is being generated. Its text is the last message. */
 struct answer {
     struct tft_text state;
     const char *stop; /* "end", "length", "context", "interrupt" */
-    uint32_t n;
+    uint32_t n_tokens;
     double seconds;
 };
 
@@ -79,11 +64,11 @@ static bool add(struct chat *c, enum template_role role, const char *p, size_t n
         c->room = room;
     }
     c->message[c->n++] = (struct template_message){.role = role};
-    return cli_text_add(&c->message[c->n - 1].text, p, n);
+    return cli_text_append(&c->message[c->n - 1].text, p, n);
 }
 
-/* Two of them from `first` on. */
-static void drop(struct chat *c, size_t first)
+/* Drops message `first` and the one after it. */
+static void drop_two(struct chat *c, size_t first)
 {
     free(c->message[first].text.p);
     free(c->message[first + 1].text.p);
@@ -98,7 +83,8 @@ static struct cli_text *answer_text(struct chat *c)
 
 /* ---- an answer */
 
-/* The tokens up to where the answer goes on; NULL after an error line. */
+/* The tokens of the conversation up to where the answer continues, which the caller frees; NULL
+   after an error message. */
 static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
 {
     bool text_goes_on;
@@ -111,87 +97,89 @@ static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
     return ids;
 }
 
-/* Forgets the oldest exchange, and more of them until a quarter of the context is free; false if
-   there is none. */
-static bool forget(struct chat *c, struct answer *a, int32_t **ids, size_t *n)
+/* Drops the oldest message and its answer, and further pairs until a quarter of the context is
+   free. Replaces *ids by the tokens of what is left. Returns false if nothing could be dropped. */
+static bool drop_oldest(struct chat *c, struct answer *a, int32_t **ids, size_t *n)
 {
     size_t first = c->message[0].role == TEMPLATE_SYSTEM, before = c->n;
     while (*ids && c->n >= first + 4 && (c->n == before || *n > tft_capacity(c->s) / 4 * 3)) {
-        drop(c, first);
+        drop_two(c, first);
         free(*ids);
         *ids = prompt(c, a, n);
     }
     if (c->n < before) {
         bool in_line = answer_text(c)->n && isatty(STDERR_FILENO);
-        fprintf(stderr,
-                "%stuffet: the context is full: the oldest %zu of the messages are forgotten\n",
+        fprintf(stderr, "%stuffet: the context is full: the oldest %zu messages are dropped\n",
                 in_line ? "\n" : "", before - c->n);
     }
     return c->n < before;
 }
 
-/* What comes first is the format's own space; it is not part of the answer. */
-static bool write_on(struct chat *c, const char *p, size_t n)
+/* Adds text to the answer, and prints it. The space that some formats have before an answer is not
+   part of it. Returns false with errno if the text could not be printed. */
+static bool extend_answer(struct chat *c, const char *p, size_t n)
 {
     struct cli_text *text = answer_text(c);
     size_t lead = text->n ? 0 : template_lead(c->format, p, n);
-    return cli_text_add(text, p + lead, n - lead) && (opt.json || cli_put(p + lead, n - lead));
+    return cli_text_append(text, p + lead, n - lead) && (opt.json || cli_put(p + lead, n - lead));
 }
 
-/* Until the answer ends, or the session is full: a->stop is NULL then. False if it could not be
-   written. */
+/* Generates until the answer ends, or until the session is full: a->stop stays NULL then. Returns
+   false with errno if the text could not be printed. */
 static bool generate(struct chat *c, struct answer *a)
 {
     char piece[TFT_TEXT_MAX];
-    bool good = true, full = false;
-    while (good && !full && !a->stop) {
-        int32_t id = tft_sample(&c->z, c->s);
+    bool written = true, full = false;
+    while (written && !full && !a->stop) {
+        int32_t id = tft_sample(&c->sampler, c->s);
         if (cli_interrupted())
             a->stop = "interrupt";
         else if (tft_token_ends(c->m, id))
             a->stop = "end";
         else {
-            good = write_on(c, piece, tft_text_push(&a->state, c->m, id, piece));
-            if (++a->n == opt.n)
+            written = extend_answer(c, piece, tft_text_push(&a->state, c->m, id, piece));
+            if (++a->n_tokens == opt.n_tokens)
                 a->stop = "length";
-            else if (good) /* or else errno, which says why not, would be lost */
+            else if (written) /* a failed write leaves its reason in errno: call nothing more */
                 full = tft_decode(c->s, id) != TFT_OK;
         }
     }
-    return good;
+    return written;
 }
 
-/* Computes these tokens, which are freed, and generates. */
-static int go_on(struct chat *c, struct answer *a, int32_t *ids, size_t n)
+/* Computes the tokens, frees them, and generates. */
+static int compute_and_generate(struct chat *c, struct answer *a, int32_t *ids, size_t n)
 {
-    enum tft_status status = cli_feed(c->s, ids, n);
+    enum tft_status status = cli_sync(c->s, ids, n);
     free(ids);
     if (status != TFT_OK)
         return cli_fail("%s", tft_status_text(status));
     uint64_t start = cli_ns();
-    bool good = generate(c, a);
+    bool written = generate(c, a);
     a->seconds += (double)(cli_ns() - start) / 1e9;
-    return good ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
+    return written ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
 }
 
+/* Generates the answer. When the session becomes full before the end, drops the oldest messages and
+   continues the answer with the others. */
 static int answer(struct chat *c, struct answer *a)
 {
     size_t n;
     int32_t *ids = prompt(c, a, &n);
     if (ids && n >= tft_capacity(c->s))
-        forget(c, a, &ids, &n);
+        drop_oldest(c, a, &ids, &n);
     if (ids && n >= tft_capacity(c->s)) {
         free(ids);
-        return cli_fail("the message makes a prompt of %zu tokens, and the context holds %zu", n,
-                        tft_capacity(c->s));
+        return cli_fail("the message makes a prompt of %zu tokens, but the context holds only %zu: "
+                        "shorten the message",
+                        n, tft_capacity(c->s));
     }
-    int status = CLI_OK;
-    while (ids && status == CLI_OK) {
-        status = go_on(c, a, ids, n);
+    while (ids) {
+        int status = compute_and_generate(c, a, ids, n);
         if (status != CLI_OK || a->stop)
             return status;
         ids = prompt(c, a, &n);
-        if (ids && (!forget(c, a, &ids, &n) || n >= tft_capacity(c->s))) {
+        if (ids && (!drop_oldest(c, a, &ids, &n) || n >= tft_capacity(c->s))) {
             free(ids);
             a->stop = "context";
             return CLI_OK;
@@ -200,22 +188,22 @@ static int answer(struct chat *c, struct answer *a)
     return CLI_FAILED;
 }
 
-/* What ends an answer: bytes that are held back, and a new line; or the object. */
+/* Prints the bytes that the text state still holds, and a newline; with --json, the object. */
 static bool finish(struct chat *c, struct answer *a)
 {
     char piece[TFT_TEXT_MAX];
-    bool good = write_on(c, piece, tft_text_push(&a->state, c->m, -1, piece));
+    bool written = extend_answer(c, piece, tft_text_push(&a->state, c->m, -1, piece));
     if (!opt.json)
-        return good && cli_put("\n", 1);
+        return written && cli_put("\n", 1);
     const struct cli_text *text = answer_text(c);
     printf("{\"role\":\"assistant\",\"content\":");
     cli_json_string(stdout, text->p, text->n);
-    printf(",\"stop\":\"%s\",\"tokens\":%u,\"tok_s\":%.2f}\n", a->stop, a->n,
-           a->seconds > 0 ? a->n / a->seconds : 0);
-    return good && fflush(stdout) == 0;
+    printf(",\"stop\":\"%s\",\"tokens\":%u,\"tok_s\":%.2f}\n", a->stop, a->n_tokens,
+           a->seconds > 0 ? a->n_tokens / a->seconds : 0);
+    return written && fflush(stdout) == 0;
 }
 
-/* A message and its answer. */
+/* Takes a message of the user, and answers it. */
 static int turn(struct chat *c, const char *p, size_t n)
 {
     struct answer a = {0};
@@ -226,7 +214,7 @@ static int turn(struct chat *c, const char *p, size_t n)
     if (status == CLI_OK && !finish(c, &a))
         status = cli_fail("standard output: %s", strerror(errno));
     if (!answer_text(c)->n)
-        drop(c, c->n - 2); /* as if it had not been asked */
+        drop_two(c, c->n - 2); /* as if the message had not been sent */
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
@@ -240,8 +228,9 @@ static int converse(struct chat *c)
     ssize_t n;
     int status = CLI_OK;
     while (status == CLI_OK) {
-        cli_release_interrupts(); /* a flag could be set just before the read begins, and nobody
-                                     would look at it */
+        /* Ctrl-C ends the program while it waits: a flag set just before getline would be seen only
+           after it. */
+        cli_release_interrupts();
         if (terminal)
             fputs("> ", stderr);
         n = getline(&line, &room, stdin);
@@ -252,7 +241,7 @@ static int converse(struct chat *c)
         if (n)
             status = turn(c, line, (size_t)n);
         if (terminal && !ferror(stdout))
-            status = CLI_OK; /* what went wrong has been said */
+            status = CLI_OK; /* the error is on the screen; the next message may work */
     }
     int err = errno;
     free(line);
@@ -267,19 +256,19 @@ static int choose_format(struct chat *c, const char *path)
     const char *jinja = tft_model_chat_template(c->m);
     c->format = opt.format ? template_named(opt.format) : jinja ? template_recognize(jinja) : NULL;
     if (!c->format)
-        return cli_fail("%s: %s; name one with --template: %s", path,
-                        jinja ? "its chat template is none that is known"
-                              : "it has no chat template",
+        return cli_fail("%s: %s: name the format with --template: %s", path,
+                        jinja ? "its chat template is not a known one"
+                              : "the file has no chat template",
                         template_names());
     if (opt.no_think && !template_thinks(c->format))
-        return cli_fail("--no-think: models of the format %s do not think aloud",
+        return cli_fail("--no-think: models of the format %s do not think first",
                         template_name(c->format));
     return CLI_OK;
 }
 
-static int chat(struct tft_model *m, struct tft_session *s, const char *path)
+static int converse_with(struct tft_model *m, struct tft_session *s, const char *path)
 {
-    struct chat c = {.m = m, .s = s, .z = cli_sampler()};
+    struct chat c = {.m = m, .s = s, .sampler = cli_sampler()};
     int status = choose_format(&c, path);
     if (status == CLI_OK && opt.system && !add(&c, TEMPLATE_SYSTEM, opt.system, strlen(opt.system)))
         status = cli_fail("out of memory");
@@ -292,24 +281,45 @@ static int chat(struct tft_model *m, struct tft_session *s, const char *path)
     return status;
 }
 
-int cmd_chat(int argc, char **argv)
+static int chat(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     struct tft_session *s = NULL;
     struct tft_session_opts so = {0};
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
     if (opt.format && !template_named(opt.format))
-        return cli_usage("--template is %s, not \"%s\"", template_names(), opt.format);
+        return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.format);
 
-    status = cli_open_model(&m, path, false);
+    int status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
     if (status == CLI_OK)
-        status = chat(m, s, path);
+        status = converse_with(m, s, path);
     tft_session_close(s);
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_chat = {
+    .name = "chat",
+    .operand = "MODEL",
+    .summary = "chat with a model",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Conversation and output", options},
+            {"Sampling", cli_sampling_option_list},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes = "Every line of input is one message. Ctrl-C stops an answer; at the prompt, Ctrl-C or "
+             "Ctrl-D ends the program. If the input is a pipe, only the answers are printed.\n"
+             "\n"
+             "When the context is full, the oldest messages are dropped, but not the system "
+             "message.\n",
+    .examples = "tuffet chat model.gguf\n"
+                "tuffet chat model.gguf --system \"You answer in verse.\" --temp 0.5\n"
+                "tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",
+    .run = chat,
+};

@@ -1,74 +1,64 @@
 /*
- * tuffet eval: zero-shot accuracy. Of the answers to a question a model chooses the likeliest: the
- * one with the largest sum of ln p over its tokens (acc), or with the largest after division by the
- * answer's characters (acc_norm). Of lambada's passages it has to write the last word, each of
- * whose tokens must be its greedy choice. Questions are put as lm-evaluation-harness puts them
- * (task.h), and scored as it does, but for two things. An item longer than the context keeps BOS
- * when it is cut. And where the tokens of the whole do not begin with those of the context alone,
- * the ones from where they part are scored; the harness would leave some of the answer out.
+ * tuffet eval: zero-shot accuracy.
+ *
+ * Of the answers to a question, the model chooses the likeliest: the one with the largest sum of
+ * ln p over its tokens (acc), or with the largest sum divided by the characters of the answer
+ * (acc_norm). In lambada, the model has to write the last word of a passage: each token of the word
+ * must be its greedy choice.
+ *
+ * Questions are asked as lm-evaluation-harness asks them (task.h), and scored as it scores them,
+ * with two exceptions. An item longer than the context keeps BOS when it is cut. And if the tokens
+ * of context and answer together do not begin with those of the context alone, every token from the
+ * first difference on is scored; the harness would leave out a part of the answer.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/commands/commands.h"
 #include "tools/eval/scorer.h"
 #include "tools/eval/task.h"
 
 static struct {
     const char *file;
     int task;
-    uint32_t items;
+    uint32_t n_items;
     bool json;
 } opt = {.task = -1};
 
 static const struct cli_option options[] = {
-    {0, "task", CLI_WORD, &opt.task, TASK_WORDS, "what is asked"},
+    {0, "task", CLI_WORD, &opt.task, TASK_WORDS, "task that the questions are from"},
     {'f', "file", CLI_TEXT, &opt.file, "FILE",
-     "the questions, one JSON object a line; - for standard input"},
-    {'n', "items", CLI_COUNT, &opt.items, "N", "only the first N of them"},
+     "questions, one JSON object a line; - is standard input"},
+    {'n', "items", CLI_COUNT, &opt.n_items, "N", "ask the first N questions (default all)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "one JSON object: acc, acc_stderr, items, cut; acc_norm or ppl"},
+     "print one JSON object: task, acc, acc_stderr, acc_norm and acc_norm_stderr or ppl, items, "
+     "cut, seconds"},
     {0},
 };
 
-static const struct cli_command command = {
-    "eval",
-    "MODEL",
-    "zero-shot accuracy in a task",
-    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
-                                       cli_model_option_list, NULL},
-    "A line of FILE has, by task:\n"
-    "  lambada                 \"text\", whose last word is to be predicted\n"
-    "  piqa, openbookqa, copa  \"query\", \"choices\", \"gold\": the index of the right one\n"
-    "  winogrande              \"context_options\", \"continuation\", \"gold\"\n"
-    "  hellaswag               \"activity_label\", \"ctx_a\", \"ctx_b\" (or \"ctx\"), \"endings\", "
-    "\"label\"\n\n"
-    "  tuffet eval model.gguf --task lambada -f lambada_test.jsonl\n"
-    "  tuffet eval model.gguf --task hellaswag -f hellaswag_val.jsonl -n 1000 --json\n",
-};
-
-enum { N_LOGITS = 32 }; /* answers are short, and logits of tokens that are not scored are for
-                           nothing */
+/* Answers are short: logits of more tokens would cost time and not be used. */
+enum { N_LOGITS = 32 };
 
 /* ------------------------------------------------------------------------------------ questions */
 
 struct lines {
-    const char *at, *end;
-    size_t number;
+    const char *next, *end;
+    size_t number; /* of the last line that was read, from 1 */
 };
 
-/* The next item that is asked for: 1; 0 at the end; -1 after an error line. */
+/* Reads the next item: 1; 0 at the end; -1 after an error message. */
 static int next_item(struct lines *l, struct task_item *item)
 {
     char why[TASK_WHY];
     task_free(item);
-    while (l->at < l->end) {
-        const char *line = l->at, *newline = memchr(line, '\n', (size_t)(l->end - line)),
+    while (l->next < l->end) {
+        const char *line = l->next, *newline = memchr(line, '\n', (size_t)(l->end - line)),
                    *end = newline ? newline : l->end;
-        l->at = newline ? newline + 1 : l->end;
+        l->next = newline ? newline + 1 : l->end;
         l->number++;
         if (strspn(line, " \t\r") >= (size_t)(end - line))
-            continue; /* an empty line is none */
+            continue; /* an empty line */
         if (task_read((enum task)opt.task, line, (size_t)(end - line), item, why))
             return 1;
         cli_fail("%s: line %zu: %s", opt.file, l->number, why);
@@ -77,17 +67,17 @@ static int next_item(struct lines *l, struct task_item *item)
     return 0;
 }
 
-/* Reads all of them, so that what is wrong is said at once, and counts them. */
+/* Counts the items. Reads all of them, so that an error in the file shows before the work. */
 static int count_items(struct lines l, size_t *n)
 {
     struct task_item item = {0};
     int found = 1;
-    for (*n = 0; (!opt.items || *n < opt.items) && (found = next_item(&l, &item)) == 1;)
+    for (*n = 0; (!opt.n_items || *n < opt.n_items) && (found = next_item(&l, &item)) == 1;)
         ++*n;
     task_free(&item);
     if (found < 0)
         return CLI_FAILED;
-    return *n ? CLI_OK : cli_fail("%s: there are no questions in it", opt.file);
+    return *n ? CLI_OK : cli_fail("%s: the file has no questions", opt.file);
 }
 
 /* -------------------------------------------------------------------------------------- answers */
@@ -96,11 +86,12 @@ struct evaluation {
     struct scorer z;
     struct lines l;
     struct task_item item;
-    size_t n, right, right_norm, cut; /* items: done, right, right by acc_norm, cut to fit */
-    double nll;                       /* summed, of right answers */
+    size_t n, right, right_norm, cut; /* items: answered, right, right by acc_norm, cut to fit */
+    double nll;                       /* sum over the right answers */
 };
 
-/* An option's tokens, and how many come before those to be scored. */
+/* The tokens of an option, which the caller frees. *first: the index of the first token that is
+   scored. */
 static int32_t *tokens_of(const struct evaluation *e, const struct task_option *o, size_t *n,
                           size_t *first)
 {
@@ -109,15 +100,15 @@ static int32_t *tokens_of(const struct evaluation *e, const struct task_option *
     int32_t *ids = context ? scorer_tokenize(&e->z, o->text.p, o->text.n, n) : NULL;
     while (ids && same < n_context && same + 1 < *n && ids[same] == context[same])
         same++;
-    *first = same ? same : 1; /* nothing predicts a first token that is not BOS */
+    *first = same ? same : 1; /* no token predicts the first one */
     free(context);
     return ids;
 }
 
-/* Takes what does not fit away, after BOS. */
+/* Removes the tokens after BOS that do not fit in the context. Returns whether there were any. */
 static bool cut(const struct scorer *z, int32_t *ids, size_t *n, size_t *first)
 {
-    /* the last one is only predicted */
+    /* the last token is only predicted */
     size_t room = (size_t)z->ctx + 1, over = *n > room ? *n - room : 0;
     if (!over)
         return false;
@@ -127,7 +118,7 @@ static bool cut(const struct scorer *z, int32_t *ids, size_t *n, size_t *first)
     return true;
 }
 
-static int score_option(struct evaluation *e, const struct task_option *o, struct score *found,
+static int score_option(struct evaluation *e, const struct task_option *o, struct score *score,
                         bool *was_cut)
 {
     size_t n, first;
@@ -135,37 +126,38 @@ static int score_option(struct evaluation *e, const struct task_option *o, struc
     if (!ids)
         return CLI_FAILED;
     *was_cut |= cut(&e->z, ids, &n, &first);
-    *found = (struct score){0};
-    enum tft_status status = scorer_add(&e->z, ids, n, first, found);
+    *score = (struct score){0};
+    enum tft_status status = scorer_add(&e->z, ids, n, first, score);
     free(ids);
     if (cli_interrupted())
         return CLI_INTERRUPTED;
     if (status != TFT_OK)
         return cli_fail("%s", tft_status_text(status));
-    if (!found->n || !isfinite(found->nll))
-        return cli_fail("%s: line %zu: the model gives it no probability", opt.file, e->l.number);
+    if (!score->n || !isfinite(score->nll))
+        return cli_fail("%s: line %zu: the model gives an answer no probability", opt.file,
+                        e->l.number);
     return CLI_OK;
 }
 
 static int answer(struct evaluation *e)
 {
     const struct task_option *option = e->item.option;
-    struct score of[TASK_OPTIONS];
+    struct score score[TASK_OPTIONS];
     size_t best = 0, best_norm = 0;
     bool was_cut = false;
     for (size_t i = 0; i < e->item.n; i++) {
-        int status = score_option(e, &option[i], &of[i], &was_cut);
+        int status = score_option(e, &option[i], &score[i], &was_cut);
         if (status != CLI_OK)
             return status;
-        if (of[i].nll < of[best].nll)
+        if (score[i].nll < score[best].nll)
             best = i;
-        if (of[i].nll / (double)option[i].length <
-            of[best_norm].nll / (double)option[best_norm].length)
+        if (score[i].nll / (double)option[i].length <
+            score[best_norm].nll / (double)option[best_norm].length)
             best_norm = i;
     }
-    e->right += opt.task == TASK_LAMBADA ? of[0].greedy == of[0].n : best == e->item.right;
+    e->right += opt.task == TASK_LAMBADA ? score[0].greedy == score[0].n : best == e->item.right;
     e->right_norm += best_norm == e->item.right;
-    e->nll += of[e->item.right].nll;
+    e->nll += score[e->item.right].nll;
     e->cut += was_cut;
     e->n++;
     return CLI_OK;
@@ -192,7 +184,8 @@ static double share(size_t part, size_t n)
     return (double)part / (double)n;
 }
 
-/* Of a mean of n zeros and ones, from the variance of the sample: of one item there is none. */
+/* The standard error of the mean of n zeros and ones, from the variance of the sample. NaN for
+   n = 1. */
 static double standard_error(double mean, size_t n)
 {
     return sqrt(mean * (1 - mean) / (double)(n - 1));
@@ -234,22 +227,18 @@ static void report(const struct evaluation *e, double seconds)
     printf(", %.1f items/s\n", (double)e->n / seconds);
 }
 
-int cmd_eval(int argc, char **argv)
+static int eval(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     struct evaluation e = {0};
     size_t len;
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
     if (opt.task < 0)
-        return cli_usage("a task is missing: --task " TASK_WORDS);
+        return cli_usage("there is no task: give one with --task " TASK_WORDS);
     if (!opt.file)
-        return cli_usage("questions are missing: -f FILE");
+        return cli_usage("there are no questions: give them with -f FILE");
 
     char *text = cli_read(opt.file, &len);
-    status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
+    int status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = scorer_open(&e.z, m, N_LOGITS);
     cli_catch_interrupts();
@@ -269,3 +258,30 @@ int cmd_eval(int argc, char **argv)
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_eval = {
+    .name = "eval",
+    .operand = "MODEL",
+    .summary = "measure zero-shot accuracy on a task",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Task and output", options},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes = "Each line of FILE is a JSON object with these members, where gold and label are the "
+             "index of the right answer:\n"
+             "\n"
+             "  lambada                 text, whose last word has to be predicted\n"
+             "  piqa, openbookqa, copa  query, choices, gold\n"
+             "  winogrande              context_options, continuation, gold\n"
+             "  hellaswag               activity_label, ctx_a and ctx_b (or ctx), endings,\n"
+             "                          label\n",
+    .examples = "tuffet eval model.gguf --task lambada -f lambada_test.jsonl\n"
+                "tuffet eval model.gguf --task hellaswag -f hellaswag_val.jsonl -n 1000\n"
+                "tuffet eval model.gguf --task piqa -f piqa.jsonl --kv tuffet --json\n",
+    .run = eval,
+};

@@ -1,45 +1,34 @@
 /*
- * tuffet ppl: perplexity as it is usually taken. The text's tokens are cut into windows of --ctx
- * tokens that do not overlap, each begun with BOS in place of a token of its own, if the model was
- * trained with one; every token of a window is predicted from those before it; the result is
- * exp(mean of -ln p). A model whose prefix has BOS predicts the same tokens from there. With
- * --score second-half only the second half of each window counts, as in llama.cpp's
- * llama-perplexity.
+ * tuffet ppl: perplexity, exp(mean of -ln p).
+ *
+ * The tokens of the text are cut into windows of --ctx tokens, which do not overlap. In each window
+ * every token but the first is predicted from those before it. If the model was trained with BOS,
+ * BOS replaces the first token of each window; a model whose prefix contains BOS predicts the same
+ * tokens from the prefix. With --score second-half, only the second half of each window counts, as
+ * in llama-perplexity of llama.cpp.
  */
 #include <math.h>
 #include <stdlib.h>
 
+#include "tools/commands/commands.h"
 #include "tools/eval/scorer.h"
+
+enum { ALL, SECOND_HALF };
 
 static struct {
     const char *file;
-    uint32_t tokens;
+    uint32_t n_tokens;
     int score;
     bool json;
 } opt;
 
-enum { ALL, SECOND_HALF };
-
 static const struct cli_option options[] = {
-    {'f', "file", CLI_TEXT, &opt.file, "FILE", "the text, - for standard input"},
-    {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "stop after N tokens of text, BOS included"},
-    {0, "score", CLI_WORD, &opt.score, "all|second-half", "which tokens of a window count (all)"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object: ppl, nll, tokens, seconds"},
+    {'f', "file", CLI_TEXT, &opt.file, "FILE", "text to measure; - is standard input"},
+    {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
+     "use the first N tokens of the text, BOS included (default all)"},
+    {0, "score", CLI_WORD, &opt.score, "all|second-half", "tokens of a window that count"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "print one JSON object: ppl, nll, tokens, seconds"},
     {0},
-};
-
-static const struct cli_command command = {
-    "ppl",
-    "MODEL",
-    "perplexity of a text",
-    (const struct cli_option *const[]){options, cli_session_option_list, cli_thread_option_list,
-                                       cli_model_option_list, NULL},
-    "A window is --ctx tokens long, the model's context if that is not given, and begins with BOS. "
-    "What is left after the last whole\n"
-    "window does not count, unless it is all there is.\n\n"
-    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024\n"
-    "  tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --tokens 6144 --score second-half "
-    "--json\n",
 };
 
 static void report(const struct score *t, double seconds)
@@ -56,15 +45,14 @@ static int measure(struct scorer *z, int32_t *ids, size_t n)
 {
     struct cli_progress progress;
     struct score total = {0};
-    /* the first token of a window that counts */
-    uint32_t first = opt.score == SECOND_HALF ? z->ctx / 2 + 1 : 1;
+    uint32_t first = opt.score == SECOND_HALF ? z->ctx / 2 + 1 : 1; /* that counts in a window */
     enum tft_status status = TFT_OK;
     uint64_t start = cli_ns();
-    cli_progress_begin(&progress, "perplexity");
+    cli_progress_begin(&progress, "measuring perplexity");
     for (size_t at = 0; at < n && status == TFT_OK && !cli_interrupted(); at += z->ctx) {
         size_t window = n - at < z->ctx ? n - at : z->ctx;
         if (at && window < z->ctx)
-            break; /* what is left over is no window */
+            break; /* too few tokens are left for a window */
         if (z->bos)
             ids[at] = tft_token_bos(z->m);
         status = scorer_add(z, ids + at, window, first, &total);
@@ -76,33 +64,29 @@ static int measure(struct scorer *z, int32_t *ids, size_t n)
     if (cli_interrupted())
         return CLI_INTERRUPTED;
     if (!total.n)
-        return cli_fail("%s: %zu tokens are too few to be scored", opt.file, n);
+        return cli_fail("%s: %zu tokens are too few to measure: give a longer text", opt.file, n);
     report(&total, (double)(cli_ns() - start) / 1e9);
     return CLI_OK;
 }
 
-int cmd_ppl(int argc, char **argv)
+static int ppl(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     struct scorer z = {0};
     int32_t *ids = NULL;
     size_t len, n = 0;
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
     if (!opt.file)
-        return cli_usage("a text is missing: -f FILE");
+        return cli_usage("there is no text: give one with -f FILE");
 
     char *text = cli_read(opt.file, &len);
-    status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
+    int status = text ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = scorer_open(&z, m, SCORER_BATCH);
     cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = scorer_tokenize(&z, text, len, &n);
-        if (opt.tokens && n > opt.tokens)
-            n = opt.tokens;
+        if (opt.n_tokens && n > opt.n_tokens)
+            n = opt.n_tokens;
         status = ids ? measure(&z, ids, n) : CLI_FAILED;
     }
     free(ids);
@@ -111,3 +95,27 @@ int cmd_ppl(int argc, char **argv)
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_ppl = {
+    .name = "ppl",
+    .operand = "MODEL",
+    .summary = "measure the perplexity of a text",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Text and output", options},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes = "The text is cut into windows of --ctx tokens, and each window begins with BOS if the "
+             "model was trained with it. Tokens after the last whole window are not used, unless "
+             "the text has only one window.\n"
+             "\n"
+             "nll is the mean of -ln p in nats, and ppl is exp(nll).\n",
+    .examples = "tuffet ppl model.gguf -f wiki.test.raw --ctx 1024\n"
+                "tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 -n 6144 --score second-half\n"
+                "tuffet ppl model.gguf -f wiki.test.raw --ctx 1024 --kv kivi --json\n",
+    .run = ppl,
+};

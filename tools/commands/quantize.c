@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/cli.h"
+#include "tools/commands/commands.h"
 #include "kv/kv_policy.h"
 #include "models/open.h"
 #include "tools/quantize/measure/worst_inputs.h"
@@ -51,46 +51,6 @@ static const struct cli_option options[] = {
      "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their "
      "ranges"},
     {0},
-};
-
-static const struct cli_command command = {
-    "quantize",
-    "MODEL",
-    "make a W8A8 model: int8 weights, static per-tensor int8 activations",
-    (const struct cli_option *const[]){options, command_prefix_option_list,
-                                       command_tune_option_list, command_kv_option_list,
-                                       cli_thread_option_list, cli_tokenizer_option_list, NULL},
-    "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. The "
-    "parts of a layer are attn_q (with attn_k and\n"
-    "attn_v), attn_output, ffn_up (with ffn_gate) and ffn_down; output is the head.\n"
-    "--rotate all takes nothing at run time, but a tied head then has weights of its own. Models "
-    "with LayerNorm (gpt2) cannot have it. auto is\n"
-    "all, but o+down where there is LayerNorm or a tied head.\n"
-    "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in integers, on "
-    "little text, and the best of them in the\n"
-    "whole model of floats. That takes minutes a token for a model of 1 B. A token goes before the "
-    "last that was found, or else to the end of\n"
-    "the prefix, if it takes the error below --cushion-tau and costs the text no more than "
-    "--cushion-cost. A search that is stopped leaves\n"
-    "OUTPUT.cushion, from which the same command goes on.\n"
-    "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv "
-    "calibrates OUTPUT for: the order of channels and the\n"
-    "part of their range that codes cover (SKVQ, section 3.1). Other caches serve such a file "
-    "too.\n"
-    "--tune and --calibrate learn from four windows of the text in five, and keep the prefix that "
-    "does best on the others.\n"
-    "--kv-search measures what each layer's keys and values lose in few bits, by how far the next "
-    "token's distribution moves from that of an\n"
-    "f16 cache, and gives bits to those that lose most. It ends up with the same bits for all "
-    "layers if others do no better on text held out.\n\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 --range "
-    "mse\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse "
-    "--tune\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n"
-    "  tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv skvq:v=1.5\n",
 };
 
 /* ---- which inputs are dynamic */
@@ -345,16 +305,12 @@ static int check_options(void)
     return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 
-int cmd_quantize(int argc, char **argv)
+static int run_quantize(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     struct tft_error err;
     size_t len;
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
-    status = check_options();
+    int status = check_options();
     if (status == CLI_OK)
         status = command_prefix_check();
     if (status == CLI_OK)
@@ -376,3 +332,56 @@ int cmd_quantize(int argc, char **argv)
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_quantize = {
+    .name = "quantize",
+    .operand = "MODEL",
+    .summary = "convert a model to int8 weights and activations (W8A8)",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Quantization and output", options},
+            {"Prefix", command_prefix_option_list},
+            {"Tuning of the prefix", command_tune_option_list},
+            {"Bits of the KV cache", command_kv_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes =
+        "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. "
+        "The parts of a layer are attn_q (with attn_k and attn_v), attn_output, ffn_up (with "
+        "ffn_gate) and ffn_down; output is the head.\n"
+        "\n"
+        "--rotate all takes nothing at run time, but a tied head then has weights of its own. "
+        "Models with LayerNorm (gpt2) cannot have it. auto is all, but o+down where there is "
+        "LayerNorm or a tied head.\n"
+        "\n"
+        "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in "
+        "integers, on little text, and the best of them in the whole model of floats. That takes "
+        "minutes a token for a model of 1 B. A token goes before the last that was found, or else "
+        "to the end of the prefix, if it takes the error below --cushion-tau and costs the text no "
+        "more than --cushion-cost. A search that is stopped leaves OUTPUT.cushion, from which the "
+        "same command goes on.\n"
+        "\n"
+        "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv "
+        "calibrates OUTPUT for: the order of channels and the part of their range that codes cover "
+        "(SKVQ, section 3.1). Other caches serve such a file too.\n"
+        "\n"
+        "--tune and --calibrate learn from four windows of the text in five, and keep the prefix "
+        "that does best on the others.\n"
+        "\n"
+        "--kv-search measures what each layer's keys and values lose in few bits, by how far the "
+        "next token's distribution moves from that of an f16 cache, and gives bits to those that "
+        "lose most. It ends up with the same bits for all layers if others do no better on text "
+        "held out.\n",
+    .examples =
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 "
+        "--range mse\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse "
+        "--tune\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv skvq:v=1.5\n",
+    .run = run_quantize,
+};

@@ -1,162 +1,149 @@
-/* tuffet run: one completion, streamed. */
+/* tuffet run: generates text from a prompt, and prints it as it comes. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli/cli.h"
+#include "tools/commands/commands.h"
 
 static struct {
     const char *prompt, *file;
-    uint32_t n;
+    uint32_t n_tokens;
     bool json, special, echo, slide;
 } opt;
 
 static const struct cli_option options[] = {
-    {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "start from this text"},
-    {'f', "file", CLI_TEXT, &opt.file, "FILE", "start from this file, - for standard input"},
-    {'n', "tokens", CLI_COUNT, &opt.n, "N", "at most N tokens; until the model ends if not given"},
-    {0, "echo", CLI_FLAG, &opt.echo, NULL, "write the prompt too"},
+    {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "continue this text"},
+    {'f', "file", CLI_TEXT, &opt.file, "FILE", "continue the text of FILE; - is standard input"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
-     "let <|names|> in the prompt stand for special tokens"},
+     "read <|names|> of special tokens in the prompt as these tokens"},
+    {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
+     "stop after N tokens (default when the model ends the text)"},
     {0, "slide", CLI_FLAG, &opt.slide, NULL,
-     "go on when the context is full, and forget the oldest tokens but the first"},
-    {0, "json", CLI_FLAG, &opt.json, NULL, "one JSON object instead of text"},
+     "when the context is full, drop the oldest tokens except the first, and go on"},
+    {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
+    {0, "json", CLI_FLAG, &opt.json, NULL,
+     "print one JSON object: text, stop, tokens, prompt_tokens, tok_s, prompt_tok_s, seed"},
     {0},
 };
 
-static const struct cli_command command = {
-    "run",
-    "MODEL",
-    "write on from a prompt, to standard output as it comes",
-    (const struct cli_option *const[]){options, cli_sampling_option_list, cli_session_option_list,
-                                       cli_thread_option_list, cli_model_option_list, NULL},
-    "Without -p or -f the prompt is what comes from a pipe on standard input; without that, "
-    "nothing.\n\n"
-    "  tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
-    "  tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
-    "  echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
-};
-
-/* Text is kept for --json, or written as it comes. */
+/* Prints text as it comes, or collects it for --json. */
 static bool put(struct cli_text *t, const char *p, size_t n)
 {
-    return opt.json ? cli_text_add(t, p, n) : cli_put(p, n);
+    return opt.json ? cli_text_append(t, p, n) : cli_put(p, n);
 }
 
-struct result {
-    const char *stop; /* "end", "length", "context", "interrupt" */
-    uint32_t n;
-    double seconds;
+struct completion {
+    struct cli_text text; /* with --json */
+    const char *stop;     /* "end", "length", "context", "interrupt" */
+    size_t n_prompt, n;   /* tokens */
+    double prompt_seconds, seconds;
 };
 
-static int generate(const struct tft_model *m, struct tft_session *s, struct tft_sampler *z,
-                    struct tft_text *text, struct cli_text *out, struct result *r)
+/* Generates from the session's logits until something stops it. */
+static int generate(const struct tft_model *m, struct tft_session *s, struct tft_text *state,
+                    struct completion *c)
 {
+    struct tft_sampler sampler = cli_sampler();
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
-    bool good = true;
-    r->stop = NULL;
-    while (!r->stop && good) {
-        int32_t id = tft_sample(z, s);
+    bool written = true;
+    while (!c->stop && written) {
+        int32_t id = tft_sample(&sampler, s);
         if (cli_interrupted())
-            r->stop = "interrupt";
+            c->stop = "interrupt";
         else if (tft_token_ends(m, id))
-            r->stop = "end";
+            c->stop = "end";
         else {
-            good = put(out, piece, tft_text_push(text, m, id, piece));
-            r->n++;
-            if (opt.n && r->n == opt.n)
-                r->stop = "length";
-            else if (good && tft_decode(s, id) != TFT_OK)
-                r->stop = "context";
+            written = put(&c->text, piece, tft_text_push(state, m, id, piece));
+            c->n++;
+            if (opt.n_tokens && c->n == opt.n_tokens)
+                c->stop = "length";
+            else if (written && tft_decode(s, id) != TFT_OK)
+                c->stop = "context";
         }
     }
-    good = good && put(out, piece, tft_text_push(text, m, -1, piece));
-    r->seconds = (double)(cli_ns() - start) / 1e9;
-    return good ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
+    written = written && put(&c->text, piece, tft_text_push(state, m, -1, piece));
+    c->seconds = (double)(cli_ns() - start) / 1e9;
+    return written ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
 }
 
-static void report(const struct cli_text *text, const struct result *r, size_t n_prompt,
-                   double prompt_seconds)
+static void report(const struct completion *c)
 {
-    double tok_s = r->seconds > 0 ? r->n / r->seconds : 0,
-           prompt_tok_s = prompt_seconds > 0 ? (double)n_prompt / prompt_seconds : 0;
+    double tok_s = c->seconds > 0 ? (double)c->n / c->seconds : 0,
+           prompt_tok_s = c->prompt_seconds > 0 ? (double)c->n_prompt / c->prompt_seconds : 0;
+    unsigned long long seed = cli_sampling_options.seed;
     if (opt.json) {
         printf("{\"text\":");
-        cli_json_string(stdout, text->p ? text->p : "", text->n);
-        printf(",\"stop\":\"%s\",\"tokens\":%u,\"prompt_tokens\":%zu,\"tok_s\":%.2f,\"prompt_tok_"
-               "s\":%.2f,\"seed\":%llu}\n",
-               r->stop, r->n, n_prompt, tok_s, prompt_tok_s,
-               (unsigned long long)cli_sampling_options.seed);
+        cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
+        printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"tok_s\":%.2f,"
+               "\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, tok_s, prompt_tok_s, seed);
         return;
     }
     putchar('\n');
     if (isatty(STDERR_FILENO))
         fprintf(stderr,
-                "\n%zu tokens of prompt, %.1f/s; %u written, %.1f/s; stopped by %s; seed %llu\n",
-                n_prompt, prompt_tok_s, r->n, tok_s, r->stop,
-                (unsigned long long)cli_sampling_options.seed);
+                "\nprompt: %zu tokens, %.1f tokens/s; generated: %zu tokens, %.1f tokens/s; "
+                "stopped by: %s; seed %llu\n",
+                c->n_prompt, prompt_tok_s, c->n, tok_s, c->stop, seed);
 }
 
-/* From here on everything is open; ids is the prompt. */
+/* Computes the n tokens of the prompt. */
+static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, struct completion *c)
+{
+    uint64_t start = cli_ns();
+    if (n >= tft_capacity(s) && !opt.slide)
+        return cli_fail("the prompt has %zu tokens, but the context holds only %zu: shorten the "
+                        "prompt, or use --slide",
+                        n, tft_capacity(s));
+    enum tft_status status = n ? cli_sync(s, ids, n) : tft_prefill(s, NULL, 0);
+    c->n_prompt = n;
+    c->prompt_seconds = (double)(cli_ns() - start) / 1e9;
+    if (status != TFT_OK && !n)
+        return cli_fail("the prompt is empty, and the model has no BOS token to begin with: give a "
+                        "text with -p");
+    if (status != TFT_OK)
+        return cli_fail("%s", tft_status_text(status));
+    return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
+}
+
+/* prompt: [len], which the n tokens of ids stand for. */
 static int complete(const struct tft_model *m, struct tft_session *s, const int32_t *ids, size_t n,
                     const char *prompt, size_t len)
 {
-    struct tft_sampler z = cli_sampler();
-    struct tft_text text = {.started = len > 0 && !opt.echo};
-    struct cli_text out = {0};
-    struct result r = {0};
-    uint64_t start = cli_ns();
-    if (n >= tft_capacity(s) && !opt.slide)
-        return cli_fail("the prompt has %zu tokens, and the context holds %zu", n, tft_capacity(s));
-    enum tft_status status = n ? cli_feed(s, ids, n) : tft_prefill(s, NULL, 0);
-    double seconds = (double)(cli_ns() - start) / 1e9;
-    if (status != TFT_OK)
-        return cli_fail("%s", n ? tft_status_text(status)
-                                : "the prompt is empty, and the model has no token to begin with");
-    if (cli_interrupted())
-        return CLI_INTERRUPTED;
-
-    if (opt.echo && !put(&out, prompt, len)) {
-        free(out.p);
-        return cli_fail("%s", strerror(errno));
-    }
-    text.started = text.started || opt.echo;
-    int exit_status = generate(m, s, &z, &text, &out, &r);
-    if (exit_status == CLI_OK)
-        report(&out, &r, n, seconds);
-    free(out.p);
-    return exit_status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : exit_status;
+    struct tft_text state = {.started = len > 0 || opt.echo};
+    struct completion c = {.stop = NULL};
+    int status = read_prompt(s, ids, n, &c);
+    if (status == CLI_OK && opt.echo && !put(&c.text, prompt, len))
+        status = cli_fail("standard output: %s", strerror(errno));
+    if (status == CLI_OK)
+        status = generate(m, s, &state, &c);
+    if (status == CLI_OK)
+        report(&c);
+    free(c.text.p);
+    return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
-int cmd_run(int argc, char **argv)
+static int run(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     struct tft_session *s = NULL;
-    struct tft_session_opts so = {0};
+    struct tft_session_opts so = {.slide = opt.slide};
     int32_t *ids = NULL;
     size_t len, n = 0;
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
     if (opt.prompt && opt.file)
-        return cli_usage("-p and -f are two prompts");
+        return cli_usage("-p and -f give two prompts: use one of them");
 
-    so.slide = opt.slide;
-    char *prompt = cli_read_given(opt.prompt, opt.file, &len);
-    status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
+    char *prompt = cli_read_input(opt.prompt, opt.file, &len);
+    int status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
     if (status == CLI_OK)
         status = cli_open_session(&s, m, &so);
     cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
-        if (!ids)
-            status = CLI_FAILED;
-        else
-            status = complete(m, s, ids, n, prompt, len);
+        status = ids ? complete(m, s, ids, n, prompt, len) : CLI_FAILED;
     }
     free(ids);
     free(prompt);
@@ -164,3 +151,26 @@ int cmd_run(int argc, char **argv)
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_run = {
+    .name = "run",
+    .operand = "MODEL",
+    .summary = "generate text from a prompt",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Prompt and output", options},
+            {"Sampling", cli_sampling_option_list},
+            {"Context", cli_session_option_list},
+            {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_model_option_list},
+            {NULL, cli_thread_option_list},
+            {0},
+        },
+    .notes = "Without -p and -f, the prompt is what a pipe writes to standard input. If there is "
+             "no pipe either, the prompt is empty. The text goes to standard output as it is "
+             "generated.\n",
+    .examples = "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
+                "tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
+                "echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",
+    .run = run,
+};

@@ -1,11 +1,11 @@
-/* tuffet tokenize: text to tokens, and back. */
+/* tuffet tokenize: text to tokens, and tokens to text. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli/cli.h"
+#include "tools/commands/commands.h"
 
 static struct {
     const char *text, *file;
@@ -13,35 +13,18 @@ static struct {
 } opt;
 
 static const struct cli_option options[] = {
-    {'p', "prompt", CLI_TEXT, &opt.text, "TEXT", "the text"},
-    {'f', "file", CLI_TEXT, &opt.file, "FILE", "the text is in this file, - for standard input"},
-    {0, "pieces", CLI_FLAG, &opt.pieces, NULL,
-     "a line for each token: its id, a tab, what it stands for"},
-    {0, "decode", CLI_FLAG, &opt.decode, NULL,
-     "the other way round: the text is ids, and what they stand for is written"},
-    {0, "bos", CLI_FLAG, &opt.bos, NULL,
-     "put the token for the beginning first, if the model was trained with one"},
+    {'p', "prompt", CLI_TEXT, &opt.text, "TEXT", "convert this text"},
+    {'f', "file", CLI_TEXT, &opt.file, "FILE", "convert the text of FILE; - is standard input"},
+    {0, "bos", CLI_FLAG, &opt.bos, NULL, "put BOS first, if the model was trained with it"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
-     "<|names|> stand for special tokens; --decode writes their names"},
+     "read <|names|> of special tokens as these tokens; with --decode, print the names"},
+    {0, "decode", CLI_FLAG, &opt.decode, NULL,
+     "convert token ids, separated by spaces or commas, to the text that they stand for"},
+    {0, "pieces", CLI_FLAG, &opt.pieces, NULL,
+     "print a line for each token: its id, a tab, and its text"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "one JSON object: tokens and pieces; with --decode, text"},
-    {0, "tokenizer", CLI_TEXT, &cli_model_options.tokenizer, "FILE",
-     "tokenizer.bin of a llama2.c model"},
+     "print one JSON object: tokens and pieces; with --decode, text"},
     {0},
-};
-
-static const struct cli_command command = {
-    "tokenize",
-    "MODEL",
-    "text to tokens, and back",
-    (const struct cli_option *const[]){options, NULL},
-    "Without -p or -f the text is what comes from a pipe on standard input. Only the vocabulary of "
-    "MODEL is opened, so any GGUF file\n"
-    "with a tokenizer of a known kind will do. In pieces, bytes that are no printable character "
-    "are written \\xHH; in JSON they are U+FFFD.\n\n"
-    "  tuffet tokenize model.gguf -p \"Once upon a time\" --pieces\n"
-    "  tuffet tokenize model.gguf -f book.txt | wc -w\n"
-    "  echo 1 9038 2501 263 931 | tuffet tokenize model.gguf --decode\n",
 };
 
 static void print_ids(const int32_t *ids, size_t n)
@@ -99,61 +82,63 @@ static bool separates(char c)
     return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
 }
 
-/* The id at text[*at], which is moved past it; false if there is none, or the model has no such
-   token. The text ends in NUL. */
-static bool next_id(const struct tft_model *m, const char *text, size_t len, size_t *at,
+/* Reads the id at text[*pos], and moves *pos past it. text: [len], and NUL after it. Returns false
+   if there is no number, or the model has no token of that id. */
+static bool next_id(const struct tft_model *m, const char *text, size_t len, size_t *pos,
                     int32_t *id)
 {
     char *end;
     size_t ignored;
     errno = 0;
-    long n = strtol(text + *at, &end, 10);
+    long n = strtol(text + *pos, &end, 10);
     bool whole = end == text + len || separates(*end);
-    if (end == text + *at || !whole || errno || n < 0 || n > INT32_MAX ||
+    if (end == text + *pos || !whole || errno || n < 0 || n > INT32_MAX ||
         !tft_token_text(m, (int32_t)n, true, &ignored))
         return false;
-    *at = (size_t)(end - text);
+    *pos = (size_t)(end - text);
     *id = (int32_t)n;
     return true;
 }
 
-/* What the token completes; with --special its name if it has no text. */
-static bool add_token(const struct tft_model *m, struct tft_text *state, int32_t id,
-                      struct cli_text *out)
+/* Appends the text that the token completes; with --special, the name of a token without text. */
+static bool append_token(const struct tft_model *m, struct tft_text *state, int32_t id,
+                         struct cli_text *out)
 {
     char piece[TFT_TEXT_MAX];
     size_t len = 0;
     const char *name = opt.special ? tft_token_text(m, id, false, &len) : NULL;
     if (!name || len)
-        return cli_text_add(out, piece, tft_text_push(state, m, id, piece));
+        return cli_text_append(out, piece, tft_text_push(state, m, id, piece));
     name = tft_token_text(m, id, true, &len);
-    return cli_text_add(out, piece, tft_text_push(state, m, -1, piece)) &&
-           cli_text_add(out, name, len);
+    return cli_text_append(out, piece, tft_text_push(state, m, -1, piece)) &&
+           cli_text_append(out, name, len);
 }
 
-static int collect(const struct tft_model *m, const char *text, size_t len, struct cli_text *out)
+/* Appends the text of all ids in `text`. */
+static int append_tokens(const struct tft_model *m, const char *text, size_t len,
+                         struct cli_text *out)
 {
     struct tft_text state = {0};
     char piece[TFT_TEXT_MAX];
     int32_t id;
     bool good = true;
-    for (size_t at = 0; good;) {
-        while (at < len && separates(text[at]))
-            at++;
-        if (at == len)
+    for (size_t pos = 0; good;) {
+        while (pos < len && separates(text[pos]))
+            pos++;
+        if (pos == len)
             break;
-        if (!next_id(m, text, len, &at, &id))
-            return cli_fail("what is at byte %zu of the text is not the id of a token", at);
-        good = add_token(m, &state, id, out);
+        if (!next_id(m, text, len, &pos, &id))
+            return cli_fail("byte %zu of the text is not the start of a token's id", pos);
+        good = append_token(m, &state, id, out);
     }
-    good = good && cli_text_add(out, piece, tft_text_push(&state, m, -1, piece));
+    good = good && cli_text_append(out, piece, tft_text_push(&state, m, -1, piece));
     return good ? CLI_OK : cli_fail("out of memory");
 }
 
 static int decode(const struct tft_model *m, const char *text, size_t len)
 {
     struct cli_text out = {0};
-    int status = collect(m, text, len, &out);
+    int status = append_tokens(m, text, len, &out);
     if (status == CLI_OK && opt.json) {
         printf("{\"text\":");
         cli_json_string(stdout, out.p, out.n);
@@ -162,32 +147,48 @@ static int decode(const struct tft_model *m, const char *text, size_t len)
         if (!cli_put(out.p, out.n))
             status = cli_fail("standard output: %s", strerror(errno));
         else if (isatty(STDOUT_FILENO))
-            putchar('\n'); /* elsewhere the text is exactly what the ids stand for */
+            putchar('\n'); /* a file or pipe gets the exact text */
     }
     free(out.p);
     return status;
 }
 
-int cmd_tokenize(int argc, char **argv)
+static int tokenize(const char *path)
 {
-    const char *path;
     struct tft_model *m = NULL;
     size_t len;
-    int status = cli_parse(&command, argc, argv, &path);
-    if (status != CLI_OK)
-        return status < 0 ? CLI_OK : status;
     if (opt.text && opt.file)
-        return cli_usage("-p and -f are two texts");
+        return cli_usage("-p and -f give two texts: use one of them");
     if (opt.decode && (opt.pieces || opt.bos))
-        return cli_usage("--decode does not go with --%s", opt.pieces ? "pieces" : "bos");
+        return cli_usage("--decode cannot be combined with --%s", opt.pieces ? "pieces" : "bos");
     if (!opt.text && !opt.file && isatty(STDIN_FILENO))
-        return cli_usage("a text is missing: -p TEXT, -f FILE, or a pipe");
+        return cli_usage("there is no text: give one with -p TEXT or -f FILE, or through a pipe");
 
-    char *text = cli_read_given(opt.text, opt.file, &len);
-    status = text ? cli_open_model(&m, path, true) : CLI_FAILED;
+    char *text = cli_read_input(opt.text, opt.file, &len);
+    int status = text ? cli_open_model(&m, path, true) : CLI_FAILED;
     if (status == CLI_OK)
         status = (opt.decode ? decode : encode)(m, text, len);
     free(text);
     tft_model_close(m);
     return status;
 }
+
+const struct cli_command command_tokenize = {
+    .name = "tokenize",
+    .operand = "MODEL",
+    .summary = "convert text to tokens, or tokens to text",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Text and output", options},
+            {"Model", cli_tokenizer_option_list},
+            {0},
+        },
+    .notes = "Without -p and -f, the text is what a pipe writes to standard input. Only the "
+             "vocabulary of MODEL is read, so the model may have any architecture. In the lines of "
+             "--pieces, bytes that are not a printable character are \\xHH; in JSON they are "
+             "U+FFFD.\n",
+    .examples = "tuffet tokenize model.gguf -p \"Once upon a time\" --pieces\n"
+                "tuffet tokenize model.gguf -f book.txt | wc -w\n"
+                "echo 1 9038 2501 263 931 | tuffet tokenize model.gguf --decode\n",
+    .run = tokenize,
+};

@@ -78,7 +78,7 @@ static bool right(struct reader *r, const char *key)
 
 static bool add(struct reader *r, struct cli_text *t, struct span s)
 {
-    return cli_text_add(t, s.p, s.n) || wrong(r, "%s", tft_status_text(TFT_ERR_NOMEM));
+    return cli_text_append(t, s.p, s.n) || wrong(r, "%s", tft_status_text(TFT_ERR_NOMEM));
 }
 
 static struct span words(const char *p)

@@ -12,16 +12,17 @@ struct run {
     const struct activations_opts *o;
     const struct tft_model *m;
     struct tft_session *s;
-    uint32_t at;      /* the window in hand */
-    uint32_t layer;
-    size_t widest;    /* row of the model */
-    size_t positions; /* whole panels of keys */
-    float *row;       /* [threads, widest] */
-    float *score;     /* [threads, positions] */
+    uint32_t window, layer; /* being computed */
+    size_t widest;          /* numbers of the longest row that is measured */
+    size_t positions;       /* of keys, in whole panels */
+    float *row;             /* [threads, widest] */
+    float *score;           /* [threads, positions] */
 };
 
 /* ----------------------------------------------------------------------------------- magnitudes */
 
+/* The rows of a buffer: floats, or bytes where linear layer l of a W8A8 model takes them. l: NULL
+   for the residual stream. */
 static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf,
                                       const struct tft_linear *l)
 {
@@ -39,6 +40,7 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
     return r;
 }
 
+/* Adds the magnitudes of one window. */
 static void add(struct activations_input *in, const struct magnitudes *m, uint32_t window,
                 uint32_t n_window)
 {
@@ -54,17 +56,17 @@ static void add(struct activations_input *in, const struct magnitudes *m, uint32
     in->channel = (uint32_t)m->column[0];
 }
 
-/* What is in buf; l: the linear layer that takes it, NULL for the residual stream, which `in`
-   belongs to by its own layer. */
-static void look(struct run *k, const struct tft_pass *p, enum tft_buf buf,
-                 const struct tft_linear *l)
+/* Measures a buffer: the input of linear layer l, or, where l is NULL, the residual stream at layer
+   k->layer. */
+static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
+                    const struct tft_linear *l)
 {
     struct activations *a = k->a;
     struct magnitudes_rows r = rows_of(p, buf, l);
-    bool tops = !l && k->at == 0;
+    bool tops = !l && k->window == 0;
     struct magnitudes m = magnitudes_of(&r, k->row + (size_t)p->tid * k->widest,
                                         tops ? a->token_top + (size_t)k->layer * a->window : NULL);
-    add(l ? &a->linear[l->in->index] : &a->stream[k->layer], &m, k->at, a->n_window);
+    add(l ? &a->linear[l->in->index] : &a->stream[k->layer], &m, k->window, a->n_window);
 }
 
 /* ------------------------------------------------------------------------------------ attention */
@@ -96,10 +98,10 @@ static double share_of_first(const struct run *k, const struct tft_pass *p, uint
     return first / (double)sum;
 }
 
-static void look_at_head(struct run *k, const struct tft_pass *p, uint32_t head)
+static void measure_head(struct run *k, const struct tft_pass *p, uint32_t head)
 {
     struct activations *a = k->a;
-    uint32_t skip = a->n_prefix ? 0 : 1; /* the first token has no other to attend to */
+    uint32_t skip = a->n_prefix ? 0 : 1; /* the first token can attend to itself only */
     double total = 0;
     for (uint32_t t = skip; t < p->n; t++)
         total += share_of_first(k, p, t, head, a->n_prefix ? a->n_prefix : 1);
@@ -115,7 +117,7 @@ static struct tft_pass pass_of(const struct run *k, int tid, int n_threads)
                              .s = k->s,
                              .tid = tid,
                              .n_threads = n_threads,
-                             .tokens = a->tokens + (size_t)k->at * a->window,
+                             .tokens = a->tokens + (size_t)k->window * a->window,
                              .n = a->window,
                              .keep = a->window,
                              .pos = a->n_prefix};
@@ -128,18 +130,20 @@ static void run_embed(void *arg, int tid, int n_threads)
     tft_embed(&p);
 }
 
-/* Looks at two things, by two threads if there are as many. Nobody changes anything meanwhile. */
-static void look_before(struct run *k, const struct tft_pass *p, const struct tft_linear *l)
+/* Measures the residual stream and the input of l, on two threads if there are two. The barriers
+   keep other threads from changing the buffers meanwhile. */
+static void measure_before(struct run *k, const struct tft_pass *p, const struct tft_linear *l)
 {
     tft_port_barrier();
     if (p->tid == 0)
-        look(k, p, TFT_X, NULL);
+        measure(k, p, TFT_X, NULL);
     if (p->tid == p->n_threads - 1)
-        look(k, p, TFT_H, l);
+        measure(k, p, TFT_H, l);
     tft_port_barrier();
 }
 
-static void look_after(struct run *k, const struct tft_pass *p, const struct tft_block *b)
+/* Measures what the layer has left in its buffers, and its attention. */
+static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_linear *const linear[] = {&b->down, &b->up, &b->o};
     const enum tft_buf buf[] = {TFT_G, TFT_H, TFT_A};
@@ -147,23 +151,23 @@ static void look_after(struct run *k, const struct tft_pass *p, const struct tft
     tft_port_barrier();
     for (uint32_t i = (uint32_t)p->tid; i < LINEAR + k->m->n_head; i += (uint32_t)p->n_threads)
         if (i < LINEAR)
-            look(k, p, buf[i], linear[i]);
+            measure(k, p, buf[i], linear[i]);
         else
-            look_at_head(k, p, i - LINEAR);
+            measure_head(k, p, i - LINEAR);
 }
 
-/* The layer makes attention's input itself, and something else in its place later: here it is made
-   to be looked at. What feeds the other linear layers, and the queries, stay until the layer's
-   end. */
+/* The layer computes the input of attention itself, and overwrites it later, so it is computed here
+   once more to be measured. The inputs of the other linear layers, and the queries, stay in their
+   buffers until the end of the layer. */
 static void run_layer(void *arg, int tid, int n_threads)
 {
     struct run *k = arg;
     struct tft_pass p = pass_of(k, tid, n_threads);
     const struct tft_block *b = &k->m->block[k->layer];
     tft_norm(&p, &b->attn_norm, &b->q);
-    look_before(k, &p, &b->q);
+    measure_before(k, &p, &b->q);
     k->m->arch->layer(&p, k->layer);
-    look_after(k, &p, b);
+    measure_after(k, &p, b);
 }
 
 static void run_head(void *arg, int tid, int n_threads)
@@ -171,10 +175,10 @@ static void run_head(void *arg, int tid, int n_threads)
     struct run *k = arg;
     struct tft_pass p = pass_of(k, tid, n_threads);
     tft_norm(&p, &k->m->out_norm, &k->m->output);
-    look_before(k, &p, &k->m->output);
+    measure_before(k, &p, &k->m->output);
 }
 
-/* False: stopped. */
+/* Returns false if the caller's progress function stopped it. */
 static bool run_window(struct run *k)
 {
     const struct activations *a = k->a;
@@ -182,7 +186,7 @@ static bool run_window(struct run *k)
     for (k->layer = 0; k->layer < a->n_layer; k->layer++) {
         tft_port_team(k->s->n_threads, run_layer, k);
         double done = (k->layer + 1.0) / a->n_layer;
-        if (k->o->progress && !k->o->progress(k->o->user, (k->at + done) / a->n_window))
+        if (k->o->progress && !k->o->progress(k->o->user, (k->window + done) / a->n_window))
             return false;
     }
     tft_port_team(k->s->n_threads, run_head, k);
@@ -193,15 +197,15 @@ static bool run_window(struct run *k)
 
 static void fill_tokens(struct activations *a, const struct activations_opts *o, int32_t bos)
 {
-    uint32_t own = a->window - o->window; /* tokens of a window that are not the text's */
+    uint32_t bos_tokens = a->window - o->window; /* 1 if a window begins with BOS */
     for (uint32_t w = 0; w < a->n_window; w++) {
         int32_t *to = a->tokens + (size_t)w * a->window;
         to[0] = bos;
-        memcpy(to + own, o->text + (size_t)w * o->window, o->window * sizeof *to);
+        memcpy(to + bos_tokens, o->text + (size_t)w * o->window, o->window * sizeof *to);
     }
 }
 
-static bool take(struct run *k)
+static bool allocate(struct run *k)
 {
     struct activations *a = k->a;
     const struct tft_model *m = k->m;
@@ -242,13 +246,14 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                                   .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
     if (status == TFT_OK && k.s->kv.policy.coded)
-        status = tft_fail(err, TFT_ERR_ARG, "attention is shown of caches of floats, f16 or f32");
-    if (status == TFT_OK && !take(&k))
-        status = tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for what %u windows of %u tokens show",
+        status = tft_fail(err, TFT_ERR_ARG, "attention can be measured with --kv f16 or f32 only");
+    if (status == TFT_OK && !allocate(&k))
+        status = tft_fail(err, TFT_ERR_NOMEM,
+                          "%s: out of memory for the measurements of %u windows of %u tokens",
                           m->source.name, a->n_window, window);
     if (status == TFT_OK) {
         fill_tokens(a, o, tft_token_bos(m));
-        for (; k.at < a->n_window && !*stopped; k.at++)
+        for (; k.window < a->n_window && !*stopped; k.window++)
             *stopped = !run_window(&k);
     }
     free(k.row);
@@ -267,14 +272,16 @@ void activations_close(struct activations *a)
     *a = (struct activations){0};
 }
 
-/* ------------------------------------------------------------------------------------ no prefix */
+/* --------------------------------------------------------------------- the model without prefix */
 
-static void free_range(struct tft_input *in)
+/* A static range becomes one for each token. */
+static void release_range(struct tft_input *in)
 {
     if (in->range == TFT_RANGE_STATIC)
         in->range = TFT_RANGE_TOKEN;
 }
 
+/* Points the linear layers of a copied block to the copy's inputs. */
 static void own_inputs(struct tft_block *b)
 {
     b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
@@ -282,7 +289,7 @@ static void own_inputs(struct tft_block *b)
     b->gate.in = b->up.in = &b->in[TFT_IN_FFN];
     b->down.in = &b->in[TFT_IN_DOWN];
     for (int i = 0; i < TFT_LAYER_INPUTS; i++)
-        free_range(&b->in[i]);
+        release_range(&b->in[i]);
 }
 
 bool activations_bare(struct tft_model *bare, const struct tft_model *m)
@@ -298,11 +305,11 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
         own_inputs(&bare->block[l]);
     }
     bare->output.in = &bare->head_in;
-    free_range(&bare->head_in);
+    release_range(&bare->head_in);
     return bare->block;
 }
 
-/* -------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- results */
 
 static double outliers(const struct activations_input *in)
 {

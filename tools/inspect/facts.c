@@ -1,12 +1,17 @@
+#define _POSIX_C_SOURCE 200809L
 #include "facts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "tools/quantize/inputs.h"
 #include "model/keys.h"
 #include "model/open.h"
 #include "models/registry.h"
+#include "tools/chat/template.h"
+#include "tools/quantize/inputs.h"
 
+/* A string, or an empty one. */
 static struct tft_str text(const struct tft_source *s, const char *key)
 {
     struct tft_str str = {0};
@@ -16,7 +21,7 @@ static struct tft_str text(const struct tft_source *s, const char *key)
     return str;
 }
 
-/* The number "ARCH.key". */
+/* The number "ARCH.key", or 0. */
 static uint64_t number(const struct facts *f, const char *key)
 {
     char full[128];
@@ -26,13 +31,24 @@ static uint64_t number(const struct facts *f, const char *key)
     return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
 }
 
+static const char *chat_format(const struct tft_source *s)
+{
+    struct tft_str jinja = text(s, "tokenizer.chat_template");
+    if (!jinja.n)
+        return NULL;
+    char *copy = strndup(jinja.p, jinja.n); /* with a NUL at its end */
+    const struct template_format *format = copy ? template_recognize(copy) : NULL;
+    free(copy);
+    return format ? template_name(format) : "unknown";
+}
+
 static void read_values(struct facts *f)
 {
     const struct tft_source *s = &f->s;
     f->name = text(s, "general.name");
     f->arch = text(s, "general.architecture");
     f->vocab = text(s, "tokenizer.ggml.model");
-    f->jinja = text(s, "tokenizer.chat_template");
+    f->chat_format = chat_format(s);
     f->context = number(f, "context_length");
     f->width = number(f, "embedding_length");
     f->layers = number(f, "block_count");
@@ -45,7 +61,7 @@ static void read_values(struct facts *f)
                          s->tensor[i].ne[3];
 }
 
-/* A scalar, or 0. */
+/* The number `key`, or 0. */
 static uint64_t uint_of(const struct facts *f, const char *key)
 {
     uint64_t n;
@@ -53,7 +69,7 @@ static uint64_t uint_of(const struct facts *f, const char *key)
     return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
 }
 
-/* Input i, of which the loader has checked all but the error. */
+/* Reads input i. The loader has checked everything but the error. */
 static void read_input(struct facts *f, uint32_t i)
 {
     const struct tft_value *errors = tft_source_value(&f->s, TFT_KEY_INPUT_ERROR);
@@ -66,7 +82,7 @@ static void read_input(struct facts *f, uint32_t i)
         tft_value_real(errors, i, &error);
     f->inputs[range]++;
     if (range == TFT_RANGE_STATIC)
-        worst_inputs_add(&f->lossy,
+        worst_inputs_add(&f->worst_inputs,
                   (struct input_error){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
 }
 
@@ -90,8 +106,7 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
         read_input(f, i);
 }
 
-/* Whether it runs, and what that takes. */
-/* What a session would have that is opened so. */
+/* The cache that a session with these options has. */
 static void choose_cache(struct facts *f, const struct tft_session_opts *so)
 {
     const struct tft_value *v = tft_source_value(&f->s, TFT_KEY_KV);
@@ -105,6 +120,7 @@ static void choose_cache(struct facts *f, const struct tft_session_opts *so)
         snprintf(f->kv, sizeof f->kv, "f16");
 }
 
+/* Finds out whether the model runs, and what memory it takes. */
 static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *given)
 {
     struct tft_session_opts with_cache = *given, *so = &with_cache;

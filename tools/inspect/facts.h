@@ -1,43 +1,53 @@
 /*
- * What tuffet inspect finds out about a file. It reads the file's description only, so that it is
- * quick and takes what tuffet cannot run: other architectures, vocabularies without weights. What
- * it says about memory is what opening would take, counted and not taken.
+ * What tuffet inspect knows about a model file. Only the file's description is read: that is fast,
+ * and it works for files that tuffet cannot run, such as other architectures and vocabularies
+ * without weights. The memory that the model and a session would take is computed, not allocated.
  */
 #ifndef INSPECT_FACTS_H
 #define INSPECT_FACTS_H
 
 #include "kv/kv_policy.h"
-#include "tools/quantize/measure/worst_inputs.h"
 #include "model/model.h"
+#include "tools/quantize/measure/worst_inputs.h"
 
 struct facts {
     struct tft_source s;
-    struct tft_tokenizer *tokenizer; /* NULL: none, or none that is known */
-    struct tft_str name, arch, vocab, jinja; /* n is 0 where there is none */
+    struct tft_tokenizer *tokenizer;  /* NULL: the file has none, or an unknown one */
+    struct tft_str name, arch, vocab; /* n is 0: the file has none */
+    const char *chat_format;          /* of its chat template: a name of template.h, "unknown", or
+                                         NULL: the file has no chat template */
+    bool verified;                    /* the checksum is correct; the caller sets this */
     /* 0: unknown */
     uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward;
 
-    bool runs;
-    struct tft_error why_not;
-    size_t weights; /* bytes that opening takes */
-    char kv[TFT_KV_TEXT]; /* the cache that these are of */
-    size_t kv_per_token, session;
-    uint32_t session_context;
+    bool runs;                /* whether tuffet can run the model */
+    struct tft_error why_not; /* if it cannot */
+    size_t weights;           /* bytes that opening the model takes: expanded weights */
+    char kv[TFT_KV_TEXT];     /* the cache of the next three */
+    size_t kv_per_token;      /* bytes */
+    size_t session;           /* bytes; 0: such a session is not possible */
+    uint32_t session_context; /* tokens */
 
-    bool quantized; /* by tuffet: what follows is known */
+    bool quantized; /* tuffet quantize made the file, which has what follows */
     struct tft_str weights_are, prefix_method, calibration_method;
-    struct tft_str prefix_loss; /* that it was tuned by; n is 0 if it was not */
-    uint64_t rotate_values, rotate_down, calibration_tokens, calibration_window,
-        inputs[TFT_RANGE_TENSOR + 1];
+    struct tft_str prefix_loss; /* the loss that tuned the prefix; n is 0: it is not tuned */
+    uint64_t rotate_values, rotate_down; /* blocks of the transforms; 0: none */
+    uint64_t calibration_tokens, calibration_window;
+    uint64_t inputs[TFT_RANGE_TENSOR + 1]; /* inputs with each kind of range */
     bool rotate_residual;
     double smooth;
-    const struct tft_value *prefix; /* its tokens, or NULL */
-    struct worst_inputs lossy;
+    const struct tft_value *prefix; /* its tokens; NULL: none */
+    struct worst_inputs worst_inputs;
 };
 
-/* From f->s, which is open, as a model with weights expanded to `weights` and a session of
-   so->capacity and so->kv. All else in *f is zero before. */
+/* Reads the facts of f->s, which is open. Memory is that of a model with weights expanded to
+   `weights`, and of a session with so->capacity and so->kv. Apart from s and verified, *f is zero
+   before. */
 void facts_read(struct facts *f, enum tft_weights weights, const struct tft_session_opts *so);
+
+/* Prints the facts of the file `path` to standard output, as text or as a JSON object. */
+void facts_print(const struct facts *f, const char *path);
+void facts_print_json(const struct facts *f, const char *path);
 
 /* Closes f->s too. */
 void facts_close(struct facts *f);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The bits of |x|, whose order is that of the numbers. */
+/* The bits of |x|. As integers they have the same order as the magnitudes. */
 static uint32_t magnitude(float x)
 {
     uint32_t bits;
@@ -17,19 +17,21 @@ static float of_bits(uint32_t bits)
     return x;
 }
 
-static const float *get_row(const struct magnitudes_rows *r, size_t i, float *room)
+/* Row i as floats, dequantized to `scratch` if it is bytes. */
+static const float *get_row(const struct magnitudes_rows *r, size_t i, float *scratch)
 {
     if (r->x)
         return r->x + i * r->stride;
     const uint8_t *bytes = r->bytes + i * r->stride;
     const struct tft_affine *q = &r->q[i * r->step];
     for (size_t k = 0; k < r->width; k++)
-        room[k] = (float)(bytes[k] - q->zero) * q->scale;
-    return room;
+        scratch[k] = (float)(bytes[k] - q->zero) * q->scale;
+    return scratch;
 }
 
 /* ---- the largest */
 
+/* Inserts a number that is larger than the last of the top. */
 static void insert(struct magnitudes *m, uint32_t top[MAGNITUDES_TOP], uint32_t bits, size_t row,
                    size_t column)
 {
@@ -44,12 +46,12 @@ static void insert(struct magnitudes *m, uint32_t top[MAGNITUDES_TOP], uint32_t 
     m->column[at] = column;
 }
 
-static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, float *room,
+static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, float *scratch,
                      float *row_top)
 {
     uint32_t top[MAGNITUDES_TOP] = {0};
     for (size_t i = 0; i < r->n; i++) {
-        const float *x = get_row(r, i, room);
+        const float *x = get_row(r, i, scratch);
         uint32_t most = 0;
         for (size_t k = 0; k < r->width; k++) {
             uint32_t bits = magnitude(x[k]);
@@ -64,28 +66,28 @@ static void find_top(struct magnitudes *m, const struct magnitudes_rows *r, floa
         m->top[i] = of_bits(top[i]);
 }
 
-/* ---- order statistics: the wanted one's bits are found from the top down, a digit a sweep, by
-   counting */
+/* ---- order statistics: a radix search. Each sweep over the numbers finds one more digit of the
+   wanted number's bits, from the top down, by counting digits. */
 
 enum { RANKS = 2, DIGIT = 11, DIGITS = 1 << DIGIT };
 
 struct rank {
-    size_t k;      /* how many numbers with these upper bits it is from the top, itself included */
-    uint32_t bits; /* above the digits that are still to come */
+    size_t k;      /* the wanted number is the k-th largest of those that begin with `bits` */
+    uint32_t bits; /* the digits found so far */
 };
 
-/* The digit of `bits` bits from `shift` up, of each rank. */
-static void find_digit(struct rank rank[RANKS], const struct magnitudes_rows *r, float *room,
+/* Finds the next digit of each rank: `bits` bits from bit `shift` on. */
+static void find_digit(struct rank rank[RANKS], const struct magnitudes_rows *r, float *scratch,
                        int shift, int bits)
 {
     size_t count[RANKS][DIGITS] = {{0}};
     uint32_t mask = (1u << bits) - 1;
     for (size_t i = 0; i < r->n; i++) {
-        const float *x = get_row(r, i, room);
+        const float *x = get_row(r, i, scratch);
         for (size_t k = 0; k < r->width; k++) {
-            uint32_t at = magnitude(x[k]) >> shift;
+            uint32_t upper = magnitude(x[k]) >> shift;
             for (int j = 0; j < RANKS; j++)
-                count[j][at & mask] += at >> bits == rank[j].bits;
+                count[j][upper & mask] += upper >> bits == rank[j].bits;
         }
     }
     for (int j = 0; j < RANKS; j++) {

@@ -10,7 +10,7 @@
 
 enum { MARGIN = 16, TITLE = 30, PANEL_TITLE = 22, FONT = 12, TITLE_LENGTH = 90, ANY_LENGTH = 1000 };
 
-/* About as wide as a character is, of text and of a title. */
+/* The approximate width of a character, in text and in a title. */
 #define CHARACTER 6.8
 #define TITLE_CHARACTER 9.5
 
@@ -58,7 +58,7 @@ void plot_text(FILE *f, const char *text, size_t most)
         fputs("\xe2\x80\xa6", f);
 }
 
-/* At least so large that the title fits. */
+/* Begins a drawing, which is made wide enough for the title. */
 static void begin(FILE *f, double width, double height, const char *title)
 {
     width = fmax(width,
@@ -89,7 +89,7 @@ static void label(FILE *f, double x, double y, const char *anchor, const char *t
     fputs("</text>\n", f);
 }
 
-/* Above a panel, as much of it as there is room for. */
+/* Prints the part of a panel's title that fits above it. */
 static void panel_title(FILE *f, double x, double y, double width, const char *text)
 {
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", x, y);
@@ -97,7 +97,7 @@ static void panel_title(FILE *f, double x, double y, double width, const char *t
     fputs("</text>\n", f);
 }
 
-/* Reads upwards. */
+/* Text that reads upwards. */
 static void upright(FILE *f, double x, double y, const char *anchor, const char *text, size_t most,
                     const char *more)
 {
@@ -122,15 +122,18 @@ static void box(FILE *f, double x, double y, double width, double height, const 
 
 /* --------------------------------------------------------------------------- logarithmic scales */
 
-/* From one of 1, 2, 5, 10, 20, 50 .. to another, at the heights bottom and top. */
+/* A scale with steps at 1, 2, 5, 10, 20, 50 .. */
 struct scale {
-    int low, high; /* by step_value */
-    double top, bottom;
+    int low, high;      /* the first and the last step, as in step_value */
+    double top, bottom; /* where these are drawn */
 };
 
-enum { STEPS = 3, MOST_STEPS = 9 * STEPS }; /* of a decade; what is smaller beside the largest lies
-                                               at the bottom */
+enum {
+    STEPS = 3,             /* of a decade */
+    MOST_STEPS = 9 * STEPS /* values more than 9 decades below the largest lie at the bottom */
+};
 
+/* Step 0 is 1, step 1 is 2, step 2 is 5, step 3 is 10. */
 static double step_value(int i)
 {
     static const double mantissa[STEPS] = {1, 2, 5};
@@ -138,7 +141,7 @@ static double step_value(int i)
     return mantissa[i - decade * STEPS] * pow(10, decade);
 }
 
-/* The last step that is not above y. */
+/* The last step that is at most y. */
 static int step_below(double y)
 {
     int i = (int)floor(log10(y)) * STEPS + STEPS;
@@ -148,7 +151,7 @@ static int step_below(double y)
 }
 
 struct extent {
-    double least, most; /* of what is above 0 */
+    double least, most; /* of the values above 0; most is 0 if there are none */
 };
 
 static void extend(struct extent *e, double y)
@@ -178,7 +181,7 @@ static double height(const struct scale *s, double y)
     return s->bottom - fmin(fmax(at, 0), 1) * (s->bottom - s->top);
 }
 
-/* A line and a number for each step, or where there is no room for them, for each power of ten. */
+/* A line and a number for each step, or, if these do not fit, for each power of ten. */
 static void draw_scale(FILE *f, const struct scale *s, double left, double right, bool numbers)
 {
     enum { ROOM = 18 };
@@ -196,7 +199,7 @@ static void draw_scale(FILE *f, const struct scale *s, double left, double right
 
 /* ---------------------------------------------------------------------------------------- lines */
 
-/* Neighbours differ in lightness too. */
+/* Neighbouring colours differ in lightness too. */
 static const char *const colours[] = {"#d1495b", "#e08e36", "#b59f2b",
                                       "#3d9970", "#4a78c8", "#9061c2"};
 enum { COLOURS = sizeof colours / sizeof *colours };
@@ -229,7 +232,8 @@ static void draw_legend(FILE *f, const struct plot_lines *p, double x, double y)
     }
 }
 
-/* Numbers 0 .. n - 1 at their places, as many as there is room for, `room` each. */
+/* Numbers 0 .. n - 1 along an axis. Each takes `room`: if not all fit, every second, fourth, ... is
+   drawn. */
 static void draw_counting(FILE *f, size_t n, double x, double y, double step_x, double step_y,
                           double room, const char *anchor)
 {
@@ -259,7 +263,7 @@ void plot_lines(FILE *f, const struct plot_lines *p)
         double left = LEFT + (double)i * (width + GAP);
         panel_title(f, left, s.top - 10, width, p->panel[i]);
         draw_scale(f, &s, left, left + width, i == 0);
-        for (size_t j = p->n_series; j-- > 0;) /* the first on top */
+        for (size_t j = p->n_series; j-- > 0;) /* the first series is drawn on top */
             draw_line(f, &s, p->y + (i * p->n_series + j) * p->n, p->n, left + pad, step,
                       colours[j % COLOURS]);
         draw_counting(f, p->n, left + pad, s.bottom + 18, step, 0, 24, "middle");
@@ -316,8 +320,8 @@ void plot_bars(FILE *f, const struct plot_bars *p)
 
 enum { HUES = 8 };
 
-/* viridis (Smith and van der Walt 2015, CC0) in eight steps: as light as it is large, also to those
-   who see no colours. */
+/* viridis (Smith and van der Walt 2015, CC0) in eight steps: a larger share is lighter, which also
+   readers who cannot tell the colours apart see. */
 static void colour_of(double share, char colour[8])
 {
     static const unsigned char stop[HUES + 1][3] = {
@@ -364,7 +368,7 @@ static void draw_key(FILE *f, double x, double y, double height)
     }
 }
 
-/* Whole pixels, so that cells have sharp edges. */
+/* The size of a cell, in whole pixels, so that cells have sharp edges. */
 static double cell(size_t n, double room, double least, double most)
 {
     return floor(fmin(fmax(room / (double)n, least), most));

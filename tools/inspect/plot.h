@@ -1,11 +1,11 @@
 /*
- * Small charts as SVG 1.1 that stand on their own: no scripts, no fonts or files from elsewhere.
- * The background is left clear, and the colours are between light and dark, so that a chart can be
- * read on a white page and on a black one.
+ * Small charts as SVG 1.1 files that need nothing else: no scripts, no fonts. The background is
+ * transparent, and the colours have a middle lightness, so that a chart is readable on a white page
+ * and on a black one.
  *
- * A chart has panels that share one scale: the same thing measured in different circumstances. All
- * text is UTF-8 and may be anything. What is not finite is left out; what is 0 or less lies at the
- * bottom of a logarithmic scale.
+ * A chart has panels, which share one scale: the same measurement under different conditions. All
+ * text is UTF-8, and may contain anything. A value that is not finite is left out; on a logarithmic
+ * scale, a value of 0 or less is drawn at the bottom.
  */
 #ifndef INSPECT_PLOT_H
 #define INSPECT_PLOT_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Lines over 0 .. n - 1, the scale logarithmic; panels side by side. */
+/* Lines over 0 .. n - 1, on a logarithmic scale. Panels stand side by side. */
 struct plot_lines {
     const char *title, *x_title, *y_title;
     const char *const *name;  /* [n_series] */
@@ -24,17 +24,17 @@ struct plot_lines {
 };
 void plot_lines(FILE *f, const struct plot_lines *p);
 
-/* A bar each with its label, the scale logarithmic; panels one below the other. */
+/* Bars with labels, on a logarithmic scale. Panels stand one below the other. */
 struct plot_bar {
     double y;
     const char *label;
-    bool marked; /* stands out */
+    bool marked; /* drawn in another colour */
 };
 struct plot_bars_panel {
     const char *title;
     const struct plot_bar *bar; /* [n] */
-    size_t n, first;            /* bars that are left out at the left, so that those of all panels
-                                   are in line */
+    size_t n, first;            /* first: the place of the first bar, so that the bars of all panels
+                                   line up */
 };
 struct plot_bars {
     const char *title, *y_title;
@@ -43,7 +43,7 @@ struct plot_bars {
 };
 void plot_bars(FILE *f, const struct plot_bars *p);
 
-/* Shares, 0 .. 1, as colours; panels side by side. */
+/* Shares, 0 .. 1, as colours. Panels stand side by side. */
 struct plot_heat {
     const char *title, *x_title, *y_title;
     const char *const *panel; /* [n_panels] */
@@ -52,8 +52,8 @@ struct plot_heat {
 };
 void plot_heat(FILE *f, const struct plot_heat *p);
 
-/* Text as it may stand in XML: escaped, and U+FFFD for what is no character of XML. At most `most`
-   characters, the last one an ellipsis where there were more. */
+/* Prints text for XML: escaped, with U+FFFD for characters that XML does not allow. Prints at most
+   `most` characters; if there are more, the last one is an ellipsis. */
 void plot_text(FILE *f, const char *text, size_t most);
 
 #endif

@@ -1,34 +1,36 @@
+/* The report on activations as three drawings. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/cli.h"
+#include "activations_report.h"
 #include "plot.h"
-#include "report.h"
+#include "tools/cli/cli.h"
 
-/* The name of the model for a title. */
+/* Without the folders. */
 static const char *file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-/* What the panels of a drawing are called; room: for the only one. */
-static const char *const *panel_titles(const struct report *r, char room[256], const char *only[1])
+/* [n_runs] the titles of the panels of a drawing. title, only: where the title is made if there is
+   one panel. */
+static const char *const *panel_titles(const struct report *r, char title[256], const char *only[1])
 {
     static const char *const both[RUNS] = {"without the prefix", "with the prefix"};
-    snprintf(room, 256, "%s, %u tokens", file_name(r->o->text), r->a[0].n_window * r->window);
-    only[0] = room;
+    snprintf(title, 256, "%s, %u tokens", file_name(r->o->text), r->run[0].n_window * r->window);
+    only[0] = title;
     return r->n_runs == RUNS ? both : only;
 }
 
-/* False without memory, as the other two. */
+/* The numbers of each block's input. Returns false if out of memory, as the other two drawings. */
 static bool draw_magnitudes(const struct report *r, FILE *f)
 {
     static const char *const series[] = {"top-1", "top-2", "top-3", "top 10 %", "median"};
     enum { SERIES = sizeof series / sizeof *series };
-    char title[256], room[256];
+    char title[256], panel_title[256];
     const char *only[1];
     size_t n = r->m->n_layer;
     double *y = calloc(n, RUNS * SERIES * sizeof *y);
@@ -36,18 +38,18 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
         return false;
     for (int run = 0; run < r->n_runs; run++)
         for (size_t l = 0; l < n; l++) {
-            const struct activations_input *in = &r->a[run].stream[l];
+            const struct activations_input *in = &r->run[run].stream[l];
             const double all[SERIES] = {in->top[0], in->top[1], in->top[2], in->tenth, in->median};
             for (size_t i = 0; i < SERIES; i++)
                 y[((size_t)run * SERIES + i) * n + l] = all[i];
         }
-    snprintf(title, sizeof title, "What goes into the blocks of %s", file_name(r->path));
+    snprintf(title, sizeof title, "Inputs of the blocks of %s", file_name(r->model_path));
     plot_lines(f, &(struct plot_lines){.title = title,
                                        .x_title = "block",
                                        .y_title = "magnitude",
                                        .name = series,
                                        .n_series = SERIES,
-                                       .panel = panel_titles(r, room, only),
+                                       .panel = panel_titles(r, panel_title, only),
                                        .n_panels = (size_t)r->n_runs,
                                        .n = n,
                                        .y = y});
@@ -55,13 +57,13 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
     return true;
 }
 
-/* To be freed: what a bar is called. Of one that stands out, its position too; of blanks, that they
-   are some. */
+/* The label of a token's bar, which the caller frees: the token's text, in quotes if that is all
+   spaces; its position too if the token stands out. NULL if out of memory. */
 static char *bar_label(const struct report *r, int run, uint32_t position)
 {
     char *label = NULL;
     size_t n, size;
-    const char *p = tft_token_text(r->m, report_token(&r->a[run], 0, position), true, &n);
+    const char *p = tft_token_text(r->m, report_token(&r->run[run], 0, position), true, &n);
     FILE *f = open_memstream(&label, &size);
     if (!f)
         return NULL;
@@ -80,12 +82,12 @@ static char *bar_label(const struct report *r, int run, uint32_t position)
     return NULL;
 }
 
-enum { BARS = 56 };
+enum { BARS = 56 }; /* the first tokens; more would not fit */
 
-/* Those of one run. False without memory. */
+/* The bars of one run. Returns false if out of memory. */
 static bool fill_bars(const struct report *r, int run, struct plot_bar *bar, size_t n)
 {
-    const struct activations *a = &r->a[run];
+    const struct activations *a = &r->run[run];
     for (uint32_t i = 0; i < n; i++) {
         bar[i].y = (double)a->token_top[(size_t)r->worst * a->window + i];
         bar[i].marked = r->pivot[run][i];
@@ -96,21 +98,22 @@ static bool fill_bars(const struct report *r, int run, struct plot_bar *bar, siz
     return true;
 }
 
+/* The first tokens at the input of the worst block. */
 static bool draw_tokens(const struct report *r, FILE *f)
 {
     struct plot_bar bar[RUNS][BARS] = {{{0}}};
     struct plot_bars_panel panel[RUNS];
-    char title[256], room[256];
-    const char *only[1], *const *name = panel_titles(r, room, only);
+    char title[256], panel_title[256];
+    const char *only[1], *const *name = panel_titles(r, panel_title, only);
     bool done = true;
     for (int run = 0; run < r->n_runs; run++) {
-        uint32_t first = r->a[0].window - r->a[run].window, n = r->a[run].window;
+        uint32_t first = r->run[0].window - r->run[run].window, n = r->run[run].window;
         n = n < BARS - first ? n : BARS - first;
         panel[run] = (struct plot_bars_panel){name[run], bar[run], n, first};
         done = done && fill_bars(r, run, bar[run], n);
     }
     snprintf(title, sizeof title, "The largest number of each token at the input of block %u of %s",
-             r->worst, file_name(r->path));
+             r->worst, file_name(r->model_path));
     if (done)
         plot_bars(f, &(struct plot_bars){title, "magnitude", panel, (size_t)r->n_runs});
     for (int i = 0; i < RUNS * BARS; i++)
@@ -118,6 +121,7 @@ static bool draw_tokens(const struct report *r, FILE *f)
     return done;
 }
 
+/* The share of attention that the first token or the prefix receives, for each head. */
 static bool draw_attention(const struct report *r, FILE *f)
 {
     static const char *const panel[RUNS] = {"on the first token, without the prefix",
@@ -129,8 +133,8 @@ static bool draw_attention(const struct report *r, FILE *f)
     if (!share)
         return false;
     for (int run = 0; run < r->n_runs; run++)
-        memcpy(share + (size_t)run * each, r->a[run].sink, each * sizeof *share);
-    snprintf(title, sizeof title, "Share of attention in %s", file_name(r->path));
+        memcpy(share + (size_t)run * each, r->run[run].sink, each * sizeof *share);
+    snprintf(title, sizeof title, "Share of attention in %s", file_name(r->model_path));
     plot_heat(f, &(struct plot_heat){.title = title,
                                      .x_title = "head",
                                      .y_title = "block",
@@ -157,14 +161,14 @@ static int begin_drawing(struct drawing *d, const char *prefix, const char *suff
     size_t n = strlen(prefix) + strlen(suffix) + 1;
     d->path = malloc(2 * n + TFT_DRAFT_ROOM);
     if (!d->path)
-        return cli_fail("no memory");
+        return cli_fail("out of memory");
     snprintf(d->path, n, "%s%s", prefix, suffix);
     d->draft.name = d->path + n;
     int os = tft_port_draft(&d->draft, &d->file, d->path);
     return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
 }
 
-static int keep_drawing(struct drawing *d)
+static int finish_drawing(struct drawing *d)
 {
     bool bad = ferror(d->file);
     errno = 0;
@@ -188,7 +192,7 @@ int report_draw(const struct report *r, struct drawing d[DRAWINGS])
 {
     int status = CLI_OK;
     for (int i = 0; i < DRAWINGS && status == CLI_OK; i++)
-        status = drawings[i].draw(r, d[i].file) ? keep_drawing(&d[i]) : cli_fail("no memory");
+        status = drawings[i].draw(r, d[i].file) ? finish_drawing(&d[i]) : cli_fail("out of memory");
     return status;
 }
 

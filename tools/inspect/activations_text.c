@@ -1,9 +1,10 @@
+/* The report on activations as text. */
 #include <string.h>
 
+#include "activations_report.h"
+#include "model/keys.h"
 #include "tools/cli/cli.h"
 #include "tools/quantize/inputs.h"
-#include "model/keys.h"
-#include "report.h"
 
 static const char *const run_names[RUNS] = {"without", "with"};
 
@@ -18,7 +19,7 @@ static void put_token(const struct report *r, int32_t id)
 
 static void show_heading(const struct report *r)
 {
-    const struct activations *a = &r->a[WITHOUT];
+    const struct activations *a = &r->run[WITHOUT_PREFIX];
     const struct tft_value *v = r->n_runs == RUNS
                                     ? tft_source_value(&r->m->source, TFT_KEY_PREFIX_TOKENS)
                                     : NULL;
@@ -35,12 +36,13 @@ static void show_heading(const struct report *r)
     puts(v ? "\n" : "");
 }
 
+/* Columns of a row's name and the name of the run. */
 static int name_width(const struct report *r)
 {
     return r->n_runs == RUNS ? 21 : 12;
 }
 
-/* What a row is about, which of the runs. */
+/* The name of a row is printed once; a model with a prefix has a row for each run. */
 static void put_row_name(const struct report *r, const char *name, int run)
 {
     printf("%-12s", run ? "" : name);
@@ -50,7 +52,7 @@ static void put_row_name(const struct report *r, const char *name, int run)
 
 static void show_stream_row(const struct report *r, uint32_t layer, int run)
 {
-    const struct activations *a = &r->a[run];
+    const struct activations *a = &r->run[run];
     const struct activations_input *in = &a->stream[layer];
     char name[64];
     put_row_name(r, report_stream_name(a, layer, name), run);
@@ -69,29 +71,29 @@ static void show_stream_row(const struct report *r, uint32_t layer, int run)
 static void show_stream(const struct report *r)
 {
     printf("%-*s%9s %9s %9s %9s %9s %10s  %s\n", name_width(r), "input of", "top-1", "top-2",
-           "top-3", "top 10 %", "median", "attention", "the largest");
+           "top-3", "top 10 %", "median", "attention", "largest");
     for (uint32_t l = 0; l <= r->m->n_layer; l++)
         for (int i = 0; i < r->n_runs; i++)
             show_stream_row(r, l, i);
-    printf("Attention: the share that falls on %s.\n",
-           r->n_runs == RUNS ? "the first token, or on the prefix" : "the first token");
+    printf("Attention: the share that %s receives.\n",
+           r->n_runs == RUNS ? "the first token, or the prefix," : "the first token");
 }
 
 static void show_linear(const struct report *r)
 {
     char name[64];
     bool bytes = r->m->output.w.format->takes_bytes;
-    printf("\nInputs of linear layers%s: top-1, median\n%-*s",
-           bytes ? ", what their bytes stand for" : "", name_width(r), "");
+    printf("\nInputs of linear layers%s: top-1, median\n%-*s", bytes ? ", dequantized" : "",
+           name_width(r), "");
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
         printf(" %18s", quantize_part_name(i));
     putchar('\n');
     for (uint32_t l = 0; l <= r->m->n_layer; l++)
         for (int run = 0; run < r->n_runs; run++) {
-            const struct activations_input *in = &r->a[run].linear[l * TFT_LAYER_INPUTS];
-            put_row_name(r, l < r->m->n_layer ? report_stream_name(&r->a[run], l, name) : "output",
-                         run);
-            for (uint32_t i = 0; i < (l < r->m->n_layer ? TFT_LAYER_INPUTS : 1); i++)
+            const struct activations_input *in = &r->run[run].linear[l * TFT_LAYER_INPUTS];
+            bool head = l == r->m->n_layer;
+            put_row_name(r, head ? "output" : report_stream_name(&r->run[run], l, name), run);
+            for (uint32_t i = 0; i < (head ? 1 : TFT_LAYER_INPUTS); i++)
                 printf(" %9.4g %8.3g", in[i].top[0], in[i].median);
             putchar('\n');
         }
@@ -100,7 +102,7 @@ static void show_linear(const struct report *r)
 static void show_pivots(const struct report *r, int run)
 {
     enum { SHOWN = 8 };
-    const struct activations *a = &r->a[run];
+    const struct activations *a = &r->run[run];
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->window; i++) {
         if (!r->pivot[run][i] || n++ >= SHOWN)
@@ -115,15 +117,15 @@ static void show_pivots(const struct report *r, int run)
         puts("  none");
 }
 
-void report_people(const struct report *r)
+void report_print_text(const struct report *r)
 {
     char name[64];
     show_heading(r);
     show_stream(r);
     show_linear(r);
     for (int i = 0; i < r->n_runs; i++) {
-        printf("\nTokens that stand out at the input of %s, more than %d times the middling one",
-               report_stream_name(&r->a[i], r->worst, name), ACTIVATIONS_PIVOT);
+        printf("\nTokens that stand out at the input of %s, more than %d times the median token",
+               report_stream_name(&r->run[i], r->worst, name), ACTIVATIONS_PIVOT);
         printf(r->n_runs == RUNS ? ", %s the prefix:\n" : ":\n", run_names[i]);
         show_pivots(r, i);
     }

@@ -1,9 +1,10 @@
+/* The report on activations as one JSON object. */
 #include <math.h>
 #include <string.h>
 
+#include "activations_report.h"
 #include "tools/cli/cli.h"
 #include "tools/quantize/inputs.h"
-#include "report.h"
 
 static void json_real(double x)
 {
@@ -54,7 +55,7 @@ static void json_attention(const struct activations *a, uint32_t layer)
 
 static void json_tokens(const struct report *r, int run)
 {
-    const struct activations *a = &r->a[run];
+    const struct activations *a = &r->run[run];
     printf(",\"worst\":%u,\"tokens\":[", r->worst);
     for (uint32_t i = 0; i < a->window; i++) {
         int32_t id = report_token(a, 0, i);
@@ -69,7 +70,7 @@ static void json_tokens(const struct report *r, int run)
 
 static void json_run(const struct report *r, int run)
 {
-    const struct activations *a = &r->a[run];
+    const struct activations *a = &r->run[run];
     char name[64];
     printf("%s{\"prefix\":%u,\"window\":%u,\"blocks\":[", run ? "," : "", a->n_prefix, a->window);
     for (uint32_t l = 0; l <= a->n_layer; l++) {
@@ -90,14 +91,14 @@ static void json_run(const struct report *r, int run)
     putchar('}');
 }
 
-void report_json(const struct report *r)
+void report_print_json(const struct report *r)
 {
     fputs("{\"file\":", stdout);
-    cli_json_string(stdout, r->path, strlen(r->path));
+    cli_json_string(stdout, r->model_path, strlen(r->model_path));
     fputs(",\"text\":", stdout);
     cli_json_string(stdout, r->o->text, strlen(r->o->text));
-    printf(",\"tokens\":%u,\"windows\":%u,\"runs\":[", r->a[0].n_window * r->window,
-           r->a[0].n_window);
+    printf(",\"tokens\":%u,\"windows\":%u,\"runs\":[", r->run[0].n_window * r->window,
+           r->run[0].n_window);
     for (int i = 0; i < r->n_runs; i++)
         json_run(r, i);
     puts("]}");

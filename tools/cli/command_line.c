@@ -1,0 +1,153 @@
+/* Errors, and the command line. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *command = ""; /* the one that runs, for the hint after a usage error */
+
+/* --------------------------------------------------------------------------------------- errors */
+
+static void complain(const char *fmt, va_list args)
+{
+    fflush(stdout);
+    fputs("tuffet: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    complain(fmt, args);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_usage(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    complain(fmt, args);
+    va_end(args);
+    fprintf(stderr, "Try: tuffet %s%s--help\n", command, *command ? " " : "");
+    return CLI_USAGE;
+}
+
+/* -------------------------------------------------------------------------------------- options */
+
+/* The option of that name, or of that letter where len is 1. */
+static const struct cli_option *find_option(const struct cli_command *c, const char *name,
+                                            size_t len)
+{
+    for (const struct cli_option_group *g = c->groups; g->list; g++)
+        for (const struct cli_option *o = g->list; o->help; o++)
+            if ((len == 1 && name[0] == o->letter) ||
+                (len > 1 && strlen(o->name) == len && memcmp(o->name, name, len) == 0))
+                return o;
+    return NULL;
+}
+
+static int take_number(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    if (o->type == CLI_REAL) {
+        float x = strtof(text, &end);
+        if (*end || end == text || errno || !(x >= 0 && x < 1e30f))
+            return cli_usage("--%s needs a number that is 0 or more, not \"%s\"", o->name, text);
+        *(float *)o->value = x;
+        return CLI_OK;
+    }
+    unsigned long long n = strtoull(text, &end, 0);
+    bool count = o->type == CLI_COUNT;
+    if (*end || end == text || errno || text[0] == '-' || (count && n > INT32_MAX))
+        return cli_usage("--%s needs a whole number, not \"%s\"", o->name, text);
+    if (count && !n && *(uint32_t *)o->value)
+        return cli_usage("--%s must be at least 1", o->name);
+    if (count)
+        *(uint32_t *)o->value = (uint32_t)n;
+    else
+        *(uint64_t *)o->value = n;
+    return CLI_OK;
+}
+
+static int take_word(const struct cli_option *o, const char *text)
+{
+    const char *word = o->arg;
+    for (int i = 0; word; i++) {
+        size_t len = strcspn(word, "|");
+        if (strlen(text) == len && memcmp(word, text, len) == 0) {
+            *(int *)o->value = i;
+            return CLI_OK;
+        }
+        word = word[len] ? word + len + 1 : NULL;
+    }
+    return cli_usage("--%s must be one of %s, not \"%s\"", o->name, o->arg, text);
+}
+
+static int take_value(const struct cli_option *o, const char *text)
+{
+    switch (o->type) {
+    case CLI_FLAG: *(bool *)o->value = true; return CLI_OK;
+    case CLI_TEXT: *(const char **)o->value = text; return CLI_OK;
+    case CLI_WORD: return take_word(o, text);
+    default: return take_number(o, text);
+    }
+}
+
+/* argv[*i] is "-x", "-xVALUE", "--name" or "--name=VALUE"; the value may be the next argument. */
+static int take_option(const struct cli_command *c, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i], *name = arg + (arg[1] == '-' ? 2 : 1), *value = NULL;
+    size_t len = arg[1] == '-' ? strcspn(name, "=") : 1;
+    if (name[len])
+        value = name + len + (arg[1] == '-');
+    const struct cli_option *o = find_option(c, name, len);
+    if (!o)
+        return cli_usage("tuffet %s has no option %s", c->name, arg);
+    if (o->type == CLI_FLAG && value)
+        return cli_usage("--%s takes no value", o->name);
+    if (o->type != CLI_FLAG && !value) {
+        if (*i + 1 == argc)
+            return cli_usage("--%s needs a value", o->name);
+        value = argv[++*i];
+    }
+    return take_value(o, value);
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operand)
+{
+    bool options = true;
+    command = c->name;
+    *operand = NULL;
+    if (asks_for_help(argc, argv)) {
+        cli_print_help(c);
+        return CLI_HELPED;
+    }
+    for (int i = 1; i < argc; i++) {
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (options && argv[i][0] == '-' && argv[i][1]) {
+            int status = take_option(c, argc, argv, &i);
+            if (status != CLI_OK)
+                return status;
+        } else if (*operand) {
+            return cli_usage("\"%s\" is one argument too many", argv[i]);
+        } else {
+            *operand = argv[i];
+        }
+    }
+    return *operand || c->operand[0] == '[' ? CLI_OK : cli_usage("%s is missing", c->operand);
+}

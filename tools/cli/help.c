@@ -1,0 +1,294 @@
+/* The two forms of a command's documentation: what --help prints, and the manual page. */
+#include "cli.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* The default of an option, which is what its value holds before the command line is parsed:
+   " (default 512)", or empty if there is none to tell. */
+static void default_of(const struct cli_option *o, char out[64])
+{
+    out[0] = 0;
+    if (o->type == CLI_COUNT && *(uint32_t *)o->value)
+        snprintf(out, 64, " (default %u)", *(uint32_t *)o->value);
+    else if (o->type == CLI_REAL && *(float *)o->value > 0)
+        snprintf(out, 64, " (default %g)", (double)*(float *)o->value);
+    else if (o->type == CLI_WORD && *(int *)o->value >= 0) {
+        const char *word = o->arg;
+        for (int i = *(int *)o->value; i > 0; i--)
+            word += strcspn(word, "|") + 1;
+        snprintf(out, 64, " (default %.*s)", (int)strcspn(word, "|"), word);
+    }
+}
+
+/* Splits the first line from *text: false at the end. n: its length without the newline. */
+static bool next_line(const char **text, const char **line, size_t *n)
+{
+    if (!*text || !**text)
+        return false;
+    *line = *text;
+    *n = strcspn(*text, "\n");
+    *text += *n + ((*text)[*n] == '\n');
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------- help */
+
+enum { WIDTH = 80, OPTION_COLUMN = 28 };
+
+/* Prints n bytes of text word by word, from column `column` on. A line that would be longer than
+   WIDTH is continued at column `indent` of the next. Returns the column after the last word. */
+static size_t wrap(FILE *f, const char *p, size_t n, size_t column, size_t indent)
+{
+    for (size_t i = 0, len; i < n; i += len) {
+        i += strspn(p + i, " ");
+        len = strcspn(p + i, " ");
+        len = len < n - i ? len : n - i;
+        bool first = column == indent;
+        if (!first && column + 1 + len > WIDTH) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first) {
+            fputc(' ', f);
+            column++;
+        }
+        fwrite(p + i, 1, len, f);
+        column += len;
+    }
+    return column;
+}
+
+static void help_option(const struct cli_option *o)
+{
+    char left[96], value[64];
+    int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+                      : snprintf(left, sizeof left, "      --%s", o->name);
+    if (o->arg)
+        n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+    if (n + 2 <= OPTION_COLUMN)
+        printf("%-*s", OPTION_COLUMN, left);
+    else
+        printf("%s\n%*s", left, OPTION_COLUMN, "");
+    size_t column = wrap(stdout, o->help, strlen(o->help), OPTION_COLUMN, OPTION_COLUMN);
+    default_of(o, value);
+    wrap(stdout, value, strlen(value), column, OPTION_COLUMN);
+    putchar('\n');
+}
+
+static void help_notes(FILE *f, const char *notes)
+{
+    const char *line;
+    size_t n;
+    while (next_line(&notes, &line, &n)) {
+        if (*line == ' ')
+            fwrite(line, 1, n, f);
+        else
+            wrap(f, line, n, 0, 0);
+        fputc('\n', f);
+    }
+}
+
+void cli_print_help(const struct cli_command *c)
+{
+    const char *line, *examples = c->examples;
+    size_t n;
+    printf("tuffet %s: %s\n\nUsage: tuffet %s [OPTIONS] %s\n", c->name, c->summary, c->name,
+           c->operand);
+    for (const struct cli_option_group *g = c->groups; g->list; g++) {
+        if (g->title)
+            printf("\n%s:\n", g->title);
+        for (const struct cli_option *o = g->list; o->help; o++)
+            help_option(o);
+    }
+    printf("\n%-*sprint this help\n", OPTION_COLUMN, "  -h, --help");
+    if (c->notes)
+        putchar('\n');
+    help_notes(stdout, c->notes);
+    puts("\nExamples:");
+    while (next_line(&examples, &line, &n))
+        printf("  %.*s\n", (int)n, line);
+}
+
+void cli_print_program_help(FILE *f, const struct cli_program *p)
+{
+    fprintf(f, "tuffet: %s\n\nUsage: tuffet COMMAND [OPTIONS] MODEL\n\nCommands:\n", p->summary);
+    for (const struct cli_command *const *c = p->commands; *c; c++)
+        fprintf(f, "  %-10s %s\n", (*c)->name, (*c)->summary);
+    fputc('\n', f);
+    help_notes(f, p->notes);
+}
+
+/* ---------------------------------------------------------------------------------- manual page */
+
+/* Text as troff takes it. Unescaped, "-" becomes a hyphen, quotes become typographic ones, and a
+   line that begins with "." is a request. */
+static void put_troff(const char *p, size_t n)
+{
+    if (n && *p == '.')
+        fputs("\\&", stdout);
+    for (size_t i = 0; i < n; i++)
+        switch (p[i]) {
+        case '\\': fputs("\\e", stdout); break;
+        case '-': fputs("\\-", stdout); break;
+        case '\'': fputs("\\(aq", stdout); break;
+        case '`': fputs("\\(ga", stdout); break;
+        case '^': fputs("\\(ha", stdout); break;
+        case '~': fputs("\\(ti", stdout); break;
+        default: putchar(p[i]);
+        }
+}
+
+/* font: B is bold, for what is typed as it is; I is italic, for what is replaced. */
+static void put_font(char font, const char *text)
+{
+    printf("\\f%c", font);
+    put_troff(text, strlen(text));
+    fputs("\\fR", stdout);
+}
+
+static void man_line(const char *text)
+{
+    put_troff(text, strlen(text));
+    putchar('\n');
+}
+
+/* Lines that are kept as they are. */
+static void man_verbatim(const char *line, size_t n, bool *open)
+{
+    if (!*open)
+        puts(".PP\n.EX");
+    *open = true;
+    put_troff(line, n);
+    putchar('\n');
+}
+
+static void man_end_verbatim(bool *open)
+{
+    if (*open)
+        puts(".EE");
+    *open = false;
+}
+
+static void man_notes(const char *notes)
+{
+    const char *line;
+    size_t n;
+    bool open = false;
+    while (next_line(&notes, &line, &n)) {
+        if (*line == ' ') {
+            man_verbatim(line, n, &open);
+            continue;
+        }
+        man_end_verbatim(&open);
+        if (n) {
+            puts(".PP");
+            put_troff(line, n);
+            putchar('\n');
+        }
+    }
+    man_end_verbatim(&open);
+}
+
+static void man_examples(const char *examples)
+{
+    const char *line;
+    size_t n;
+    bool open = false;
+    puts(".SH EXAMPLES");
+    while (next_line(&examples, &line, &n))
+        man_verbatim(line, n, &open);
+    man_end_verbatim(&open);
+}
+
+static void man_option(const struct cli_option *o)
+{
+    char letter[] = {'-', o->letter, 0}, name[64], value[64];
+    puts(".TP");
+    if (o->letter) {
+        put_font('B', letter);
+        fputs(", ", stdout);
+    }
+    snprintf(name, sizeof name, "--%s", o->name);
+    put_font('B', name);
+    if (o->arg) {
+        putchar(' ');
+        put_font('I', o->arg);
+    }
+    putchar('\n');
+    put_troff(o->help, strlen(o->help));
+    default_of(o, value);
+    man_line(value);
+}
+
+static void man_command(const struct cli_command *c)
+{
+    printf(".SH SYNOPSIS\n\\fBtuffet %s\\fR [\\fIOPTIONS\\fR] ", c->name);
+    put_font('I', c->operand);
+    printf("\n.SH DESCRIPTION\n%c", toupper(*c->summary));
+    put_troff(c->summary + 1, strlen(c->summary + 1));
+    puts(".");
+    man_notes(c->notes);
+    puts(".SH OPTIONS");
+    for (const struct cli_option_group *g = c->groups; g->list; g++) {
+        if (g->title)
+            printf(".SS %s\n", g->title);
+        for (const struct cli_option *o = g->list; o->help; o++)
+            man_option(o);
+    }
+    puts(".SS Help\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a short form of this page");
+    man_examples(c->examples);
+}
+
+static void man_program(const struct cli_program *p)
+{
+    puts(".SH SYNOPSIS\n\\fBtuffet\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIMODEL\\fR\n.br\n"
+         "\\fBtuffet help\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.br\n"
+         "\\fBtuffet \\-\\-version\\fR\n"
+         ".SH DESCRIPTION");
+    man_notes(p->notes);
+    puts(".SH COMMANDS");
+    for (const struct cli_command *const *c = p->commands; *c; c++) {
+        puts(".TP");
+        put_font('B', (*c)->name);
+        putchar('\n');
+        man_line((*c)->summary);
+    }
+    puts(".TP\n\\fBhelp\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n"
+         "print the help of a command, or with \\fB\\-\\-man\\fR the source of its manual page");
+}
+
+/* The pages of the program and of all other commands. */
+static void man_see_also(const struct cli_program *p, const struct cli_command *this)
+{
+    const char *separator = "";
+    puts(".SH SEE ALSO");
+    if (this) {
+        fputs("\\fBtuffet\\fR(1)", stdout);
+        separator = ", ";
+    }
+    for (const struct cli_command *const *c = p->commands; *c; c++)
+        if (*c != this) {
+            printf("%s\\fBtuffet\\-%s\\fR(1)", separator, (*c)->name);
+            separator = ", ";
+        }
+    putchar('\n');
+}
+
+void cli_print_man(const struct cli_program *p, const struct cli_command *c)
+{
+    const char *dash = c ? "\\-" : "", *name = c ? c->name : "";
+    printf(".TH \"tuffet%s%s\" \"1\" \"\" \"tuffet %s\" \"User Commands\"\n", dash, name,
+           tft_version());
+    printf(".SH NAME\ntuffet%s%s \\- ", dash, name);
+    man_line(c ? c->summary : p->summary);
+    if (c)
+        man_command(c);
+    else
+        man_program(p);
+    puts(".SH EXIT STATUS\n"
+         ".TP\n0\nThe command succeeded.\n"
+         ".TP\n1\nThe command failed. One line on standard error says why.\n"
+         ".TP\n2\nThe command line is wrong. Standard error says why, and how to get help.\n"
+         ".TP\n130\nCtrl\\-C ended the command.");
+    man_see_also(p, c);
+}

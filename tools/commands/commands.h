@@ -1,0 +1,10 @@
+/* The commands of tuffet, each in the file of its name. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+#include "tools/cli/cli.h"
+
+extern const struct cli_command command_bench, command_chat, command_eval, command_inspect,
+    command_ppl, command_quantize, command_run, command_tokenize;
+
+#endif

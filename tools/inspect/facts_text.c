@@ -1,0 +1,200 @@
+/* The facts as text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "facts.h"
+#include "tensors.h"
+#include "tools/cli/cli.h"
+#include "values.h"
+
+/* In decimal units. */
+static void put_bytes(uint64_t n)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double x = (double)n;
+    int unit = 0;
+    for (; x >= 1000 && unit < 4; unit++)
+        x /= 1000;
+    printf(unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
+}
+
+static void put_label(const char *label)
+{
+    printf("%-14s ", label);
+}
+
+static void show_str(const char *label, struct tft_str s)
+{
+    put_label(label);
+    cli_put_escaped(stdout, s.p, s.n);
+    putchar('\n');
+}
+
+static void show_text(const char *label, const char *text)
+{
+    show_str(label, (struct tft_str){text, strlen(text)});
+}
+
+static void show_dimensions(const struct facts *f)
+{
+    const struct {
+        const char *before;
+        uint64_t n;
+        const char *after;
+    } all[] = {{"", f->layers, " layers"},   {"width ", f->width, ""},
+               {"", f->heads, " heads"},     {"", f->kv_heads, " KV heads"},
+               {"head width ", f->head, ""}, {"feed-forward width ", f->feed_forward, ""}};
+    bool begun = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].n) {
+            if (!begun)
+                put_label("dimensions");
+            printf("%s%s%" PRIu64 "%s", begun ? ", " : "", all[i].before, all[i].n, all[i].after);
+            begun = true;
+        }
+    if (begun)
+        putchar('\n');
+    if (f->context) {
+        put_label("context");
+        printf("%" PRIu64 " tokens\n", f->context);
+    }
+}
+
+static void show_tensors(const struct facts *f)
+{
+    struct tensor_total total[TENSOR_TYPES];
+    tensors_by_type(&f->s, total);
+    put_label("tensors");
+    printf("%zu", f->s.n_tensor);
+    for (uint32_t type = 0, any = 0; type < TENSOR_TYPES; type++)
+        if (total[type].tensors) {
+            printf("%s %zu %s (", any++ ? "," : ":", total[type].tensors, tft_dtype_name(type));
+            put_bytes(total[type].bytes);
+            putchar(')');
+        }
+    putchar('\n');
+    if (f->parameters) {
+        put_label("parameters");
+        printf("%" PRIu64 "\n", f->parameters);
+    }
+}
+
+static void show_memory(const struct facts *f)
+{
+    put_label("KV cache");
+    printf("%s, %zu bytes a token\n", f->kv, f->kv_per_token);
+    put_label("memory");
+    put_bytes(f->weights);
+    fputs(" for expanded weights", stdout);
+    if (f->session) {
+        fputs(", ", stdout);
+        put_bytes(f->session);
+        printf(" for a session of %" PRIu32 " tokens", f->session_context);
+    } else {
+        printf("; a session of %" PRIu32 " tokens is not possible", f->session_context);
+    }
+    putchar('\n');
+}
+
+static void show_rotation(const struct facts *f)
+{
+    const char *separator = "";
+    put_label("rotation");
+    if (f->rotate_values) {
+        printf("values in blocks of %" PRIu64, f->rotate_values);
+        separator = ", ";
+    }
+    if (f->rotate_down) {
+        printf("%sthe input of ffn_down in blocks of %" PRIu64, separator, f->rotate_down);
+        separator = ", ";
+    }
+    if (f->rotate_residual)
+        printf("%sthe residual stream", separator);
+    puts(f->rotate_values || f->rotate_down || f->rotate_residual ? "" : "none");
+}
+
+static void show_quantized(const struct facts *f)
+{
+    if (f->weights_are.n)
+        show_str("weights", f->weights_are);
+    put_label("inputs");
+    printf("%" PRIu64 " static, %" PRIu64 " per token, %" PRIu64 " per pass\n",
+           f->inputs[TFT_RANGE_STATIC], f->inputs[TFT_RANGE_TOKEN], f->inputs[TFT_RANGE_TENSOR]);
+    show_rotation(f);
+    if (f->smooth > 0) {
+        put_label("smoothing");
+        printf("alpha %g\n", f->smooth);
+    }
+    put_label("prefix");
+    if (f->prefix) {
+        cli_put_escaped(stdout, f->prefix_method.p, f->prefix_method.n);
+        printf("%s%" PRIu64 " token%s: ", f->prefix_method.n ? ", " : "", f->prefix->n,
+               f->prefix->n > 1 ? "s" : "");
+        values_print_elements(f->prefix, 8, false);
+        if (f->prefix_loss.n)
+            fputs("; tuned by ", stdout);
+        cli_put_escaped(stdout, f->prefix_loss.p, f->prefix_loss.n);
+        putchar('\n');
+    } else {
+        puts("none");
+    }
+    if (f->calibration_method.n) {
+        put_label("calibration");
+        cli_put_escaped(stdout, f->calibration_method.p, f->calibration_method.n);
+        printf(", %" PRIu64 " tokens in windows of %" PRIu64 "\n", f->calibration_tokens,
+               f->calibration_window);
+    }
+}
+
+static void show_token(const struct facts *f, const char *what, int32_t id)
+{
+    if (id < 0)
+        return;
+    size_t n;
+    const char *p = tft_tokenizer_text(f->tokenizer, id, true, &n);
+    printf(", %s %" PRId32 " \"", what, id);
+    cli_put_escaped(stdout, p, n);
+    putchar('"');
+}
+
+static void show_tokenizer(const struct facts *f)
+{
+    put_label("tokenizer");
+    if (!f->vocab.n) {
+        puts("none");
+        return;
+    }
+    cli_put_escaped(stdout, f->vocab.p, f->vocab.n);
+    if (f->tokenizer) {
+        printf(", %" PRIu32 " tokens", tft_tokenizer_size(f->tokenizer));
+        show_token(f, "BOS", tft_tokenizer_bos(f->tokenizer));
+        show_token(f, "EOS", tft_tokenizer_eos(f->tokenizer));
+    }
+    putchar('\n');
+}
+
+void facts_print(const struct facts *f, const char *path)
+{
+    show_text("file", path);
+    put_label("format");
+    printf(f->s.version ? "GGUF version %" PRIu32 ", " : "llama2.c, ", f->s.version);
+    put_bytes(f->s.size);
+    putchar('\n');
+    if (f->name.n)
+        show_str("name", f->name);
+    show_str("architecture", f->arch.n ? f->arch : (struct tft_str){"unknown", 7});
+    show_dimensions(f);
+    show_tensors(f);
+    if (f->quantized)
+        show_quantized(f);
+    if (f->runs)
+        show_memory(f);
+    show_tokenizer(f);
+    show_text("chat template", f->chat_format ? f->chat_format : "none");
+    if (f->verified)
+        show_text("checksum", "correct");
+    put_label("runs");
+    printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
+    worst_inputs_print(stdout, &f->worst_inputs, (uint32_t)f->layers);
+}
