@@ -1,7 +1,7 @@
 /*
- * The CUDA backend beside the CPU: the same logits, bit for bit, of every architecture, however
- * they are fed, and wherever the model is cut in two. The GPU is a CPU that plays one, tests/cuda;
- * or, where the real plug-in is found before it, a GPU.
+ * The CUDA backend gives the CPU's logits, bit for bit: for every architecture and kind of cache,
+ * however the tokens are fed, and with any number of layers on the device. LD_LIBRARY_PATH decides
+ * which plug-in is tested: that of a CPU that plays a GPU (tests/cuda), or the real one.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include "test.h"
@@ -21,7 +21,7 @@ static struct tft_model *opened_on(const char *path, const char *device, uint32_
     return m;
 }
 
-/* Both have the same logits of the newest tokens, of `n` of them. */
+/* Asserts that both sessions have the same logits for the newest n tokens. */
 static void same_logits(const struct tft_session *want, const struct tft_session *got, size_t n)
 {
     assert_int_equal(tft_pos(want), tft_pos(got));
@@ -33,7 +33,7 @@ static void same_logits(const struct tft_session *want, const struct tft_session
     }
 }
 
-/* A file's model on the CPU and on the device. */
+/* A model file opened on the CPU, [0], and on the device, [1]. */
 struct pair {
     struct tft_model *m[2];
     struct tft_session *s[2];
@@ -64,8 +64,8 @@ static void feed(struct pair *p, const int32_t *tokens, size_t n, size_t logits)
     same_logits(p->s[0], p->s[1], logits);
 }
 
-/* Across the seams of tiles, batches and spans. A few alone, from the seam of a graph's spans
-   on. */
+/* Feeds chunks that cross the ends of tiles, batches and spans. The single tokens start where a
+   graph for more spans is due. */
 static void compare(const char *path, uint32_t layers, const char *kv)
 {
     static const uint32_t chunks[] = {1, 2, 14, 235, 1, 1, 1, 1, 1, 3, 70};
@@ -114,8 +114,8 @@ static void some_of_the_layers(void **state)
     }
 }
 
-/* Rows that come to a block in more than one piece, and heads of more channels than a block has
-   threads. */
+/* Rows that a thread block reads in more than one piece, and heads of more channels than a thread
+   block has threads. */
 static void wide_rows_and_heads(void **state)
 {
     (void)state;
@@ -157,8 +157,8 @@ static void wide_rows_and_heads(void **state)
     }
 }
 
-/* In a prompt of several chunks, one by one across an event or two, and after a rewind behind the
-   last one or before it. */
+/* A prompt of several chunks; single tokens across one or two evictions; a rewind to after the last
+   eviction, and one to before it. */
 static void compare_caches(const char *path, uint32_t layers, const char *kv)
 {
     int32_t tokens[420];
@@ -173,7 +173,7 @@ static void compare_caches(const char *path, uint32_t layers, const char *kv)
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], 413), TFT_OK);
     feed(&p, tokens, 2, 2);
-    feed(&p, tokens + 5, 1, 1); /* it sees more than a span of codes */
+    feed(&p, tokens + 5, 1, 1); /* attends to more than one span of codes */
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], 60), TFT_OK);
     feed(&p, tokens + 9, 1, 1);
@@ -190,20 +190,20 @@ static void quantized_caches(void **state)
     }
 }
 
-/* The tokens that a filter names stay where they are. */
-static bool named(void *user, uint64_t position, int32_t token)
+/* A filter that keeps some tokens in their slots. */
+static bool is_kept(void *user, uint64_t position, int32_t token)
 {
     (void)user;
     return position % 3 == 1 && token % 2;
 }
 
-static void tokens_that_are_named(void **state)
+static void tokens_that_a_filter_keeps(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&small);
     const char *kv = "kivi:residual=24,keep=7,clip=zero";
     struct pair p = pair(quantized(&small, &o), 0,
-                         (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = named});
+                         (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = is_kept});
     int32_t tokens[150];
     toy_tokens(3, small.n_vocab, tokens, 150);
     for (size_t i = 0; i < 150; i += 10)
@@ -211,7 +211,7 @@ static void tokens_that_are_named(void **state)
     close_pair(&p);
 }
 
-/* What follows the prefix alone, and a prefix of more rows than a batch. */
+/* Logits that follow the prefix alone, and a prefix of more rows than a batch. */
 static void prefixes(void **state)
 {
     (void)state;
@@ -250,7 +250,8 @@ static void a_session_that_slides(void **state)
     }
 }
 
-/* One line says why not, and nothing is left behind. */
+/* Asserts that the model or its session does not open, with this status and an error that contains
+   `line`. */
 static void refuse(const char *path, const char *device, uint32_t batch, enum tft_status status,
                    const char *line)
 {
@@ -291,7 +292,7 @@ static void what_is_refused(void **state)
     refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of floats");
 }
 
-/* Whether the GPU is one that is played, and listens to PLAYER_GPUS. */
+/* Whether the GPU is played by a CPU, which obeys PLAYER_GPUS. */
 static bool is_played(const char *path)
 {
     struct tft_model *m;
@@ -311,14 +312,14 @@ static void with_setting(const char *path, const char *name, const char *value,
     unsetenv(name);
 }
 
-/* As a machine without a GPU, with an old one, with a small one. */
+/* A machine without a GPU, with an old one, with one of little memory. */
 static void what_a_gpu_lacks(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
     if (!is_played(path)) {
-        print_message("a GPU that is one lacks nothing\n");
+        print_message("skipped: only a CPU that plays a GPU can lack something\n");
         skip();
     }
     with_setting(path, "PLAYER_GPUS", "0", TFT_ERR_DEVICE,
@@ -331,7 +332,7 @@ static void what_a_gpu_lacks(void **state)
                  "cuda: not enough GPU memory for a session: ");
 }
 
-/* It is an error of every call from then on, of both kinds of pass, and nothing is left behind. */
+/* Once the GPU has failed, in a pass with or without a graph, every further call fails. */
 static void what_a_gpu_that_fails_leaves(void **state)
 {
     (void)state;
@@ -357,7 +358,7 @@ static void what_a_gpu_that_fails_leaves(void **state)
     with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: copying the model's prefix: ");
 }
 
-/* Of the real plug-in, where there is no GPU. */
+/* Whether the real plug-in is tested on a machine without a GPU. */
 static bool is_without_gpu(void)
 {
     struct tft_model *m;
@@ -380,7 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(some_of_the_layers),
         cmocka_unit_test(wide_rows_and_heads),
         cmocka_unit_test(quantized_caches),
-        cmocka_unit_test(tokens_that_are_named),
+        cmocka_unit_test(tokens_that_a_filter_keeps),
         cmocka_unit_test(prefixes),
         cmocka_unit_test(a_session_that_slides),
         cmocka_unit_test(what_is_refused),
@@ -393,7 +394,7 @@ int main(int argc, char **argv)
         remove_folder(NULL);
         return 77; /* meson: skipped */
     }
-    if (argc > 1) /* "some_*": only those */
+    if (argc > 1) /* a pattern: only the tests whose names match */
         cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, remove_folder);
 }

@@ -1,22 +1,26 @@
-"""tuffet --device: without a plug-in, and with the one of a CPU that plays a GPU, in the folder TUFFET_PLAYER, if that is built."""
+"""tuffet --device. Tests of a GPU need TUFFET_PLAYER, the folder with the plug-in of a CPU that
+plays one, and are skipped without it."""
 import json
 import os
 import subprocess
+import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
 PLAYER = os.environ.get("TUFFET_PLAYER")
+needs_player = unittest.skipUnless(PLAYER, "no plug-in of a CPU that plays a GPU here")
 
 
 class Device(Case):
     def setUp(self):
         self.model = self.path("w8a8.gguf")
         text = self.write("text", b"hello world, once upon a time. " * 30)
-        subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", self.model, "--calib", text, "--calib-tokens=200",
-                        "--calib-window=64"], check=True, capture_output=True)
+        subprocess.run([*TUFFET, "quantize", self.toy(endless=1), "-o", self.model,
+                        "--calib", text, "--calib-tokens=200", "--calib-window=64"],
+                       check=True, capture_output=True)
 
-    def run_on(self, folder, *args):
-        """What it writes, and what it complains of, where libraries are found in that folder."""
+    def run_with(self, folder, *args):
+        """The program's stdout (bytes) and stderr (text), with plug-ins searched in `folder`."""
         env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         if folder:
             env["LD_LIBRARY_PATH"] = folder
@@ -24,51 +28,67 @@ class Device(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr.decode()
 
-    def test_without_a_plug_in_it_is_the_cpu(self):
+    def assert_falls_back(self, folder, device, reason):
+        """One line says why, and the text is the CPU's."""
         args = ["run", self.model, "-phello", "-s1", "-n9"]
-        want = self.tuffet(*args)
-        self.assertEqual(self.tuffet(*args, "--device=cpu"), want)
-        got, line = self.run_on(None, *args, "--device=nope")
-        self.assertEqual(got, want)
-        self.assertRegex(line, r"^tuffet: nope: .*\bno.*: using the CPU\n$")
+        got, line = self.run_with(folder, *args, "--device=" + device)
+        self.assertEqual(got, self.tuffet(*args, "--device=cpu"))
+        self.assertRegex(line, f"^tuffet: {reason}: using the CPU\n$")
 
-    def test_what_is_no_device(self):
-        self.assertIn('"../x" is no device', self.fails("run", self.model, "-phello", "--device=../x"))
+    def test_cpu_is_the_default(self):
+        args = ["run", self.model, "-phello", "-s1", "-n9"]
+        self.assertEqual(self.tuffet(*args, "--device=cpu"), self.tuffet(*args))
 
-    def test_a_device_for_a_model_of_floats(self):
-        self.assertIn("is for files that tuffet quantize has made", self.fails("run", self.toy(endless=1), "-phello", "--device=cuda"))
+    def test_falls_back_without_a_plug_in(self):
+        self.assert_falls_back(None, "nope", r"nope: .*\bno.*")
 
-    def test_the_same_text_from_a_gpu(self):
-        if not PLAYER:
-            self.skipTest("nothing plays a GPU here")
+    @needs_player
+    def test_falls_back_if_the_plug_in_is_of_another_build(self):
+        self.assert_falls_back(PLAYER, "otherbuild",
+                               r"tuffet-otherbuild: the plug-in is of version \S+ \(build 0\), "
+                               r"the library of version \S+ \(build [0-9a-f]{16}\): "
+                               r"install both from one build")
+
+    def test_device_name_that_is_invalid(self):
+        self.assertIn('"../x" is no device',
+                      self.fails("run", self.model, "-phello", "--device=../x"))
+
+    def test_model_of_floats(self):
+        self.assertIn("is for files that tuffet quantize has made",
+                      self.fails("run", self.toy(endless=1), "-phello", "--device=cuda"))
+
+    @needs_player
+    def test_same_text_from_a_gpu(self):
         for kv in ["f16", "kivi:residual=16"]:
             args = ["run", self.model, "-phello", "-s1", "-n30", "--kv", kv]
             want = self.tuffet(*args)
             for more in [[], ["--gpu-layers=1"]]:
-                self.assertEqual(self.run_on(PLAYER, *args, "--device=cuda", *more), (want, ""))
+                got = self.run_with(PLAYER, *args, "--device=cuda", *more)
+                self.assertEqual(got, (want, ""))
 
     def bench(self, *args):
-        text, line = self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1", "--json", "--device=cuda", *args)
+        """What bench prints; nothing goes to stderr."""
+        text, line = self.run_with(PLAYER, "bench", self.model, "-p4", "-n2", "-r1",
+                                   "--device=cuda", *args)
         self.assertEqual(line, "")
-        return json.loads(text)
+        return text
 
-    def test_speed_on_a_gpu_is_held_against_its_clocks(self):
-        if not PLAYER:
-            self.skipTest("nothing plays a GPU here")
-        answer = self.bench()
-        limits = answer["limits"]  # of two multiprocessors of sm_90 at 1 GHz, and 64 bits at 2 GHz
+    @needs_player
+    def test_bench_compares_with_the_limits_of_the_gpu(self):
+        answer = json.loads(self.bench("--json"))
+        limits = answer["limits"]
+        # The player has two multiprocessors of sm_90 at 1 GHz and memory of 64 bits at 2 GHz.
         self.assertEqual(limits, {"read_gbps": 32, "int8_gops": 16384, "fma_gflops": 512})
         self.assertEqual(len(answer["rows"]), 2)
         for row in answer["rows"]:
             self.assertGreaterEqual(row["share"] * 1.001, row["gbps"] / limits["read_gbps"])
-        self.assertIn(b"cuda by its clocks: memory read 32.0 GB/s", self.run_on(PLAYER, "bench", self.model, "-p4", "-n2", "-r1",
-                                                                                 "--device=cuda")[0])
+        self.assertIn(b"cuda by its clocks: memory read 32.0 GB/s", self.bench())
 
-    def test_speed_that_is_the_cpus_too_has_no_share(self):
-        if not PLAYER:
-            self.skipTest("nothing plays a GPU here")
-        answer = self.bench("-t1", "--gpu-layers=1")
-        self.assertEqual((answer["limits"], [row["share"] for row in answer["rows"]]), (None, [None, None]))
+    @needs_player
+    def test_bench_has_no_limits_if_the_cpu_computes_layers_too(self):
+        answer = json.loads(self.bench("--json", "-t1", "--gpu-layers=1"))
+        self.assertIsNone(answer["limits"])
+        self.assertEqual([row["share"] for row in answer["rows"]], [None, None])
 
 
 main()

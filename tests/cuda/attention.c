@@ -1,4 +1,5 @@
-/* Attention, beside the reference's kernels put together span by span as attend.c's head says. */
+/* attend.cu, compared with the reference kernels called span by span, in the order of
+   backend/cpu/attend.c. */
 #include <math.h>
 #include <string.h>
 
@@ -8,28 +9,31 @@
 #include "simd/half.h"
 #include "backend/cuda/launch.h"
 
-enum { SPAN = TFT_CODED_SPAN, MOST_BLOCKS = 40, MOST_HEADS = 4 };
+enum { SPAN = TFT_CODED_SPAN, MAX_HEADS = 4 };
 
-/* One side of the blocks of codes: keys or values. */
+/* The keys or the values of blocks. */
 struct side {
-    struct tft_cuda_side on; /* but for where records are */
-    unsigned char *records;  /* of the host */
+    struct tft_cuda_side layout; /* without pointers */
+    unsigned char *records;      /* of the host */
     size_t n_scales;
-    struct check_block *block; /* [heads, blocks], where there are codes */
+    struct check_block *block; /* [heads, n_blocks]; NULL if the blocks are f16 */
 };
 
 struct shape {
-    size_t M, first, dim, heads, group, slot, capacity;
+    size_t M, skip, dim, heads, group, slot, capacity; /* as in tft_cuda_attend */
     enum tft_num num;
 
-    size_t blocks, n_blocks, block, channels; /* tokens of a block; channels that share a scale */
+    size_t blocks, n_blocks; /* full, that there is room for */
+    size_t block_tokens;     /* 0: no blocks */
+    size_t group_channels;
     bool f8;
     uint16_t quads[TFT_BITS_COUNT]; /* of keys */
-    uint8_t *channel;               /* [heads, dim] or NULL */
+    uint8_t *channel_order;         /* [heads, dim] or NULL */
     struct side k, v;
 };
 
-/* What the record says of block's scales and middles, in place of those that it was made with. */
+/* Writes the scales and middles of block b to a record, as f16 or E4M3, and rounds those of b
+   likewise. */
 static void round_scales(const struct shape *s, const struct side *side, struct check_block *b,
                          unsigned char *to)
 {
@@ -51,42 +55,44 @@ static void round_scales(const struct shape *s, const struct side *side, struct 
         }
 }
 
-/* Records of random blocks. bits: TFT_BITS_COUNT: f16 */
+/* Fills `side` with records of random blocks. bits: TFT_BITS_COUNT for f16 */
 static void make_side(struct check *c, struct shape *s, struct side *side, bool keys, unsigned bits,
                       bool per_token)
 {
-    size_t panels = keys ? s->block / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL, scales = 0,
-           n = s->heads * s->n_blocks;
+    size_t panels = keys ? s->block_tokens / TFT_PANEL : (s->dim + TFT_PANEL - 1) / TFT_PANEL,
+           scales = 0, n = s->heads * s->n_blocks;
     uint16_t quads[TFT_BITS_COUNT] = {0};
     memset(side, 0, sizeof *side);
-    side->on.bits = bits;
-    side->on.per_token = per_token;
-    side->n_scales = per_token ? (s->dim + s->channels - 1) / s->channels * s->block : s->dim;
+    side->layout.bits = bits;
+    side->layout.per_token = per_token;
+    side->n_scales =
+        per_token ? (s->dim + s->group_channels - 1) / s->group_channels * s->block_tokens : s->dim;
     if (keys)
         memcpy(quads, s->quads, sizeof quads);
     else if (bits < TFT_BITS_COUNT)
-        quads[bits] = (uint16_t)(s->block / TFT_QUAD);
+        quads[bits] = (uint16_t)(s->block_tokens / TFT_QUAD);
     if (bits == TFT_BITS_COUNT) {
-        side->on.code_bytes = s->block * s->dim * sizeof(uint16_t);
+        side->layout.code_bytes = s->block_tokens * s->dim * sizeof(uint16_t);
     } else {
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
-            side->on.code_bytes += panels * tft_codes_bytes(b, quads[b]);
+            side->layout.code_bytes += panels * tft_codes_bytes(b, quads[b]);
         scales = s->f8 ? 2 + 2 * side->n_scales : 4 * side->n_scales;
     }
-    side->on.record_bytes = (side->on.code_bytes + scales + 7) / 8 * 8;
-    side->records = check_buf(c, n * side->on.record_bytes, 1);
+    side->layout.record_bytes = (side->layout.code_bytes + scales + 7) / 8 * 8;
+    side->records = check_buf(c, n * side->layout.record_bytes, 1);
     side->block = bits == TFT_BITS_COUNT ? NULL : check_buf(c, n, sizeof *side->block);
     for (size_t i = 0; i < n; i++) {
-        unsigned char *to = side->records + i * side->on.record_bytes;
-        size_t group = per_token ? s->channels : 0;
+        unsigned char *to = side->records + i * side->layout.record_bytes;
+        size_t group = per_token ? s->group_channels : 0;
         if (!side->block) {
-            check_fill_num(c, to, s->block * s->dim, TFT_NUM_F16);
+            check_fill_num(c, to, s->block_tokens * s->dim, TFT_NUM_F16);
             continue;
         }
-        side->block[i] = keys ? check_keys(c, s->block, s->dim, group, quads)
-                              : check_values(c, s->block, s->dim, group, (enum tft_bits)bits);
-        memcpy(to, side->block[i].b.codes, side->on.code_bytes);
-        round_scales(s, side, &side->block[i], to + side->on.code_bytes);
+        side->block[i] = keys
+                             ? check_keys(c, s->block_tokens, s->dim, group, quads)
+                             : check_values(c, s->block_tokens, s->dim, group, (enum tft_bits)bits);
+        memcpy(to, side->block[i].b.codes, side->layout.code_bytes);
+        round_scales(s, side, &side->block[i], to + side->layout.code_bytes);
     }
 }
 
@@ -98,7 +104,7 @@ static const struct tft_coded *coded(const struct shape *s, const struct side *s
 
 static const void *halves(const struct shape *s, const struct side *side, size_t head, size_t block)
 {
-    return side->records + (head * s->n_blocks + block) * side->on.record_bytes;
+    return side->records + (head * s->n_blocks + block) * side->layout.record_bytes;
 }
 
 /* -------------------------------------------------------------------------------- the reference */
@@ -128,7 +134,7 @@ static void attend_slots(const struct tft_kernels *ref, const struct shape *s, s
     ref->mix[s->num](&(struct tft_mix){p->o, s->dim, scores, SPAN, v, 1, n, s->dim});
 }
 
-/* Blocks first .. first + n - 1. q: with its channels in the order of the keys' */
+/* Blocks first .. first + n - 1. q: its channels in the order of the stored keys */
 static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, struct part *p,
                           const float *q, size_t head, size_t first, size_t n)
 {
@@ -136,35 +142,36 @@ static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, 
     struct tft_coded v[SPAN / TFT_PANEL];
     memset(p->o, 0, sizeof p->o);
     for (size_t b = 0; b < n; b++) {
-        float *at = scores + b * s->block;
+        float *at = scores + b * s->block_tokens;
         if (s->k.block)
             ref->score_codes(&(struct tft_score_codes){
                 at, SPAN, q, s->dim, coded(s, &s->k, head, first + b), 1, factor});
         else
             ref->score[TFT_NUM_F16](&(struct tft_score){at, SPAN, q, s->dim,
                                                         halves(s, &s->k, head, first + b), 1,
-                                                        s->block, s->dim, factor});
+                                                        s->block_tokens, s->dim, factor});
     }
-    ref->softmax(scores, n * s->block, &p->max, &p->sum);
+    ref->softmax(scores, n * s->block_tokens, &p->max, &p->sum);
     for (size_t b = 0; b < n; b++) {
         if (s->v.block)
             v[b] = *coded(s, &s->v, head, first + b);
         else
-            ref->mix[TFT_NUM_F16](&(struct tft_mix){p->o, s->dim, scores + b * s->block, SPAN,
-                                                    halves(s, &s->v, head, first + b), 1, s->block,
-                                                    s->dim});
+            ref->mix[TFT_NUM_F16](&(struct tft_mix){p->o, s->dim, scores + b * s->block_tokens,
+                                                    SPAN, halves(s, &s->v, head, first + b), 1,
+                                                    s->block_tokens, s->dim});
     }
     if (s->v.block)
         ref->mix_codes(&(struct tft_mix_codes){p->o, s->dim, scores, SPAN, v, n, 1});
 }
 
-/* y: [dim] of a query that sees so many slots */
+/* y: [dim], attention of one query over the first `seen` slots and all blocks */
 static void attend(const struct tft_kernels *ref, const struct shape *s, float *y, const float *q,
                    const char *k, const char *v, size_t head, size_t seen)
 {
     struct part all, p;
     float ordered[TFT_CODED_SPAN + 16];
-    size_t size = tft_num_bytes(s->num) * s->dim, most = s->block ? SPAN / s->block : 0;
+    size_t size = tft_num_bytes(s->num) * s->dim,
+           most = s->block_tokens ? SPAN / s->block_tokens : 0;
     for (size_t start = 0; start < seen; start += SPAN) {
         size_t at = (head * s->capacity + start) * size;
         attend_slots(ref, s, start ? &p : &all, q, k + at, v + at,
@@ -173,7 +180,7 @@ static void attend(const struct tft_kernels *ref, const struct shape *s, float *
             merge(ref, &all, &p, s->dim);
     }
     for (size_t d = 0; d < s->dim; d++)
-        ordered[d] = q[s->channel ? s->channel[head * s->dim + d] : d];
+        ordered[d] = q[s->channel_order ? s->channel_order[head * s->dim + d] : d];
     for (size_t first = 0; first < s->blocks; first += most) {
         attend_blocks(ref, s, &p, ordered, head, first,
                       s->blocks - first < most ? s->blocks - first : most);
@@ -187,19 +194,19 @@ static void attend(const struct tft_kernels *ref, const struct shape *s, float *
 
 static struct tft_cuda_blocks put_blocks(const struct shape *s)
 {
-    struct tft_cuda_blocks b = {.k = s->k.on,
-                                .v = s->v.on,
+    struct tft_cuda_blocks b = {.k = s->k.layout,
+                                .v = s->v.layout,
                                 .n_blocks = (uint32_t)s->n_blocks,
-                                .block_tokens = (uint32_t)s->block};
+                                .block_tokens = (uint32_t)s->block_tokens};
     size_t n = s->heads * s->n_blocks;
-    uint16_t quads[MOST_HEADS][TFT_BITS_COUNT];
+    uint16_t quads[MAX_HEADS][TFT_BITS_COUNT];
     for (size_t h = 0; h < s->heads; h++)
         memcpy(quads[h], s->quads, sizeof quads[h]);
-    b.k.records = gpu_copy(s->k.records, n * s->k.on.record_bytes);
-    b.v.records = gpu_copy(s->v.records, n * s->v.on.record_bytes);
+    b.k.records = gpu_copy(s->k.records, n * s->k.layout.record_bytes);
+    b.v.records = gpu_copy(s->v.records, n * s->v.layout.record_bytes);
     b.quads = gpu_copy(quads, s->heads * sizeof *quads);
-    b.channel_order = s->channel ? gpu_copy(s->channel, s->heads * s->dim) : NULL;
-    b.group_channels = (uint32_t)s->channels;
+    b.channel_order = s->channel_order ? gpu_copy(s->channel_order, s->heads * s->dim) : NULL;
+    b.group_channels = (uint32_t)s->group_channels;
     b.heads = (uint32_t)s->heads;
     b.dim = (uint32_t)s->dim;
     b.f8 = s->f8;
@@ -224,7 +231,7 @@ static void one_shape(struct gpu *g, const struct shape *s)
     check_fill_num(c, k, rows * s->dim, s->num);
     check_fill_num(c, v, rows * s->dim, s->num);
     for (size_t i = 0; i < s->M * ldq; i++)
-        q[i] = check_float(c) * 0.2f; /* so that more than one position counts */
+        q[i] = check_float(c) * 0.2f; /* small, so that one position does not outweigh the others */
 
     struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size),
                                    gpu_copy(v, rows * s->dim * size),
@@ -235,11 +242,11 @@ static void one_shape(struct gpu *g, const struct shape *s)
     struct tft_cuda_blocks blocks = {.dim = 0};
     struct tft_cuda_start start = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
     struct tft_cuda_partials partials = {.slot_spans = spans(s->capacity),
-                                         .block_spans = spans(s->n_blocks * s->block)};
+                                         .block_spans = spans(s->n_blocks * s->block_tokens)};
     struct tft_cuda_rows y = {.ld = ldy};
     size_t n_partials = H * (partials.slot_spans + partials.block_spans);
-    uint32_t none[MOST_HEADS * 16] = {0};
-    if (s->block)
+    uint32_t none[MAX_HEADS * 16] = {0};
+    if (s->block_tokens)
         blocks = put_blocks(s);
     partials.o = gpu_alloc(n_partials * s->dim * sizeof(float));
     partials.max = gpu_alloc(n_partials * sizeof(float));
@@ -251,38 +258,39 @@ static void one_shape(struct gpu *g, const struct shape *s)
         y.floats = gpu_alloc(s->M * ldy * sizeof(float));
     y.affine = gpu_copy(&affine, sizeof affine);
     tft_cuda_attend(g->stream, &y, gpu_copy(q, s->M * ldq * sizeof *q), ldq, &slots,
-                    s->block ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M, (uint32_t)s->first,
-                    gpu_copy(&start, sizeof start), &partials);
+                    s->block_tokens ? &blocks : NULL, (uint32_t)H, (uint32_t)s->M,
+                    (uint32_t)s->skip, gpu_copy(&start, sizeof start), &partials);
 
     for (size_t m = 0; m < s->M; m++) {
         uint8_t *want_bytes = check_buf(c, width, 1);
         for (size_t h = 0; h < H; h++)
             attend(c->ref, s, want + h * s->dim, q + m * ldq + h * s->dim, k, v, h / s->group,
-                   s->slot + s->first + m + 1);
+                   s->slot + s->skip + m + 1);
         c->ref->quantize(want_bytes, want, width, &affine);
         gpu_same(g, bytes ? (void *)want_bytes : want,
                  bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy,
                  bytes ? width : width * 4,
                  "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, "
                  "bits %u and %u, by token %d and %d, f8 %d",
-                 m, s->M, s->slot + s->first, s->heads, s->group, s->dim, s->blocks, s->block,
-                 s->k.on.bits, s->v.on.bits, s->k.on.per_token, s->v.on.per_token, s->f8);
+                 m, s->M, s->slot + s->skip, s->heads, s->group, s->dim, s->blocks, s->block_tokens,
+                 s->k.layout.bits, s->v.layout.bits, s->k.layout.per_token, s->v.layout.per_token,
+                 s->f8);
     }
     gpu_same(g, none, partials.done, H * sizeof *none, "counters of %zu heads", H);
     gpu_free(g);
 }
 
-/* Tokens behind up to so many others. */
+/* A random shape without blocks, of tokens behind up to `before` others. */
 static struct shape random_slots(struct check *c, size_t before)
 {
     struct shape s = {.M = check_below(c, 2) ? 1 : 1 + check_below(c, 40),
-                      .first = check_below(c, 4),
-                      .heads = 1 + check_below(c, MOST_HEADS)};
+                      .skip = check_below(c, 4),
+                      .heads = 1 + check_below(c, MAX_HEADS)};
     s.group = 1 + check_below(c, check_below(c, 3) ? 4 : 12);
     s.slot = check_below(c, 3) ? check_below(c, before) : 250 + check_below(c, 10);
     s.dim = check_size(c, 140);
     s.num = check_below(c, 3) ? TFT_NUM_F16 : TFT_NUM_F32;
-    s.capacity = (s.slot + s.first + s.M + check_below(c, 40) + 15) / 16 * 16;
+    s.capacity = (s.slot + s.skip + s.M + check_below(c, 40) + 15) / 16 * 16;
     return s;
 }
 
@@ -291,7 +299,7 @@ static void floats(struct gpu *g)
     if (!check_named(g->c, "attend_slots"))
         return;
     for (int i = 0; i < 30; i++) {
-        struct shape s = random_slots(g->c, 600); /* in one, two or three spans */
+        struct shape s = random_slots(g->c, 600); /* one to three spans */
         one_shape(g, &s);
     }
 }
@@ -309,7 +317,8 @@ static uint8_t *shuffled(struct check *c, size_t heads, size_t dim)
     return channel;
 }
 
-/* bits: of keys and of values; TFT_BITS_COUNT: f16; of keys, one more: mixed */
+/* A random shape with blocks. k_bits, v_bits: enum tft_bits, or TFT_BITS_COUNT for f16; k_bits:
+   TFT_BITS_COUNT + 1 for keys of mixed bits */
 static void codes_shape(struct gpu *g, unsigned k_bits, unsigned v_bits)
 {
     static const size_t blocks[] = {16, 32, 64, 128, 256}, channels[] = {16, 32, 48, 64, 128};
@@ -319,17 +328,18 @@ static void codes_shape(struct gpu *g, unsigned k_bits, unsigned v_bits)
     s.num = TFT_NUM_F16;
     s.dim = 4 * (1 + check_below(c, check_below(c, 4) ? 20 : 64));
     s.heads = s.heads < 3 ? s.heads : 2;
-    s.block = blocks[check_below(c, 5)];
-    s.channels = channels[check_below(c, 5)];
-    s.blocks = check_below(c, 1 + 600 / s.block);
+    s.block_tokens = blocks[check_below(c, 5)];
+    s.group_channels = channels[check_below(c, 5)];
+    s.blocks = check_below(c, 1 + 600 / s.block_tokens);
     s.n_blocks = s.blocks + 1 + check_below(c, 3);
     s.f8 = check_below(c, 2);
     check_quads(c, s.quads, s.dim,
                 mixed ? TFT_BITS_COUNT : (enum tft_bits)(k_bits < TFT_BITS_COUNT ? k_bits : 0));
-    s.channel = k_bits != TFT_BITS_COUNT && check_below(c, 2) ? shuffled(c, s.heads, s.dim) : NULL;
+    s.channel_order =
+        k_bits != TFT_BITS_COUNT && check_below(c, 2) ? shuffled(c, s.heads, s.dim) : NULL;
     bool wide = s.quads[TFT_BITS_8];
-    unsigned on_bits = mixed ? (wide ? TFT_BITS_8 : TFT_BITS_4) : k_bits;
-    make_side(c, &s, &s.k, true, on_bits, !mixed && check_below(c, 2));
+    unsigned side_bits = mixed ? (wide ? TFT_BITS_8 : TFT_BITS_4) : k_bits;
+    make_side(c, &s, &s.k, true, side_bits, !mixed && check_below(c, 2));
     make_side(c, &s, &s.v, false, v_bits, check_below(c, 2));
     one_shape(g, &s);
 }
@@ -363,8 +373,8 @@ static void launch(struct gpu *g, void *arg, size_t copy)
                     t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->start, &t->partials);
 }
 
-/* A layer of Llama 3.2 1B: M tokens behind `slots` of f16, and behind so many in blocks of `bits`
-   by token. */
+/* A layer of Llama 3.2 1B: M tokens behind `slots` f16 slots and `coded` tokens in blocks of
+   `bits`, scales per token. */
 static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded,
                   enum tft_bits bits)
 {
@@ -387,10 +397,10 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
            copies = gpu_copies(2 * (double)(of_slots + of_blocks));
     unsigned char *numbers = check_buf(g->c, most, 1);
     float *q = check_buf(g->c, (size_t)M * H * DIM, sizeof *q);
-    memset(numbers, 0x21, most); /* as f16 a small number */
+    memset(numbers, 0x21, most); /* a small number as f16 */
     check_fill(g->c, q, (size_t)M * H * DIM);
-    const uint16_t (*quads_there)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
-    copies = copies < 50 ? copies : 50; /* four pieces of memory each */
+    const uint16_t(*device_quads)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
+    copies = copies < 50 ? copies : 50; /* each has four allocations */
     for (size_t i = 0; i < copies; i++) {
         t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots),
                                              gpu_copy(numbers, of_slots),
@@ -409,7 +419,7 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
                                                .dim = DIM};
         t.blocks[i].k.records = gpu_copy(numbers, of_blocks);
         t.blocks[i].v.records = gpu_copy(numbers, of_blocks);
-        t.blocks[i].quads = quads_there;
+        t.blocks[i].quads = device_quads;
     }
     t.partials =
         (struct tft_cuda_partials){.slot_spans = spans(capacity), .block_spans = spans(coded)};

@@ -1,5 +1,5 @@
-/* What becomes of keys and values, beside the cache of a session on the CPU (kv.h, coded.h) that is
-   filled at random. */
+/* cache.cu, compared with the cache of a session on the CPU (kv/kv.h, kv/coded.h), both filled with
+   the same random numbers. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 #include "backend/cuda/launch.h"
 #include "run/session.h"
 
-enum { HEADS = 4, DIM = 20 }; /* of the small model, in all */
+enum { HEADS = 4, DIM = 20 }; /* of the small model: KV heads of all layers, channels of one */
 
-/* A session of the small model, and its cache. */
-struct held {
+/* A session of the small model. */
+struct opened {
     struct tft_model *m;
     struct tft_session *s;
     const struct tft_kv *kv;
 };
 
-/* What a file has that is calibrated for the cache, at random. */
-static void note(struct check *c, struct tft_model *m, const char *kv)
+/* Gives the model random calibration data for the cache, as its file could have. */
+static void calibrate(struct check *c, struct tft_model *m, const char *kv)
 {
     enum { GROUPS = 2 };
     static float importance[HEADS * DIM], clip[2][HEADS * GROUPS];
@@ -44,22 +44,22 @@ static void note(struct check *c, struct tft_model *m, const char *kv)
         m->kv = kv;
 }
 
-static struct held hold(struct check *c, const char *kv, uint32_t capacity)
+static struct opened open_session(struct check *c, const char *kv, uint32_t capacity)
 {
     char path[] = "/tmp/tuffet-test-XXXXXX";
-    struct held h = {NULL, NULL, NULL};
+    struct opened h = {NULL, NULL, NULL};
     struct tft_error err;
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1, .capacity = capacity, .kv = kv};
     int fd = mkstemp(path);
-    bool is_there = fd >= 0 && toy_write(&small, path) &&
-                    tft_model_open(&h.m, path, NULL, &err) == TFT_OK;
+    bool is_open =
+        fd >= 0 && toy_write(&small, path) && tft_model_open(&h.m, path, NULL, &err) == TFT_OK;
     if (fd >= 0) {
         close(fd);
         remove(path);
     }
-    if (is_there)
-        note(c, h.m, kv);
-    if (!is_there || tft_session_open(&h.s, h.m, &o, &err) != TFT_OK) {
+    if (is_open)
+        calibrate(c, h.m, kv);
+    if (!is_open || tft_session_open(&h.s, h.m, &o, &err) != TFT_OK) {
         fprintf(stderr, "%s: no session\n", kv);
         exit(1);
     }
@@ -67,7 +67,7 @@ static struct held hold(struct check *c, const char *kv, uint32_t capacity)
     return h;
 }
 
-static void let_go(struct held *h)
+static void close_session(struct opened *h)
 {
     tft_session_close(h->s);
     tft_model_close(h->m);
@@ -101,7 +101,7 @@ static void fill_slots(struct check *c, const struct tft_kv *kv, uint32_t layer)
     check_fill_num(c, tft_kv_values(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv), kv->num);
 }
 
-/* The numbers of slots 0 .. used - 1. What a panel of keys has besides is nobody's. */
+/* Compares slots 0 .. used - 1. The other columns of the last panel of keys may differ. */
 static void same_slots(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
                        const struct tft_cuda_slots *got, uint32_t used, const char *what)
 {
@@ -128,7 +128,7 @@ static void put(struct gpu *g)
     if (!check_named(g->c, "put"))
         return;
     for (int i = 0; i < 20; i++) {
-        struct held h = hold(g->c, i % 2 ? "f32" : "f16", 200);
+        struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 200);
         struct tft_kernels kern = *g->c->ref;
         uint32_t M = 1 + (uint32_t)check_below(g->c, 70), slot = (uint32_t)check_below(g->c, 100),
                  layer = i % 4 / 2;
@@ -148,7 +148,7 @@ static void put(struct gpu *g)
                            v + m * ld + head * h.kv->head_dim);
         same_slots(g, h.kv, layer, &slots, slot + M, "put");
         gpu_free(g);
-        let_go(&h);
+        close_session(&h);
     }
 }
 
@@ -157,7 +157,7 @@ static void drop(struct gpu *g)
     if (!check_named(g->c, "drop"))
         return;
     for (int i = 0; i < 20; i++) {
-        struct held h = hold(g->c, i % 2 ? "f32" : "f16", 300);
+        struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 300);
         uint32_t n = 16 * (1 + (uint32_t)check_below(g->c, 6)),
                  from = (uint32_t)check_below(g->c, 60);
         uint32_t used = from + n + (uint32_t)check_below(g->c, 130);
@@ -168,7 +168,7 @@ static void drop(struct gpu *g)
             tft_kv_drop(h.kv, 0, head, from, n, used);
         same_slots(g, h.kv, 0, &slots, used - n, "drop");
         gpu_free(g);
-        let_go(&h);
+        close_session(&h);
     }
 }
 
@@ -208,7 +208,7 @@ static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer
     };
 }
 
-/* The first n blocks of all heads. */
+/* Compares the first n blocks of all heads. */
 static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
                         const struct tft_cuda_blocks *got, uint32_t n, const char *what)
 {
@@ -223,8 +223,8 @@ static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
     }
 }
 
-/* Gives up what the policy says, from `before`, on the CPU and on the GPU. */
-static void evict_once(struct gpu *g, const struct held *h, uint32_t layer,
+/* One eviction on the CPU and on the GPU, with tokens where `before` says. */
+static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
                        struct tft_retained before, const char *what)
 {
     const struct tft_kv *kv = h->kv;
@@ -260,14 +260,13 @@ static void evict_once(struct gpu *g, const struct held *h, uint32_t layer,
     gpu_free(g);
 }
 
-/* All that a policy gives up of some tokens in one pass, of slots that are filled anew each
-   time. */
+/* All evictions of a pass of 400 tokens, each of slots with new random numbers. */
 static void evict(struct gpu *g)
 {
     if (!check_named(g->c, "evict"))
         return;
     for (size_t i = 0; i < N_CACHES; i++) {
-        struct held h = hold(g->c, caches[i].kv, 500);
+        struct opened h = open_session(g->c, caches[i].kv, 500);
         struct tft_retained at = h.kv->at;
         for (uint32_t from = 0, layer = 0; from < 400; layer = !layer) {
             struct tft_chunk chunk = tft_retain_chunk(&h.kv->policy, &at, from, 400);
@@ -276,7 +275,7 @@ static void evict(struct gpu *g)
                 evict_once(g, &h, layer, chunk.before, caches[i].kv);
             from = chunk.to;
         }
-        let_go(&h);
+        close_session(&h);
     }
 }
 
@@ -285,7 +284,7 @@ static void drop_blocks(struct gpu *g)
     if (!check_named(g->c, "drop_blocks"))
         return;
     for (size_t i = 0; i < N_CACHES; i++) {
-        struct held h = hold(g->c, caches[i].kv, 500);
+        struct opened h = open_session(g->c, caches[i].kv, 500);
         uint32_t blocks = h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
                  n = 1 + (uint32_t)check_below(g->c, blocks);
         const struct tft_coded_layer *y = &h.kv->layer[1];
@@ -294,14 +293,14 @@ static void drop_blocks(struct gpu *g)
             h.kv->codes[y->k_at + k] = (char)check_rand(g->c);
         for (size_t k = 0; k < each * y->v_bytes; k++)
             h.kv->codes[y->v_at + k] = (char)check_rand(g->c);
-        struct tft_cuda_blocks there = put_blocks(h.kv, 1);
-        tft_cuda_drop_blocks(g->stream, &there, n, blocks);
+        struct tft_cuda_blocks device_blocks = put_blocks(h.kv, 1);
+        tft_cuda_drop_blocks(g->stream, &device_blocks, n, blocks);
         h.s->kv.at.blocks = blocks;
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
             tft_coded_drop(h.kv, 1, head, n);
-        same_blocks(g, h.kv, 1, &there, blocks - n, caches[i].kv);
+        same_blocks(g, h.kv, 1, &device_blocks, blocks - n, caches[i].kv);
         gpu_free(g);
-        let_go(&h);
+        close_session(&h);
     }
 }
 

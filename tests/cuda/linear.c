@@ -1,4 +1,4 @@
-/* The matrix product of bytes. */
+/* linear.cu, compared with the reference gemm_i8. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static size_t size_y(const struct check_product *o)
     return ((o->M - 1) * o->ldy + o->N) * sizeof(float);
 }
 
-/* Rows that begin at multiples of 16 bytes, as the tensor cores want them. */
+/* Copies x to the GPU, in rows that begin at multiples of 16 bytes, as tft_cuda_linear wants. */
 static struct tft_cuda_rows put_bytes(struct gpu *g, const struct check_product *o)
 {
     size_t ld = o->cols + 16 * check_below(g->c, 3), n = (o->M - 1) * ld + o->cols;
@@ -43,7 +43,7 @@ static struct tft_cuda_product put_product(const struct check_product *o)
     };
 }
 
-/* n matrices that are multiplied by the bytes of the first. */
+/* One launch of n matrices of N[i] outputs, all multiplied by the first operand's x. */
 static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size_t N[],
                       size_t byte_kind, size_t weight_kind)
 {
@@ -54,7 +54,7 @@ static void one_shape(struct gpu *g, size_t M, size_t cols, size_t n, const size
         p[i] = put_product(&o[i]);
     }
     struct tft_cuda_rows x = put_bytes(g, &o[0]);
-    /* any tile */
+    /* a random number of multiprocessors chooses a random tile */
     tft_cuda_linear(g->stream, p, (uint32_t)n, o[0].add, &x, (uint32_t)M,
                     1 + (uint32_t)check_below(g->c, 20));
     for (size_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ struct timed {
     struct tft_cuda_product p[TFT_CUDA_PRODUCTS];
     size_t n, M, bytes; /* of weights */
     struct tft_cuda_rows x;
-    int8_t *data[100]; /* of all matrices, in each copy */
+    int8_t *data[100]; /* weights of all matrices, for each copy */
 };
 
 static void launch(struct gpu *g, void *arg, size_t copy)
@@ -88,7 +88,7 @@ static void launch(struct gpu *g, void *arg, size_t copy)
                     g->multiprocessors);
 }
 
-/* n matrices of N[] x cols, times M tokens. */
+/* Times one launch of n matrices [N[i], cols] and M tokens. */
 static void bench(struct gpu *g, const char *what, size_t M, size_t cols, size_t n,
                   const size_t N[])
 {
@@ -150,13 +150,13 @@ void gpu_linear(struct gpu *g)
     struct check *c = g->c;
     if (!check_named(g->c, "linear"))
         return;
-    for (int i = 0; i < 40; i++) { /* one token, a few, and more than the smaller tile is for */
+    for (int i = 0; i < 40; i++) { /* one token, a few, more than the smallest tile */
         size_t M = i % 4 == 0 ? 1 : i % 4 == 1 ? check_size(c, 64) : 1 + check_below(c, 140);
         size_t N[] = {check_size(c, 300), check_size(c, 100), check_size(c, 60)};
         one_shape(g, M, 16 * check_size(c, 24), 1 + check_below(c, 3), N, check_below(c, 6),
                   check_below(c, 6));
     }
-    for (size_t kind = 0; kind < 6; kind++) { /* the largest sums, of either sign and of both */
+    for (size_t kind = 0; kind < 6; kind++) { /* the largest sums of each sign, and mixed */
         size_t N[] = {17};
         one_shape(g, 1 + kind % 2 * 8, 8192, 1, N, kind % 2, kind / 2);
     }

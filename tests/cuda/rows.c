@@ -1,4 +1,4 @@
-/* Kernels on rows of numbers. */
+/* rows.cu, compared with the reference kernels. */
 #include <math.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "gpu.h"
 #include "backend/cuda/launch.h"
 
-/* Where results go: floats, or bytes of ranges that are the same for all tokens or their own. */
+/* Where a kernel writes: floats, or bytes, whose range all tokens share or each has its own. */
 struct result {
     struct tft_cuda_rows rows;
-    struct tft_affine *q; /* of the host */
+    struct tft_affine *affine; /* of the host */
     size_t M, n;
 };
 
@@ -24,18 +24,18 @@ static struct result take_result(struct gpu *g, size_t M, size_t n)
         r.rows.floats = gpu_alloc(((M - 1) * r.rows.ld + n) * sizeof(float));
         return r;
     }
-    r.q = check_buf(c, M, sizeof *r.q);
+    r.affine = check_buf(c, M, sizeof *r.affine);
     for (size_t m = 0; m < M; m++) {
-        r.q[m] = check_affine(c);
-        r.q[m].scale *= 0.02f; /* so that many bytes are used */
-        r.q[m].inverse = 1 / r.q[m].scale;
+        r.affine[m] = check_affine(c);
+        r.affine[m].scale *= 0.02f; /* so that most byte values occur */
+        r.affine[m].inverse = 1 / r.affine[m].scale;
     }
-    r.rows.affine = gpu_copy(r.q, M * sizeof *r.q);
+    r.rows.affine = gpu_copy(r.affine, M * sizeof *r.affine);
     r.rows.bytes = gpu_alloc((M - 1) * r.rows.ld + n);
     return r;
 }
 
-/* want: token m's floats */
+/* want: the floats of token m */
 static void same_row(struct gpu *g, const struct result *r, size_t m, const float *want,
                      const char *what)
 {
@@ -45,7 +45,7 @@ static void same_row(struct gpu *g, const struct result *r, size_t m, const floa
         return;
     }
     uint8_t *bytes = check_buf(g->c, r->n, 1);
-    g->c->ref->quantize(bytes, want, r->n, &r->q[m * r->rows.affine_step]);
+    g->c->ref->quantize(bytes, want, r->n, &r->affine[m * r->rows.affine_step]);
     gpu_same(g, bytes, r->rows.bytes + m * r->rows.ld, r->n,
              "%s: token %zu of %zu, %zu bytes, step %zu", what, m, r->M, r->n, r->rows.affine_step);
 }
@@ -81,22 +81,22 @@ static void norm(struct gpu *g)
     }
 }
 
-/* Heads of both kinds, and what is between rows. */
+/* Query and key heads on the host, and on the device. n: floats, including the gaps between rows */
 struct heads {
-    struct tft_cuda_heads on;
+    struct tft_cuda_heads device;
     float *x[2];
     size_t n[2], M;
 };
 
 static struct heads take_heads(struct gpu *g, size_t dim)
 {
-    struct heads h = {.on = {.dim = (uint32_t)dim}, .M = 1 + check_below(g->c, 4)};
+    struct heads h = {.device = {.dim = (uint32_t)dim}, .M = 1 + check_below(g->c, 4)};
     for (int i = 0; i < 2; i++) {
-        h.on.heads[i] = 1 + (uint32_t)check_below(g->c, 5);
-        h.on.ld[i] = h.on.heads[i] * dim + check_below(g->c, 4);
-        h.n[i] = h.M * h.on.ld[i];
+        h.device.heads[i] = 1 + (uint32_t)check_below(g->c, 5);
+        h.device.ld[i] = h.device.heads[i] * dim + check_below(g->c, 4);
+        h.n[i] = h.M * h.device.ld[i];
         h.x[i] = filled(g, h.n[i]);
-        h.on.x[i] = gpu_copy(h.x[i], h.n[i] * sizeof(float));
+        h.device.x[i] = gpu_copy(h.x[i], h.n[i] * sizeof(float));
     }
     return h;
 }
@@ -104,8 +104,8 @@ static struct heads take_heads(struct gpu *g, size_t dim)
 static void same_heads(struct gpu *g, const struct heads *h)
 {
     for (int i = 0; i < 2; i++)
-        gpu_same(g, h->x[i], h->on.x[i], h->n[i] * sizeof(float),
-                 "kind %d: %u heads of %u, %zu tokens", i, h->on.heads[i], h->on.dim, h->M);
+        gpu_same(g, h->x[i], h->device.x[i], h->n[i] * sizeof(float),
+                 "kind %d: %u heads of %u, %zu tokens", i, h->device.heads[i], h->device.dim, h->M);
     gpu_free(g);
 }
 
@@ -117,13 +117,13 @@ static void rmsnorm_heads(struct gpu *g)
         size_t dim = check_size(g->c, 270);
         struct heads h = take_heads(g, dim);
         float *w[] = {filled(g, dim), filled(g, dim)};
-        const float *const there[] = {gpu_copy(w[0], dim * sizeof(float)),
-                                      gpu_copy(w[1], dim * sizeof(float))};
-        tft_cuda_rmsnorm_heads(g->stream, &h.on, there, (uint32_t)h.M, 1e-5f);
+        const float *const device_w[] = {gpu_copy(w[0], dim * sizeof(float)),
+                                         gpu_copy(w[1], dim * sizeof(float))};
+        tft_cuda_rmsnorm_heads(g->stream, &h.device, device_w, (uint32_t)h.M, 1e-5f);
         for (size_t k = 0; k < 2; k++)
             for (size_t m = 0; m < h.M; m++)
-                for (size_t j = 0; j < h.on.heads[k]; j++) {
-                    float *x = h.x[k] + m * h.on.ld[k] + j * dim;
+                for (size_t j = 0; j < h.device.heads[k]; j++) {
+                    float *x = h.x[k] + m * h.device.ld[k] + j * dim;
                     g->c->ref->rmsnorm(x, x, w[k], dim, 1e-5f);
                 }
         same_heads(g, &h);
@@ -139,12 +139,12 @@ static void rope(struct gpu *g)
         struct heads h = take_heads(g, dim);
         float *c = filled(g, h.M * n_rot), *s = filled(g, h.M * n_rot);
         tft_rope_fn *ref = i % 2 ? g->c->ref->rope_halves : g->c->ref->rope_pairs;
-        tft_cuda_rope(g->stream, &h.on, gpu_copy(c, h.M * n_rot * sizeof *c),
+        tft_cuda_rope(g->stream, &h.device, gpu_copy(c, h.M * n_rot * sizeof *c),
                       gpu_copy(s, h.M * n_rot * sizeof *s), (uint32_t)h.M, (uint32_t)n_rot, i % 2);
         for (size_t k = 0; k < 2; k++)
             for (size_t m = 0; m < h.M; m++)
-                ref(h.x[k] + m * h.on.ld[k], c + m * n_rot, s + m * n_rot, h.on.heads[k], dim,
-                    n_rot);
+                ref(h.x[k] + m * h.device.ld[k], c + m * n_rot, s + m * n_rot, h.device.heads[k],
+                    dim, n_rot);
         same_heads(g, &h);
     }
 }
@@ -159,15 +159,15 @@ static void activate(struct gpu *g)
         float *a = filled(g, M * ld), *b = i % 2 ? filled(g, M * ld) : NULL,
               *want = check_buf(g->c, n, sizeof *want);
         struct result r = take_result(g, M, n);
-        float *there = gpu_copy(a, M * ld * sizeof *a);
+        float *device_a = gpu_copy(a, M * ld * sizeof *a);
         if (r.rows.floats && check_below(g->c, 2)) { /* in place */
-            r.rows.floats = there;
+            r.rows.floats = device_a;
             r.rows.ld = ld;
         }
         if (block == 1)
             block = 0;
-        tft_cuda_activate(g->stream, &r.rows, there, b ? gpu_copy(b, M * ld * sizeof *b) : NULL, ld,
-                          (uint32_t)M, (uint32_t)n, (uint32_t)block);
+        tft_cuda_activate(g->stream, &r.rows, device_a, b ? gpu_copy(b, M * ld * sizeof *b) : NULL,
+                          ld, (uint32_t)M, (uint32_t)n, (uint32_t)block);
         for (size_t m = 0; m < M; m++) {
             if (b)
                 g->c->ref->silu_mul(want, a + m * ld, b + m * ld, n);
@@ -181,7 +181,7 @@ static void activate(struct gpu *g)
     }
 }
 
-/* By the range of each token, or of all. */
+/* By the range of each token, or of all tokens. */
 static void quantize(struct gpu *g)
 {
     if (!check_named(g->c, "quantize"))
@@ -192,9 +192,9 @@ static void quantize(struct gpu *g)
         bool all = i % 2;
         float *x = filled(g, M * ldx), low = 0, high = 0;
         uint8_t *want = check_buf(g->c, n, 1), *y = gpu_alloc(M * ldy);
-        struct tft_affine *q = check_buf(g->c, M, sizeof *q), *q_there = gpu_alloc(M * sizeof *q);
+        struct tft_affine *q = check_buf(g->c, M, sizeof *q), *device_q = gpu_alloc(M * sizeof *q);
         tft_cuda_quantize(g->stream, y, ldy, gpu_copy(x, M * ldx * sizeof *x), ldx, (uint32_t)M,
-                          (uint32_t)n, q_there, gpu_alloc(M * 2 * sizeof *x), all);
+                          (uint32_t)n, device_q, gpu_alloc(M * 2 * sizeof *x), all);
         for (size_t m = 0; m < M; m++) {
             float min, max;
             g->c->ref->range(x + m * ldx, n, &min, &max);
@@ -209,7 +209,7 @@ static void quantize(struct gpu *g)
             gpu_same(g, want, y + m * ldy, n, "token %zu of %zu, %zu numbers, all %d", m, M, n,
                      all);
         }
-        gpu_same(g, q, q_there, M * sizeof *q, "ranges of %zu tokens of %zu numbers, all %d", M, n,
+        gpu_same(g, q, device_q, M * sizeof *q, "ranges of %zu tokens of %zu numbers, all %d", M, n,
                  all);
         gpu_free(g);
     }
