@@ -426,7 +426,7 @@ static void models_that_are_not_known(void **state)
     values_str(&bad, "tokenizer.ggml.model", "bert");
     refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.model", "\"bert\" is not supported");
     values_remove(&bad, "tokenizer.ggml.model");
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "there is no");
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "is missing");
     values_u32(&bad, "tokenizer.ggml.model", 1);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "not a string");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");
@@ -445,7 +445,7 @@ static void arrays_that_do_not_fit(void **state)
     struct vocab v = spm_vocab();
     spm_values(&bad);
     values_remove(&bad, "tokenizer.ggml.tokens");
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "there is no");
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "is missing");
     values_strs(&bad, "tokenizer.ggml.tokens", NULL, 0);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "is empty");
     values_str(&bad, "tokenizer.ggml.tokens", "a");
@@ -453,7 +453,7 @@ static void arrays_that_do_not_fit(void **state)
     values_i32s(&bad, "tokenizer.ggml.tokens", types, 5);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "array of i32, not an array of string");
     values_remove(&bad, "tokenizer.ggml.scores");
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.scores", "there is no");
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.scores", "is missing");
     values_f32s(&bad, "tokenizer.ggml.scores", scores, v.n - 1);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.scores", "267 elements for 268 tokens");
     values_key(&bad, "tokenizer.ggml.scores", TFT_VALUE_U8, true, v.n);
@@ -466,7 +466,7 @@ static void arrays_that_do_not_fit(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.token_type", "array of u8, not an array of i32");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");
     values_remove(&bad, "tokenizer.ggml.merges");
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.merges", "there is no");
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.merges", "is missing");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");
     values_f32s(&bad, "tokenizer.ggml.merges", scores, 3);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.merges", "array of f32, not an array of string");
@@ -496,7 +496,7 @@ static void ids_and_flags_that_make_no_sense(void **state)
     values_remove(&bad, "tokenizer.ggml.bos_token_id");
     values_bool(&bad, "tokenizer.ggml.add_bos_token", true);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_bos_token",
-            "there is no tokenizer.ggml.bos_token_id");
+            "tokenizer.ggml.bos_token_id is missing");
     values_u32(&bad, "tokenizer.ggml.add_bos_token", 2);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_bos_token", "not a bool");
     values_str(&bad, "tokenizer.ggml.add_space_prefix", "yes");
@@ -514,13 +514,13 @@ static void tokens_that_make_no_sense(void **state)
         vocab_add(&v, not_bytes[i], 0, TFT_TOKEN_BYTE);
         vocab_values(&v, &bad);
         refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens",
-                "token 268 of tokenizer.ggml.tokens is typed a byte, but");
+                "token 268 of tokenizer.ggml.tokens has the type byte, but");
     }
     for (size_t i = 0; i < 5; i++) {
         struct vocab v = spm_vocab();
         v.type[9] = (const int32_t[]){0, 7, -1, INT32_MIN, INT32_MAX}[i];
         vocab_values(&v, &bad);
-        refused(TFT_ERR_FORMAT, "tokenizer.ggml.token_type", "token 9 is none of 1 to 6");
+        refused(TFT_ERR_FORMAT, "tokenizer.ggml.token_type", "token 9 is not 1 to 6");
     }
     struct vocab v = spm_vocab();
     v.score[9] = NAN;
@@ -548,8 +548,8 @@ static void tokens_made_to_be_slow(void **state)
 {
     (void)state;
     enum { N = TFT_PROBE_MAX + 200 };
-    struct tft_tokenizer head = {.n_slot = tft_vocab_table_size(N)};
-    head.slot = calloc(head.n_slot, sizeof *head.slot);
+    struct tft_tokenizer head = {.n_entry = tft_vocab_table_size(N)};
+    head.entry = calloc(head.n_entry, sizeof *head.entry);
     spm_values(&bad);
     values_remove(&bad, "tokenizer.ggml.token_type");
     values_key(&bad, "tokenizer.ggml.scores", TFT_VALUE_F32, true, N);
@@ -559,13 +559,13 @@ static void tokens_made_to_be_slow(void **state)
     for (unsigned i = 0, n = 0; n < N; i++) {
         char text[16];
         snprintf(text, sizeof text, "%07x", i);
-        if ((tft_vocab_hash(&head, text, 7) & (head.n_slot - 1)) > 63)
+        if ((tft_vocab_hash(&head, text, 7) & (head.n_entry - 1)) > 63)
             continue;
         values_put_str(&bad, text, 7);
         n++;
     }
-    free(head.slot);
-    refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "looking a token up takes for ever");
+    free(head.entry);
+    refused(TFT_ERR_FORMAT, "tokenizer.ggml.tokens", "look-ups would take too long");
 }
 
 static void infinite_scores_are_scores(void **state)

@@ -1,8 +1,9 @@
 /*
- * Byte-level BPE (openai/gpt-2 encoder.py): text is cut into pieces, the symbols of a piece are its
- * bytes, and of all neighbours that tokenizer.ggml.merges lists the pair listed first merges first.
+ * Byte-level BPE (openai/gpt-2 encoder.py). The text is cut into pieces. The symbols of a piece are
+ * its bytes, and of all neighbours that tokenizer.ggml.merges lists, the pair that is listed first
+ * merges first.
  *
- * A merge makes a token longer than its parts, so there can be no cycles, whatever the file says.
+ * A merged token is longer than its parts, so merges cannot form a cycle, whatever the file says.
  */
 #include "vocab.h"
 
@@ -11,11 +12,11 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-/* ---- bytes as GPT-2 writes them */
+/* ---- GPT-2's characters for bytes */
 
-/* Bytes that are printable characters of Latin-1 stand for themselves; the other 68 are U+0100 and
-   up, in order. */
-static int byte_of(uint32_t c)
+/* The byte that the character c stands for, or -1. The printable characters of Latin-1 stand for
+   themselves; U+0100 and the 67 after it stand for the other bytes in order. */
+static int byte_of_character(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
         return (int)c;
@@ -31,7 +32,7 @@ size_t tft_bpe_decode(struct tft_str s, char *out)
     for (size_t i = 0; i < s.n; n++) {
         uint32_t c;
         i += tft_utf8_next(s.p + i, s.n - i, &c);
-        int byte = byte_of(c);
+        int byte = byte_of_character(c);
         if (byte < 0) {
             memcpy(out, s.p, s.n);
             return s.n;
@@ -49,8 +50,8 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* Where a pair is in the table, or the empty place where it belongs; NULL if that is too far
-   off. */
+/* The entry of a pair, or the empty entry where it belongs; NULL after TFT_PROBE_MAX other
+   entries. */
 static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, uint32_t right)
 {
     uint32_t h = pair_hash(left, right);
@@ -64,9 +65,9 @@ static struct tft_pair *find_pair(const struct tft_tokenizer *t, uint32_t left, 
 
 /* ---- merges */
 
-/* Merges are read a few at a time: nearly all of the time goes by waiting for parts of the tables
-   that are not in the cache, and so the processor waits for several at once. Halves the time to
-   open a vocabulary. */
+/* Merges are read in batches. Nearly all the time is spent on cache misses in the hash tables, and
+   in a batch the CPU waits for several of them at once. This halves the time to open a
+   vocabulary. */
 enum { BATCH = 8 };
 
 struct merge {
@@ -75,7 +76,7 @@ struct merge {
     char bytes[2 * TFT_TOKEN_MAX]; /* of the left part, then of the right one */
     size_t n_left, n_right;
     uint32_t hash_left, hash_right, hash_id;
-    int32_t left, right, id; /* what merges, and what that makes; -1: no token */
+    int32_t left, right, id; /* the two tokens and the merged one; -1: not a token */
 };
 
 struct reader {
@@ -87,8 +88,8 @@ struct reader {
 
 #define BAD(r, m, ...) tft_fail_at((r)->err, TFT_ERR_FORMAT, (r)->s->name, (m)->offset, __VA_ARGS__)
 
-/* Cuts it at its space. A part that is longer than any token may be is left empty, which is no
-   token either. */
+/* Cuts the text of a merge at its space; false if it has none. A part that is longer than any token
+   is left empty, which is not a token either. */
 static bool cut_merge(const struct tft_tokenizer *t, struct merge *m)
 {
     const char *p = m->text.p, *cut = m->text.n ? memchr(p + 1, ' ', m->text.n - 1) : NULL;
@@ -112,14 +113,14 @@ static void look_up(const struct tft_tokenizer *t, struct merge *m)
         &t->pair[pair_hash((uint32_t)m->left, (uint32_t)m->right) & (t->n_pair - 1)]);
 }
 
-/* Whether plain text may become this token. */
+/* Whether text without special tokens can become this token. */
 static bool is_plain(const struct tft_tokenizer *t, int32_t id)
 {
     return t->token[id].kind == TFT_TOKEN_NORMAL || t->token[id].kind == TFT_TOKEN_USER;
 }
 
-/* The first of two equal merges counts. One that would make a control token of plain text never
-   happens. */
+/* Enters a merge, unless an earlier one is equal, or it would turn plain text into a control
+   token. */
 static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32_t rank)
 {
     struct tft_tokenizer *t = r->t;
@@ -128,27 +129,29 @@ static enum tft_status add_merge(struct reader *r, const struct merge *m, uint32
                    TFT_STR_ARG(m->text),
                    m->left < 0    ? "the left part is"
                    : m->right < 0 ? "the right part is"
-                                  : "what it makes is");
+                                  : "the two parts together are");
     struct tft_pair *pair = find_pair(t, (uint32_t)m->left, (uint32_t)m->right);
     if (!pair)
-        return BAD(r, m, "tokenizer.ggml.merges is made so that looking a merge up takes for ever");
+        return BAD(r, m,
+                   "too many entries of tokenizer.ggml.merges have the same hash: look-ups would "
+                   "take too long");
     if (pair->id < 0 && is_plain(t, m->left) && is_plain(t, m->right) && is_plain(t, m->id))
         *pair = (struct tft_pair){(uint32_t)m->left, (uint32_t)m->right, rank, m->id};
     return TFT_OK;
 }
 
-/* n merges from `first` on. */
+/* Reads n <= BATCH merges, of which the first is number `first`. */
 static enum tft_status read_batch(struct reader *r, const struct tft_value *merges,
-                                  const unsigned char **at, uint32_t first, uint32_t n)
+                                  const unsigned char **next, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct merge *m = &r->batch[i];
-        m->offset = tft_vocab_offset(r->s, merges, *at);
-        m->text = tft_value_next_str(at);
+        m->offset = tft_vocab_offset(r->s, merges, *next);
+        m->text = tft_value_next_str(next);
         if (!cut_merge(r->t, m))
             return BAD(r, m,
-                       "merge %u of tokenizer.ggml.merges is \"%.*s\", not two tokens with a space "
-                       "between",
+                       "merge %u of tokenizer.ggml.merges is \"%.*s\", not two tokens and a space "
+                       "between them",
                        first + i, TFT_STR_ARG(m->text));
     }
     for (uint32_t i = 0; i < n; i++)
@@ -163,11 +166,11 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
                                     const struct tft_value *merges, struct tft_error *err)
 {
     struct reader r = {.t = t, .s = s, .err = err};
-    const unsigned char *at = merges->data;
+    const unsigned char *next = merges->data;
     enum tft_status status = TFT_OK;
     uint32_t n = (uint32_t)merges->n;
     for (uint32_t i = 0; !status && i < n; i += BATCH)
-        status = read_batch(&r, merges, &at, i, n - i < BATCH ? n - i : BATCH);
+        status = read_batch(&r, merges, &next, i, n - i < BATCH ? n - i : BATCH);
     return status;
 }
 
@@ -187,13 +190,7 @@ static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint
     return true;
 }
 
-static void push(int32_t id, struct tft_ids *out)
-{
-    if (id >= 0)
-        tft_ids_push(out, id);
-}
-
-/* The piece as the token it is as a whole, where the vocabulary goes by that. */
+/* If the vocabulary asks for it and the piece as a whole is a token, pushes that token. */
 static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
 {
     if (!t->rules.whole_pieces || n > t->longest)
@@ -206,18 +203,19 @@ static bool push_whole(const struct tft_tokenizer *t, const char *p, size_t n, s
 }
 
 static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_merge *m,
-                                    const char *p, size_t n, size_t most, struct tft_ids *out)
+                                    const char *p, size_t n, size_t longest, struct tft_ids *out)
 {
     if (push_whole(t, p, n, out))
         return TFT_OK;
-    enum tft_status status = tft_merge_start(m, n, most);
+    enum tft_status status = tft_merge_start(m, n, longest);
     if (status)
         return status;
-    for (uint32_t at = 0; at < n; at++)
-        tft_merge_put(m, at, at + 1, t->byte[(unsigned char)p[at]]);
+    for (uint32_t pos = 0; pos < n; pos++)
+        tft_merge_add(m, pos, pos + 1, t->byte[(unsigned char)p[pos]]);
     tft_merge_run(m, join, t);
-    for (uint32_t at = 0; at < n; at = m->symbol[at].next)
-        push(m->symbol[at].id, out);
+    for (uint32_t pos = 0; pos < n; pos = m->symbol[pos].next)
+        if (m->symbol[pos].id >= 0) /* a byte without a token is dropped */
+            tft_ids_push(out, m->symbol[pos].id);
     return TFT_OK;
 }
 

@@ -1,21 +1,22 @@
 /*
- * The regular expressions, with `N` for the most digits of a piece:
+ * The regular expressions; N is the most digits of a piece:
  *
  * GPT-2 (openai/gpt-2 encoder.py):
  *      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * GPT-2 after each digit is split off (Hugging Face's "Digits" pre-tokenizer, then "ByteLevel"):
- * \p{N} first, then the same on what is left between. A digit is then alone, and for the spaces
- * before it the text ends there.
+ * GPT-2 with separate digits (Hugging Face's pre-tokenizer "Digits", then "ByteLevel"): each \p{N}
+ * is a piece, and the expression above cuts the text between them. For the spaces before a digit,
+ * the text ends there.
  *
  * Llama 3 (tokenizer.json of the model; N = 3) and Qwen 2 (N = 1):
  *      (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,N}| ?[^\s\p{L}\p{N}]+[\r\n]*
  *      |\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * (?i:s) is also U+017F, the long s, which Unicode folds to s. Regex engines agree on that (PCRE2,
- * Oniguruma and Rust's, which the vocabularies were trained with), and so do we; llama.cpp, which
- * writes [sS], does not. No other letter here has such a relative.
+ * (?i:s) also matches U+017F, the long s, which Unicode folds to s. Regex engines agree on that
+ * (PCRE2, Oniguruma, and Rust's, with which the vocabularies were trained), and so does this file.
+ * llama.cpp, which writes [sS], does not. No other letter here folds like that.
  *
- * Qwen 2 composes characters (NFC) before all this; like llama.cpp we leave the text as it is.
+ * Qwen 2 composes characters (NFC) before it cuts; tuffet, like llama.cpp, leaves the text as it
+ * is.
  */
 #include "pretokenize.h"
 
@@ -24,7 +25,7 @@
 #include "base/utf8.h"
 #include "unicode_tables.h"
 
-/* Which of llama.cpp's names (llama-vocab.cpp, load) stand for one of these expressions. */
+/* The rules by the names of llama.cpp (llama-vocab.cpp, load). */
 static const struct {
     const char *name;
     struct tft_pretokenizer rules;
@@ -34,47 +35,18 @@ static const struct {
 #define LLAMA3 {.digits = 3, .whole_pieces = true, .add_bos = true}
 #define LLAMA3_MERGES {.digits = 3}
 #define QWEN2 {.digits = 1}
-    {"gpt-2", GPT2},
-    {"gpt2", GPT2},
-    {"default", GPT2},
-    {"mpt", GPT2},
-    {"olmo", GPT2},
-    {"phi-2", GPT2},
-    {"jais", GPT2},
-    {"trillion", GPT2},
-    {"granite-docling", GPT2},
-    {"exaone4", GPT2},
-    {"gigachat", GPT2},
-    {"a.x-4.0", GPT2},
-    {"mellum", GPT2},
-    {"starcoder", GPT2_DIGITS},
-    {"refact", GPT2_DIGITS},
-    {"command-r", GPT2_DIGITS},
-    {"smollm", GPT2_DIGITS},
-    {"codeshell", GPT2_DIGITS},
-    {"exaone", GPT2_DIGITS},
-    {"minerva-7b", GPT2_DIGITS},
-    {"mellum2", GPT2_DIGITS},
-    {"llama3", LLAMA3},
-    {"llama-v3", LLAMA3},
-    {"llama-bpe", LLAMA3},
-    {"falcon3", LLAMA3},
-    {"falcon-h1", LLAMA3},
-    {"pixtral", LLAMA3},
-    {"midm-2.0", LLAMA3},
-    {"lfm2", LLAMA3},
-    {"dbrx", LLAMA3_MERGES},
-    {"smaug-bpe", LLAMA3_MERGES},
-    {"glm4", LLAMA3_MERGES},
+    {"gpt-2", GPT2}, {"gpt2", GPT2}, {"default", GPT2}, {"mpt", GPT2}, {"olmo", GPT2},
+    {"phi-2", GPT2}, {"jais", GPT2}, {"trillion", GPT2}, {"granite-docling", GPT2},
+    {"exaone4", GPT2}, {"gigachat", GPT2}, {"a.x-4.0", GPT2}, {"mellum", GPT2},
+    {"starcoder", GPT2_DIGITS}, {"refact", GPT2_DIGITS}, {"command-r", GPT2_DIGITS},
+    {"smollm", GPT2_DIGITS}, {"codeshell", GPT2_DIGITS}, {"exaone", GPT2_DIGITS},
+    {"minerva-7b", GPT2_DIGITS}, {"mellum2", GPT2_DIGITS},
+    {"llama3", LLAMA3}, {"llama-v3", LLAMA3}, {"llama-bpe", LLAMA3}, {"falcon3", LLAMA3},
+    {"falcon-h1", LLAMA3}, {"pixtral", LLAMA3}, {"midm-2.0", LLAMA3}, {"lfm2", LLAMA3},
+    {"dbrx", LLAMA3_MERGES}, {"smaug-bpe", LLAMA3_MERGES}, {"glm4", LLAMA3_MERGES},
     {"chatglm-bpe", LLAMA3_MERGES},
-    {"qwen2", QWEN2},
-    {"deepseek-r1-qwen", QWEN2},
-    {"stablelm2", QWEN2},
-    {"hunyuan", QWEN2},
-    {"megrez", QWEN2},
-    {"kormo", QWEN2},
-    {"solar-open", QWEN2},
-    {"grok-2", QWEN2},
+    {"qwen2", QWEN2}, {"deepseek-r1-qwen", QWEN2}, {"stablelm2", QWEN2}, {"hunyuan", QWEN2},
+    {"megrez", QWEN2}, {"kormo", QWEN2}, {"solar-open", QWEN2}, {"grok-2", QWEN2},
 };
 
 bool tft_pretokenize_find(struct tft_str name, struct tft_pretokenizer *out)
@@ -89,13 +61,13 @@ bool tft_pretokenize_find(struct tft_str name, struct tft_pretokenizer *out)
 
 /* ---- characters */
 
-enum { END = TFT_CHAR_SPACE + 1 }; /* of the text: the kind of what is not there */
+enum { END = TFT_CHAR_SPACE + 1 }; /* the kind of the end of the text */
 
-/* A place in the text, and the character there. */
-struct at {
-    const char *p, *end;
-    unsigned kind;
-    size_t n; /* its bytes */
+/* A position in the text, and the character there. */
+struct position {
+    const char *p, *end; /* the position, the end of the text */
+    unsigned kind;       /* of the character: enum tft_char_kind, or END */
+    size_t n;            /* its bytes */
 };
 
 static unsigned kind_of(uint32_t c)
@@ -111,9 +83,9 @@ static unsigned kind_of(uint32_t c)
     return tft_char_ranges[low] & 3;
 }
 
-static struct at look(const char *p, const char *end)
+static struct position look(const char *p, const char *end)
 {
-    struct at a = {p, end, END, 0};
+    struct position a = {p, end, END, 0};
     if (p == end)
         return a;
     a.n = 1;
@@ -128,32 +100,32 @@ static struct at look(const char *p, const char *end)
     return a;
 }
 
-static struct at next(struct at a)
+static struct position next(struct position a)
 {
     return look(a.p + a.n, a.end);
 }
 
-/* Past all that are of one kind. */
-static struct at skip(struct at a, unsigned kind)
+/* The position after all characters of one kind. */
+static struct position skip(struct position a, unsigned kind)
 {
     while (a.kind == kind)
         a = next(a);
     return a;
 }
 
-static bool is(struct at a, char c)
+static bool is(struct position a, char c)
 {
     return a.n == 1 && *a.p == c;
 }
 
-static bool is_newline(struct at a)
+static bool is_newline(struct position a)
 {
     return is(a, '\r') || is(a, '\n');
 }
 
-/* ---- what the expressions share */
+/* ---- parts of the expressions */
 
-static bool is_letter(struct at a, char lower, bool any_case)
+static bool is_letter(struct position a, char lower, bool any_case)
 {
     if (is(a, lower))
         return true;
@@ -161,13 +133,13 @@ static bool is_letter(struct at a, char lower, bool any_case)
     return any_case && (is(a, (char)(lower - 'a' + 'A')) || (lower == 's' && long_s));
 }
 
-/* 's 't 're 've 'm 'll 'd: where it ends, or NULL. */
-static const char *contraction(struct at a, bool any_case)
+/* 's 't 're 've 'm 'll 'd: the end of it, or NULL. */
+static const char *contraction(struct position a, bool any_case)
 {
     static const char ends[][2] = {"s", "t", {'r', 'e'}, {'v', 'e'}, "m", {'l', 'l'}, "d"};
     if (!is(a, '\''))
         return NULL;
-    struct at first = next(a), second = next(first);
+    struct position first = next(a), second = next(first);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         if (!is_letter(first, ends[i][0], any_case))
             continue;
@@ -179,8 +151,9 @@ static const char *contraction(struct at a, bool any_case)
     return NULL;
 }
 
-/* \s+(?!\S)|\s+ : of several spaces before something, the last is left for that. */
-static const char *spaces(struct at a, bool digit_is_end)
+/* \s+(?!\S)|\s+ : the end of a run of spaces; if another character follows several spaces, the last
+   of them is left for it. */
+static const char *spaces(struct position a, bool digit_is_end)
 {
     const char *last = a.p, *start = a.p;
     while (a.kind == TFT_CHAR_SPACE) {
@@ -191,14 +164,14 @@ static const char *spaces(struct at a, bool digit_is_end)
     return end || last == start ? a.p : last;
 }
 
-/* ---- one piece: where it ends */
+/* ---- the end of a piece */
 
-static const char *gpt2(struct at a, bool lone_digits)
+static const char *gpt2(struct position a, bool lone_digits)
 {
     const char *end = contraction(a, false);
     if (end)
         return end;
-    struct at word = is(a, ' ') ? next(a) : a;
+    struct position word = is(a, ' ') ? next(a) : a;
     switch (word.kind) {
     case TFT_CHAR_NUMBER:
         if (!lone_digits)
@@ -210,15 +183,15 @@ static const char *gpt2(struct at a, bool lone_digits)
     return spaces(a, lone_digits);
 }
 
-static const char *digits(struct at a, unsigned max)
+static const char *digits(struct position a, unsigned max)
 {
     for (unsigned i = 0; i < max && a.kind == TFT_CHAR_NUMBER; i++)
         a = next(a);
     return a.p;
 }
 
-/* \s*[\r\n]+ : up to the last newline among the spaces; NULL if there is none. */
-static const char *newlines(struct at a)
+/* \s*[\r\n]+ : the end of the last newline among the spaces; NULL if there is none. */
+static const char *newlines(struct position a)
 {
     const char *end = NULL;
     for (; a.kind == TFT_CHAR_SPACE; a = next(a))
@@ -227,7 +200,7 @@ static const char *newlines(struct at a)
     return end;
 }
 
-static const char *llama3(struct at a, unsigned max_digits)
+static const char *llama3(struct position a, unsigned max_digits)
 {
     const char *end = contraction(a, true);
     if (end)
@@ -237,7 +210,7 @@ static const char *llama3(struct at a, unsigned max_digits)
     if (a.kind == TFT_CHAR_NUMBER)
         return digits(a, max_digits);
 
-    struct at word = next(a);
+    struct position word = next(a);
     if (word.kind == TFT_CHAR_LETTER && !is_newline(a))
         return skip(word, TFT_CHAR_LETTER).p;
     if (!is(a, ' '))
@@ -254,6 +227,6 @@ static const char *llama3(struct at a, unsigned max_digits)
 
 size_t tft_pretokenize_next(struct tft_pretokenizer rules, const char *text, size_t n)
 {
-    struct at a = look(text, text + n);
+    struct position a = look(text, text + n);
     return (size_t)((rules.gpt2 ? gpt2(a, rules.digits != 0) : llama3(a, rules.digits)) - text);
 }

@@ -2,27 +2,27 @@
 
 #include <string.h>
 
-/* By name, and equal names by id. */
+/* Order: by name, and equal names by id. */
 static bool comes_before(const struct tft_special *a, const struct tft_special *b)
 {
     int c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
     return c ? c < 0 : a->n != b->n ? a->n < b->n : a->id < b->id;
 }
 
-static void sift_down(struct tft_special *heap, uint32_t at, uint32_t n)
+static void sift_down(struct tft_special *heap, uint32_t pos, uint32_t n)
 {
-    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+    for (uint32_t child; (child = 2 * pos + 1) < n; pos = child) {
         if (child + 1 < n && comes_before(&heap[child], &heap[child + 1]))
             child++;
-        if (!comes_before(&heap[at], &heap[child]))
+        if (!comes_before(&heap[pos], &heap[child]))
             return;
-        struct tft_special t = heap[at];
-        heap[at] = heap[child];
+        struct tft_special t = heap[pos];
+        heap[pos] = heap[child];
         heap[child] = t;
     }
 }
 
-/* Heapsort: no memory, and no input that makes it quadratic. */
+/* Heapsort: takes no memory, and no input makes it quadratic. */
 static void sort(struct tft_special *s, uint32_t n)
 {
     for (uint32_t i = n / 2; i-- > 0;)
@@ -40,8 +40,8 @@ static bool same(const struct tft_special *a, const struct tft_special *b)
     return a->n == b->n && memcmp(a->p, b->p, a->n) == 0;
 }
 
-/* Of those with the same name the first id stays. */
-static void drop_doubles(struct tft_tokenizer *t)
+/* Of tokens with the same name only the first stays. */
+static void drop_duplicates(struct tft_tokenizer *t)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->n_special; i++)
@@ -53,24 +53,24 @@ static void drop_doubles(struct tft_tokenizer *t)
 void tft_special_sort(struct tft_tokenizer *t)
 {
     sort(t->special, t->n_special);
-    drop_doubles(t);
+    drop_duplicates(t);
     uint32_t i = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
-        t->special_of[byte] = i;
+        t->first_special[byte] = i;
         while (i < t->n_special && (unsigned char)*t->special[i].p == byte)
             i++;
     }
-    t->special_of[256] = i;
+    t->first_special[256] = i;
 }
 
-/* The first of [low, high), which agree in their first `at` bytes and are longer, whose next byte
-   is >= `byte`. */
-static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t at,
+/* The first of s[low..high) whose byte `pos` is >= `byte`. All of them are longer than `pos` and
+   have the same first `pos` bytes. */
+static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, uint32_t pos,
                       unsigned byte)
 {
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if ((unsigned char)s[mid].p[at] < byte)
+        if ((unsigned char)s[mid].p[pos] < byte)
             low = mid + 1;
         else
             high = mid;
@@ -78,27 +78,27 @@ static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, 
     return low;
 }
 
-/* Narrows the sorted names down, a byte of text at a time. In order, a name comes before those that
-   it begins. */
+/* Narrows the range of names that the text can begin with, byte by byte. In the order of names, one
+   comes before those that begin with it. */
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
                          int32_t *id)
 {
     unsigned byte = (unsigned char)*text;
-    uint32_t low = t->special_of[byte], high = t->special_of[byte + 1];
+    uint32_t low = t->first_special[byte], high = t->first_special[byte + 1];
     size_t best = 0;
-    for (uint32_t at = 1; low < high; at++) {
-        if (t->special[low].n == at) {
+    for (uint32_t pos = 1; low < high; pos++) {
+        if (t->special[low].n == pos) {
             int32_t found = t->special[low++].id;
             if (control || t->token[found].kind == TFT_TOKEN_USER) {
-                best = at;
+                best = pos;
                 *id = found;
             }
         }
-        if (at == n)
+        if (pos == n)
             break;
-        byte = (unsigned char)text[at];
-        low = bound(t->special, low, high, at, byte);
-        high = bound(t->special, low, high, at, byte + 1);
+        byte = (unsigned char)text[pos];
+        low = bound(t->special, low, high, pos, byte);
+        high = bound(t->special, low, high, pos, byte + 1);
     }
     return best;
 }

@@ -1,10 +1,10 @@
 /*
- * SentencePiece's BPE (google/sentencepiece bpe_model.cc): of all neighbours that together are a
- * piece, the pair whose piece has the best score merges first. Characters that end up without a
- * piece become the tokens of their bytes.
+ * SentencePiece's BPE (google/sentencepiece bpe_model.cc). Of all neighbours that together are a
+ * piece, the pair whose piece has the best score merges first. Characters that are not part of a
+ * piece at the end become the tokens of their bytes.
  *
- * Pieces and text have spaces here where SentencePiece writes U+2581, so U+2581 in a text is a
- * space: so it is there.
+ * Here pieces and text have spaces where SentencePiece writes U+2581. So U+2581 in a text is a
+ * space, as it is in SentencePiece.
  */
 #include "vocab.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/utf8.h"
 
-/* Only normal tokens are pieces: "</s>" in a text is four characters, not the end of it. */
+/* Only normal tokens are pieces: "</s>" in a text is four characters, not the end of the text. */
 static int32_t find_piece(const struct tft_tokenizer *t, const char *p, size_t n)
 {
     int32_t id = n <= t->longest ? tft_vocab_find(t, p, n, tft_vocab_hash(t, p, n)) : -1;
@@ -30,18 +30,18 @@ static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint
     return true;
 }
 
-/* Bytes that are not UTF-8 are symbols too. */
-static void put_characters(const struct tft_tokenizer *t, struct tft_merge *m)
+/* The symbols are the characters; bytes that are not UTF-8 are symbols too. */
+static void add_characters(const struct tft_tokenizer *t, struct tft_merge *m)
 {
-    for (uint32_t at = 0, end; at < m->n; at = end) {
+    for (uint32_t pos = 0, end; pos < m->n; pos = end) {
         uint32_t c;
-        end = at + (uint32_t)tft_utf8_next(m->text + at, m->n - at, &c);
-        tft_merge_put(m, at, end, find_piece(t, m->text + at, end - at));
+        end = pos + (uint32_t)tft_utf8_next(m->text + pos, m->n - pos, &c);
+        tft_merge_add(m, pos, end, find_piece(t, m->text + pos, end - pos));
     }
 }
 
-/* All bytes, or the unknown token where one has no token; of several unknown in a row one, as
-   SentencePiece does. */
+/* Pushes the tokens of all bytes, or the unknown token if one of them has no token. Several unknown
+   tokens in a row become one, as in SentencePiece. */
 static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -57,41 +57,42 @@ static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, s
 static void push_symbols(const struct tft_tokenizer *t, const struct tft_merge *m,
                          struct tft_ids *out)
 {
-    for (uint32_t at = 0, end; at < m->n; at = end) {
-        end = m->symbol[at].next;
-        if (m->symbol[at].id >= 0)
-            tft_ids_push(out, m->symbol[at].id);
+    for (uint32_t pos = 0, end; pos < m->n; pos = end) {
+        end = m->symbol[pos].next;
+        if (m->symbol[pos].id >= 0)
+            tft_ids_push(out, m->symbol[pos].id);
         else
-            push_bytes(t, m->text + at, end - at, out);
+            push_bytes(t, m->text + pos, end - pos, out);
     }
 }
 
-/* The bytes of a space or U+2581 at p, or 0. */
-static size_t space(const char *p, size_t n)
+/* The length of a space or U+2581 at p[n]; 0 if there is none. */
+static size_t space_length(const char *p, size_t n)
 {
     if (n && *p == ' ')
         return 1;
     return n >= 3 && memcmp(p, "\xe2\x96\x81", 3) == 0 ? 3 : 0;
 }
 
-/* Spaces and what follows them, up to the next space. */
+/* The length of the first word of p[n], with the spaces before it. */
 static size_t word_length(const char *p, size_t n)
 {
     size_t len = 0, k;
-    while ((k = space(p + len, n - len)))
+    while ((k = space_length(p + len, n - len)))
         len += k;
-    while (len < n && !space(p + len, n - len))
+    while (len < n && !space_length(p + len, n - len))
         len++;
     return len;
 }
 
-static void put_text(struct tft_merge *m, const char *p, size_t n, bool space_first)
+/* Sets the text to merge: p[n] with U+2581 as a space, after a space if `space_first`. */
+static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_first)
 {
     m->n = 0;
     if (space_first)
         m->text[m->n++] = ' ';
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
-        k = space(p + i, n - i);
+        k = space_length(p + i, n - i);
         m->text[m->n++] = k ? ' ' : p[i];
     }
 }
@@ -105,8 +106,8 @@ enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *
         enum tft_status status = tft_merge_start(m, len + space_first, n + space_first);
         if (status)
             return status;
-        put_text(m, text, len, space_first);
-        put_characters(t, m);
+        set_text(m, text, len, space_first);
+        add_characters(t, m);
         tft_merge_run(m, join, t);
         push_symbols(t, m, out);
     }

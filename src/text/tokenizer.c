@@ -45,22 +45,22 @@ bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 
 /* ---- to tokens */
 
-/* The bytes before the first special token, which is `*id` and has `*skip` bytes; n if there is
-   none. */
+/* The number of bytes before the first special token, which is *id and has *skip bytes. Without a
+   special token, n and *skip = 0. */
 static size_t plain_length(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
                            int32_t *id, size_t *skip)
 {
-    size_t at = 0;
-    for (*skip = 0; at < n; at++) {
-        *skip = tft_special_match(t, text + at, n - at, control, id);
+    size_t pos = 0;
+    for (*skip = 0; pos < n; pos++) {
+        *skip = tft_special_match(t, text + pos, n - pos, control, id);
         if (*skip)
             break;
     }
-    return at;
+    return pos;
 }
 
-/* As in llama.cpp, SentencePiece text after a special token gets the space that goes before a first
-   word. */
+/* With SentencePiece, text after a special token gets a space in front like the first word, as in
+   llama.cpp. */
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                               size_t n, bool control, struct tft_ids *out)
 {
@@ -112,10 +112,11 @@ const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool s
         return NULL;
     if (special || has_text(&t->token[id]))
         *len = t->token[id].n;
-    return t->bytes + t->token[id].at;
+    return t->bytes + t->token[id].offset;
 }
 
-/* The same, without the space that encoding put first. One of a user token was in the text. */
+/* The text of a token, without the space that encoding put before the first word. A user token's
+   space was in the text and stays. */
 static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
                                 size_t *n)
 {
@@ -129,33 +130,34 @@ static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *
     return p + drop;
 }
 
-/* Whole characters of in[0..n) to out, U+FFFD for what is none. What may still become one is held,
-   but at the end. */
+/* Writes the characters of in[n] to out, with U+FFFD for invalid bytes, and returns the length. The
+   bytes of an incomplete character at the end of `in` are held, unless this is the end of the
+   text. */
 static size_t push_characters(struct tft_text *state, const char *in, size_t n, bool end, char *out)
 {
     size_t written = 0;
     state->held = 0;
-    for (size_t at = 0, len; at < n; at += len) {
+    for (size_t pos = 0, len; pos < n; pos += len) {
         uint32_t c;
-        len = tft_utf8_next(in + at, n - at, &c);
+        len = tft_utf8_next(in + pos, n - pos, &c);
         if (c == TFT_UTF8_CUT && !end) {
-            memcpy(state->bytes, in + at, len);
+            memcpy(state->bytes, in + pos, len);
             state->held = (unsigned char)len;
         } else if (c >= TFT_UTF8_BAD) {
             memcpy(out + written, "\xef\xbf\xbd", 3);
             written += 3;
         } else {
-            memcpy(out + written, in + at, len);
+            memcpy(out + written, in + pos, len);
             written += len;
         }
     }
     return written;
 }
 
-/* At most 3 held bytes and TFT_TOKEN_MAX of a token go in. A byte in no character becomes 3, and
-   none becomes more. */
+/* The input is at most 3 held bytes and the TFT_TOKEN_MAX of a token. Each byte becomes at most 3:
+   the U+FFFD of an invalid one. */
 _Static_assert(3 * (3 + TFT_TOKEN_MAX) <= TFT_TEXT_MAX,
-               "what a token completes must fit the caller's buffer");
+               "the text of a token fits the caller's buffer");
 
 size_t tft_tokenizer_push(const struct tft_tokenizer *t, struct tft_text *state, int32_t id,
                           char out[TFT_TEXT_MAX])

@@ -1,8 +1,10 @@
 /*
- * Text to tokens and back: SentencePiece-style BPE with byte fallback (spm.c) and byte-level BPE
- * (bpe.c, with the pre-tokenizers of pretokenize.c). Built from the tokenizer.ggml.* values of a
- * source; owns all it needs, so the source may be closed. Immutable: any number of threads may use
- * it.
+ * The folder text/ turns text into tokens and tokens into text: SentencePiece-style BPE with byte
+ * fallback (spm.c), and byte-level BPE (bpe.c, with the pre-tokenizers of pretokenize.c). Other
+ * folders include this header and no other of it.
+ *
+ * A tokenizer is built from the tokenizer.ggml.* values of a source, which may be closed
+ * afterwards. It never changes: any number of threads may use it.
  */
 #ifndef TFT_TOKENIZER_H
 #define TFT_TOKENIZER_H
@@ -11,15 +13,16 @@
 
 struct tft_tokenizer;
 
-/* TFT_ERR_UNSUPPORTED names a model or pre-tokenizer that is not known; TFT_ERR_FORMAT whatever
-   makes no sense. */
+/* TFT_ERR_UNSUPPORTED: an unknown kind of vocabulary or pre-tokenizer. TFT_ERR_FORMAT: the values
+   are damaged or contradict each other. TFT_ERR_NOMEM. */
 enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
                                    const struct tft_allocator *a, struct tft_error *err);
 void tft_tokenizer_close(struct tft_tokenizer *t); /* NULL is fine */
 
 uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
 
-/* The bodies of the public functions of the same name. */
+/* These implement the public functions tft_tokenize, tft_token_* and tft_text_push: see
+   tuffet.h. */
 enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
 const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool special,

@@ -1,21 +1,20 @@
 /*
- * A vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md, "Tokenizer"), which
- * may be hostile.
+ * Builds a vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md,
+ * "Tokenizer"), which may be hostile.
  *
- * Where the format leaves room, or vocabularies in the wild do odd things:
- *   - Two tokens with the same text: the first is what text becomes, both become that text.
- *   - A token without text is allowed and never made (padding of a vocabulary to a round number).
- *   - A token with a name that ends generation in llama.cpp is a control token, whatever token_type
- *     says of it: many files have "</s>" or "<|im_end|>" as normal, and text of a user's could then
- *     end the turn.
- *   - Without token_type, the ids named by the other keys are control tokens and "<0xHH>" is a
- *     byte.
- *   - A special id outside the vocabulary, or a NaN score, is an error; so is add_bos_token without
- *     a bos_token_id.
- *   - SentencePiece: scores are needed, and an unknown token or all 256 byte tokens, so that every
- *     text has tokens.
- *   - Byte-level: a byte without a token is left out of the tokens, as in llama.cpp and Hugging
- *     Face; vocabularies trained on UTF-8 often lack the bytes that it never has.
+ * Where the format leaves room, or real vocabularies are unusual:
+ *   - Two tokens with the same text: text is encoded as the first, both are decoded to it.
+ *   - A token without text is valid and never made (it pads a vocabulary to a round number).
+ *   - A token whose name ends generation in llama.cpp is a control token, whatever its token_type.
+ *     Many files say that "</s>" or "<|im_end|>" is normal, and then the text of a user could end
+ *     the turn.
+ *   - Without token_type, the ids that other keys name are control tokens, and "<0xHH>" is a byte.
+ *   - A special id outside the vocabulary or a NaN score is an error; so is add_bos_token without a
+ *     bos_token_id.
+ *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so that
+ *     every text can be encoded.
+ *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
+ *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
  */
 #include "vocab.h"
 
@@ -26,8 +25,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* Tokens or merges. So that table sizes fit 32 bits with room to spare. */
-enum { MAX_COUNT = 1 << 28 };
+enum { MAX_COUNT = 1 << 28 }; /* of tokens, and of merges: the sizes of hash tables fit 32 bits */
 
 struct build {
     const struct tft_source *s;
@@ -35,10 +33,10 @@ struct build {
     struct tft_tokenizer *t; /* on the stack until sizes are known */
     const struct tft_value *tokens, *types, *scores, *merges;
     int32_t eot, eom;
-    size_t n_bytes, n_special;
+    size_t n_bytes, n_special; /* sizes of t->bytes (at most) and t->special */
 };
 
-#define BAD_AT(b, at, ...) tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, at, __VA_ARGS__)
+#define BAD_AT(b, pos, ...) tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
 #define BAD(b, v, ...) BAD_AT(b, (v)->offset, __VA_ARGS__)
 
 /* ---- the table of tokens */
@@ -51,7 +49,7 @@ uint32_t tft_vocab_table_size(uint32_t n)
     return size;
 }
 
-/* Eight bytes at a time, each folded in by a multiplication whose high half comes down. */
+/* Multiplies in eight bytes at a time, and folds the high half of the product onto the low one. */
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n)
 {
     uint64_t h = n;
@@ -65,46 +63,47 @@ uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n)
         n -= k;
     }
     h ^= h >> 15;
-    __builtin_prefetch(&t->slot[h & (t->n_slot - 1)]);
+    __builtin_prefetch(&t->entry[h & (t->n_entry - 1)]);
     return (uint32_t)h;
 }
 
 static bool has_bytes(const struct tft_tokenizer *t, int32_t id, const char *p, size_t n)
 {
-    return t->token[id].n == n && memcmp(t->bytes + t->token[id].at, p, n) == 0;
+    return t->token[id].n == n && memcmp(t->bytes + t->token[id].offset, p, n) == 0;
 }
 
-/* Where these bytes are in the table, or the empty place where they belong; NULL if that is too far
-   off. */
-static struct tft_slot *find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t h)
+/* The entry of p[n], or the empty entry where it belongs; NULL after TFT_PROBE_MAX other
+   entries. */
+static struct tft_token_entry *find(const struct tft_tokenizer *t, const char *p, size_t n,
+                                    uint32_t h)
 {
     for (uint32_t i = 0; i < TFT_PROBE_MAX; i++) {
-        struct tft_slot *slot = &t->slot[(h + i) & (t->n_slot - 1)];
-        if (slot->id < 0 || (slot->hash == h && has_bytes(t, slot->id, p, n)))
-            return slot;
+        struct tft_token_entry *entry = &t->entry[(h + i) & (t->n_entry - 1)];
+        if (entry->id < 0 || (entry->hash == h && has_bytes(t, entry->id, p, n)))
+            return entry;
     }
     return NULL;
 }
 
 int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash)
 {
-    const struct tft_slot *slot = find(t, p, n, hash);
-    return slot ? slot->id : -1;
+    const struct tft_token_entry *entry = find(t, p, n, hash);
+    return entry ? entry->id : -1;
 }
 
-/* Those of kind normal, or all others. */
+/* Enters the normal tokens, or all others. False if a search would look at too many entries. */
 static bool fill_table(struct tft_tokenizer *t, bool normal)
 {
     for (uint32_t i = 0; i < t->n_token; i++) {
         if ((t->token[i].kind == TFT_TOKEN_NORMAL) != normal || !t->token[i].n)
             continue;
-        const char *p = t->bytes + t->token[i].at;
+        const char *p = t->bytes + t->token[i].offset;
         uint32_t h = tft_vocab_hash(t, p, t->token[i].n);
-        struct tft_slot *slot = find(t, p, t->token[i].n, h);
-        if (!slot)
+        struct tft_token_entry *entry = find(t, p, t->token[i].n, h);
+        if (!entry)
             return false;
-        if (slot->id < 0)
-            *slot = (struct tft_slot){h, (int32_t)i};
+        if (entry->id < 0)
+            *entry = (struct tft_token_entry){h, (int32_t)i};
     }
     return true;
 }
@@ -112,24 +111,25 @@ static bool fill_table(struct tft_tokenizer *t, bool normal)
 /* ---- values */
 
 static enum tft_status read_array(struct build *b, const char *key, enum tft_value_type type,
-                                  bool needed, const struct tft_value **out)
+                                  bool required, const struct tft_value **out)
 {
     const struct tft_value *v = *out = tft_source_value(b->s, key);
     if (!v)
-        return needed ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no %s", b->s->name, key)
-                      : TFT_OK;
+        return required ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: %s is missing", b->s->name, key)
+                        : TFT_OK;
     if (!v->is_array || v->type != type)
         return BAD(b, v, "%s is of type %s%s, not an array of %s", key,
                    v->is_array ? "array of " : "", tft_value_type_name(v->type),
                    tft_value_type_name(type));
     if (v->n > MAX_COUNT)
-        return BAD(b, v, "%s has %llu elements", key, (unsigned long long)v->n);
+        return BAD(b, v, "%s has %llu elements; at most %d are supported", key,
+                   (unsigned long long)v->n, MAX_COUNT);
     return TFT_OK;
 }
 
 /* An array with an element for each token. */
 static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type,
-                                      bool needed, const struct tft_value **out)
+                                      bool required, const struct tft_value **out)
 {
     enum tft_status status = read_array(b, key, type, needed, out);
     if (!status && *out && (*out)->n != b->t->n_token)
@@ -168,7 +168,7 @@ static enum tft_status read_id(struct build *b, const char *key, int32_t *out)
     if (v->is_array || !tft_value_uint(v, 0, &n))
         return BAD(b, v, "%s is not a token id", key);
     if (n >= b->t->n_token)
-        return BAD(b, v, "%s is %llu, outside the %u tokens", key, (unsigned long long)n,
+        return BAD(b, v, "%s is %llu, but there are only %u tokens", key, (unsigned long long)n,
                    b->t->n_token);
     *out = (int32_t)n;
     return TFT_OK;
@@ -189,7 +189,7 @@ static enum tft_status read_model(struct build *b)
     if (status)
         return status;
     if (!name.p)
-        return tft_fail(b->err, TFT_ERR_FORMAT, "%s: there is no tokenizer.ggml.model", b->s->name);
+        return tft_fail(b->err, TFT_ERR_FORMAT, "%s: tokenizer.ggml.model is missing", b->s->name);
     b->t->is_spm = tft_str_is(name, "llama");
     b->t->add_bos = b->t->space_first = b->t->is_spm;
     if (b->t->is_spm)
@@ -242,46 +242,26 @@ static enum tft_status read_flags(struct build *b)
     if (v && b->t->add_bos && b->t->bos < 0)
         return BAD(
             b, v,
-            "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
+            "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
     b->t->add_bos = b->t->add_bos && b->t->bos >= 0;
     return TFT_OK;
 }
 
 /* ---- tokens */
 
-/* By name, whatever the file says: what llama.cpp ends generation at (llama-vocab.cpp,
-   special_eog_ids), but for models whose pre-tokenizers are not here. */
+/* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids),
+   whatever the file says. Names that occur only with pre-tokenizers that tuffet does not have are
+   left out. */
 static bool ends_by_name(struct tft_str s)
 {
     static const char *const names[] = {
-        "</s>",
-        "<eos>",
-        "<EOT>",
-        "_<EOT>",
-        "[EOT]",
-        "[EOS]",
-        "<|endoftext|>",
-        "<|end_of_text|>",
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|end|>",
-        "<end_of_turn>",
-        "<end_of_utterance>",
+        "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|endoftext|>", "<|end_of_text|>",
+        "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>",
         /* DeepSeek: U+FF5C, U+2581 */
         "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
         /* between documents and files, where fill-in-the-middle ends */
-        "<|fim_pad|>",
-        "<fim-pad>",
-        "<fim_pad>",
-        "<PAD>",
-        "[PAD]",
-        "<|fim_repo|>",
-        "<|repo_name|>",
-        "<fim-repo>",
-        "<REPO>",
-        "<reponame>",
-        "<|file_sep|>",
+        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
+        "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
     };
     if (!s.n || !strchr("<_[", *s.p))
         return false;
@@ -298,8 +278,8 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) % 16 : -1;
 }
 
-/* The byte of "<0xHH>", or -1. */
-static int byte_of(struct tft_str s)
+/* The byte HH of the name "<0xHH>", or -1. */
+static int byte_of_name(struct tft_str s)
 {
     if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
         return -1;
@@ -312,7 +292,7 @@ static bool ends(const struct build *b, int32_t id, struct tft_str s)
     return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
 }
 
-/* Token i, whose text is s; 0 for a type that is none. */
+/* The kind of token i, whose name is s; 0 if tokenizer.ggml.token_type is invalid. */
 static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
 {
     if (ends_by_name(s))
@@ -327,7 +307,7 @@ static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
         return TFT_TOKEN_CONTROL;
     if (id == b->t->unknown)
         return TFT_TOKEN_UNKNOWN;
-    return b->t->is_spm && byte_of(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+    return b->t->is_spm && byte_of_name(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
 }
 
 static bool is_special(unsigned kind)
@@ -337,25 +317,27 @@ static bool is_special(unsigned kind)
 
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p)
 {
-    uintptr_t at = (uintptr_t)p, file = (uintptr_t)s->data;
-    return at >= file && at - file < s->size ? at - file : v->offset;
+    uintptr_t address = (uintptr_t)p, file = (uintptr_t)s->data;
+    return address >= file && address - file < s->size ? address - file : v->offset;
 }
 
 static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s)
 {
-    uint64_t at = tft_vocab_offset(b->s, b->tokens, s.p);
+    uint64_t pos = tft_vocab_offset(b->s, b->tokens, s.p);
     unsigned kind = kind_of(b, i, s);
     double score;
     if (s.n > TFT_TOKEN_MAX)
         return tft_fail_at(
-            b->err, TFT_ERR_UNSUPPORTED, b->s->name, at,
+            b->err, TFT_ERR_UNSUPPORTED, b->s->name, pos,
             "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
             TFT_TOKEN_MAX);
     if (!kind)
         return BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
-                      "tokenizer.ggml.token_type of token %u is none of 1 to 6", i);
-    if (kind == TFT_TOKEN_BYTE && byte_of(s) < 0)
-        return BAD_AT(b, at, "token %u of tokenizer.ggml.tokens is typed a byte, but is \"%.*s\"",
+                      "tokenizer.ggml.token_type of token %u is not 1 to 6", i);
+    if (kind == TFT_TOKEN_BYTE && byte_of_name(s) < 0)
+        return BAD_AT(b, pos,
+                      "token %u of tokenizer.ggml.tokens has the type byte, but its name is "
+                      "\"%.*s\", not \"<0xHH>\"",
                       i, TFT_STR_ARG(s));
     if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
         return BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
@@ -363,12 +345,12 @@ static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s
     return TFT_OK;
 }
 
-/* How much room they take. */
+/* Checks all tokens, and counts their bytes and the special ones. */
 static enum tft_status check_tokens(struct build *b)
 {
-    const unsigned char *at = b->tokens->data;
+    const unsigned char *next = b->tokens->data;
     for (uint32_t i = 0; i < b->t->n_token; i++) {
-        struct tft_str s = tft_value_next_str(&at);
+        struct tft_str s = tft_value_next_str(&next);
         enum tft_status status = check_token(b, i, s);
         if (status)
             return status;
@@ -376,11 +358,13 @@ static enum tft_status check_tokens(struct build *b)
         b->n_special += is_special(kind_of(b, i, s));
     }
     if ((uint64_t)b->n_bytes > UINT32_MAX)
-        return BAD(b, b->tokens, "tokenizer.ggml.tokens has %zu bytes", b->n_bytes);
+        return BAD(b, b->tokens,
+                   "tokenizer.ggml.tokens has %zu bytes of text; less than 4 GiB is supported",
+                   b->n_bytes);
     return TFT_OK;
 }
 
-/* U+2581 is how SentencePiece writes a space. */
+/* SentencePiece writes U+2581 for a space. */
 static size_t spm_decode(struct tft_str s, char *out)
 {
     size_t n = 0;
@@ -392,13 +376,13 @@ static size_t spm_decode(struct tft_str s, char *out)
     return n;
 }
 
-/* The bytes of a token, at most s.n. */
+/* Writes the text of a token with the name s to out[s.n]; returns its length. */
 static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_str s, char *out)
 {
     if (kind == TFT_TOKEN_NORMAL)
         return t->is_spm ? spm_decode(s, out) : tft_bpe_decode(s, out);
     if (kind == TFT_TOKEN_BYTE) {
-        *out = (char)byte_of(s);
+        *out = (char)byte_of_name(s);
         return 1;
     }
     memcpy(out, s.p, s.n);
@@ -408,10 +392,10 @@ static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_st
 static void fill_tokens(struct build *b)
 {
     struct tft_tokenizer *t = b->t;
-    const unsigned char *at = b->tokens->data;
+    const unsigned char *next = b->tokens->data;
     size_t used = 0;
     for (uint32_t i = 0; i < t->n_token; i++) {
-        struct tft_str s = tft_value_next_str(&at);
+        struct tft_str s = tft_value_next_str(&next);
         unsigned kind = kind_of(b, i, s);
         size_t n = decode(t, kind, s, t->bytes + used);
         t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind,
@@ -427,13 +411,13 @@ static void fill_tokens(struct build *b)
     }
 }
 
-/* The tokens of single bytes: of kind byte for SentencePiece, else normal ones. */
+/* Fills in the tokens of single bytes: of the kind byte for SentencePiece, else normal ones. */
 static void fill_bytes(struct tft_tokenizer *t)
 {
     unsigned kind = t->is_spm ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
     memset(t->byte, -1, sizeof t->byte);
     for (uint32_t i = 0; i < t->n_token; i++) {
-        unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].at] : 0;
+        unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].offset] : 0;
         if (t->token[i].n == 1 && t->token[i].kind == kind && t->byte[byte] < 0)
             t->byte[byte] = (int32_t)i;
     }
@@ -441,16 +425,17 @@ static void fill_bytes(struct tft_tokenizer *t)
 
 /* ---- SentencePiece */
 
-/* Ranks that are in the order of the scores, best first: the bits of a float are, but for the
-   sign. */
+/* The rank of a score: the higher the score, the lower. The bits of floats of one sign are in the
+   order of their magnitudes. */
 static uint32_t rank_of(float score)
 {
     uint32_t bits;
-    score = score == 0 ? 0 : score; /* -0 is as good as 0 */
+    score = score == 0 ? 0 : score; /* -0 becomes 0 */
     memcpy(&bits, &score, sizeof bits);
     return bits >> 31 ? bits : ~bits & 0x7fffffff;
 }
 
+/* Whether there is a space after another character. */
 static bool has_inner_space(const char *p, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -468,7 +453,7 @@ static enum tft_status finish_spm(struct build *b)
         tft_value_real(b->scores, i, &score);
         t->rank[i] = rank_of((float)score);
         if (t->token[i].kind == TFT_TOKEN_NORMAL &&
-            has_inner_space(t->bytes + t->token[i].at, t->token[i].n))
+            has_inner_space(t->bytes + t->token[i].offset, t->token[i].n))
             t->words_apart = false;
     }
     for (int byte = 0; byte < 256; byte++)
@@ -478,14 +463,14 @@ static enum tft_status finish_spm(struct build *b)
     return TFT_OK;
 }
 
-/* ---- the whole */
+/* ---- the tokenizer */
 
 static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct build *b)
 {
     tft_arena_take(a, 1, sizeof *t);
     t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
     t->bytes = tft_arena_take(a, b->n_bytes, 1);
-    t->slot = tft_arena_take(a, t->n_slot, sizeof *t->slot);
+    t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
     t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
     t->rank = tft_arena_take(a, t->is_spm ? t->n_token : 0, sizeof *t->rank);
     t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
@@ -495,18 +480,18 @@ static enum tft_status allocate(struct build *b)
 {
     struct tft_tokenizer *t = b->t;
     struct tft_arena count = {0};
-    t->n_slot = tft_vocab_table_size(t->n_token);
+    t->n_entry = tft_vocab_table_size(t->n_token);
     t->n_pair = b->merges ? tft_vocab_table_size((uint32_t)b->merges->n) : 0;
     place(t, &count, b);
     t->size = count.used;
     struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
     if (!block)
-        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: no memory for %u tokens", b->s->name,
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: not enough memory for %u tokens", b->s->name,
                         t->n_token);
     *block = *t;
     b->t = block;
     place(block, &(struct tft_arena){.base = (char *)block}, b);
-    memset(block->slot, -1, block->n_slot * sizeof *block->slot);
+    memset(block->entry, -1, block->n_entry * sizeof *block->entry);
     memset(block->pair, -1, block->n_pair * sizeof *block->pair);
     return TFT_OK;
 }
@@ -529,7 +514,8 @@ static enum tft_status fill(struct build *b)
     fill_bytes(b->t);
     if (!fill_table(b->t, true) || !fill_table(b->t, false))
         return BAD(b, b->tokens,
-                   "tokenizer.ggml.tokens is made so that looking a token up takes for ever");
+                   "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
+                   "take too long");
     tft_special_sort(b->t);
     return b->t->is_spm ? finish_spm(b) : tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
 }
