@@ -1,35 +1,36 @@
-/* Sampling. The candidates are sorted only as far as a filter needs them; every sum runs from the
-   likeliest down, so that the same logits and seed give the same token everywhere. */
-#include <string.h>
-
-#include "simd/expf.h"
+/*
+ * Sampling. Candidates are sorted only as far as a filter needs them. Every sum has one defined
+ * order, so that the same logits and seed give the same token on every machine.
+ */
 #include "session.h"
 
-typedef struct tft_candidate cand;
+#include "simd/expf.h"
 
-/* SplitMix64 (Steele et al. 2014, figure 16): any seed will do, also 0, and the state is one
-   number. */
+typedef struct tft_candidate candidate;
+
+/* A random number in [0, 1) by SplitMix64 (Steele et al. 2014, figure 16). The state is one number,
+   and any value of it is a valid seed, also 0. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-53; /* [0, 1) */
+    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* CTRL (Keskar et al. 2019, section 4.1), as everybody has it since: negative logits are
-   multiplied. A token that occurs often counts once: each time from its logit as it was. */
-static void penalize(cand *c, const float *logits, const struct tft_session *s, float penalty,
-                     uint32_t last)
+/* The repetition penalty of CTRL (Keskar et al. 2019, section 4.1), in the form that is common
+   since: negative logits are multiplied. A token that occurs several times is penalized once. */
+static void penalize(candidate *c, const float *logits, const struct tft_session *s, float penalty,
+                     uint32_t n_recent)
 {
-    for (uint32_t i = s->pos > last ? s->pos - last : 0; i < s->pos; i++) {
+    for (uint32_t i = s->pos > n_recent ? s->pos - n_recent : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
         c[id].logit = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
     }
 }
 
-/* Larger logit first; the smaller id where they are equal. NaN counts as less than anything. */
-static bool before(cand a, cand b)
+/* Order: larger logits first, then smaller ids. NaN is less than every number. */
+static bool before(candidate a, candidate b)
 {
     bool a_nan = a.logit != a.logit, b_nan = b.logit != b.logit;
     if (a_nan || b_nan)
@@ -37,14 +38,15 @@ static bool before(cand a, cand b)
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static void swap(cand *a, cand *b)
+static void swap(candidate *a, candidate *b)
 {
-    cand t = *a;
+    candidate t = *a;
     *a = *b;
     *b = t;
 }
 
-static void sift(cand *c, size_t n, size_t i) /* a heap whose root comes first */
+/* Restores the heap c[n], whose root is the likeliest candidate, below index i. */
+static void sift_down(candidate *c, size_t n, size_t i)
 {
     for (;;) {
         size_t child = 2 * i + 1;
@@ -59,41 +61,46 @@ static void sift(cand *c, size_t n, size_t i) /* a heap whose root comes first *
     }
 }
 
-/* Hands out candidates in order, one by one: O(n) to begin with, O(log n) each. They collect at the
-   end of the array, the first handed out last, so c[n - 1 - i] is number i. */
+/* Candidates in order, one by one: O(n) to begin with, O(log n) for each. The ranked ones move to
+   the end of the array, the likeliest last: number i is c[n - 1 - i]. */
 struct ranking {
-    cand *c;
-    size_t n, taken;
+    candidate *c; /* [n], a heap and then the ranked ones */
+    size_t n, n_ranked;
 };
 
-static struct ranking rank(cand *c, size_t n)
+static candidate ranked(const struct ranking *r, size_t i)
+{
+    return r->c[r->n - 1 - i];
+}
+
+static struct ranking start_ranking(candidate *c, size_t n)
 {
     for (size_t i = n / 2; i-- > 0;)
-        sift(c, n, i);
+        sift_down(c, n, i);
     return (struct ranking){c, n, 0};
 }
 
-static cand next(struct ranking *r)
+static candidate rank_next(struct ranking *r)
 {
-    size_t last = r->n - 1 - r->taken++;
+    size_t last = r->n - 1 - r->n_ranked++;
     swap(&r->c[0], &r->c[last]);
-    sift(r->c, last, 0);
+    sift_down(r->c, last, 0);
     return r->c[last];
 }
 
-static cand greediest(const cand *c, size_t n)
+static candidate likeliest(const candidate *c, size_t n)
 {
-    cand best = c[0];
+    candidate best = c[0];
     for (size_t i = 1; i < n; i++)
         if (before(c[i], best))
             best = c[i];
     return best;
 }
 
-/* Relative to the likeliest: exp((logit - best) / temperature). 1 for its equals, where infinities
-   would give NaN: as logits, or as the inverse of a tiny temperature. 0 for NaN, which would spoil
-   every sum. */
-static float weight(cand c, cand best, const struct tft_sampler *z)
+/* The probability relative to the likeliest candidate: exp((logit - best) / temperature). 1 if the
+   logits are equal, since infinities (as logits, or as the inverse of a tiny temperature) would
+   give NaN. 0 for NaN, which would spoil every sum. */
+static float weight(candidate c, candidate best, const struct tft_sampler *z)
 {
     if (c.logit == best.logit)
         return 1;
@@ -101,17 +108,17 @@ static float weight(cand c, cand best, const struct tft_sampler *z)
     return w > 0 ? w : 0;
 }
 
-/* How many of the first k candidates top-p and min-p keep, and the sum of their weights; `sum` is
-   that of all k. */
-static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampler *z, cand best,
-                             double sum, double *kept)
+/* Returns how many of the first k candidates top-p and min-p keep; *kept is the sum of their
+   weights, `sum` that of all k. */
+static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampler *z,
+                             candidate best, double sum, double *kept)
 {
     double enough = z->top_p > 0 && z->top_p < 1 ? (double)z->top_p * sum : sum;
     size_t n = 1;
     for (*kept = 1; n < k && *kept < enough; n++) {
-        while (r->taken <= n)
-            next(r);
-        float w = weight(r->c[r->n - 1 - n], best, z);
+        while (r->n_ranked <= n)
+            rank_next(r);
+        float w = weight(ranked(r, n), best, z);
         if (!(w >= z->min_p))
             break;
         *kept += (double)w;
@@ -122,25 +129,25 @@ static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampl
 int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
 {
     const float *logits = tft_logits(s, 0);
-    cand *c = s->candidates;
+    candidate *c = s->candidates;
     size_t n = s->m->n_vocab, k = z->top_k > 0 && (size_t)z->top_k < n ? (size_t)z->top_k : n;
     if (!logits)
         return -1;
     for (size_t i = 0; i < n; i++)
-        c[i] = (cand){logits[i], (int32_t)i};
+        c[i] = (candidate){logits[i], (int32_t)i};
     if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
         penalize(c, logits, s, z->repeat_penalty,
                  z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
     if (!(z->temperature > 0))
-        return greediest(c, n).id;
+        return likeliest(c, n).id;
 
-    struct ranking r = rank(c, n);
-    cand best = next(&r);
-    while (k < n && r.taken < k)
-        next(&r);
+    struct ranking r = start_ranking(c, n);
+    candidate best = rank_next(&r);
+    while (k < n && r.n_ranked < k)
+        rank_next(&r);
     double sum = 1;
     for (size_t i = 1; i < k; i++)
-        sum += (double)weight(c[n - 1 - i], best, z);
+        sum += (double)weight(ranked(&r, i), best, z);
 
     size_t n_kept = k;
     if ((z->top_p > 0 && z->top_p < 1) || z->min_p > 0)
@@ -149,9 +156,9 @@ int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
     double u = draw(&z->seed) * sum;
     size_t i = 0;
     for (; i + 1 < n_kept; i++) {
-        u -= (double)weight(c[n - 1 - i], best, z);
+        u -= (double)weight(ranked(&r, i), best, z);
         if (u < 0)
             break;
     }
-    return c[n - 1 - i].id;
+    return ranked(&r, i).id;
 }
