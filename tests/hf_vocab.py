@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A vocabulary-only GGUF from the tokenizer.json and tokenizer_config.json of a Hugging Face folder, for tests.
+"""Writes a GGUF file with only a vocabulary, from the tokenizer of a Hugging Face folder, for tests.
 
-    hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]    writes OUT.gguf, then runs PROGRAM ARG... OUT.gguf, ends as it does
+    hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]
 
-FOLDER is below tokenizers/ of the folder shared/ (see tests/paths.h). Exit status 77 if it is not there.
+Reads tokenizer.json and tokenizer_config.json of FOLDER, which is below tokenizers/ of the folder
+shared/ (see tests/paths.h), and writes OUT.gguf. Then it runs PROGRAM ARG... OUT.gguf and ends with
+its exit status. Exit status 77 if FOLDER is missing.
 """
 import json
 import os
@@ -15,8 +17,8 @@ import sys
 U32, I32, BOOL, STRING, ARRAY = 4, 5, 7, 8, 9
 NORMAL, CONTROL, USER, UNUSED = 1, 3, 4, 5
 
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+          r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 PRE = {LLAMA3: "llama-bpe", LLAMA3.replace("{1,3}", ""): "qwen2"}
 
 
@@ -35,7 +37,7 @@ def array(key, kind, items):
 
 
 def pre_tokenizer(tokenizer):
-    """The name that llama.cpp gives it, by its regular expression."""
+    """llama.cpp's name of the pre-tokenizer, found by its regular expression."""
     parts = tokenizer["pre_tokenizer"].get("pretokenizers", [tokenizer["pre_tokenizer"]])
     for part in parts:
         if part["type"] == "Split":
@@ -59,7 +61,8 @@ def convert(folder):
     for text, i in vocab.items():
         tokens[i], types[i] = text, NORMAL
     for token in added:
-        tokens[token["id"]], types[token["id"]] = token["content"], CONTROL if token["special"] else USER
+        tokens[token["id"]] = token["content"]
+        types[token["id"]] = CONTROL if token["special"] else USER
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
 
     values = [
@@ -75,15 +78,17 @@ def convert(folder):
             token = tokens.index(content(config[name + "_token"]))
             values.append(value("tokenizer.ggml.%s_token_id" % name, U32, struct.pack("<I", token)))
     if "add_bos_token" in config:
-        values.append(value("tokenizer.ggml.add_bos_token", BOOL, struct.pack("<?", config["add_bos_token"])))
+        add_bos = struct.pack("<?", config["add_bos_token"])
+        values.append(value("tokenizer.ggml.add_bos_token", BOOL, add_bos))
     return b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)) + b"".join(values)
 
 
 def main():
-    shared = os.environ.get("TUFFET_SHARED") or os.path.join(os.environ.get("TUFFET_SOURCE", "."), "..", "shared")
+    source = os.environ.get("TUFFET_SOURCE", ".")
+    shared = os.environ.get("TUFFET_SHARED") or os.path.join(source, "..", "shared")
     folder, out = os.path.join(shared, "tokenizers", sys.argv[1]), sys.argv[2]
     if not os.path.exists(os.path.join(folder, "tokenizer.json")):
-        print("skipped: %s is not there" % folder)
+        print("skipped: %s is missing" % folder)
         return 77
     with open(out, "wb") as file:
         file.write(convert(folder))

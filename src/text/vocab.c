@@ -131,7 +131,7 @@ static enum tft_status read_array(struct build *b, const char *key, enum tft_val
 static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type,
                                       bool required, const struct tft_value **out)
 {
-    enum tft_status status = read_array(b, key, type, needed, out);
+    enum tft_status status = read_array(b, key, type, required, out);
     if (!status && *out && (*out)->n != b->t->n_token)
         return BAD(b, *out, "%s has %llu elements for %u tokens", key,
                    (unsigned long long)(*out)->n, b->t->n_token);

@@ -4,13 +4,14 @@
     unicode_tables.py > src/text/unicode_tables.h
     unicode_tables.py --check src/text/unicode_tables.h
 
---check compares the file with the table; the exit status is 77 (skipped) if this Python has another
-version of Unicode.
+--check compares the file with what would be written, and ends with status 1 if they differ, or 77
+if this Python has another version of Unicode.
 
 The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property
-White_Space: the categories Z* and U+0009..000D, U+0085.
+White_Space: the categories Z* and the characters U+0009..000D and U+0085.
 """
 import sys
+import textwrap
 import unicodedata
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
@@ -23,9 +24,10 @@ def kind(code):
     return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
 
 
-def rows(items, per_row):
-    for i in range(0, len(items), per_row):
-        yield "    " + ", ".join(items[i:i + per_row]) + ","
+def rows(items):
+    """The items of an initializer, in lines of at most 100 columns."""
+    text = ", ".join(items) + ","
+    return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
 
 
 def table():
@@ -36,7 +38,8 @@ def table():
         if this != last:
             ranges.append("0x%x" % (code << 2 | this))
             last = this
-    yield "/* Unicode %s, written by tools/scripts/unicode_tables.py. */" % unicodedata.unidata_version
+    yield ("/* Classes of characters in Unicode %s, written by tools/scripts/unicode_tables.py. */"
+           % unicodedata.unidata_version)
     yield "#ifndef TFT_UNICODE_TABLES_H"
     yield "#define TFT_UNICODE_TABLES_H"
     yield ""
@@ -47,12 +50,12 @@ def table():
     yield "enum tft_char_kind { TFT_CHAR_OTHER, TFT_CHAR_LETTER, TFT_CHAR_NUMBER, TFT_CHAR_SPACE };"
     yield ""
     yield "static const unsigned char tft_ascii_kind[128] = {"
-    yield from rows([str(kind(code)) for code in range(128)], 32)
+    yield from rows([str(kind(code)) for code in range(128)])
     yield "};"
     yield ""
-    yield "/* Sorted: a code point << 2 | the kind of all from there up to the next entry. */"
+    yield "/* Sorted: code point << 2 | the kind of it and of those up to the next entry. */"
     yield "static const uint32_t tft_char_ranges[%d] = {" % len(ranges)
-    yield from rows(ranges, 12)
+    yield from rows(ranges)
     yield "};"
     yield ""
     yield "#endif"
