@@ -180,15 +180,15 @@ static void refuses(const char *merge, const char *message)
 static void merges_that_make_no_sense(void **state)
 {
     (void)state;
-    refuses("ab", "not two tokens with a space between");
-    refuses("", "not two tokens with a space between");
-    refuses(" ", "not two tokens with a space between");
-    refuses(" ab", "not two tokens with a space between");
-    refuses("ab ", "not two tokens with a space between");
+    refuses("ab", "not two tokens and a space between them");
+    refuses("", "not two tokens and a space between them");
+    refuses(" ", "not two tokens and a space between them");
+    refuses(" ab", "not two tokens and a space between them");
+    refuses("ab ", "not two tokens and a space between them");
     refuses("xy a", "the left part is not a token");
     refuses("a xy", "the right part is not a token");
     refuses("a b c", "the right part is not a token");
-    refuses("a c", "what it makes is not a token");
+    refuses("a c", "the two parts together are not a token");
     refuses("\xe4\xbd\xa0 a", "the left part is not a token");
 }
 

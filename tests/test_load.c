@@ -356,7 +356,7 @@ static const struct {
      "output.weight is 420 x 24 and should be 419 x 24"},
     {LLAMA, WITH_STR("tokenizer.ggml.model", "t5"), UNSUPPORTED, "\"t5\" is not supported"},
     {LLAMA, WITH("tokenizer.ggml.model", U32, 5), BAD, "tokenizer.ggml.model is not a string"},
-    {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "outside the 420 tokens"},
+    {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "only 420 tokens"},
     {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), UNSUPPORTED,
      "blk.0.attn_q.bias has no place in llama"},
     {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), UNSUPPORTED,

@@ -482,9 +482,9 @@ static void ids_and_flags_that_make_no_sense(void **state)
     spm_values(&bad);
     for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
         values_u32(&bad, key[i], 268);
-        refused(TFT_ERR_FORMAT, key[i], "is 268, outside the 268 tokens");
+        refused(TFT_ERR_FORMAT, key[i], "is 268, but there are only 268 tokens");
         values_u32(&bad, key[i], UINT32_MAX);
-        refused(TFT_ERR_FORMAT, key[i], "is 4294967295, outside");
+        refused(TFT_ERR_FORMAT, key[i], "is 4294967295, but there are only");
         values_str(&bad, key[i], "1");
         refused(TFT_ERR_FORMAT, key[i], "not a token id");
         values_i32s(&bad, key[i], ids, 2);
