@@ -1,4 +1,4 @@
-/* Files built in memory, byte by byte. */
+/* Builds files in memory, byte by byte. */
 #ifndef TFT_TEST_BLOB_H
 #define TFT_TEST_BLOB_H
 
@@ -59,7 +59,7 @@ static inline void blob_header(struct blob *b, uint64_t n_tensor, uint64_t n_val
     blob_u64(b, n_value);
 }
 
-/* A value's key and type; for an array, its element type and count follow. */
+/* The key and the type of a value. */
 static inline void blob_key(struct blob *b, const char *key, uint32_t type)
 {
     blob_str(b, key);
@@ -73,7 +73,7 @@ static inline void blob_array(struct blob *b, const char *key, uint32_t type, ui
     blob_u64(b, n);
 }
 
-/* The first n bytes of p where memory tools see a read past the end. */
+/* A copy of p[n] in memory of that size, so that memory tools see a read past the end. */
 static inline unsigned char *exact_copy(const void *p, size_t n)
 {
     unsigned char *copy = tft_port_alloc(n ? n : 1, 64);

@@ -1,5 +1,5 @@
-/* A folder of its own for the files a test writes: make_folder() as group setup, remove_folder() as
-   teardown. Define _POSIX_C_SOURCE 200809L before the first include. */
+/* A temporary folder for the files of a test: make_folder() is the group's setup, remove_folder()
+   its teardown. Define _POSIX_C_SOURCE 200809L before the first include. */
 #ifndef TFT_TEST_FOLDER_H
 #define TFT_TEST_FOLDER_H
 
@@ -20,14 +20,14 @@ static inline int make_folder(void **state)
 
 static inline const char *in_folder(const char *name)
 {
-    static char path[4][64]; /* a few may be in use at once */
+    static char path[4][64]; /* several may be in use at once */
     static unsigned next;
     char *p = path[next++ % 4];
     snprintf(p, sizeof path[0], "%s/%s", folder, name);
     return p;
 }
 
-/* How many files there are; they are removed if `clear`. */
+/* The number of files in the folder; removes them if `clear`. */
 static inline int files_in_folder(bool clear)
 {
     DIR *d = opendir(folder);

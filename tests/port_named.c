@@ -1,4 +1,4 @@
-/* The port as it is on systems whose files must have names. */
+/* The port for systems on which every file has a name. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #undef O_TMPFILE

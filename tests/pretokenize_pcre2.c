@@ -1,15 +1,16 @@
 /*
- * The pre-tokenizers against PCRE2, which runs the very regular expressions: the same pieces of the
- * same text.
+ * Compares the pre-tokenizers with PCRE2, which runs the regular expressions themselves: both must
+ * cut the same text into the same pieces.
  *
- *      pretokenize_pcre2 [FILE...]      FILEs below the folder shared/; those that are not there
- *                                       are left out, aloud
+ *      pretokenize_pcre2 [FILE...]
  *
- * Two things differ and are kept apart. \s of PCRE2 has U+180E, which has not been White_Space
- * since Unicode 6.3, so the expressions here say it without. And a code point has a class only from
- * the version of Unicode on that assigned it: all of them are compared only if PCRE2 has the
- * version of our table, and random text is made of code points that were assigned in Unicode 13,
- * older than either.
+ * FILEs are below the folder shared/; the program names those that are missing and skips them.
+ *
+ * Two differences are excluded. PCRE2's \s includes U+180E, which has not been White_Space since
+ * Unicode 6.3, so the expressions here exclude it. And a code point has a class only since the
+ * version of Unicode that assigned it: all code points are compared only if PCRE2 has the version
+ * of tuffet's table. Random text consists of code points that were assigned in Unicode 13, which is
+ * older than both.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -34,8 +35,8 @@
 
 static const struct {
     const char *name;
-    const char *first; /* applied before, or NULL: its matches are pieces, and so is what is
-                          between */
+    const char *first; /* applied first, or NULL: its matches are pieces, and so is the text between
+                          them */
     const char *regex;
 } known[] = {
     {"gpt-2", NULL, GPT2},
@@ -71,7 +72,7 @@ static void release(struct regex r)
     pcre2_code_free(r.code);
 }
 
-/* The first match in p[0..n), which must be UTF-8: its start and end; n, n if there is none. */
+/* The start and end of the first match in p[n], which must be UTF-8; n, n if there is none. */
 static void find(struct regex r, const char *p, size_t n, size_t *start, size_t *end)
 {
     *start = *end = n;
@@ -96,8 +97,8 @@ static bool report(const char *p, size_t n, size_t have, size_t want)
     return false;
 }
 
-/* Pieces of p[0..stop), where the text ends for the regular expression. `n` is where it ends for
-   us. */
+/* Compares the pieces of p[stop], where the text ends for the regular expression. For tuffet it
+   ends at n. */
 static bool same_until(struct check *c, const char *p, size_t stop, size_t n)
 {
     for (size_t at = 0, start, end; at < stop; at += end, c->pieces++) {
@@ -109,8 +110,8 @@ static bool same_until(struct check *c, const char *p, size_t stop, size_t n)
     return true;
 }
 
-/* Text that has no part of a character at either end. A line at a time keeps the regular expression
-   linear. */
+/* Text that has no part of a character at either end, line by line, which keeps the regular
+   expression linear. */
 static bool same(struct check *c, const char *p, size_t n)
 {
     if (!c->first.code)
@@ -150,8 +151,8 @@ static size_t put(char *out, uint32_t c)
     return n;
 }
 
-/* All assigned in Unicode 13, unless for ever unassigned: letters of many scripts, marks, digits,
-   symbols, spaces. */
+/* Assigned in Unicode 13 or never to be assigned: letters of many scripts, marks, digits, symbols,
+   spaces. */
 static const uint32_t block[][2] = {
     {0x00, 0x7f},       {0x00, 0x7f},       {0x20, 0x20},       {0x09, 0x0d},
     {0x2000, 0x202f},   {0x80, 0xff},       {0x100, 0x17f},     {0x300, 0x36f},
@@ -197,7 +198,7 @@ static bool same_version(void)
     return strcmp(version, TFT_UNICODE_VERSION) == 0;
 }
 
-/* Each for itself, between letters. */
+/* Every code point alone, between letters. */
 static bool every_character(struct check *c)
 {
     bool ok = true;
@@ -210,7 +211,8 @@ static bool every_character(struct check *c)
     return ok;
 }
 
-/* Up to some newline after about 4 kB, so that a difference is soon found and matching is quick. */
+/* The length of a part that ends in a newline after about 4 kB: small parts show a difference close
+   to it, and match fast. */
 static size_t chunk(const char *p, size_t n)
 {
     size_t len = n < 4096 ? n : 4096;

@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "vocabs.h"
 
-/* ---- bytes as GPT-2 writes them, built as its encoder.py does */
+/* ---- GPT-2's characters for bytes, built as in its encoder.py */
 
 static char written[256][4];
 
@@ -45,7 +45,7 @@ static struct vocab start(const char *pre)
     return v;
 }
 
-/* A merge and, unless it is there, the token it makes. Plain text. */
+/* Adds a merge of two texts, and the merged token unless it exists. */
 static void add_merge(struct vocab *v, const char *left, const char *right)
 {
     char both[64];
@@ -111,7 +111,7 @@ static void pieces_do_not_merge(void **state)
     tft_tokenizer_close(t);
 }
 
-/* A word that is a token: by its merges it would not be. */
+/* A word that is a token, although merging its symbols does not make it. */
 static void llama3_takes_whole_pieces(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void llama3_takes_whole_pieces(void **state)
     tft_tokenizer_close(t);
 }
 
-/* Vocabularies trained on UTF-8 lack the bytes that never are in it. */
-static void a_byte_without_a_token_is_left_out(void **state)
+/* Vocabularies trained on UTF-8 lack the bytes that never occur in it. */
+static void a_byte_without_a_token_is_dropped(void **state)
 {
     (void)state;
     struct vocab v = start("gpt-2");
@@ -142,11 +142,11 @@ static void a_byte_without_a_token_is_left_out(void **state)
     tft_tokenizer_close(t);
 }
 
-static void odd_merges(void **state)
+static void unusual_merges(void **state)
 {
     (void)state;
     struct vocab v = start("gpt-2");
-    /* twice: the first counts */
+    /* "a b" occurs twice: the first counts */
     add_merge(&v, "a", "b"), add_merge(&v, "c", "d"), add_merge(&v, "a", "b");
     vocab_add(&v, "ef", 0, TFT_TOKEN_CONTROL);
     vocab_copy(v.merge[v.n_merge++], "e f");
@@ -155,9 +155,9 @@ static void odd_merges(void **state)
     vocab_add(&v, "<g>d", 0, TFT_TOKEN_NORMAL);
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "abcd", 0, "ab|cd");
-    encodes(t, "ef", 0, "e|f"); /* would be a control token */
+    encodes(t, "ef", 0, "e|f"); /* the merged token is a control token */
     encodes(t, "ef", TFT_PARSE_SPECIAL, "ef");
-    encodes(t, "<g>d", 0, "<g>|d"); /* a user token is apart */
+    encodes(t, "<g>d", 0, "<g>|d"); /* a user token does not merge */
     tft_tokenizer_close(t);
 }
 
@@ -177,7 +177,7 @@ static void refuses(const char *merge, const char *message)
     assert_memory_equal(values.data + err.offset + 8, merge, strlen(merge));
 }
 
-static void merges_that_make_no_sense(void **state)
+static void invalid_merges(void **state)
 {
     (void)state;
     refuses("ab", "not two tokens and a space between them");
@@ -192,7 +192,7 @@ static void merges_that_make_no_sense(void **state)
     refuses("\xe4\xbd\xa0 a", "the left part is not a token");
 }
 
-/* ---- the same, said as literally as can be: strings, and look at all pairs each time */
+/* ---- a literal restatement: strings, and a look at all pairs each time */
 
 struct list {
     char text[300][64];
@@ -262,7 +262,7 @@ static const char *part(uint64_t *seed)
     return parts[random_below(seed, 14)];
 }
 
-/* Merges of parts that are there already. */
+/* Merges of parts that exist already. */
 static struct vocab random_vocab(uint64_t *seed, const char *pre)
 {
     struct vocab v = start(pre);
@@ -281,7 +281,7 @@ static struct vocab random_vocab(uint64_t *seed, const char *pre)
     return v;
 }
 
-static void same_as_said_literally(void **state)
+static void same_as_a_literal_restatement(void **state)
 {
     (void)state;
     static const char *const pre[] = {"gpt-2", "smaug-bpe", "qwen2", "smollm"};
@@ -338,10 +338,10 @@ int main(void)
         cmocka_unit_test(first_merge_first_then_leftmost),
         cmocka_unit_test(pieces_do_not_merge),
         cmocka_unit_test(llama3_takes_whole_pieces),
-        cmocka_unit_test(a_byte_without_a_token_is_left_out),
-        cmocka_unit_test(odd_merges),
-        cmocka_unit_test(merges_that_make_no_sense),
-        cmocka_unit_test(same_as_said_literally),
+        cmocka_unit_test(a_byte_without_a_token_is_dropped),
+        cmocka_unit_test(unusual_merges),
+        cmocka_unit_test(invalid_merges),
+        cmocka_unit_test(same_as_a_literal_restatement),
         cmocka_unit_test(a_megabyte_of_one_word),
     };
     return cmocka_run_group_tests(tests, write_bytes, NULL);

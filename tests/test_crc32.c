@@ -5,7 +5,7 @@
 
 #include "base/crc32.h"
 
-/* The definition, a bit at a time. */
+/* The definition, bit by bit. */
 static uint32_t slow(const unsigned char *p, size_t n)
 {
     uint32_t crc = 0xffffffff;
@@ -17,7 +17,7 @@ static uint32_t slow(const unsigned char *p, size_t n)
     return ~crc;
 }
 
-/* The check value in every catalogue of CRCs; the others as zlib has them. */
+/* The first is the check value of every catalogue of CRCs, the others are from zlib. */
 static void known_values(void **state)
 {
     (void)state;
@@ -28,7 +28,8 @@ static void known_values(void **state)
     assert_int_equal(tft_crc32(0, "The quick brown fox jumps over the lazy dog", 43), 0x414fa339);
 }
 
-/* Every length, so that both loops meet at every place, and every byte in every table. */
+/* Every length, so that the loops for 8 bytes and for 1 meet at every position, and every byte in
+   every table. */
 static void as_defined(void **state)
 {
     (void)state;

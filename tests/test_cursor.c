@@ -16,7 +16,7 @@ static void reads_little_endian(void **state)
     assert_false(c.past_end);
 }
 
-static void past_the_end_is_for_good(void **state)
+static void past_the_end_every_read_fails(void **state)
 {
     (void)state;
     struct tft_cursor c = {.data = data, .size = 7, .pos = 4};
@@ -46,7 +46,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_little_endian),
-        cmocka_unit_test(past_the_end_is_for_good),
+        cmocka_unit_test(past_the_end_every_read_fails),
         cmocka_unit_test(lengths_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

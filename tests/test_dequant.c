@@ -1,4 +1,4 @@
-/* Every format once more, number by number: where the bits of number i are, and what they mean. */
+/* Every format restated number by number: where the bits of number i are, and what they mean. */
 #include "test.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "file/dtype.h"
 #include "simd/half.h"
 
-/* n bits from bit `first` of a little-endian string of bits. */
+/* n bits of a little-endian bit string, from bit `first`. */
 static int bits(const unsigned char *p, unsigned first, unsigned n)
 {
     int v = 0;
@@ -45,7 +45,7 @@ static float bf16(const unsigned char *b, unsigned i)
     return tft_f32_of_bits((uint32_t)bits(b, 0, 16) << 16);
 }
 
-/* ---- 32 to a block: number i and i + 16 share a byte */
+/* ---- blocks of 32: numbers i and i + 16 share a byte */
 
 static int nibble(const unsigned char *p, unsigned i)
 {
@@ -87,7 +87,7 @@ static float iq4_nl(const unsigned char *b, unsigned i)
     return half(b) * (float)levels[nibble(b + 2, i)];
 }
 
-/* ---- 256 to a block */
+/* ---- blocks of 256 */
 
 static float affine(float d, int s, int q, float m, int t)
 {
@@ -122,7 +122,7 @@ static float q3_k(const unsigned char *b, unsigned i)
     return scale * (float)(q - 4);
 }
 
-/* Which 6 bits hold scale g and minimum g of 8: given as four first, two next. */
+/* Scale g and minimum g of 8 have 6 bits each: where the four low and the two high ones are. */
 static void scale_and_min(const unsigned char *p, unsigned g, int *s, int *t)
 {
     if (g < 4) {
@@ -164,7 +164,7 @@ static float iq4_xs(const unsigned char *b, unsigned i)
     return scale * (float)levels[nibble(b + 8 + 16 * g, i % 32)];
 }
 
-static unsigned char book[256][8]; /* what the_codebook() found */
+static unsigned char book[256][8]; /* filled in by the_codebook() */
 
 static float iq2_xxs(const unsigned char *b, unsigned i)
 {
@@ -194,7 +194,7 @@ static unsigned random_byte(void)
 static const struct format {
     enum tft_dtype type;
     float (*number)(const unsigned char *block, unsigned i);
-    int scale[2]; /* where the halves are; -1: none */
+    int scale[2]; /* offsets of the binary16 numbers; -1: none */
 } formats[] = {
     {TFT_F32, f32, {-1, -1}},        {TFT_F16, f16, {0, -1}},       {TFT_BF16, bf16, {0, -1}},
     {TFT_Q4_0, q4_0, {0, -1}},       {TFT_Q4_1, q4_1, {0, 2}},      {TFT_Q5_0, q5_0, {0, -1}},
@@ -204,8 +204,8 @@ static const struct format {
     {TFT_IQ2_XXS, iq2_xxs, {0, -1}},
 };
 
-/* Some blocks keep random scales, which may be anything; the others get one that is at an end of
-   the range, or plain. */
+/* Some blocks keep random scales, which may be any number; the others get an ordinary one, or one
+   at an end of the range. */
 static void fill_block(const struct format *f, unsigned char *b)
 {
     static const uint16_t ends[] = {0,      0x8000, 1,      0x8001, 0x3ff,  0x400,  0x7bff, 0xfbff,
@@ -229,7 +229,7 @@ static void check_format(const struct format *f, unsigned blocks)
 {
     const struct tft_dtype_info *info = tft_dtype_info(f->type);
     size_t n = (size_t)blocks * info->block, size = (size_t)blocks * info->bytes;
-    /* at an odd address, and nothing behind it */
+    /* at an odd address, at the end of its memory */
     unsigned char *memory = malloc(size + 1), *x = memory + 1;
     float *y = malloc(n * sizeof *y);
     for (unsigned k = 0; k < blocks; k++)
@@ -255,7 +255,7 @@ static void random_blocks(void **state)
     }
 }
 
-static void integers_have_none(void **state)
+static void integer_types_have_no_conversion(void **state)
 {
     (void)state;
     assert_null(tft_dtype_info(TFT_I8)->to_f32);
@@ -271,7 +271,7 @@ static void integers_have_none(void **state)
     }
 }
 
-/* Every place of the codebook, through blocks of scale 8 * (0.5 + 0) / 4 = 1. */
+/* Every entry of the codebook, through blocks of scale 8 * (0.5 + 0) / 4 = 1. */
 static void the_codebook(void **state)
 {
     (void)state;
@@ -341,9 +341,9 @@ static void known_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_codebook), /* first: others use what it finds */
+        cmocka_unit_test(the_codebook), /* first: others use its result */
         cmocka_unit_test(random_blocks),
-        cmocka_unit_test(integers_have_none),
+        cmocka_unit_test(integer_types_have_no_conversion),
         cmocka_unit_test(known_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 static void sizes(void **state)
 {
     (void)state;
-    /* Bits per number as ggml's documentation has them. */
+    /* Bits per number, from ggml's documentation. */
     static const struct {
         enum tft_dtype type;
         const char *name;

@@ -19,7 +19,7 @@ static void says_which_file_where_and_what(void **state)
     assert_int_equal(err.os, ENOENT);
 }
 
-static void no_error_wanted(void **state)
+static void err_may_be_null(void **state)
 {
     (void)state;
     assert_int_equal(tft_fail(NULL, TFT_ERR_ARG, "x"), TFT_ERR_ARG);
@@ -64,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_which_file_where_and_what),
-        cmocka_unit_test(no_error_wanted),
+        cmocka_unit_test(err_may_be_null),
         cmocka_unit_test(stays_one_line),
         cmocka_unit_test(long_names_do_not_hide_the_message),
         cmocka_unit_test(every_status_has_a_text),

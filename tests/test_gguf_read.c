@@ -7,7 +7,7 @@
 #include "memory.h"
 #include "paths.h"
 
-/* ---- a small sound file, and where in it things are */
+/* ---- a small valid file, and the positions of its parts */
 
 enum place {
     VERSION, N_TENSOR, N_VALUE,
@@ -27,7 +27,7 @@ enum { SECOND_STR = 4 + 8 + 8 + 1 }; /* from STRS to the length of "yz" */
 
 static size_t at[PLACES];
 
-static struct blob sound_file(void)
+static struct blob valid_file(void)
 {
     struct blob b = {0};
     at[VERSION] = 4;
@@ -94,10 +94,10 @@ static struct blob sound_file(void)
     return b;
 }
 
-static size_t peak; /* memory that the last open_bytes() took */
+static size_t peak; /* most memory in use during the last open_bytes() */
 
-/* Opens exactly these bytes and checks what holds for every file: memory, and what an error looks
-   like. */
+/* Opens exactly these bytes, and checks what holds for every file: the memory, the form of an
+   error. */
 static enum tft_status open_bytes(struct tft_source *s, const void *p, size_t n,
                                   struct tft_error *err)
 {
@@ -142,12 +142,12 @@ static void accepted(const struct blob *b)
         fail_msg("%s", err.msg);
 }
 
-/* ---- sound files */
+/* ---- valid files */
 
 static void reads_everything(void **state)
 {
     (void)state;
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     for (uint32_t version = 2; version <= 3; version++) {
         tft_store_u32(b.p + at[VERSION], version);
         unsigned char *copy = exact_copy(b.p, b.n);
@@ -190,7 +190,7 @@ static void reads_everything(void **state)
     }
 }
 
-static void nothing_in_it(void **state)
+static void empty_file(void **state)
 {
     (void)state;
     struct blob b = {0};
@@ -224,7 +224,7 @@ static void names_at_their_limits(void **state)
 static void bytes_after_the_data_are_ignored(void **state)
 {
     (void)state;
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     for (int i = 0; i < 40; i++) {
         accepted(&b);
         b.p[b.n++] = 0xff;
@@ -240,7 +240,7 @@ static void many_names_in_any_order_are_found(void **state)
         blob_header(&b, 0, N);
         for (unsigned i = 0; i < N; i++) {
             char key[16];
-            /* 151 is prime: each number once */
+            /* 151 is prime: each number occurs once */
             snprintf(key, sizeof key, "k%u", (i * step + step) % 151);
             blob_key(&b, key, TFT_VALUE_U8);
             b.p[b.n++] = (unsigned char)i;
@@ -259,15 +259,15 @@ static void many_names_in_any_order_are_found(void **state)
     }
 }
 
-/* ---- damaged files: the sound one with one number changed */
+/* ---- damaged files: the valid one with one number changed */
 
 static const struct damage {
     enum place place;
-    int delta;     /* bytes from there */
-    unsigned size; /* of the number */
+    int delta;     /* offset from that part */
+    unsigned size; /* bytes of the number */
     uint64_t number;
     enum tft_status status;
-    enum place where; /* the byte the message names */
+    enum place where; /* the position in the message, in the same form */
     int where_delta;
     const char *what;
 } damages[] = {
@@ -391,7 +391,7 @@ static const struct damage {
 
 static struct blob damaged_file(const struct damage *d)
 {
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     for (unsigned k = 0; k < d->size; k++)
         b.p[at[d->place] + (size_t)d->delta + k] = (unsigned char)(d->number >> 8 * k);
     return b;
@@ -410,7 +410,7 @@ static void damaged_files(void **state)
 static void damage_of_two_places(void **state)
 {
     (void)state;
-    struct blob b = sound_file(); /* the padding of t0 goes past the end, and t1 starts there */
+    struct blob b = valid_file(); /* the padding of t0 goes past the end, and t1 starts there */
     tft_store_u32(b.p + at[ALIGN], 4096);
     tft_store_u64(b.p + at[T1_OFFSET], 4096);
     refused(&b, TFT_ERR_FORMAT, at[T1_OFFSET], "\"t1\" ends outside the file");
@@ -434,7 +434,7 @@ static void damage_of_two_places(void **state)
 static void every_truncation(void **state)
 {
     (void)state;
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     for (size_t n = 0; n < b.n; n++) {
         struct tft_source s;
         struct tft_error err;
@@ -444,8 +444,8 @@ static void every_truncation(void **state)
     }
 }
 
-/* Strings without end, and as many values and tensors as could be in the file if they were the
-   smallest: nothing is taken. */
+/* An endless array of strings, and counts that the smallest values and tensors would allow: no
+   memory is taken. */
 static void memory_is_not_taken_on_trust(void **state)
 {
     (void)state;
@@ -468,7 +468,7 @@ static void memory_is_not_taken_on_trust(void **state)
 static void every_flipped_bit(void **state)
 {
     (void)state;
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     for (size_t i = 0; i < at[DATA] * 8; i++) {
         struct tft_source s;
         struct tft_error err;
@@ -482,7 +482,7 @@ static void every_flipped_bit(void **state)
 static void no_memory(void **state)
 {
     (void)state;
-    struct blob b = sound_file();
+    struct blob b = valid_file();
     unsigned char *copy = exact_copy(b.p, b.n);
     struct memory m = {0};
     struct tft_allocator a = memory_allocator(&m);
@@ -555,12 +555,12 @@ static void tinyllama(void **state)
     tft_source_close(&s);
 }
 
-/* "--write FOLDER" writes the sound file and the damaged ones: seeds for fuzzing. */
+/* "--write FOLDER" writes the valid file and the damaged ones, as seeds for fuzzing. */
 static int write_files(const char *to)
 {
     for (size_t i = 0; i <= sizeof damages / sizeof *damages; i++) {
         char path[1024];
-        struct blob b = i ? damaged_file(&damages[i - 1]) : sound_file();
+        struct blob b = i ? damaged_file(&damages[i - 1]) : valid_file();
         snprintf(path, sizeof path, "%s/%zu", to, i);
         if (!write_file(path, b.p, b.n))
             return 1;
@@ -574,7 +574,7 @@ int main(int argc, char **argv)
         return write_files(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_everything),
-        cmocka_unit_test(nothing_in_it),
+        cmocka_unit_test(empty_file),
         cmocka_unit_test(names_at_their_limits),
         cmocka_unit_test(bytes_after_the_data_are_ignored),
         cmocka_unit_test(many_names_in_any_order_are_found),

@@ -40,7 +40,7 @@ static void opens_well(struct tft_source *s, const char *path)
         fail_msg("%s", err.msg);
 }
 
-/* Fails with this, and leaves nothing. */
+/* Closing fails with this message, and no file remains. */
 static void closes_with(struct tft_gguf_writer *w, enum tft_status status, const char *what)
 {
     struct tft_error err = {0};
@@ -52,7 +52,7 @@ static void closes_with(struct tft_gguf_writer *w, enum tft_status status, const
     assert_int_equal(files_in_folder(false), 0);
 }
 
-/* What lies in the folder for each writer: nothing where files can be without a name. */
+/* Files in the folder for each open writer: none where a file can exist without a name. */
 static int named;
 
 static int make_folder_and_see(void **state)
@@ -195,7 +195,7 @@ static void alignment_is_obeyed(void **state)
     }
 }
 
-static void nothing_in_it(void **state)
+static void empty_file(void **state)
 {
     (void)state;
     const char *path = in_folder("m");
@@ -313,7 +313,7 @@ static void the_old_file_stays_until_the_new_one_is_whole(void **state)
     tft_source_close(&s);
 }
 
-static void thrown_away(void **state)
+static void discarded(void **state)
 {
     (void)state;
     struct tft_gguf_writer *w = create(in_folder("m"));
@@ -324,8 +324,8 @@ static void thrown_away(void **state)
     assert_int_equal(tft_gguf_close(NULL, true, NULL), TFT_OK);
 }
 
-/* In a process of its own, which is killed `after` the file has grown to so many bytes, wherever it
-   then is. */
+/* Writes in a process of its own, which is killed when the file has grown to `after` bytes,
+   wherever it is then. */
 static void is_killed(const char *path, size_t after)
 {
     static const unsigned char data[1 << 20];
@@ -345,8 +345,8 @@ static void is_killed(const char *path, size_t after)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* What is there is what was there; a draft with a name is no model. */
-static void killed(void **state)
+/* The old file is unchanged; a draft with a name is not a model. */
+static void killed_while_writing(void **state)
 {
     (void)state;
     const char *path = in_folder("m");
@@ -369,7 +369,7 @@ static void killed(void **state)
                          TFT_ERR_FORMAT);
     }
 
-    struct tft_gguf_writer *w = create(path); /* and it does not stand in the way */
+    struct tft_gguf_writer *w = create(path); /* and it does not block the next writer */
     write_values(w);
     closes_well(w);
     struct tft_source s;
@@ -378,8 +378,8 @@ static void killed(void **state)
     tft_source_close(&s);
 }
 
-/* Names that others have are left alone, while it is written and when it gets its name. */
-static void others_drafts(void **state)
+/* Existing files PATH.tmpN are left alone, while the file is written and when it gets its name. */
+static void drafts_of_others_are_left_alone(void **state)
 {
     (void)state;
     const char *path = in_folder("m");
@@ -397,8 +397,8 @@ static void others_drafts(void **state)
     }
 }
 
-/* A path without a folder is one of this folder; permissions are those that the umask leaves. */
-static void here(void **state)
+/* A path without a folder is in the current folder; permissions follow the umask. */
+static void path_without_a_folder(void **state)
 {
     (void)state;
     char before[4096];
@@ -417,7 +417,7 @@ static void here(void **state)
 
 /* ---- checksums */
 
-/* The definition: of every byte from the first tensor's on. */
+/* The definition: the CRC of every byte from the first tensor on. */
 static uint32_t crc_of(const unsigned char *p, size_t n)
 {
     uint32_t crc = 0xffffffff;
@@ -431,7 +431,7 @@ static void checksum_is_of_the_data(void **state)
     (void)state;
     const char *path = in_folder("m");
     struct tft_source s;
-    /* padding before, between and after them */
+    /* padding before, between and after the tensors */
     for (uint32_t align = 8; align <= 4096; align *= 8) {
         struct tft_gguf_writer *w = create(path);
         tft_gguf_put_u32(w, "general.alignment", align);
@@ -452,8 +452,7 @@ static void checksum_is_of_the_data(void **state)
     }
 }
 
-/* Numbers that are known when the data is, filled in piece by piece in between, are no part of the
-   checksum. */
+/* Numbers that are filled in piece by piece while data is written are not part of the checksum. */
 static void arrays_filled_in_later(void **state)
 {
     (void)state;
@@ -534,7 +533,7 @@ static void checksum_sees_any_bit(void **state)
     }
 }
 
-/* The parts of a quantized weight: panels, scales, sums, and numbers that stay as they are. */
+/* The parts of a quantized weight (panels, scales, row sums), and numbers that stay floats. */
 static void what_a_quantized_file_needs(void **state)
 {
     (void)state;
@@ -573,7 +572,8 @@ static void what_a_quantized_file_needs(void **state)
         assert_true(t && t->type == all[i].type && t->n_dims == all[i].n_dims &&
                     t->bytes == all[i].bytes);
         assert_memory_equal(t->ne, all[i].ne, t->n_dims * sizeof *t->ne);
-        assert_memory_equal(t->data, all[i].data, all[i].bytes); /* little-endian as the machine */
+        assert_memory_equal(t->data, all[i].data,
+                            all[i].bytes); /* little-endian, like the machine */
     }
     int64_t n;
     uint64_t u;
@@ -695,8 +695,8 @@ static void what_the_system_refuses(void **state)
     assert_int_equal(files_in_folder(false), 0);
 }
 
-/* A limit on the size of files stands in for the disk that is full: stdio sees both as a write that
-   fails. Space that comes back later does not mend what was lost. */
+/* A limit on the size of files stands in for a full disk: for stdio both are a write that fails.
+   Space that becomes free later does not repair the file. */
 static void the_disk_is_full(void **state)
 {
     (void)state;
@@ -732,15 +732,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_written_is_read, clear),
         cmocka_unit_test_teardown(alignment_is_obeyed, clear),
-        cmocka_unit_test_teardown(nothing_in_it, clear),
+        cmocka_unit_test_teardown(empty_file, clear),
         cmocka_unit_test_teardown(more_tensors_than_expected, clear),
         cmocka_unit_test_teardown(a_copy_is_the_same, clear),
         cmocka_unit_test_teardown(a_copy_of_a_real_file, clear),
         cmocka_unit_test_teardown(the_old_file_stays_until_the_new_one_is_whole, clear),
-        cmocka_unit_test_teardown(thrown_away, clear),
-        cmocka_unit_test_teardown(killed, clear),
-        cmocka_unit_test_teardown(others_drafts, clear),
-        cmocka_unit_test_teardown(here, clear),
+        cmocka_unit_test_teardown(discarded, clear),
+        cmocka_unit_test_teardown(killed_while_writing, clear),
+        cmocka_unit_test_teardown(drafts_of_others_are_left_alone, clear),
+        cmocka_unit_test_teardown(path_without_a_folder, clear),
         cmocka_unit_test_teardown(checksum_is_of_the_data, clear),
         cmocka_unit_test_teardown(arrays_filled_in_later, clear),
         cmocka_unit_test_teardown(checksum_of_nothing, clear),

@@ -7,7 +7,7 @@
 #include "memory.h"
 #include "paths.h"
 
-/* ---- a small checkpoint: number i of the file is i, so that a place is known by what is there */
+/* ---- a small checkpoint: number i of the file is i, so that a number tells its position */
 
 enum {
     DIM = 16,
@@ -48,7 +48,7 @@ static struct checkpoint checkpoint(bool tied)
     return c;
 }
 
-/* What token i is in the file (out), and what becomes of it (the result). */
+/* The text of token i: *out in the file, the result in the source. */
 static const char *token(int i, char out[16])
 {
     static char byte[16];
@@ -79,7 +79,7 @@ static struct blob tokenizer(void)
     return b;
 }
 
-/* Opens them from memory; close_pair() ends that. */
+/* Opens a checkpoint and a tokenizer from memory; close_pair() closes them. */
 static enum tft_status open_pair(struct tft_source *s, const struct checkpoint *c,
                                  const struct blob *t, const struct tft_allocator *a,
                                  struct tft_error *err)
@@ -106,7 +106,7 @@ static void opens_pair(struct tft_source *s, const struct checkpoint *c, const s
         fail_msg("%s", err.msg);
 }
 
-/* ---- what is in it */
+/* ---- contents */
 
 static void check_tensor(const struct tft_source *s, const char *name, unsigned first, unsigned row,
                          unsigned rows)
@@ -126,7 +126,7 @@ static void check_tensor(const struct tft_source *s, const char *name, unsigned 
     assert_int_equal((uintptr_t)t->data % 4, 0);
 }
 
-/* One tensor per layer from number `at` on; where the next ones start. */
+/* Checks a tensor per layer, from number `at` on; returns the number after the last one. */
 static unsigned check_layers(const struct tft_source *s, const char *name, unsigned at,
                              unsigned row, unsigned rows)
 {
@@ -250,9 +250,9 @@ static void values_of_a_tokenizer(void **state)
     close_pair(&s);
 }
 
-/* ---- what is refused */
+/* ---- refused files */
 
-/* The size that such a header asks for, taken at its word; 0 if that is no size for a test. */
+/* The size that a header asks for; 0 if it is too large for a test. */
 static size_t size_for(const int32_t h[7])
 {
     if (!h[3])
@@ -263,8 +263,8 @@ static size_t size_for(const int32_t h[7])
     return n >= 0 && n < 1e6 ? 28 + 4 * (size_t)n : 0;
 }
 
-/* Refused whatever the size: that of the sound file, and the one that the header asks for. */
-static void headers_that_make_no_sense(void **state)
+/* Refused at the size of the valid file and at the size that the header asks for. */
+static void invalid_headers(void **state)
 {
     (void)state;
     static const int32_t sound[7] = {DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, SEQ};
@@ -312,7 +312,7 @@ static void sizes_that_wrap(void **state)
         set(&c, i, 1 << 30);
     set(&c, 3, 1);
     set(&c, 4, 1);
-    /* every product is 0 modulo 2^64, but for the norms */
+    /* every product except the norms' is 0 modulo 2^64 */
     assert_false(tft_llama2c_probe(c.p, c.size));
     for (int i = 0; i < 7; i++)
         set(&c, i, INT32_MAX);
@@ -404,7 +404,7 @@ static void no_memory(void **state)
     }
 }
 
-/* ---- from files */
+/* ---- files */
 
 static void opened_by_its_header(void **state)
 {
@@ -503,7 +503,7 @@ int main(void)
         cmocka_unit_test(tensors_are_where_llama2c_has_them),
         cmocka_unit_test(values_of_a_llama),
         cmocka_unit_test(values_of_a_tokenizer),
-        cmocka_unit_test(headers_that_make_no_sense),
+        cmocka_unit_test(invalid_headers),
         cmocka_unit_test(sizes_that_wrap),
         cmocka_unit_test(every_size_but_the_right_one),
         cmocka_unit_test(a_tokenizer_cut_short),

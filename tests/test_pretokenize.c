@@ -11,7 +11,7 @@ static struct tft_pretokenizer named(const char *name)
     return rules;
 }
 
-/* `want` is the text with a '|' between pieces; a '|' cannot be in the text. */
+/* `want` is the text with a '|' between pieces; the text itself has none. */
 static void cuts(const char *name, const char *want)
 {
     char text[256], have[512];
@@ -40,7 +40,7 @@ static void gpt2(void **state)
     cuts("gpt-2", "  | 12|ab|34| 5|-|6");
     cuts("gpt-2", "na\xc3\xafve| "
                   "\xd0\xbf\xd1\x80\xd0\xb8|\xe3\x80\x80|\xe4\xbd\xa0\xe5\xa5\xbd|\xe3\x80\x82");
-    cuts("gpt-2", "e|\xcc\x81|a"); /* U+0301, a combining mark, is no letter */
+    cuts("gpt-2", "e|\xcc\x81|a"); /* U+0301, a combining mark, is not a letter */
     /* 1/2 and VIII are numbers, U+00A0 a space */
     cuts("gpt-2", "x|\xc2\xbd\xe2\x85\xa7| \xe2\x85\xa7|\xc2\xa0|y");
     cuts("mpt", "'s|'s");
@@ -62,7 +62,7 @@ static void llama3(void **state)
     (void)state;
     cuts("llama-bpe", "Hello| world|,| it|'s| |123|4|!!");
     cuts("llama-bpe", "IT|'S|'rE|'Ve|'LL|'d|'x");
-    cuts("llama-bpe", "it|'\xc5\xbf|t"); /* the long s */
+    cuts("llama-bpe", "it|'\xc5\xbf|t"); /* U+017F, the long s */
     cuts("llama-bpe", "(word|(|1|)word|\tword|  | word|,| ,\r\n\n|x");
     cuts("llama-bpe", "a| \n \n|  | b| \r\n|\t\t|\tc|   ");
     cuts("llama-bpe", "a|\n|b|\n\n|12|\n");
@@ -81,7 +81,7 @@ static void bad_bytes_are_no_letters(void **state)
 {
     (void)state;
     cuts("gpt-2", "a|\xff\xc3|b|\xed\xa0\x80|c|\xf4\x90\x80\x80| ");
-    /* [^\r\n\p{L}\p{N}]?\p{L}+ takes one with it, like any other */
+    /* [^\r\n\p{L}\p{N}]?\p{L}+ includes one such character, like any other */
     cuts("llama3", "a|\xff" "b|\xff\xc3|b|\xc3");
 }
 

@@ -1,5 +1,5 @@
-/* Sampling against a plain restatement of what tuffet.h says: sort everything, filter, normalise,
-   look the draw up. */
+/* Sampling against a plain restatement of tuffet.h: sort all tokens, filter, normalize, look up the
+   draw. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -14,7 +14,7 @@ enum { V = 53, HELD = 6 };
 
 static struct tft_model *model;
 static struct tft_session *session;
-static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* tokens of the session */
+static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* the tokens of the session */
 
 static int open_session(void **state)
 {
@@ -47,7 +47,7 @@ static void set_logits(const float *x)
     memcpy(session->buf[TFT_LOGITS], x, V * sizeof *x);
 }
 
-/* Some that are near and far, negative and positive, and two that are equal. */
+/* Logits close together and far apart, negative and positive, and two that are equal. */
 static const float *some_logits(uint64_t seed)
 {
     static float x[V];
@@ -109,8 +109,7 @@ static int distribution(const struct tft_sampler *z, const float *logits, struct
     return n;
 }
 
-/* SplitMix64, of which tuffet.h says only that there is a state; the draws that it gives are fixed
-   all the same. */
+/* SplitMix64. tuffet.h only says that there is a state, but the draws are fixed all the same. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -183,7 +182,7 @@ static const struct tft_sampler settings[] = {
 };
 enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
-/* Of the numbers from 0 to 1, those up to which the first, the first two, ... tokens are drawn. */
+/* The number below which a draw takes the first token, one of the first two, ... */
 static void draws_are_looked_up_in_order(void **state)
 {
     (void)state;
@@ -200,12 +199,12 @@ static void draws_are_looked_up_in_order(void **state)
             bool sorted = z.min_p > 0 || (z.top_p > 0 && z.top_p < 1) ||
                           (z.top_k > 0 && z.top_k < V);
             if (!sorted)
-                continue; /* no need to sort, so the order is another */
+                continue; /* nothing is sorted, so the order differs */
             int want = 0;
             while (want + 1 < n && sum + list[want].p <= u)
                 sum += list[want++].p;
             if (fabs(u - sum) < 1e-5 || fabs(u - sum - list[want].p) < 1e-5)
-                continue; /* too near to the limit for float */
+                continue; /* too close to the limit for float */
             if (got != list[want].id)
                 fail_msg("setting %d, seed %d: token %d, not %d", i, (int)seed, got, list[want].id);
             checked++;
@@ -213,8 +212,8 @@ static void draws_are_looked_up_in_order(void **state)
     assert_true(checked > 200);
 }
 
-/* Pearson's test on 20000 draws. Of correct samplers one in a thousand would fail with a random
-   seed; these seeds are fixed. */
+/* Pearson's test on 20000 draws. With a random seed a correct sampler would fail once in a thousand
+   runs; these seeds are fixed. */
 static void draws_have_the_right_frequencies(void **state)
 {
     (void)state;
@@ -256,7 +255,7 @@ static void draws_have_the_right_frequencies(void **state)
 }
 
 /* Half of four is two. */
-static void just_enough(void **state)
+static void filters_keep_just_enough(void **state)
 {
     (void)state;
     float x[V];
@@ -278,7 +277,7 @@ static void penalty_is_for_recent_tokens_once(void **state)
     struct tft_sampler z = {.repeat_penalty = 2};
     for (int i = 0; i < V; i++)
         x[i] = -50;
-    x[7] = 4; /* held twice */
+    x[7] = 4; /* the session holds it twice */
     x[1] = 1.5f;
     set_logits(x);
     assert_int_equal(tft_sample(&z, session), 7); /* 4 / 2, not 4 / 4 */
@@ -294,7 +293,7 @@ static void penalty_is_for_recent_tokens_once(void **state)
     assert_int_equal(tft_sample(&z, session), 6); /* -1 * 2 */
 }
 
-/* ---- the same for ever */
+/* ---- fixed results */
 
 static void same_seed_same_tokens(void **state)
 {
@@ -312,9 +311,9 @@ static void same_seed_same_tokens(void **state)
     assert_int_equal(a.seed, b.seed);
 }
 
-/* ---- what no model should give, and a damaged one may */
+/* ---- logits of a damaged model */
 
-static void no_number_is_too_strange(void **state)
+static void strange_logits(void **state)
 {
     (void)state;
     static const float strange[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f};
@@ -332,7 +331,7 @@ static void no_number_is_too_strange(void **state)
                 set_logits(x);
                 int32_t id = tft_sample(&z, session);
                 assert_in_range(id, 0, V - 1);
-                assert_true(x[id] == x[id]); /* there is always something better than NaN */
+                assert_true(x[id] == x[id]); /* every number is better than NaN */
             }
     float x[V];
     for (int j = 0; j < V; j++)
@@ -344,7 +343,7 @@ static void no_number_is_too_strange(void **state)
     }
 }
 
-static void nearly_no_temperature_is_greedy(void **state)
+static void a_tiny_temperature_is_greedy(void **state)
 {
     (void)state;
     for (float t = 1e-45f; t < 1e-4f; t *= 8)
@@ -363,11 +362,11 @@ int main(void)
         cmocka_unit_test(nothing_to_sample_from),
         cmocka_unit_test(draws_are_looked_up_in_order),
         cmocka_unit_test(draws_have_the_right_frequencies),
-        cmocka_unit_test(just_enough),
+        cmocka_unit_test(filters_keep_just_enough),
         cmocka_unit_test(penalty_is_for_recent_tokens_once),
         cmocka_unit_test(same_seed_same_tokens),
-        cmocka_unit_test(no_number_is_too_strange),
-        cmocka_unit_test(nearly_no_temperature_is_greedy),
+        cmocka_unit_test(strange_logits),
+        cmocka_unit_test(a_tiny_temperature_is_greedy),
     };
     return cmocka_run_group_tests(tests, open_session, close_session);
 }

@@ -31,7 +31,7 @@ static void gguf_by_its_magic(void **state)
     tft_source_close(&s);
 }
 
-static void what_is_no_model(void **state)
+static void not_a_model_file(void **state)
 {
     (void)state;
     const char *path = in_folder("m");
@@ -87,7 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gguf_by_its_magic),
-        cmocka_unit_test(what_is_no_model),
+        cmocka_unit_test(not_a_model_file),
         cmocka_unit_test(what_the_system_refuses),
         cmocka_unit_test(memory_must_be_aligned),
     };

@@ -51,7 +51,7 @@ static void scores_of_zero_and_either_sign(void **state)
     add(&v, "ab", -0.0f), add(&v, "ba", 0.0f), add(&v, "bb", 1e-30f), add(&v, "aa", -1e-30f),
         add(&v, "bab", 3);
     struct tft_tokenizer *t = open_vocab(&v);
-    encodes(t, "aba", 0, " |ab|a"); /* -0 is no worse than 0: leftmost */
+    encodes(t, "aba", 0, " |ab|a"); /* -0 equals 0: the leftmost merges first */
     encodes(t, "abb", 0, " |a|bb");
     encodes(t, "aab", 0, " |a|ab");
     encodes(t, "bbab", 0, " |bb|ab");
@@ -82,7 +82,7 @@ static void no_bytes_means_unknown(void **state)
     tft_tokenizer_close(t);
 }
 
-/* A space without a piece is the byte of a space, so that it comes back as one. */
+/* A space without a piece becomes the byte of a space, and is decoded to a space. */
 static void a_space_without_a_piece(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void prefix_space_is_the_vocabularys_choice(void **state)
     tft_tokenizer_close(t);
 }
 
-/* What a user writes never turns into what only the program may say. */
+/* The text of a user never becomes a control token. */
 static void names_of_special_tokens_are_text(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void names_of_special_tokens_are_text(void **state)
     tft_tokenizer_close(t);
 }
 
-/* Then text cannot be cut before spaces. */
+/* The text is then not cut before spaces. */
 static void pieces_may_have_spaces_inside(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void pieces_may_have_spaces_inside(void **state)
     tft_tokenizer_close(t);
 }
 
-/* ---- the same, said as literally as can be: strings, and look at all pairs each time */
+/* ---- a literal restatement: strings, and a look at all pairs each time */
 
 struct list {
     char text[300][128];
@@ -233,7 +233,7 @@ static struct vocab random_vocab(uint64_t *seed, bool inner_spaces)
     return v;
 }
 
-static void same_as_said_literally(void **state)
+static void same_as_a_literal_restatement(void **state)
 {
     (void)state;
     static const char *const part[] = {"a",  "b", "c",    "\xc3\xa9", "\xe4\xbd\xa0", " ",
@@ -303,7 +303,7 @@ int main(void)
         cmocka_unit_test(prefix_space_is_the_vocabularys_choice),
         cmocka_unit_test(names_of_special_tokens_are_text),
         cmocka_unit_test(pieces_may_have_spaces_inside),
-        cmocka_unit_test(same_as_said_literally),
+        cmocka_unit_test(same_as_a_literal_restatement),
         cmocka_unit_test(a_megabyte_without_a_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

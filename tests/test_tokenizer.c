@@ -19,7 +19,7 @@ static struct vocab spm_vocab(void)
     vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
     vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
     vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
-    vocab_add(&v, "<|im_end|>", 0, TFT_TOKEN_NORMAL); /* files do that */
+    vocab_add(&v, "<|im_end|>", 0, TFT_TOKEN_NORMAL); /* as in many files */
     vocab_add(&v, "<tool>", 0, TFT_TOKEN_USER);
     vocab_add(&v, "<tool>s", 0, TFT_TOKEN_USER);
     vocab_add(&v, "<tool>call", 0, TFT_TOKEN_CONTROL);
@@ -111,7 +111,7 @@ static void generation_ends_by_id_or_by_name(void **state)
     tft_tokenizer_close(t);
 }
 
-/* Then the ids and the look of the names say it. */
+/* The kinds of tokens then follow from their ids and names. */
 static void a_vocabulary_without_types(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void the_first_space_goes(void **state)
     tft_tokenizer_close(t);
 
     struct vocab v = spm_vocab();
-    int32_t spaces = vocab_add(&v, "  ", 0, TFT_TOKEN_USER); /* which were in the text */
+    int32_t spaces = vocab_add(&v, "  ", 0, TFT_TOKEN_USER); /* these spaces were in the text */
     t = open_vocab(&v);
     encodes(t, "  a", 0, "  | a");
     PUSHES(t, false, "   a", spaces, SPACE_A);
@@ -238,7 +238,7 @@ static void the_first_space_goes(void **state)
     tft_tokenizer_close(t);
 }
 
-/* What comes out in pieces is what the bytes are as a whole. */
+/* The text that comes out in pieces equals the decoding of all bytes at once. */
 static void pieces_add_up(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void pieces_add_up(void **state)
     tft_tokenizer_close(t);
 }
 
-/* The longest there can be: every byte becomes three. */
+/* The longest text of a token: every byte becomes three. */
 static void text_max_is_enough(void **state)
 {
     (void)state;
@@ -287,15 +287,16 @@ static void text_max_is_enough(void **state)
     memset(&room, '.', sizeof room);
     struct tft_text text = {.held = 3, .bytes = {0xf0, 0x9f, 0xa6}};
     assert_int_equal(tft_tokenizer_push(t, &text, TOOL, room.out), 4 + 3 * (TFT_TOKEN_MAX - 1));
-    text = (struct tft_text){.held = 200}; /* was not started from zero: nothing is read beyond the
-                                              struct */
+    text = (struct tft_text){
+        .held =
+            200}; /* a state that was not started from zero: nothing is read beyond the struct */
     assert_int_equal(tft_tokenizer_push(t, &text, TOOL, room.out), 3 * TFT_TOKEN_MAX);
     for (size_t i = 0; i < sizeof room.after; i++)
         assert_int_equal(room.after[i], '.');
     tft_tokenizer_close(t);
 }
 
-/* ---- calling it */
+/* ---- calls */
 
 static void counts_like_snprintf(void **state)
 {
@@ -372,9 +373,9 @@ static void many_threads_may_encode(void **state)
     tft_tokenizer_close(t);
 }
 
-/* ---- files in the wild and in bad hands */
+/* ---- unusual and hostile files */
 
-static void doubles_and_empty_tokens(void **state)
+static void duplicate_and_empty_tokens(void **state)
 {
     (void)state;
     static struct values values;
@@ -414,12 +415,12 @@ static void refused(enum tft_status status, const char *key, const char *message
         fail_msg("\"%s\" does not say \"%s\"", err.msg, message);
     assert_non_null(strstr(err.msg, key));
     const struct tft_value *v = tft_source_value(&bad.s, key);
-    if (v) /* the place is the value's, or of something in it */
+    if (v) /* the position is that of the value, or in it */
         assert_in_range(err.offset, v->offset, bad.used);
     spm_values(&bad);
 }
 
-static void models_that_are_not_known(void **state)
+static void unknown_models(void **state)
 {
     (void)state;
     spm_values(&bad);
@@ -436,7 +437,7 @@ static void models_that_are_not_known(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.pre", "not a string");
 }
 
-static void arrays_that_do_not_fit(void **state)
+static void arrays_of_the_wrong_type_or_length(void **state)
 {
     (void)state;
     static const float scores[1024] = {0};
@@ -472,7 +473,7 @@ static void arrays_that_do_not_fit(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.merges", "array of f32, not an array of string");
 }
 
-static void ids_and_flags_that_make_no_sense(void **state)
+static void invalid_ids_and_flags(void **state)
 {
     (void)state;
     static const char *const key[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
@@ -503,7 +504,7 @@ static void ids_and_flags_that_make_no_sense(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.add_space_prefix", "not a bool");
 }
 
-static void tokens_that_make_no_sense(void **state)
+static void invalid_tokens(void **state)
 {
     (void)state;
     static const char *const not_bytes[] = {"<0x-1>",  "<0xGG>", "<0x1>", "<0x0A",    "<0x0A<",
@@ -542,9 +543,8 @@ static void tokens_that_make_no_sense(void **state)
             "token 7 of tokenizer.ggml.tokens has 1025 bytes");
 }
 
-/* Thousands of tokens with hashes next to each other, so that each search would look at all of
-   them. */
-static void tokens_made_to_be_slow(void **state)
+/* Thousands of tokens with neighbouring hashes: each search would look at all of them. */
+static void tokens_of_colliding_hashes(void **state)
 {
     (void)state;
     enum { N = TFT_PROBE_MAX + 200 };
@@ -597,12 +597,12 @@ int main(void)
         cmocka_unit_test(counts_like_snprintf),
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(many_threads_may_encode),
-        cmocka_unit_test(doubles_and_empty_tokens),
-        cmocka_unit_test(models_that_are_not_known),
-        cmocka_unit_test(arrays_that_do_not_fit),
-        cmocka_unit_test(ids_and_flags_that_make_no_sense),
-        cmocka_unit_test(tokens_that_make_no_sense),
-        cmocka_unit_test(tokens_made_to_be_slow),
+        cmocka_unit_test(duplicate_and_empty_tokens),
+        cmocka_unit_test(unknown_models),
+        cmocka_unit_test(arrays_of_the_wrong_type_or_length),
+        cmocka_unit_test(invalid_ids_and_flags),
+        cmocka_unit_test(invalid_tokens),
+        cmocka_unit_test(tokens_of_colliding_hashes),
         cmocka_unit_test(infinite_scores_are_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

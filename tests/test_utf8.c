@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-/* The rows of table 3-7 of the Unicode standard, and nothing else. */
+/* The rows of table 3-7 of the Unicode standard. */
 static const struct {
     unsigned char low[4], high[4];
 } row[] = {
@@ -24,7 +24,7 @@ static size_t row_length(size_t r)
     return r < 1 ? 1 : r < 2 ? 2 : r < 6 ? 3 : 4;
 }
 
-/* How many bytes of p agree with a row. */
+/* How many bytes of p match a row. */
 static size_t agrees(size_t r, const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -76,7 +76,7 @@ static void agrees_with_the_table_of_the_standard(void **state)
             }
 }
 
-/* Table 3-8: 61 F1 80 80 E1 80 C2 62 80 63 80 BF 64 has six of them. */
+/* Table 3-8: 61 F1 80 80 E1 80 C2 62 80 63 80 BF 64 has six maximal subparts. */
 static void bad_bytes_go_by_maximal_subparts(void **state)
 {
     (void)state;

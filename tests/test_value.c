@@ -62,7 +62,7 @@ static void elements_of_an_array(void **state)
     }
 }
 
-static void floats_serve_as_reals_only(void **state)
+static void floats_are_read_as_reals_only(void **state)
 {
     (void)state;
     const unsigned char f32[] = {0, 0, 0xc0, 0x3f, 0, 0, 0x80, 0xff},
@@ -79,7 +79,7 @@ static void floats_serve_as_reals_only(void **state)
     assert_false(tft_value_int(&b, 0, &s));
 }
 
-static void bools_serve_as_numbers(void **state)
+static void bools_are_read_as_numbers(void **state)
 {
     (void)state;
     struct tft_value v = value(TFT_VALUE_BOOL, "\0\1", 2);
@@ -132,8 +132,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_of_every_type),
         cmocka_unit_test(elements_of_an_array),
-        cmocka_unit_test(floats_serve_as_reals_only),
-        cmocka_unit_test(bools_serve_as_numbers),
+        cmocka_unit_test(floats_are_read_as_reals_only),
+        cmocka_unit_test(bools_are_read_as_numbers),
         cmocka_unit_test(strings),
         cmocka_unit_test(type_names),
     };

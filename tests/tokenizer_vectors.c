@@ -1,13 +1,12 @@
 /*
- * Text to tokens and back, against llama.cpp's own vectors (its models/ggml-vocab-*.gguf.inp and
- * .out):
+ * Encodes and decodes llama.cpp's test vectors (its models/ggml-vocab-*.gguf.inp and .out).
  *
  *      tokenizer_vectors NAME [VOCAB]
  *
- * NAME is that of the vectors, ggml-vocab-NAME.gguf.inp, in the folder shared/tokenizers, where the
- * vocabulary is too unless it is given. Exit status 77 if a file is not there. The texts are
- * separated by lines "__ggml_vocab_test__"; there is a line of ids for each, to be had without BOS
- * and with special tokens as plain text (llama.cpp tests/test-tokenizer-0.cpp).
+ * Reads ggml-vocab-NAME.gguf.inp and .out in the folder shared/tokenizers, and the vocabulary
+ * ggml-vocab-NAME.gguf there unless VOCAB is given. Exit status 77 if a file is missing. Lines
+ * "__ggml_vocab_test__" separate the texts. Each text has a line of ids, which are expected without
+ * BOS and with special tokens as plain text (llama.cpp tests/test-tokenizer-0.cpp).
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -31,7 +30,7 @@ static bool load(struct tft_map *map, const char *name, const char *suffix)
     return path && tft_port_map(map, path) == 0;
 }
 
-/* A line of ids; where the next line starts. */
+/* Reads a line of ids; returns the start of the next line. */
 static const char *read_ids(const char *p, const char *end, int32_t *ids, size_t *n)
 {
     *n = 0;

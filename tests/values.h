@@ -1,5 +1,4 @@
-/* A struct tft_source made by hand: values, one after another, in a buffer that passes for the
-   file. */
+/* Builds a struct tft_source value by value, in a buffer that stands for the file. */
 #ifndef TFT_TEST_VALUES_H
 #define TFT_TEST_VALUES_H
 
@@ -27,7 +26,7 @@ static inline void values_start(struct values *v)
     v->used = 0;
 }
 
-/* Replaces a value of that key. Its elements follow. */
+/* Begins a value, and replaces one of the same key. The caller appends its elements. */
 static inline void values_key(struct values *v, const char *key, enum tft_value_type type,
                               bool is_array, uint64_t n)
 {
@@ -112,7 +111,7 @@ static inline void values_f32s(struct values *v, const char *key, const float *x
     }
 }
 
-/* When all is in. */
+/* The source, after all values are added. */
 static inline const struct tft_source *values_source(struct values *v)
 {
     enum tft_status status = tft_source_index(&v->s, NULL);

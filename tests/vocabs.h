@@ -1,4 +1,4 @@
-/* Small vocabularies for tests, put together token by token. Include after test.h. */
+/* Builds small vocabularies for tests, token by token. Include it after test.h. */
 #ifndef TFT_TEST_VOCABS_H
 #define TFT_TEST_VOCABS_H
 
@@ -83,7 +83,9 @@ static inline size_t encode(const struct tft_tokenizer *t, const char *text, siz
                             unsigned flags, int32_t *ids)
 {
     size_t n, count;
-    char *exact = malloc(len ? len : 1); /* where memory tools see a read past the end */
+    char *exact = malloc(
+        len ? len
+            : 1); /* in memory of its exact size, so that memory tools see a read past the end */
     assert_non_null(exact);
     memcpy(exact, text, len);
     assert_int_equal(tft_tokenizer_encode(t, exact, len, flags, ids, MAX_IDS, &n), TFT_OK);
@@ -94,7 +96,7 @@ static inline size_t encode(const struct tft_tokenizer *t, const char *text, siz
     return n;
 }
 
-/* The ids' text, as it comes; returns its length. */
+/* Decodes the ids one by one; returns the length of the text. */
 static inline size_t decode(const struct tft_tokenizer *t, const int32_t *ids, size_t n, char *out)
 {
     size_t used = 0, len;
@@ -106,7 +108,7 @@ static inline size_t decode(const struct tft_tokenizer *t, const int32_t *ids, s
     return used;
 }
 
-/* `want` is the tokens' texts with '|' between them. */
+/* `want` is the texts of the tokens, with '|' between them. */
 static inline void encodes(const struct tft_tokenizer *t, const char *text, unsigned flags,
                            const char *want)
 {

@@ -1,4 +1,4 @@
-/* What the fuzz targets of file readers share. A broken promise is abort(), which a fuzzer
+/* Shared by the fuzz targets of file readers. A broken promise calls abort(), which a fuzzer
    notices. */
 #ifndef TFT_FUZZ_H
 #define TFT_FUZZ_H
@@ -14,13 +14,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MUST(x) ((x) ? (void)0 : abort())
 
-/* A file may not make us take much more than it has. */
+/* The memory that a file may cost, by its size. */
 static inline void fuzz_check_memory(const struct memory *m, size_t size)
 {
     MUST(m->peak <= 4 * size + 4096);
 }
 
-/* One line that starts with the file's name. */
+/* A message is one line that starts with the file's name. */
 static inline void fuzz_check_error(const struct tft_error *err, enum tft_status status,
                                     const char *name)
 {
@@ -37,7 +37,7 @@ static inline void touch(const void *p, size_t n)
         sum = sum ^ ((const unsigned char *)p)[i];
 }
 
-/* The name as a C string, to be freed. */
+/* The name as a C string; the caller frees it. */
 static inline char *fuzz_c_string(struct tft_str s)
 {
     char *c = malloc(s.n + 1);
@@ -94,7 +94,7 @@ static inline void fuzz_walk_tensor(const struct tft_source *s, const struct tft
     free(y);
 }
 
-/* Uses everything that a source offers. */
+/* Uses every function of a source. */
 static inline void fuzz_walk(const struct tft_source *s)
 {
     for (size_t i = 0; i < s->n_value; i++)

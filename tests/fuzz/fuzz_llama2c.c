@@ -1,7 +1,7 @@
 /*
- * The first byte says what the rest is. Odd: a checkpoint. Even: the header of one, for which the
- * rest is made up in the size that it asks for, then a tokenizer; so that a fuzzer need not guess a
- * size to get past the header.
+ * The first byte says what the rest is. Odd: a checkpoint. Even: the header of a checkpoint, whose
+ * data is made up in the size that the header asks for, then a tokenizer. So a fuzzer need not
+ * guess a size to get past the header.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 enum { HEADER = 28, LARGEST = 1 << 16 };
 
-/* The size that a header asks for; HEADER alone where that is more than a test should take. */
+/* The size that a header asks for; HEADER if it is more than a test should take. */
 static size_t checkpoint_size(const unsigned char *header)
 {
     double v[7];

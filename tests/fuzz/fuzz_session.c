@@ -1,7 +1,7 @@
 /*
- * The input is a model, of floats or W8A8, that is opened and run for a few tokens. Numbers may
- * come out as nonsense; nothing may be read or written beyond what is there, and no more memory
- * taken than the file accounts for.
+ * The input is a model, of floats or W8A8, that is opened and run for a few tokens. The numbers may
+ * be nonsense, but nothing may be read or written out of bounds, and no more memory taken than the
+ * size of the file justifies.
  */
 #include "fuzz.h"
 
@@ -11,9 +11,8 @@
 
 enum { CAPACITY = 40, MOST_MACS = 1 << 20, MOST_SESSION = 1 << 24 };
 
-/* Memory for weights that have to be expanded grows with the file by no more than from 84 bytes to
-   256 floats, that for layers by a block per tensor, and that for the tokenizer by a few numbers
-   per token. */
+/* Expanding weights takes at most 256 floats for 84 bytes of the file, layers take at most a block
+   per tensor, and the tokenizer takes a few numbers per token. */
 static void check_memory(const struct memory *m, size_t size)
 {
     MUST(m->peak <= 64 * size + (1 << 20));
@@ -41,7 +40,7 @@ static void feed(struct tft_session *s, uint32_t n_vocab)
     MUST(tft_sample(&z, s) < (int32_t)n_vocab);
 }
 
-/* NULL: the one that the file names */
+/* NULL: the cache that the file names */
 static const char *const caches[] = {
     "f16",
     "f32",
@@ -62,7 +61,7 @@ static void run(const struct tft_model *m)
     o.capacity = info.n_ctx < CAPACITY ? info.n_ctx : CAPACITY;
     o.kv = caches[info.n_ctx % (sizeof caches / sizeof *caches)];
     size_t bytes = tft_session_bytes(m, &o);
-    if (!bytes) { /* heads that this one is not for, perhaps */
+    if (!bytes) { /* perhaps this cache does not support the heads */
         o.kv = "f16";
         bytes = tft_session_bytes(m, &o);
     }

@@ -1,7 +1,7 @@
 /*
- * Any line as a question.
+ * The input is a question of a task.
  *
- *      byte 0: of which task; the rest is the line
+ *      byte 0: the task; the rest is the line of the question
  */
 #include "fuzz.h"
 

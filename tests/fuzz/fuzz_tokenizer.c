@@ -1,8 +1,8 @@
 /*
- * Any text with a small sound vocabulary, or with one that the input makes up.
+ * Any text with a small valid vocabulary, or with one that the input makes up.
  *
- *      byte 0: which vocabulary; then, if it is made up, what it is made of (see make_up); the rest
- *      is text
+ *      byte 0: which vocabulary; if it is made up, what it is made of follows (see make_up); the
+ *      rest is text
  */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@
 
 static struct values values;
 
-/* ---- sound vocabularies that have every byte, so that any text comes back as it was */
+/* ---- valid vocabularies that have every byte: every text is decoded to itself */
 
 #define LOW "\xe2\x96\x81" /* U+2581 */
 static const char *const some_words[] = {LOW,        "a",    "b",    "c",     "ab",       "bc",
@@ -97,7 +97,7 @@ static void add_bpe(struct tokens *t)
     add(t, "  ", TFT_TOKEN_USER, 0);
 }
 
-/* 0, 1: SentencePiece, with a space first or with user tokens; 2, 3, 4: byte-level. */
+/* 0, 1: SentencePiece, with a space first or with user tokens; 2, 3, 4: byte-level BPE. */
 static void make_sound(unsigned which)
 {
     static const char *const pre[] = {"gpt-2", "smollm", "llama-bpe"};
@@ -122,7 +122,7 @@ static void make_sound(unsigned which)
     values_u32(&values, "tokenizer.ggml.eos_token_id", 2);
 }
 
-/* ---- vocabularies that the input makes up */
+/* ---- made-up vocabularies */
 
 struct input {
     const uint8_t *p;
@@ -146,7 +146,7 @@ static void take_string(struct input *in, size_t most)
     in->n -= n;
 }
 
-/* An array whose type or length is now and then another. */
+/* An array whose type or length is sometimes wrong. */
 static size_t start_array(struct input *in, const char *key, enum tft_value_type type, size_t n)
 {
     unsigned odd = take(in);
@@ -216,9 +216,9 @@ static void make_up(struct input *in)
     make_bool(in, "tokenizer.ggml.add_space_prefix");
 }
 
-/* ---- what must hold */
+/* ---- checks */
 
-/* Streams the ids and compares with the bytes that the tokens have. */
+/* Decodes the ids one by one, and compares with the bytes of the tokens. */
 static void check_stream(const struct tft_tokenizer *t, const int32_t *ids, size_t n, bool started)
 {
     struct tft_text state = {.started = started};
@@ -277,7 +277,7 @@ static void check_text(const struct tft_tokenizer *t, const char *text, size_t l
     }
 }
 
-/* Ids in an order that no text has. */
+/* Decodes ids in an order that no text gives. */
 static void check_any_ids(const struct tft_tokenizer *t, const uint8_t *p, size_t len)
 {
     int32_t ids[256];
@@ -308,7 +308,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     size_t own = m.in_use;
-    char *text = malloc(in.n + 1); /* so that memory tools see its end */
+    char *text = malloc(
+        in.n + 1); /* in memory of its exact size, so that memory tools see a read past the end */
     MUST(text);
     text = realloc(text, in.n ? in.n : 1);
     if (in.n)

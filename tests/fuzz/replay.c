@@ -1,5 +1,5 @@
-/* Runs a fuzz target over every file of a folder: what fuzzing has found is tested on every
-   machine, with any compiler. */
+/* Runs a fuzz target on every file of a folder, so that every machine and compiler tests what
+   fuzzing has found. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
