@@ -1,9 +1,11 @@
 /*
- * The machine behind one page. posix.c implements it for Linux, the BSDs and macOS, windows.c for
- * Windows; threads_openmp.c or threads_none.c the team.
+ * port/ is the only part of the library that knows the operating system. posix.c implements this
+ * header for Linux, the BSDs and macOS, windows.c for Windows; threads_openmp.c or threads_none.c
+ * implement the threads. A port to another system implements the same functions.
  *
- * Conventions: functions that can fail return 0 or an errno; result parameters are never NULL and
- * are untouched on failure; nothing here prints or aborts.
+ * A function that can fail returns 0 or an errno, unless it says otherwise. Result parameters are
+ * never NULL, and are unchanged on failure. Nothing here prints or aborts. Functions on different
+ * objects may be called from different threads.
  */
 #ifndef TFT_PORT_H
 #define TFT_PORT_H
@@ -15,9 +17,9 @@
 
 /* ---- memory */
 
-/* align: a power of two that divides size. NULL on failure. */
+/* `size` bytes aligned to `align`, a power of two that divides size. NULL on failure. */
 void *tft_port_alloc(size_t size, size_t align);
-void tft_port_free(void *ptr);
+void tft_port_free(void *ptr); /* ptr may be NULL */
 
 /* ---- files */
 
@@ -26,63 +28,69 @@ struct tft_map {
     size_t size;
 };
 
-/* Maps a whole regular file for reading. EISDIR, EFBIG, or what the system says. */
+/* Maps a whole regular file for reading. EISDIR for a folder, EINVAL for another special file,
+   EFBIG for a file larger than the address space, or the system's error. */
 int tft_port_map(struct tft_map *out, const char *path);
 void tft_port_unmap(struct tft_map *map);
 
 /*
- * A file that is being written, and will then take the place of another. Where the system can, it
- * has no name until then, so that a process that is killed leaves nothing behind; elsewhere it lies
- * beside the other as PATH.tmpN, N the first number that is free.
+ * A draft is a file that is being written and will then replace another. Where the system allows
+ * it, the draft has no name until then: if the process is killed, nothing remains. Elsewhere the
+ * draft lies beside the other file as PATH.tmpN, where N is the first free number.
  */
 enum { TFT_DRAFT_ROOM = 32 };
 struct tft_draft {
-    char *name; /* how it can be mapped; the caller's, of strlen(path) + TFT_DRAFT_ROOM bytes */
-    int fd;     /* private to the port: keeps a file without a name, or -1 */
+    char *name; /* by which it can be mapped; memory of the caller: strlen(path) + TFT_DRAFT_ROOM
+                   bytes */
+    int fd;     /* private to the port: keeps a draft without a name open, or -1 */
 };
 
-/* Creates it, and opens it for writing. d->name is filled. */
+/* Creates a draft for `path`, opens *file for writing to it, and fills d->name. */
 int tft_port_draft(struct tft_draft *d, FILE **file, const char *path);
 
-/* When `file` has been closed: makes it take the place of `path`, at once and durably. To be
-   discarded after a failure, too. */
+/* Puts the draft, whose file has been closed, in the place of `path`, atomically and durably. After
+   a failure the draft remains, to be discarded. */
 int tft_port_keep(struct tft_draft *d, const char *path);
 
-/* Nothing of it remains. */
+/* Removes the draft. */
 void tft_port_discard(struct tft_draft *d);
 
 /* ---- plug-ins */
 
-/* A symbol of a shared library, libNAME.so or what the system calls it, which is found as the
-   system finds the libraries of this one. NULL, and in why: [size] the system's line. */
+/* Loads the shared library `name` (libNAME.so, or what the system calls it) from where the system
+   finds this library's libraries, and returns the address of a symbol. On failure NULL, and the
+   system's message in why[size]. */
 void *tft_port_load(void **library, const char *name, const char *symbol, char *why, size_t size);
 void tft_port_unload(void *library);
 
 /* ---- time and CPUs */
 
-uint64_t tft_port_ns(void); /* monotonic */
+uint64_t tft_port_ns(void); /* nanoseconds of a monotonic clock */
 
-/* CPUs this process may use: affinity, and the cgroup's quota rounded down; at least 1. */
+/* The number of CPUs that this process may use, by its affinity and its cgroup's quota, rounded
+   down; at least 1. */
 int tft_port_cpus(void);
 
-/* What a 64-bit ARM can do beyond NEON, as the operating system knows it; 0 on other CPUs. */
+/* What a 64-bit ARM CPU has beyond NEON, according to the operating system; 0 on other CPUs. */
 enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2 };
 unsigned tft_port_arm_features(void);
 
 /* ---- threads */
 
-enum { TFT_PORT_THREADS = 1024 }; /* most threads of a team; libgomp crashes when asked for very
-                                     many */
+enum {
+    TFT_PORT_THREADS = 1024
+}; /* most threads of a team; libgomp crashes if asked for very many */
 
-/* Runs fn(arg, tid, n) on n threads, tid 0 on the caller, and returns when all have. May run with
-   fewer threads than asked for; n is what it got. Not to be nested. */
+/* Runs fn(arg, tid, n) on a team of n threads, tid 0 on the calling thread, and returns when all
+   are done. The team may be smaller than the n that was asked for: fn receives the actual size.
+   Teams cannot be nested. */
 void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg);
 
-/* Inside fn of a team: waits until every thread of the team is here. Writes before it are seen
-   after it. */
+/* Called by every thread of a team inside fn: waits for all of them. What any of them wrote before
+   is visible to all after it. */
 void tft_port_barrier(void);
 
-/* Whether teams can have more than one thread. */
+/* Whether a team can have more than one thread. */
 bool tft_port_threaded(void);
 
 #endif

@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Weights and caches are streamed through: in huge pages that takes fewer walks of the page
-   table. */
+/* Weights and caches are read from end to end. In huge pages that takes fewer page table walks. */
 void *tft_port_alloc(size_t size, size_t align)
 {
     enum { HUGE = 2 << 20 };
@@ -23,7 +22,7 @@ void *tft_port_alloc(size_t size, size_t align)
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (size >= 2 * HUGE)
-        madvise(p, size, MADV_HUGEPAGE); /* a wish: nothing is lost where it fails */
+        madvise(p, size, MADV_HUGEPAGE); /* a hint: a failure costs only speed */
 #endif
     return p;
 }
@@ -35,7 +34,7 @@ void tft_port_free(void *ptr)
 
 int tft_port_map(struct tft_map *out, const char *path)
 {
-    /* O_NONBLOCK: do not wait for the writer of a FIFO */
+    /* O_NONBLOCK: opening a FIFO must not wait for its writer */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return errno;
@@ -59,7 +58,7 @@ int tft_port_map(struct tft_map *out, const char *path)
         else
             *out = (struct tft_map){p, (size_t)st.st_size};
     }
-    close(fd); /* the mapping keeps the file */
+    close(fd); /* the mapping keeps the file open */
     return err;
 }
 
@@ -70,7 +69,7 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
-/* NULL if there is no memory. */
+/* The folder of a path, to be freed; NULL if there is no memory. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -87,7 +86,7 @@ static int sync_file(const char *path)
     return err;
 }
 
-/* The rename is durable only when the folder is written too. */
+/* A rename is durable only after the folder has been synced too. */
 static int sync_folder_of(const char *path)
 {
     char *dir = folder_of(path);
@@ -97,13 +96,13 @@ static int sync_folder_of(const char *path)
     free(dir);
     if (fd < 0)
         return errno;
-    /* EINVAL: a file system without folders to sync */
+    /* EINVAL: this file system cannot sync folders */
     int err = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
     close(fd);
     return err;
 }
 
-enum { DRAFTS = 1000 }; /* names that are tried; the number fits TFT_DRAFT_ROOM */
+enum { MAX_DRAFTS = 1000 }; /* names to try; the number fits TFT_DRAFT_ROOM */
 
 static void draft_name(struct tft_draft *d, const char *path, int i)
 {
@@ -114,7 +113,7 @@ static int named_draft(struct tft_draft *d, FILE **file, const char *path)
 {
     FILE *f = NULL;
     errno = EEXIST;
-    for (int i = 0; !f && errno == EEXIST && i < DRAFTS; i++) {
+    for (int i = 0; !f && errno == EEXIST && i < MAX_DRAFTS; i++) {
         draft_name(d, path, i);
         f = fopen(d->name, "wbx");
     }
@@ -127,14 +126,15 @@ static int named_draft(struct tft_draft *d, FILE **file, const char *path)
 
 #ifdef O_TMPFILE
 
-/* The name by which a process knows its own descriptor. linkat() goes through it because
-   AT_EMPTY_PATH wants a privilege. */
+/* The path of a descriptor of this process. linkat() needs it, because AT_EMPTY_PATH requires a
+   privilege. */
 static void proc_name(char name[TFT_DRAFT_ROOM], int fd)
 {
     snprintf(name, TFT_DRAFT_ROOM, "/proc/self/fd/%d", fd);
 }
 
-/* False where the file system has no such files, or there is no /proc to name them by. */
+/* False if the file system has no unnamed files, or if /proc, which gives them a path, is
+   missing. */
 static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
 {
     char *dir = folder_of(path);
@@ -157,14 +157,14 @@ static bool unnamed_draft(struct tft_draft *d, FILE **file, const char *path)
     return true;
 }
 
-/* linkat() does not replace, so it takes two steps. Who is killed between them leaves a whole
-   file. */
+/* Gives the draft a name beside `path`. linkat() cannot replace a file, so tft_port_keep renames
+   afterwards; a process that is killed in between leaves a complete file of that name. */
 static int give_name(struct tft_draft *d, const char *path)
 {
     char from[TFT_DRAFT_ROOM];
     int err = EEXIST;
     proc_name(from, d->fd);
-    for (int i = 0; err == EEXIST && i < DRAFTS; i++) {
+    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
         draft_name(d, path, i);
         err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
@@ -205,7 +205,7 @@ int tft_port_keep(struct tft_draft *d, const char *path)
         err = errno;
     if (err)
         return err;
-    d->name[0] = 0; /* whoever has the name now, it is not for us to remove */
+    d->name[0] = 0; /* tft_port_discard must not remove a file of this name now */
     return sync_folder_of(path);
 }
 
@@ -248,8 +248,8 @@ uint64_t tft_port_ns(void)
 
 #if defined __linux__
 
-/* cgroup v2 writes "QUOTA PERIOD" or "max PERIOD" into cpu.max; v1 has a file for each, with -1 for
-   no limit. */
+/* The quota of one cgroup in CPUs, rounded down, at least 1; 0 without a limit. cgroup v2 has
+   "QUOTA PERIOD" or "max PERIOD" in cpu.max; v1 has a file for each, with -1 for no limit. */
 static long quota_of(const char *folder)
 {
     char path[512], line[64];
@@ -279,7 +279,7 @@ static long quota_of(const char *folder)
     return quota < period ? 1 : quota / period;
 }
 
-/* The tightest quota of our cgroup and those above it, in CPUs; 0 if there is none. */
+/* The smallest quota of this process's cgroup and those above it, in CPUs; 0 without a limit. */
 static long cgroup_cpus(void)
 {
     char line[512], folder[512] = "";

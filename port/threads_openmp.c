@@ -12,21 +12,22 @@
 #endif
 
 /*
- * The barrier is our own. That of libgomp goes on spinning while a thread of the team is kept from
- * running by other work: beside a second busy process one token took seconds. Ours spins for as
- * long as a fair share of work can be late, then sleeps, so that the CPU is free for the one that
- * is waited for. To sleep sooner would be to give one's own turn away, which beside one busy
- * process is the worse.
+ * The barrier replaces that of libgomp, which goes on spinning while other work keeps a thread of
+ * the team from running: beside a second busy process one token took seconds. This one spins for as
+ * long as a fair share of work can be late, then sleeps, so that the thread it waits for gets the
+ * CPU. Sleeping sooner would give away the thread's own turn, which is slower beside one busy
+ * process.
  */
 struct team {
     int n;
-    atomic_int arrived;
-    atomic_uint round, sleepers;
+    atomic_int arrived;   /* threads at the current barrier */
+    atomic_uint round;    /* number of barriers passed; threads sleep on it */
+    atomic_uint sleepers; /* threads that sleep, or are about to */
 };
 
-static _Thread_local struct team *mine; /* of the team that this thread is in */
+static _Thread_local struct team *current; /* the team of this thread; NULL outside of one */
 
-enum { SPIN_NS = 200000, LOOKS = 64 }; /* between two looks at the clock */
+enum { SPIN_NS = 200000, SPINS = 64 }; /* SPINS: between two looks at the clock */
 
 static inline void relax(void)
 {
@@ -56,12 +57,12 @@ static void wake_all(atomic_uint *round)
 #endif
 }
 
-/* Until the round is no longer the one that was seen. */
+/* Waits until the round is no longer `seen`: spins, then sleeps. */
 static void wait_round(struct team *t, unsigned seen)
 {
     uint64_t start = tft_port_ns();
     do
-        for (int i = 0; i < LOOKS; i++) {
+        for (int i = 0; i < SPINS; i++) {
             if (atomic_load_explicit(&t->round, memory_order_acquire) != seen)
                 return;
             relax();
@@ -76,7 +77,7 @@ static void wait_round(struct team *t, unsigned seen)
 
 void tft_port_barrier(void)
 {
-    struct team *t = mine;
+    struct team *t = current;
     if (!t)
         return;
     unsigned round = atomic_load_explicit(&t->round, memory_order_relaxed);
@@ -101,11 +102,10 @@ void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg)
     {
 #pragma omp single
         team.n = omp_get_num_threads();
-        mine = &team;
+        current = &team;
         fn(arg, omp_get_thread_num(), team.n);
-        tft_port_barrier(); /* all leave together: libgomp's own wait at the end then is a short
-                               one */
-        mine = NULL;
+        tft_port_barrier(); /* all leave together, so libgomp's own barrier here is short */
+        current = NULL;
     }
 }
 

@@ -21,7 +21,7 @@ void tft_port_free(void *ptr)
     _aligned_free(ptr);
 }
 
-/* The errors that a file gives, as errno; the rest is EIO. */
+/* GetLastError() as an errno: the errors of file operations; EIO for others. */
 static int last_errno(void)
 {
     static const struct {
@@ -41,7 +41,7 @@ static int last_errno(void)
     return EIO;
 }
 
-/* A path of UTF-8 as Windows wants it; NULL on failure. */
+/* A UTF-8 path in UTF-16, to be freed; NULL on failure. */
 static wchar_t *wide_path(const char *path)
 {
     int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
@@ -84,7 +84,7 @@ static int map_whole(struct tft_map *out, HANDLE file)
         return last_errno();
     const void *p = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
     int err = p ? 0 : last_errno();
-    CloseHandle(mapping); /* the view keeps it */
+    CloseHandle(mapping); /* the view keeps it open */
     if (p)
         *out = (struct tft_map){p, (size_t)size.QuadPart};
     return err;
@@ -107,7 +107,7 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
-/* EEXIST if the name is taken. */
+/* Creates a file for writing; EEXIST if the name is taken. */
 static int create_new(FILE **out, const char *path)
 {
     wchar_t *wide = wide_path(path);
@@ -129,10 +129,10 @@ static int create_new(FILE **out, const char *path)
 
 int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
 {
-    enum { DRAFTS = 1000 }; /* names that are tried; the number fits TFT_DRAFT_ROOM */
+    enum { MAX_DRAFTS = 1000 }; /* names to try; the number fits TFT_DRAFT_ROOM */
     int err = EEXIST;
     d->fd = -1;
-    for (int i = 0; err == EEXIST && i < DRAFTS; i++) {
+    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
         snprintf(d->name, strlen(path) + TFT_DRAFT_ROOM, "%s.tmp%d", path, i);
         err = create_new(file, d->name);
     }
