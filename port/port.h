@@ -4,8 +4,7 @@
  * implement the threads. A port to another system implements the same functions.
  *
  * A function that can fail returns 0 or an errno, unless it says otherwise. Result parameters are
- * never NULL, and are unchanged on failure. Nothing here prints or aborts. Functions on different
- * objects may be called from different threads.
+ * never NULL, and are unchanged on failure. Nothing here prints or aborts.
  */
 #ifndef TFT_PORT_H
 #define TFT_PORT_H

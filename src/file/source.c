@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/crc32.h"
 #include "base/error.h"
+#include "base/heapsort.h"
 
 /* ---- the index by name */
 
@@ -25,39 +26,20 @@ static int compare(struct tft_str a, struct tft_str b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Order: by name, and equal names by index. */
-static bool comes_before(struct named x, uint32_t i, uint32_t j)
+/* Order of the indices of records: by name, and equal names by index. */
+static bool comes_before(const void *records, const void *a, const void *b)
 {
-    int c = compare(name_of(x, i), name_of(x, j));
+    const struct named *x = records;
+    const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    int c = compare(name_of(*x, i), name_of(*x, j));
     return c < 0 || (c == 0 && i < j);
 }
 
-static void sift_down(struct named x, uint32_t *heap, size_t at, size_t n)
-{
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && comes_before(x, heap[child], heap[child + 1]))
-            child++;
-        if (!comes_before(x, heap[at], heap[child]))
-            return;
-        uint32_t t = heap[at];
-        heap[at] = heap[child];
-        heap[child] = t;
-    }
-}
-
-/* Heapsort: takes no memory, and no input makes it quadratic. */
 static void sort(struct named x, uint32_t *order, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(x, order, i, n);
-    for (size_t i = n; i-- > 1;) {
-        uint32_t t = order[0];
-        order[0] = order[i];
-        order[i] = t;
-        sift_down(x, order, 0, i);
-    }
+    tft_heapsort(order, n, sizeof *order, comes_before, &x);
 }
 
 /* The first record whose name an earlier one has; n if all names differ. */

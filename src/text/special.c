@@ -2,37 +2,15 @@
 
 #include <string.h>
 
-/* Order: by name, and equal names by id. */
-static bool comes_before(const struct tft_special *a, const struct tft_special *b)
+#include "base/heapsort.h"
+
+/* By name, and equal names by id. */
+static bool comes_before(const void *ctx, const void *first, const void *second)
 {
+    (void)ctx;
+    const struct tft_special *a = first, *b = second;
     int c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
     return c ? c < 0 : a->n != b->n ? a->n < b->n : a->id < b->id;
-}
-
-static void sift_down(struct tft_special *heap, uint32_t pos, uint32_t n)
-{
-    for (uint32_t child; (child = 2 * pos + 1) < n; pos = child) {
-        if (child + 1 < n && comes_before(&heap[child], &heap[child + 1]))
-            child++;
-        if (!comes_before(&heap[pos], &heap[child]))
-            return;
-        struct tft_special t = heap[pos];
-        heap[pos] = heap[child];
-        heap[child] = t;
-    }
-}
-
-/* Heapsort: takes no memory, and no input makes it quadratic. */
-static void sort(struct tft_special *s, uint32_t n)
-{
-    for (uint32_t i = n / 2; i-- > 0;)
-        sift_down(s, i, n);
-    for (uint32_t i = n; i-- > 1;) {
-        struct tft_special t = s[0];
-        s[0] = s[i];
-        s[i] = t;
-        sift_down(s, 0, i);
-    }
 }
 
 static bool same(const struct tft_special *a, const struct tft_special *b)
@@ -52,7 +30,7 @@ static void drop_duplicates(struct tft_tokenizer *t)
 
 void tft_special_sort(struct tft_tokenizer *t)
 {
-    sort(t->special, t->n_special);
+    tft_heapsort(t->special, t->n_special, sizeof *t->special, comes_before, NULL);
     drop_duplicates(t);
     uint32_t i = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
