@@ -9,9 +9,9 @@ static void check_shape(const struct shape *s, const char *path)
     const int *v = (const int *)s;
     for (int i = 0; i < 7; i++)
         if (v[i] < 1 || v[i] > 1 << 16)
-            die("%s: is not a llama2.c checkpoint with a shared head", path);
+            die("%s: not a llama2.c checkpoint whose head is the embedding", path);
     if (s->dim % s->heads || s->heads % s->kv_heads || head_dim(s) % 2 || s->vocab > 1 << 15)
-        die("%s: has a shape that cannot be", path);
+        die("%s: the numbers of its header contradict each other", path);
 }
 
 float *checkpoint_read(struct shape *s, const char *path)
@@ -25,7 +25,7 @@ float *checkpoint_read(struct shape *s, const char *path)
     return flat;
 }
 
-/* The format ends with the cosines and sines of all positions, which its readers skip. */
+/* The file ends with the cosines and sines of all positions, which readers skip. */
 static void write_rope(const struct shape *s, FILE *f, const char *path)
 {
     size_t n = (size_t)s->context * (size_t)head_dim(s) / 2;

@@ -9,9 +9,9 @@ enum { ID_BOS = 1 };
 
 static void add_story(struct corpus *c, const struct target *at, size_t n)
 {
-    if (c->n == c->room) {
-        c->room = c->room ? 2 * c->room : 1024;
-        c->story = realloc(c->story, c->room * sizeof *c->story);
+    if (c->n == c->capacity) {
+        c->capacity = c->capacity ? 2 * c->capacity : 1024;
+        c->story = realloc(c->story, c->capacity * sizeof *c->story);
         if (!c->story)
             die("out of memory");
     }
@@ -32,13 +32,13 @@ void corpus_add(struct corpus *c, const char *path)
             start = i;
         }
     if (!n || at[0].token != ID_BOS)
-        die("%s: no story in it", path);
+        die("%s: contains no story", path);
 }
 
 void corpus_window(const struct corpus *c, uint64_t *random, uint16_t *token, struct target *target,
                    int t)
 {
-    for (int n = 0; n <= t;) { /* t + 1 records make t pairs of a token and a target */
+    for (int n = 0; n <= t;) { /* t + 1 records are t pairs of a token and the target after it */
         const struct story *s = &c->story[random_below(random, c->n)];
         for (size_t i = 0; i < s->n && n <= t; i++, n++) {
             if (n < t)

@@ -1,4 +1,4 @@
-/* The teacher's stories: files of struct target, one story after another, each from BOS. */
+/* The teacher's stories: files of struct target, story after story, each from BOS. */
 #ifndef DEMO_CORPUS_H
 #define DEMO_CORPUS_H
 
@@ -11,19 +11,20 @@ struct story {
 
 struct corpus {
     struct story *story;
-    size_t n, room, tokens;
+    size_t n, capacity, tokens;
 };
 
 /* Maps a file and adds its stories. */
 void corpus_add(struct corpus *c, const char *path);
 
-/* A window for training: stories drawn at random, one after another until t tokens are full;
-   target[i] belongs to what follows token[i]. So every window starts as a story does, and knows
-   what it is to have others before. */
+/* Fills a window for training with stories drawn at random, one after another, up to t tokens;
+   target[i] is what should follow token[i]. So every window starts with the start of a story, and
+   the student also learns to start a story after another one. */
 void corpus_window(const struct corpus *c, uint64_t *random, uint16_t *token, struct target *target,
                    int t);
 
-/* The cross-entropy of a perfect student: that of the targets with themselves. */
+/* The cross-entropy of the targets with themselves, summed over target[t]: that of a perfect
+   student. */
 double targets_entropy(const struct target *target, int t);
 
 #endif

@@ -9,8 +9,8 @@ struct decoder {
     int head_tokens;
     const float *head; /* [head_tokens, dim] */
     float *rope;
-    float *k; /* [layers, n, kv_dim, context]: a channel's positions lie together, scores are summed
-                 over channels */
+    float *k; /* [layers, n, kv_dim, context]: the positions of a channel are adjacent, since
+                 scores are summed channel by channel */
     float *v; /* [layers, n, context, kv_dim] */
     float *x, *norm, *q, *att; /* [n, dim] */
     float *new_k, *new_v;      /* [n, kv_dim] */

@@ -1,5 +1,9 @@
-/* teach-eval TEXT MODEL [TOKENIZER]: bits per byte of a text by a GGUF file, or a llama2.c
-   checkpoint and its TOKENIZER. */
+/*
+ * teach-eval TEXT MODEL [TOKENIZER]
+ *
+ * Prints the bits per byte of a text by a GGUF model, or by a llama2.c checkpoint and its
+ * TOKENIZER.
+ */
 #include "tool.h"
 #include "tuffet.h"
 
@@ -8,9 +12,9 @@
 
 /*
  * Paragraphs are separated by one newline, as in the text that the teacher learned from, and
- * grouped into pieces of at most this many bytes: the same for every model and short enough for a
- * context of 256 tokens. Each is scored from BOS. So bits per byte can be compared between
- * vocabularies, which perplexity per token cannot.
+ * grouped into pieces of at most this many bytes. The pieces are the same for every model, and
+ * short enough for a context of 256 tokens. Each is scored from BOS. So bits per byte can be
+ * compared between vocabularies, unlike perplexity per token.
  */
 enum { PIECE_BYTES = 700 };
 

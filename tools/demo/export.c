@@ -1,4 +1,8 @@
-/* teach-export CHECKPOINT TOKENIZER OUT: the student as GGUF v3, matrices in f16. */
+/*
+ * teach-export CHECKPOINT TOKENIZER OUT
+ *
+ * Writes the student as GGUF v3, with matrices in f16.
+ */
 #include "checkpoint.h"
 #include "file/file.h"
 #include "simd/half.h"
@@ -7,8 +11,7 @@
 
 #include <stdlib.h>
 
-/* ggml docs/gguf.md */
-enum { FILE_TYPE_F16 = 1, TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
+enum { FILE_TYPE_F16 = 1 }; /* general.file_type: ggml docs/gguf.md */
 
 static struct tft_str str(const char *text)
 {
@@ -35,10 +38,10 @@ static void put_shape(struct tft_gguf_writer *w, const struct shape *s)
 
 static int32_t token_type(int id)
 {
-    return id == ID_UNK    ? TOKEN_UNKNOWN
-           : id < ID_BYTE  ? TOKEN_CONTROL
-           : id < ID_PIECE ? TOKEN_BYTE
-                           : TOKEN_NORMAL;
+    return id == ID_UNK    ? TFT_TOKEN_UNKNOWN
+           : id < ID_BYTE  ? TFT_TOKEN_CONTROL
+           : id < ID_PIECE ? TFT_TOKEN_BYTE
+                           : TFT_TOKEN_NORMAL;
 }
 
 /* A piece as SentencePiece writes it: U+2581 for a space. */
@@ -47,13 +50,13 @@ static struct tft_str token_text(const struct spm *spm, int id)
     static const char *const special[] = {"<unk>", "<s>", "</s>"};
     if (id < ID_BYTE)
         return str(special[id]);
-    char *out = take(3 * (size_t)spm->len[id] + 1, 1), *at = out;
+    char *out = take(3 * (size_t)spm->len[id] + 1, 1), *end = out;
     for (const char *c = spm->text[id]; *c; c++) {
         if (*c == ' ') {
-            memcpy(at, "\xe2\x96\x81", 3);
-            at += 3;
+            memcpy(end, "\xe2\x96\x81", 3);
+            end += 3;
         } else {
-            *at++ = *c;
+            *end++ = *c;
         }
     }
     return str(out);
@@ -105,7 +108,7 @@ static struct tensor of_layer(int layer, const char *name, const float *all, int
     return t;
 }
 
-/* In the order in which a forward pass reads them. */
+/* Lists the tensors in the order in which a forward pass reads them. */
 static size_t list_tensors(struct tensor *t, const struct shape *s, const struct params *p)
 {
     int d = s->dim, f = s->ffn, kd = kv_dim(s);
@@ -170,7 +173,7 @@ int main(int argc, char **argv)
     struct spm spm;
     spm_read(&spm, argv[2]);
     if (spm.n != s.vocab)
-        die("%s: has %d pieces, the checkpoint %d", argv[2], spm.n, s.vocab);
+        die("%s: has %d pieces, but the checkpoint has %d", argv[2], spm.n, s.vocab);
     struct tft_gguf_writer *w;
     struct tft_error err;
     if (tft_gguf_create(&w, argv[3], &err))

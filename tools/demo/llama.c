@@ -2,20 +2,21 @@
 
 #include "tool.h"
 
-enum { ROWS = 128 }; /* queries, or rows of logits, at a time: what is between two products stays in
-                        the cache */
+enum {
+    ROWS = 128
+}; /* queries, or rows of logits, at a time: their intermediate results stay in the cache */
 
 static const real eps = (real)1e-5;
 
 struct layer_tape {
-    real *x;     /* [T, dim] into the layer */
+    real *x;     /* [T, dim] input of the layer */
     real *norm;  /* [T, dim] of x, and 1 / rms */
     real *scale; /* [T] */
     real *q;     /* [T, dim] after rope */
     real *k, *v; /* [T, kv_dim] */
     real *att;   /* [T, dim] */
     real *lse;   /* [heads, T] log of the sum of exp of a row of scores */
-    real *x2, *norm2, *scale2; /* the same before the feed-forward part */
+    real *x2, *norm2, *scale2; /* as x, norm, scale, of the feed-forward part */
     real *gate, *up;           /* [T, ffn] */
 };
 
@@ -23,11 +24,11 @@ struct tape {
     struct shape s;
     real *rope;
     struct layer_tape *layer;
-    real *x, *norm, *scale; /* [T, dim] out of the layers */
+    real *x, *norm, *scale; /* [T, dim] output of the layers */
     real *hidden;           /* [T, ffn] */
     real *scores, *dscores; /* [ROWS, context] */
     real *logits;           /* [ROWS, vocab] */
-    /* gradients of what has the same name */
+    /* dNAME is the gradient of NAME */
     real *dx, *dnorm, *datt, *dq; /* [T, dim] */
     real *dk, *dv;                /* [T, kv_dim] */
     real *dhidden, *dgate;        /* [T, ffn] */
@@ -158,7 +159,7 @@ static void norm_backward(real *dx, real *dw, const real *dy, const real *x, con
     }
 }
 
-/* Turns every pair of heads of [t, n]; sign -1 turns back, which is also the gradient. */
+/* Rotates every pair of the heads in x [t, n]; sign -1 rotates back, which is also the gradient. */
 static void rope(real *x, const real *table, int t, int n, int hd, real sign)
 {
     for (int i = 0; i < t; i++, table += hd)
@@ -179,7 +180,7 @@ static real row_max(const real *x, int n)
     return m;
 }
 
-/* x = exp(x - shift), the sum is returned */
+/* x[n] = exp(x - shift); returns the sum. */
 static real row_exp(real *x, int n, real shift)
 {
     real sum = 0;
@@ -197,7 +198,7 @@ static void silu_forward(real *hidden, const real *gate, const real *up, size_t 
         hidden[i] = gate[i] / (1 + fast_exp(-gate[i])) * up[i];
 }
 
-/* dhidden becomes the gradient of up; hidden is computed again. */
+/* dhidden becomes the gradient of up, and hidden is computed again. */
 static void silu_backward(real *dgate, real *dhidden, real *hidden, const real *gate,
                           const real *up, size_t n)
 {
@@ -257,7 +258,7 @@ static void attention_forward(struct tape *tape, struct layer_tape *l, int head,
          l->att + (size_t)from * (size_t)s->dim + head * hd, s->dim);
 }
 
-/* The probabilities are computed again from the scores and lse (Dao et al. 2022, FlashAttention,
+/* Computes the probabilities again from the scores and lse (Dao et al. 2022, FlashAttention,
    section 3.1). */
 static void attention_backward(struct tape *tape, const struct layer_tape *l, int head, int from,
                                int rows, int t)
@@ -313,7 +314,7 @@ static void layer_forward(struct tape *tape, struct layer_tape *l, const struct 
     linear(x, tape->hidden, w->down, t, d, s->ffn, true);
 }
 
-/* tape->dx: on entry the gradient of what leaves the layer, on return of what enters it. */
+/* tape->dx: on entry the gradient of the layer's output, on return that of its input. */
 static void layer_backward(struct tape *tape, struct layer_tape *l, const struct params *w,
                            const struct params *g, int t)
 {
@@ -364,8 +365,8 @@ static void head_logits(struct tape *tape, const struct params *w, int from, int
            s->dim, false);
 }
 
-/* z: logits in, gradient out. The gradient of a listed token is q - p; of another one, q (1 -
-   p_rest / q_rest). */
+/* z [vocab]: logits on entry, their gradient on return, which is q - p for a listed token and q (1
+   - p_rest / q_rest) for another one. */
 static double row_loss(real *z, int vocab, const struct target *target, real scale)
 {
     if (!target->p[0]) {
@@ -382,7 +383,7 @@ static double row_loss(real *z, int vocab, const struct target *target, real sca
         p_rest -= p;
         loss -= p * log((double)(listed[n] / sum) + 1e-30);
     }
-    /* What rounding leaves of a difference of sums is not a probability. */
+    /* A difference of sums may only be rounding error, which is not a probability. */
     q_rest = q_rest / sum > (real)1e-6 ? q_rest / sum : (real)1e-6;
     p_rest = p_rest > 0 ? p_rest : 0;
     loss -= p_rest * log((double)q_rest);

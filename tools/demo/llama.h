@@ -6,7 +6,7 @@
  *               h = norm(x) * ffn_norm;   x += down (silu(gate h) * (up h))
  *   logits = embed (norm(x) * out_norm)                            (the head is the embedding)
  *
- * norm is x / rms(x) with eps 1e-5, rope turns neighbouring pairs with base 10000, query head i
+ * norm is x / rms(x) with eps 1e-5, rope rotates neighbouring pairs with base 10000, query head i
  * uses KV head i / (heads / kv_heads).
  * T: tokens of a sequence. Matrices are [outputs, inputs], row-major.
  */
@@ -49,28 +49,28 @@ struct params params_at(const struct shape *s, real *flat);
 /* cos and sin of position p and pair i of a head: table[(p * head_dim / 2 + i) * 2 + {0, 1}] */
 real *rope_table(const struct shape *s);
 
-/* The target of one token: the teacher's most likely tokens; what they leave of 1 belongs to all
-   the others together. */
+/* The teacher's prediction of one token: its likeliest tokens. The rest of the probability belongs
+   to all other tokens together. */
 enum { TARGETS = 32 };
 struct target {
-    uint16_t token;           /* the one that was sampled */
-    uint16_t id[TARGETS];     /* by falling probability */
-    uint16_t p[TARGETS];      /* in 1/65535; all 0: nothing is known about this token, and no loss
-                                 taken */
+    uint16_t token;       /* the token that was sampled */
+    uint16_t id[TARGETS]; /* likeliest first */
+    uint16_t p[TARGETS];  /* probabilities in 1/65535; all 0: unknown, no loss */
 };
 
-/* Room for one sequence of up to shape.context tokens: what the gradient needs of the forward
-   pass. */
+/* The activations that the gradient needs from the forward pass, of one sequence of up to
+   shape.context tokens. */
 struct tape;
 struct tape *tape_open(const struct shape *s);
 
-/* Runs the layers over t tokens. */
+/* Runs the layers on token[t]. */
 void llama_forward(struct tape *tape, const struct params *w, const uint16_t *token, int t);
 
 /*
- * The cross-entropy between target[i] and the prediction after token i, summed over i < t, after
- * llama_forward. The tokens that a target does not list count as one: -(sum_k p_k log q_k + p_rest
- * log q_rest). With `grad`, its gradient times `scale` is added there.
+ * Call it after llama_forward. Returns the cross-entropy between target[i] and the prediction after
+ * token i, summed over i < t. The tokens that a target does not list count as one:
+ * -(sum_k p_k log q_k + p_rest log q_rest). Adds the gradient, times `scale`, to *grad unless that
+ * is NULL.
  */
 double llama_loss(struct tape *tape, const struct params *w, const struct params *grad, real scale,
                   const uint16_t *token, const struct target *target, int t);

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Makes models/demo/stories2M.gguf again from its teacher: sh tools/demo/make.sh BUILD TEACHER TOKENIZER
+# Makes models/demo/stories2M.gguf from its teacher: sh tools/demo/make.sh BUILD TEACHER TOKENIZER
 #
 #   BUILD      a meson build directory of this tree
 #   TEACHER    stories15M.bin, TOKENIZER: its tokenizer.bin, both from github.com/karpathy/llama2.c
 #
-# Everything on the way is kept in $TUFFET_DEMO (default ~/.cache/tuffet/demo); a step whose result is there is not done again,
-# and training goes on where it was stopped. Two cores are kept busy, at the lowest priority.
+# Intermediate files are kept in $TUFFET_DEMO (default ~/.cache/tuffet/demo). A step whose result
+# exists is skipped, and training continues where it was stopped. Two cores are busy, at the lowest
+# priority.
 set -eu
-[ $# -eq 3 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=$here/../../models/demo/stories2M.gguf
@@ -16,7 +17,8 @@ work=${TUFFET_DEMO:-$HOME/.cache/tuffet/demo}
 prompts=$here/prompts.txt
 bin=$build/tools/demo
 
-# The programs are their own threads. OpenBLAS 0.3.21 takes newer AMD processors for Haswell and leaves AVX-512 unused.
+# The programs start threads themselves. OpenBLAS 0.3.21 takes newer AMD CPUs for Haswell and does
+# not use AVX-512.
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=2
 if grep -q avx512dq /proc/cpuinfo; then
     export OPENBLAS_CORETYPE=SkylakeX
@@ -28,7 +30,7 @@ done
 mkdir -p "$work"
 cd "$work"
 
-# make_once FILE COMMAND...: the command writes FILE.new
+# make_once FILE COMMAND...: makes FILE, unless it exists, by a command that writes FILE.new
 make_once() {
     file=$1
     shift
@@ -37,13 +39,15 @@ make_once() {
     mv "$file.new" "$file"
 }
 
-# What the teacher says, and with it the vocabulary.
-make_once mass.txt "$bin/teach-sample" mass "$teacher" "$tokenizer" "$prompts" mass.txt.new 500000 1
+# The teacher's use of tokens, and with it the vocabulary.
+make_once mass.txt "$bin/teach-sample" mass "$teacher" "$tokenizer" "$prompts" mass.txt.new \
+    500000 1
 make_once vocab.bin "$bin/teach-vocab" "$tokenizer" mass.txt 2944 vocab.bin.new
 
-# Its stories: two parts to learn from, made side by side, and one to see what has been learned.
+# Stories: two parts to learn from, sampled at the same time, and one for validation.
 sample() {
-    make_once "$1" "$bin/teach-sample" corpus "$teacher" "$tokenizer" "$prompts" "$1.new" "$2" "$3" vocab.bin mass.txt
+    make_once "$1" "$bin/teach-sample" corpus "$teacher" "$tokenizer" "$prompts" "$1.new" \
+        "$2" "$3" vocab.bin mass.txt
 }
 sample corpus1.bin 32472 1 &
 first=$!

@@ -41,9 +41,9 @@ static float norm_of(const float *x, size_t n)
 }
 
 /*
- * x [r, c], r <= c, becomes nearly the nearest orthogonal matrix: every singular value s goes
- * through a s + b s^3 + c s^5 five times and lands in about [0.7, 1.2]. gram, poly: [r, r]; next:
- * [r, c].
+ * x [r, c], r <= c, becomes approximately the nearest orthogonal matrix: every singular value s
+ * goes through a s + b s^3 + c s^5 five times and lands in about [0.7, 1.2]. gram, poly: [r, r];
+ * next: [r, c].
  */
 static void orthogonalize(float *x, float *gram, float *poly, float *next, int r, int c)
 {

@@ -4,7 +4,7 @@
 
 static int spell(const struct spm *student, const struct spm *teacher, int id, uint16_t *out)
 {
-    if (id == ID_BOS || id == ID_EOS) { /* the teacher ends a story by starting another */
+    if (id == ID_BOS || id == ID_EOS) { /* the teacher ends a story by starting another one */
         out[0] = ID_EOS;
         return 1;
     }
@@ -28,11 +28,11 @@ void projection_open(struct projection *p, const struct spm *teacher, const stru
     }
 }
 
-/* Keeps the TARGETS largest, sorted. */
+/* Fills t with the TARGETS largest masses, sorted. */
 static void select_largest(const float *mass, int n, float *top, struct target *t)
 {
     int k = 0;
-    float least = 0.5f / 65535; /* what would be stored as 0 */
+    float least = 0.5f / 65535; /* it would be stored as 0 */
     for (int i = 0; i < n; i++) {
         if (mass[i] <= least)
             continue;

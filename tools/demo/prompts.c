@@ -7,7 +7,7 @@
 
 enum { MAX_LINES = 256 };
 
-struct line { /* "NAME = a|b" has a name, a pattern has none */
+struct line { /* a list "NAME = a|b", or a pattern, which has no name */
     const char *name, *text;
     size_t name_len, len;
 };
@@ -57,7 +57,7 @@ struct writer {
 static void expand(const struct prompts *p, const char *text, size_t len, uint64_t *random,
                    struct writer *w);
 
-/* One of "a|b|c", none of which has braces in it. */
+/* Writes one of "a|b|c", none of which contains braces. */
 static void expand_one(const struct prompts *p, const char *text, size_t len, uint64_t *random,
                        struct writer *w)
 {

@@ -8,7 +8,7 @@
 struct prompts;
 struct prompts *prompts_read(const char *path);
 
-/* A random opening, NUL-terminated; its length. */
+/* Writes a random opening with a NUL; returns its length. */
 int prompts_draw(const struct prompts *p, uint64_t *random, char *out, int cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* The number type of the model being trained: float, or double where the gradient is checked. */
+/* The number type of the model that is trained: float, or double where the gradient is checked. */
 #ifndef DEMO_REAL_H
 #define DEMO_REAL_H
 

@@ -2,11 +2,12 @@
  * The teacher tells stories.
  *
  * teach-sample mass   TEACHER TOKENIZER PROMPTS OUT TOKENS SEED
- *     OUT: a line "token probability" per token of the teacher: how often it is to be expected in
- *     its stories.
+ *     Samples TOKENS tokens. OUT: a line "token mass" for each token of the teacher, where mass is
+ *     its probability, averaged over all places.
+ *
  * teach-sample corpus TEACHER TOKENIZER PROMPTS OUT STORIES SEED STUDENT-TOKENIZER MASS
- *     OUT: struct target after struct target: the stories in the student's tokens, each from BOS to
- *     EOS, with what the teacher predicted at every place.
+ *     Samples STORIES stories. OUT: a struct target for each token of the student, story after
+ *     story, each from BOS to EOS: the token, and what the teacher predicted in its place.
  */
 #include "checkpoint.h"
 #include "decode.h"
@@ -18,27 +19,27 @@
 #include <stdlib.h>
 
 enum {
-    SLOTS = 128,      /* stories at once */
-    LONGEST = 600,    /* tokens of the teacher in a story; it is cut there */
-    ROOM = 4096,      /* tokens of the student in a story */
-    PROMPTED = 40,    /* percent of the stories that start with a prompt */
+    SEQUENCES = 128,    /* stories that are sampled at once */
+    LONGEST = 600,      /* most tokens of the teacher in a story, which is cut there */
+    MAX_RECORDS = 4096, /* most tokens of the student in a story */
+    PROMPTED = 40,      /* percent of the stories that start with a prompt */
     BLANK_LINES = 20, /* percent of the stories whose paragraphs are separated by a blank line; the
                          teacher writes none */
     PROMPT_BYTES = 256,
 };
-/* a temperature per story: variety, and what greedy decoding meets */
+/* a temperature per story: low ones show what greedy decoding meets, high ones give variety */
 static const float coolest = 0.7f, warmest = 1.1f;
 static const float min_p = 0.02f;      /* tokens less likely than this, relative to the likeliest,
                                           are not sampled */
 static const double rare = 1e-7;       /* tokens of the teacher below this mass are left out */
 
-struct slot {
+struct sequence {
     float temperature;
     bool blank_lines;
     uint16_t story[LONGEST + PROMPT_BYTES]; /* teacher's tokens */
-    int n, told;  /* tokens there are; tokens whose targets have been recorded */
+    int n, told;  /* tokens in story; tokens whose targets have been recorded */
     int fed, pos; /* the next token to feed, and its position */
-    struct target *record; /* [ROOM] */
+    struct target *record; /* [MAX_RECORDS] */
     int n_records;
 };
 
@@ -48,15 +49,15 @@ struct sampler {
     struct projection projection;
     struct decoder *decoder;
     struct prompts *prompts;
-    struct slot slot[SLOTS];
-    int *token, n_tokens; /* the teacher's tokens that there are logits for */
+    struct sequence sequence[SEQUENCES];
+    int *token, n_tokens; /* the teacher's tokens that have logits */
     float *probability;   /* [n_tokens] */
     double *mass;         /* [n_tokens]; NULL in a corpus */
     FILE *out;
     const char *path;
     uint64_t random;
-    size_t goal;               /* tokens, or in a corpus stories */
-    size_t done, stories, cut; /* tokens, stories, and stories that were too long */
+    size_t goal;               /* tokens of `mass`, stories of `corpus` */
+    size_t done, stories, cut; /* tokens, stories, stories that were cut */
 };
 
 static bool finished(const struct sampler *s)
@@ -64,31 +65,32 @@ static bool finished(const struct sampler *s)
     return (s->mass ? s->done : s->stories) >= s->goal;
 }
 
-static void start_story(struct sampler *s, struct slot *slot)
+static void start_story(struct sampler *s, struct sequence *sequence)
 {
-    slot->temperature = coolest + (warmest - coolest) * random_unit(&s->random);
-    slot->blank_lines = random_below(&s->random, 100) < BLANK_LINES;
-    slot->story[0] = ID_BOS;
-    slot->n = slot->told = 1;
-    slot->fed = slot->pos = 0;
+    sequence->temperature = coolest + (warmest - coolest) * random_unit(&s->random);
+    sequence->blank_lines = random_below(&s->random, 100) < BLANK_LINES;
+    sequence->story[0] = ID_BOS;
+    sequence->n = sequence->told = 1;
+    sequence->fed = sequence->pos = 0;
     if (random_below(&s->random, 100) < PROMPTED) {
         char prompt[PROMPT_BYTES] = " ";
         int len = 1 + prompts_draw(s->prompts, &s->random, prompt + 1, PROMPT_BYTES - 1);
-        slot->n += spm_encode(&s->teacher, prompt, len, slot->story + 1, NULL);
+        sequence->n += spm_encode(&s->teacher, prompt, len, sequence->story + 1, NULL);
     }
     if (!s->mass) {
-        memset(&slot->record[0], 0, sizeof slot->record[0]);
-        slot->record[0].token = ID_BOS;
-        slot->n_records = 1;
+        memset(&sequence->record[0], 0, sizeof sequence->record[0]);
+        sequence->record[0].token = ID_BOS;
+        sequence->n_records = 1;
     }
 }
 
-static void end_story(struct sampler *s, struct slot *slot)
+static void end_story(struct sampler *s, struct sequence *sequence)
 {
     if (!s->mass && !finished(s))
-        write_all(s->out, slot->record, (size_t)slot->n_records * sizeof *slot->record, s->path);
+        write_all(s->out, sequence->record, (size_t)sequence->n_records * sizeof *sequence->record,
+                  s->path);
     s->stories++;
-    start_story(s, slot);
+    start_story(s, sequence);
 }
 
 static void softmax(float *y, const float *z, int n)
@@ -106,10 +108,10 @@ static void softmax(float *y, const float *z, int n)
         y[i] /= sum;
 }
 
-/* An index of p. */
+/* Draws an index of p[n]. */
 static int draw(const float *p, int n, float temperature, uint64_t *random)
 {
-    int candidate[1024], k = 0; /* 1 / min_p at most */
+    int candidate[1024], k = 0; /* at most 1 / min_p of them */
     float weight[1024], max = 0, sum = 0;
 #pragma omp simd reduction(max : max)
     for (int i = 0; i < n; i++)
@@ -119,87 +121,89 @@ static int draw(const float *p, int n, float temperature, uint64_t *random)
             candidate[k] = i;
             sum += weight[k++] = powf(p[i] / max, 1 / temperature);
         }
-    float at = random_unit(random) * sum;
+    float left = random_unit(random) * sum;
     int i = 0;
-    while (i < k - 1 && at >= weight[i])
-        at -= weight[i++];
+    while (i < k - 1 && left >= weight[i])
+        left -= weight[i++];
     return candidate[i];
 }
 
-static void record(struct sampler *s, struct slot *slot, int token)
+static void record(struct sampler *s, struct sequence *sequence, int token)
 {
     struct projection *p = &s->projection;
-    struct target *t = &slot->record[slot->n_records];
+    struct target *t = &sequence->record[sequence->n_records];
     const uint16_t *piece = p->pieces + p->first[token];
     int n = p->first[token + 1] - p->first[token];
-    if (slot->n_records + n + 1 > ROOM)
-        die("a story of %d tokens", ROOM);
+    if (sequence->n_records + n + 1 > MAX_RECORDS)
+        die("a story has more than %d tokens of the student", MAX_RECORDS);
     projection_target(p, s->probability, s->token, s->n_tokens, t);
     t->token = piece[0];
     for (int i = 1; i < n; i++)
         t[i] = sure_target(piece[i]);
-    slot->n_records += n;
-    if (slot->blank_lines && token == ID_BYTE + '\n')
-        slot->record[slot->n_records++] = sure_target((uint16_t)token);
+    sequence->n_records += n;
+    if (sequence->blank_lines && token == ID_BYTE + '\n')
+        sequence->record[sequence->n_records++] = sure_target((uint16_t)token);
 }
 
-/* The logits predict story[fed], which may be known (a prompt) or not. */
-static void tell(struct sampler *s, struct slot *slot, const float *logits)
+/* Takes the logits of story[fed], which is known if it is in the prompt, and is drawn otherwise. */
+static void tell(struct sampler *s, struct sequence *sequence, const float *logits)
 {
     softmax(s->probability, logits, s->n_tokens);
     if (s->mass)
         for (int i = 0; i < s->n_tokens; i++)
             s->mass[i] += (double)s->probability[i];
-    if (slot->fed == slot->n)
-        slot->story[slot->n++] =
-            (uint16_t)s->token[draw(s->probability, s->n_tokens, slot->temperature, &s->random)];
-    int token = slot->story[slot->told++];
+    if (sequence->fed == sequence->n)
+        sequence->story[sequence->n++] =
+            (uint16_t)
+                s->token[draw(s->probability, s->n_tokens, sequence->temperature, &s->random)];
+    int token = sequence->story[sequence->told++];
     if (!s->mass)
-        record(s, slot, token);
+        record(s, sequence, token);
     s->done++;
     if (token == ID_BOS || token == ID_EOS)
-        end_story(s, slot);
-    else if (slot->n >= LONGEST) {
+        end_story(s, sequence);
+    else if (sequence->n >= LONGEST) {
         s->cut++;
-        end_story(s, slot);
+        end_story(s, sequence);
     }
 }
 
-static void advance(struct sampler *s, struct slot *slot, const float *logits)
+static void advance(struct sampler *s, struct sequence *sequence, const float *logits)
 {
-    slot->fed++;
-    slot->pos++;
-    if (slot->fed == slot->told)
-        tell(s, slot, logits);
-    /* Go on with the newer half as context: the teacher learned from such windows. */
-    if (slot->pos == s->shape.context) {
-        slot->fed -= s->shape.context / 2;
-        slot->pos = 0;
+    sequence->fed++;
+    sequence->pos++;
+    if (sequence->fed == sequence->told)
+        tell(s, sequence, logits);
+    /* Continues with the newer half of the story as context: the teacher learned from such
+       windows. */
+    if (sequence->pos == s->shape.context) {
+        sequence->fed -= s->shape.context / 2;
+        sequence->pos = 0;
     }
 }
 
 static void run(struct sampler *s)
 {
-    uint16_t token[SLOTS];
-    int pos[SLOTS];
-    double start = seconds(), said = start;
-    for (int i = 0; i < SLOTS; i++) {
-        s->slot[i].record = take(ROOM, sizeof *s->slot[i].record);
-        start_story(s, &s->slot[i]);
+    uint16_t token[SEQUENCES];
+    int pos[SEQUENCES];
+    double start = seconds(), reported = start;
+    for (int i = 0; i < SEQUENCES; i++) {
+        s->sequence[i].record = take(MAX_RECORDS, sizeof *s->sequence[i].record);
+        start_story(s, &s->sequence[i]);
     }
     while (!finished(s)) {
-        for (int i = 0; i < SLOTS; i++) {
-            token[i] = s->slot[i].story[s->slot[i].fed];
-            pos[i] = s->slot[i].pos;
+        for (int i = 0; i < SEQUENCES; i++) {
+            token[i] = s->sequence[i].story[s->sequence[i].fed];
+            pos[i] = s->sequence[i].pos;
         }
         const float *logits = decoder_step(s->decoder, token, pos);
-        for (int i = 0; i < SLOTS; i++)
-            advance(s, &s->slot[i], logits + (size_t)i * (size_t)s->n_tokens);
+        for (int i = 0; i < SEQUENCES; i++)
+            advance(s, &s->sequence[i], logits + (size_t)i * (size_t)s->n_tokens);
         double now = seconds();
-        if (now - said > 30 || finished(s)) {
+        if (now - reported > 30 || finished(s)) {
             fprintf(stderr, "%zu tokens, %zu stories, %zu cut, %.0f tokens/s\n", s->done,
                     s->stories, s->cut, (double)s->done / (now - start));
-            said = now;
+            reported = now;
         }
     }
 }
@@ -246,13 +250,13 @@ int main(int argc, char **argv)
     struct params w = params_at(&s->shape, flat);
     spm_read(&s->teacher, argv[3]);
     if (s->teacher.n != s->shape.vocab)
-        die("%s: has %d pieces, the checkpoint %d", argv[3], s->teacher.n, s->shape.vocab);
+        die("%s: has %d pieces, but the checkpoint has %d", argv[3], s->teacher.n, s->shape.vocab);
     s->prompts = prompts_read(argv[4]);
     s->path = argv[5];
     s->out = open_file(s->path, "wb");
     s->goal = strtoull(argv[6], NULL, 10);
     s->random = strtoull(argv[7], NULL, 10);
-    s->decoder = decoder_open(&s->shape, &w, SLOTS);
+    s->decoder = decoder_open(&s->shape, &w, SEQUENCES);
     s->token = take((size_t)s->shape.vocab, sizeof *s->token);
     s->probability = take((size_t)s->shape.vocab, sizeof *s->probability);
     if (corpus) {

@@ -119,9 +119,9 @@ static int character_length(const char *text, int len)
     return n;
 }
 
-struct span { /* of the text, a token so far */
+struct span { /* a part of the text that is a token so far */
     int at, len, id;
-    int merged; /* the piece this one and the next would make, or -1 */
+    int merged; /* the piece of it and the next span together, or -1 */
 };
 
 static void find_merge(const struct spm *s, const char *text, struct span *span, int i, int n)

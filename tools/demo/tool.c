@@ -77,7 +77,7 @@ float random_unit(uint64_t *state)
     return (float)(random_bits(state) >> 40) * 0x1p-24f;
 }
 
-float random_normal(uint64_t *state) /* Box and Muller */
+float random_normal(uint64_t *state) /* by Box and Muller */
 {
     float u = 1.0f - random_unit(state), v = random_unit(state);
     return sqrtf(-2.0f * logf(u)) * cosf(6.2831853f * v);

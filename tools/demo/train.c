@@ -1,9 +1,10 @@
 /*
- * The student learns.
+ * Trains the student.
  *
  * teach-train OUT STEPS VALIDATION CORPUS...
- *     OUT: a llama2.c checkpoint, written every few minutes and at the end; OUT.state beside it
- *     lets the same command go on where it was stopped. VALIDATION, CORPUS: files of teach-sample.
+ *     OUT: a llama2.c checkpoint, written every few minutes and at the end. OUT.state beside it
+ *     lets the same command continue after it was stopped. VALIDATION, CORPUS: files of
+ *     teach-sample.
  */
 #include "checkpoint.h"
 #include "corpus.h"
@@ -12,23 +13,23 @@
 
 #include <stdlib.h>
 
-/* With the vocabulary of make.sh: 1.95 million parameters, and in f16 what 4 MB hold. */
+/* With the vocabulary of make.sh: 1.95 million parameters, 4 MB in f16. */
 static const struct shape shape = {
     .dim = 128, .ffn = 384, .layers = 8, .heads = 4, .kv_heads = 2, .vocab = 2944, .context = 512};
 
 enum {
-    LANES = 2,  /* threads; each runs its own part of a batch into its own gradient, so a run can be
-                   repeated */
-    BATCH = 16, /* windows of `context` tokens per step */
+    WORKERS = 2, /* threads; each computes a fixed part of the batch with a gradient of its own, so
+                    that a run can be repeated exactly */
+    BATCH = 16,  /* windows of `context` tokens per step */
     WARMUP = 100,
     VALID_WINDOWS = 64,
     SAVE_SECONDS = 240,
-    TELL_SECONDS = 30,
+    REPORT_SECONDS = 30,
 };
 static const double top_rate = 0.012, clip_norm = 1;
 static const uint64_t seed = 1;
 
-struct lane {
+struct worker {
     struct tape *tape;
     float *grad; /* [params] */
     uint16_t *token;
@@ -40,7 +41,7 @@ struct training {
     long steps;
     struct corpus corpus, valid;
     struct optim optim;
-    struct lane lane[LANES];
+    struct worker worker[WORKERS];
     float *flat; /* [params] */
     const char *path;
     char state_path[1024], tmp_path[1040];
@@ -53,7 +54,7 @@ static void fill_normal(float *x, size_t n, float deviation, uint64_t *random)
         x[i] = deviation * random_normal(random);
 }
 
-/* Matrices that write to the residual stream start at 0: a layer begins as nothing and grows. */
+/* Matrices that write to the residual stream start at 0, so that a layer has no effect at first. */
 static void initialize(float *flat)
 {
     struct params w = params_at(&shape, flat);
@@ -99,26 +100,26 @@ static void resume(struct training *t)
     read_all(f, t->optim.m, bytes, t->state_path);
     read_all(f, t->optim.v, bytes, t->state_path);
     fclose(f);
-    fprintf(stderr, "goes on at step %ld\n", t->optim.step);
+    fprintf(stderr, "continues at step %ld\n", t->optim.step);
 }
 
-/* ---- work */
+/* ---- training */
 
-/* Windows of the validation stories, always the same ones. */
+/* The loss on the validation stories, in windows that are always the same. */
 static double validate(struct training *t)
 {
     struct params w = params_at(&shape, t->flat);
     int context = shape.context;
     double loss = 0, entropy = 0;
-#pragma omp parallel for num_threads(LANES) schedule(static) reduction(+ : loss, entropy)
-    for (int lane = 0; lane < LANES; lane++) {
-        struct lane *l = &t->lane[lane];
-        for (int i = lane; i < VALID_WINDOWS; i += LANES) {
+#pragma omp parallel for num_threads(WORKERS) schedule(static) reduction(+ : loss, entropy)
+    for (int worker = 0; worker < WORKERS; worker++) {
+        struct worker *self = &t->worker[worker];
+        for (int i = worker; i < VALID_WINDOWS; i += WORKERS) {
             uint64_t random = (uint64_t)i;
-            corpus_window(&t->valid, &random, l->token, l->target, context);
-            llama_forward(l->tape, &w, l->token, context);
-            loss += llama_loss(l->tape, &w, NULL, 0, l->token, l->target, context);
-            entropy += targets_entropy(l->target, context);
+            corpus_window(&t->valid, &random, self->token, self->target, context);
+            llama_forward(self->tape, &w, self->token, context);
+            loss += llama_loss(self->tape, &w, NULL, 0, self->token, self->target, context);
+            entropy += targets_entropy(self->target, context);
         }
     }
     t->entropy = entropy / (VALID_WINDOWS * context);
@@ -131,27 +132,27 @@ static double run_batch(struct training *t)
     int context = shape.context;
     size_t n = t->optim.n;
     double loss = 0;
-    float *sum = t->lane[0].grad;
-#pragma omp parallel for num_threads(LANES) schedule(static)
-    for (int lane = 0; lane < LANES; lane++) {
-        struct lane *l = &t->lane[lane];
-        struct params g = params_at(&shape, l->grad);
-        memset(l->grad, 0, n * sizeof *l->grad);
-        l->loss = 0;
-        for (int i = lane; i < BATCH; i += LANES) {
+    float *sum = t->worker[0].grad;
+#pragma omp parallel for num_threads(WORKERS) schedule(static)
+    for (int worker = 0; worker < WORKERS; worker++) {
+        struct worker *self = &t->worker[worker];
+        struct params g = params_at(&shape, self->grad);
+        memset(self->grad, 0, n * sizeof *self->grad);
+        self->loss = 0;
+        for (int i = worker; i < BATCH; i += WORKERS) {
             uint64_t random = (seed << 48) + (uint64_t)t->optim.step * BATCH + (uint64_t)i;
             random_bits(&random);
-            corpus_window(&t->corpus, &random, l->token, l->target, context);
-            llama_forward(l->tape, &w, l->token, context);
-            l->loss += llama_loss(l->tape, &w, &g, 1 / (float)(BATCH * context), l->token,
-                                  l->target, context);
+            corpus_window(&t->corpus, &random, self->token, self->target, context);
+            llama_forward(self->tape, &w, self->token, context);
+            self->loss += llama_loss(self->tape, &w, &g, 1 / (float)(BATCH * context), self->token,
+                                  self->target, context);
         }
     }
-    for (int lane = 0; lane < LANES; lane++)
-        loss += t->lane[lane].loss;
-    for (int lane = 1; lane < LANES; lane++)
+    for (int worker = 0; worker < WORKERS; worker++)
+        loss += t->worker[worker].loss;
+    for (int worker = 1; worker < WORKERS; worker++)
         for (size_t i = 0; i < n; i++)
-            sum[i] += t->lane[lane].grad[i];
+            sum[i] += t->worker[worker].grad[i];
     return loss / (double)(BATCH * context);
 }
 
@@ -168,8 +169,8 @@ static float clip(float *grad, size_t n)
     return (float)norm;
 }
 
-/* Up, level, and in the last third of the steps straight down to 0: a run that is not falling yet
-   can go on to another number of steps as if it had had that from the start. */
+/* The learning rate rises, stays, and falls linearly to 0 in the last third of the steps. Before it
+   falls, a run can be continued to another number of steps as if it had been started with that. */
 static float rate_at(long step, long steps)
 {
     double rise = (double)(step + 1) / WARMUP, fall = 3 * (double)(steps - step) / (double)steps;
@@ -178,16 +179,16 @@ static float rate_at(long step, long steps)
 
 static void train(struct training *t)
 {
-    double start = seconds(), told = start, saved = start, loss = 0, norm = 0;
+    double start = seconds(), reported = start, saved = start, loss = 0, norm = 0;
     long from = t->optim.step, counted = 0;
     while (t->optim.step < t->steps) {
         loss += run_batch(t);
-        norm += (double)clip(t->lane[0].grad, t->optim.n);
+        norm += (double)clip(t->worker[0].grad, t->optim.n);
         counted++;
-        optim_step(&t->optim, t->flat, t->lane[0].grad, rate_at(t->optim.step, t->steps));
+        optim_step(&t->optim, t->flat, t->worker[0].grad, rate_at(t->optim.step, t->steps));
         double now = seconds();
         bool last = t->optim.step == t->steps;
-        if (now - told > TELL_SECONDS || last) {
+        if (now - reported > REPORT_SECONDS || last) {
             double per_step = (now - start) / (double)(t->optim.step - from);
             fprintf(stderr,
                     "step %ld of %ld, loss %.4f, gradient %.3f, rate %.5f, %.0f tokens/s, %.0f min "
@@ -196,7 +197,7 @@ static void train(struct training *t)
                     (double)rate_at(t->optim.step, t->steps),
                     (double)(BATCH * shape.context) / per_step,
                     per_step * (double)(t->steps - t->optim.step) / 60);
-            told = now;
+            reported = now;
             loss = norm = 0;
             counted = 0;
         }
@@ -212,14 +213,14 @@ static void train(struct training *t)
     }
 }
 
-static void open_lanes(struct training *t)
+static void open_workers(struct training *t)
 {
-    for (int i = 0; i < LANES; i++) {
-        struct lane *l = &t->lane[i];
-        l->tape = tape_open(&shape);
-        l->grad = take(t->optim.n, sizeof *l->grad);
-        l->token = take((size_t)shape.context, sizeof *l->token);
-        l->target = take((size_t)shape.context, sizeof *l->target);
+    for (int i = 0; i < WORKERS; i++) {
+        struct worker *self = &t->worker[i];
+        self->tape = tape_open(&shape);
+        self->grad = take(t->optim.n, sizeof *self->grad);
+        self->token = take((size_t)shape.context, sizeof *self->token);
+        self->target = take((size_t)shape.context, sizeof *self->target);
     }
 }
 
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
     snprintf(t->state_path, sizeof t->state_path, "%s.state", t->path);
     snprintf(t->tmp_path, sizeof t->tmp_path, "%s.tmp", t->state_path);
     optim_open(&t->optim, &shape);
-    open_lanes(t);
+    open_workers(t);
     t->flat = take(t->optim.n, sizeof *t->flat);
     initialize(t->flat);
     resume(t);

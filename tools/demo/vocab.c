@@ -1,10 +1,12 @@
 /*
- * teach-vocab TOKENIZER MASS SIZE OUT: the teacher's most used pieces, as a vocabulary of SIZE.
+ * teach-vocab TOKENIZER MASS SIZE OUT
  *
- * A piece is of use only if merging arrives at it, so with a piece come all those that the merges
- * to it pass through. That is enough: merging takes the best pair of those that there are, and
- * taking pieces away that were never the best of a text changes nothing for that text. So a text
- * whose tokens are all kept is tokenized as the teacher does it.
+ * Writes the teacher's most used pieces as a vocabulary of SIZE pieces.
+ *
+ * A piece is useful only if merging arrives at it, so a piece is kept together with all pieces that
+ * the merges to it pass through. That is enough: merging takes the best pair that exists, and
+ * removing pieces that never were the best pair in a text changes nothing for that text. So a text
+ * whose tokens are all kept is tokenized as by the teacher.
  */
 #include "spm.h"
 #include "tool.h"
@@ -15,7 +17,7 @@
 struct choice {
     const struct spm *all;
     double *mass;       /* [all->n] */
-    int *by_mass;       /* ids by falling mass */
+    int *by_mass;       /* ids, largest mass first */
     unsigned char *kept;
     int n, size;
 };
@@ -46,7 +48,7 @@ static void keep(struct choice *c, int id)
     c->kept[id] = 1;
 }
 
-/* Keeps a piece and what leads to it, if all of them fit. */
+/* Keeps a piece and those that its merges pass through, if all of them fit. */
 static void keep_reachable(struct choice *c, int id)
 {
     unsigned char *seen = take((size_t)c->all->n, 1);
