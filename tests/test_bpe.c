@@ -237,7 +237,7 @@ static int32_t token(const struct vocab *v, const char *text)
     return -1;
 }
 
-static size_t literally(const struct vocab *v, const char *text, size_t n, int32_t *ids)
+static size_t encode_literally(const struct vocab *v, const char *text, size_t n, int32_t *ids)
 {
     static struct list l;
     struct tft_pretokenizer rules;
@@ -296,7 +296,7 @@ static void same_as_a_literal_restatement(void **state)
             for (uint32_t k = random_below(&seed, 60); k--;)
                 strcat(text, part(&seed));
             size_t n = encode(t, text, strlen(text), 0, have);
-            assert_int_equal(n, literally(&v, text, strlen(text), want));
+            assert_int_equal(n, encode_literally(&v, text, strlen(text), want));
             assert_memory_equal(have, want, n * sizeof *have);
             assert_int_equal(decode(t, have, n, back), strlen(text));
             assert_memory_equal(back, text, strlen(text));

@@ -199,7 +199,7 @@ static bool merge_best(const struct vocab *v, struct list *l)
     return true;
 }
 
-static size_t literally(const struct vocab *v, const char *text, size_t n, int32_t *ids)
+static size_t encode_literally(const struct vocab *v, const char *text, size_t n, int32_t *ids)
 {
     static struct list l;
     size_t n_ids = 0;
@@ -253,7 +253,7 @@ static void same_as_a_literal_restatement(void **state)
                 assert_int_equal(n, 0);
                 continue;
             }
-            assert_int_equal(n, literally(&v, text, strlen(text), want));
+            assert_int_equal(n, encode_literally(&v, text, strlen(text), want));
             assert_memory_equal(have, want, n * sizeof *have);
             assert_int_equal(decode(t, have, n, back), strlen(text) + 1);
             assert_memory_equal(back + 1, text, strlen(text));

@@ -5,7 +5,7 @@
 
 static const struct shape shape = {
     .dim = 16, .ffn = 24, .layers = 2, .heads = 4, .kv_heads = 2, .vocab = 40, .context = 200};
-enum { T = 150 }; /* more than one block of queries, and the last one not full */
+enum { T = 150 }; /* several blocks of queries, the last one not full */
 
 struct problem {
     size_t n;
@@ -15,8 +15,8 @@ struct problem {
     struct tape *tape;
 };
 
-/* Listed tokens without repeats, of falling probability; some places list all there is room for,
-   some one, some nothing. */
+/* A target of different tokens, likeliest first; some targets are full, some list one token, some
+   none. */
 static struct target random_target(uint64_t *random)
 {
     struct target t = {0};

@@ -1,5 +1,5 @@
-/* What is taught is what will run: the library on a checkpoint, against decoding in lockstep and
-   against the loss. */
+/* The library runs what was trained: its logits of a checkpoint, compared with decoding in lockstep
+   and with the loss. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "checkpoint.h"
 #include "decode.h"
@@ -16,7 +16,7 @@ static const struct shape shape = {
 struct problem {
     struct params w;
     uint16_t token[N][T];
-    float logits[N][T][VOCAB]; /* by the library */
+    float logits[N][T][VOCAB]; /* the logits of the library */
 };
 
 static void write_vocabulary(const char *path)
@@ -80,7 +80,7 @@ static void check(double got, double want)
         fail_msg("%.7g, not %.7g", got, want);
 }
 
-/* Sequence i starts i steps late, in a place where another one has been before. */
+/* Sequence i starts i steps late, in the place of an earlier sequence. */
 static void test_lockstep(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_narrow_head(void **state)
         check((double)got[k], (double)p->logits[0][0][few[k]]);
 }
 
-/* As llama.h defines it. */
+/* The loss as llama.h defines it. */
 static double loss_of(const float *z, const struct target *t)
 {
     double q[VOCAB], sum = 0, p_rest = 1, q_rest = 1, loss = 0;
@@ -127,7 +127,7 @@ static double loss_of(const float *z, const struct target *t)
     return loss - p_rest * log(q_rest);
 }
 
-/* One target at a time; the others say nothing. */
+/* One target at a time; the others are empty. */
 static void test_loss(void **state)
 {
     (void)state;

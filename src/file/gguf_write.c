@@ -32,7 +32,10 @@ struct tft_gguf_writer {
 
 enum { HEADER = 24 }; /* magic, version and two counts */
 
-static bool failed(const struct tft_gguf_writer *w) { return w->error.code != TFT_OK; }
+static bool failed(const struct tft_gguf_writer *w)
+{
+    return w->error.code != TFT_OK;
+}
 
 #define MISUSE(w, ...) ((void)(failed(w) || tft_fail(&(w)->error, TFT_ERR_ARG, __VA_ARGS__)))
 
