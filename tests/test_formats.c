@@ -1,0 +1,197 @@
+/* Weight formats: each one against a plain sum over the numbers that its matrix holds. */
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "random.h"
+#include "simd/half.h"
+#include "weights/format.h"
+
+enum { ROWS = 35, COLS = 50, FIRST = 3, TOKENS = 4 };
+
+static struct tft_kernels kern;
+
+/* ---- matrices: [FIRST + ROWS, COLS] numbers in each format, of which a matrix has the last ROWS */
+
+static float numbers[FIRST + ROWS][COLS];
+static uint16_t f16[FIRST + ROWS][COLS], bf16[FIRST + ROWS][COLS];
+static int8_t panels[48 * 64];
+static float scale[48];
+static int32_t rowsum[48];
+
+static struct tft_mat floats(const struct tft_format *format, const void *data)
+{
+    return (struct tft_mat){
+        .format = format, .rows = ROWS, .cols = COLS, .first = FIRST, .data = data};
+}
+
+/* Panels of int8, whose numbers replace those in `numbers`. */
+static struct tft_mat int8(void)
+{
+    size_t cols = tft_panel_cols(COLS);
+    assert_true(tft_panel_rows(ROWS) <= 48 && cols <= 64);
+    for (size_t n = 0; n < ROWS; n++) {
+        scale[n] = 0.5f + 0.25f * random_even();
+        rowsum[n] = 0;
+        for (size_t k = 0; k < COLS; k++) {
+            int8_t q = (int8_t)(random_u32() % 255 - 127);
+            panels[tft_panel_at(n, k, cols)] = q;
+            rowsum[n] += q;
+            numbers[FIRST + n][k] = (float)q * scale[n];
+        }
+    }
+    return (struct tft_mat){.format = &tft_format_i8,
+                            .rows = ROWS,
+                            .cols = COLS,
+                            .data = panels,
+                            .scale = scale,
+                            .rowsum = rowsum};
+}
+
+static void fill(void)
+{
+    random_fill(&numbers[0][0], sizeof numbers / sizeof(float));
+    for (size_t n = 0; n < FIRST + ROWS; n++)
+        for (size_t k = 0; k < COLS; k++) {
+            bf16[n][k] = (uint16_t)(tft_f32_bits(numbers[n][k]) >> 16);
+            numbers[n][k] = tft_f32_of_bits((uint32_t)bf16[n][k] << 16); /* exact in all three */
+            f16[n][k] = tft_f32_to_f16(numbers[n][k]);
+        }
+}
+
+/* ---- what every format promises */
+
+static void check_rows(const struct tft_mat *w)
+{
+    float y[COLS];
+    for (uint32_t n = 0; n < w->rows; n++) {
+        w->format->row(&kern, w, n, y);
+        for (size_t k = 0; k < COLS; k++)
+            assert_float_equal(y[k], numbers[FIRST + n][k], 1e-3);
+    }
+}
+
+static void check_product(const struct tft_mat *w, bool with_bias, bool add, size_t step,
+                          size_t begin, size_t end)
+{
+    enum { LDY = ROWS + 2, LDX = 64 };
+    float y[TOKENS][LDY], before[TOKENS][LDY], x[TOKENS][LDX], bias[ROWS];
+    uint8_t bytes[TOKENS][LDX] = {{0}};
+    struct tft_affine affine[TOKENS];
+    random_fill(&y[0][0], sizeof y / sizeof(float));
+    random_fill(bias, ROWS);
+    memcpy(before, y, sizeof y);
+    for (size_t t = 0; t < TOKENS; t++) {
+        float s = 0.01f * (float)(t + 1);
+        affine[t] = (struct tft_affine){s, 1 / s, (int32_t)(100 + t)};
+        for (size_t k = 0; k < COLS; k++) {
+            const struct tft_affine *q = &affine[t * step];
+            bytes[t][k] = (uint8_t)random_u32();
+            x[t][k] =
+                w->format->takes_bytes ? (float)(bytes[t][k] - q->zero) * q->scale : random_even();
+        }
+    }
+    struct tft_product p = {.y = &y[0][0],
+                            .ldy = LDY,
+                            .x = &x[0][0],
+                            .bytes = &bytes[0][0],
+                            .ldx = LDX,
+                            .affine = affine,
+                            .step = step,
+                            .bias = with_bias ? bias : NULL,
+                            .add = add,
+                            .n = TOKENS};
+    w->format->product(&kern, w, &p, begin, end);
+    for (size_t t = 0; t < TOKENS; t++)
+        for (size_t i = 0; i < LDY; i++) {
+            double want = (double)before[t][i];
+            if (i < end - begin) {
+                want = (add ? want : 0) + (with_bias ? (double)bias[begin + i] : 0);
+                for (size_t k = 0; k < COLS; k++)
+                    want += (double)x[t][k] * (double)numbers[FIRST + begin + i][k];
+            }
+            if (fabs((double)y[t][i] - want) > 1e-4 * (1 + fabs(want)))
+                fail_msg("%s: token %zu, row %zu: %g is not %g", w->format->name, t, begin + i,
+                         (double)y[t][i], want);
+        }
+}
+
+static void check_format(const struct tft_mat *w, uint64_t bytes)
+{
+    assert_int_equal(w->format->bytes(w), bytes);
+    check_rows(w);
+    for (int how = 0; how < 8; how++) {
+        check_product(w, how & 1, how & 2, how >> 2, 0, ROWS);
+        check_product(w, how & 1, how & 2, how >> 2, TFT_PANEL, ROWS);
+        check_product(w, how & 1, how & 2, how >> 2, TFT_PANEL, 2 * TFT_PANEL);
+    }
+}
+
+static void formats_of_floats(void **state)
+{
+    (void)state;
+    fill();
+    struct tft_mat w = floats(&tft_format_f32, numbers);
+    check_format(&w, ROWS * COLS * 4);
+    w = floats(&tft_format_f16, f16);
+    check_format(&w, ROWS * COLS * 2);
+    w = floats(&tft_format_bf16, bf16);
+    check_format(&w, ROWS * COLS * 2);
+}
+
+static void panels_of_int8(void **state)
+{
+    (void)state;
+    struct tft_mat w = int8();
+    check_format(&w, 48 * (64 + 4 + 4));
+}
+
+/* A tensor in blocks: each is an f16 scale and 32 int8. */
+static void a_stored_tensor(void **state)
+{
+    (void)state;
+    enum { BLOCK = 34 };
+    static unsigned char data[FIRST + 2][2 * BLOCK];
+    float y[64];
+    for (size_t n = 0; n < FIRST + 2; n++)
+        for (size_t i = 0; i < 2 * BLOCK; i++) /* a scale of 1 */
+            data[n][i] = i % BLOCK == 0   ? 0x00
+                         : i % BLOCK == 1 ? 0x3c
+                                          : (unsigned char)(10 * n + i);
+    struct tft_tensor t = {
+        .type = TFT_Q8_0, .ne = {64, FIRST + 2, 1, 1}, .data = &data[0][0], .bytes = sizeof data};
+    struct tft_mat w = {
+        .format = &tft_format_stored, .rows = 2, .cols = 64, .first = FIRST, .tensor = &t};
+    assert_int_equal(w.format->bytes(&w), 2 * 2 * BLOCK);
+    assert_null(w.format->product);
+    for (uint32_t n = 0; n < 2; n++) {
+        w.format->row(&kern, &w, n, y);
+        for (size_t k = 0; k < 64; k++)
+            assert_float_equal(y[k], (signed char)data[FIRST + n][k / 32 * BLOCK + 2 + k % 32], 0);
+    }
+}
+
+static void the_format_of_a_tensor(void **state)
+{
+    (void)state;
+    assert_ptr_equal(tft_format_of(TFT_F32), &tft_format_f32);
+    assert_ptr_equal(tft_format_of(TFT_F16), &tft_format_f16);
+    assert_ptr_equal(tft_format_of(TFT_BF16), &tft_format_bf16);
+    assert_ptr_equal(tft_format_of(TFT_I8), &tft_format_i8);
+    assert_null(tft_format_of(TFT_Q4_K));
+    for (size_t i = 0; i < sizeof tft_formats / sizeof *tft_formats; i++)
+        assert_int_equal(tft_formats[i]->weights, i);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats_of_floats),
+        cmocka_unit_test(panels_of_int8),
+        cmocka_unit_test(a_stored_tensor),
+        cmocka_unit_test(the_format_of_a_tensor),
+    };
+    tft_kernels_fill(&kern, tft_kernels_best());
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
