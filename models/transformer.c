@@ -9,8 +9,8 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
     if (t->fused_qkv && !ld->w8a8) {
-        struct tft_linear qkv = tft_load_linear(ld, "blk.%u.attn_qkv", layer, q + 2 * kv, m->n_embd,
-                                                t->qkv_bias);
+        struct tft_linear qkv =
+            tft_load_linear(ld, "blk.%u.attn_qkv", layer, q + 2 * kv, m->n_embd, t->qkv_bias);
         b->q = tft_linear_rows(&qkv, 0, q);
         b->k = tft_linear_rows(&qkv, q, kv);
         b->v = tft_linear_rows(&qkv, q + kv, kv);
@@ -47,10 +47,8 @@ void tft_transformer_load(struct tft_load *ld)
     tft_load_shape(ld);
     if (t->rope != TFT_NO_ROPE)
         tft_load_rope(ld, t->rope == TFT_ROPE_HALVES);
-    m->norm_eps = tft_load_real(ld,
-                                t->layer_norm ? "attention.layer_norm_epsilon"
-                                              : "attention.layer_norm_rms_epsilon",
-                                0);
+    m->norm_eps = tft_load_real(
+        ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
 
     tft_load_embedding(ld);
     if (t->learned_positions)

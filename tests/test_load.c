@@ -304,12 +304,13 @@ static const struct {
     {LLAMA, WITH("llama.attention.key_length", U32, 0), BAD, "llama.attention.key_length is not"},
     {LLAMA, WITH("llama.attention.key_length", F32, 8), BAD, "llama.attention.key_length is not"},
     {LLAMA, WITH("llama.attention.key_length", U32, 7), UNSUPPORTED,
-     "values of another size than keys"},
+     "heads whose values are not as long as their keys"},
     {LLAMA, WITH("llama.attention.key_length", U32, 65537), BAD,
      "llama.attention.key_length is not"},
     {LLAMA, WITH("llama.attention.value_length", U32, 16), UNSUPPORTED,
-     "values of another size than keys"},
-    {QWEN2, WITHOUT("qwen2.attention.key_length"), UNSUPPORTED, "values of another size than keys"},
+     "heads whose values are not as long as their keys"},
+    {QWEN2, WITHOUT("qwen2.attention.key_length"), UNSUPPORTED,
+     "heads whose values are not as long as their keys"},
     {GPT2, WITH("gpt2.attention.head_count_kv", U32, 1), BAD,
      "attn_qkv.weight is 72 x 24 and should be 40 x 24"},
 
@@ -329,24 +330,25 @@ static const struct {
      "layer_norm_epsilon is not a positive number"},
 
     {LLAMA, WITH("llama.rope.dimension_count", U32, 0), BAD, "llama.rope.dimension_count is not"},
-    {LLAMA, WITH("llama.rope.dimension_count", U32, 7), BAD, "odd number of dimensions, 7"},
+    {LLAMA, WITH("llama.rope.dimension_count", U32, 7), BAD,
+     "rope.dimension_count is 7 and should be even"},
     {LLAMA, WITH("llama.rope.dimension_count", U32, 10), BAD, "llama.rope.dimension_count is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, 0), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, -10000), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, NAN), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, INFINITY), BAD, "llama.rope.freq_base is not"},
-    {LLAMA, WITH("llama.rope.freq_base", F32, 1), BAD, "a RoPE base of 1"},
+    {LLAMA, WITH("llama.rope.freq_base", F32, 1), BAD, "rope.freq_base is 1 and should be above 1"},
     {LLAMA, WITH_STR("llama.rope.scaling.type", "yarn"), UNSUPPORTED,
-     "llama.rope.scaling.type is \"yarn\""},
+     "llama.rope.scaling.type \"yarn\" is not supported"},
     {LLAMA, WITH("llama.rope.scaling.type", U32, 1), UNSUPPORTED,
-     "llama.rope.scaling.type is \"\""},
+     "llama.rope.scaling.type \"\" is not supported"},
     {LLAMA, WITH_STR("llama.rope.scaling.type", "linear"), BAD,
      "llama.rope.scaling.factor is missing"},
-    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 0), BAD, "frequencies of RoPE make no sense"},
-    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, -1), BAD, "frequencies of RoPE make no sense"},
-    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, NAN), BAD, "frequencies of RoPE make no sense"},
+    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 0), BAD, "RoPE frequency 0 is out of range"},
+    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, -1), BAD, "RoPE frequency 0 is out of range"},
+    {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, NAN), BAD, "RoPE frequency 0 is out of range"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_FILL, 1e-37), BAD,
-     "frequencies of RoPE make no sense"},
+     "RoPE frequency 0 is out of range"},
     {LLAMA3, WITH("rope_freqs.weight", TENSOR_TYPE, TFT_F16), UNSUPPORTED,
      "rope_freqs.weight is not f32"},
     {LLAMA3, WITH_SHAPE("rope_freqs.weight", 8, 1, 1), BAD,
@@ -379,7 +381,7 @@ static void dimensions_that_make_no_sense(void **state)
     (void)state;
     struct toy t = toys[LLAMA];
     t.n_vocab = TOY_VOCAB - 1;
-    is_refused(written(&t), BAD, "420 tokens in the vocabulary, but 419 rows of embeddings");
+    is_refused(written(&t), BAD, "the tokenizer has 420 tokens, but the embedding has 419 rows");
 
     t = toys[QWEN3];
     t.n_embd = 66;

@@ -8,8 +8,7 @@
 #include "model/keys.h"
 #include "model/rope.h"
 
-/* Bounds on dimensions, far above any model and far below where a product of two could wrap 64
-   bits. */
+/* Bounds on dimensions: far above any model, and so low that no product of two wraps 64 bits. */
 enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28, MAX_HEAD_DIM = 1 << 16 };
 
 void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt, ...)
@@ -42,8 +41,8 @@ static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *
                     const char *what)
 {
     if (ld->status == TFT_OK)
-        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s %s", key,
-                                 what);
+        ld->status =
+            tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, v->offset, "%s %s", key, what);
 }
 
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max)
@@ -54,7 +53,7 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
     if (!v && !def)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
     else if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n < 1 || n > max))
-        fail_at(ld, v, full, "is not a number that makes sense here");
+        fail_at(ld, v, full, "is not an integer of a possible size");
     return ld->status == TFT_OK ? (uint32_t)n : 1;
 }
 
@@ -80,7 +79,7 @@ void tft_load_shape(struct tft_load *ld)
     m->n_ff = tft_load_dim(ld, "feed_forward_length", 0, MAX_WIDTH);
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     m->n_head_kv = tft_load_dim(ld, "attention.head_count_kv", m->n_head, m->n_head);
-    /* a layer has tensors of its own, so a file cannot hold more layers than tensors */
+    /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
@@ -88,9 +87,10 @@ void tft_load_shape(struct tft_load *ld)
                       m->n_embd);
     m->head_dim = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, MAX_HEAD_DIM);
     if (tft_load_dim(ld, "attention.value_length", m->head_dim, MAX_HEAD_DIM) != m->head_dim)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "values of another size than keys");
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "heads whose values are not as long as their keys");
     if ((uint64_t)m->n_head * m->head_dim > MAX_WIDTH)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u", m->n_head, m->head_dim);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u numbers are too many", m->n_head,
+                      m->head_dim);
     if (m->n_head % m->n_head_kv)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
                       m->n_head);
@@ -118,20 +118,28 @@ void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void
     ld->n_expansion++;
 }
 
-/* The tensor, marked as used; NULL after an error. */
-static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, uint32_t rows,
-                                       uint32_t cols)
+/* "rows x cols", with more dimensions in front if there are any. */
+static const char *shape_text(char out[96], const uint64_t ne[4])
+{
+    int dims = ne[3] > 1 ? 4 : ne[2] > 1 ? 3 : 2, n = 0;
+    for (int i = dims - 1; i >= 0; i--)
+        n += snprintf(out + n, 96 - (size_t)n, "%llu%s", (unsigned long long)ne[i], i ? " x " : "");
+    return out;
+}
+
+/* The tensor of this name and shape, marked as used; NULL after an error. */
+static const struct tft_tensor *find(struct tft_load *ld, const char *name, const uint64_t ne[4])
 {
     const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
+    char is[96], should[96];
     if (!t) {
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing", name);
         return NULL;
     }
-    if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1) {
+    if (memcmp(t->ne, ne, sizeof t->ne) != 0) {
         ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, t->offset,
-                                 "the tensor %s is %llu x %llu and should be %u x %u", name,
-                                 (unsigned long long)t->ne[1], (unsigned long long)t->ne[0], rows,
-                                 cols);
+                                 "the tensor %s is %s and should be %s", name,
+                                 shape_text(is, t->ne), shape_text(should, ne));
         return NULL;
     }
     if (ld->used)
@@ -139,11 +147,20 @@ static const struct tft_tensor *shaped(struct tft_load *ld, const char *name, ui
     return t;
 }
 
-static void wrong_type(struct tft_load *ld, const struct tft_tensor *t)
+static void wrong_type(struct tft_load *ld, const struct tft_tensor *t, const char *wanted)
 {
     ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
-                             "the tensor %.*s has type %s", TFT_STR_ARG(t->name),
-                             tft_dtype_info(t->type)->name);
+                             "the tensor %.*s has type %s and should have %s", TFT_STR_ARG(t->name),
+                             tft_dtype_info(t->type)->name, wanted);
+}
+
+const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,
+                             const uint64_t ne[4])
+{
+    const struct tft_tensor *t = find(ld, name, ne);
+    if (t && t->type != type)
+        wrong_type(ld, t, tft_dtype_info(type)->name);
+    return t ? t->data : NULL;
 }
 
 enum use {
@@ -155,12 +172,12 @@ enum use {
 static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols,
                              enum use use)
 {
-    struct tft_mat w = {.rows = rows, .cols = cols, .tensor = shaped(ld, name, rows, cols)};
-    const struct tft_tensor *t = w.tensor;
+    struct tft_mat w = {.rows = rows, .cols = cols};
+    const struct tft_tensor *t = w.tensor = find(ld, name, (const uint64_t[4]){cols, rows, 1, 1});
     if (!t)
         return w;
     if (!tft_dtype_info(t->type)->to_f32) {
-        wrong_type(ld, t);
+        wrong_type(ld, t, "floats");
         return w;
     }
 
@@ -181,56 +198,31 @@ static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t row
     return w;
 }
 
-const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,
-                             const uint64_t ne[4])
-{
-    const struct tft_tensor *t = ld->status == TFT_OK ? tft_source_tensor(ld->s, name) : NULL;
-    if (!t || t->type != type || memcmp(t->ne, ne, sizeof t->ne) != 0) {
-        tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "the tensor %s is missing, or not %llu x %llu x %llu x %llu numbers of %s",
-                      name, (unsigned long long)ne[3], (unsigned long long)ne[2],
-                      (unsigned long long)ne[1], (unsigned long long)ne[0], tft_dtype_name(type));
-        return NULL;
-    }
-    if (ld->used)
-        ld->used[t - ld->s->tensor] = 1;
-    return t->data;
-}
-
-static const void *vector_of(struct tft_load *ld, const char *name, enum tft_dtype type, uint32_t n)
-{
-    const struct tft_tensor *t = shaped(ld, name, 1, n);
-    if (t && t->type != type)
-        wrong_type(ld, t);
-    return t ? t->data : NULL;
-}
-
 /* "NAME.weight", "NAME.scale" and "NAME.rowsum" of a W8A8 file. */
 static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
 {
     char name[80];
-    uint32_t padded = (uint32_t)tft_panel_rows(rows), width = (uint32_t)tft_panel_cols(cols);
+    uint64_t padded = tft_panel_rows(rows), width = tft_panel_cols(cols);
+    const uint64_t panels_ne[4] = {width, padded, 1, 1}, rows_ne[4] = {padded, 1, 1, 1};
     struct tft_mat w = {.format = &tft_format_i8, .rows = rows, .cols = cols};
     if (cols > TFT_PANEL_MAX_K)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u, too long for int8", stem, cols);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u numbers; int8 rows have %d at most",
+                      stem, cols, TFT_PANEL_MAX_K);
 
     snprintf(name, sizeof name, "%s.weight", stem);
-    const struct tft_tensor *t = w.tensor = shaped(ld, name, padded, width);
-    if (t && t->type != TFT_I8)
-        wrong_type(ld, t);
-    w.data = t ? t->data : NULL;
+    w.data = tft_load_exactly(ld, name, TFT_I8, panels_ne);
+    w.tensor = w.data ? tft_source_tensor(ld->s, name) : NULL;
     snprintf(name, sizeof name, "%s.scale", stem);
-    w.scale = vector_of(ld, name, TFT_F32, padded);
+    w.scale = tft_load_exactly(ld, name, TFT_F32, rows_ne);
     snprintf(name, sizeof name, "%s.rowsum", stem);
-    w.rowsum = vector_of(ld, name, TFT_I32, padded);
+    w.rowsum = tft_load_exactly(ld, name, TFT_I32, rows_ne);
     ld->m->n_params += (uint64_t)rows * cols;
     return w;
 }
 
 static void tensor_name(char out[64], const char *fmt, unsigned layer, const char *suffix)
 {
-    /* fmt is a constant of an architecture file with at most one %u; a second argument may go
-       unused */
+    /* fmt is a constant of an architecture, with at most one %u: `layer` may go unused */
     int n = snprintf(out, 64, fmt, layer);
     snprintf(out + n, 64 - (size_t)n, "%s", suffix);
 }
@@ -267,7 +259,7 @@ struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned
     char name[64];
     tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
     struct tft_linear l = {.w = ld->w8a8 ? panels(ld, name, rows, cols)
-                                              : matrix(ld, name, rows, cols, FOR_PRODUCTS)};
+                                         : matrix(ld, name, rows, cols, FOR_PRODUCTS)};
     count_product(ld, &l.w);
     if (bias)
         l.bias = vector(ld, fmt, layer, ".bias", rows);
@@ -293,16 +285,17 @@ void tft_load_embedding(struct tft_load *ld)
     if (!t)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
     else if (n > INT32_MAX - TFT_PANEL)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens", (unsigned long long)n);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens is too large",
+                      (unsigned long long)n);
     else if (ld->w8a8 && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 ||
-                               tft_panel_rows((size_t)n) != t->ne[1]))
+                          tft_panel_rows((size_t)n) != t->ne[1]))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight",
                       TFT_KEY_VOCAB, (unsigned long long)t->ne[1]);
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;
     m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
-                             : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
+                        : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
 }
 
 void tft_load_head(struct tft_load *ld)
@@ -314,7 +307,7 @@ void tft_load_head(struct tft_load *ld)
     }
     m->output = (struct tft_linear){.w = m->embed};
     if (!ld->w8a8) {
-        uint64_t n_params = m->n_params; /* counted already */
+        uint64_t n_params = m->n_params; /* the embedding is counted already */
         m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, FOR_PRODUCTS);
         m->n_params = n_params;
     }
@@ -352,7 +345,8 @@ static double scaling(struct tft_load *ld)
         return (double)tft_load_real(ld, "rope.scaling.factor", 0);
     if (ld->status == TFT_OK)
         ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset,
-                                 "%s is \"%.*s\"", full, s.n < 30 ? (int)s.n : 30, s.p ? s.p : "");
+                                 "%s \"%.*s\" is not supported", full, s.n < 30 ? (int)s.n : 30,
+                                 s.p ? s.p : "");
     return 1;
 }
 
@@ -362,24 +356,25 @@ void tft_load_rope(struct tft_load *ld, bool halves)
     m->rope_halves = halves;
     m->n_rot = tft_load_dim(ld, "rope.dimension_count", m->head_dim, m->head_dim);
     if (m->n_rot % 2)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "RoPE over an odd number of dimensions, %u", m->n_rot);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.dimension_count is %u and should be even",
+                      m->n_rot);
     double base = (double)tft_load_real(ld, "rope.freq_base", 10000), divisor = scaling(ld);
     if (base <= 1)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "a RoPE base of %g", base);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.freq_base is %g and should be above 1", base);
 
     uint32_t n = m->n_rot / 2;
     const struct tft_tensor *t = tft_source_tensor(ld->s, "rope_freqs.weight");
     if (t && t->type != TFT_F32)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor rope_freqs.weight is not f32");
-    const float *each = t ? tft_load_table(ld, "rope_freqs.weight", 1, n).data : NULL;
+    const float *divisors = t ? tft_load_table(ld, "rope_freqs.weight", 1, n).data : NULL;
     double *freq = tft_arena_take(&ld->arena, n, sizeof *freq);
     m->rope_freq = freq;
     if (!freq || ld->status != TFT_OK)
         return;
     tft_rope_freqs(freq, m->n_rot, base);
     for (uint32_t i = 0; i < n; i++) {
-        freq[i] /= divisor * (each ? (double)each[i] : 1.0);
+        freq[i] /= divisor * (divisors ? (double)divisors[i] : 1.0);
         if (!(freq[i] > 0 && freq[i] * m->n_ctx < TFT_ROPE_MAX))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "the frequencies of RoPE make no sense");
+            tft_load_fail(ld, TFT_ERR_FORMAT, "RoPE frequency %u is out of range: %g", i, freq[i]);
     }
 }

@@ -44,7 +44,8 @@ static void load(struct tft_load *ld, bool vocab_only)
     tft_w8a8_prefix(ld);
     tft_w8a8_kv(ld);
     if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u tokens in the vocabulary, but %u rows of embeddings",
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "the tokenizer has %u tokens, but the embedding has %u rows",
                       tft_tokenizer_size(m->tokenizer), m->n_vocab);
 }
 
@@ -144,10 +145,10 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, st
     const struct tft_model_opts *opts = o->opts;
     *out = NULL;
     if ((unsigned)opts->weights > TFT_WEIGHTS_BF16)
-        return tft_fail(err, TFT_ERR_ARG, "%d is no type of weights", (int)opts->weights);
+        return tft_fail(err, TFT_ERR_ARG, "cannot expand weights to type %d", (int)opts->weights);
     if (opts->n_threads < 0 || opts->n_threads > TFT_PORT_THREADS)
-        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", opts->n_threads,
-                        TFT_PORT_THREADS);
+        return tft_fail(err, TFT_ERR_ARG, "%d threads; there can be 0 (all CPUs) to %d",
+                        opts->n_threads, TFT_PORT_THREADS);
 
     struct tft_model *m = tft_alloc(opts->allocator, sizeof *m);
     if (!m)

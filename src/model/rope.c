@@ -27,9 +27,9 @@ double tft_rope_exp(double x)
     return ldexp(sum, (int)k);
 }
 
-/* x = q pi/2 + r, |r| <= pi/4. pi/2 in two parts (Cody & Waite 1980): an fma takes q times the
-   first from x with one rounding, so r is good to 2e-16 for |x| < 2^30, and the second part is
-   small enough for the rest. The series end below 1e-20. */
+/* x = q pi/2 + r, |r| <= pi/4. pi/2 is split in two parts (Cody & Waite 1980): an fma subtracts q
+   times the first part from x with one rounding, and the second part is so small that r is good to
+   2e-16 for |x| < 2^30. The last terms of the series are below 1e-20. */
 void tft_rope_sincos(double x, double *sin, double *cos)
 {
     const double HALF_PI_HI = 0x1.921fb54442d18p+0, HALF_PI_LO = 0x1.1a62633145c07p-54;

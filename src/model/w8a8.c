@@ -13,9 +13,10 @@ void tft_w8a8_version(struct tft_load *ld)
     uint64_t version;
     ld->w8a8 = v != NULL;
     if (v && (v->is_array || !tft_value_uint(v, 0, &version)))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no number", TFT_KEY_VERSION);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an integer", TFT_KEY_VERSION);
     else if (v && version != TFT_FILE_VERSION)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "version %llu of tuffet's format; this is %d",
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "version %llu of tuffet's format; this program reads version %d",
                       (unsigned long long)version, TFT_FILE_VERSION);
 }
 
@@ -30,7 +31,7 @@ static const struct tft_value *array(struct tft_load *ld, const char *key, uint6
 {
     const struct tft_value *v = tft_source_value(ld->s, key);
     if (!v || !v->is_array || v->n != n)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu", key,
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of %llu numbers", key,
                       (unsigned long long)n);
     return v;
 }
@@ -40,13 +41,18 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     struct tft_input in = {.index = index};
     double scale;
     uint64_t zero, range;
+    const char *bad = NULL;
     if (!ld->w8a8 || ld->status != TFT_OK)
         return in;
-    if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30) ||
-        !tft_value_uint(a->zero, index, &zero) || zero > 255 ||
-        !tft_value_uint(a->range, index, &range) || range < TFT_RANGE_STATIC ||
-        range > TFT_RANGE_TENSOR) {
-        tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of tuffet.input.* makes no sense", index);
+    if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30))
+        bad = TFT_KEY_INPUT_SCALE;
+    else if (!tft_value_uint(a->zero, index, &zero) || zero > 255)
+        bad = TFT_KEY_INPUT_ZERO;
+    else if (!tft_value_uint(a->range, index, &range) || range < TFT_RANGE_STATIC ||
+             range > TFT_RANGE_TENSOR)
+        bad = TFT_KEY_INPUT_RANGE;
+    if (bad) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "element %u of %s is out of range", index, bad);
         return in;
     }
     in.range = (enum tft_range)range;
@@ -68,7 +74,7 @@ static uint32_t hadamard(struct tft_load *ld)
     uint64_t block = 0;
     if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 ||
               (block & (block - 1)) || (block && ld->m->n_ff % block)))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no power of two up to 256 that divides %u",
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a power of two up to 256 that divides %u",
                       TFT_KEY_HADAMARD, ld->m->n_ff);
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
@@ -102,9 +108,9 @@ void tft_w8a8_inputs(struct tft_load *ld)
 
 /* --------------------------------------------------------------------------------------- prefix */
 
-/* Keys or values, [n_layer, n_prefix, G, E]: in place, or to be expanded once, so that a session
-   need not know. */
-static const uint16_t *rows(struct tft_load *ld, const char *name)
+/* The prefix's keys or values as f16 [n_layer, n_prefix, G, E]: in place, or expanded once, so that
+   sessions know f16 alone. */
+static const uint16_t *prefix_rows(struct tft_load *ld, const char *name)
 {
     const struct tft_model *m = ld->m;
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
@@ -116,8 +122,8 @@ static const uint16_t *rows(struct tft_load *ld, const char *name)
     if (!tft_load_exactly(ld, name, t->type,
                           (const uint64_t[4]){width, m->n_prefix, m->n_layer, 1}))
         return NULL;
-    uint16_t *to = tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix,
-                                  (size_t)width * sizeof *to);
+    uint16_t *to =
+        tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix, (size_t)width * sizeof *to);
     tft_load_expand_later(ld, t, to, TFT_NUM_F16);
     return to;
 }
@@ -131,7 +137,7 @@ void tft_w8a8_prefix_bos(struct tft_load *ld)
     for (uint64_t i = 0; v && i < v->n; i++) {
         int64_t id;
         if (!tft_value_int(v, i, &id))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has something else than numbers",
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has an element that is not an integer",
                           TFT_KEY_PREFIX_TOKENS);
         else
             m->prefix_bos |= bos >= 0 && id == bos;
@@ -146,28 +152,29 @@ void tft_w8a8_prefix(struct tft_load *ld)
     if (!v || ld->status != TFT_OK)
         return;
     if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is no array of 1 .. %u tokens", TFT_KEY_PREFIX_TOKENS,
-                      m->n_ctx - 1);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of 1 to %u tokens",
+                      TFT_KEY_PREFIX_TOKENS, m->n_ctx - 1);
     if (ld->status != TFT_OK)
         return;
     m->n_prefix = (uint32_t)v->n;
-    m->prefix_k = rows(ld, TFT_KEY_PREFIX_K);
-    m->prefix_v = rows(ld, TFT_KEY_PREFIX_V);
+    m->prefix_k = prefix_rows(ld, TFT_KEY_PREFIX_K);
+    m->prefix_v = prefix_rows(ld, TFT_KEY_PREFIX_V);
     m->prefix_x = NULL;
     if (tft_source_tensor(ld->s, TFT_KEY_PREFIX_X))
         m->prefix_x = tft_load_exactly(ld, TFT_KEY_PREFIX_X, TFT_F32,
-                              (const uint64_t[4]){m->n_embd, 1, 1, 1});
+                                       (const uint64_t[4]){m->n_embd, 1, 1, 1});
 }
 
-/* Of each head its channels, each once. */
+/* Checks that the channels of each head are all there, each once. */
 static const int32_t *key_order(struct tft_load *ld)
 {
     const struct tft_model *m = ld->m;
-    const int32_t *order = tft_load_exactly(ld, TFT_KEY_KV_ORDER, TFT_I32,
-                                   (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+    const int32_t *order =
+        tft_load_exactly(ld, TFT_KEY_KV_ORDER, TFT_I32,
+                         (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
     if (m->head_dim > TFT_CODED_SPAN)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is for heads of at most %d", TFT_KEY_KV_ORDER,
-                      TFT_CODED_SPAN);
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s: heads of %u channels; at most %d can be reordered",
+                      TFT_KEY_KV_ORDER, m->head_dim, TFT_CODED_SPAN);
     for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv;
          head++) {
         bool seen[TFT_CODED_SPAN] = {false};
@@ -175,7 +182,7 @@ static const int32_t *key_order(struct tft_load *ld)
             int32_t d = order[head * m->head_dim + i];
             if (d < 0 || (uint32_t)d >= m->head_dim || seen[d])
                 tft_load_fail(ld, TFT_ERR_FORMAT,
-                              "%s is no order of the channels in layer %zu, head %zu",
+                              "%s is not a permutation of the channels in layer %zu, KV head %zu",
                               TFT_KEY_KV_ORDER, head / m->n_head_kv, head % m->n_head_kv);
             else
                 seen[d] = true;
@@ -188,18 +195,17 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
 {
     const struct tft_model *m = ld->m;
     uint64_t n = (m->head_dim + group - 1) / group;
-    const float *part = tft_load_exactly(ld, name, TFT_F32,
-                                (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
+    const float *alpha =
+        tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
     for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
-        if (!(part[i] > 0 && part[i] <= 1))
-            tft_load_fail(ld, TFT_ERR_FORMAT,
-                          "%s has something else than parts of a range, above 0 and at most 1",
+        if (!(alpha[i] > 0 && alpha[i] <= 1))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is not above 0 and at most 1",
                           name);
-    return part;
+    return alpha;
 }
 
-/* What quantize has found for the file's own cache. A tensor of it that the cache has no use for
-   stays without a place. */
+/* What `tuffet quantize` calibrated for the file's own cache policy. A tensor that the policy does
+   not use stays unused, which tft_load_check_all_used refuses. */
 static void load_calibrated(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -230,6 +236,7 @@ void tft_w8a8_kv(struct tft_load *ld)
         load_calibrated(ld);
     }
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
-        m->key_importance = tft_load_exactly(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
-                                    (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+        m->key_importance =
+            tft_load_exactly(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
+                             (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
 }
