@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a GGUF file with only a vocabulary, from the tokenizer of a Hugging Face folder, for tests.
+"""Writes a GGUF file with only a vocabulary, from the tokenizer of a Hugging Face folder.
 
     hf_vocab.py FOLDER OUT.gguf [PROGRAM ARG...]
 

@@ -2,8 +2,9 @@
  * Errors are values: the innermost function that knows what is wrong fills in the message, and its
  * callers return the status.
  *
- * The folder base/ is what every other folder builds on: errors, memory, little-endian bytes,
- * UTF-8, CRC-32. It includes nothing but port/ and the public header.
+ * The folder base/ is what every other folder of src/ builds on: errors, memory, little-endian
+ * bytes, UTF-8, CRC-32, sorting, and the public functions about the CPU. It includes only port/,
+ * simd/ and the public header.
  */
 #ifndef TFT_ERROR_H
 #define TFT_ERROR_H
