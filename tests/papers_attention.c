@@ -1,15 +1,15 @@
 #include "papers.h"
 
-/* A query of the last layer and what it sees: positions up to its own. */
+/* A query of the last layer. It attends to positions up to its own. */
 struct query {
     const struct paper *p;
     const struct paper_cache *c;
     const struct paper_numbers *k, *v;
     uint32_t position, layer, dim, head;
     const float *q;
-    bool folded;
-    double p_of[MOST];   /* probabilities */
-    double factor[MOST]; /* which are off by this at most, or by one over it */
+    bool folded;                  /* compare with the result of rounded queries */
+    double p_of[MAX_POSITIONS];   /* probabilities */
+    double factor[MAX_POSITIONS]; /* the cache's may be larger or smaller by this factor */
 };
 
 static bool coded(const struct query *a, uint32_t j)
@@ -22,7 +22,7 @@ static double number(const struct query *a, const struct paper_numbers *n, uint3
     return coded(a, j) ? n->x[j][d] : (double)tft_f16_to_f32(n->row[j][d]);
 }
 
-/* What is added up in floats, at most: q or p times the distance from the middle, and times the
+/* A bound of what is summed in floats for a number: its distance from the middle and the
    middle. */
 static double size(const struct query *a, const struct paper_numbers *n, uint32_t j, uint32_t d)
 {
@@ -30,17 +30,19 @@ static double size(const struct query *a, const struct paper_numbers *n, uint32_
 }
 
 /*
- * kernels.h, fold: what multiplies the distances c of codes from the middle is rounded to 127 steps
- * of its largest on each side, to 16256 where codes have 8 bits. By channel that is the query times
- * the scale, by token the query in each group. A paper's score is off by half a step times c and,
- * where the query is what is rounded, the scale: *error. Or it is moved by what the rounding comes
- * to, *moved, and then is off only where a number is as near to two steps.
+ * What fold() of kernels.h changes in the score of position j. The factor of the codes' distances c
+ * from the middle is rounded to 127 steps on each side, 16256 for codes of 8 bits: with scales per
+ * channel, the query times the scale; with scales per token, the query in each group.
+ *
+ * *moved is what the rounding adds to the score. *error bounds the difference from the paper's
+ * score: half a step times c, times the scale if the query alone is rounded. From the rounded
+ * score, the cache differs only where a number is as near to two steps.
  */
 static void fold(const struct query *a, uint32_t j, double *moved, double *error)
 {
     enum axis axis = a->p->axis[KEYS];
     uint32_t group = axis == TOKEN ? a->p->group : a->dim;
-    uint32_t channel[WIDE];
+    uint32_t channel[MAX_DIM];
     for (uint32_t i = 0; i < a->dim; i++)
         channel[i] = a->p->reorder ? (uint32_t)paper_key_order[a->head * a->dim + i] : i;
     double steps = axis != MIXED && a->p->levels[KEYS][a->layer] == 256 ? 16256 : 127;
@@ -56,19 +58,20 @@ static void fold(const struct query *a, uint32_t j, double *moved, double *error
             double by = axis == TOKEN ? 1 : a->k->scale[j][d],
                    f = (double)a->q[d] * by / most * steps;
             double c = a->k->c[j][d] * (axis == TOKEN ? a->k->scale[j][d] : 1) * most / steps;
-            bool tie = fabs(fabs(f - trunc(f)) - 0.5) < FLOAT * steps;
+            bool tie = fabs(fabs(f - trunc(f)) - 0.5) < FLOAT_SLACK * steps;
             *moved += (rint(f) - f) * c;
             *error += fabs(c) * (!a->folded ? 0.5 : tie ? 1 : 0);
         }
     }
 }
 
-/* If scores are off by at most e_j, p_j is off by a factor of at most exp(e_j) times the sum of p_i
-   exp(e_i): above, since the sum that p_j is divided by is at least that of p_i exp(-e_i), which is
-   no less than one over it (Cauchy and Schwarz); below likewise. */
+/* Probabilities, and by which factor the cache's may differ. If scores differ by at most e_j, then
+   p_j differs by a factor of at most exp(e_j) S, with S = sum of p_i exp(e_i). Upwards: p_j is
+   divided by a sum of at least sum of p_i exp(-e_i), which is at least 1 / S (Cauchy and Schwarz).
+   Downwards likewise. */
 static void score(struct query *a)
 {
-    double s[MOST], most = -INFINITY, sum = 0, by = 0;
+    double s[MAX_POSITIONS], most = -INFINITY, sum = 0, by = 0;
     for (uint32_t j = 0; j <= a->position; j++) {
         double dot = 0, sizes = 0, moved = 0, error = 0;
         if (coded(a, j))
@@ -80,7 +83,7 @@ static void score(struct query *a)
         error += (a->dim + 8) * 0x1p-24 * sizes;
         s[j] = (dot + (a->folded ? moved : 0)) / sqrt(a->dim);
         most = fmax(most, s[j]);
-        /* and exponentials of floats, of scores and of the maxima of spans */
+        /* 2^-20: exponentials in floats, of scores and of the maxima of spans */
         a->factor[j] = exp(error / sqrt(a->dim) + 0x1p-20);
     }
     for (uint32_t j = 0; j <= a->position; j++)
@@ -91,26 +94,28 @@ static void score(struct query *a)
         a->factor[j] *= by;
 }
 
-/* The fold of probabilities, steps as above: of p by channel, of p times the scale by token. A
-   span's largest is at most that of all. Half a step each, or, as they have nothing to do with each
-   other, five standard deviations of what is even between the halves. */
+/* A bound of what the fold of probabilities changes in channel d, with as many steps as above: of p
+   if scales are per channel, of p times the scale if they are per token. The largest of a span is
+   at most the largest of all. Each of them is off by at most half a step. As these errors are
+   independent, their sum is also at most five standard deviations of uniform errors. */
 static double mix_error(const struct query *a, uint32_t d)
 {
     double most = 0, far = 0, squares = 0,
            steps = a->p->levels[VALUES][a->layer] == 256 ? 16256 : 127;
-    bool by_token = a->p->axis[VALUES] == TOKEN;
+    bool per_token = a->p->axis[VALUES] == TOKEN;
     for (uint32_t j = 0; j <= a->position; j++)
         if (coded(a, j)) {
-            most = fmax(most, a->p_of[j] * a->factor[j] * (by_token ? a->v->scale[j][d] : 1));
-            double c = fabs(a->v->c[j][d]) * (by_token ? 1 : a->v->scale[j][d]);
+            most = fmax(most, a->p_of[j] * a->factor[j] * (per_token ? a->v->scale[j][d] : 1));
+            double c = fabs(a->v->c[j][d]) * (per_token ? 1 : a->v->scale[j][d]);
             far += c;
             squares += c * c;
         }
     return most / steps * fmin(far / 2, 5 * sqrt(squares / 12));
 }
 
-/* o = sum p_j v_j, and what it may be off. Since the sum of p_j (v_j - o) is 0, o is off by p_j's
-   errors times v_j - o. To that come the fold of p and the roundings of a sum of floats. */
+/* o = sum p_j v_j, and the error that is allowed. As the sum of p_j (v_j - o) is 0, errors of p_j
+   change o by those errors times v_j - o. To this the fold of p and the rounding of a sum of floats
+   are added. */
 static double mixed(const struct query *a, uint32_t d, double *allowed)
 {
     double o = 0, spread = 0, sizes = 0;

@@ -3,13 +3,13 @@
 #include <stdio.h>
 
 struct paper_numbers paper_numbers[2][LAYERS][HEADS];
-int32_t paper_key_order[HEADS * WIDE];
-float paper_alpha[2][HEADS * ((WIDE + 15) / 16)];
-float paper_importance[LAYERS * HEADS * WIDE];
+int32_t paper_key_order[HEADS * MAX_DIM];
+float paper_alpha[2][HEADS * ((MAX_DIM + 15) / 16)];
+float paper_importance[LAYERS * HEADS * MAX_DIM];
 
 /* -------------------------------------------------------------------------------------- a group */
 
-/* The nearest number with so many bits of fraction, normal from 2^least on; ties to even. */
+/* x rounded to `fraction` bits of fraction, ties to even; numbers below 2^least are subnormal. */
 static double nearest(double x, int fraction, int least)
 {
     int e;
@@ -18,23 +18,23 @@ static double nearest(double x, int fraction, int least)
     return rint(x / unit) * unit;
 }
 
-/* As scales and middles are kept: f16, or E4M3 times `unit`. */
-static double kept_as(double x, bool f8, double unit)
+/* x as scales and middles are stored: f16, or E4M3 times `unit`. */
+static double stored_as(double x, bool f8, double unit)
 {
     return f8 ? fmax(fmin(nearest(x / unit, 3, -6), 448), -448) * unit : nearest(x, 10, -14);
 }
 
-/* Whether `got` is what a number within `slack` of x is kept as. */
-static bool is_kept(double got, double x, double slack, bool f8, double unit)
+/* Whether `got` is how some number within `slack` of x is stored. */
+static bool is_stored(double got, double x, double slack, bool f8, double unit)
 {
-    return got >= kept_as(x - slack, f8, unit) && got <= kept_as(x + slack, f8, unit);
+    return got >= stored_as(x - slack, f8, unit) && got <= stored_as(x + slack, f8, unit);
 }
 
 /* Numbers that share a scale. */
 struct group {
     uint32_t n, levels;
     double x[256];
-    double scale, mid; /* what the cache has for them */
+    double scale, mid; /* that the cache has */
     uint32_t code[256];
 };
 
@@ -47,9 +47,10 @@ static void range(const struct group *g, double *low, double *high)
     }
 }
 
-/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end and code L - 1 the high one. They keep the
-   low end ("zero-point") beside the step, we the middle, which is half of L - 1 steps higher. clip
-   is alpha: of both ends, or, about the middle, of the width alone. */
+/* AsymKV Equ. 4 and 5, SKVQ eq. 2: code 0 is the low end of the range, code L - 1 the high end. The
+   papers store the step and the low end ("zero-point"); tuffet stores the step and the middle,
+   which is (L - 1) / 2 steps higher. alpha scales both ends if clip is ZERO or CALIBRATED, else the
+   width about the middle. */
 static void ends(const struct group *g, double alpha, enum clip clip, double *scale, double *mid)
 {
     double low, high;
@@ -58,14 +59,14 @@ static void ends(const struct group *g, double alpha, enum clip clip, double *sc
     *mid = (high + low) / 2 * (clip >= ZERO ? alpha : 1);
 }
 
-/* (X - z) / h, before it is rounded */
+/* The code before it is rounded: (X - z) / h */
 static double level(const struct group *g, uint32_t i, double scale, double mid)
 {
     double half = (g->levels - 1) / 2.0, c = scale > 0 ? (g->x[i] - mid) / scale + half : half;
     return fmax(0, fmin(c, g->levels - 1));
 }
 
-/* SKVQ eq. 3, of the group itself. */
+/* SKVQ eq. 3, for a group. */
 static double squared_error(const struct group *g, double scale, double mid)
 {
     double sum = 0;
@@ -77,18 +78,19 @@ static double squared_error(const struct group *g, double scale, double mid)
     return sum;
 }
 
-/* The E4M3 numbers of a block's scales, or of its middles, are multiples of a power of two: the
-   least with which all of them, before clipping, are in range. */
-static int exponent(double most)
+/* The exponent of the unit of a record's E4M3 scales, or of its middles: the least with which all
+   of them, before clipping, are in range. */
+static int exponent(double largest)
 {
     int e = -100;
-    while (most > ldexp(448, e))
+    while (largest > ldexp(448, e))
         e++;
     return e;
 }
 
-/* Scale and middle are those of the clip that loses least, or of alpha where that is calibrated.
-   Two clips that lose as much, but for what the floats' sum is off, are as good. */
+/* Asserts that scale and middle are those of the clip ratio with the least squared error, or of
+   alpha if that is calibrated. Of ratios whose errors differ by less than sums of floats do, any
+   may be chosen. */
 static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha,
                          const char *where)
 {
@@ -99,30 +101,31 @@ static void assert_scale(const struct paper *p, const struct group *g, const int
                       (double)0.68f,
                       (double)0.6f};
     double least = INFINITY, low, high, scale, mid, unit[2] = {ldexp(1, e[0]), ldexp(1, e[1])};
-    bool there = false;
+    bool is_candidate = false;
     range(g, &low, &high);
-    double slack = FLOAT * (fabs(low) + fabs(high));
+    double slack = FLOAT_SLACK * (fabs(low) + fabs(high));
     for (int i = 0; i < (p->clip == WHOLE || p->clip == CALIBRATED ? 1 : 6); i++) {
         ends(g, clips[i], p->clip, &scale, &mid);
-        there |= is_kept(g->scale, scale, slack, p->f8, unit[0]) &&
-                 is_kept(g->mid, mid, slack, p->f8, unit[1]);
-        least = fmin(
-            least, squared_error(g, kept_as(scale, p->f8, unit[0]), kept_as(mid, p->f8, unit[1])));
+        is_candidate |= is_stored(g->scale, scale, slack, p->f8, unit[0]) &&
+                        is_stored(g->mid, mid, slack, p->f8, unit[1]);
+        least = fmin(least, squared_error(g, stored_as(scale, p->f8, unit[0]),
+                                          stored_as(mid, p->f8, unit[1])));
     }
     ends(g, 1, p->clip, &scale, &mid);
-    if (!there)
-        fail_msg("%s: %s: %.9g about %.9g is no part of %.9g about %.9g", p->kv, where, g->scale,
-                 g->mid, scale, mid);
+    if (!is_candidate)
+        fail_msg(
+            "%s: %s: scale %.9g, middle %.9g: no clip ratio of scale %.9g, middle %.9g gives them",
+            p->kv, where, g->scale, g->mid, scale, mid);
     if (p->clip != WHOLE && squared_error(g, g->scale, g->mid) > least * 1.0001)
-        fail_msg("%s: %s: loses %.9g, not %.9g", p->kv, where, squared_error(g, g->scale, g->mid),
-                 least);
+        fail_msg("%s: %s: squared error %.9g, but %.9g is possible", p->kv, where,
+                 squared_error(g, g->scale, g->mid), least);
 }
 
-/* Codes, but where two are as near. The product of a distance and an inverse is off by two
-   roundings of up to L. */
+/* Asserts the codes of a group. Where two codes are as near, either may be chosen: the product of a
+   distance and an inverse has two roundings, of numbers up to L. */
 static void assert_codes(const struct paper *p, const struct group *g, const char *where)
 {
-    double slack = FLOAT * g->levels;
+    double slack = FLOAT_SLACK * g->levels;
     for (uint32_t i = 0; i < g->n; i++) {
         double c = level(g, i, g->scale, g->mid);
         if (g->code[i] < rint(c - slack) || g->code[i] > rint(c + slack))
@@ -145,7 +148,7 @@ static size_t quads_bytes(uint32_t levels, size_t n)
     }
 }
 
-/* Code i of quad `quad` of n, as codes.h says. */
+/* Code i of quad `quad` of n quads, as simd/codes.h says. */
 static uint32_t code_of(const uint8_t *at, uint32_t levels, uint32_t n, uint32_t quad, uint32_t i)
 {
     static const uint32_t power[] = {81, 27, 9, 3, 1};
@@ -164,7 +167,7 @@ static uint32_t code_of(const uint8_t *at, uint32_t levels, uint32_t n, uint32_t
     }
 }
 
-/* Quads of columns that have so many levels. */
+/* How many quads of columns have this number of levels. */
 static uint32_t quads_of(const uint32_t *column_levels, uint32_t columns, uint32_t levels)
 {
     uint32_t n = 0;
@@ -173,7 +176,7 @@ static uint32_t quads_of(const uint32_t *column_levels, uint32_t columns, uint32
     return n;
 }
 
-/* Bytes of a panel's quads with fewer levels than `below`: they come first. */
+/* Bytes of the quads of a panel that have fewer levels than `below`. They come first. */
 static size_t panel_bytes(const uint32_t *column_levels, uint32_t columns, uint32_t below)
 {
     static const uint32_t all[] = {2, 3, 4, 8, 16, 256};
@@ -193,12 +196,12 @@ static uint32_t panel_code(const uint8_t *codes, const uint32_t *column_levels, 
                    row % 16 * 4 + column % 4);
 }
 
-/* A block of one head's keys or values: what there is to look at. */
+/* The keys or values of a head in a block. */
 struct block {
     const struct paper *p;
     int side;
     uint32_t layer, head, dim;
-    const uint32_t *list; /* its positions */
+    const uint32_t *list; /* positions of its tokens */
     struct paper_order order;
     struct tft_coded is;
 };
@@ -223,8 +226,8 @@ static size_t code_bytes(const struct block *b)
     return (b->dim + 15) / 16 * panel_bytes(levels, b->p->block, UINT32_MAX);
 }
 
-/* The groups of a block, one after another: number i of group g is channel *at (as it is stored) of
-   token *token. False behind the last. */
+/* Number i of group g of a block: place *at among the stored channels of token *token. False if
+   there is no such number. */
 static bool member(const struct block *b, uint32_t g, uint32_t i, uint32_t *token, uint32_t *at)
 {
     const struct paper *p = b->p;
@@ -253,8 +256,8 @@ static bool group_of(const struct block *b, uint32_t g, struct group *to)
     return to->n > 0;
 }
 
-/* What attention is to be judged by. */
-static void note_group(const struct block *b, uint32_t g, const struct group *from)
+/* Records what the codes of a group stand for, for paper_assert_attention. */
+static void record_group(const struct block *b, uint32_t g, const struct group *from)
 {
     struct paper_numbers *to = &paper_numbers[b->side][b->layer][b->head];
     uint32_t token, at;
@@ -267,19 +270,19 @@ static void note_group(const struct block *b, uint32_t g, const struct group *fr
     }
 }
 
-/* What E4M3 numbers are multiples of, as it is to be and as it is. */
+/* Asserts the exponents of the units of E4M3 scales and middles. e: scales, middles */
 static void exponents(const struct block *b, int e[2])
 {
-    double most[2] = {0, 0}, scale, mid;
+    double largest[2] = {0, 0}, scale, mid;
     struct group g;
     for (uint32_t i = 0; group_of(b, i, &g); i++) {
         ends(&g, 1, WHOLE, &scale, &mid);
-        most[0] = fmax(most[0], kept_as(scale, false, 1));
-        most[1] = fmax(most[1], fabs(kept_as(mid, false, 1)));
+        largest[0] = fmax(largest[0], stored_as(scale, false, 1));
+        largest[1] = fmax(largest[1], fabs(stored_as(mid, false, 1)));
     }
     const int8_t *is = (const int8_t *)b->is.codes + code_bytes(b);
     for (int i = 0; i < 2; i++) {
-        e[i] = exponent(most[i]);
+        e[i] = exponent(largest[i]);
         assert_int_equal(is[i], e[i]);
     }
 }
@@ -304,11 +307,11 @@ static void assert_coded(const struct block *b, uint32_t number)
                  b->side ? "values" : "keys", b->layer, b->head, number, i);
         assert_scale(b->p, &g, e, alpha_of(b, i), where);
         assert_codes(b->p, &g, where);
-        note_group(b, i, &g);
+        record_group(b, i, &g);
     }
 }
 
-/* 16 bits are no codes: keys in panels, values in rows. */
+/* Asserts a block of 16 bits: f16 keys in panels, values in rows. */
 static void assert_f16(const struct block *b, const uint16_t *is)
 {
     struct paper_numbers *n = &paper_numbers[b->side][b->layer][b->head];
@@ -325,13 +328,13 @@ static void assert_f16(const struct block *b, const uint16_t *is)
 
 /* ------------------------------------------------------------------------------ bits by channel */
 
-/* The least sum of loss[i] / 4^(bits - 1) with so many bits in all, 1 to 4 each, and the bits it
-   takes: by trying all. Reverse water-filling is the shortcut to it: Cover & Thomas 2006, theorem
-   10.3.3. */
+/* The least sum of loss[i] / 4^(bits[i] - 1) if all bits[i], 1 to 4 each, sum to `bits`; best gets
+   those bits. Tries all. (The library uses the shortcut, reverse water-filling: Cover & Thomas
+   2006, theorem 10.3.3.) */
 static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t *best)
 {
     double least = INFINITY;
-    uint32_t rest[WIDE / 4];
+    uint32_t rest[MAX_DIM / 4];
     if (n == 0)
         return bits ? INFINITY : 0;
     for (uint32_t b = 1; b <= 4 && b <= bits; b++) {
@@ -347,11 +350,11 @@ static double least_loss(const double *loss, uint32_t n, uint32_t bits, uint32_t
     return least;
 }
 
-/* Channels in the order of their paper_importance, four at a time with the bits that lose least. */
+/* Channels in the order of their importance; quads of four get the bits with the least loss. */
 static void mixed_order(double average, const float *of, uint32_t dim, struct paper_order *o)
 {
-    double loss[WIDE / 4] = {0};
-    uint32_t bits[WIDE / 4];
+    double loss[MAX_DIM / 4] = {0};
+    uint32_t bits[MAX_DIM / 4];
     for (uint32_t d = 0; d < dim; d++) {
         uint32_t rank = 0;
         for (uint32_t i = 0; i < dim; i++)
@@ -379,7 +382,7 @@ struct paper_order paper_order_of(const struct paper *p, int side, uint32_t laye
     return o;
 }
 
-/* How long a record is: what a token costs. */
+/* Asserts the size of a record, which decides what a token costs. */
 static void assert_record(const struct block *b, size_t is)
 {
     size_t groups = b->p->axis[b->side] == TOKEN
@@ -395,7 +398,7 @@ static void assert_record(const struct block *b, size_t is)
 void paper_assert_block(const struct paper *p, const struct tft_session *s,
                         const struct paper_cache *c, uint32_t number)
 {
-    static float room[4 * 256 * WIDE];
+    static float room[4 * 256 * MAX_DIM];
     const struct tft_kv *kv = &s->kv;
     const struct tft_kernels *kern = &s->m->kern;
     assert_int_equal(kv->block, p->block);

@@ -1,15 +1,18 @@
 #include "papers.h"
 
+/* The most tokens that are kept in f16, besides the sinks. */
 static uint32_t limit(const struct paper *p)
 {
     switch (p->rule) {
     case KIVI: return p->window;         /* LogQuant 3.4: "the length fluctuates between 0 and R" */
     case LOGQUANT: return 3 * p->window; /* "retain up to 3W tokens at original precision" */
-    default: return p->window + p->block; /* SKVQ, algorithm 1: W; and what has left it until it
-                                             fills a block */
+    default:
+        return p->window + p->block; /* SKVQ, algorithm 1: W, plus tokens that have left W
+                                             and wait until they fill a block */
     }
 }
 
+/* Whether the i-th oldest of `limit` kept tokens is evicted. */
 static bool leaves(const struct paper *p, uint32_t i)
 {
     switch (p->rule) {
@@ -21,26 +24,27 @@ static bool leaves(const struct paper *p, uint32_t i)
     }
 }
 
-bool paper_wanted(void *user, uint64_t position, int32_t token)
+bool paper_filter(void *user, uint64_t position, int32_t token)
 {
     (void)user;
     return position % 11 == 3 || token == 5;
 }
 
-int32_t paper_tokens[MOST];
+int32_t paper_tokens[MAX_POSITIONS];
 
-/* SKVQ, algorithm 1: what has left the window and passes a filter is not quantized. Here only so
-   many may: the first ones of a sequence. */
+/* SKVQ, algorithm 1: a token that has left the window and passes a filter is not quantized. tuffet
+   limits their number: the first p->keep tokens of a sequence that pass are kept. */
 static bool passes(const struct paper *p, uint32_t position)
 {
     uint32_t before = 0;
     for (uint32_t i = p->n_prefix + p->sinks; i < position; i++)
-        before += paper_wanted(NULL, i - p->n_prefix, paper_tokens[i - p->n_prefix]);
+        before += paper_filter(NULL, i - p->n_prefix, paper_tokens[i - p->n_prefix]);
     return before < p->keep &&
-           paper_wanted(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
+           paper_filter(NULL, position - p->n_prefix, paper_tokens[position - p->n_prefix]);
 }
 
-static void give_up(const struct paper *p, struct paper_cache *c, uint32_t now)
+/* An eviction, due before the token of position `now`. */
+static void evict(const struct paper *p, struct paper_cache *c, uint32_t now)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->kept; i++)
@@ -61,13 +65,14 @@ static void give_up(const struct paper *p, struct paper_cache *c, uint32_t now)
     }
 }
 
-static void come_at_once(const struct paper *p, struct paper_cache *c, uint32_t position)
+/* Adds a token of which nothing is delayed. */
+static void append_now(const struct paper *p, struct paper_cache *c, uint32_t position)
 {
     c->since[position] = NEVER;
     if (position < p->n_prefix)
-        return; /* IntactKV: intact for ever */
+        return; /* IntactKV: never quantized */
     if (c->kept == limit(p))
-        give_up(p, c, position);
+        evict(p, c, position);
     if (c->sinks < p->sinks)
         c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high
                                            precision" */
@@ -75,19 +80,19 @@ static void come_at_once(const struct paper *p, struct paper_cache *c, uint32_t 
         c->keep[c->kept++] = position;
 }
 
-/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache":
-   what would have been quantized by then is, when the first token comes that is not the
-   prompt's. */
-void paper_come(const struct paper *p, struct paper_cache *c, uint32_t position)
+/* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache".
+   When the first token after the prompt comes, all that would have been quantized by then is
+   quantized. */
+void paper_append(const struct paper *p, struct paper_cache *c, uint32_t position)
 {
     static struct paper_cache then;
     uint32_t n = position - p->n_prefix;
     if (position < p->n_prefix || n > p->prefill || !p->prefill) {
-        come_at_once(p, c, position);
+        append_now(p, c, position);
         return;
     }
     then = n ? then : *c;
-    come_at_once(p, &then, position);
+    append_now(p, &then, position);
     if (n < p->prefill) {
         if (c->sinks < p->sinks)
             c->sink[c->sinks++] = position;
