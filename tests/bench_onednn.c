@@ -1,6 +1,6 @@
 /*
- * gemm_i8 of the best rung beside oneDNN's u8 x s8 -> s32 inner product with weights in the layout
- * that it likes, one thread, in turns.
+ * Compares gemm_i8 of the best rung, or of RUNG, with oneDNN's inner product u8 x s8 -> s32, whose
+ * weights are in the layout that oneDNN prefers. One thread; the two run in turns.
  *
  *      bench_onednn [RUNG]
  */
@@ -19,7 +19,7 @@ enum { TOKENS = 512, ROUNDS = 61 };
 static void *must(void *p)
 {
     if (!p) {
-        fputs("bench_onednn: no memory\n", stderr);
+        fputs("bench_onednn: out of memory\n", stderr);
         exit(1);
     }
     return p;
@@ -34,7 +34,7 @@ static void check(dnnl_status_t s, const char *what)
 }
 #define DNNL(call) check(call, #call)
 
-static double now(void) /* of the process: the machine may have other work */
+static double now(void) /* CPU time of the process, since the machine may be busy */
 {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -134,8 +134,8 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
           *scale = must(calloc(rows, sizeof *scale));
     srand(1);
     for (size_t i = 0; i < TOKENS * K; i++)
-        x[i] = rand() >> 7 & 127; /* where there is no VNNI, oneDNN adds pairs of larger ones in
-                                     saturated 16 bits */
+        /* below 128: without VNNI, oneDNN saturates sums of pairs of larger ones at 16 bits */
+        x[i] = rand() >> 7 & 127;
     for (size_t n = 0; n < N; n++) {
         scale[n] = 1;
         for (size_t i = 0; i < K; i++) {
@@ -149,7 +149,7 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
     struct product product = product_of(theirs, x, w, N, K);
 
     double a[ROUNDS], b[ROUNDS];
-    for (int r = -1; r < ROUNDS; r++) { /* the first is for warmth */
+    for (int r = -1; r < ROUNDS; r++) { /* round -1 warms up */
         double t0 = now();
         k->gemm_i8(&(struct tft_gemm_i8){
             .y = ours, .ldy = N, .x = x, .ldx = K, .xq = &q, .w = &p, .M = TOKENS, .N = N});
@@ -161,7 +161,7 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
     }
     for (size_t i = 0; i < TOKENS * N; i++)
         if (ours[i] != (float)theirs[i]) {
-            fprintf(stderr, "bench_onednn: output %zu: %.1f, theirs is %d\n", i, (double)ours[i],
+            fprintf(stderr, "bench_onednn: output %zu: %.1f, oneDNN has %d\n", i, (double)ours[i],
                     (int)theirs[i]);
             exit(1);
         }
@@ -178,14 +178,14 @@ static void race(const struct tft_kernels *k, size_t N, size_t K)
 int main(int argc, char **argv)
 {
     const char *threads = getenv("OMP_NUM_THREADS");
-    if (!threads || strcmp(threads, "1") != 0) { /* OpenMP asks before main */
+    if (!threads || strcmp(threads, "1") != 0) { /* OpenMP reads it before main */
         setenv("OMP_NUM_THREADS", "1", 1);
         execv("/proc/self/exe", argv);
         perror("bench_onednn: execv");
         return 1;
     }
     if (argc > 1 && !tft_kernels_limit(argv[1])) {
-        fprintf(stderr, "bench_onednn: no rung %s here\n", argv[1]);
+        fprintf(stderr, "bench_onednn: this machine has no rung \"%s\"\n", argv[1]);
         return 2;
     }
     struct tft_kernels k = {0};

@@ -1,11 +1,12 @@
-/* Caches of every kind of codes, and every way to give tokens up; and a model that they fit. */
+/* Quantized caches with every kind of codes and every way to evict tokens, and a model for them. */
 #ifndef TFT_TEST_CACHES_H
 #define TFT_TEST_CACHES_H
 
 #include "toy.h"
 
 static const struct {
-    const char *kv, *file; /* how the model's file is calibrated for it, if it has to be */
+    const char *kv;
+    const char *file; /* the cache that the model file must be calibrated for, or NULL */
 } caches[] = {
     {"rtn", NULL},
     {"kivi:residual=48,bits=4", NULL},

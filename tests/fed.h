@@ -1,5 +1,5 @@
-/* Toy models in files, and a hash of what a session says about some tokens, however they are fed.
-   After test.h and folder.h's definition of _POSIX_C_SOURCE. */
+/* Toy models in files, and a hash of the logits of a session, which must not depend on how tokens
+   are fed. Include it after test.h and after the #define that folder.h wants. */
 #ifndef TFT_TEST_FED_H
 #define TFT_TEST_FED_H
 
@@ -9,8 +9,9 @@
 #include "toy.h"
 #include "tuffet.h"
 
-enum { TOKENS = 530 }; /* into the third span of attention; few, as they run under emulation too */
+enum { TOKENS = 530 }; /* they reach the third span of attention; more take long under emulation */
 
+/* The path of a file with the toy model. The next call overwrites it. */
 static inline const char *written(const struct toy *t)
 {
     const char *path = in_folder("m.gguf");
@@ -37,7 +38,7 @@ static inline struct tft_session *session(const struct tft_model *m, struct tft_
     return s;
 }
 
-/* FNV-1a over the bits of the logits that follow the newest token. */
+/* FNV-1a of h and the bits of the logits that follow the newest token. */
 static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
 {
     const unsigned char *p = (const unsigned char *)tft_logits(s, 0);
@@ -47,7 +48,8 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
     return h;
 }
 
-/* The logits at a few places of TOKENS tokens, fed `chunk` at a time up to each of them. */
+/* The hash of the logits after stops[i] tokens, for all i. Tokens are fed `chunk` at a time, fewer
+   if a stop comes first. */
 static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch,
                            const char *kv)
 {

@@ -1,4 +1,4 @@
-/* An allocator that counts what is taken, and can fail. */
+/* An allocator that counts bytes and calls, and can be told to fail. */
 #ifndef TFT_TEST_MEMORY_H
 #define TFT_TEST_MEMORY_H
 
@@ -7,7 +7,8 @@
 
 struct memory {
     size_t in_use, peak;
-    unsigned calls, fail_at; /* the call that fails, counted from 1; 0: none */
+    unsigned calls;   /* of memory_alloc */
+    unsigned fail_at; /* the number of the call that fails, counted from 1; 0: none fails */
 };
 
 static inline void *memory_alloc(void *user, size_t size, size_t align)

@@ -15,12 +15,13 @@ struct oracle {
     char arch[16];
     size_t d, layers, heads, kv_heads, e, ff, rot, vocab, capacity, pos;
     double eps, base, linear;
-    struct matrix embed, positions, out, *layer; /* layer: see enum part */
+    struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
     double *k, *v; /* [layers, capacity, kv_heads * e] */
     double *logits;
 };
 
+/* Tensors of a layer. */
 enum part {
     NORM1,
     NORM1B,
@@ -55,6 +56,7 @@ static const char *const part_name[PARTS] = {
     "ffn_down.bias",
 };
 
+/* The number ARCH.KEY of the file, or `missing` if the file does not have it. */
 static double number(const struct oracle *o, const char *key, double missing)
 {
     char full[96];
@@ -64,7 +66,7 @@ static double number(const struct oracle *o, const char *key, double missing)
     return v && tft_value_real(v, 0, &x) ? x : missing;
 }
 
-/* All zero where the file has no such tensor. */
+/* A tensor of the file as doubles; all zero if the file does not have it. */
 static struct matrix tensor(const struct oracle *o, const char *name)
 {
     const struct tft_tensor *t = tft_source_tensor(o->s, name);
@@ -147,6 +149,7 @@ uint32_t oracle_vocab(const struct oracle *o)
     return (uint32_t)o->vocab;
 }
 
+/* y: [rows] = m x + bias */
 static void product(double *y, struct matrix m, const double *x, const double *bias)
 {
     for (size_t r = 0; r < m.rows; r++) {

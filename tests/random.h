@@ -1,4 +1,4 @@
-/* Random numbers that are the same everywhere. */
+/* Random numbers, the same on every machine. */
 #ifndef TFT_TEST_RANDOM_H
 #define TFT_TEST_RANDOM_H
 
@@ -13,13 +13,13 @@ static inline uint32_t random_u32(void) /* xorshift: Marsaglia 2003 */
     return s ^= s << 5;
 }
 
-/* [-1, 1) */
+/* Uniform in [-1, 1). */
 static inline float random_even(void)
 {
     return (float)(int32_t)random_u32() * 0x1p-31f;
 }
 
-/* About normal, of variance 1: the sum of 12 even ones of variance 1/12. */
+/* About normal, of variance 1: the sum of 12 uniform numbers of variance 1/12. */
 static inline float random_normal(void)
 {
     float sum = 0;

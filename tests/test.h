@@ -1,4 +1,4 @@
-/* What cmocka wants included before it. */
+/* cmocka, and the headers that must be included before it. */
 #ifndef TFT_TEST_H
 #define TFT_TEST_H
 

@@ -1,5 +1,5 @@
-/* The model that ships: small, able to write any text, and telling the same story on every
-   machine. */
+/* The model that is part of the repository: it is small, can represent any text, and tells the same
+   story on every machine. */
 #include "test.h"
 
 #include <string.h>
@@ -35,8 +35,9 @@ static void is_small(void **state)
     tft_model_close(m);
 }
 
-/* Merging arrives at every piece of the vocabulary, so none is there in vain. A piece without its
-   space is tried after a newline, which is a byte token and merges with nothing. */
+/* The tokenizer can produce every piece of the vocabulary. A piece that begins with a space is
+   tokenized alone, because the tokenizer adds the space; any other piece after a newline, a byte
+   token that merges with nothing. */
 static void every_piece_can_be_reached(void **state)
 {
     (void)state;
@@ -52,7 +53,7 @@ static void every_piece_can_be_reached(void **state)
         bool spaced = piece[0] == ' ' && len > 1;
         assert_true(len < sizeof text - 1);
         memcpy(text + 1, piece, len);
-        const char *from = spaced ? text + 2 : text; /* the space comes by itself */
+        const char *from = spaced ? text + 2 : text; /* the tokenizer adds the space */
         size_t bytes = spaced ? len - 1 : len + 1, want = spaced ? 1 : 3;
         assert_int_equal(tft_tokenize(m, from, bytes, 0, ids, 8, &n), TFT_OK);
         if (n != want || ids[n - 1] != id)
@@ -61,7 +62,7 @@ static void every_piece_can_be_reached(void **state)
     tft_model_close(m);
 }
 
-/* Every prompt can be written: whatever is no piece is bytes. */
+/* Any text survives tokens and back: what has no piece becomes bytes. */
 static void any_text_comes_back(void **state)
 {
     (void)state;
@@ -85,7 +86,7 @@ static void any_text_comes_back(void **state)
     tft_model_close(m);
 }
 
-/* The story of models/demo/README.md, and FNV-1a over the bits of all logits on the way to it. */
+/* The story of models/demo/README.md, and FNV-1a of the bits of all logits that lead to it. */
 static const char prompt[] = "Once upon a time",
                   story[] = ", there was a little girl named Lily. She loved to play outside in "
                             "the sunshine. One day, she saw a big, "
@@ -111,7 +112,8 @@ static uint64_t hash_logits(uint64_t h, const struct tft_session *s, uint32_t n_
     return h;
 }
 
-/* Greedy decoding into out[TFT_TEXT_MAX]: the story's length, and the hash. */
+/* Writes the story, by greedy decoding, to out[TFT_TEXT_MAX] and the hash of its logits to *hash.
+   Returns its length. */
 static size_t tell(char *out, int threads, uint64_t *hash)
 {
     struct tft_model *m = opened();

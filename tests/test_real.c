@@ -1,10 +1,11 @@
 /*
- * A model that was trained: greedy text, token for token what the oracle's double precision gives.
+ * A trained model generates the same greedy tokens as the oracle in double precision.
  *
  *      test_real MODEL [TOKENIZER TEXT]
  *
- * MODEL is among the downloaded ones or in shared/models; exit status 77 if it is not there. TEXT
- * is what the tokens of TOKENIZER, in shared/models, are to say: the word of another program.
+ * MODEL is a downloaded model or a file in shared/models. If it does not exist, the exit status is
+ * 77, which meson takes for a skipped test. TEXT, which another program generated, must be the text
+ * of the tokens; TOKENIZER is a file in shared/models.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static int32_t likeliest(const double *logits, uint32_t n)
     return best;
 }
 
-/* The oracle's text after BOS. */
+/* ids: [TOKENS], what the oracle generates after BOS. False if it cannot read the model. */
 static bool expect(const char *path, int32_t *ids)
 {
     struct tft_source s;
@@ -41,7 +42,7 @@ static bool expect(const char *path, int32_t *ids)
     return good;
 }
 
-/* The number of tokens that are the same, from the first on. */
+/* How many of the first tokens are the expected ones. */
 static int agree(const struct tft_model *m, const char *kv, const int32_t *expected)
 {
     struct tft_session_opts o = {.size = sizeof o, .kv = kv, .n_threads = 1};
@@ -58,6 +59,7 @@ static int agree(const struct tft_model *m, const char *kv, const int32_t *expec
     return n;
 }
 
+/* Whether the tokens say exactly `text`. */
 static bool says(const struct tft_model *m, const int32_t *ids, const char *text)
 {
     struct tft_text t = {0};
@@ -82,7 +84,7 @@ int main(int argc, char **argv)
         tokenizer = shared_path(in_shared);
     }
     if (!path || (argc == 4 && !tokenizer)) {
-        printf("%s is not there: skipped\n", path ? argv[2] : argv[1]);
+        printf("skipped: %s: not found\n", path ? argv[2] : argv[1]);
         return 77;
     }
 
@@ -93,11 +95,11 @@ int main(int argc, char **argv)
     if (tft_model_open(&m, path, &o, &err) != TFT_OK)
         return puts(err.msg), 1;
     if (!expect(path, expected))
-        return puts("the oracle does not open it"), 1;
+        return puts("the oracle cannot open the model"), 1;
     int f32 = agree(m, "f32", expected), f16 = agree(m, "f16", expected);
     bool text = !tokenizer || says(m, expected, argv[3]);
-    printf("%d tokens agree with an f32 cache, %d with f16, of %d; the text %s\n", f32, f16, TOKENS,
-           !tokenizer ? "is not looked at" : text ? "is right" : "is another");
+    printf("%d of %d tokens agree with an f32 cache, %d with f16; the text %s\n", f32, TOKENS, f16,
+           !tokenizer ? "is not checked" : text ? "is right" : "is wrong");
     tft_model_close(m);
     return f32 == TOKENS && f16 == TOKENS && text ? 0 : 1;
 }

@@ -14,8 +14,7 @@ static uint64_t next(uint64_t *seed) /* SplitMix64 */
     return z ^ z >> 31;
 }
 
-/* [-1, 1), a whole number of 2^-23: exact in every format of float, and the product with a power of
-   two too. */
+/* [-1, 1), a multiple of 2^-23, so that it and its products with powers of two are exact floats. */
 static float uniform(uint64_t *seed)
 {
     return (float)((int32_t)(next(seed) >> 40) - (1 << 23)) * 0x1p-23f;
@@ -29,10 +28,11 @@ static struct tft_str str(const char *s)
 struct writer {
     struct tft_gguf_writer *w;
     const struct toy *t;
-    bool data; /* second run: the tensors' data instead of their descriptions */
+    bool data; /* false: describe the tensors; true, the second run: write their data */
     uint64_t seed;
 };
 
+/* Writes n numbers, uniform in mean +- spread. */
 static void put_rows(struct writer *w, enum tft_dtype type, uint64_t n, float mean, float spread)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -53,6 +53,7 @@ static void put_rows(struct writer *w, enum tft_dtype type, uint64_t n, float me
     }
 }
 
+/* fmt: the name, with %u for the layer */
 static void tensor(struct writer *w, const char *fmt, unsigned layer, enum tft_dtype type,
                    uint32_t rows, uint32_t cols, float mean, float spread)
 {
@@ -65,7 +66,7 @@ static void tensor(struct writer *w, const char *fmt, unsigned layer, enum tft_d
     tft_gguf_put_tensor(w->w, str(name), type, rows > 1 ? 2 : 1, (const uint64_t[]){cols, rows});
 }
 
-/* Entries of about sqrt(2 / cols) keep the size of a row's activations. */
+/* Entries of about sqrt(2 / cols) keep activations from growing or vanishing. */
 static void matrix(struct writer *w, const char *fmt, unsigned layer, uint32_t rows, uint32_t cols)
 {
     float spread = 1;
@@ -145,6 +146,7 @@ static void tensors(struct writer *w)
         matrix(w, "output.weight", 0, t->n_vocab, t->n_embd);
 }
 
+/* "ARCH.NAME", until the next call. */
 static const char *key(const struct toy *t, const char *name)
 {
     static char full[96];

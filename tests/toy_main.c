@@ -1,9 +1,9 @@
 /*
- * For the tests of the program: writes a toy model, or computes what the program should.
+ * For the tests of the program: writes a toy model, or computes a perplexity with the oracle.
  *
- *      toy write FILE [NAME=VALUE]...      see settings[]
- *      toy nll FILE IDS CTX FIRST          the mean of -ln p over the tokens FIRST.. of every whole
- *                                          window of CTX tokens, by the oracle
+ *      toy write FILE [NAME=VALUE]...      the settings are in set()
+ *      toy nll FILE IDS CTX FIRST          prints the mean of -ln p, and of how many tokens: those
+ *                                          from FIRST on in each whole window of CTX tokens
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ static struct toy t = {
     .vocab = "llama",
 };
 
+/* Applies NAME=VALUE to the toy. Returns the exit status: 2 for a wrong argument. */
 static int set(const char *arg)
 {
     const char *value = strchr(arg, '=');
@@ -70,7 +71,8 @@ static int write_toy(int argc, char **argv)
     return toy_write(&t, argv[0]) ? 0 : 1;
 }
 
-static double surprise(const double *logits, uint32_t n, uint32_t token)
+/* -ln p of a token. */
+static double neg_log_prob(const double *logits, uint32_t n, uint32_t token)
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -96,7 +98,7 @@ static int nll(char **argv)
         for (uint32_t i = 0; i + 1 < ctx; i++) {
             const double *logits = oracle_step(o, ids[at + i]);
             if (i + 1 >= first) {
-                sum += surprise(logits, oracle_vocab(o), (uint32_t)ids[at + i + 1]);
+                sum += neg_log_prob(logits, oracle_vocab(o), (uint32_t)ids[at + i + 1]);
                 scored++;
             }
         }

@@ -15,14 +15,15 @@ struct vocab {
     uint32_t n, n_merge;
 };
 
-/* Two pieces each that merge into one, best first; each is a character or was made before. '_' is a
-   space, '^' a newline. */
+/* Pairs of pieces that merge into one, best first. A piece is a character or was merged before. '_'
+   is a space, '^' a newline. */
 static const char *const merges[] = {
     "t h",    "th e",    "_ the",  "a n", "an d",  "_ and",  "_ a",    "h e",     "he l",   "l o",
     "hel lo", "_ hello", "o n",    "c e", "on ce", "_ once", "p on",   "u pon",   "_ upon", "i m",
     "im e",   "t ime",   "_ time", "w o", "r l",   "rl d",   "wo rld", "_ world", "i n",    "^ ^",
 };
 
+/* Special tokens inside a chat, and those that end a text or a turn. */
 static const char *const marks[] = {"<|im_start|>",     "<|system|>",      "<|user|>",
                                     "<|assistant|>",    "<start_of_turn>", "<|start_header_id|>",
                                     "<|end_header_id|>"};
@@ -54,7 +55,7 @@ static const char *spell_byte(int byte)
     return out;
 }
 
-/* n characters of a piece above, at the end of what is in out. */
+/* Appends n characters of a piece of merges[] to out, as the vocabulary spells them. */
 static void spell(char *out, const char *piece, size_t n, bool spm)
 {
     for (out += strlen(out); n--; piece++, out += strlen(out))
@@ -80,6 +81,7 @@ static void add_merges(struct vocab *v)
     }
 }
 
+/* All bytes, and for "llama" printable ASCII. */
 static void add_characters(struct vocab *v)
 {
     char text[TEXT_MAX];

@@ -1,4 +1,4 @@
-/* Toy models as W8A8 files. After test.h and folder.h's definition of _POSIX_C_SOURCE. */
+/* Toy models as W8A8 files. Include it after test.h and after the #define that folder.h wants. */
 #ifndef TFT_TEST_W8A8_H
 #define TFT_TEST_W8A8_H
 
@@ -6,8 +6,8 @@
 #include "models/open.h"
 #include "tools/quantize/quantize.h"
 
-/* Widths that need padding, blocks of several sizes, heads in groups; a head of its own and one
-   that is tied. */
+/* One toy for each architecture. Among them are widths that need padding, Hadamard blocks of
+   several sizes, grouped KV heads, and both tied and separate output heads. */
 static const struct toy toys[] = {
     {.arch = "llama",
      .n_vocab = 50,
@@ -62,6 +62,7 @@ static const int32_t prefix[3] = {1, 7, 3};
 static enum tft_range fixed[MOST_INPUTS], by_token[MOST_INPUTS], by_tensor[MOST_INPUTS];
 static struct quantize_input result[MOST_INPUTS];
 
+/* The options that most tests start from: static ranges, and a prefix of 3 tokens. */
 static inline struct quantize_opts usual(const struct toy *t)
 {
     toy_tokens(11, t->n_vocab, text, TEXT);
@@ -80,7 +81,7 @@ static inline struct quantize_opts usual(const struct toy *t)
                                   .n_threads = 1};
 }
 
-/* Whether the residual stream can be rotated: RMSNorm. */
+/* Whether the residual stream can be rotated: only with RMSNorm. */
 static inline bool rotatable(const struct toy *t)
 {
     return strcmp(t->arch, "gpt2") != 0;
@@ -98,6 +99,7 @@ static inline enum tft_status convert(const char *from, const char *to,
     return status;
 }
 
+/* The path of a file with the quantized toy model. The next call overwrites it. */
 static inline const char *quantized(const struct toy *t, const struct quantize_opts *o)
 {
     const char *from = written(t), *to = in_folder("q.gguf");
