@@ -16,8 +16,8 @@ static enum tft_status open_model(struct tft_model **out, struct tft_opening o,
     o.archs = tft_archs;
     o.opts = &opts;
     enum tft_status status = tft_open(out, &o, err);
-    if (status == TFT_OK && opts.device && strcmp(opts.device, "cpu") != 0)
-        status = tft_device_open(*out, opts.device, opts.gpu_layers, err);
+    if (status == TFT_OK)
+        status = tft_stages_open(*out, opts.device, opts.gpu_layers, err);
     if (status != TFT_OK) {
         tft_model_close(*out);
         *out = NULL;
@@ -47,6 +47,6 @@ void tft_model_close(struct tft_model *m)
 {
     if (!m)
         return;
-    tft_device_close(m);
+    tft_stages_close(m);
     tft_open_undo(m);
 }

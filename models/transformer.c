@@ -1,7 +1,7 @@
 #include "models/transformer.h"
 
 #include "model/load.h"
-#include "run/pass.h"
+#include "run/ops.h"
 
 static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {

@@ -1,4 +1,5 @@
 #include "papers.h"
+#include "run/pass.h"
 
 /* A query of the last layer. It attends to positions up to its own. */
 struct query {

@@ -414,12 +414,12 @@ void paper_assert_block(const struct paper *p, const struct tft_session *s,
                 b.order = paper_order_of(p, side, l, h, b.dim);
                 assert_record(&b, side == KEYS ? kv->layer[l].k_bytes : kv->layer[l].v_bytes);
                 if (b.order.levels[0] == 0) {
-                    assert_f16(&b, side == KEYS ? tft_coded_f16_keys(kv, l, h, number)
-                                                : tft_coded_f16_values(kv, l, h, number));
+                    assert_f16(&b, side == KEYS ? tft_kv_f16_keys(kv, l, h, number)
+                                                : tft_kv_f16_values(kv, l, h, number));
                     continue;
                 }
-                b.is = side == KEYS ? tft_coded_keys(kv, kern, l, h, number, room)
-                                    : tft_coded_values(kv, kern, l, h, number, room);
+                b.is = side == KEYS ? tft_kv_key_codes(kv, kern, l, h, number, room)
+                                    : tft_kv_value_codes(kv, kern, l, h, number, room);
                 assert_coded(&b, number);
             }
 }

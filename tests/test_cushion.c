@@ -11,6 +11,7 @@
 #include "tools/quantize/search/cushion_search.h"
 #include "fed.h"
 #include "models/open.h"
+#include "backend/cpu/cpu.h"
 #include "tools/quantize/measure/text_loss.h"
 
 static const struct toy toys[] = {
@@ -138,13 +139,17 @@ static void block_by_block(void *arg, int tid, int n_threads)
 {
     struct seen *s = arg;
     const struct tft_model *m = s->s->m;
-    struct tft_pass p = {.m = m,
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, s->n);
+    struct tft_pass p = {.ops = &tft_backend_cpu.ops,
+                         .m = m,
                          .s = s->s,
+                         .plan = &plan,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = s->tokens,
                          .n = s->n,
-                         .keep = s->n};
+                         .n_logits = s->n};
     tft_pass_positions(&p);
     tft_embed(&p);
     for (uint32_t l = 0; l < m->n_layer; l++) {

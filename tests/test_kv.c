@@ -164,7 +164,7 @@ static uint32_t events(const struct tft_model *m, const char *kv, const int32_t 
     uint32_t n = 0;
     for (uint32_t i = 0; i < LONG; i++) {
         assert_int_equal(tft_decode(s, tokens[i]), TFT_OK);
-        if (s->kv.whole && (!n || s->kv.whole != at[n - 1]))
+        if (s->kv.frozen && (!n || s->kv.frozen != at[n - 1]))
             at[n++] = i;
     }
     tft_session_close(s);
@@ -231,7 +231,7 @@ static void back_twice_before_anything_is_computed(void **state)
 
     /* nothing was given up since 96: what came later is just forgotten */
     assert_int_equal(tft_rewind(s, 98), TFT_OK);
-    assert_int_equal(s->computed, 98);
+    assert_int_equal(s->kv.held, 98);
     assert_int_equal(tft_rewind(s, 96), TFT_OK); /* while these were in slots, all of them */
     assert_int_equal(tft_prefill(s, a + 96, 1), TFT_OK);
     assert_int_equal(hash_logits(1, s), fresh(m, "rtn", a, 97));
@@ -566,26 +566,26 @@ static void refused_by_name(void **state)
                                     .type = TFT_F32,
                                     .tied = true};
     struct tft_model *m = opened(written(&odd));
-    refused(m, "kivi", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 10, which no quantized cache is for");
+    refused(m, "kivi", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 10 channels: a quantized KV cache takes multiples of 4 up to 256");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "f16"}));
     tft_model_close(m);
     m = opened(written(&wide));
-    refused(m, "rtn", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 260, which no quantized cache is for");
+    refused(m, "rtn", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 260 channels: a quantized KV cache takes multiples of 4 up to 256");
     tft_model_close(m);
 
     m = opened(written(&toys[0]));
     assert_null(m->key_importance);
     refused(m, "tuffet", TFT_ERR_ARG,
-            "m.gguf: mixed keys are for files in which tuffet quantize has noted the importance of "
-            "channels");
+            "m.gguf: this KV cache has mixed keys, and the file lacks the importance of its "
+            "channels: make it with tuffet quantize");
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
     refused(m, "skvq", TFT_ERR_ARG,
-            "m.gguf: is not calibrated for such a KV cache: tuffet quantize --kv does that for the "
-            "one it names, here none");
+            "m.gguf: not calibrated for this KV cache, but for none: make the file with tuffet "
+            "quantize --kv");
     calibrate(m);
-    refused(m, "skvq", TFT_ERR_ARG, "here skvq:k=3,group=16");
+    refused(m, "skvq", TFT_ERR_ARG, "but for skvq:k=3,group=16");
     refused(m, "skvq:group=16", TFT_ERR_ARG, "not calibrated");
     refused(m, "skvq:k=3,group=16,reorder=none", TFT_ERR_ARG, "not calibrated");
     tft_session_close(session(m, (struct tft_session_opts){0}));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "blob.h"
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "random.h"
 
 static struct tft_kv_policy parsed(const char *text)
@@ -51,7 +51,7 @@ static void assert_says(const struct says *want)
                        p.v.axis,
                        {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)},
                        {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
-    assert_true(p.coded);
+    assert_true(tft_kv_evicts(&p));
     assert_int_equal(p.num, TFT_NUM_F16);
     if (got.retain != want->retain || got.window != want->window || got.sinks != want->sinks)
         fail_msg("%s: keeps %d:%u and %u", want->text, (int)got.retain, got.window, got.sinks);
@@ -84,7 +84,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
     assert_true(p.prefill == 1024 && p.keep == 7);
     p = parsed("tuffet");
-    assert_true(p.coded && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
+    assert_true(tft_kv_evicts(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 &&
                 p.clip == TFT_KV_CENTRE && !p.f8);
     assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
@@ -99,11 +99,11 @@ static void floats_have_no_codes(void **state)
     static const char *const f16[] = {NULL, "f16"};
     for (int i = 0; i < 2; i++) {
         struct tft_kv_policy p = parsed(f16[i]);
-        assert_false(p.coded);
+        assert_false(tft_kv_evicts(&p));
         assert_int_equal(p.num, TFT_NUM_F16);
     }
     struct tft_kv_policy p = parsed("f32");
-    assert_false(p.coded);
+    assert_false(tft_kv_evicts(&p));
     assert_int_equal(p.num, TFT_NUM_F32);
 }
 
@@ -479,21 +479,21 @@ static void what_is_none_is_refused_by_name(void **state)
         {"f8", "\"f8\""},
         {"KIVI", "\"KIVI\""},
         {"kivi ", "\"kivi \""},
-        {"kivi,bits=2", "no \"kivi\""},
+        {"kivi,bits=2", "no knob \"kivi\""},
         {"kivy:bits=2", "\"kivy\""},
         {"f16:bits=2", "of f16 has no knobs"},
         {":bits=2", "called \"\""},
-        {"kivi:", "no \"\""},
-        {"kivi:bits=2,", "no \"\""},
-        {"kivi:,bits=2", "no \"\""},
+        {"kivi:", "no knob \"\""},
+        {"kivi:bits=2,", "no knob \"\""},
+        {"kivi:,bits=2", "no knob \"\""},
         {"kivi:bits", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"\""},
         {"kivi:bits=", "not \"\""},
         {"kivi:bits=5", "bits is 1, 1.5, 2, 3, 4, 8 or 16, or such by layer, 3x4/2, not \"5\""},
         {"kivi:bits=2.5", "not \"2.5\""},
         {"kivi:bits= 2", "not \" 2\""},
         {"kivi:bits=2=2", "not \"2=2\""},
-        {"kivi:Bits=2", "no \"Bits\""},
-        {"kivi:colour=2", "no \"colour\""},
+        {"kivi:Bits=2", "no knob \"Bits\""},
+        {"kivi:colour=2", "no knob \"colour\""},
         {"kivi:k=2@row", "k is 1, 1.5, 2, 3, 4, 8 or 16, @channel or @token, or 1..4@mixed, or "
                          "such by layer, 3x4/2, not \"2@row\""},
         {"kivi:k=2@", "not \"2@\""},
@@ -553,11 +553,11 @@ static void what_is_none_is_refused_by_name(void **state)
         {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
         {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
         {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
-        {"kivi:residual=1", "keeps 1 tokens"},
-        {"logquant:window=0", "keeps 0 tokens"},
+        {"kivi:residual=1", "at least 2 tokens, not 1"},
+        {"logquant:window=0", "at least 2 tokens, not 0"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
         {"kivi:0123456789012345678901234567890123456789012345678901234567890123456789=2",
-         "no \"0123456789012345678901234567890123456789\""},
+         "no knob \"0123456789012345678901234567890123456789\""},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct tft_kv_policy p;

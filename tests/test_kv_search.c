@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "kv/coded.h"
+#include "kv/kv.h"
 #include "fed.h"
 #include "tools/quantize/search/kv_search.h"
 #include "random.h"
@@ -375,7 +375,7 @@ static void refused_by_name(void **state)
     o = opts(6);
     assert_int_equal(kv_search_check(m, &o, &err), TFT_OK);
     assert_int_equal(kv_search(m, &o, &r, &stopped, &err), TFT_ERR_ARG);
-    assert_non_null(strstr(err.msg, "mixed keys are for files"));
+    assert_non_null(strstr(err.msg, "mixed keys, and the file lacks"));
     tft_model_close(m);
 }
 

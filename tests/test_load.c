@@ -605,7 +605,7 @@ static void a_vocabulary_alone(void **state)
     assert_int_equal(info.n_vocab, TOY_VOCAB);
     assert_int_equal(info.n_layer, 0);
     assert_int_equal(tft_session_open(&s, m, NULL, &err), TFT_ERR_ARG);
-    assert_non_null(strstr(err.msg, "vocabulary only"));
+    assert_non_null(strstr(err.msg, "vocab_only"));
     tft_model_close(m);
 
     path = written(&toys[QWEN2]);

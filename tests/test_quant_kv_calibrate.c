@@ -7,6 +7,7 @@
 
 #include "fed.h"
 #include "models/open.h"
+#include "run/pass.h"
 #include "simd/half.h"
 #include "tools/quantize/round/channel_order.h"
 #include "tools/quantize/quantize.h"

@@ -7,6 +7,7 @@
 
 #include "file/file.h"
 #include "models/open.h"
+#include "run/pass.h"
 #include "tools/quantize/measure/layers.h"
 #include "random.h"
 #include "w8a8.h"

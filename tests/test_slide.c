@@ -195,7 +195,7 @@ static void back_and_on_again(void **state)
         assert_int_equal(tft_rewind(s, pos - 1), TFT_OK);
         assert_int_equal(tft_prefill(s, tokens + 199, 1), TFT_OK);
         if (hash_logits(0, s) != here)
-            fail_msg("%s, %zu tokens of %u", caches[i], pos, s->dropped);
+            fail_msg("%s, %zu tokens of %u", caches[i], pos, s->kv.dropped);
 
         /* its tokens are not those of a session that never slid */
         assert_int_equal(tft_sync(s, tokens, 90), TFT_OK);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "cpu/cpu.h"
 #include "port/port.h"
 
 /* name[:which]. Names are letters: they become part of a path. */
@@ -37,7 +39,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
     return TFT_OK;
 }
 
-static const struct tft_device *load(const char *name, size_t len, void **library,
+static const struct tft_backend *load(const char *name, size_t len, void **library,
                                      struct tft_error *err)
 {
     char file[32], why[160] = "";
@@ -49,7 +51,7 @@ static const struct tft_device *load(const char *name, size_t len, void **librar
     }
     tft_device_fn *get;
     memcpy(&get, &symbol, sizeof get);
-    const struct tft_device *d = get();
+    const struct tft_backend *d = get();
     if (strcmp(d->build_id, tft_build_id) == 0)
         return d;
     tft_fail(err, TFT_ERR_DEVICE,
@@ -60,35 +62,53 @@ static const struct tft_device *load(const char *name, size_t len, void **librar
     return NULL;
 }
 
-enum tft_status tft_device_open(struct tft_model *m, const char *name, uint32_t n_layers,
-                                struct tft_error *err)
+static void add_stage(struct tft_model *m, struct tft_stage stage)
+{
+    m->stage[m->n_stage++] = stage;
+}
+
+static enum tft_status open_device(struct tft_model *m, const char *name, uint32_t n_layers,
+                                   struct tft_error *err)
 {
     size_t len;
     uint32_t which;
-    void *library;
+    void *library, *device;
     if (!parse(name, &len, &which))
-        return tft_fail(err, TFT_ERR_ARG, "\"%.40s\" is no device", name);
+        return tft_fail(err, TFT_ERR_ARG, "\"%.40s\" is no device: cpu, cuda or cuda:N", name);
     enum tft_status status = check(m, name, err);
     if (status != TFT_OK)
         return status;
-    const struct tft_device *d = load(name, len, &library, err);
-    if (!d)
+    const struct tft_backend *backend = load(name, len, &library, err);
+    if (!backend)
         return TFT_ERR_DEVICE;
     m->n_host = n_layers && n_layers < m->n_layer ? m->n_layer - n_layers : 0;
-    status = d->open(&m->on, m, which, err);
+    status = backend->open(&device, m, which, err);
     if (status != TFT_OK) {
         tft_port_unload(library);
         return status;
     }
-    m->device = d;
-    m->device_library = library;
+    if (m->n_host)
+        add_stage(m, (struct tft_stage){.backend = &tft_backend_cpu, .end = m->n_host});
+    add_stage(m, (struct tft_stage){backend, device, library, m->n_host, m->n_layer});
     return TFT_OK;
 }
 
-void tft_device_close(struct tft_model *m)
+enum tft_status tft_stages_open(struct tft_model *m, const char *name, uint32_t n_layers,
+                                struct tft_error *err)
 {
-    if (!m->device)
-        return;
-    m->device->close(m->on);
-    tft_port_unload(m->device_library);
+    if (name && strcmp(name, "cpu"))
+        return open_device(m, name, n_layers, err);
+    if (m->arch)
+        add_stage(m, (struct tft_stage){.backend = &tft_backend_cpu, .end = m->n_layer});
+    return TFT_OK;
+}
+
+void tft_stages_close(struct tft_model *m)
+{
+    for (uint32_t i = 0; i < m->n_stage; i++)
+        if (m->stage[i].library) {
+            m->stage[i].backend->close(m->stage[i].device);
+            tft_port_unload(m->stage[i].library);
+        }
+    m->n_stage = 0;
 }

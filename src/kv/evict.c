@@ -1,29 +1,28 @@
-/* What a quantized cache gives up of its slots becomes blocks of codes. */
-#include "coded.h"
+/* Evictions on the CPU: tokens leave slots and become blocks of codes. */
+#include "kv.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "simd/half.h"
-#include "run/session.h"
 
-static const float clips[] = {TFT_CODED_CLIPS};
+static const float clips[] = {TFT_KV_CLIPS};
 
-/* What is being quantized: a head's keys or values of the slots in order. */
-struct job {
+/* The keys, or the values, of a block's tokens in one head. */
+struct rows {
     const struct tft_kv *kv;
     const struct tft_kernels *kern;
     const struct tft_kv_side *side;
-    const struct tft_coded_scratch *w;
-    const uint32_t *order; /* [block] slots */
-    const uint8_t *channel; /* as in struct tft_coded_layer, */
-    const float *clip;      /* [groups] likewise; NULL: to be chosen */
+    const struct tft_kv_scratch *w;
+    const uint32_t *slot;   /* [block] the tokens' slots */
+    const uint8_t *channel; /* [E] and */
+    const float *clip;      /* [groups] as in struct tft_kv_layer; clip NULL: to be chosen */
     uint32_t layer, head;
     bool keys;
 };
 
-/* Channel d of the slot's key or value, and how far the next one is. */
-static const uint16_t *row(const struct job *j, uint32_t slot, uint32_t *step)
+/* Channel 0 of a slot's key or value. The next channel is *step numbers further. */
+static const uint16_t *row(const struct rows *j, uint32_t slot, uint32_t *step)
 {
     uint32_t column = slot % TFT_KEY_PANEL;
     *step = j->keys ? TFT_KEY_PANEL : 1;
@@ -32,15 +31,16 @@ static const uint16_t *row(const struct job *j, uint32_t slot, uint32_t *step)
     return tft_kv_values(j->kv, j->layer, j->head, slot);
 }
 
-/* x: [E, block] where a token has scales of its own, else [block, E padded] */
-static void gather(const struct job *j)
+/* Copies the rows into w->x as floats: [E, block] where a token has scales of its own, else
+   [block, E padded]. */
+static void gather(const struct rows *j)
 {
     uint32_t dim = j->kv->head_dim, block = j->kv->block, step;
-    size_t width = tft_coded_width(j->kv);
+    size_t width = tft_kv_padded_dim(j->kv);
     bool by_token = j->side->axis == TFT_KV_TOKEN;
     size_t next = by_token ? block : 1, row_stride = by_token ? 1 : width;
     for (uint32_t t = 0; t < block; t++) {
-        const uint16_t *from = row(j, j->order[t], &step);
+        const uint16_t *from = row(j, j->slot[t], &step);
         float *to = j->w->x + t * row_stride;
         for (uint32_t d = 0; d < dim; d++)
             to[d * next] = tft_f16_to_f32(from[(j->channel ? j->channel[d] : d) * step]);
@@ -49,19 +49,19 @@ static void gather(const struct job *j)
     }
 }
 
-/* Of the parts that the policy has a group choose from, the first n. */
+/* A fit that chooses from the first n clips. */
 static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
 {
-    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = tft_coded_to_zero(&kv->policy)};
+    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = tft_kv_clips_to_zero(&kv->policy)};
 }
 
-/* Scales, middles and codes of all groups, in the workspace. Of the clips that the file has for
-   them if `clipped`. */
-static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
+/* Computes scales, mids and codes of all groups in the workspace; by the file's clips, where there
+   are any, if `clipped`. */
+static void fit(const struct rows *j, const struct tft_fit *how, bool clipped)
 {
     uint32_t dim = j->kv->head_dim, block = j->kv->block, group = j->kv->policy.group;
-    const struct tft_coded_scratch *w = j->w;
-    size_t width = tft_coded_width(j->kv);
+    const struct tft_kv_scratch *w = j->w;
+    size_t width = tft_kv_padded_dim(j->kv);
     if (j->side->axis != TFT_KV_TOKEN) {
         for (size_t d = 0; d < width; d += TFT_PANEL)
             j->kern->fit(
@@ -98,7 +98,7 @@ static void fit(const struct job *j, const struct tft_fit *how, bool clipped)
     }
 }
 
-/* The least e with most <= 448 * 2^e: what E4M3 numbers are to be multiples of. */
+/* The least e with max |x| <= 448 * 2^e: E4M3 scales are multiples of 2^e. */
 static int exponent(const float *x, size_t n)
 {
     float most = 0;
@@ -110,9 +110,9 @@ static int exponent(const float *x, size_t n)
     return e;
 }
 
-static void put_scales(const struct job *j, char *to)
+static void put_scales(const struct rows *j, char *to)
 {
-    size_t n = tft_coded_n_scales(j->kv, j->side);
+    size_t n = tft_kv_scales(j->kv, j->side);
     struct tft_fit how = fit_of(j->kv, 1);
     int e[2] = {0, 0};
     if (j->kv->policy.f8) {
@@ -123,7 +123,7 @@ static void put_scales(const struct job *j, char *to)
         how.scale_unit = ldexpf(1, e[0]);
         how.mid_unit = ldexpf(1, e[1]);
     }
-    how.n_clip = tft_coded_clips(&j->kv->policy);
+    how.n_clip = tft_kv_clips(&j->kv->policy);
     fit(j, &how, true);
     if (!how.f8) {
         j->kern->narrow[TFT_NUM_F16](to, j->w->scale, n);
@@ -140,11 +140,11 @@ static void put_scales(const struct job *j, char *to)
 
 /* Packs rows of 16 and `columns` columns, a multiple of 4, `of` each kind of bits: keys have tokens
    as rows, values channels. */
-static void put_codes(const struct job *j, char *to, uint32_t rows, uint32_t columns,
+static void put_codes(const struct rows *j, char *to, uint32_t rows, uint32_t columns,
                       const uint16_t quads[TFT_BITS_COUNT])
 {
     bool by_token = j->side->axis == TFT_KV_TOKEN;
-    size_t token = by_token ? 1 : tft_coded_width(j->kv), channel = by_token ? j->kv->block : 1,
+    size_t token = by_token ? 1 : tft_kv_padded_dim(j->kv), channel = by_token ? j->kv->block : 1,
            at = 0;
     size_t down = j->keys ? token : channel, across = j->keys ? channel : token;
     uint8_t code[64 * TFT_QUAD_CODES];
@@ -163,9 +163,9 @@ static void put_codes(const struct job *j, char *to, uint32_t rows, uint32_t col
 }
 
 /* The half-width of each channel's codes, or of each token's, in the workspace. */
-static void put_half(const struct job *j, const uint16_t quads[TFT_BITS_COUNT], unsigned bits)
+static void put_half(const struct rows *j, const uint16_t quads[TFT_BITS_COUNT], unsigned bits)
 {
-    size_t d = 0, width = tft_coded_width(j->kv);
+    size_t d = 0, width = tft_kv_padded_dim(j->kv);
     if (j->side->axis == TFT_KV_MIXED)
         for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
             for (size_t i = 0; i < (size_t)quads[b] * TFT_QUAD; i++)
@@ -175,16 +175,16 @@ static void put_half(const struct job *j, const uint16_t quads[TFT_BITS_COUNT], 
 }
 
 /* [groups] of the head's keys or values */
-static const float *clip_of(const struct job *j, int side)
+static const float *clip_of(const struct rows *j, int side)
 {
     const float *all = j->kv->layer[j->layer].clip[side];
-    return all ? all + (size_t)j->head * tft_coded_groups(j->kv) : NULL;
+    return all ? all + (size_t)j->head * tft_kv_groups(j->kv) : NULL;
 }
 
-static void put_keys(struct job j, uint32_t b)
+static void put_keys(struct rows j, uint32_t b)
 {
-    const struct tft_coded_layer *y = &j.kv->layer[j.layer];
-    char *to = tft_coded_key_record(j.kv, j.layer, j.head, b);
+    const struct tft_kv_layer *y = &j.kv->layer[j.layer];
+    char *to = tft_kv_key_record(j.kv, j.layer, j.head, b);
     j.keys = true;
     j.side = &j.kv->policy.k;
     j.channel = y->channel ? y->channel + j.head * j.kv->head_dim : NULL;
@@ -193,7 +193,7 @@ static void put_keys(struct job j, uint32_t b)
         uint16_t *panel = (uint16_t *)to;
         uint32_t dim = j.kv->head_dim, step;
         for (uint32_t t = 0; t < j.kv->block; t++) {
-            const uint16_t *from = row(&j, j.order[t], &step);
+            const uint16_t *from = row(&j, j.slot[t], &step);
             for (uint32_t d = 0; d < dim; d++)
                 panel[(t / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + t % TFT_KEY_PANEL] =
                     from[d * step];
@@ -206,17 +206,17 @@ static void put_keys(struct job j, uint32_t b)
     put_codes(&j, to, j.kv->block, j.kv->head_dim, y->quads[j.head]);
 }
 
-static void put_values(struct job j, uint32_t b)
+static void put_values(struct rows j, uint32_t b)
 {
-    const struct tft_coded_layer *y = &j.kv->layer[j.layer];
-    char *to = tft_coded_value_record(j.kv, j.layer, j.head, b);
+    const struct tft_kv_layer *y = &j.kv->layer[j.layer];
+    char *to = tft_kv_value_record(j.kv, j.layer, j.head, b);
     uint16_t quads[TFT_BITS_COUNT] = {0};
     j.side = &j.kv->policy.v;
     j.clip = clip_of(&j, 1);
     if (y->v_bits == TFT_KV_BITS_F16) {
         uint32_t step;
         for (uint32_t t = 0; t < j.kv->block; t++)
-            memcpy(to + (size_t)t * j.kv->head_dim * 2, row(&j, j.order[t], &step),
+            memcpy(to + (size_t)t * j.kv->head_dim * 2, row(&j, j.slot[t], &step),
                    (size_t)j.kv->head_dim * 2);
         return;
     }
@@ -227,19 +227,19 @@ static void put_values(struct job j, uint32_t b)
     put_codes(&j, to, j.kv->head_dim, j.kv->block, quads);
 }
 
-/* A block of values that stay in their slots becomes what its codes would stand for. */
-static void round_values(struct job j, uint32_t n)
+/* Rounds the values of the first n slots, which stay, to what their codes would stand for. */
+static void round_values(struct rows j, uint32_t n)
 {
     uint32_t block = j.kv->block, dim = j.kv->head_dim, group = j.kv->policy.group, step;
     uint16_t none[TFT_BITS_COUNT] = {0};
-    struct tft_fit how = fit_of(j.kv, tft_coded_clips(&j.kv->policy));
+    struct tft_fit how = fit_of(j.kv, tft_kv_clips(&j.kv->policy));
     j.side = &j.kv->policy.v;
     j.clip = clip_of(&j, 1);
     put_half(&j, none, j.kv->layer[j.layer].v_bits);
     gather(&j);
     fit(&j, &how, true);
     for (uint32_t t = 0; t < n; t++) {
-        uint16_t *to = (uint16_t *)(uintptr_t)row(&j, j.order[t], &step);
+        uint16_t *to = (uint16_t *)(uintptr_t)row(&j, j.slot[t], &step);
         for (uint32_t d = 0; d < dim; d++) {
             size_t scale = (size_t)(d / group) * block + t;
             to[d] = tft_f32_to_f16(
@@ -248,24 +248,22 @@ static void round_values(struct job j, uint32_t n)
     }
 }
 
-/* Of the tokens that are kept after an eviction, slots base .. base + n - 1, those that were within
-   the newest `window` until then. */
-static void round_old_values(struct job j, uint32_t base, uint32_t n, bool again)
+/* The same for the values of slots first .. first + n - 1, a block at a time. */
+static void round_range(struct rows j, uint32_t first, uint32_t n)
 {
-    uint32_t window = j.kv->policy.window, first = again ? window / 2 : 0,
-             end = n > window ? n - window : 0, block = j.kv->block;
-    for (uint32_t i = first; i < end; i += block) {
-        uint32_t some = end - i < block ? end - i : block;
-        /* a block is gathered whole, and the last slot stands in for what it lacks */
+    uint32_t block = j.kv->block;
+    for (uint32_t i = 0; i < n; i += block) {
+        uint32_t now = n - i < block ? n - i : block;
+        /* A block is gathered whole: the last slot stands in for those that are missing. */
         for (uint32_t t = 0; t < block; t++)
-            j.w->order[t] = base + i + (t < some ? t : some - 1);
-        j.order = j.w->order;
-        round_values(j, some);
+            j.w->order[t] = first + i + (t < now ? t : now - 1);
+        j.slot = j.w->order;
+        round_values(j, now);
     }
 }
 
-/* Slots base .. base + n - 1 get what the slots `order` have. */
-static void close_up(struct job j, const uint32_t *order, uint32_t base, uint32_t n)
+/* Moves slots order: [n] to slots base .. base + n - 1. */
+static void close_up(struct rows j, const uint32_t *order, uint32_t base, uint32_t n)
 {
     uint32_t dim = j.kv->head_dim, step;
     for (int keys = 0; keys < 2; keys++) {
@@ -283,22 +281,16 @@ static void close_up(struct job j, const uint32_t *order, uint32_t base, uint32_
     }
 }
 
-void tft_coded_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                     uint32_t head, struct tft_retained at, int tid)
+void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                  uint32_t head, const struct tft_kv_eviction *e, int tid)
 {
-    const struct tft_coded_scratch *w = &kv->scratch[tid];
-    struct job j = {.kv = kv, .kern = kern, .w = w, .layer = layer, .head = head};
-    bool again = at.waiting || at.blocks;
-    uint32_t base = kv->n_prefix + at.sinks + at.named, slots = at.waiting + at.kept, b = at.blocks;
-    uint32_t leave = tft_retain_evict(&kv->policy, &at, w->order);
-    for (uint32_t i = 0; i < slots; i++)
-        w->order[i] += base;
-    for (uint32_t i = 0; i < leave; i += kv->block, b++) {
-        j.order = w->order + i;
-        put_keys(j, b);
-        put_values(j, b);
+    struct rows j = {
+        .kv = kv, .kern = kern, .w = &kv->scratch[tid], .layer = layer, .head = head};
+    for (uint32_t b = 0; b < e->n_blocks; b++) {
+        j.slot = e->order + b * kv->block;
+        put_keys(j, e->first + b);
+        put_values(j, e->first + b);
     }
-    close_up(j, w->order + leave, base, slots - leave);
-    if (kv->policy.partial)
-        round_old_values(j, kv->n_prefix + at.sinks + at.named + at.waiting, at.kept, again);
+    close_up(j, e->order + e->n_blocks * kv->block, e->base, e->stay);
+    round_range(j, e->round, e->n_round);
 }

@@ -1,52 +1,252 @@
 /*
- * The KV cache of a session. Slots: per layer and KV head, keys in panels of 16 ([E, 16], see
- * kernels.h), values in rows of E. Position p of a sequence is slot p, unless the policy is a
- * quantized one: then slots have the tokens that are not in blocks of codes (retain.h, coded.h).
+ * The KV cache of a session: everything that the rest of tuffet needs of it. docs/kv-cache.md has
+ * the policies, docs/glossary.md the terms.
+ *
+ * Keys and values of a token are stored as floats in a slot, or together with the tokens of their
+ * block as codes. policy.h says which, retain.h where each token is. Both are functions of positions
+ * alone, so the result of a token does not depend on how the tokens were fed.
+ *
+ * A pass goes like this:
+ *
+ *      tft_kv_plan     once, on one thread: the chunks of the pass and what is evicted before each
+ *      tft_kv_evict    carries out an eviction } for each layer and head, by the backend that has
+ *      tft_kv_store    stores a new token      } the layer: the CPU here, a GPU by its own kernels
+ *      tft_kv_keys ..  attention reads slots and blocks
+ *      tft_kv_commit   once, when the pass has succeeded
+ *
+ * Letters for shapes are those of model.h: G = n_head_kv, E = head_dim.
  */
 #ifndef TFT_KV_H
 #define TFT_KV_H
 
-#include "kv_policy.h"
-#include "model/model.h"
+#include "base/arena.h"
+#include "policy.h"
 #include "retain.h"
+
+/*
+ * Attention walks slots and blocks in spans of this many tokens and merges the spans in their order:
+ * slots first, then blocks. The size is part of the numerics contract: another one gives other bits.
+ */
+enum { TFT_SPAN = 256 };
+_Static_assert((int)TFT_SPAN == (int)TFT_CODED_SPAN, "kernels take a span of codes at once");
+_Static_assert(TFT_SPAN % TFT_KEY_PANEL == 0, "a span of slots is whole panels of keys");
+
+static inline uint32_t tft_spans(uint32_t tokens)
+{
+    return (tokens + TFT_SPAN - 1) / TFT_SPAN;
+}
+
+/* What a cache has to know of its model. */
+struct tft_kv_shape {
+    uint32_t n_layer;             /* of the model */
+    uint32_t n_host;              /* the first layers: those whose keys and values are in this cache's
+                                     own memory. The others are on a device */
+    uint32_t n_head_kv, head_dim; /* G, E */
+    uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
+    const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
+    const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
+    const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED clips;
+                                     else NULL */
+};
+
+/* How the blocks of a layer lie in memory. A block of a head is a record of keys and one of values:
+ *
+ *      codes       as codes.h has them; or f16, as slots have them, where the policy says 16 bits
+ *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents of the powers of two that
+ *                  scale and mid are multiples of, then [n] scale, [n] mid
+ *
+ * The records of a layer lie side by side: [head][block]. */
+struct tft_kv_layer {
+    size_t k_at, v_at;       /* byte at which the layer's records begin. The records of a device's
+                                layers come behind those of the host's */
+    size_t k_bytes, v_bytes; /* of a record */
+    size_t k_codes, v_codes; /* bytes of the codes in it */
+    unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
+    uint32_t mixed;          /* MIXED keys: the sum of bits over a panel's quads of channels; else 0 */
+    uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of the keys' channels by their bits */
+    uint8_t *channel;     /* [G, E] the order in which blocks have a key's channels: by their bits, or
+                             the file's. NULL: as they come */
+    const float *clip[2]; /* [G, groups] of keys and of values, for CALIBRATED clips */
+};
+
+/* What one eviction does to the slots of a head. It is the same for all heads and layers. */
+struct tft_kv_eviction {
+    const uint32_t *order;   /* [n_blocks * block + stay] slots: first those that leave, block by
+                                block, then those that stay */
+    uint32_t first, n_blocks; /* blocks first .. first + n_blocks - 1 are filled */
+    uint32_t base, stay;      /* those that stay move to slots base .. base + stay - 1 */
+    uint32_t round, n_round;  /* then the values of slots round .. round + n_round - 1 are rounded to
+                                 what their codes would stand for: policy.partial */
+};
+
+/* Tokens from .. to - 1 of a pass, which all see the same blocks. */
+struct tft_kv_chunk {
+    uint32_t from, to;
+    uint32_t slot;   /* of token `from`; the slots of the prefix are counted too */
+    uint32_t blocks; /* that the tokens see */
+    bool evicts;     /* before the tokens are stored `eviction` is carried out */
+    struct tft_kv_eviction eviction;
+};
+
+struct tft_kv_plan {
+    uint32_t n_chunk, n_token;
+    const struct tft_kv_chunk *chunk; /* [n_chunk] */
+    struct tft_retained after;        /* where the tokens are when the pass is done */
+};
+
+/* A thread's workspace for evictions. */
+struct tft_kv_scratch {
+    float *x;                  /* a block of floats, [E, block] or [block, E padded to 16] */
+    uint8_t *code;             /* and its codes */
+    float *half, *scale, *mid; /* and their scales */
+    uint32_t *order;           /* [block] */
+    uint16_t *rows;            /* [slots that stay, E] */
+};
 
 struct tft_kv {
     struct tft_kv_policy policy;
-    enum tft_num num;  /* F16 or F32 */
-    uint32_t capacity; /* slots, a multiple of 16 */
-    uint32_t n_head_kv, head_dim;
-    char *k; /* [n_host, G, capacity / 16, E, 16] */
-    char *v; /* [n_host, G, capacity, E] */
+    enum tft_num num; /* of slots: F16 or F32 */
+    uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
+    uint32_t block;    /* tokens of a block */
+    uint32_t capacity; /* slots, those of the prefix included; a multiple of 16 */
+    uint32_t n_blocks; /* blocks that there is room for */
 
-    /* where the policy has codes */
-    uint32_t n_prefix;      /* the first slots */
-    uint32_t block;         /* tokens of a block */
-    uint32_t n_blocks;      /* room for them */
-    struct tft_retained at; /* where the session's tokens are */
-    uint32_t whole;         /* so many first tokens were there when blocks last took some: there is
-                               no way back beyond that */
-    struct tft_coded_layer *layer; /* [n_layer] */
-    char *codes;
-    struct tft_coded_scratch *scratch; /* [n_threads] */
+    /* State: a function of the tokens' positions. */
+    struct tft_retained at; /* where the tokens are */
+    uint32_t held;          /* tokens that the cache has, behind the prefix */
+    uint32_t dropped;       /* tokens that slides have dropped: they were behind the sinks */
+    uint32_t frozen;        /* tokens held at the last eviction. The cache cannot go back to that many
+                               or fewer */
+
+    /* Memory of the host's layers, all of it in the arena. */
+    char *k;     /* [n_host, G, capacity / 16, E, 16] slots: keys in panels, see kernels.h */
+    char *v;     /* [n_host, G, capacity, E] slots: values */
+    char *codes; /* records of blocks */
+    struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing */
+    struct tft_kv_scratch *scratch; /* [n_threads] likewise */
+
+    struct tft_kv_plan plan;
+    struct tft_kv_chunk *chunk; /* [chunks of a pass] */
+    uint32_t *order;            /* [n_order] of all evictions of a pass, one after the other */
+    uint32_t n_order;
+    uint32_t *other;            /* [2 capacity] workspace of tft_retain_evict */
+    uint32_t n_batch;           /* most tokens of a pass */
 };
 
-/* Takes slots for `capacity` tokens and the prefix from the arena, or for those of them that have
-   no codes. */
-void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_model *m,
-                   uint32_t capacity, const struct tft_kv_policy *policy);
+/* ---------------------------------------------------------------------------------------- memory */
 
-/* The keys of a layer and head from slot `from` on, a multiple of 16; the values, from any slot. */
+/* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
+   more than n_batch tokens. */
+void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
+                   const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
+                   int n_threads);
+
+/* Once, when kv lies in memory: shares out the bits of mixed keys and takes in the file's order of
+   channels and its clips. */
+void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
+
+/* Bytes of a token once it has been quantized, over all layers, rounded up; or in a slot, where the
+   policy evicts nothing. Bytes of a block over all layers and heads. */
+size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+
+/* How many tokens a slide of a full cache drops, an eighth of the capacity in whole blocks or
+   panels; 0 if the capacity is too small to slide. */
+uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity);
+
+/* ---------------------------------------------------------------------------------------- a pass */
+
+/* Plans a pass of n tokens, n <= n_batch: kv->plan. The state does not change. */
+void tft_kv_plan(struct tft_kv *kv, uint32_t n);
+
+/* The plan of a pass of n tokens that evicts nothing and whose first token goes to `slot`: for tools
+   that run layers by themselves. The plan refers to *chunk. */
+struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n);
+
+/* The planned pass is done: its tokens are in the cache. */
+void tft_kv_commit(struct tft_kv *kv);
+
+/* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. */
+void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
+
+/* ----------------------------------------------------------------------------------------- slides */
+
+/* What a slide drops from every head: the first `blocks` blocks, or n slots from `slot` on. The
+   slots behind those, up to `used`, close up. */
+struct tft_kv_drop {
+    uint32_t blocks;
+    uint32_t slot, n, used;
+};
+
+/* The drop of n tokens; carrying it out in the host's layers; and noting it in the state, when all
+   layers have done so. */
+struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n);
+void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d);
+void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n);
+
+/* The same for one head: n slots from `from` on, n a multiple of 16; the first n of `blocks`. */
+void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,
+                       uint32_t n, uint32_t used);
+void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
+
+/* ------------------------------------------------------------------------------- the host's layers */
+
+/* Stores a head's key and value, [E] each, in a slot. The first slot of a panel clears the panel, so
+   that no kernel ever reads memory that was not written. */
+void tft_kv_store(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                  uint32_t head, uint32_t slot, const float *k, const float *v);
+
+/* Carries out an eviction in a head, by thread tid. */
+void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                  uint32_t head, const struct tft_kv_eviction *e, int tid);
+
+/* The keys of a head from slot `from` on, a multiple of 16; its values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);
 
-/* Takes out n slots from `from` on, n a multiple of 16; those behind them, up to `used`, close
-   up. */
-void tft_kv_drop(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from, uint32_t n,
-                 uint32_t used);
+/* Block b as kernels take it. Its scales are widened into room: [2 tft_kv_scales]. */
+struct tft_coded tft_kv_key_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
+                                  uint32_t layer, uint32_t head, uint32_t b, float *room);
+struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
+                                    uint32_t layer, uint32_t head, uint32_t b, float *room);
 
-/* Stores a head's key and value [E] in a slot. A panel's first position clears the panel, so that
-   no kernel ever reads memory that was not written. */
-void tft_kv_put(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                uint32_t head, uint32_t slot, const float *k, const float *v);
+/* A block of 16 bits: keys [block / 16, E, 16], values [block, E]. */
+const uint16_t *tft_kv_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                                  uint32_t b);
+
+/* Where the record of block b begins. */
+char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b);
+
+/* Scales of a block of keys or values; there are as many mids. */
+size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side);
+
+/* Channels of a head rounded up to whole panels; groups of channels that share a scale. */
+static inline size_t tft_kv_padded_dim(const struct tft_kv *kv)
+{
+    return (kv->head_dim + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL;
+}
+
+static inline uint32_t tft_kv_groups(const struct tft_kv *kv)
+{
+    return (kv->head_dim + kv->policy.group - 1) / kv->policy.group;
+}
+
+/* The parts of its range that a group chooses from when it is quantized. For the four levels of 2
+   bits over 32 numbers of a Gaussian, 0.7 is about the best. */
+#define TFT_KV_CLIPS 1, 0.92f, 0.84f, 0.76f, 0.68f, 0.6f
+enum { TFT_KV_N_CLIPS = 6 };
+
+/* How many of the parts a group chooses from: one where the range is whole, or calibrated. */
+static inline size_t tft_kv_clips(const struct tft_kv_policy *p)
+{
+    return p->clip == TFT_KV_CENTRE || p->clip == TFT_KV_ZERO ? TFT_KV_N_CLIPS : 1;
+}
+
+static inline bool tft_kv_clips_to_zero(const struct tft_kv_policy *p)
+{
+    return p->clip == TFT_KV_ZERO || p->clip == TFT_KV_CALIBRATED;
+}
 
 #endif

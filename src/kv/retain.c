@@ -2,18 +2,21 @@
 
 #include <string.h>
 
-/* Tokens kept when some are given up. */
+/* Kept tokens when an eviction is due. */
 static uint32_t most_kept(const struct tft_kv_policy *p)
 {
     switch (p->retain) {
     case TFT_KV_LOG2: return 3 * p->window;
     case TFT_KV_WINDOW: return p->window + tft_kv_block(p);
-    default: return p->window;
+    case TFT_KV_FILL: return p->window;
+    default: return UINT32_MAX;
     }
 }
 
 uint32_t tft_retain_stay(const struct tft_kv_policy *p)
 {
+    if (!tft_kv_evicts(p))
+        return UINT32_MAX;
     return p->sinks + p->keep + tft_kv_block(p) - 1 + most_kept(p);
 }
 
@@ -23,11 +26,23 @@ uint32_t tft_retain_slots(const struct tft_kv_policy *p)
     return stay > p->prefill ? stay : p->prefill;
 }
 
+uint32_t tft_retain_evictions(const struct tft_kv_policy *p, uint32_t n)
+{
+    if (!tft_kv_evicts(p))
+        return 0;
+    /* As many tokens must come between two evictions; the first may be due at once, and another one
+       sooner than that behind a prompt that stayed in full precision. */
+    uint32_t between = p->retain == TFT_KV_WINDOW ? tft_kv_block(p) : p->window;
+    return n / (between ? between : 1) + 2;
+}
+
 uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retained *r)
 {
-    bool whole = !r->named && !r->waiting && !r->blocks; /* nothing has been given up yet */
+    if (!tft_kv_evicts(p))
+        return UINT32_MAX;
+    bool evicted_none = !r->named && !r->waiting && !r->blocks;
     uint32_t most = p->sinks + most_kept(p);
-    return (whole && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
+    return (evicted_none && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
 }
 
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n)
@@ -44,9 +59,9 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n)
     r->sinks -= n - kept;
 }
 
-/* Whether kept token i is given up. LogQuant, algorithm 1: of the older two windows every other
-   one, so that each time they are halved they are half as dense. */
-static bool given_up(const struct tft_kv_policy *p, uint32_t i)
+/* Whether kept token i leaves. LogQuant, algorithm 1: every other one of the two older windows, so
+   that each eviction leaves them half as dense. */
+static bool leaves(const struct tft_kv_policy *p, uint32_t i)
 {
     switch (p->retain) {
     case TFT_KV_LOG2: return i < 2 * p->window && i % 2;
@@ -55,77 +70,56 @@ static bool given_up(const struct tft_kv_policy *p, uint32_t i)
     }
 }
 
-/* Lists of slots; those of no place are only counted. */
+/* A list of slots; without `slot` it only counts them. */
 struct list {
-    uint32_t *at, n;
+    uint32_t *slot, n;
 };
 
 static void push(struct list *l, uint32_t slot)
 {
-    if (l->at)
-        l->at[l->n] = slot;
+    if (l->slot)
+        l->slot[l->n] = slot;
     l->n++;
 }
 
-/* What kept tokens become when some are given up once. first: which of all tokens the first of them
-   is; where there are names they are consecutive. */
-static void give_up(const struct tft_kv_policy *p, const bool *names, uint32_t first,
-                    struct list *kept, struct list *waiting, struct list *named)
+/* One eviction: kept tokens stay, wait, or stay because the filter named them. is_named[first] is
+   the answer for the first kept token; kept tokens are consecutive where there is a filter. */
+static void evict_once(const struct tft_kv_policy *p, const bool *is_named, uint32_t first,
+                       struct list *kept, struct list *waiting, struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t slot = kept->at ? kept->at[i] : 0;
-        push(!given_up(p, i) ? kept : names && names[first + i] ? named : waiting, slot);
+        uint32_t slot = kept->slot ? kept->slot[i] : 0;
+        bool stays_named = is_named && is_named[first + i];
+        push(!leaves(p, i) ? kept : stays_named ? named : waiting, slot);
     }
 }
 
-uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order)
+uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order,
+                          uint32_t *other)
 {
-    uint32_t all = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p);
-    /* tokens before those kept */
-    uint32_t first = r->sinks + r->named + r->waiting + r->blocks * block;
-    struct list waiting = {order, 0}, kept = {order ? order + all : NULL, 0},
-                named = {order ? order + 2 * all : NULL, 0};
+    uint32_t n = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p);
+    uint32_t before_kept = r->sinks + r->named + r->waiting + r->blocks * block;
+    struct list waiting = {order, 0}, kept = {other, 0}, named = {order ? other + n : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
         push(&waiting, i);
-    /* more than the most after a prompt that was kept whole: as if they came now, one by one */
+    /* There are more than `most` kept tokens after a prompt that stayed in full precision. They are
+       evicted as if they came now, one by one. */
     for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)
-            give_up(p, r->names, first + i + 1 - most, &kept, &waiting, &named);
+            evict_once(p, r->is_named, before_kept + i + 1 - most, &kept, &waiting, &named);
     }
-    uint32_t n = waiting.n / block * block, left = waiting.n - n;
-    if (order) {
-        memmove(order + n + named.n, order + n, left * sizeof *order);
-        memcpy(order + n, named.at, named.n * sizeof *order);
-        memcpy(order + waiting.n + named.n, kept.at, kept.n * sizeof *order);
+    uint32_t leave = waiting.n / block * block, left = waiting.n - leave;
+    if (order) { /* leaving, named, left waiting, kept */
+        memmove(order + leave + named.n, order + leave, left * sizeof *order);
+        memcpy(order + leave, named.slot, named.n * sizeof *order);
+        memcpy(order + waiting.n + named.n, kept.slot, kept.n * sizeof *order);
     }
-    *r = (struct tft_retained){r->sinks, r->named + named.n,    left,
-                               kept.n,   r->blocks + n / block, r->names};
-    return n;
-}
-
-struct tft_chunk tft_retain_chunk(const struct tft_kv_policy *p, struct tft_retained *r,
-                                  uint32_t from, uint32_t n)
-{
-    struct tft_chunk c = {.from = from, .before = *r, .evict = tft_retain_room(p, r) == 0};
-    if (c.evict)
-        tft_retain_evict(p, r, NULL);
-    c.slot = r->sinks + r->named + r->waiting + r->kept;
-    c.blocks = r->blocks;
-    uint32_t room = tft_retain_room(p, r);
-    c.to = n - from < room ? n : from + room;
-    tft_retain_add(p, r, c.to - from);
-    return c;
-}
-
-void tft_retain_advance(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t from,
-                        uint32_t n, uint32_t *since)
-{
-    while (from < n) {
-        struct tft_chunk c = tft_retain_chunk(p, r, from, n);
-        *since = c.evict ? from : *since;
-        from = c.to;
-    }
+    r->named += named.n;
+    r->waiting = left;
+    r->kept = kept.n;
+    r->blocks += leave / block;
+    return leave;
 }

@@ -1,59 +1,58 @@
 /*
- * Which tokens of a sequence are where. Behind the prefix a session has slots, of floats, and
- * blocks, of codes. A token comes into a slot; when as many are there as the policy keeps, some are
- * given up, and as soon as those fill a block they are quantized together. Where a token is depends
- * on its position and on how many came after it, not on how they were fed.
+ * Where each token of a sequence is: which slot, or which block of codes.
  *
- * The slots behind the prefix, in this order: sinks, tokens that a filter has named and that so
- * were not given up when it was their turn, tokens given up that wait for their block to be full,
- * tokens kept, oldest first.
+ * Behind the model's prefix a session has slots, which hold floats, and blocks, which hold codes.
+ * A new token goes into a slot. When the policy's slots are full, some tokens are evicted; as soon
+ * as the evicted ones fill a block they are quantized together. The place of a token depends on its
+ * position and on how many tokens follow it, never on how the tokens were fed.
+ *
+ * The slots behind the prefix, in this order, oldest token first in each part:
+ *
+ *      sinks     the first tokens of the sequence; they are never evicted
+ *      named     tokens that the session's filter named; they stayed when their turn came
+ *      waiting   evicted tokens that wait until they fill a block
+ *      kept      all others
  */
 #ifndef TFT_RETAIN_H
 #define TFT_RETAIN_H
 
-#include "kv_policy.h"
+#include "policy.h"
 
 struct tft_retained {
-    uint32_t sinks, named, waiting, kept; /* slots */
-    uint32_t blocks;
-    const bool *names; /* [tokens held] which of them the filter has named, policy.keep at most;
-                          NULL: none */
+    uint32_t sinks, named, waiting, kept; /* slots in use */
+    uint32_t blocks;                      /* full blocks */
+    const bool *is_named; /* [tokens held] the filter's answers, at most policy.keep of them true;
+                             NULL: no filter */
 };
 
-/* The most slots that are ever in use, and the most that are after some have been given up. */
+/* The most slots that are ever in use, of a sequence of any length; and the most after an
+   eviction. UINT32_MAX where the policy evicts nothing. */
 uint32_t tft_retain_slots(const struct tft_kv_policy *p);
 uint32_t tft_retain_stay(const struct tft_kv_policy *p);
 
-/* How many tokens can come into slots before some are given up: 0 if that is due. */
+/* The most evictions that a pass of n tokens can cause. */
+uint32_t tft_retain_evictions(const struct tft_kv_policy *p, uint32_t n);
+
+/* How many tokens can be added before an eviction; 0: it is due now. */
 uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retained *r);
 
-/* n <= room tokens have come. */
+/* Adds n <= room tokens. */
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n);
 
-/* Gives up what is due. order: [3 (waiting + kept)], or NULL: those slots, counted from behind the
-   named ones, in the order that they are to have (in its first third; the others are workspace);
-   the first ones, whole blocks of them, are returned as their number and leave for r->blocks - n /
-   block .. r->blocks - 1, the next ones are named from now on. */
-uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order);
-
-/* The next tokens of a sequence that all come to the same blocks: `from` up to, not with, `to`. */
-struct tft_chunk {
-    uint32_t from, to;
-    bool evict;                 /* some are given up before they come, from here: */
-    struct tft_retained before;
-    uint32_t slot, blocks;      /* where the first of them goes, counted from behind the prefix;
-                                   blocks that they see */
-};
-
-/* The next ones of those up to n, which then are in r. */
-struct tft_chunk tft_retain_chunk(const struct tft_kv_policy *p, struct tft_retained *r,
-                                  uint32_t from, uint32_t n);
-
-/* The last n tokens, none of which is in a block, leave again. */
+/* Removes the last n tokens, none of which is in a block. */
 void tft_retain_remove(struct tft_retained *r, uint32_t n);
 
-/* Tokens from .. n - 1 have come. *since: how many there were when some were last given up. */
-void tft_retain_advance(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t from,
-                        uint32_t n, uint32_t *since);
+/*
+ * Evicts what is due. With n = r->waiting + r->kept before the call:
+ *
+ *      order: [n]     slots, counted from behind the named ones, in their new order: first the
+ *                     ones that leave for blocks, then those that stay. NULL: only count.
+ *      other: [2 n]   workspace; NULL with order
+ *
+ * Returns how many leading entries of `order` leave, a multiple of the block; they become blocks
+ * r->blocks - leave / block .. r->blocks - 1.
+ */
+uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order,
+                          uint32_t *other);
 
 #endif

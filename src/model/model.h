@@ -10,13 +10,13 @@
 
 #include "base/alloc.h"
 #include "file/file.h"
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "simd/kernels.h"
 #include "text/tokenizer.h"
 #include "tuffet.h"
 #include "weights/format.h"
 
-struct tft_device;
+struct tft_backend;
 struct tft_pass;
 struct tft_load;
 struct tft_transformer;
@@ -74,6 +74,16 @@ struct tft_block {
 /* The most heads that may share a KV head: attention takes them through a span together. */
 enum { TFT_MAX_GROUP = 32 };
 
+/* Consecutive layers that one backend computes: run/backend.h. The first stage also embeds, the last
+   one has the head. */
+struct tft_stage {
+    const struct tft_backend *backend;
+    void *device;        /* what the backend's open() gave */
+    void *library;       /* the plug-in it came from, or NULL */
+    uint32_t first, end; /* layers first .. end - 1 */
+};
+enum { TFT_STAGES = 2 }; /* the CPU, and a device */
+
 struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
     struct tft_kernels kern;
@@ -116,10 +126,9 @@ struct tft_model {
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */
     uint64_t n_params, weight_bytes, matmul_macs; /* as in struct tft_model_info */
 
-    const struct tft_device *device; /* NULL, or computes layers n_host .. n_layer - 1 and the head:
-                                        device.h */
-    void *on, *device_library;
-    uint32_t n_host; /* layers that the CPU computes: all of them without a device */
+    struct tft_stage stage[TFT_STAGES]; /* [n_stage] who computes which layers, in order */
+    uint32_t n_stage;                   /* 0 with vocab_only */
+    uint32_t n_host; /* layers that the CPU computes, the first ones: all without a device */
 
     struct tft_source source; /* keeps the file mapped */
     struct tft_allocator allocator_copy;

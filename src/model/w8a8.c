@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "model/keys.h"
 
 void tft_w8a8_version(struct tft_load *ld)

@@ -2,31 +2,21 @@
 #ifndef TFT_SESSION_H
 #define TFT_SESSION_H
 
-#include "kv/coded.h"
 #include "kv/kv.h"
 #include "model/model.h"
-#include "pass.h"
-
-/*
- * Attention walks the positions in spans of this many, counted from position 0, and merges the
- * spans of a token in the order of their positions. The size is part of the numerics contract:
- * another one gives other bits.
- */
-enum { TFT_SPAN = 256 };
-
-static inline uint32_t tft_spans(uint32_t positions)
-{
-    return (positions + TFT_SPAN - 1) / TFT_SPAN;
-}
+#include "buffers.h"
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
 enum { TFT_TILE = 32 };
 _Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head are in one tile");
 
-/* One thread's workspace in attention. */
+/* A thread's workspace in attention. */
 struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
+    float *ordered_q;    /* [TFT_TILE, E] queries with their channels in the order of the blocks' keys */
+    float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
+    float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
 };
 
 /* A thread's tile of the hidden activations before they become bytes, 192 KiB of an L2 cache: as
@@ -49,15 +39,13 @@ struct tft_session {
     uint32_t capacity, n_batch, n_logits;
     int n_threads;
 
-    uint32_t pos;      /* tokens held; the prefix comes before them */
-    uint32_t slide;    /* so many tokens are forgotten at once when it is full; 0: none ever */
-    uint32_t dropped;  /* tokens that have been: they were between the sinks and the next one */
-    uint32_t computed; /* so many of them the cache has; fewer after a rewind to where it had not
-                          the same */
+    uint32_t pos;      /* tokens held, behind the prefix. kv.held of them are in the cache: fewer than
+                          pos after a rewind past an eviction; the next call recomputes the rest */
+    uint32_t slide;    /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid;  /* rows of logits of the last call, newest last */
     int32_t *tokens;   /* [capacity] */
-    bool *names;       /* [capacity] which of them the filter has named; NULL without one */
-    uint32_t n_named;  /* how many */
+    bool *is_named;    /* [capacity] the filter's answers; NULL without a filter */
+    uint32_t n_named;  /* tokens that the filter has named */
     bool (*keep)(void *user, uint64_t position, int32_t token); /* the filter */
     void *keep_user;
     struct tft_kv kv;
@@ -75,7 +63,7 @@ struct tft_session {
     float *part_max, *part_sum; /* [H, spans] */
     struct tft_candidate *candidates; /* [V], for sampling */
 
-    void *on; /* the part of it that is on the model's device */
+    void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
 
     tft_tap_fn *tap; /* set by tools; NULL otherwise. For models of floats. */
     void *tap_user;
@@ -85,5 +73,20 @@ struct tft_candidate {
     float logit;
     int32_t id;
 };
+
+/* What the cache of a session has to know of the model. */
+static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
+{
+    return (struct tft_kv_shape){
+        .n_layer = m->n_layer,
+        .n_host = m->n_host,
+        .n_head_kv = m->n_head_kv,
+        .head_dim = m->head_dim,
+        .n_prefix = m->n_prefix,
+        .key_importance = m->key_importance,
+        .key_order = m->key_order,
+        .clip = {m->kv_clip[0], m->kv_clip[1]},
+    };
+}
 
 #endif

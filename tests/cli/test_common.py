@@ -57,7 +57,7 @@ class Common(Case):
             (["run", toy, "--kv", "f64"], 'no KV cache is called "f64"'),
             (["run", toy, "--kv", "f16:bits=2"], "a KV cache of f16 has no knobs"),
             (["inspect", toy, "--kv", "kivi:bits=5"], 'not "5"'),
-            (["bench", "--shape=smollm2-135m", "--kv", "k=2@mixed,vv=1"], 'has no "vv"'),
+            (["bench", "--shape=smollm2-135m", "--kv", "k=2@mixed,vv=1"], 'has no knob "vv"'),
             (["quantize", toy, "-o", self.path("x"), "--calib", toy, "--kv", "kivi:group=48"], 'group is 16, 32, 64, 128 or 256'),
             (["run", toy, "--json=yes"], "takes no value"),
             (["run", toy, "-p", "a", "-f", "b"], "two prompts"),

@@ -68,8 +68,8 @@ class Run(Case):
             self.assertEqual(len(texts), 1)
             seen |= texts
         self.assertGreater(len(seen), 2)  # few bits tell
-        self.assertIn("mixed keys are for files in which tuffet quantize", self.fails("run", toy, "-phello", "--kv=tuffet"))
-        self.assertIn("is not calibrated for such a KV cache", self.fails("run", toy, "-phello", "--kv=skvq"))
+        self.assertIn("mixed keys, and the file lacks the importance of its channels", self.fails("run", toy, "-phello", "--kv=tuffet"))
+        self.assertIn("not calibrated for this KV cache", self.fails("run", toy, "-phello", "--kv=skvq"))
 
     def test_going_on_when_the_context_is_full(self):
         toy = self.toy(endless=1)

@@ -144,7 +144,7 @@ static void put(struct gpu *g)
                      gpu_copy(&start, sizeof start));
         for (uint32_t m = 0; m < M; m++)
             for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
-                tft_kv_put(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim,
+                tft_kv_store(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim,
                            v + m * ld + head * h.kv->head_dim);
         same_slots(g, h.kv, layer, &slots, slot + M, "put");
         gpu_free(g);
@@ -165,7 +165,7 @@ static void drop(struct gpu *g)
         struct tft_cuda_slots slots = put_slots(h.kv, 0);
         tft_cuda_drop_slots(g->stream, &slots, from, n, used);
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
-            tft_kv_drop(h.kv, 0, head, from, n, used);
+            tft_kv_drop_slots(h.kv, 0, head, from, n, used);
         same_slots(g, h.kv, 0, &slots, used - n, "drop");
         gpu_free(g);
         close_session(&h);
@@ -176,7 +176,7 @@ static void drop(struct gpu *g)
 
 static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, int side)
 {
-    const struct tft_coded_layer *y = &kv->layer[layer];
+    const struct tft_kv_layer *y = &kv->layer[layer];
     const float *clip = y->clip[side];
     size_t bytes = side ? y->v_bytes : y->k_bytes;
     return (struct tft_cuda_side){
@@ -186,13 +186,13 @@ static struct tft_cuda_side put_side(const struct tft_kv *kv, uint32_t layer, in
         .code_bytes = side ? y->v_codes : y->k_codes,
         .bits = side ? y->v_bits : y->k_bits,
         .per_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
-        .clip = clip ? gpu_copy(clip, kv->n_head_kv * tft_coded_groups(kv) * sizeof *clip) : NULL,
+        .clip = clip ? gpu_copy(clip, kv->n_head_kv * tft_kv_groups(kv) * sizeof *clip) : NULL,
     };
 }
 
 static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer)
 {
-    const struct tft_coded_layer *y = &kv->layer[layer];
+    const struct tft_kv_layer *y = &kv->layer[layer];
     return (struct tft_cuda_blocks){
         .k = put_side(kv, layer, 0),
         .v = put_side(kv, layer, 1),
@@ -214,49 +214,40 @@ static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
 {
     for (uint32_t h = 0; h < kv->n_head_kv && n; h++) {
         size_t at = (size_t)h * kv->n_blocks;
-        gpu_same(g, tft_coded_key_record(kv, layer, h, 0),
+        gpu_same(g, tft_kv_key_record(kv, layer, h, 0),
                  got->k.records + at * got->k.record_bytes, n * got->k.record_bytes,
                  "%s: keys of head %u", what, h);
-        gpu_same(g, tft_coded_value_record(kv, layer, h, 0),
+        gpu_same(g, tft_kv_value_record(kv, layer, h, 0),
                  got->v.records + at * got->v.record_bytes, n * got->v.record_bytes,
                  "%s: values of head %u", what, h);
     }
 }
 
-/* One eviction on the CPU and on the GPU, with tokens where `before` says. */
+/* Carries out an eviction on the CPU and on the GPU. */
 static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
-                       struct tft_retained before, const char *what)
+                       const struct tft_kv_eviction *e, const char *what)
 {
     const struct tft_kv *kv = h->kv;
     struct tft_cuda_blocks blocks = put_blocks(kv, layer);
     struct tft_cuda_slots slots = put_slots(kv, layer);
     struct tft_cuda_clips clips = {
-        {TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(&kv->policy), tft_coded_to_zero(&kv->policy)};
-    struct tft_retained r = before;
-    uint32_t base = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
-             window = kv->policy.window;
-    uint32_t *order = check_buf(g->c, 3 * (n + 1), sizeof *order),
-             leave = tft_retain_evict(&kv->policy, &r, order);
-    uint32_t first = before.waiting || before.blocks ? window / 2 : 0,
-             end = r.kept > window ? r.kept - window : 0;
-    for (uint32_t i = 0; i < n; i++)
-        order[i] += base;
-    struct tft_cuda_eviction e = {
-        .order = gpu_copy(order, n * sizeof *order),
-        .n_blocks = leave / kv->block,
-        .first_block = before.blocks,
-        .stay = n - leave,
-        .first_slot = base,
-        .rounded = kv->policy.partial && end > first ? end - first : 0,
-        .first_rounded = base + r.waiting + first,
+        {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(&kv->policy), tft_kv_clips_to_zero(&kv->policy)};
+    struct tft_cuda_eviction on_gpu = {
+        .order = gpu_copy(e->order, (e->n_blocks * kv->block + e->stay) * sizeof *e->order),
+        .n_blocks = e->n_blocks,
+        .first_block = e->first,
+        .stay = e->stay,
+        .first_slot = e->base,
+        .rounded = e->n_round,
+        .first_rounded = e->round,
     };
     tft_cuda_evict(
-        g->stream, &blocks, &slots, &e, &clips,
-        gpu_alloc((size_t)kv->n_head_kv * (e.stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
+        g->stream, &blocks, &slots, &on_gpu, &clips,
+        gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
-        tft_coded_evict(kv, g->c->ref, layer, head, before, 0);
-    same_blocks(g, kv, layer, &blocks, r.blocks, what);
-    same_slots(g, kv, layer, &slots, base + n - leave, what);
+        tft_kv_evict(kv, g->c->ref, layer, head, e, 0);
+    same_blocks(g, kv, layer, &blocks, e->first + e->n_blocks, what);
+    same_slots(g, kv, layer, &slots, e->base + e->stay, what);
     gpu_free(g);
 }
 
@@ -267,13 +258,12 @@ static void evict(struct gpu *g)
         return;
     for (size_t i = 0; i < N_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
-        struct tft_retained at = h.kv->at;
-        for (uint32_t from = 0, layer = 0; from < 400; layer = !layer) {
-            struct tft_chunk chunk = tft_retain_chunk(&h.kv->policy, &at, from, 400);
-            fill_slots(g->c, h.kv, layer);
-            if (chunk.evict)
-                evict_once(g, &h, layer, chunk.before, caches[i].kv);
-            from = chunk.to;
+        tft_kv_plan(&h.s->kv, 400);
+        for (uint32_t c = 0; c < h.kv->plan.n_chunk; c++) {
+            const struct tft_kv_chunk *chunk = &h.kv->plan.chunk[c];
+            fill_slots(g->c, h.kv, c % 2);
+            if (chunk->evicts)
+                evict_once(g, &h, c % 2, &chunk->eviction, caches[i].kv);
         }
         close_session(&h);
     }
@@ -287,7 +277,7 @@ static void drop_blocks(struct gpu *g)
         struct opened h = open_session(g->c, caches[i].kv, 500);
         uint32_t blocks = h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
                  n = 1 + (uint32_t)check_below(g->c, blocks);
-        const struct tft_coded_layer *y = &h.kv->layer[1];
+        const struct tft_kv_layer *y = &h.kv->layer[1];
         size_t each = (size_t)h.kv->n_head_kv * h.kv->n_blocks;
         for (size_t k = 0; k < each * y->k_bytes; k++)
             h.kv->codes[y->k_at + k] = (char)check_rand(g->c);
@@ -297,7 +287,7 @@ static void drop_blocks(struct gpu *g)
         tft_cuda_drop_blocks(g->stream, &device_blocks, n, blocks);
         h.s->kv.at.blocks = blocks;
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
-            tft_coded_drop(h.kv, 1, head, n);
+            tft_kv_drop_blocks(h.kv, 1, head, n);
         same_blocks(g, h.kv, 1, &device_blocks, blocks - n, caches[i].kv);
         gpu_free(g);
         close_session(&h);

@@ -3,8 +3,8 @@
 
 TFT_API tft_device_fn tft_device;
 
-const struct tft_device *tft_device(void)
+const struct tft_backend *tft_device(void)
 {
-    static const struct tft_device other = {.build_id = TFT_TEST_VERSION " (build 0)"};
+    static const struct tft_backend other = {.build_id = TFT_TEST_VERSION " (build 0)"};
     return &other;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 
 struct cli_model_options cli_model_options;
 struct cli_session_options cli_session_options;

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/device.h"
 #include "model/model.h"
 #include "port/port.h"
+#include "run/backend.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/shape.h"
 #include "tools/commands/commands.h"
@@ -205,6 +205,11 @@ static int32_t *random_tokens(uint32_t n, uint32_t n_vocab)
     return ids;
 }
 
+static bool has_device(const struct tft_model *m)
+{
+    return m->n_host < m->n_layer;
+}
+
 /* Prints the limits for each number of threads, list: [n]; in JSON, those for the largest number.
    Then begins the rows. */
 static void print_limits(const struct tft_model *m, const struct limits *l, const int *list, int n)
@@ -214,7 +219,7 @@ static void print_limits(const struct tft_model *m, const struct limits *l, cons
         largest = list[i] > list[largest] ? i : largest;
         if (opt.json || isnan(l[i].read_gbps))
             continue;
-        if (m->device)
+        if (has_device(m))
             printf("%s by its clocks", cli_model_options.device);
         else
             printf("%s, %d thread%s", tft_cpu_name(), list[i], list[i] > 1 ? "s" : "");
@@ -235,8 +240,9 @@ static void print_limits(const struct tft_model *m, const struct limits *l, cons
    the layers. */
 static struct limits device_limits(const struct tft_model *m)
 {
+    const struct tft_stage *last = &m->stage[m->n_stage - 1];
     struct limits l, unknown = {NAN, NAN, NAN};
-    m->device->limits(m->on, &l.read_gbps, &l.int8_gops, &l.fma_gflops);
+    last->backend->limits(last->device, &l.read_gbps, &l.int8_gops, &l.fma_gflops);
     return m->n_host || isnan(l.read_gbps + l.int8_gops + l.fma_gflops) ? unknown : l;
 }
 
@@ -260,10 +266,10 @@ static int bench(const struct tft_model *m, const int *list, int n)
                         info.n_ctx, longest ? longest : 1, opt.depth);
 
     struct limits l[MAX_LIST];
-    if (m->device && !m->n_host)
+    if (has_device(m) && !m->n_host)
         n = 1; /* the number of threads makes no difference */
     for (int i = 0; i < n; i++)
-        if (m->device)
+        if (has_device(m))
             l[i] = device_limits(m);
         else if (!measure_limits(&l[i], list[i]))
             return cli_fail("out of memory for the buffer that the limits are measured with");

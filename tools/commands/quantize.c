@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/commands/commands.h"
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "models/open.h"
 #include "tools/quantize/measure/worst_inputs.h"
 #include "tools/quantize/quantize.h"

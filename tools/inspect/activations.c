@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "backend/cpu/cpu.h"
 #include "run/session.h"
 
 struct run {
@@ -17,6 +18,8 @@ struct run {
     size_t positions;       /* of keys, in whole panels */
     float *row;             /* [threads, widest] */
     float *score;           /* [threads, positions] */
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plan; /* of a window */
 };
 
 /* ----------------------------------------------------------------------------------- magnitudes */
@@ -113,13 +116,15 @@ static void measure_head(struct run *k, const struct tft_pass *p, uint32_t head)
 static struct tft_pass pass_of(const struct run *k, int tid, int n_threads)
 {
     const struct activations *a = k->a;
-    return (struct tft_pass){.m = k->m,
+    return (struct tft_pass){.ops = &tft_backend_cpu.ops,
+                             .m = k->m,
                              .s = k->s,
+                             .plan = &k->plan,
                              .tid = tid,
                              .n_threads = n_threads,
                              .tokens = a->tokens + (size_t)k->window * a->window,
                              .n = a->window,
-                             .keep = a->window,
+                             .n_logits = a->window,
                              .pos = a->n_prefix};
 }
 
@@ -245,7 +250,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                                   .n_threads = o->n_threads,
                                   .kv = o->kv ? o->kv : "f16"};
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
-    if (status == TFT_OK && k.s->kv.policy.coded)
+    if (status == TFT_OK && tft_kv_evicts(&k.s->kv.policy))
         status = tft_fail(err, TFT_ERR_ARG, "attention can be measured with --kv f16 or f32 only");
     if (status == TFT_OK && !allocate(&k))
         status = tft_fail(err, TFT_ERR_NOMEM,
@@ -253,6 +258,7 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
                           m->source.name, a->n_window, window);
     if (status == TFT_OK) {
         fill_tokens(a, o, tft_token_bos(m));
+        k.plan = tft_kv_plain_plan(&k.chunk, m->n_prefix, window);
         for (; k.window < a->n_window && !*stopped; k.window++)
             *stopped = !run_window(&k);
     }

@@ -6,7 +6,7 @@
 #ifndef INSPECT_FACTS_H
 #define INSPECT_FACTS_H
 
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "model/model.h"
 #include "tools/quantize/measure/worst_inputs.h"
 

@@ -1,5 +1,5 @@
 /*
- * The CUDA backend (backend/device.h). The device's memory holds the weights of a model and the
+ * The CUDA backend (run/backend.h). The device's memory holds the weights of a model and the
  * cache and activations of each session; the operations of a pass queue kernels on the session's
  * stream. A pass sends its tokens and the rotation angles of their positions to the device and gets
  * logits back. If the CPU computes the first layers, the pass sends rows of TFT_X instead of
@@ -11,10 +11,11 @@
 
 #include "inside.h"
 #include "model/rope.h"
+#include "run/session.h"
 
 /* ----------------------------------------------------------------------------------- operations */
 
-static struct device_session *session_of(const struct tft_pass *p) { return p->s->on; }
+static struct device_session *session_of(const struct tft_pass *p) { return p->state; }
 
 /* How many tokens the operations work on: p->first .. p->n - 1. */
 static uint32_t n_active(const struct tft_pass *p) { return p->n - p->first; }
@@ -157,29 +158,29 @@ static void rope(struct tft_pass *p)
                   m->n_rot, m->rope_halves);
 }
 
-/* Stores the keys and values of chunk i, after the eviction that is due before it, if any. */
-static void append(struct tft_pass *p, uint32_t layer, uint32_t i)
+/* Carries out the eviction of the plan's i-th chunk and stores the chunk's tokens. */
+static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
 {
     struct device_session *ds = session_of(p);
     const struct tft_kv_policy *policy = &p->s->kv.policy;
-    const struct chunk *c = &ds->chunk[i];
+    const struct tft_kv_chunk *c = &p->plan->chunk[i];
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     size_t stride = tft_pass_stride(p, TFT_K);
-    if (c->evict) {
+    if (c->evicts) {
         struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, layer);
         struct tft_cuda_clips clips = {
-            {TFT_CODED_CLIPS}, (uint32_t)tft_coded_clips(policy), tft_coded_to_zero(policy)};
-        tft_cuda_evict(ds->stream, &blocks, &slots, &c->eviction, &clips, ds->evict_rows);
+            {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(policy), tft_kv_clips_to_zero(policy)};
+        tft_cuda_evict(ds->stream, &blocks, &slots, &ds->eviction[i], &clips, ds->evict_rows);
     }
     tft_cuda_put(ds->stream, &slots, ds->buf[TFT_K] + c->from * stride,
                  ds->buf[TFT_V] + c->from * stride, stride, c->to - c->from,
                  ds->uploaded.start + i);
 }
 
-/* attend() stores the other chunks of the pass. */
+/* attend() stores the other chunks of the plan. */
 static void kv_append(struct tft_pass *p, uint32_t layer)
 {
-    append(p, layer, 0);
+    store_chunk(p, layer, 0);
 }
 
 /* A chunk attends before the next one is stored, because that may evict tokens that this chunk
@@ -187,23 +188,23 @@ static void kv_append(struct tft_pass *p, uint32_t layer)
 static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *l)
 {
     struct device_session *ds = session_of(p);
-    bool coded = p->s->kv.policy.coded;
+    bool evicts = tft_kv_evicts(&p->s->kv.policy);
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     struct tft_cuda_blocks blocks = {.dim = 0};
-    if (coded)
+    if (evicts)
         blocks = tft_cuda_blocks_of(ds, layer);
-    for (uint32_t i = 0; i < ds->n_chunks; i++) {
-        const struct chunk *c = &ds->chunk[i];
+    for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
+        const struct tft_kv_chunk *c = &p->plan->chunk[i];
         uint32_t skip = p->first > c->from ? p->first - c->from : 0, from = c->from + skip;
         if (i)
-            append(p, layer, i);
+            store_chunk(p, layer, i);
         if (from >= c->to)
             continue;
         struct tft_pass rest = *p; /* the same pass, of which only tokens `from` on are active */
         rest.first = from;
         struct tft_cuda_rows y = output_rows(&rest, TFT_A, l->in);
         tft_cuda_attend(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
-                        coded ? &blocks : NULL, p->m->n_head, c->to - from, skip,
+                        evicts ? &blocks : NULL, p->m->n_head, c->to - from, skip,
                         ds->uploaded.start + i, &ds->partials);
     }
     if (n_active(p))
@@ -226,79 +227,54 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* The i-th eviction of the pass, with tokens where r says before it: tft_coded_evict. */
-static struct tft_cuda_eviction plan_eviction(struct device_session *ds, struct tft_retained r,
-                                              uint32_t i)
+/* Slots in the order of an eviction. */
+static uint32_t order_slots(const struct tft_kv *kv, const struct tft_kv_eviction *e)
 {
-    const struct tft_kv *kv = &ds->session->kv;
-    bool is_first = !r.waiting && !r.blocks;
-    uint32_t first_slot = kv->n_prefix + r.sinks + r.named, n = r.waiting + r.kept,
-             *order = ds->staged.order + (size_t)i * ds->order_slots;
-    struct tft_cuda_eviction e = {
-        .order = ds->uploaded.order + (size_t)i * ds->order_slots,
-        .first_block = r.blocks,
-        .first_slot = first_slot,
-    };
-    uint32_t leave = tft_retain_evict(&kv->policy, &r, ds->order);
-    for (uint32_t k = 0; k < n; k++)
-        order[k] = ds->order[k] + first_slot;
-    e.n_blocks = leave / kv->block;
-    e.stay = n - leave;
-    if (kv->policy.partial) { /* evict.c's round_old_values */
-        uint32_t window = kv->policy.window, first = is_first ? 0 : window / 2,
-                 end = r.kept > window ? r.kept - window : 0;
-        e.rounded = end > first ? end - first : 0;
-        e.first_rounded = kv->n_prefix + r.sinks + r.named + r.waiting + first;
-    }
-    return e;
+    return e->n_blocks * kv->block + e->stay;
 }
 
-/* Cuts the pass into chunks. Returns how many evictions it has. */
-static uint32_t plan(struct tft_pass *p)
+/* Lays the plan's evictions out in `staged` and `uploaded`, which have room for them. */
+static void stage_plan(struct tft_pass *p)
 {
     struct device_session *ds = session_of(p);
-    const struct tft_kv *kv = &p->s->kv;
-    struct tft_retained at = kv->at;
-    uint32_t evictions = 0;
-    ds->n_chunks = 0;
-    for (uint32_t from = 0; from < p->n; from = ds->chunk[ds->n_chunks++].to) {
-        struct tft_chunk c = {.to = p->n};
-        uint32_t slot = p->pos - p->s->dropped;
-        if (kv->policy.coded) {
-            c = tft_retain_chunk(&kv->policy, &at, from, p->n);
-            slot = kv->n_prefix + c.slot;
-        }
-        evictions += c.evict;
-        assert(evictions <= ds->max_evictions && ds->n_chunks < ds->max_chunks);
-        ds->chunk[ds->n_chunks] = (struct chunk){
-            .from = from,
-            .to = c.to,
-            .slot = slot,
-            .blocks = c.blocks,
-            .evict = c.evict,
-            .before = c.before,
-        };
-    }
-    return evictions;
-}
-
-/* Plans the pass and sends the device what it needs to know of it. */
-static void upload_pass(struct tft_pass *p, uint32_t layer)
-{
-    struct device_session *ds = session_of(p);
-    const struct tft_model *m = p->m;
-    uint32_t evictions = plan(p);
-    tft_cuda_layout_upload(ds, p->n, ds->n_chunks, evictions);
-    for (uint32_t i = 0, eviction = 0; i < ds->n_chunks; i++) {
-        struct chunk *c = &ds->chunk[i];
+    uint32_t n_order = 0;
+    for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
+        const struct tft_kv_chunk *c = &p->plan->chunk[i];
+        const struct tft_kv_eviction *e = &c->eviction;
         ds->staged.start[i] = (struct tft_cuda_start){
             .position = p->pos + c->from,
             .slot = c->slot,
             .blocks = c->blocks,
         };
-        if (c->evict)
-            c->eviction = plan_eviction(ds, c->before, eviction++);
+        if (!c->evicts)
+            continue;
+        uint32_t n = order_slots(&p->s->kv, e);
+        memcpy(ds->staged.order + n_order, e->order, n * sizeof *e->order);
+        ds->eviction[i] = (struct tft_cuda_eviction){
+            .order = ds->uploaded.order + n_order,
+            .n_blocks = e->n_blocks,
+            .first_block = e->first,
+            .stay = e->stay,
+            .first_slot = e->base,
+            .rounded = e->n_round,
+            .first_rounded = e->round,
+        };
+        n_order += n;
     }
+}
+
+/* Sends the device what it needs to know of the pass, which begins with layer `layer`. */
+static void upload_pass(struct tft_pass *p, uint32_t layer)
+{
+    struct device_session *ds = session_of(p);
+    const struct tft_model *m = p->m;
+    uint32_t n_order = 0;
+    assert(p->plan->n_chunk <= ds->max_chunks);
+    for (uint32_t i = 0; i < p->plan->n_chunk; i++)
+        if (p->plan->chunk[i].evicts)
+            n_order += order_slots(&p->s->kv, &p->plan->chunk[i].eviction);
+    tft_cuda_layout_upload(ds, p->n, p->plan->n_chunk, n_order);
+    stage_plan(p);
     if (layer == 0)
         memcpy(ds->staged.tokens, p->tokens, p->n * sizeof *p->tokens);
     for (uint32_t t = 0; t < p->n && m->n_rot; t++) {
@@ -312,29 +288,27 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
                         (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
 }
 
-/* Queues layers `layer` on, and the head. */
-static void forward(struct tft_pass *p, uint32_t layer)
+static void embed(struct tft_pass *p)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
-    if (layer == 0) {
-        struct tft_cuda_embedding e = {
-            .data = tft_cuda_weight(ds->device, m->embed.data),
-            .scale = tft_cuda_weight(ds->device, m->embed.scale),
-            .pos_embed = tft_cuda_weight(ds->device, m->pos_embed.data),
-            .width = m->n_embd,
-        };
-        tft_cuda_embed(ds->stream, ds->buf[TFT_X], tft_pass_stride(p, TFT_X), ds->uploaded.tokens,
-                       ds->uploaded.start, p->n, &e);
-    }
-    for (uint32_t l = layer; l < m->n_layer; l++)
-        m->arch->layer(p, l);
-    norm(p, &m->out_norm, &m->output);
-    linear(p, TFT_LOGITS, &m->output, TFT_H, false);
+    struct tft_cuda_embedding e = {
+        .data = tft_cuda_weight(ds->device, m->embed.data),
+        .scale = tft_cuda_weight(ds->device, m->embed.scale),
+        .pos_embed = tft_cuda_weight(ds->device, m->pos_embed.data),
+        .width = m->n_embd,
+    };
+    tft_cuda_embed(ds->stream, ds->buf[TFT_X], tft_pass_stride(p, TFT_X), ds->uploaded.tokens,
+                   ds->uploaded.start, p->n, &e);
 }
 
-/* Records graph i, forward() of a pass of one token, if it has not been recorded. */
-static void record_graph(struct tft_pass p, uint32_t layer, int i)
+static void logits(struct tft_pass *p, const struct tft_linear *output)
+{
+    linear(p, TFT_LOGITS, output, TFT_H, false);
+}
+
+/* Records graph i, a pass of one token, if it has not been recorded. */
+static void record_graph(struct tft_pass p, uint32_t first, uint32_t end, int i)
 {
     struct device_session *ds = session_of(&p);
     cudaGraph_t graph = NULL;
@@ -342,7 +316,7 @@ static void record_graph(struct tft_pass p, uint32_t layer, int i)
         return;
     cudaError_t e = cudaStreamBeginCapture(ds->stream, cudaStreamCaptureModeThreadLocal);
     if (e == cudaSuccess) {
-        forward(&p, layer);
+        tft_pass_layers(&p, first, end);
         e = cudaStreamEndCapture(ds->stream, &graph);
     }
     if (e == cudaSuccess)
@@ -358,29 +332,30 @@ static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 /* A pass of one token uses a graph, unless tokens are evicted before it. A graph fixes how many
    thread blocks attention has, one for each span: graph i serves tokens that attend to at most 2^i
    spans, of blocks if the cache has codes and else of slots. */
-static enum tft_status run(struct tft_pass *p, uint32_t layer)
+static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     int i = 0;
     if (ds->error == cudaSuccess)
         ds->error = cudaSetDevice(ds->device->index);
-    upload_pass(p, layer);
-    bool coded = p->s->kv.policy.coded;
-    uint32_t slot_spans = coded ? ds->slot_spans : tft_spans(ds->staged.start->slot + p->n);
-    uint32_t block_spans = coded ? tft_spans(ds->staged.start->blocks * p->s->kv.block) : 0;
-    if (p->n == 1 && p->keep && !ds->chunk->evict && layer == m->n_host && layer < m->n_layer) {
-        while (1u << i < (coded ? block_spans : slot_spans))
+    upload_pass(p, first);
+    bool evicts = tft_kv_evicts(&p->s->kv.policy);
+    bool one_token = p->n == 1 && p->n_logits && first < end;
+    uint32_t slot_spans = evicts ? ds->slot_spans : tft_spans(ds->staged.start->slot + p->n);
+    uint32_t block_spans = evicts ? tft_spans(ds->staged.start->blocks * p->s->kv.block) : 0;
+    if (one_token && !p->plan->chunk->evicts) {
+        while (1u << i < (evicts ? block_spans : slot_spans))
             i++;
-        ds->partials.slot_spans = coded ? slot_spans : min_u32(1u << i, ds->slot_spans);
+        ds->partials.slot_spans = evicts ? slot_spans : min_u32(1u << i, ds->slot_spans);
         ds->partials.block_spans = min_u32(1u << i, ds->block_spans);
-        record_graph(*p, layer, i);
+        record_graph(*p, first, end, i);
         if (ds->error == cudaSuccess)
             ds->error = cudaGraphLaunch(ds->graph[i], ds->stream);
     } else if (ds->error == cudaSuccess) {
         ds->partials.slot_spans = ds->slot_spans;
         ds->partials.block_spans = ds->block_spans;
-        forward(p, layer);
+        tft_pass_layers(p, first, end);
     }
     if (ds->error == cudaSuccess && n_active(p))
         ds->error = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], ds->buf[TFT_LOGITS],
@@ -390,19 +365,19 @@ static enum tft_status run(struct tft_pass *p, uint32_t layer)
     return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
 }
 
-static enum tft_status drop(struct tft_session *s, uint32_t from, uint32_t n, uint32_t used)
+static enum tft_status drop(void *state, struct tft_session *s, const struct tft_kv_drop *d)
 {
-    struct device_session *ds = s->on;
+    struct device_session *ds = state;
     const struct tft_model *m = s->m;
     if (ds->error == cudaSuccess)
         ds->error = cudaSetDevice(ds->device->index);
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
-        if (s->kv.policy.coded) {
+        if (d->blocks) {
             struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, l);
-            tft_cuda_drop_blocks(ds->stream, &blocks, n / s->kv.block, s->kv.at.blocks);
+            tft_cuda_drop_blocks(ds->stream, &blocks, d->blocks, s->kv.at.blocks);
         } else {
             struct tft_cuda_slots slots = tft_cuda_slots_of(ds, l);
-            tft_cuda_drop_slots(ds->stream, &slots, from, n, used);
+            tft_cuda_drop_slots(ds->stream, &slots, d->slot, d->n, d->used);
         }
     tft_cuda_wait(ds);
     return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
@@ -410,10 +385,23 @@ static enum tft_status drop(struct tft_session *s, uint32_t from, uint32_t n, ui
 
 TFT_API tft_device_fn tft_device;
 
-const struct tft_device *tft_device(void)
+const struct tft_backend *tft_device(void)
 {
-    static const struct tft_device cuda = {
+    static const struct tft_backend cuda = {
         .build_id = tft_build_id,
+        .name = "cuda",
+        .ops = {
+            .embed = embed,
+            .norm = norm,
+            .qkv = qkv,
+            .rmsnorm_heads = rmsnorm_heads,
+            .rope = rope,
+            .kv_append = kv_append,
+            .attend = attend,
+            .hidden = hidden,
+            .linear_add = linear_add,
+            .logits = logits,
+        },
         .open = tft_cuda_open,
         .close = tft_cuda_close,
         .limits = tft_cuda_limits,
@@ -421,14 +409,6 @@ const struct tft_device *tft_device(void)
         .session_close = tft_cuda_session_close,
         .run = run,
         .drop = drop,
-        .norm = norm,
-        .qkv = qkv,
-        .rmsnorm_heads = rmsnorm_heads,
-        .rope = rope,
-        .linear_add = linear_add,
-        .kv_append = kv_append,
-        .attend = attend,
-        .hidden = hidden,
     };
     return &cuda;
 }

@@ -3,6 +3,7 @@
 #define TFT_CUDA_INSIDE_H
 
 #include "backend/device.h"
+#include "base/error.h"
 #include "launch.h"
 
 /* The status for CUDA's error code e, and a line "cuda: DOING: REASON"; TFT_OK for cudaSuccess. */
@@ -33,14 +34,14 @@ struct device {
 /* The device's copy of the array at `host`; NULL for NULL. */
 void *tft_cuda_weight(const struct device *d, const void *host);
 
-/* The functions of the same names in struct tft_device */
+/* The functions of the same names in struct tft_backend */
 enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t index,
                               struct tft_error *err);
 void tft_cuda_close(void *device);
 
 /* ---- limits.c */
 
-/* struct tft_device's limits() */
+/* struct tft_backend's limits() */
 void tft_cuda_limits(const void *device, double *read, double *int8, double *fma);
 
 /* ---- session.c */
@@ -50,17 +51,8 @@ struct upload {
     struct tft_cuda_start *start; /* [chunks]; where the piece begins */
     int32_t *tokens;              /* [n] */
     float *cos, *sin;             /* [n, n_rot] */
-    uint32_t *order;              /* [evictions, order_slots] */
+    uint32_t *order;              /* [n_order] of the plan's evictions, one after the other */
     size_t bytes;                 /* of all */
-};
-
-/* Consecutive tokens of a pass that attend to the same blocks (kv/retain.h). */
-struct chunk {
-    uint32_t from, to;          /* tokens of the pass, `to` excluded */
-    uint32_t slot, blocks;      /* struct tft_cuda_start */
-    bool evict;                 /* the cache evicts tokens before it takes the chunk: */
-    struct tft_retained before; /* where tokens are before that */
-    struct tft_cuda_eviction eviction;
 };
 
 enum { GRAPHS = 32 };
@@ -85,12 +77,8 @@ struct device_session {
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* that the cache has room for */
 
-    /* the plan of a pass; of the host */
-    struct chunk *chunk; /* [n_chunks] */
-    uint32_t n_chunks;
-    uint32_t max_chunks, max_evictions; /* that a pass may have */
-    uint32_t *order;                    /* [3 order_slots] tft_retain_evict's workspace */
-    uint32_t order_slots;
+    struct tft_cuda_eviction *eviction; /* [max_chunks] of the pass's plan; of the host */
+    uint32_t max_chunks;                /* that a plan may have */
 
     /* where the policy has codes; all [layers, G, ...] */
     unsigned char *records;
@@ -104,17 +92,17 @@ struct device_session {
 struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer);
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
-/* Lays out `staged` and `uploaded` for a pass of n tokens. At most n_batch, max_chunks and
-   max_evictions. */
+/* Lays out `staged` and `uploaded` for a pass of n tokens whose plan has as many chunks, and n_order
+   slots in its evictions: at most n_batch, max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
-                            uint32_t evictions);
+                            uint32_t n_order);
 
 /* Queues a copy from the host to the device; and waits for all that is queued. Both keep the first
    error in ds->error. */
 void tft_cuda_upload(struct device_session *ds, void *to, const void *from, size_t bytes);
 void tft_cuda_wait(struct device_session *ds);
 
-/* The functions of the same names in struct tft_device */
+/* The functions of the same names in struct tft_backend */
 enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_session *s,
                                       struct tft_error *err);
 void tft_cuda_session_close(void *session);

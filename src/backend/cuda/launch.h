@@ -129,7 +129,7 @@ struct tft_cuda_slots {
     uint32_t dim;      /* E */
 };
 
-/* The keys or the values of a layer's blocks: records of codes, then scales (kv/coded.h). */
+/* The keys or the values of a layer's blocks: records of codes, then scales (kv/kv.h). */
 struct tft_cuda_side {
     unsigned char *records; /* [G, n_blocks] */
     size_t record_bytes;
@@ -183,7 +183,7 @@ struct tft_cuda_clips {
     bool to_zero; /* both ends of the range move towards 0, not towards the middle */
 };
 
-/* One eviction, the same for all heads of a layer (tft_coded_evict). */
+/* One eviction, the same for all heads of a layer (tft_kv_evict). */
 struct tft_cuda_eviction {
     const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first those whose tokens are
                               quantized, in the order of the new blocks, then those that stay */
@@ -203,12 +203,12 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_clips *clips, uint16_t *workspace);
 
 /* Drops the first n of `used` blocks of all heads; the others move to the front
-   (tft_coded_drop). */
+   (tft_kv_drop_blocks). */
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
                           uint32_t used);
 
 /* Drops n slots of all heads from slot `from` on; the slots behind them, up to `used`, move forward
-   (tft_kv_drop). */
+   (tft_kv_drop_slots). */
 void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, uint32_t from,
                          uint32_t n, uint32_t used);
 

@@ -4,11 +4,12 @@
 
 #include "base/arena.h"
 #include "inside.h"
+#include "run/session.h"
 
 /* -------------------------------------------------------------------------------------- layouts */
 
 static struct upload layout_upload(const struct device_session *ds, struct tft_arena *a, uint32_t n,
-                                   uint32_t chunks, uint32_t evictions)
+                                   uint32_t chunks, uint32_t n_order)
 {
     struct upload u;
     uint32_t n_rot = ds->session->m->n_rot;
@@ -16,24 +17,24 @@ static struct upload layout_upload(const struct device_session *ds, struct tft_a
     u.tokens = tft_arena_take(a, n, sizeof *u.tokens);
     u.cos = tft_arena_take(a, n, n_rot * sizeof(float));
     u.sin = tft_arena_take(a, n, n_rot * sizeof(float));
-    u.order = tft_arena_take(a, evictions, ds->order_slots * sizeof *u.order);
+    u.order = tft_arena_take(a, n_order, sizeof *u.order);
     u.bytes = a->used;
     return u;
 }
 
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
-                            uint32_t evictions)
+                            uint32_t n_order)
 {
     struct tft_arena host = {.base = ds->pinned}, device = {.base = ds->memory};
-    ds->staged = layout_upload(ds, &host, n, chunks, evictions);
-    ds->uploaded = layout_upload(ds, &device, n, chunks, evictions);
+    ds->staged = layout_upload(ds, &host, n, chunks, n_order);
+    ds->uploaded = layout_upload(ds, &device, n, chunks, n_order);
 }
 
 /* Bytes of the records of the device's layers. */
 static size_t all_record_bytes(const struct tft_session *s)
 {
     const struct tft_kv *kv = &s->kv;
-    const struct tft_coded_layer *first = &kv->layer[s->m->n_host],
+    const struct tft_kv_layer *first = &kv->layer[s->m->n_host],
                                  *last = &kv->layer[s->m->n_layer - 1];
     return last->v_at + (size_t)kv->n_head_kv * kv->n_blocks * last->v_bytes - first->k_at;
 }
@@ -46,8 +47,8 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
     ds->quads = tft_arena_take(a, heads, sizeof *ds->quads);
     ds->channel_order = tft_arena_take(a, heads, kv->head_dim);
     for (int side = 0; side < 2; side++)
-        ds->clip[side] = tft_arena_take(a, heads, tft_coded_groups(kv) * sizeof(float));
-    ds->evict_rows = tft_arena_take(a, (size_t)kv->n_head_kv * ds->order_slots,
+        ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv) * sizeof(float));
+    ds->evict_rows = tft_arena_take(a, (size_t)kv->n_head_kv * kv->capacity,
                                     2 * kv->head_dim * sizeof *ds->evict_rows);
 }
 
@@ -87,14 +88,15 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
     ds->partials.max = tft_arena_take(a, partials, sizeof(float));
     ds->partials.sum = tft_arena_take(a, partials, sizeof(float));
     ds->partials.done = tft_arena_take(a, m->n_head, sizeof *ds->partials.done);
-    if (kv->policy.coded)
+    if (tft_kv_evicts(&kv->policy))
         layout_blocks(ds, a, heads);
 }
 
 static void layout_device(struct device_session *ds, struct tft_arena *a)
 {
     /* first, since tft_cuda_layout_upload lays it out again from the start of the memory */
-    ds->uploaded = layout_upload(ds, a, ds->session->n_batch, ds->max_chunks, ds->max_evictions);
+    ds->uploaded = layout_upload(ds, a, ds->session->n_batch, ds->max_chunks,
+                                 ds->session->kv.n_order);
     layout_activations(ds, a);
     layout_cache(ds, a);
 }
@@ -102,25 +104,16 @@ static void layout_device(struct device_session *ds, struct tft_arena *a)
 static void layout_host(struct device_session *ds, struct tft_arena *a)
 {
     struct tft_session *s = ds->session;
-    ds->staged = layout_upload(ds, a, s->n_batch, ds->max_chunks, ds->max_evictions);
+    ds->staged = layout_upload(ds, a, s->n_batch, ds->max_chunks, s->kv.n_order);
     s->buf[TFT_LOGITS] = tft_arena_take(a, s->n_logits, s->m->n_vocab * sizeof(float));
 }
 
-/* A policy evicts each time that `room` tokens have come. The first eviction may come earlier: a
-   prompt that was kept whole may already be waiting for it. */
+/* Room for the plan of any pass. */
 static enum tft_status alloc_plan(struct device_session *ds, struct tft_error *err)
 {
-    const struct tft_session *s = ds->session;
-    const struct tft_kv_policy *p = &s->kv.policy;
-    uint32_t room = p->retain == TFT_KV_WINDOW ? s->kv.block : p->window;
-    if (p->coded) {
-        ds->max_evictions = s->n_batch / (room ? room : 1) + 2;
-        ds->order_slots = s->kv.capacity;
-    }
-    ds->max_chunks = ds->max_evictions + 1;
-    ds->chunk = calloc(ds->max_chunks, sizeof *ds->chunk);
-    ds->order = calloc(ds->order_slots + 1, 3 * sizeof *ds->order);
-    return ds->chunk && ds->order ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
+    ds->max_chunks = tft_retain_evictions(&ds->session->kv.policy, ds->session->n_batch) + 1;
+    ds->eviction = calloc(ds->max_chunks, sizeof *ds->eviction);
+    return ds->eviction ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
 }
 
 static enum tft_status alloc_memory(struct device_session *ds, struct tft_error *err)
@@ -174,7 +167,7 @@ struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_
 static struct tft_cuda_side side_of(const struct device_session *ds, uint32_t layer, int side)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    const struct tft_coded_layer *y = &kv->layer[layer];
+    const struct tft_kv_layer *y = &kv->layer[layer];
     size_t base = kv->layer[ds->session->m->n_host].k_at;
     return (struct tft_cuda_side){
         .records = ds->records + (side ? y->v_at : y->k_at) - base,
@@ -183,7 +176,7 @@ static struct tft_cuda_side side_of(const struct device_session *ds, uint32_t la
         .bits = side ? y->v_bits : y->k_bits,
         .per_token = (side ? &kv->policy.v : &kv->policy.k)->axis == TFT_KV_TOKEN,
         .clip =
-            y->clip[side] ? ds->clip[side] + heads_before(ds, layer) * tft_coded_groups(kv) : NULL,
+            y->clip[side] ? ds->clip[side] + heads_before(ds, layer) * tft_kv_groups(kv) : NULL,
     };
 }
 
@@ -266,9 +259,9 @@ static enum tft_status put_prefix(struct device_session *ds, struct tft_error *e
 static enum tft_status upload_layers(struct device_session *ds, struct tft_error *err)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    uint32_t heads = kv->n_head_kv, groups = tft_coded_groups(kv);
+    uint32_t heads = kv->n_head_kv, groups = tft_kv_groups(kv);
     for (uint32_t l = ds->session->m->n_host; l < ds->session->m->n_layer; l++) {
-        const struct tft_coded_layer *y = &kv->layer[l];
+        const struct tft_kv_layer *y = &kv->layer[l];
         size_t first = heads_before(ds, l);
         tft_cuda_upload(ds, ds->quads + first, y->quads, heads * sizeof *y->quads);
         if (y->channel)
@@ -294,8 +287,7 @@ void tft_cuda_session_close(void *session)
         cudaStreamDestroy(ds->stream);
     cudaFree(ds->memory);
     cudaFreeHost(ds->pinned);
-    free(ds->chunk);
-    free(ds->order);
+    free(ds->eviction);
     free(ds);
 }
 
@@ -330,7 +322,7 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
         status = alloc_memory(ds, err);
     if (status == TFT_OK)
         status = put_prefix(ds, err);
-    if (status == TFT_OK && s->kv.policy.coded)
+    if (status == TFT_OK && tft_kv_evicts(&s->kv.policy))
         status = upload_layers(ds, err);
     if (status != TFT_OK) {
         tft_cuda_session_close(ds);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "run/pass.h"
+
 bool key_importance_open(struct key_importance *ki, const struct tft_model *m)
 {
     size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/pass.h"
+
 uint32_t kv_calibrate_groups(const struct kv_calibration *c)
 {
     return (c->m->head_dim + c->policy.group - 1) / c->policy.group;
@@ -16,7 +18,7 @@ static size_t width(const struct kv_calibration *c)
 
 static bool calibrates_clip(const struct kv_calibration *c)
 {
-    return c->policy.coded && c->policy.clip == TFT_KV_CALIBRATED;
+    return tft_kv_evicts(&c->policy) && c->policy.clip == TFT_KV_CALIBRATED;
 }
 
 static bool open_order(struct kv_calibration *c)

@@ -15,7 +15,7 @@
 #ifndef QUANTIZE_MEASURE_KV_CLIP_H
 #define QUANTIZE_MEASURE_KV_CLIP_H
 
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "tools/quantize/options.h"
 
 enum { KV_CLIP_WINDOWS = 4, KV_CLIP_QUERIES = 16 };

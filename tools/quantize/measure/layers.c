@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "backend/cpu/cpu.h"
 #include "kv/kv.h"
 #include "tools/quantize/round/pack.h"
 
@@ -214,15 +215,19 @@ static void run_part(void *arg, int tid, int n_threads)
 {
     const struct pass_task *task = arg;
     const struct layers_pass *in = task->pass;
-    struct tft_pass p = {.m = task->y->m,
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, in->pos, in->n);
+    struct tft_pass p = {.ops = &tft_backend_cpu.ops,
+                         .m = task->y->m,
                          .s = task->y->s,
+                         .plan = &plan,
                          .tid = tid,
                          .n_threads = n_threads,
                          .tokens = in->tokens,
                          .n = in->n,
                          .pos = in->pos,
                          .each = in->seq_len,
-                         .keep = in->n};
+                         .n_logits = in->n};
     if (in->part == LAYERS_EMBED) {
         tft_embed(&p);
     } else if (in->part == LAYERS_LAYER) {
@@ -337,9 +342,8 @@ static size_t larger(size_t a, size_t b)
 
 static bool alloc_buffers(struct layers *y, const struct layers_capacity *capacity)
 {
-    struct tft_pass shape = {.m = y->m, .s = y->s};
     size_t most = 0, most_packed = 0; /* of any layer */
-    y->stride = tft_pass_stride(&shape, TFT_X);
+    y->stride = tft_buf_stride(y->m, TFT_X);
     for (uint32_t l = 0; l < y->m->n_layer; l++) {
         most = larger(most, layer_numbers(&y->m->block[l]));
         most_packed = larger(most_packed, layer_packed_bytes(&y->m->block[l]));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "run/pass.h"
 
 /* Rows of the head that are expanded to floats at a time: 4 MiB if D is 2048. */
 enum { BLOCK = 512 };

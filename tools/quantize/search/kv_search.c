@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kv/coded.h"
 #include "base/error.h"
+#include "kv/kv.h"
 #include "port/port.h"
-#include "kv/retain.h"
+#include "run/session.h"
 
 enum { HELD_OUT = 5 };                              /* one window in so many, as in tuning */
 enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 }; /* of text, whole windows of it */
@@ -94,8 +94,9 @@ static void put_some(struct searcher *z, uint32_t first, uint32_t step, float bi
 static size_t block_bytes(struct searcher *z, const char *kv)
 {
     struct tft_kv_policy policy = {0};
+    struct tft_kv_shape shape = tft_model_kv_shape(z->m);
     tft_kv_parse(&policy, kv, &z->bad);
-    return failed(z) ? 0 : tft_kv_block_bytes(z->m, &policy);
+    return failed(z) ? 0 : tft_kv_block_bytes(&shape, &policy);
 }
 
 /* ----------------------------------------------------------------------------------- divergence */
@@ -387,8 +388,13 @@ static void search(struct searcher *z)
 static bool long_enough(const struct searcher *z)
 {
     struct tft_retained at = {0};
-    uint32_t since;
-    tft_retain_advance(&z->policy, &at, 0, z->o->window, &since);
+    for (uint32_t left = z->o->window, n; left; left -= n) {
+        if (!tft_retain_room(&z->policy, &at))
+            tft_retain_evict(&z->policy, &at, NULL, NULL);
+        uint32_t room = tft_retain_room(&z->policy, &at);
+        n = left < room ? left : room;
+        tft_retain_add(&z->policy, &at, n);
+    }
     return at.blocks > 0;
 }
 
@@ -398,7 +404,7 @@ static void check(struct searcher *z)
     const char *name = z->m->source.name;
     if (tft_kv_parse(&z->policy, o->kv, &z->bad) != TFT_OK)
         return;
-    if (!z->policy.coded)
+    if (!tft_kv_evicts(&z->policy))
         tft_fail(&z->bad, TFT_ERR_ARG, "a KV cache of %s has no bits to search for", o->kv);
     else if (!tft_kv_bytes(z->m, "rtn")) /* the importance of mixed keys is yet to come perhaps */
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: is no model for a cache like %s", name, o->kv);

@@ -34,7 +34,7 @@
 #define QUANTIZE_SEARCH_KV_SEARCH_H
 
 #include "tools/quantize/search/knapsack.h"
-#include "kv/kv_policy.h"
+#include "kv/policy.h"
 #include "model/model.h"
 
 struct kv_search_opts {

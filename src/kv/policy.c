@@ -1,4 +1,4 @@
-#include "kv_policy.h"
+#include "policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,35 +16,35 @@ static const struct {
     {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
     /* groups of 32 as in table 3: the paper's are of 128 channels of all heads, ours of one */
-    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,reorder="
-             "calibrated,clip=calibrated"},
+    {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,"
+             "reorder=calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
 };
 
 /* ---- values */
 
-struct span {
+struct piece {
     const char *s;
     size_t n;
 };
 
-static bool is(struct span a, const char *b)
+static bool is(struct piece a, const char *b)
 {
     return strlen(b) == a.n && memcmp(a.s, b, a.n) == 0;
 }
 
 /* What comes before the first c, and in *rest what comes after it: NULL if there is none. */
-static struct span cut(struct span a, char c, struct span *rest)
+static struct piece cut(struct piece a, char c, struct piece *rest)
 {
     const char *at = a.n ? memchr(a.s, c, a.n) : NULL;
-    *rest = at ? (struct span){at + 1, a.n - (size_t)(at - a.s) - 1} : (struct span){0};
-    return at ? (struct span){a.s, (size_t)(at - a.s)} : a;
+    *rest = at ? (struct piece){at + 1, a.n - (size_t)(at - a.s) - 1} : (struct piece){0};
+    return at ? (struct piece){a.s, (size_t)(at - a.s)} : a;
 }
 
 /* A decimal number with at most six digits on each side of the point. */
-static bool number(struct span a, double *x)
+static bool number(struct piece a, double *x)
 {
-    struct span fraction, whole = cut(a, '.', &fraction);
+    struct piece fraction, whole = cut(a, '.', &fraction);
     double unit = 1, sum = 0;
     if (!whole.n || whole.n > 6 || fraction.n > 6 || (fraction.s && !fraction.n))
         return false;
@@ -62,7 +62,7 @@ static bool number(struct span a, double *x)
     return true;
 }
 
-static bool count(struct span a, uint32_t most, uint32_t *n)
+static bool count(struct piece a, uint32_t most, uint32_t *n)
 {
     double x;
     if (!number(a, &x) || memchr(a.s, '.', a.n) || x > most)
@@ -71,7 +71,7 @@ static bool count(struct span a, uint32_t most, uint32_t *n)
     return true;
 }
 
-static bool one_of(struct span a, const char *const *names, unsigned n, unsigned *which)
+static bool one_of(struct piece a, const char *const *names, unsigned n, unsigned *which)
 {
     for (unsigned i = 0; i < n; i++)
         if (is(a, names[i])) {
@@ -105,7 +105,7 @@ static bool can_have(enum tft_kv_axis axis, float bits)
     return axis == TFT_KV_MIXED ? (bits >= 1 && bits <= 4) || bits == 16 : held_as(bits) < N_BITS;
 }
 
-static bool bits_of(struct span a, enum tft_kv_axis axis, float *bits)
+static bool bits_of(struct piece a, enum tft_kv_axis axis, float *bits)
 {
     double x;
     if (!number(a, &x) || !can_have(axis, (float)x))
@@ -117,11 +117,11 @@ static bool bits_of(struct span a, enum tft_kv_axis axis, float *bits)
 /* ---- knobs: false for a value that is none */
 
 /* "3x4/2": three bits in four layers, two in all others */
-static bool set_runs(struct tft_kv_side *s, struct span a)
+static bool set_runs(struct tft_kv_side *s, struct piece a)
 {
-    struct span rest;
+    struct piece rest;
     for (int i = 0; i < TFT_KV_RUNS; i++, a = rest) {
-        struct span layers, bits = cut(cut(a, '/', &rest), 'x', &layers);
+        struct piece layers, bits = cut(cut(a, '/', &rest), 'x', &layers);
         s->run[i].layers = TFT_KV_REST;
         if (!bits_of(bits, s->axis, &s->run[i].bits) || !layers.s != !rest.s ||
             (layers.s && !count(layers, 1 << 15, &s->run[i].layers)))
@@ -132,10 +132,10 @@ static bool set_runs(struct tft_kv_side *s, struct span a)
     return false;
 }
 
-static bool set_side(struct tft_kv_side *s, struct span a)
+static bool set_side(struct tft_kv_side *s, struct piece a)
 {
     static const char *const axes[] = {"channel", "token", "mixed"};
-    struct span axis, bits = cut(a, '@', &axis);
+    struct piece axis, bits = cut(a, '@', &axis);
     unsigned which = s->axis;
     if (axis.s && !one_of(axis, axes, 3, &which))
         return false;
@@ -144,27 +144,27 @@ static bool set_side(struct tft_kv_side *s, struct span a)
 }
 
 /* AsymKV's knobs: there are two runs, of the first layers and of the others. */
-static bool set_layers(struct tft_kv_side *s, struct span a)
+static bool set_layers(struct tft_kv_side *s, struct piece a)
 {
     s->run[1].layers = TFT_KV_REST;
     return count(a, 1 << 15, &s->run[0].layers);
 }
 
-static bool set_bits_of_run(struct tft_kv_policy *p, int run, struct span a)
+static bool set_bits_of_run(struct tft_kv_policy *p, int run, struct piece a)
 {
     return bits_of(a, TFT_KV_CHANNEL, &p->k.run[run].bits) &&
            bits_of(a, TFT_KV_TOKEN, &p->v.run[run].bits);
 }
 
-static bool set_bits(struct tft_kv_policy *p, struct span a)
+static bool set_bits(struct tft_kv_policy *p, struct piece a)
 {
     return set_side(&p->k, a) && set_side(&p->v, a);
 }
 
-static bool set_retain(struct tft_kv_policy *p, struct span a)
+static bool set_retain(struct tft_kv_policy *p, struct piece a)
 {
     static const char *const kinds[] = {"fill", "window", "log2"};
-    struct span n, kind = cut(a, ':', &n);
+    struct piece n, kind = cut(a, ':', &n);
     unsigned which;
     if (!one_of(kind, kinds, 3, &which) || !n.s || !count(n, 1 << 15, &p->window))
         return false;
@@ -172,18 +172,18 @@ static bool set_retain(struct tft_kv_policy *p, struct span a)
     return true;
 }
 
-static bool set_group(struct tft_kv_policy *p, struct span a)
+static bool set_group(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 256, &p->group) && p->group >= 16 && !(p->group & (p->group - 1));
 }
 
-static bool set_scales(struct tft_kv_policy *p, struct span a)
+static bool set_scales(struct tft_kv_policy *p, struct piece a)
 {
     p->f8 = is(a, "f8");
     return p->f8 || is(a, "f16");
 }
 
-static bool set_clip(struct tft_kv_policy *p, struct span a)
+static bool set_clip(struct tft_kv_policy *p, struct piece a)
 {
     static const char *const names[] = {"none", "centre", "zero", "calibrated"};
     unsigned which;
@@ -193,41 +193,41 @@ static bool set_clip(struct tft_kv_policy *p, struct span a)
     return true;
 }
 
-static bool set_reorder(struct tft_kv_policy *p, struct span a)
+static bool set_reorder(struct tft_kv_policy *p, struct piece a)
 {
     p->reorder = is(a, "calibrated");
     return p->reorder || is(a, "none");
 }
 
-static bool set_values(struct tft_kv_policy *p, struct span a)
+static bool set_values(struct tft_kv_policy *p, struct piece a)
 {
     p->partial = is(a, "window");
     return p->partial || is(a, "kept");
 }
 
-static bool set_k(struct tft_kv_policy *p, struct span a) { return set_side(&p->k, a); }
-static bool set_v(struct tft_kv_policy *p, struct span a) { return set_side(&p->v, a); }
-static bool set_high(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 0, a); }
-static bool set_low(struct tft_kv_policy *p, struct span a) { return set_bits_of_run(p, 1, a); }
-static bool set_lk(struct tft_kv_policy *p, struct span a) { return set_layers(&p->k, a); }
-static bool set_lv(struct tft_kv_policy *p, struct span a) { return set_layers(&p->v, a); }
-static bool set_window(struct tft_kv_policy *p, struct span a)
+static bool set_k(struct tft_kv_policy *p, struct piece a) { return set_side(&p->k, a); }
+static bool set_v(struct tft_kv_policy *p, struct piece a) { return set_side(&p->v, a); }
+static bool set_high(struct tft_kv_policy *p, struct piece a) { return set_bits_of_run(p, 0, a); }
+static bool set_low(struct tft_kv_policy *p, struct piece a) { return set_bits_of_run(p, 1, a); }
+static bool set_lk(struct tft_kv_policy *p, struct piece a) { return set_layers(&p->k, a); }
+static bool set_lv(struct tft_kv_policy *p, struct piece a) { return set_layers(&p->v, a); }
+static bool set_window(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 1 << 15, &p->window);
 }
-static bool set_sinks(struct tft_kv_policy *p, struct span a)
+static bool set_sinks(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 1 << 15, &p->sinks);
 }
-static bool set_prefill(struct tft_kv_policy *p, struct span a)
+static bool set_prefill(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 1 << 20, &p->prefill);
 }
-static bool set_keep(struct tft_kv_policy *p, struct span a) { return count(a, 1 << 15, &p->keep); }
+static bool set_keep(struct tft_kv_policy *p, struct piece a) { return count(a, 1 << 15, &p->keep); }
 
 static const struct {
     const char *name;
-    bool (*set)(struct tft_kv_policy *p, struct span value);
+    bool (*set)(struct tft_kv_policy *p, struct piece value);
     const char *takes;
 } knobs[] = {
     {"k", set_k,
@@ -252,15 +252,15 @@ static const struct {
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets, N_KNOBS = sizeof knobs / sizeof *knobs };
 
-static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, struct tft_error *err)
+static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, struct tft_error *err)
 {
-    for (struct span rest; text.s; text = rest) {
-        struct span value, one = cut(text, ',', &rest), key = cut(one, '=', &value);
+    for (struct piece rest; text.s; text = rest) {
+        struct piece value, one = cut(text, ',', &rest), key = cut(one, '=', &value);
         size_t i = 0;
         while (i < N_KNOBS && !is(key, knobs[i].name))
             i++;
         if (i == N_KNOBS)
-            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no \"%.*s\"",
+            return tft_fail(err, TFT_ERR_ARG, "a KV cache has no knob \"%.*s\"",
                             (int)(key.n < 40 ? key.n : 40), key.s);
         if (!value.s || !knobs[i].set(p, value))
             return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s is %s, not \"%.*s\"", knobs[i].name,
@@ -271,6 +271,10 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct span text, stru
 }
 
 /* ---- the whole */
+
+/* The first tokens of a sequence that slides stay, because attention rests on them: StreamingLLM
+   (Xiao et al. 2023), section 3.2. */
+enum { F16_SINKS = 4 };
 
 /* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there
    is none. */
@@ -306,17 +310,22 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's keep goes with retain=fill or retain=window");
     if (p->retain != TFT_KV_WINDOW && p->window < 2)
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache that keeps %u tokens before it gives some up",
+        return tft_fail(err, TFT_ERR_ARG, "a KV cache's retain=fill and retain=log2 take a window of at least 2 tokens, "
+                        "not %u",
                         p->window);
     return TFT_OK;
 }
 
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err)
 {
-    struct span all = {text ? text : "f16", text ? strlen(text) : 3}, more,
+    struct piece all = {text ? text : "f16", text ? strlen(text) : 3}, more,
                 name = cut(all, ':', &more);
     struct tft_error quiet;
-    *p = (struct tft_kv_policy){.num = TFT_NUM_F16, .group = 32, .window = 128};
+    *p = (struct tft_kv_policy){.num = TFT_NUM_F16,
+                                .retain = TFT_KV_ALL,
+                                .sinks = F16_SINKS,
+                                .group = 32,
+                                .window = 128};
     for (int i = 0; i < TFT_KV_RUNS; i++)
         p->k.run[i] = p->v.run[i] = (struct tft_kv_run){TFT_KV_REST, 2};
     p->v.axis = TFT_KV_TOKEN;
@@ -328,12 +337,13 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
     if (all.n >= TFT_KV_TEXT)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %zu bytes of text is too long", all.n);
-    p->coded = true;
+    p->retain = TFT_KV_FILL;
+    p->sinks = 0;
     size_t i = 0;
     while (i < N_PRESETS && !is(name, presets[i].name))
         i++;
     if (i < N_PRESETS)
-        set_knobs(p, (struct span){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
+        set_knobs(p, (struct piece){presets[i].knobs, strlen(presets[i].knobs)}, &quiet);
     else if (!memchr(name.s, '=', name.n))
         return tft_fail(err, TFT_ERR_ARG, "no KV cache is called \"%.*s\"",
                         (int)(name.n < 40 ? name.n : 40), name.s);
@@ -352,7 +362,7 @@ static bool same_bits(const struct tft_kv_side *file, const struct tft_kv_side *
 bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p,
                            uint32_t n_layer)
 {
-    if (!file->coded || file->group != p->group || (p->reorder && !file->reorder))
+    if (!tft_kv_evicts(file) || file->group != p->group || (p->reorder && !file->reorder))
         return false;
     if (p->clip != TFT_KV_CALIBRATED)
         return true;
@@ -364,6 +374,8 @@ bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv
 
 uint32_t tft_kv_block(const struct tft_kv_policy *p)
 {
+    if (!tft_kv_evicts(p))
+        return TFT_KEY_PANEL;
     bool by_token = p->k.axis == TFT_KV_TOKEN && p->v.axis == TFT_KV_TOKEN;
     return by_token ? 32 : p->group;
 }

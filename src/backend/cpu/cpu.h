@@ -1,0 +1,48 @@
+/*
+ * The CPU as a backend: the operations of run/ops.h, shared out over the threads of a team.
+ *
+ *      rows.c      embedding, norms, rotation; bytes of rows
+ *      linear.c    matrix products and the hidden activations
+ *      attend.c    the cache and attention over it
+ *      cpu.c       the table
+ */
+#ifndef TFT_CPU_H
+#define TFT_CPU_H
+
+#include "run/backend.h"
+#include "run/session.h"
+
+extern const struct tft_backend tft_backend_cpu;
+
+/* Mask of a buffer, for tft_pass_touch. */
+#define BIT(buf) (1u << (buf))
+
+/* ---- rows.c */
+
+void tft_cpu_embed(struct tft_pass *p);
+void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
+void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_rope(struct tft_pass *p);
+
+/* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less
+   time than a wait for another thread. Thread tid then has row tid. */
+bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
+
+/* Makes bytes of the float rows of `buf`, which are complete, where `in` has a dynamic range. */
+void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
+
+/* ---- linear.c */
+
+void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                    const struct tft_linear *down);
+void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
+                        enum tft_buf from);
+void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
+
+/* ---- attend.c */
+
+void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer);
+void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
+
+#endif

@@ -1,0 +1,142 @@
+/* Matrix products, and the hidden activations between the two products of a feed-forward layer. */
+#include "cpu.h"
+
+/* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is a
+   multiple of TFT_PANEL. */
+static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
+                    enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
+{
+    const struct tft_mat *w = &l->w;
+    struct tft_product product = {.y = y, .ldy = ldy, .bias = l->bias, .add = add, .n = n};
+    if (w->format->takes_bytes) {
+        bool fixed = l->in->range == TFT_RANGE_STATIC;
+        uint32_t row = tft_cpu_own_row(p, from, l->in) ? (uint32_t)p->tid : t;
+        product.bytes = tft_pass_bytes(p, from, row);
+        product.ldx = tft_pass_byte_stride(p, from);
+        product.affine = fixed ? &l->in->affine : &p->s->affine[from][t];
+        product.step = !fixed;
+    } else {
+        product.x = tft_pass_row(p, from, t);
+        product.ldx = tft_pass_stride(p, from);
+    }
+    w->format->product(&p->m->kern, w, &product, begin, end);
+}
+
+static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                   enum tft_buf from, bool add)
+{
+    tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
+    tft_pass_tap(p, l, from);
+
+    size_t begin, end, rows = l->w.rows;
+    tft_pass_share(p, (rows + TFT_LINE - 1) / TFT_LINE, &begin, &end);
+    begin *= TFT_LINE;
+    end = end * TFT_LINE < rows ? end * TFT_LINE : rows;
+    if (begin < end)
+        product(p, tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), l, from, add,
+                begin, end, p->first, p->n - p->first);
+}
+_Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins with a panel");
+
+void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
+{
+    linear(p, TFT_Q, &b->q, TFT_H, false);
+    linear(p, TFT_K, &b->k, TFT_H, false);
+    linear(p, TFT_V, &b->v, TFT_H, false);
+}
+
+void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
+                        enum tft_buf from)
+{
+    linear(p, to, w, from, true);
+}
+
+void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
+{
+    linear(p, TFT_LOGITS, output, TFT_H, false);
+}
+
+/* ------------------------------------------------------------------------------ hidden activations */
+
+/* Floats, in place: g: [n], and u: [n] where there is a gate. */
+static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n,
+                     const struct tft_input *in)
+{
+    if (u)
+        kern->silu_mul(g, g, u, n);
+    else
+        kern->gelu(g, g, n);
+    if (in->hadamard)
+        kern->hadamard(g, n, in->hadamard);
+}
+
+/* y: [n] bytes of the same; g is overwritten. */
+static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u,
+                        size_t n, const struct tft_input *in)
+{
+    if (in->hadamard) {
+        activate(kern, g, u, n, in);
+        kern->quantize(y, g, n, &in->affine);
+    } else if (u) {
+        kern->silu_mul_u8(y, g, u, n, &in->affine);
+    } else {
+        kern->gelu_u8(y, g, n, &in->affine);
+    }
+}
+
+static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
+                          const struct tft_linear *up, const struct tft_linear *down)
+{
+    linear(p, TFT_G, gate ? gate : up, TFT_H, false);
+    if (gate)
+        linear(p, TFT_U, up, TFT_H, false);
+
+    tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
+    struct tft_part part =
+        tft_pass_part(p, TFT_G, down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
+    for (uint32_t t = part.begin; t < part.end; t++)
+        activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + part.from,
+                 gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,
+                 down->in);
+    tft_cpu_quantize(p, TFT_G, down->in);
+}
+
+/* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still in
+   the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of the
+   Hadamard transform. The fewer the tokens, the longer the slice: a few tokens wait for weights to
+   come from memory, and long runs come quickest. */
+static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
+                         const struct tft_linear *up, const struct tft_linear *down)
+{
+    const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
+    uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
+    size_t from, to, width = up->w.rows;
+    tft_pass_touch(p, tft_cpu_own_row(p, TFT_H, up->in) ? 0 : BIT(TFT_H), BIT(TFT_G));
+    tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
+    to = to * unit < width ? to * unit : width;
+    if (p->first == p->n)
+        return;
+
+    uint32_t left = p->n - p->first, tokens = left < TFT_HIDDEN_TOKENS ? left : TFT_HIDDEN_TOKENS;
+    size_t slice = TFT_HIDDEN_TOKENS / tokens * TFT_HIDDEN_ROWS;
+    for (size_t i = from * unit; i < to; i += slice)
+        for (uint32_t t = p->first; t < p->n; t += tokens) {
+            size_t rows = to - i < slice ? to - i : slice;
+            uint32_t n = p->n - t < tokens ? p->n - t : tokens;
+            product(p, w->gate, slice, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
+            if (gate)
+                product(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
+            for (uint32_t j = 0; j < n; j++)
+                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice,
+                            gate ? w->up + j * slice : NULL, rows, down->in);
+        }
+}
+
+void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                    const struct tft_linear *down)
+{
+    if (down->in->range == TFT_RANGE_STATIC)
+        hidden_bytes(p, gate, up, down);
+    else
+        hidden_floats(p, gate, up, down);
+}

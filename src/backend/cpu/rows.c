@@ -1,0 +1,160 @@
+/* Operations that work on rows of tokens one by one: embedding, norms, rotation, and bytes of rows
+   whose range is dynamic. */
+#include "cpu.h"
+
+#include <math.h>
+
+#include "simd/affine.h"
+
+void tft_cpu_embed(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    const float *positions = m->pos_embed.data; /* [n_ctx, D] */
+    uint32_t begin, end;
+    tft_pass_touch(p, 0, BIT(TFT_X));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *x = tft_pass_row(p, TFT_X, t);
+        tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
+        if (positions)
+            m->kern.add(x, positions + (size_t)tft_pass_position(p, t) * m->n_embd, m->n_embd);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- norms */
+
+static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    float *h = tft_pass_row(p, TFT_H, t), *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    if (w->b)
+        kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
+    else
+        kern->rmsnorm(h, x, w->w, p->m->n_embd, eps);
+}
+
+static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, uint8_t *h,
+                        const struct tft_affine *q)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    if (w->b)
+        kern->layernorm_u8(h, x, w->w, w->b, p->m->n_embd, eps, q);
+    else
+        kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
+}
+
+bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
+{
+    return buf == TFT_H && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
+}
+
+void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
+{
+    const struct tft_affine *q = &l->in->affine;
+    uint32_t begin, end;
+    if (tft_cpu_own_row(p, TFT_H, l->in)) {
+        tft_pass_touch(p, BIT(TFT_X), 0);
+        norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_H, (uint32_t)p->tid), q);
+        return;
+    }
+    tft_pass_touch(p, BIT(TFT_X), BIT(TFT_H));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++)
+        if (l->in->range == TFT_RANGE_STATIC)
+            norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_H, t), q);
+        else
+            norm_row(p, w, t);
+    tft_cpu_quantize(p, TFT_H, l->in);
+}
+
+static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+{
+    uint32_t dim = p->m->head_dim;
+    tft_pass_touch_heads(p, 0, BIT(buf), BIT(buf));
+    struct tft_part part = tft_pass_part(p, buf, dim);
+    for (uint32_t t = part.begin; t < part.end; t++) {
+        float *row = tft_pass_row(p, buf, t);
+        for (size_t i = part.from; i < part.to; i += dim)
+            p->m->kern.rmsnorm(row + i, row + i, w->w, dim, p->m->norm_eps);
+    }
+}
+
+void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
+{
+    rmsnorm_heads(p, TFT_Q, &b->q_norm);
+    rmsnorm_heads(p, TFT_K, &b->k_norm);
+}
+
+/* ---------------------------------------------------------------------------------------- rotation */
+
+static void rotate(struct tft_pass *p, enum tft_buf buf)
+{
+    const struct tft_model *m = p->m;
+    tft_rope_fn *rope = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
+    tft_pass_touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
+    struct tft_part part = tft_pass_part(p, buf, m->head_dim);
+    for (uint32_t t = part.begin; t < part.end; t++) {
+        size_t at = (size_t)t * m->n_rot, heads = (part.to - part.from) / m->head_dim;
+        rope(tft_pass_row(p, buf, t) + part.from, p->s->rope_cos + at, p->s->rope_sin + at, heads,
+             m->head_dim, m->n_rot);
+    }
+}
+
+void tft_cpu_rope(struct tft_pass *p)
+{
+    rotate(p, TFT_Q);
+    rotate(p, TFT_K);
+}
+
+/* --------------------------------------------------------------------------------- dynamic ranges */
+
+/* The range of tokens [begin, end). */
+static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,
+                       float *min, float *max)
+{
+    *min = *max = 0;
+    for (uint32_t t = begin; t < end; t++) {
+        float row_min, row_max;
+        p->m->kern.range(tft_pass_row(p, buf, t), tft_pass_width(p, buf), &row_min, &row_max);
+        *min = fminf(*min, row_min);
+        *max = fmaxf(*max, row_max);
+    }
+}
+
+/* The range of all tokens of the pass, over all threads. */
+static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf buf, uint32_t begin,
+                                       uint32_t end)
+{
+    float(*part)[2] = p->s->range_part, min = 0, max = 0;
+    rows_range(p, buf, begin, end, &part[p->tid][0], &part[p->tid][1]);
+    tft_port_barrier();
+    for (int i = 0; i < p->n_threads; i++) {
+        min = fminf(min, part[i][0]);
+        max = fmaxf(max, part[i][1]);
+    }
+    tft_port_barrier(); /* before anyone changes its part again */
+    return tft_affine_of(min, max);
+}
+
+void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
+{
+    if (in->range != TFT_RANGE_TOKEN && in->range != TFT_RANGE_TENSOR)
+        return;
+    uint32_t begin, end;
+    struct tft_affine q = {0};
+    tft_pass_touch(p, 0, BIT(buf));
+    tft_pass_share_tokens(p, &begin, &end);
+    if (in->range == TFT_RANGE_TENSOR)
+        q = common_affine(p, buf, begin, end);
+    for (uint32_t t = begin; t < end; t++) {
+        if (in->range == TFT_RANGE_TOKEN) {
+            float min, max;
+            rows_range(p, buf, t, t + 1, &min, &max);
+            q = tft_affine_of(min, max);
+        }
+        p->s->affine[buf][t] = q;
+        p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),
+                            tft_pass_width(p, buf), &q);
+    }
+}

@@ -1,0 +1,82 @@
+/* Blocks of codes: where their records are, and how kernels see them. */
+#include "kv.h"
+
+#include <math.h>
+#include <string.h>
+
+char *tft_kv_key_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    return kv->codes + y->k_at + ((size_t)head * kv->n_blocks + b) * y->k_bytes;
+}
+
+char *tft_kv_value_record(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t b)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    return kv->codes + y->v_at + ((size_t)head * kv->n_blocks + b) * y->v_bytes;
+}
+
+const uint16_t *tft_kv_f16_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                                   uint32_t b)
+{
+    return (const uint16_t *)tft_kv_key_record(kv, layer, head, b);
+}
+
+const uint16_t *tft_kv_f16_values(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                                     uint32_t b)
+{
+    return (const uint16_t *)tft_kv_value_record(kv, layer, head, b);
+}
+
+static struct tft_coded view(const struct tft_kv *kv, const struct tft_kernels *kern,
+                             const struct tft_kv_side *side, const char *codes, size_t code_bytes,
+                             float *room)
+{
+    size_t n = tft_kv_scales(kv, side);
+    const char *scales = codes + code_bytes;
+    if (kv->policy.f8) {
+        const uint8_t *f8 = (const uint8_t *)scales + 2;
+        kern->widen_f8(room, f8, n, ldexpf(1, (int8_t)scales[0]));
+        kern->widen_f8(room + n, f8 + n, n, ldexpf(1, (int8_t)scales[1]));
+    } else {
+        kern->widen[TFT_NUM_F16](room, scales, 2 * n);
+    }
+    return (struct tft_coded){
+        .codes = (const uint8_t *)codes,
+        .tokens = kv->block,
+        .dim = kv->head_dim,
+        .group = side->axis == TFT_KV_TOKEN ? kv->policy.group : 0,
+        .scale = room,
+        .mid = room + n,
+    };
+}
+
+struct tft_coded tft_kv_key_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
+                                uint32_t layer, uint32_t head, uint32_t b, float *room)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    struct tft_coded c = view(kv, kern, &kv->policy.k, tft_kv_key_record(kv, layer, head, b),
+                              y->k_codes, room);
+    memcpy(c.quads, y->quads[head], sizeof c.quads);
+    return c;
+}
+
+struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_kernels *kern,
+                                  uint32_t layer, uint32_t head, uint32_t b, float *room)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    struct tft_coded c = view(kv, kern, &kv->policy.v, tft_kv_value_record(kv, layer, head, b),
+                              y->v_codes, room);
+    c.quads[y->v_bits] = (uint16_t)(kv->block / TFT_QUAD);
+    return c;
+}
+
+void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
+{
+    const struct tft_kv_layer *y = &kv->layer[layer];
+    size_t left = kv->at.blocks - n;
+    memmove(tft_kv_key_record(kv, layer, head, 0), tft_kv_key_record(kv, layer, head, n),
+            left * y->k_bytes);
+    memmove(tft_kv_value_record(kv, layer, head, 0), tft_kv_value_record(kv, layer, head, n),
+            left * y->v_bytes);
+}

@@ -1,0 +1,243 @@
+/* How large a cache is, and where everything in it lies. */
+#include "kv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SLIDE_PART = 8 };
+
+uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity)
+{
+    uint32_t unit = tft_kv_block(policy), n = capacity / SLIDE_PART / unit * unit;
+    uint32_t stay = tft_kv_evicts(policy) ? tft_retain_slots(policy) : policy->sinks;
+    n = n ? n : unit;
+    return capacity > stay && capacity - stay > n ? n : 0;
+}
+
+/* --------------------------------------------------------------------------------------- records */
+
+size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
+{
+    return side->axis == TFT_KV_TOKEN ? (size_t)tft_kv_groups(kv) * kv->block : kv->head_dim;
+}
+
+static size_t key_code_bytes(const struct tft_kv *kv, unsigned bits, uint32_t mixed)
+{
+    size_t panels = kv->block / TFT_PANEL;
+    return panels * (mixed ? mixed * tft_codes_bytes(TFT_BITS_1, 1)
+                           : tft_codes_bytes((enum tft_bits)bits, kv->head_dim / TFT_QUAD));
+}
+
+static size_t value_code_bytes(const struct tft_kv *kv, unsigned bits)
+{
+    return tft_kv_padded_dim(kv) / TFT_PANEL *
+           tft_codes_bytes((enum tft_bits)bits, kv->block / TFT_QUAD);
+}
+
+/* Bytes of a record with `codes` bytes of codes. A multiple of 8, so that scales are aligned. */
+static size_t record_bytes(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits,
+                           size_t codes)
+{
+    if (bits == TFT_KV_BITS_F16)
+        return (size_t)kv->block * kv->head_dim * sizeof(uint16_t);
+    size_t n = 2 * tft_kv_scales(kv, side), scales = kv->policy.f8 ? 2 + n : n * sizeof(uint16_t);
+    return codes + (scales + 7) / 8 * 8;
+}
+
+static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
+{
+    const struct tft_kv_side *k = &kv->policy.k, *v = &kv->policy.v;
+    struct tft_kv_layer y = {.k_bits = tft_kv_held(k, l), .v_bits = tft_kv_held(v, l)};
+    if (y.k_bits != TFT_KV_BITS_F16) {
+        if (k->axis == TFT_KV_MIXED)
+            y.mixed = (uint32_t)lrintf(tft_kv_bits(k, l) * (float)(kv->head_dim / TFT_QUAD));
+        y.k_codes = key_code_bytes(kv, y.k_bits, y.mixed);
+    }
+    if (y.v_bits != TFT_KV_BITS_F16)
+        y.v_codes = value_code_bytes(kv, y.v_bits);
+    y.k_bytes = record_bytes(kv, k, y.k_bits, y.k_codes);
+    y.v_bytes = record_bytes(kv, v, y.v_bits, y.v_codes);
+    return y;
+}
+
+size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
+{
+    struct tft_kv kv = {.policy = *policy,
+                        .n_head_kv = shape->n_head_kv,
+                        .head_dim = shape->head_dim,
+                        .block = tft_kv_block(policy)};
+    size_t bytes = 0;
+    for (uint32_t l = 0; l < shape->n_layer; l++) {
+        struct tft_kv_layer y = layer_of(&kv, l);
+        bytes += shape->n_head_kv * (y.k_bytes + y.v_bytes);
+    }
+    return bytes;
+}
+
+size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
+{
+    size_t block = tft_kv_block(policy), heads = (size_t)shape->n_layer * shape->n_head_kv;
+    if (tft_kv_evicts(policy))
+        return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
+    return 2 * heads * shape->head_dim * tft_num_bytes(policy->num);
+}
+
+/* ---------------------------------------------------------------------------------------- memory */
+
+static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
+{
+    size_t rows = 0, row = kv->head_dim * tft_num_bytes(kv->num);
+    if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity, &rows))
+        a->failed = true;
+    kv->k = tft_arena_take(a, rows, row);
+    kv->v = tft_arena_take(a, rows, row);
+}
+
+static void layout_blocks(struct tft_kv *kv, struct tft_arena *a)
+{
+    struct tft_kv_layer *layers = tft_arena_take(a, kv->n_layer, sizeof *layers);
+    size_t used = 0, host = 0, heads = 0;
+    if (!tft_mul(kv->n_blocks, kv->n_head_kv, &heads))
+        a->failed = true;
+    for (uint32_t l = 0; l < kv->n_layer; l++) {
+        struct tft_kv_layer y = layer_of(kv, l);
+        bool ordered = (y.mixed || kv->policy.reorder) && y.k_bits != TFT_KV_BITS_F16;
+        size_t all;
+        y.quads = tft_arena_take(a, kv->n_head_kv, sizeof *y.quads);
+        y.channel = ordered ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
+        y.k_at = used;
+        if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
+            a->failed = true;
+        y.v_at = y.k_at + heads * y.k_bytes;
+        host = l < kv->n_host ? used : host;
+        if (layers)
+            layers[l] = y;
+    }
+    kv->layer = layers;
+    kv->codes = tft_arena_take(a, host, 1);
+}
+
+static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads)
+{
+    struct tft_kv_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
+    uint32_t slots = kv->capacity, stay = tft_retain_stay(&kv->policy);
+    size_t width = tft_kv_padded_dim(kv), by_token = tft_kv_groups(kv) * (size_t)kv->block;
+    size_t scales = by_token > width ? by_token : width;
+    for (int i = 0; i < n_threads; i++) {
+        struct tft_kv_scratch w;
+        w.x = tft_arena_take(a, kv->block, width * sizeof(float));
+        w.code = tft_arena_take(a, kv->block, width);
+        w.half = tft_arena_take(a, width, sizeof(float));
+        w.scale = tft_arena_take(a, scales, sizeof(float));
+        w.mid = tft_arena_take(a, scales, sizeof(float));
+        w.order = tft_arena_take(a, kv->block, sizeof *w.order);
+        w.rows = tft_arena_take(a, stay < slots ? stay : slots, kv->head_dim * sizeof *w.rows);
+        if (scratch)
+            scratch[i] = w;
+    }
+    kv->scratch = scratch;
+}
+
+/* Room for the plan of any pass of up to n_batch tokens. */
+static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch)
+{
+    size_t evictions = tft_retain_evictions(&kv->policy, n_batch), order = 0;
+    uint32_t stay = tft_retain_stay(&kv->policy);
+    stay = stay < kv->capacity ? stay : kv->capacity;
+    /* The first eviction may meet a long prompt in slots; the others meet no more than what an
+       eviction leaves and what comes after it. */
+    if (evictions)
+        order = evictions * stay + kv->capacity;
+    if (order > UINT32_MAX)
+        a->failed = true;
+    kv->n_order = (uint32_t)order;
+    kv->n_batch = n_batch;
+    kv->chunk = tft_arena_take(a, evictions + 1, sizeof *kv->chunk);
+    kv->order = tft_arena_take(a, order, sizeof *kv->order);
+    kv->other = tft_arena_take(a, evictions ? kv->capacity : 0, 2 * sizeof *kv->other);
+}
+
+void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
+                   const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
+                   int n_threads)
+{
+    bool evicts = tft_kv_evicts(policy);
+    uint32_t most = tft_retain_slots(policy), slots = most < capacity ? most : capacity;
+    *kv = (struct tft_kv){
+        .policy = *policy,
+        .num = policy->num,
+        .n_layer = shape->n_layer,
+        .n_host = shape->n_host,
+        .n_head_kv = shape->n_head_kv,
+        .head_dim = shape->head_dim,
+        .n_prefix = shape->n_prefix,
+        .block = tft_kv_block(policy),
+        .capacity = (shape->n_prefix + slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL,
+    };
+    layout_slots(kv, a);
+    if (evicts) {
+        kv->n_blocks = capacity / kv->block;
+        layout_blocks(kv, a);
+        layout_scratch(kv, a, n_threads);
+    }
+    layout_plan(kv, a, n_batch);
+}
+
+/* ------------------------------------------------------------------------------ bits of channels */
+
+/* Reverse water-filling: one bit at a time goes to the quad of channels that loses most; a bit takes
+   that loss to a quarter. Channels are sorted by importance, so that channels of equal bits lie side
+   by side. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
+static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
+                       uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
+{
+    static const enum tft_bits name[] = {0, TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
+    uint32_t n = dim / TFT_QUAD, left = sum - n;
+    uint8_t bits[TFT_SPAN / TFT_QUAD];
+    double loss[TFT_SPAN / TFT_QUAD];
+    for (uint32_t d = 0; d < dim; d++) { /* sorts by insertion */
+        uint32_t i = d;
+        for (; i && importance[channel[i - 1]] > importance[d]; i--)
+            channel[i] = channel[i - 1];
+        channel[i] = (uint8_t)d;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bits[i] = 1;
+        loss[i] = 0;
+        for (uint32_t j = 0; j < TFT_QUAD; j++)
+            loss[i] += (double)importance[channel[i * TFT_QUAD + j]];
+    }
+    for (; left; left--) {
+        uint32_t most = n - 1;
+        for (uint32_t i = n; i-- > 0;)
+            if (bits[i] < 4 && (bits[most] == 4 || loss[i] > loss[most]))
+                most = i;
+        bits[most]++;
+        loss[most] /= 4;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        quads[name[bits[i]]]++;
+}
+
+void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
+{
+    bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
+    if (!tft_kv_evicts(&kv->policy))
+        return;
+    for (uint32_t l = 0; l < kv->n_layer; l++) {
+        struct tft_kv_layer *y = &kv->layer[l];
+        for (int side = 0; calibrated && side < 2; side++)
+            y->clip[side] = shape->clip[side] + (size_t)l * kv->n_head_kv * tft_kv_groups(kv);
+        for (uint32_t h = 0; h < kv->n_head_kv; h++) {
+            size_t head = ((size_t)l * kv->n_head_kv + h) * kv->head_dim;
+            memset(y->quads[h], 0, sizeof y->quads[h]);
+            if (y->mixed)
+                share_bits(kv->head_dim, shape->key_importance + head, y->mixed, y->quads[h],
+                           y->channel + h * kv->head_dim);
+            else if (y->k_bits != TFT_KV_BITS_F16)
+                y->quads[h][y->k_bits] = (uint16_t)(kv->head_dim / TFT_QUAD);
+            for (uint32_t d = 0; !y->mixed && y->channel && d < kv->head_dim; d++)
+                y->channel[h * kv->head_dim + d] = (uint8_t)shape->key_order[head + d];
+        }
+    }
+}

@@ -1,0 +1,107 @@
+/*
+ * A cache policy: how a session holds keys and values. The knobs are those that the papers' caches
+ * are made of; a preset is a row of knobs. tuffet.h says how a policy is written, docs/kv-cache.md
+ * explains presets and knobs, docs/glossary.md the terms.
+ */
+#ifndef TFT_KV_POLICY_H
+#define TFT_KV_POLICY_H
+
+#include "simd/codes.h"
+#include "simd/kernels.h"
+#include "tuffet.h"
+
+/* How a number of a full block is held: an enum tft_bits, or this for f16. */
+enum { TFT_KV_BITS_F16 = TFT_BITS_COUNT };
+
+enum tft_kv_axis {
+    TFT_KV_CHANNEL, /* a scale for each channel, shared by the tokens of a block: KIVI's keys */
+    TFT_KV_TOKEN,   /* a scale for each token, shared by a group of channels: KIVI's values, SKVQ */
+    TFT_KV_MIXED,   /* as CHANNEL, with 1 to 4 bits for each channel, by the channel's importance */
+};
+
+/* A run of consecutive layers with the same bits. */
+struct tft_kv_run {
+    uint32_t layers; /* TFT_KV_REST: all layers that are left */
+    float bits;      /* 1, 1.5 (three levels), 2, 3, 4, 8 or 16 (f16); MIXED: the average, 1 to 4 */
+};
+#define TFT_KV_REST UINT32_MAX
+enum { TFT_KV_RUNS = 128 };
+
+/* The knobs of the keys, or of the values. */
+struct tft_kv_side {
+    enum tft_kv_axis axis;
+    struct tft_kv_run run[TFT_KV_RUNS]; /* the last one in use has TFT_KV_REST layers. AsymKV,
+                                           section 4, has two runs */
+};
+
+/* Which tokens stay in slots, as floats, besides the prefix and the first `sinks`. */
+enum tft_kv_retain {
+    TFT_KV_FILL,   /* up to `window` tokens; then all of them are evicted: KIVI */
+    TFT_KV_WINDOW, /* the newest `window` tokens, and up to a block more: SKVQ */
+    TFT_KV_LOG2,   /* 2 to 3 times `window` tokens, the older the sparser: LogQuant, algorithm 1 */
+    TFT_KV_ALL,    /* all tokens: f16 and f32, which evict nothing */
+};
+
+/* Which part of a group's range the codes cover. Numbers outside are clipped. */
+enum tft_kv_clip {
+    TFT_KV_WHOLE,      /* all of it */
+    TFT_KV_CENTRE,     /* the part with the least squared error, cut towards the middle */
+    TFT_KV_ZERO,       /* the part with the least squared error, cut towards 0: SKVQ, eq. 2 */
+    TFT_KV_CALIBRATED, /* cut towards 0 by a factor from the file for each layer, head and group of
+                          channels: SKVQ, eq. 3 */
+};
+
+struct tft_kv_policy {
+    enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
+    enum tft_kv_retain retain;
+    bool partial;     /* LOG2: the value of a kept token is rounded to its bits once it is older
+                         than the newest `window` tokens: PartialLogQuant, LogQuant section 3.4 */
+    uint32_t window;
+    uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
+    uint32_t prefill; /* nothing is evicted before more than this many tokens have come: SKVQ, 3.2 */
+    uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:
+                         SKVQ, section 3.2 and algorithm 1 */
+    uint32_t group;   /* tokens, or channels, that share a scale */
+    bool f8;          /* scales are E4M3; else f16 */
+    enum tft_kv_clip clip;
+    bool reorder;     /* keys' channels are in the order that the file has for them: SKVQ, eq. 1. The
+                         order of the values' channels is in the weights */
+    struct tft_kv_side k, v;
+};
+
+/* Bytes of the longest text of a policy, with its NUL. A longer one is refused. */
+enum { TFT_KV_TEXT = 2048 };
+
+/* Reads a policy as tft_session_opts describes it; NULL is "f16". TFT_ERR_ARG with a line that names
+   what is wrong. */
+enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err);
+
+/* Whether tokens ever leave the slots for blocks of codes. */
+static inline bool tft_kv_evicts(const struct tft_kv_policy *p)
+{
+    return p->retain != TFT_KV_ALL;
+}
+
+/* Whether a file that was calibrated for the policy `file` serves a cache of policy `p` whose
+   reorder or clip is calibrated. */
+bool tft_kv_calibrated_for(const struct tft_kv_policy *file, const struct tft_kv_policy *p,
+                           uint32_t n_layer);
+
+/* Tokens that leave the cache's slots together, to be quantized or, where a session slides, to be
+   dropped: a multiple of 16 that divides TFT_CODED_SPAN. */
+uint32_t tft_kv_block(const struct tft_kv_policy *p);
+
+/* Bits of a layer's keys or values. */
+static inline float tft_kv_bits(const struct tft_kv_side *s, uint32_t layer)
+{
+    const struct tft_kv_run *r = s->run;
+    for (; layer >= r->layers; r++)
+        layer -= r->layers;
+    return r->bits;
+}
+
+/* How these bits are held: an enum tft_bits, where channels are mixed the widest that a channel can
+   have; or TFT_KV_BITS_F16. */
+unsigned tft_kv_held(const struct tft_kv_side *s, uint32_t layer);
+
+#endif

@@ -1,0 +1,58 @@
+/* The buffers that a pass computes in: rows of numbers, one row for each token of the pass. */
+#ifndef TFT_BUFFERS_H
+#define TFT_BUFFERS_H
+
+#include "model/model.h"
+
+/* Rows are f32. Those that feed linear layers, TFT_H, TFT_A and TFT_G, are bytes where the weights
+   take bytes. Letters for sizes are those of model.h. */
+enum tft_buf {
+    TFT_X,      /* [D] the residual stream */
+    TFT_H,      /* [D] the residual stream, normalised */
+    TFT_Q,      /* [H E] queries */
+    TFT_K,      /* [G E] keys */
+    TFT_V,      /* [G E] values */
+    TFT_A,      /* [H E] attention's output */
+    TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
+    TFT_U,      /* [F] up, where there is a gate */
+    TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
+    TFT_N_BUF,
+    /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
+    TFT_KV = TFT_N_BUF, /* the cache */
+    TFT_ROPE,           /* the rotation tables */
+    TFT_PARTS,          /* attention's partial results */
+};
+
+/* Numbers of a row. */
+static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf)
+{
+    switch (buf) {
+    case TFT_Q:
+    case TFT_A: return m->n_head * m->head_dim;
+    case TFT_K:
+    case TFT_V: return m->n_head_kv * m->head_dim;
+    case TFT_G:
+    case TFT_U: return m->n_ff;
+    case TFT_LOGITS: return m->n_vocab;
+    default: return m->n_embd;
+    }
+}
+
+enum { TFT_LINE = 16 }; /* floats of a cache line: no two threads should write to the same one */
+
+/* From a row of floats to the next, in floats. Rows are an odd number of cache lines apart: were it a
+   power of two, the same column of all rows would fall into the same few sets of a cache. Logits are
+   the caller's and have no gaps. */
+static inline uint32_t tft_buf_stride(const struct tft_model *m, enum tft_buf buf)
+{
+    uint32_t width = tft_buf_width(m, buf);
+    return buf == TFT_LOGITS ? width : ((width + TFT_LINE - 1) / TFT_LINE | 1) * TFT_LINE;
+}
+
+/* From a row of bytes to the next, likewise. A row has room for the padding of a panel's rows. */
+static inline uint32_t tft_buf_byte_stride(const struct tft_model *m, enum tft_buf buf)
+{
+    return ((tft_buf_width(m, buf) + 63) / 64 | 1) * 64;
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* The tokens of a session: feeding, rewinding, sliding. */
+#include "backend.h"
+#include "session.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------- running */
+
+/* Runs the pass through the stages of the model, from layer `from` on. */
+static enum tft_status run(struct tft_pass *p, uint32_t from)
+{
+    const struct tft_model *m = p->m;
+    enum tft_status status = TFT_OK;
+    for (uint32_t i = 0; i < m->n_stage && status == TFT_OK; i++) {
+        const struct tft_stage *stage = &m->stage[i];
+        if (from >= stage->end && i + 1 < m->n_stage)
+            continue;
+        p->ops = &stage->backend->ops;
+        p->state = p->s->state[i];
+        status = stage->backend->run(p, from > stage->first ? from : stage->first, stage->end);
+    }
+    return status;
+}
+
+static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->m->n_vocab)
+            return false;
+    return n > 0;
+}
+
+/* The logits that follow the prefix, from what its last token left in the residual stream. */
+static enum tft_status after_prefix(struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    if (s->pos || !m->prefix_x)
+        return TFT_ERR_ARG;
+    memcpy(s->buf[TFT_X], m->prefix_x, m->n_embd * sizeof(float));
+    struct tft_kv_chunk chunk;
+    struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
+    struct tft_pass p = {.m = m, .s = s, .plan = &plan, .n_threads = 1, .n = 1, .n_logits = 1};
+    enum tft_status status = run(&p, m->n_layer);
+    s->n_valid = status == TFT_OK;
+    return status;
+}
+
+/* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last n_logits. */
+static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t n_logits)
+{
+    while (n) {
+        uint32_t step = s->n_batch;
+        if (n <= step)
+            step = n;
+        else if (n - step < n_logits) /* those logits are of one pass: leave enough for the last */
+            step = n - n_logits;
+        n -= step;
+        tft_kv_plan(&s->kv, step);
+        struct tft_pass p = {.m = s->m,
+                             .s = s,
+                             .plan = &s->kv.plan,
+                             .n_threads = 1,
+                             .tokens = s->tokens + from,
+                             .n = step,
+                             .n_logits = n ? 0 : n_logits,
+                             .pos = s->m->n_prefix + s->kv.dropped + from};
+        enum tft_status status = run(&p, 0);
+        if (status != TFT_OK) {
+            s->n_valid = 0;
+            return status;
+        }
+        tft_kv_commit(&s->kv);
+        from += step;
+        s->n_valid = step < n_logits ? step : n_logits;
+        s->pos = from;
+    }
+    return TFT_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- sliding */
+
+/* Removes the oldest n tokens behind the sinks from the list, but for those that the filter named. */
+static void drop_tokens(struct tft_session *s, uint32_t n)
+{
+    uint32_t dropped = 0;
+    for (uint32_t i = s->kv.policy.sinks; i < s->pos; i++) {
+        if (dropped < n && !(s->is_named && s->is_named[i])) {
+            dropped++;
+            continue;
+        }
+        s->tokens[i - dropped] = s->tokens[i];
+        if (s->is_named)
+            s->is_named[i - dropped] = s->is_named[i];
+    }
+}
+
+static enum tft_status slide(struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    struct tft_kv_drop drop = tft_kv_drop_of(&s->kv, s->slide);
+    for (uint32_t i = m->n_stage; i-- > 0;) { /* a device first: it may fail, the CPU does not */
+        enum tft_status status = m->stage[i].backend->drop(s->state[i], s, &drop);
+        if (status != TFT_OK)
+            return status;
+    }
+    drop_tokens(s, s->slide);
+    tft_kv_commit_drop(&s->kv, s->slide);
+    s->pos -= s->slide;
+    return TFT_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- feeding */
+
+/* Asks the filter for tokens from .. from + n - 1: SKVQ, section 3.2. Its answer goes by position and
+   token alone, so it does not matter how the tokens are fed. */
+static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
+{
+    const struct tft_kv_policy *kv = &s->kv.policy;
+    for (uint32_t i = from; s->is_named && i < from + n; i++) {
+        uint64_t position = (uint64_t)s->kv.dropped + i;
+        s->is_named[i] = i >= kv->sinks && s->n_named < kv->keep &&
+                         s->keep(s->keep_user, position, s->tokens[i]);
+        s->n_named += s->is_named[i];
+    }
+}
+
+enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    if (!n)
+        return after_prefix(s);
+    if (!valid(s, tokens, n))
+        return TFT_ERR_ARG;
+    if (n > s->capacity - s->pos && !s->slide)
+        return TFT_ERR_FULL;
+
+    enum tft_status status = TFT_OK;
+    if (s->kv.held < s->pos)
+        status = feed(s, s->kv.held, s->pos - s->kv.held, 0);
+    while (n && status == TFT_OK) {
+        if (s->pos == s->capacity)
+            status = slide(s);
+        if (status != TFT_OK)
+            break;
+        uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
+        memmove(s->tokens + held, tokens, step * sizeof *tokens); /* may overlap: tft_sync */
+        ask_filter(s, held, step);
+        status = feed(s, held, step, s->n_logits);
+        tokens += step;
+        n -= step;
+    }
+    return status;
+}
+
+enum tft_status tft_decode(struct tft_session *s, int32_t token)
+{
+    return tft_prefill(s, &token, 1);
+}
+
+enum tft_status tft_rewind(struct tft_session *s, size_t pos)
+{
+    if (pos > s->pos)
+        return TFT_ERR_ARG;
+    for (uint32_t i = (uint32_t)pos; s->is_named && i < s->pos; i++)
+        s->n_named -= s->is_named[i];
+    s->pos = (uint32_t)pos;
+    s->n_valid = 0;
+    tft_kv_rewind(&s->kv, s->pos);
+    return TFT_OK;
+}
+
+enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    if (!valid(s, tokens, n))
+        return TFT_ERR_ARG;
+    if (n > s->capacity && !s->slide)
+        return TFT_ERR_FULL;
+    size_t same = 0;
+    while (!s->kv.dropped && same < s->pos && same < n - 1 && s->tokens[same] == tokens[same])
+        same++;
+    tft_rewind(s, same);
+    return tft_prefill(s, tokens + same, n - same);
+}
+
+/* -------------------------------------------------------------------------------------- looking */
+
+size_t tft_pos(const struct tft_session *s)
+{
+    return s->pos;
+}
+
+size_t tft_capacity(const struct tft_session *s)
+{
+    return s->capacity;
+}
+
+const int32_t *tft_tokens(const struct tft_session *s)
+{
+    return s->tokens;
+}
+
+const float *tft_logits(const struct tft_session *s, size_t back)
+{
+    if (back >= s->n_valid)
+        return NULL;
+    return s->buf[TFT_LOGITS] + (s->n_valid - 1 - back) * (size_t)s->m->n_vocab;
+}

@@ -1,0 +1,295 @@
+/* Opening a session: its options, the size of its memory, and where everything in it lies. */
+#include "backend.h"
+#include "base/error.h"
+#include "session.h"
+
+#include <string.h>
+
+enum { DEFAULT_BATCH = 512 };
+
+/* ---------------------------------------------------------------------------------------- options */
+
+/* Blocks of codes take heads of whole quads. Mixed keys and calibrated caches need what tuffet
+   quantize has put into the file. */
+static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft_model *m,
+                                struct tft_error *err)
+{
+    if (!tft_kv_evicts(kv))
+        return TFT_OK;
+    if (m->head_dim % TFT_QUAD || m->head_dim > TFT_SPAN)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
+                        m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
+    if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: this KV cache has mixed keys, and the file lacks the importance of its "
+                        "channels: make it with tuffet quantize",
+                        m->source.name);
+    if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
+        !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: not calibrated for this KV cache, but for %s: make the file with tuffet "
+                        "quantize --kv",
+                        m->source.name, m->kv ? m->kv : "none");
+    return TFT_OK;
+}
+
+static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
+                               const struct tft_model *m, const struct tft_session_opts *given,
+                               struct tft_error *err)
+{
+    *o = (struct tft_session_opts){0};
+    if (given)
+        memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
+    if (!m->arch)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: opened with vocab_only: there is no model to run",
+                        m->source.name);
+    uint32_t most = m->n_ctx - m->n_prefix;
+    if (o->capacity > most)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a capacity of %u is beyond the model's context of %u", m->source.name,
+                        o->capacity, most);
+    if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
+        return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
+                        TFT_PORT_THREADS);
+
+    enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv, err);
+    if (!o->keep)
+        kv->keep = 0;
+    if (status == TFT_OK)
+        status = check_kv(kv, m, err);
+    if (status != TFT_OK)
+        return status;
+
+    if (!o->capacity)
+        o->capacity = most;
+    if (o->slide && m->pos_embed.data)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot slide: its positions are learned, up to its context only",
+                        m->source.name);
+    if (o->slide && !tft_kv_slide_step(kv, o->capacity))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a capacity of %u tokens is too small for this KV cache to slide",
+                        m->source.name, o->capacity);
+
+    if (!o->n_batch)
+        o->n_batch = DEFAULT_BATCH;
+    if (o->n_batch > o->capacity)
+        o->n_batch = o->capacity;
+    if (!o->n_logits)
+        o->n_logits = 1;
+    if (o->n_logits > o->n_batch)
+        o->n_logits = o->n_batch;
+    if (!o->n_threads)
+        o->n_threads = tft_port_cpus();
+    if (!tft_port_threaded())
+        o->n_threads = 1;
+    return TFT_OK;
+}
+
+/* ----------------------------------------------------------------------------------------- memory */
+
+/* Rows of bytes: one for each token of a pass, and at least one for each thread, which may make a row
+   for itself (tft_cpu_own_row). */
+static uint32_t byte_rows(const struct tft_session *s)
+{
+    return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
+}
+
+/* Rows of activations. Where all linear layers take bytes of a static range, the buffers that feed
+   them have no rows of floats. A device has rows of its own, but for those that go to and from it. */
+static void layout_rows(struct tft_session *s, struct tft_arena *a)
+{
+    const struct tft_model *m = s->m;
+    bool has_device = m->n_host < m->n_layer;
+    for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
+        bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
+        size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
+        if (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
+            continue;
+        if (m->floats || !(feeds || b == TFT_U))
+            s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
+        if (m->bytes && feeds) {
+            s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_buf_byte_stride(m, b));
+            s->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
+        }
+    }
+    if (!m->bytes)
+        return;
+
+    s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);
+    struct tft_hidden_scratch *hidden = tft_arena_take(a, (size_t)s->n_threads, sizeof *hidden);
+    for (int i = 0; i < s->n_threads; i++) {
+        struct tft_hidden_scratch w;
+        w.gate = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
+        w.up = tft_arena_take(a, TFT_HIDDEN_TOKENS, TFT_HIDDEN_ROWS * sizeof(float));
+        if (hidden)
+            hidden[i] = w;
+    }
+    s->hidden = hidden;
+}
+
+static void layout_attend(struct tft_session *s, struct tft_arena *a)
+{
+    const struct tft_kv *kv = &s->kv;
+    bool evicts = tft_kv_evicts(&kv->policy);
+    size_t dim = kv->head_dim, key_scales = evicts ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
+           value_scales = evicts ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
+    struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)s->n_threads, sizeof *scratch);
+    for (int i = 0; i < s->n_threads; i++) {
+        struct tft_attend_scratch w;
+        w.q = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
+        w.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
+        w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
+        w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
+        w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
+        w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
+        w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
+        if (scratch)
+            scratch[i] = w;
+    }
+    s->scratch = scratch;
+}
+
+/* Counts, or places, all memory of a session; the session itself comes first. */
+static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m,
+                                  const struct tft_session_opts *o, const struct tft_kv_policy *kv)
+{
+    struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place),
+                                  *s = place ? place : &discarded;
+    *s = (struct tft_session){.m = m,
+                              .capacity = o->capacity,
+                              .n_batch = o->n_batch,
+                              .n_logits = o->n_logits,
+                              .n_threads = o->n_threads};
+    s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
+    s->keep = o->keep;
+    s->keep_user = o->keep_user;
+
+    s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->n_threads);
+    s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
+    s->kv.at.is_named = s->is_named;
+
+    layout_rows(s, a);
+    s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
+    s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
+
+    layout_attend(s, a);
+    size_t parts = (size_t)m->n_head *
+                   (tft_spans(s->kv.capacity) + tft_spans(s->kv.n_blocks * s->kv.block));
+    s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
+    s->part_max = tft_arena_take(a, parts, sizeof(float));
+    s->part_sum = tft_arena_take(a, parts, sizeof(float));
+    s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
+    return place;
+}
+
+/* The padding of rows of bytes meets weights of zero, but no kernel should read memory that was never
+   written. */
+static void clear_padding(struct tft_session *s)
+{
+    struct tft_pass shape = {.m = s->m, .s = s};
+    for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
+        for (uint32_t t = 0; s->bytes[b] && t < byte_rows(s); t++) {
+            uint32_t width = tft_pass_width(&shape, b);
+            memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);
+        }
+}
+
+/* The model's keys and values take their places before all others; nothing ever overwrites them. */
+static void put_prefix(struct tft_session *s)
+{
+    const struct tft_model *m = s->m;
+    uint32_t dim = m->head_dim;
+    float *k = s->scratch[0].q, *v = s->scratch[0].o;
+    for (uint32_t l = 0; l < m->n_host; l++)
+        for (uint32_t pos = 0; pos < m->n_prefix; pos++)
+            for (uint32_t h = 0; h < m->n_head_kv; h++) {
+                size_t at = (((size_t)l * m->n_prefix + pos) * m->n_head_kv + h) * dim;
+                m->kern.widen[TFT_NUM_F16](k, m->prefix_k + at, dim);
+                m->kern.widen[TFT_NUM_F16](v, m->prefix_v + at, dim);
+                tft_kv_store(&s->kv, &m->kern, l, h, pos, k, v);
+            }
+}
+
+size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
+{
+    struct tft_session_opts o;
+    struct tft_kv_policy kv;
+    if (resolve(&o, &kv, m, opts, NULL) != TFT_OK)
+        return 0;
+    struct tft_arena count = {0};
+    layout(&count, m, &o, &kv);
+    return count.failed ? 0 : count.used;
+}
+
+size_t tft_kv_bytes(const struct tft_model *m, const char *kv)
+{
+    struct tft_session_opts o = {.size = sizeof o, .kv = kv}, resolved;
+    struct tft_kv_policy policy;
+    if (resolve(&resolved, &policy, m, &o, NULL) != TFT_OK)
+        return 0;
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    return tft_kv_token_bytes(&shape, &policy);
+}
+
+static enum tft_status open_stages(struct tft_session *s, struct tft_error *err)
+{
+    enum tft_status status = TFT_OK;
+    for (uint32_t i = 0; i < s->m->n_stage && status == TFT_OK; i++) {
+        const struct tft_stage *stage = &s->m->stage[i];
+        if (stage->backend->session_open)
+            status = stage->backend->session_open(&s->state[i], stage->device, s, err);
+    }
+    return status;
+}
+
+enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
+                                 const struct tft_session_opts *opts, struct tft_error *err)
+{
+    *out = NULL;
+    struct tft_session_opts o;
+    struct tft_kv_policy kv;
+    enum tft_status status = resolve(&o, &kv, m, opts, err);
+    if (status != TFT_OK)
+        return status;
+
+    struct tft_arena a = {0};
+    layout(&a, m, &o, &kv);
+    void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
+    if (!memory)
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)",
+                        m->source.name, o.capacity, a.used >> 20);
+    size_t bytes = a.used;
+    a = (struct tft_arena){.base = memory};
+    struct tft_session *s = layout(&a, m, &o, &kv);
+    s->size = bytes;
+    if (o.allocator) {
+        s->allocator_copy = *o.allocator;
+        s->allocator = &s->allocator_copy;
+    }
+    clear_padding(s);
+    put_prefix(s);
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    tft_kv_open(&s->kv, &shape);
+    status = open_stages(s, err);
+    if (status != TFT_OK)
+        tft_session_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+void tft_session_close(struct tft_session *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < s->m->n_stage; i++)
+        if (s->state[i])
+            s->m->stage[i].backend->session_close(s->state[i]);
+    struct tft_allocator copy = s->allocator_copy;
+    tft_free(s->allocator ? &copy : NULL, s, s->size);
+}

@@ -1,0 +1,118 @@
+/*
+ * The operations that an architecture's layer is written in, and the table through which a backend
+ * provides them. Operations work on the rows of tokens p->first .. p->n - 1 (buffers.h).
+ */
+#ifndef TFT_OPS_H
+#define TFT_OPS_H
+
+#include "pass.h"
+
+struct tft_ops {
+    /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
+    void (*embed)(struct tft_pass *p);
+
+    /* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else RMSNorm */
+    void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
+
+    /* Q, K, V = Wq H + bq, Wk H + bk, Wv H + bv */
+    void (*qkv)(struct tft_pass *p, const struct tft_block *b);
+
+    /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm */
+    void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_block *b);
+
+    /* Rotates the heads of Q and K by their tokens' positions */
+    void (*rope)(struct tft_pass *p);
+
+    /* Stores K and V of the plan's first chunk in layer `layer` of the cache; attend stores the other
+       chunks, each after the one before has attended */
+    void (*kv_append)(struct tft_pass *p, uint32_t layer);
+
+    /* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing the positions up to its own,
+       in the form that o takes */
+    void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
+
+    /* G = silu(Wgate H) * Wup H, or gelu(Wup H) where gate is NULL, in the form that down takes */
+    void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
+                   const struct tft_linear *down);
+
+    /* to += W from + bias; from is A or G */
+    void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
+                       enum tft_buf from);
+
+    /* LOGITS = W H */
+    void (*logits)(struct tft_pass *p, const struct tft_linear *output);
+};
+
+static inline void tft_embed(struct tft_pass *p)
+{
+    p->ops->embed(p);
+}
+
+static inline void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
+{
+    p->ops->norm(p, w, l);
+}
+
+static inline void tft_qkv(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->qkv(p, b);
+}
+
+static inline void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->rmsnorm_heads(p, b);
+}
+
+static inline void tft_rope(struct tft_pass *p)
+{
+    p->ops->rope(p);
+}
+
+static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
+{
+    p->ops->kv_append(p, layer);
+}
+
+static inline void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
+{
+    p->ops->attend(p, layer, o);
+}
+
+static inline void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate,
+                              const struct tft_linear *up, const struct tft_linear *down)
+{
+    p->ops->hidden(p, gate, up, down);
+}
+
+static inline void tft_gelu(struct tft_pass *p, const struct tft_linear *up,
+                            const struct tft_linear *down)
+{
+    p->ops->hidden(p, NULL, up, down);
+}
+
+static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
+                                  enum tft_buf from)
+{
+    p->ops->linear_add(p, to, w, from);
+}
+
+/* The logits of X. */
+static inline void tft_head(struct tft_pass *p)
+{
+    tft_norm(p, &p->m->out_norm, &p->m->output);
+    p->ops->logits(p, &p->m->output);
+}
+
+/* Layers first .. end - 1: the embedding comes before layer 0, the head after the last layer. With
+   first = end = n_layer it is the head alone. */
+static inline void tft_pass_layers(struct tft_pass *p, uint32_t first, uint32_t end)
+{
+    if (first == 0)
+        tft_embed(p);
+    for (uint32_t l = first; l < end; l++)
+        p->m->arch->layer(p, l);
+    if (end == p->m->n_layer)
+        tft_head(p);
+}
+
+#endif
