@@ -1,5 +1,5 @@
-/* Models that are sound files and make no sense: each is refused with one line that names the file,
-   and nothing is left behind. */
+/* Opening models: sound files whose models make no sense are refused with one line that names the
+   file, and no memory stays allocated. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -85,11 +85,11 @@ enum { LLAMA, QWEN2, QWEN3, GPT2, LLAMA3, Q8, N_TOYS };
 enum what { DROP, U32, F32, STR, ARRAY, TENSOR_TYPE, TENSOR_SHAPE, TENSOR_FILL };
 
 struct edit {
-    const char *name; /* of a value or a tensor; a new value or tensor where there is none */
+    const char *name; /* of a value or a tensor, which is added if the file has no such */
     enum what what;
-    double number; /* or the enum tft_dtype */
+    double number; /* TENSOR_TYPE: an enum tft_dtype */
     const char *text;
-    uint64_t ne[3]; /* of TENSOR_SHAPE */
+    uint64_t ne[3]; /* TENSOR_SHAPE */
 };
 
 static void put_edited_value(struct tft_gguf_writer *w, const struct edit *e)
@@ -126,7 +126,7 @@ static void put_edited_tensor(struct tft_gguf_writer *w, const struct edit *e,
                           x.bytes - i < sizeof fill ? (size_t)(x.bytes - i) : sizeof fill);
 }
 
-/* Descriptions, or data. A tensor that is new comes last. */
+/* Writes the descriptions of the tensors, or their data. A new tensor comes last. */
 static void put_tensors(struct tft_gguf_writer *w, const struct tft_source *s, const struct edit *e,
                         bool data)
 {
@@ -156,7 +156,7 @@ static const char *written(const struct toy *toy)
     return path;
 }
 
-/* `path` may be edited already. */
+/* The path of a copy of `path` with one edit; `path` may be such a copy. */
 static const char *edited(const char *path, const struct edit *e)
 {
     const char *out = in_folder("edited.gguf");
@@ -183,7 +183,7 @@ static const char *edited(const char *path, const struct edit *e)
     return out;
 }
 
-/* ---- opening it */
+/* ---- opening a file */
 
 static void is_refused(const char *path, enum tft_status want, const char *why)
 {
@@ -210,7 +210,7 @@ static struct tft_model *opened(const char *path)
     return m;
 }
 
-/* A session that has read three tokens. */
+/* A session that has computed three tokens. */
 static struct tft_session *begun(const struct tft_model *m)
 {
     struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
@@ -281,7 +281,7 @@ static const struct {
     {LLAMA, WITHOUT("llama.block_count"), BAD, "llama.block_count is missing"},
     {LLAMA, WITH("llama.block_count", U32, 0), BAD, "llama.block_count is not"},
     {LLAMA, WITH("llama.block_count", U32, 1), UNSUPPORTED,
-     "blk.1.attn_norm.weight has no place in llama"},
+     "blk.1.attn_norm.weight is unknown to the architecture llama"},
     {LLAMA, WITH("llama.block_count", U32, 3), BAD, "blk.2.attn_norm.weight is missing"},
     {LLAMA, WITH("llama.block_count", U32, 1000), BAD, "llama.block_count is not"},
     {LLAMA, WITH("llama.block_count", U32, 4294967295.0), BAD, "llama.block_count is not"},
@@ -360,11 +360,11 @@ static const struct {
     {LLAMA, WITH("tokenizer.ggml.model", U32, 5), BAD, "tokenizer.ggml.model is not a string"},
     {LLAMA, WITH("tokenizer.ggml.bos_token_id", U32, 420), BAD, "only 420 tokens"},
     {LLAMA, WITH_SHAPE("blk.0.attn_q.bias", 32, 1, 1), UNSUPPORTED,
-     "blk.0.attn_q.bias has no place in llama"},
+     "blk.0.attn_q.bias is unknown to the architecture llama"},
     {QWEN3, WITH_SHAPE("blk.1.attn_k.bias", 16, 1, 1), UNSUPPORTED,
-     "blk.1.attn_k.bias has no place in qwen3"},
+     "blk.1.attn_k.bias is unknown to the architecture qwen3"},
     {LLAMA, WITH_SHAPE("\x1b]0;x\x07", 4, 1, 1), UNSUPPORTED,
-     "the tensor ?]0;x? has no place in llama"},
+     "the tensor ?]0;x? is unknown to the architecture llama"},
 };
 
 static void values_that_make_no_sense(void **state)
@@ -375,7 +375,7 @@ static void values_that_make_no_sense(void **state)
                    values[i].why);
 }
 
-/* What takes more than one change. */
+/* Dimensions that need more than one edit. */
 static void dimensions_that_make_no_sense(void **state)
 {
     (void)state;
@@ -399,7 +399,7 @@ static void dimensions_that_make_no_sense(void **state)
                "1000 heads of 65536");
 }
 
-/* ---- tensors: each of them missing, of another shape, of a type that is none of weights */
+/* ---- tensors: each one missing, of another shape, of a type that weights cannot have */
 
 static void every_tensor_is_checked(void **state)
 {
@@ -423,12 +423,12 @@ static void every_tensor_is_checked(void **state)
                 .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
             if (optional)
                 tft_model_close(opened(
-                    edited(written(&toys[i]), &drop))); /* tied to the embedding; not scaled */
+                    edited(written(&toys[i]), &drop))); /* then the head is tied, RoPE not scaled */
             else
                 is_refused(edited(written(&toys[i]), &drop), BAD, name);
             if (!embed)
                 is_refused(edited(written(&toys[i]), &rows), BAD, name);
-            else if (!toys[i].tied) /* it has as many rows as there are tokens */
+            else if (!toys[i].tied) /* the embedding decides how many tokens there are */
                 is_refused(edited(written(&toys[i]), &rows), BAD, "output.weight");
             is_refused(edited(written(&toys[i]), &cols), BAD, name);
             is_refused(edited(written(&toys[i]), &deep), BAD, name);
@@ -438,7 +438,7 @@ static void every_tensor_is_checked(void **state)
     }
 }
 
-/* Weights may be what they like: no number makes it crash. */
+/* No number among the weights makes a session crash or sample a token that does not exist. */
 static void strange_weights(void **state)
 {
     (void)state;
@@ -530,7 +530,7 @@ static void in_memory(void **state)
     tft_port_unmap(&file);
 }
 
-/* ---- the rest of what tft_model_open promises */
+/* ---- the other promises of tft_model_open */
 
 struct progress {
     double last;
@@ -580,7 +580,7 @@ static void options_out_of_range(void **state)
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o = (struct tft_model_opts){.size = offsetof(struct tft_model_opts, weights),
                                 .weights = (enum tft_weights)3};
-    /* of an older caller, who has no such field */
+    /* a caller with an older header has no field `weights` */
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
     tft_model_close(m);
     assert_int_equal(tft_model_open(&m, in_folder("nothing"), NULL, NULL), TFT_ERR_IO);
@@ -613,7 +613,7 @@ static void a_vocabulary_alone(void **state)
     assert_non_null(strstr(err.msg, "there is no tokenizer in it"));
 }
 
-/* What the caller called it may be gone by the time that something is said of it. */
+/* The model keeps a copy of its path for messages: the caller may free or change its own. */
 static void the_path_is_the_callers(void **state)
 {
     (void)state;

@@ -9,8 +9,9 @@
 #include "toy.h"
 #include "tuffet.h"
 
-enum { SHORT = 40, LONG = 260 }; /* attention has a seam after 256; both are few, as this runs under
-                                    emulation too */
+/* Tokens: LONG reaches into attention's second span, which begins at 256. Both are small because
+   these tests also run under emulation. */
+enum { SHORT = 40, LONG = 260 };
 
 /* The largest difference of logits over n tokens, relative to the largest logit. */
 static double difference(const char *path, uint32_t n, const char *kv, enum tft_weights weights)
@@ -51,7 +52,7 @@ static double difference(const char *path, uint32_t n, const char *kv, enum tft_
     return worst / largest;
 }
 
-/* head sizes, ratios and widths that are no multiples of anything, and those that are */
+/* Head sizes, ratios and widths that are multiples of a CPU's vectors, and some that are not. */
 static const struct {
     const char *what;
     struct toy toy;
@@ -171,7 +172,7 @@ static void f32_weights_f32_cache(void **state)
     }
 }
 
-/* Rounding keys and values to 11 bits is felt, and no more than that. */
+/* Keys and values rounded to 11 bits change the logits, but little. */
 static void f16_cache(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void f16_cache(void **state)
     }
 }
 
-/* Weights of 16 bits are computed with as they are. */
+/* Products with 16-bit weights are exact: no weight is rounded again. */
 static void half_weights(void **state)
 {
     (void)state;
@@ -195,8 +196,7 @@ static void half_weights(void **state)
         }
 }
 
-/* Quantized weights become exactly what they stand for in f32, and are rounded to what 16 bits
-   hold. */
+/* Quantized weights are expanded to f32 exactly, and rounded to what f16 and bf16 hold. */
 static void quantized_weights(void **state)
 {
     (void)state;

@@ -590,7 +590,8 @@ static void damaged_files_are_refused(void **state)
          "the tensor tuffet.prefix.k is 2 x 3 x 2 x 12 and should be 2 x 2 x 2 x 12"},
         {SET, "tuffet.prefix.v", TFT_BF16,
          "the tensor tuffet.prefix.v has type BF16 and should have F16"},
-        {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in llama"},
+        {DROP, "tuffet.prefix.tokens", 0,
+         "the tensor tuffet.prefix.k is unknown to the architecture llama"},
     };
     struct quantize_opts o = usual(&toys[0]);
     quantized(&toys[0], &o);
@@ -630,7 +631,7 @@ static void a_damaged_calibration_is_refused(void **state)
         {FIRST, "tuffet.kv.clip.v", 1.0001, "tuffet.kv.clip.v has a number that is not above 0"},
         {FIRST, "tuffet.kv.clip.v", NAN, "tuffet.kv.clip.v has a number that is not above 0"},
         {FIRST, "tuffet.kv.clip.v", INFINITY, "tuffet.kv.clip.v has a number that is not above 0"},
-        {DROP, "tuffet.kv", 0, "the tensor tuffet.kv.order has no place in qwen3"},
+        {DROP, "tuffet.kv", 0, "the tensor tuffet.kv.order is unknown to the architecture qwen3"},
     };
     struct quantize_opts o = usual(&toys[2]);
     o.kv = "skvq:group=16,window=20";
@@ -664,7 +665,8 @@ static void a_damaged_prefix_of_few_bits_is_refused(void **state)
             {DROP, "tuffet.prefix.v", 0, "the tensor tuffet.prefix.v is missing"},
             {SHORTEN, "tuffet.prefix.tokens", 0,
              "the tensor tuffet.prefix.k is 2 x 3 x 96 and should be 2 x 2 x 96"},
-            {DROP, "tuffet.prefix.tokens", 0, "the tensor tuffet.prefix.k has no place in qwen3"},
+            {DROP, "tuffet.prefix.tokens", 0,
+             "the tensor tuffet.prefix.k is unknown to the architecture qwen3"},
         };
     struct quantize_opts o = usual(&toys[2]);
     quantized(&toys[2], &o);

@@ -325,8 +325,8 @@ void tft_load_check_all_used(struct tft_load *ld)
         if (!ld->used[i]) {
             const struct tft_tensor *t = &ld->s->tensor[i];
             ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
-                                     "the tensor %.*s has no place in %s", (int)t->name.n,
-                                     t->name.p, ld->m->arch->name);
+                                     "the tensor %.*s is unknown to the architecture %s",
+                                     (int)t->name.n, t->name.p, ld->m->arch->name);
         }
 }
 
