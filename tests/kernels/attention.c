@@ -1,16 +1,9 @@
+/* Cases of score, softmax and mix. */
 #include "check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "simd/half.h"
-
-static double number(const void *x, size_t i, enum tft_num num)
-{
-    return num == TFT_NUM_F32 ? (double)((const float *)x)[i]
-                              : (double)tft_f16_to_f32(((const uint16_t *)x)[i]);
-}
 
 static void score(struct check *c, const char *name, enum tft_num num)
 {
@@ -36,7 +29,7 @@ static void score(struct check *c, const char *name, enum tft_num num)
                 double sum = 0, total = 0;
                 for (size_t d = 0; d < dim; d++) {
                     double p = (double)q[a * ldq + d] *
-                               number(k, (j / 16 * dim + d) * 16 + j % 16, num);
+                               check_number(k, (j / 16 * dim + d) * 16 + j % 16, num);
                     sum += p, total += fabs(p);
                 }
                 check_near(c, sum / 8, (double)got[a * lds + j], total / 8 + 1e-30,
@@ -59,8 +52,8 @@ static void score(struct check *c, const char *name, enum tft_num num)
     }
 }
 
-/* Beside a zero, the largest of the row, each number turns into its exp: arguments of every size,
-   at random. */
+/* exp of random arguments of every magnitude: the largest number of the row is 0, so softmax turns
+   the others into their exp. */
 static void exponentials(struct check *c, tft_softmax_fn *ref, tft_softmax_fn *now)
 {
     enum { N = 4096 };
@@ -143,7 +136,7 @@ static void mix(struct check *c, const char *name, enum tft_num num)
             for (size_t d = 0; d < dim; d++) {
                 double sum = (double)o[a * ldo + d], total = fabs(sum);
                 for (size_t j = 0; j < n; j++) {
-                    double t = (double)p[a * ldp + j] * number(v, j * dim + d, num);
+                    double t = (double)p[a * ldp + j] * check_number(v, j * dim + d, num);
                     sum += t, total += fabs(t);
                 }
                 check_near(c, sum, (double)got[a * ldo + d], total + 1e-30,

@@ -1,4 +1,3 @@
-/* The harness itself: check.h. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -14,9 +13,10 @@
 
 #include "simd/half.h"
 
-/* --------------------------------------------------------------------------------------- chance */
+/* ------------------------------------------------------------------------------- random numbers */
 
-uint32_t check_rand(struct check *c) /* xorshift64*, Vigna 2016 */
+/* xorshift64*, Vigna 2016 */
+uint32_t check_rand(struct check *c)
 {
     c->rng ^= c->rng >> 12;
     c->rng ^= c->rng << 25;
@@ -74,6 +74,13 @@ void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num)
     }
 }
 
+double check_number(const void *x, size_t i, enum tft_num num)
+{
+    return num == TFT_NUM_F32   ? (double)((const float *)x)[i]
+           : num == TFT_NUM_F16 ? (double)tft_f16_to_f32(((const uint16_t *)x)[i])
+                                : (double)tft_bf16_to_f32(((const uint16_t *)x)[i]);
+}
+
 /* -------------------------------------------------------------------------------------- buffers */
 
 static struct {
@@ -112,8 +119,9 @@ void *check_buf(struct check *c, size_t n, size_t size)
     return check_below(c, 4) ? p + page + body - bytes : p + page;
 }
 
-/* ------------------------------------------------------------------------------------ comparing */
+/* ---------------------------------------------------------------------------------- comparisons */
 
+/* What the signal handler prints. */
 static const char *running = "nothing", *running_rung = "";
 
 static void on_signal(int sig)
@@ -134,23 +142,24 @@ bool check_named(struct check *c, const char *name)
     return true;
 }
 
-bool check_begin(struct check *c, const char *name, const void *slot)
+bool check_begin(struct check *c, const char *name, const void *member)
 {
     typedef void fn(void);
-    size_t at = (size_t)((const char *)slot - (const char *)c->now);
+    size_t offset = (size_t)((const char *)member - (const char *)c->now);
     fn *now, *below;
-    memcpy(&now, slot, sizeof now);
+    memcpy(&now, member, sizeof now);
     check_free();
-    c->covered[at] = 1;
+    c->covered[offset] = 1;
     if (c->below) {
-        memcpy(&below, (const char *)c->below + at, sizeof below);
+        memcpy(&below, (const char *)c->below + offset, sizeof below);
         if (now == below)
             return false;
     }
     return check_named(c, name);
 }
 
-/* Counts a failure. The first 20 are named, and a line of detail is to follow: returns whether. */
+/* Counts a failure, and prints the first 20. Returns whether it did; a line of detail is to follow.
+   */
 static bool fail(struct check *c, const char *fmt, va_list args)
 {
     if (c->failed++ >= 20)
@@ -168,13 +177,22 @@ void check_same(struct check *c, const void *want, const void *got, size_t bytes
         return;
     va_list args;
     va_start(args, fmt);
-    bool named = fail(c, fmt, args);
+    bool printed = fail(c, fmt, args);
     va_end(args);
     size_t i = 0;
     while (((const char *)want)[i] == ((const char *)got)[i])
         i++;
-    if (named)
+    if (printed)
         fprintf(stderr, "first difference at byte %zu of %zu\n", i, bytes);
+}
+
+void check_same_floats(struct check *c, float *want, float *got, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++) {
+        want[i] = want[i] == want[i] ? want[i] : NAN;
+        got[i] = got[i] == got[i] ? got[i] : NAN;
+    }
+    check_same(c, want, got, n * sizeof *want, "%s", what);
 }
 
 void check_near(struct check *c, double want, double got, double scale, double tol, const char *fmt,
@@ -185,7 +203,8 @@ void check_near(struct check *c, double want, double got, double scale, double t
     va_list args;
     va_start(args, fmt);
     if (fail(c, fmt, args))
-        fprintf(stderr, "%.9g, exactly %.17g: off by %.3g of %.3g\n", got, want, got - want, scale);
+        fprintf(stderr, "got %.9g, want %.17g: error %.3g, allowed %.3g\n", got, want, got - want,
+                tol * scale);
     va_end(args);
 }
 

@@ -1,26 +1,27 @@
 /*
- * The kernel harness, in the spirit of dav1d's checkasm: one case per slot of struct tft_kernels
- * gives a kernel random shapes and data in buffers that end where memory ends, compares it with the
- * reference bit for bit, and times it.
+ * The kernel harness, in the spirit of dav1d's checkasm. Each member of struct tft_kernels has a
+ * case, which gives the kernel random shapes and data in buffers between unreadable pages, compares
+ * it with the reference bit for bit, and times it.
  *
- *      kernels [--seed N] [--bench] [NAME]
+ *   kernels [--seed N] [--bench] [NAME]     NAME: run only the case of this name
  *
  * A case looks like this:
  *
- *      void check_add(struct check *c)
- *      {
- *          CASE(c, add, add);                              // returns where this rung left the slot
- *          as it was for (each of some random sizes n) {
- *              float *y = check_buf(c, n, sizeof *y), ...; // freed after the case
- *              check_fill(c, y, n);
- *              ref->add(..); now->add(..);
- *              check_same(c, want, got, n * sizeof(float), "n %zu", n);
- *          }
- *          CHECK_TIME(c, flops, bytes, ref->add(..), now->add(..));
- *      }
+ *   static void add(struct check *c)
+ *   {
+ *       CASE(c, "add", add);    // returns if this rung did not replace the member `add`
+ *       for (int i = 0; i < 20; i++) {
+ *           size_t n = check_size(c, 500);
+ *           float *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
+ *           check_fill(c, ..);
+ *           ref->add(want, ..);
+ *           now->add(got, ..);
+ *           check_same(c, want, got, n * 4, "n %zu", n);
+ *       }
+ *       CHECK_TIME(c, "2048", flops, bytes, ref->add(..), now->add(..));
+ *   }
  *
- * The reference itself is judged against double precision (check_near) in the same case, on the
- * first rung only.
+ * The same case judges results against double precision with check_near.
  */
 #ifndef TFT_CHECK_H
 #define TFT_CHECK_H
@@ -32,40 +33,50 @@
 #include "simd/kernels.h"
 
 struct check {
-    /* the reference, the rung below, the rung in hand */
-    const struct tft_kernels *ref, *below, *now;
+    const struct tft_kernels *ref;   /* the reference */
+    const struct tft_kernels *below; /* the rung below the one under test; NULL for the reference */
+    const struct tft_kernels *now;   /* the rung under test */
     bool bench;
-    const char *only; /* run only the case of this name */
+    const char *only; /* run only the case of this name, unless NULL */
     uint64_t rng;
-    const char *name; /* of the case that runs, for the signal handler too */
+    const char *name; /* the case that runs */
     unsigned failed, checked;
-    unsigned char covered[sizeof(struct tft_kernels)];
+    unsigned char covered[sizeof(struct tft_kernels)]; /* by offset: the member has a case */
 };
 
-/* What the arguments ask for; and a signal says which case it comes from. */
+/* Parses the arguments, and installs handlers that print the running case before a signal ends the
+   program. */
 struct check check_start(int argc, char **argv);
 
 uint32_t check_rand(struct check *c);
-size_t check_below(struct check *c, size_t n);              /* uniform in 0..n-1 */
-/* 1..max; often small, or beside a multiple of 16 */
+size_t check_below(struct check *c, size_t n); /* uniform in 0 .. n - 1 */
+/* In 1 .. max; often small, or next to a multiple of 16. */
 size_t check_size(struct check *c, size_t max);
-/* about normal; now and then zero, tiny or large */
+/* About normal; sometimes 0, tiny or large. */
 float check_float(struct check *c);
 void check_fill(struct check *c, float *x, size_t n);
 void check_fill_num(struct check *c, void *x, size_t n, enum tft_num num);
 
-/* n elements between two unreadable pages, touching one of them (either, at random). Freed when the
-   case ends, or by check_free. */
+/* x[i] of a row of numbers of type num. */
+double check_number(const void *x, size_t i, enum tft_num num);
+
+/* n elements between two unreadable pages, adjacent to one of them at random. Filled with 0xa5.
+   Freed when the next case begins, or by check_free. */
 void *check_buf(struct check *c, size_t n, size_t size);
 void check_free(void);
 
-/* False if that rung is the same as the one below in that slot, or if only others are wanted.
-   Without a rung: only the latter. */
-bool check_begin(struct check *c, const char *name, const void *slot);
+/* Begins the case of `member`, which points into *c->now. Returns false if the case need not run:
+   the rung below has the same kernel, or the arguments ask for another case. check_named is for
+   cases without a member, and looks only at the arguments. */
+bool check_begin(struct check *c, const char *name, const void *member);
 bool check_named(struct check *c, const char *name);
+
+/* Fails unless the bytes are equal. fmt says which shape or element it is. */
 void check_same(struct check *c, const void *want, const void *got, size_t bytes, const char *fmt,
                 ...) __attribute__((format(printf, 5, 6)));
-/* |got - want| <= tol * scale */
+/* The same for floats, except that any NaN equals any other. Rewrites NaNs in both arrays. */
+void check_same_floats(struct check *c, float *want, float *got, size_t n, const char *what);
+/* Fails unless |got - want| <= tol * scale. */
 void check_near(struct check *c, double want, double got, double scale, double tol, const char *fmt,
                 ...) __attribute__((format(printf, 6, 7)));
 
@@ -73,15 +84,15 @@ uint64_t check_ns(void);
 void check_report(struct check *c, const char *what, double flops, double bytes, double ref_ns,
                   double now_ns);
 
-/* slot: the member of struct tft_kernels */
-#define CASE(c, label, slot)                                                                       \
+/* Begins the case of a member of struct tft_kernels, or returns. Declares ref and now. */
+#define CASE(c, label, member)                                                                     \
     const struct tft_kernels *ref = (c)->ref, *now = (c)->now;                                     \
     do {                                                                                           \
-        if (!check_begin(c, label, &now->slot))                                                    \
+        if (!check_begin(c, label, &now->member))                                                  \
             return;                                                                                \
     } while (0)
 
-/* Median of several runs of each call; flops and bytes of one call. */
+/* With --bench: reports the median time of each call. flops and bytes are those of one call. */
 #define CHECK_TIME(c, what, flops, bytes, ref_call, now_call)                                      \
     do {                                                                                           \
         if ((c)->bench) {                                                                          \
@@ -94,7 +105,7 @@ void check_report(struct check *c, const char *what, double flops, double bytes,
 
 double check_median(double *t, size_t n);
 
-/* Samples of at least 2 ms; what takes long is not repeated. */
+/* The median of 9 samples of at least 2 ms each; one sample if a call takes more than 0.1 s. */
 #define CHECK_CLOCK(ns, call)                                                                      \
     do {                                                                                           \
         size_t reps = 1, samples = 9;                                                              \
@@ -118,11 +129,12 @@ double check_median(double *t, size_t n);
         ns = check_median(t, samples);                                                             \
     } while (0)
 
-/* the families */
+/* The cases of each file. */
 void check_gemm(struct check *c);
 void check_rows(struct check *c);
 void check_attention(struct check *c);
 void check_int8(struct check *c);
 void check_codes(struct check *c);
+void check_fit(struct check *c);
 
 #endif

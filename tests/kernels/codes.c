@@ -1,4 +1,4 @@
-/* Attention on the codes of a quantized cache, and what makes the codes. */
+/* Cases of score_codes and mix_codes, and of the layout of codes. */
 #include "data.h"
 
 #include <float.h>
@@ -8,21 +8,11 @@
 
 #include "simd/half.h"
 
-enum { MOST = TFT_CODED_SPAN, BLOCKS = 8 };
-
-/* What is no number is the same in every rung, but which of its bit patterns it is, is not said. */
-static void same_floats(struct check *c, float *want, float *got, size_t n, const char *what)
-{
-    for (size_t i = 0; i < n; i++) {
-        want[i] = want[i] == want[i] ? want[i] : NAN;
-        got[i] = got[i] == got[i] ? got[i] : NAN;
-    }
-    check_same(c, want, got, n * 4, "%s", what);
-}
+enum { MAX_BLOCKS = 8 };
 
 /* ----------------------------------------------------------------------------------- the layout */
 
-/* Code i of quad q, as codes.h has it in words. */
+/* Code i of quad q, computed from the text of codes.h. */
 static unsigned code_at(const uint8_t *from, enum tft_bits b, size_t quads, size_t q, size_t i)
 {
     size_t fives = quads / TFT_TRIT_QUADS * TFT_TRIT_QUADS;
@@ -54,21 +44,21 @@ static void layout(struct check *c)
                 codes[i] = (uint8_t)check_below(c, tft_bits_levels(b));
             tft_codes_pack(packed, codes, b, quads);
             tft_codes_unpack(back, packed, b, quads);
-            check_same(c, codes, back, 64 * quads, "%zu quads of %u levels and back", quads,
-                       tft_bits_levels(b));
+            check_same(c, codes, back, 64 * quads, "%zu quads of %u levels, packed and unpacked",
+                       quads, tft_bits_levels(b));
             for (size_t i = 0; i < 64 * quads; i++)
                 check_near(c, codes[i], code_at(packed, b, quads, i / 64, i % 64), 1, 0,
                            "code %zu of %u levels", i, tft_bits_levels(b));
             check_free();
         }
     uint8_t five[5 * 64], packed[64], back[5 * 64];
-    for (unsigned first = 0; first < 243; first += 64) { /* every five digits */
+    for (unsigned first = 0; first < 243; first += 64) { /* all combinations of five digits */
         for (unsigned i = 0; i < 64; i++)
             for (unsigned q = 0, v = (first + i) % 243; q < 5; q++, v /= 3)
                 five[64 * q + i] = (uint8_t)(v % 3);
         tft_codes_pack(packed, five, TFT_BITS_3_LEVELS, 5);
         tft_codes_unpack(back, packed, TFT_BITS_3_LEVELS, 5);
-        check_same(c, five, back, sizeof five, "digits from %u on", first);
+        check_same(c, five, back, sizeof five, "five digits of base 3 from %u on", first);
     }
 }
 
@@ -82,7 +72,7 @@ static struct check_block random_keys(struct check *c, size_t tokens, size_t dim
     return check_keys(c, tokens, dim, group, quads);
 }
 
-/* Where the scale and the middle of a token's channel are. */
+/* The index of the scale and the middle of a token's channel. */
 static size_t scale_at(const struct tft_coded *b, size_t token, size_t channel)
 {
     return b->group ? channel / b->group * b->tokens + token : channel;
@@ -100,17 +90,24 @@ static size_t random_group(struct check *c)
     return check_below(c, 2) ? usual[check_below(c, 5)] : 0;
 }
 
-/* --------------------------------------------------------------------------------------- scores */
+/* The number of blocks of `tokens` tokens in one call. */
+static size_t random_blocks(struct check *c, size_t tokens)
+{
+    size_t max = TFT_CODED_SPAN / tokens;
+    return 1 + check_below(c, max < MAX_BLOCKS ? max : MAX_BLOCKS);
+}
 
-/* What a fold may lose of a number: half a step, or all where the numbers are too small to be
-   folded. */
+/* ---------------------------------------------------------------------------------- score_codes */
+
+/* The error that a fold may make: half a step, or the whole number if it is too small to be folded.
+   */
 static double fold_loss(double largest, double limit)
 {
     return largest / limit / 2 + (largest < 2 * (double)TFT_FOLD_LEAST ? largest : 0);
 }
 
-/* One score: the sum of q times what the codes stand for. False where something is no finite
-   number. */
+/* One score, the sum of q times what the codes stand for, and the error that the kernel may make.
+   Returns false if any of it is huge, infinite or NaN, where nothing is checked. */
 static bool exact_score(const struct check_block *k, const float *q, size_t token, double *score,
                         double *slack)
 {
@@ -136,8 +133,7 @@ static bool exact_score(const struct check_block *k, const float *q, size_t toke
             return false;
     }
     *score = sum;
-    *slack = loss * (1 + 1e-5) + total * (double)(b->dim + 8) * 0x1p-23 +
-             1e-30; /* the sum of what is folded is of rounded numbers */
+    *slack = loss * (1 + 1e-5) + total * (double)(b->dim + 8) * 0x1p-23 + 1e-30;
     return isfinite(sum) && total < 1e36;
 }
 
@@ -163,7 +159,7 @@ static void score_shape(struct check *c, size_t tokens, size_t dim, size_t group
     snprintf(what, sizeof what, "%zu queries, %zu keys of %zu, group %zu, quads %d %d %d %d %d %d",
              nq, tokens, dim, group, k.b.quads[0], k.b.quads[1], k.b.quads[2], k.b.quads[3],
              k.b.quads[4], k.b.quads[5]);
-    same_floats(c, want, got, size, what);
+    check_same_floats(c, want, got, size, what);
 
     double score, slack;
     for (size_t i = 0; i < nq && !c->below; i++)
@@ -184,7 +180,7 @@ static void score_bench(struct check *c, const struct bench *how, size_t nq, siz
 {
     enum { TOKENS = 256 };
     uint16_t quads[TFT_BITS_COUNT] = {0};
-    if (how->bits == TFT_BITS_COUNT) { /* an average of two bits */
+    if (how->bits == TFT_BITS_COUNT) { /* mixed widths, 2 bits on average */
         quads[TFT_BITS_1] = quads[TFT_BITS_2] = (uint16_t)(dim / 4 * 3 / 8);
         quads[TFT_BITS_3] = quads[TFT_BITS_4] = (uint16_t)(dim / 4 / 8);
     } else
@@ -237,10 +233,11 @@ static void score_codes(struct check *c)
         score_bench(c, &other[i], 3, 64);
 }
 
-/* --------------------------------------------------------------------------------------- values */
+/* ------------------------------------------------------------------------------------ mix_codes */
 
-/* What is added to channel d by blocks first .. first + n - 1, whose probabilities are folded
-   together. */
+/* Adds what blocks first .. first + n - 1, whose probabilities are folded together, add to channel
+   d; and the error that the kernel may make. Returns false if any of it is huge, infinite or NaN.
+   */
 static bool exact_part(const struct check_block *v, size_t first, size_t n, const float *p,
                        size_t d, double *sum, double *slack)
 {
@@ -268,10 +265,10 @@ static void against_values(struct check *c, const struct check_block *v, size_t 
 {
     for (size_t d = 0; d < v->b.dim; d++) {
         double sum = (double)old[d], slack = fabs(sum) * (double)(nb + 1) * 0x1p-23 + 1e-30;
-        bool sound = true;
+        bool finite = true;
         for (size_t b = 0; b < nb; b += v->b.group ? nb : 1)
-            sound = exact_part(v, b, v->b.group ? nb : 1, p, d, &sum, &slack) && sound;
-        if (sound)
+            finite = exact_part(v, b, v->b.group ? nb : 1, p, d, &sum, &slack) && finite;
+        if (finite)
             check_near(c, sum, (double)got[d], slack, 1,
                        "channel %zu of %u, %zu blocks of %u, group %u, %u levels", d, v->b.dim, nb,
                        v->b.tokens, v->b.group, v->levels[0]);
@@ -281,8 +278,8 @@ static void against_values(struct check *c, const struct check_block *v, size_t 
 static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, size_t group,
                       enum tft_bits bits, size_t nq)
 {
-    struct check_block v[BLOCKS];
-    struct tft_coded b[BLOCKS];
+    struct check_block v[MAX_BLOCKS];
+    struct tft_coded b[MAX_BLOCKS];
     for (size_t i = 0; i < nb; i++) {
         v[i] = check_values(c, tokens, dim, group, bits);
         b[i] = v[i].b;
@@ -304,7 +301,7 @@ static void mix_shape(struct check *c, size_t nb, size_t tokens, size_t dim, siz
     c->now->mix_codes(&a);
     snprintf(what, sizeof what, "%zu rows, %zu times %zu values of %zu, group %zu, %u levels", nq,
              nb, tokens, dim, group, tft_bits_levels(bits));
-    same_floats(c, want, got, size, what);
+    check_same_floats(c, want, got, size, what);
     for (size_t i = 0; i < nq && !c->below; i++)
         against_values(c, v, nb, p + i * ldp, o + i * ldo, got + i * ldo);
     check_free();
@@ -314,7 +311,7 @@ static void mix_bench(struct check *c, const struct bench *how, size_t nq, size_
 {
     enum { TOKENS = 256 };
     struct check_block v = check_values(c, how->tokens, dim, how->group, how->bits);
-    struct tft_coded b[BLOCKS];
+    struct tft_coded b[MAX_BLOCKS];
     size_t nb = TOKENS / how->tokens;
     for (size_t i = 0; i < nb; i++)
         b[i] = v.b;
@@ -339,11 +336,11 @@ static void mix_codes(struct check *c)
     for (enum tft_bits b = 0; b < TFT_BITS_COUNT; b++)
         for (size_t tokens = 16; tokens <= 128; tokens += 16)
             for (size_t group = 0; group <= 64; group += 32)
-                mix_shape(c, 1 + check_below(c, MOST / tokens > BLOCKS ? BLOCKS : MOST / tokens),
+                mix_shape(c, random_blocks(c, tokens),
                           tokens, random_dim(c), group, b, 1 + check_below(c, 5));
     for (int i = 0; i < 100; i++) {
         size_t tokens = 16 * (1 + check_below(c, 8)),
-               nb = 1 + check_below(c, MOST / tokens > BLOCKS ? BLOCKS : MOST / tokens);
+               nb = random_blocks(c, tokens);
         mix_shape(c, nb, tokens, random_dim(c), random_group(c),
                   (enum tft_bits)check_below(c, TFT_BITS_COUNT), 1 + check_below(c, 33));
     }
@@ -365,213 +362,8 @@ static void mix_codes(struct check *c)
         mix_bench(c, &other[i], 3, 64);
 }
 
-/* ----------------------------------------------------------------------------------- quantizing */
-
-static const float CLIPS[] = {1, 0.95f, 0.9f, 0.8f, 0.7f};
-
-/* The error of one group in doubles, and that no code is further from its number than one beside
-   it. */
-static double exact_fit(struct check *c, const float *x, size_t ldx, const uint8_t *code,
-                        size_t ldc, size_t n, float scale, float mid, float half)
-{
-    double error = 0;
-    for (size_t k = 0; k < n; k++) {
-        double v = (double)x[k * ldx], at = (v - (double)mid) / (double)scale + (double)half,
-               b = code[k * ldc];
-        at = fmin(fmax(at, 0), 2 * (double)half);
-        if (scale >= FLT_MIN)
-            check_near(c, at, b, 1, 0.5 + 0x1p-14, "code of %a, scale %a, middle %a", v,
-                       (double)scale, (double)mid);
-        double e = v - ((b - (double)half) * (double)scale + (double)mid);
-        error += e * e;
-    }
-    return error;
-}
-
-/* The scale and the middle of a group of which `clip` is kept, as they would be before they are
-   rounded, and rounded that way. */
-static void exact_scale(struct check *c, const float *x, size_t ldx, size_t n, double half,
-                        double clip, const struct tft_fit *how, float scale, float mid)
-{
-    double low = INFINITY, high = -INFINITY;
-    for (size_t k = 0; k < n; k++) {
-        low = fmin(low, (double)x[k * ldx]);
-        high = fmax(high, (double)x[k * ldx]);
-    }
-    double s = (high - low) * clip / (2 * half), m = (high + low) / 2 * (how->to_zero ? clip : 1),
-           size = fmax(fabs(low), fabs(high));
-    double s_max = how->f8 ? 448 * (double)how->scale_unit : 65504,
-           m_max = how->f8 ? 448 * (double)how->mid_unit : 65504;
-    double last = how->f8 ? 0x1p-4 : 0x1p-11,
-           s_least = how->f8 ? 0x1p-10 * (double)how->scale_unit : 0x1p-25;
-    double m_least = how->f8 ? 0x1p-10 * (double)how->mid_unit : 0x1p-25;
-    s = fmin(s, s_max);
-    m = fmin(fmax(m, -m_max), m_max);
-    check_near(c, s, (double)scale, 1, fmax(s * last, s_least) + size * 0x1p-22,
-               "scale of %zu, clip %g", n, clip);
-    check_near(c, m, (double)mid, 1, fmax(fabs(m) * last, m_least) + size * 0x1p-22,
-               "middle of %zu, clip %g", n, clip);
-}
-
-static void against_fit(struct check *c, const float *x, size_t ldx, const uint8_t *code,
-                        size_t ldc, size_t n, const float *scale, const float *mid,
-                        const float *half, const struct tft_fit *how)
-{
-    uint8_t *other = check_buf(c, n * 16, 1);
-    float s[16], m[16];
-    for (size_t i = 0; i < how->n_clip; i++) { /* no clip would have been better */
-        struct tft_fit one = *how;
-        one.clip = &how->clip[i];
-        one.n_clip = 1;
-        c->now->fit(&(struct tft_fit_groups){other, 16, s, m, x, ldx, n, half}, &one);
-        for (size_t g = 0; g < 16; g++) {
-            exact_scale(c, x + g, ldx, n, (double)half[g], (double)how->clip[i], how, s[g], m[g]);
-            double size = 0,
-                   taken = exact_fit(c, x + g, ldx, code + g, ldc, n, scale[g], mid[g], half[g]);
-            double tried = exact_fit(c, x + g, ldx, other + g, 16, n, s[g], m[g], half[g]);
-            for (size_t k = 0; k < n; k++)
-                size += (double)x[k * ldx + g] * (double)x[k * ldx + g];
-            check_near(c, fmin(taken, tried), taken, size + tried, (double)n * 0x1p-22,
-                       "group %zu, clip %g", g, (double)how->clip[i]);
-        }
-    }
-}
-
-static void fit_shape(struct check *c, size_t n, size_t n_clip, bool f8, bool to_zero, bool odd)
-{
-    size_t ldx = 16 + check_below(c, 3) * 16, ldc = 16 + check_below(c, 3);
-    float *x = check_buf(c, (n - 1) * ldx + 16, 4), *half = check_buf(c, 16, 4);
-    float *scale = check_buf(c, 2 * 16, 4), *mid = check_buf(c, 2 * 16, 4);
-    uint8_t *code[2] = {check_buf(c, (n - 1) * ldc + 16, 1), check_buf(c, (n - 1) * ldc + 16, 1)};
-    struct tft_fit how = {CLIPS, n_clip, to_zero, f8, 0x1p-6f, 0x1p-4f};
-    check_fill(c, x, (n - 1) * ldx + 16);
-    for (size_t i = 0; i < 16; i++)
-        half[i] = (float)(tft_bits_levels((enum tft_bits)check_below(c, TFT_BITS_COUNT)) - 1) / 2;
-    /* a group of equal numbers, one of zeros, one far from zero, one too small */
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < 4; i++) {
-            float *at = &x[k * ldx + i];
-            *at = i == 0 ? x[0] : i == 1 ? 0 : i == 2 ? *at + 100 : *at * 1e-20f;
-        }
-    if (odd)
-        for (size_t i = 4; i < 10; i++) {
-            static const float what[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, NAN};
-            x[(i < 9 ? check_below(c, n) : 0) * ldx + i] = what[i - 4];
-        }
-    for (size_t i = 0; i < 2; i++) {
-        memset(code[i], 0, (n - 1) * ldc + 16);
-        struct tft_fit_groups g = {code[i], ldc, scale + 16 * i, mid + 16 * i, x, ldx, n, half};
-        (i ? c->now : c->ref)->fit(&g, &how);
-    }
-    check_same(c, code[0], code[1], (n - 1) * ldc + 16,
-               "codes of %zu, %zu clips, f8 %d, to zero %d", n, n_clip, f8, to_zero);
-    check_same(c, scale, scale + 16, 64, "scales of %zu, %zu clips, f8 %d, to zero %d", n, n_clip,
-               f8, to_zero);
-    check_same(c, mid, mid + 16, 64, "middles of %zu, %zu clips, f8 %d, to zero %d", n, n_clip, f8,
-               to_zero);
-    /* kept as they are: nothing is lost on the way to the cache */
-    for (size_t i = 0; i < 16; i++) {
-        float s = scale[i], m = mid[i];
-        float s2 = f8 ? tft_f8_to_f32(tft_f32_to_f8(s / how.scale_unit)) * how.scale_unit
-                      : tft_f16_to_f32(tft_f32_to_f16(s));
-        float m2 = f8 ? tft_f8_to_f32(tft_f32_to_f8(m / how.mid_unit)) * how.mid_unit
-                      : tft_f16_to_f32(tft_f32_to_f16(m));
-        check_same(c, &s2, &s, 4, "scale %a is not kept", (double)s);
-        check_same(c, &m2, &m, 4, "middle %a is not kept", (double)m);
-    }
-    if (!odd && !c->below)
-        against_fit(c, x, ldx, code[1], ldc, n, scale, mid, half, &how);
-    check_free();
-}
-
-static void fit(struct check *c)
-{
-    CASE(c, "fit", fit);
-    for (size_t i = 0; i < 160; i++)
-        fit_shape(c, i < 8 ? 1 : 1 + check_below(c, 130), 1 + check_below(c, 5), i & 1, i & 2,
-                  i & 4);
-
-    enum { N = 64 };
-    float *x = check_buf(c, N * 16, 4), half[16], scale[16], mid[16];
-    uint8_t *code = check_buf(c, N * 16, 1);
-    check_fill(c, x, N * 16);
-    for (size_t i = 0; i < 16; i++)
-        half[i] = 1.5f;
-    struct tft_fit_groups g = {code, 16, scale, mid, x, 16, N, half};
-    struct tft_fit how = {CLIPS, 1, false, false, 1, 1};
-    CHECK_TIME(c, "64 x 16", 0, 5.0 * 16 * N, ref->fit(&g, &how), now->fit(&g, &how));
-    how.n_clip = 5;
-    CHECK_TIME(c, "64 x 16, 5 clips", 0, 5.0 * 16 * N,
-               ref->fit(&g, &how), now->fit(&g, &how));
-    how.f8 = how.to_zero = true;
-    CHECK_TIME(c, "64 x 16, 5 clips, f8", 0, 5.0 * 16 * N,
-               ref->fit(&g, &how), now->fit(&g, &how));
-}
-
-/* Every byte is what its sign, exponent and fraction say, and every number becomes the byte nearest
-   to it, the even one of two. */
-static void f8_numbers(struct check *c)
-{
-    double value[256];
-    for (int b = 0; b < 256; b++) {
-        int e = b >> 3 & 15, f = b & 7;
-        value[b] = (e ? ldexp(1 + f / 8.0, e - 7) : ldexp(f / 8.0, -6)) * (b & 128 ? -1 : 1);
-        if ((b & 127) != 127)
-            check_near(c, value[b], (double)tft_f8_to_f32((uint8_t)b), 1, 0, "byte %d", b);
-        check_near(c, (b & 127) == 127, isnan(tft_f8_to_f32((uint8_t)b)), 1, 0,
-                   "byte %d is no number", b);
-        if ((b & 127) != 127)
-            check_near(c, b, tft_f32_to_f8(tft_f8_to_f32((uint8_t)b)), 1, 0, "byte %d and back", b);
-    }
-    /* of either sign, and ties */
-    for (uint32_t bits = 0; bits < 0x7f800000; bits += 0x3fff1 >> (check_rand(c) & 15)) {
-        for (int tie = 0; tie < 2; tie++) {
-            float x = tft_f32_of_bits((tie ? bits & 0xfff80000 : bits) |
-                                      (check_rand(c) & 0x80000000));
-            int b = tft_f32_to_f8(x), at = b & 127;
-            double size = fabs((double)x), miss = fabs(value[at] - size);
-            double below = at ? size - value[at - 1] : INFINITY,
-                   above = at < 126 ? value[at + 1] - size : INFINITY;
-            bool best = at < 127 && miss <= below && miss <= above &&
-                        (!(at & 1) || (miss < below && miss < above));
-            check_near(c, 1, best, 1, 0, "%a becomes byte %d", (double)x, b);
-            check_near(c, !!signbit(x), b >> 7, 1, 0, "sign of %a", (double)x);
-        }
-    }
-    check_near(c, 127, tft_f32_to_f8(NAN) & 127, 1, 0, "what is no number");
-    check_near(c, 126, tft_f32_to_f8(INFINITY), 1, 0, "infinity");
-}
-
-static void widen_f8(struct check *c)
-{
-    CASE(c, "widen_f8", widen_f8);
-    if (!c->below)
-        f8_numbers(c);
-    for (int i = 0; i < 100; i++) {
-        size_t n = i ? check_size(c, 300) : 256;
-        uint8_t *x = check_buf(c, n, 1);
-        float *want = check_buf(c, n, 4), *got = check_buf(c, n, 4),
-              unit = ldexpf(1, (int)check_below(c, 40) - 20);
-        for (size_t k = 0; k < n; k++) {
-            x[k] = (uint8_t)(i ? check_rand(c) : k);
-            want[k] = tft_f8_to_f32(x[k]) * unit;
-        }
-        now->widen_f8(got, x, n, unit);
-        same_floats(c, want, got, n, "bytes");
-        check_free();
-    }
-    enum { N = 2048 };
-    uint8_t *x = check_buf(c, N, 1);
-    float *y = check_buf(c, N, 4);
-    for (size_t k = 0; k < N; k++)
-        x[k] = (uint8_t)check_rand(c);
-    CHECK_TIME(c, "2048", 0, 5.0 * N, ref->widen_f8(y, x, N, 2), now->widen_f8(y, x, N, 2));
-}
-
 void check_codes(struct check *c)
 {
     score_codes(c);
     mix_codes(c);
-    fit(c);
-    widen_f8(c);
 }

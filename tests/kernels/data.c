@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------- products of bytes */
+/* -------------------------------------------------------------------------------------- gemm_i8 */
 
 uint8_t check_byte(struct check *c, size_t kind)
 {
@@ -29,7 +29,7 @@ struct tft_affine check_affine(struct check *c)
 
 static void make_weights(struct check *c, struct check_product *o, size_t kind)
 {
-    /* the last columns may be padding */
+    /* up to 15 of the columns are padding */
     size_t rows = tft_panel_rows(o->N), K = o->cols - check_below(c, 16);
     int8_t *data = check_buf(c, rows * o->cols, 1);
     float *scale = check_buf(c, rows, 4);
@@ -75,8 +75,8 @@ struct check_product check_product(struct check *c, size_t M, size_t N, size_t c
 
 /* ------------------------------------------------------------------------------ blocks of codes */
 
-/* Codes, packed, for the quads that are set. Now and then the least and the largest alone, whose
-   sums are the largest there are. */
+/* Random codes for k->b.quads, and the same packed. Sometimes only the least and the largest codes,
+   which give the largest sums. */
 static void make_codes(struct check *c, struct check_block *k, size_t rows, size_t columns)
 {
     size_t bytes = 0, column = 0;

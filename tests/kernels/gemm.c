@@ -1,20 +1,12 @@
+/* Cases of gemm. */
 #include "check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "simd/half.h"
-
-static double number(const void *x, size_t i, enum tft_num num)
-{
-    return num == TFT_NUM_F32   ? (double)((const float *)x)[i]
-           : num == TFT_NUM_F16 ? (double)tft_f16_to_f32(((const uint16_t *)x)[i])
-                                : (double)tft_bf16_to_f32(((const uint16_t *)x)[i]);
-}
-
-/* Each lane adds K / 16 products and the tree 4 more: an error of at most (K / 16 + 4) half-ulps of
-   the sum of |products| (Higham 2002, section 3.1). */
+/* A result has K / 16 additions in a lane and 4 in the tree, so its error is at most (K / 16 + 4)
+   half-ulps of the sum of |products| (Higham 2002, section 3.1). */
 static void against_double(struct check *c, const float *y, const float *x, const void *w, size_t M,
                            size_t N, size_t K, enum tft_num num)
 {
@@ -22,7 +14,7 @@ static void against_double(struct check *c, const float *y, const float *x, cons
         for (size_t n = 0; n < N; n++) {
             double sum = 0, size = 0;
             for (size_t k = 0; k < K; k++) {
-                double p = (double)x[m * K + k] * number(w, n * K + k, num);
+                double p = (double)x[m * K + k] * check_number(w, n * K + k, num);
                 sum += p;
                 size += fabs(p);
             }
@@ -60,7 +52,7 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
     CASE(c, name, gemm[num]);
     for (int i = 0; i < 30; i++)
         one_shape(c, num, check_size(c, 20), check_size(c, 40), check_size(c, 300));
-    for (int i = 0; i < 3; i++) /* more than one block of tokens, more than one piece */
+    for (int i = 0; i < 3; i++) /* several tiles of tokens, several pieces */
         one_shape(c, num, 40 + check_size(c, 20), check_size(c, 9),
                   TFT_PIECE - 20 + check_size(c, 2 * TFT_PIECE));
 
@@ -76,7 +68,7 @@ static void check_type(struct check *c, const char *name, enum tft_num num)
     static const size_t shape[][3] = {{1, 32000, 2048}, {4, 512, 2048}, {512, 2048, 2048}};
     for (size_t i = 0; c->bench && i < sizeof shape / sizeof *shape; i++) {
         M = shape[i][0], N = shape[i][1], K = shape[i][2];
-        size_t ldx = K + 16; /* as a session has it */
+        size_t ldx = K + 16; /* as in a session */
         x = check_buf(c, M * ldx, sizeof *x), y = check_buf(c, M * N, sizeof *y);
         w = check_buf(c, N * K, tft_num_bytes(num));
         check_fill(c, x, M * ldx);

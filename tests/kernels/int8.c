@@ -1,4 +1,4 @@
-/* Kernels on integers: the product of bytes and panels, and everything that makes the bytes. */
+/* Cases of gemm_i8, and of the kernels whose result is bytes, hadamard and range. */
 #include "data.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #define TOL(n) ((n)*0x1p-24)
 
-/* ------------------------------------------------------------------------------- matrix product */
+/* -------------------------------------------------------------------------------------- gemm_i8 */
 
 static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
 {
@@ -15,7 +15,7 @@ static void run(const struct check_product *o, tft_gemm_i8_fn *gemm, float *y)
                                o->M, o->N});
 }
 
-/* The integer is exact; scale, product, bias and sum are rounded once each. */
+/* The integer sum is exact; scale, product, bias and final sum are rounded once each. */
 static void against_exact(struct check *c, const struct check_product *o, const float *y)
 {
     for (size_t m = 0; m < o->M; m++)
@@ -50,7 +50,7 @@ static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t b
     check_free();
 }
 
-/* Times a shape; every byte of x and w is drawn, for multipliers may be faster on zeros. */
+/* Times a shape. x and w are random, because multipliers may be faster on zeros. */
 static void bench(struct check *c, size_t M, size_t N, size_t K)
 {
     const struct tft_kernels *ref = c->ref, *now = c->now;
@@ -85,16 +85,16 @@ static void gemm_i8(struct check *c)
     for (int i = 0; i < 30; i++)
         one_shape(c, check_size(c, 40), check_size(c, 100), 16 * check_size(c, 20),
                   check_below(c, 6), check_below(c, 6));
-    for (size_t kind = 0; kind < 6; kind++) /* the largest sums, of either sign and of both */
+    for (size_t kind = 0; kind < 6; kind++) /* the largest sums: positive, negative and mixed */
         one_shape(c, 1 + check_below(c, 14), 17, 8192, kind % 2, kind / 2);
     one_shape(c, 2, 16, TFT_PANEL_MAX_K, 1, 1);
     one_shape(c, 1, 16, TFT_PANEL_MAX_K, 1, 0);
     one_shape(c, 9, 16, TFT_PANEL_MAX_K, 1, 1);
-    one_shape(c, 100, 40, 12000, 2, 3); /* more than one block of tokens, */
-    one_shape(c, 99, 150, 368, 2, 3);   /* and of panels and columns */
+    one_shape(c, 100, 40, 12000, 2, 3); /* several blocks of tokens */
+    one_shape(c, 99, 150, 368, 2, 3);   /* several blocks of panels and columns */
 
-    /* M, N, K: prefill in the shapes of small models; decoding from memory, from the caches, and a
-       few tokens at once */
+    /* M, N, K: prompts in the shapes of small models; one token with weights in memory and in the
+       caches; a few tokens at once */
     static const size_t shape[][3] = {{512, 4864, 896}, {512, 2048, 2048}, {512, 896, 4864},
                                       {512, 1536, 576}, {512, 576, 1536},  {1, 32000, 2048},
                                       {1, 4864, 896},   {4, 2048, 2048},   {8, 2048, 2048}};
@@ -102,12 +102,12 @@ static void gemm_i8(struct check *c)
         bench(c, shape[i][0], shape[i][1], shape[i][2]);
 }
 
-/* ---------------------------------------------------------------------------------------- bytes */
+/* ----------------------------------------------------------------------------- results in bytes */
 
 enum { BENCH_N = 2048 };
 
-/* q(v) by the words of the contract, v and its scaling in doubles; at a tie of rounding either
-   neighbour. */
+/* q(v) as kernels.h defines it, computed in doubles. At a tie of rounding either neighbour is
+   right. */
 static void near_byte(struct check *c, double v, const struct tft_affine *q, double slack,
                       uint8_t got)
 {
@@ -138,19 +138,19 @@ static void quantize(struct check *c)
             near_byte(c, (double)x[k], &q, TOL(2), got[k]);
     }
 
-    /* what is no number is a byte all the same */
-    static const float odd[] = {NAN,    -NAN,   INFINITY, -INFINITY, -0.0f, 3e38f,
-                                -3e38f, 1e-40f, 0.5f,     1.5f,      2.5f,  -0.5f};
-    enum { ODD = sizeof odd / sizeof *odd, AT = 3 };
+    /* NaN and infinity become bytes too */
+    static const float special[] = {NAN,    -NAN,   INFINITY, -INFINITY, -0.0f, 3e38f,
+                                    -3e38f, 1e-40f, 0.5f,     1.5f,      2.5f,  -0.5f};
+    enum { SPECIAL = sizeof special / sizeof *special, FIRST = 3 };
     float *x = check_buf(c, 32, 4);
     uint8_t *y = check_buf(c, 32, 1);
     struct tft_affine q = {1, 1, 100};
-    static const uint8_t want[ODD] = {0, 0, 255, 0, 100, 255, 0, 100, 100, 102, 102, 100};
-    for (size_t n = ODD + AT; n <= 32; n++) {
+    static const uint8_t want[SPECIAL] = {0, 0, 255, 0, 100, 255, 0, 100, 100, 102, 102, 100};
+    for (size_t n = SPECIAL + FIRST; n <= 32; n++) {
         memset(x, 0, 32 * 4);
-        memcpy(x + AT, odd, sizeof odd);
+        memcpy(x + FIRST, special, sizeof special);
         now->quantize(y, x, n, &q);
-        check_same(c, want, y + AT, ODD, "odd numbers among %zu", n);
+        check_same(c, want, y + FIRST, SPECIAL, "special numbers, n %zu", n);
     }
 
     x = check_buf(c, BENCH_N, 4), y = check_buf(c, BENCH_N, 1);
@@ -159,11 +159,11 @@ static void quantize(struct check *c)
                now->quantize(y, x, BENCH_N, &q));
 }
 
-/* The four kernels that end in bytes: q of what the reference's float kernel returns, which the
-   cases of rows.c hold against doubles. */
+/* The four _u8 kernels must return q of what the reference's float kernel returns, which the cases
+   of rows.c compare with doubles. */
 struct rows {
     size_t n;
-    float *a, *b, *bias, *wide;
+    float *a, *b, *bias, *floats; /* floats: the result before q */
     uint8_t *want, *got;
     struct tft_affine q;
 };
@@ -181,42 +181,42 @@ static struct rows rows(struct check *c, size_t n)
     check_fill(c, r.a, n);
     check_fill(c, r.b, n);
     check_fill(c, r.bias, n);
-    r.q.scale *= 0.02f; /* so that many bytes are used */
+    r.q.scale *= 0.02f; /* so that many different bytes occur */
     r.q.inverse = 1 / r.q.scale;
     return r;
 }
 
 static void same_bytes(struct check *c, const struct rows *r)
 {
-    c->ref->quantize(r->want, r->wide, r->n, &r->q);
+    c->ref->quantize(r->want, r->floats, r->n, &r->q);
     check_same(c, r->want, r->got, r->n, "n %zu scale %a zero %d", r->n, (double)r->q.scale,
                (int)r->q.zero);
 }
 
-#define BYTES_CASE(slot, float_args, byte_args, bytes)                                             \
-    static void slot(struct check *c)                                                              \
+#define BYTES_CASE(name, float_args, byte_args, bytes)                                             \
+    static void name(struct check *c)                                                              \
     {                                                                                              \
-        CASE(c, #slot "_u8", slot##_u8);                                                           \
+        CASE(c, #name "_u8", name##_u8);                                                           \
         for (int i = 0; i < 30; i++) {                                                             \
             struct rows d = rows(c, check_size(c, 2100));                                          \
-            ref->slot float_args;                                                                  \
-            now->slot##_u8 byte_args;                                                              \
+            ref->name float_args;                                                                  \
+            now->name##_u8 byte_args;                                                              \
             same_bytes(c, &d);                                                                     \
         }                                                                                          \
         struct rows d = rows(c, BENCH_N);                                                          \
-        CHECK_TIME(c, "2048", 0, bytes *BENCH_N, ref->slot##_u8 byte_args,                         \
-                   now->slot##_u8 byte_args);                                                      \
+        CHECK_TIME(c, "2048", 0, bytes *BENCH_N, ref->name##_u8 byte_args,                         \
+                   now->name##_u8 byte_args);                                                      \
     }
 
-BYTES_CASE(rmsnorm, (d.wide, d.a, d.b, d.n, 1e-5f), (d.got, d.a, d.b, d.n, 1e-5f, &d.q), 9.0)
-BYTES_CASE(layernorm, (d.wide, d.a, d.b, d.bias, d.n, 1e-5f),
+BYTES_CASE(rmsnorm, (d.floats, d.a, d.b, d.n, 1e-5f), (d.got, d.a, d.b, d.n, 1e-5f, &d.q), 9.0)
+BYTES_CASE(layernorm, (d.floats, d.a, d.b, d.bias, d.n, 1e-5f),
            (d.got, d.a, d.b, d.bias, d.n, 1e-5f, &d.q), 13.0)
-BYTES_CASE(silu_mul, (d.wide, d.a, d.b, d.n), (d.got, d.a, d.b, d.n, &d.q), 9.0)
-BYTES_CASE(gelu, (d.wide, d.a, d.n), (d.got, d.a, d.n, &d.q), 5.0)
+BYTES_CASE(silu_mul, (d.floats, d.a, d.b, d.n), (d.got, d.a, d.b, d.n, &d.q), 9.0)
+BYTES_CASE(gelu, (d.floats, d.a, d.n), (d.got, d.a, d.n, &d.q), 5.0)
 
-/* ----------------------------------------------------------------------------------- transforms */
+/* --------------------------------------------------------------------------- hadamard and range */
 
-/* Row i of the matrix in natural order is (-1)^popcount(i & k). log2(block) additions a number. */
+/* Element k of row i of the matrix is (-1)^popcount(i & k). A result has log2(block) additions. */
 static void hadamard_exact(struct check *c, const float *x, const float *y, size_t n, size_t block)
 {
     for (size_t i = 0; i < n; i++) {
@@ -239,7 +239,7 @@ static void hadamard(struct check *c)
             size_t n = block * (i ? check_size(c, 700 / block + 1) : 0);
             float *x = check_buf(c, n, 4), *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
             check_fill(c, x, n);
-            if (i == 1) /* zeros of either sign */
+            if (i == 1) /* zeros of both signs */
                 for (size_t k = 0; k < n; k++)
                     x[k] = check_below(c, 2) ? 0.0f : -0.0f;
             memcpy(want, x, n * 4);
@@ -268,7 +268,7 @@ static void range(struct check *c)
         size_t n = i ? check_size(c, 200) : 0;
         float *x = check_buf(c, n, 4), want[2], got[2];
         check_fill(c, x, n);
-        for (size_t k = 0; k < n; k++) /* all of one sign, zeros, some that are no numbers */
+        for (size_t k = 0; k < n; k++) /* all of one sign, zeros, or some NaNs */
             x[k] = i % 4 == 1           ? fabsf(x[k])
                    : i % 4 == 2         ? -fabsf(x[k])
                    : i % 8 == 3         ? -0.0f
@@ -283,7 +283,7 @@ static void range(struct check *c)
         check_near(c, (double)low, (double)got[0], 1, 0, "least of %zu", n);
         check_near(c, (double)high, (double)got[1], 1, 0, "largest of %zu", n);
     }
-    for (size_t k = 0; k < 40; k++) { /* every number matters */
+    for (size_t k = 0; k < 40; k++) { /* every number counts */
         float x[40] = {0}, low, high;
         x[k] = k % 2 ? 1.0f : -1.0f;
         now->range(x, 40, &low, &high);

@@ -1,21 +1,21 @@
-/* Every kernel of every rung that this machine has. */
+/* Checks every kernel of every rung that this machine has. */
 #include "check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Every slot that a rung replaces must have had a case. */
+/* Members of struct tft_kernels that the rung replaced and that have no case. Prints each. */
 static unsigned uncovered(const struct check *c)
 {
     unsigned missing = 0;
-    for (size_t at = 0; at < sizeof *c->now; at += sizeof(void *)) {
-        bool changed = !c->below || memcmp((const char *)c->now + at, (const char *)c->below + at,
-                                           sizeof(void *)) != 0;
-        const void *slot;
-        memcpy(&slot, (const char *)c->now + at, sizeof slot);
-        if (at != offsetof(struct tft_kernels, name) && changed && slot && !c->covered[at]) {
-            fprintf(stderr, "%s: the slot at byte %zu of struct tft_kernels has no case\n",
-                    c->now->name, at);
+    for (size_t i = 0; i < sizeof *c->now; i += sizeof(void *)) {
+        const char *now = (const char *)c->now + i, *below = (const char *)c->below + i;
+        bool replaced = !c->below || memcmp(now, below, sizeof(void *)) != 0;
+        const void *member;
+        memcpy(&member, now, sizeof member);
+        if (i != offsetof(struct tft_kernels, name) && replaced && member && !c->covered[i]) {
+            fprintf(stderr, "%s: the member at byte %zu of struct tft_kernels has no case\n",
+                    c->now->name, i);
             missing++;
         }
     }
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     uint64_t seed = c.rng;
 
     struct tft_kernels rung[8];
-    unsigned bad = 0;
+    unsigned failures = 0;
     memset(rung, 0, sizeof rung);
     int n = tft_kernels_rungs();
     for (int i = 0; i < n; i++) {
@@ -42,11 +42,12 @@ int main(int argc, char **argv)
         check_attention(&c);
         check_int8(&c);
         check_codes(&c);
+        check_fit(&c);
         check_free();
-        bad += c.failed + (c.only ? 0 : uncovered(&c));
+        failures += c.failed + (c.only ? 0 : uncovered(&c));
         printf("%s: %u kernels checked, %u failures\n", c.now->name, c.checked, c.failed);
     }
-    if (bad)
+    if (failures)
         printf("repeat with --seed %llu\n", (unsigned long long)seed);
-    return bad ? 1 : 0;
+    return failures ? 1 : 0;
 }

@@ -1,4 +1,5 @@
-/* Kernels on rows of numbers: norms, rotation, activations, conversions. */
+/* Cases of the kernels on rows of floats: norms, rope, activations, conversions; and of the limits.
+   */
 #include "check.h"
 
 #include <math.h>
@@ -105,7 +106,7 @@ static void rope_with(struct check *c, tft_rope_fn *ref, tft_rope_fn *now, bool 
                        pair = pairs ? k / 2 : k % (n_rot / 2);
                 bool second = pairs ? k & 1 : k >= n_rot / 2;
                 double a = (double)x[h * dim + k], exact = a, size = fabs(a);
-                /* a rotation of the plane of k and its partner by the angle `pair` */
+                /* element k and its partner are rotated by the angle `pair` */
                 if (k < n_rot) {
                     double b = (double)x[h * dim + j];
                     exact = a * cos((double)pair) + (second ? b : -b) * sin((double)pair);
@@ -150,7 +151,7 @@ static void silu_mul(struct check *c)
         check_same(c, want, got, n * 4, "n %zu", n);
         for (size_t k = 0; k < n; k++) {
             double exact = (double)a[k] / (1 + exp(-(double)a[k])) * (double)b[k];
-            /* exp(88.8) is infinite, so that the far tail is 0 */
+            /* exp(88.8) is infinite, so the far tail is 0 */
             check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(8), "silu(%a) * %a",
                        (double)a[k], (double)b[k]);
         }
@@ -174,7 +175,7 @@ static void gelu(struct check *c)
         for (size_t k = 0; k < n; k++) {
             double a = (double)x[k],
                    u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
-            /* rounding u is felt times |u| where the tail decays */
+            /* where the tail decays, the rounding error of u is multiplied by |u| */
             double exact = 0.5 * a * (1 + tanh(u));
             check_near(c, exact, (double)got[k],
                        fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(a) + 1e-37, TOL(12), "gelu(%a)",
@@ -243,8 +244,6 @@ static void scale(struct check *c)
     CHECK_TIME(c, "2048", 0, 8.0 * BENCH_N, ref->scale(y, 1, BENCH_N), now->scale(y, 1, BENCH_N));
 }
 
-/* All 65,536 patterns to floats, and floats near every one of them back. NaNs keep only their being
-   NaN. */
 static void widen(struct check *c, const char *name, enum tft_num num)
 {
     CASE(c, name, widen[num]);
@@ -280,7 +279,7 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         size_t n = check_size(c, 400), size = tft_num_bytes(num);
         float *x = check_buf(c, n, 4);
         char *want = check_buf(c, n, size), *got = check_buf(c, n, size);
-        for (size_t k = 0; k < n; k++) { /* any exponent, and ties */
+        for (size_t k = 0; k < n; k++) { /* any exponent; half of them are ties or near one */
             x[k] = tft_f32_of_bits(check_rand(c) & (check_below(c, 2) ? 0xffffffff : 0xfffff000));
             if (x[k] != x[k])
                 x[k] = 1;
@@ -288,7 +287,7 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         ref->narrow[num](want, x, n);
         now->narrow[num](got, x, n);
         check_same(c, want, got, n * size, "n %zu", n);
-        for (size_t k = 0; k < n && num != TFT_NUM_F32; k++) { /* no neighbour is nearer */
+        for (size_t k = 0; k < n && num != TFT_NUM_F32; k++) { /* half a step of the last place */
             uint16_t h;
             memcpy(&h, got + 2 * k, 2);
             double back = num == TFT_NUM_F16 ? (double)tft_f16_to_f32(h)
@@ -309,17 +308,16 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
                ref->narrow[num](y, x, BENCH_N), now->narrow[num](y, x, BENCH_N));
 }
 
-/* The limits only have to do the work they claim: twice the rounds, twice the operations, and about
-   twice the time. */
+/* peak_fma and peak_int8: twice the rounds must be twice the operations. */
 static void limits(struct check *c)
 {
     static const char *const name[] = {"peak_fma", "peak_int8"};
     for (int i = 0; i < 2; i++) {
-        tft_peak_fn *const *slot = i ? &c->now->peak_int8 : &c->now->peak_fma;
-        if (!check_begin(c, name[i], slot))
+        tft_peak_fn *const *member = i ? &c->now->peak_int8 : &c->now->peak_fma;
+        if (!check_begin(c, name[i], member))
             continue;
-        check_near(c, 2 * (*slot)(100), (*slot)(200), 1, 0, "operations");
-        tft_peak_fn *ref = i ? c->ref->peak_int8 : c->ref->peak_fma, *now = *slot;
+        check_near(c, 2 * (*member)(100), (*member)(200), 1, 0, "operations");
+        tft_peak_fn *ref = i ? c->ref->peak_int8 : c->ref->peak_fma, *now = *member;
         CHECK_TIME(c, "1000 rounds", now(1000), 0, ref(1000), now(1000));
     }
 }
@@ -327,7 +325,7 @@ static void limits(struct check *c)
 static void read_all(struct check *c)
 {
     CASE(c, "read", read);
-    for (size_t n = 64; n <= 640; n += 64) { /* every number matters */
+    for (size_t n = 64; n <= 640; n += 64) { /* every number counts */
         float *x = check_buf(c, n, 4);
         memset(x, 0, n * 4);
         for (size_t k = 0; k < n; k++) {
