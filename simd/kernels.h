@@ -42,7 +42,7 @@
 #include "codes.h"
 #include "panel.h"
 
-/* Types of floats. Kernels that depend on the type have a slot for each. */
+/* Types of floats. The table has a kernel for each where the type matters. */
 enum tft_num { TFT_NUM_F32, TFT_NUM_F16, TFT_NUM_BF16, TFT_NUM_COUNT };
 
 static inline size_t tft_num_bytes(enum tft_num t)
@@ -51,6 +51,9 @@ static inline size_t tft_num_bytes(enum tft_num t)
 }
 
 /* ------------------------------------------------------------------------------- matrix product */
+
+/* In products, M is the number of tokens, N that of outputs (rows of the weight matrix W), and K
+   that of inputs (columns of W). */
 
 /*
  * y = x W^T of floats. A row is summed in pieces of TFT_PIECE elements (the last piece may be
@@ -233,7 +236,7 @@ enum { TFT_KEY_PANEL = 16 };
  *
  *   s[i][j] = chain(q[i], k[j]) * scale    for j < n
  *
- * n is rounded up to a multiple of 16 when s is written; the scores past n are of whatever the last
+ * s is written for n rounded up to a multiple of 16. The scores past n come from what the last
  * panel holds there.
  */
 struct tft_score {

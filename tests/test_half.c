@@ -4,7 +4,7 @@
 
 #include "simd/half.h"
 
-/* binary16 and bfloat16 by their definitions. */
+/* The number that the bits h of a binary16 stand for. */
 static double f16_value(unsigned h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -30,17 +30,19 @@ static void every_f16(void **state)
     }
 }
 
+/* The float `steps` steps further from 0. */
 static float next(float f, int steps)
 {
     return tft_f32_of_bits(tft_f32_bits(f) + (uint32_t)steps);
 }
 
-/* Rounding is right everywhere if it is right around the middle between any two neighbours. */
+/* Rounding is right everywhere if it is right at the middle of any two neighbours, and one float to
+   each side of it. */
 static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;
     for (unsigned h = 0; h < 0x7c00; h++) {
-        /* infinity is as far as the next step would be */
+        /* above the largest number, infinity stands where the next number would be */
         double above = h == 0x7bff ? 65536 : f16_value(h + 1);
         float middle = (float)((f16_value(h) + above) / 2);
         for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
@@ -61,7 +63,7 @@ static void f16_ends(void **state)
     assert_int_equal(tft_f32_to_f16(-1e-40f), 0x8000);
     assert_int_equal(tft_f32_to_f16(3e38f), 0x7c00);
     assert_int_equal(tft_f32_to_f16(-INFINITY), 0xfc00);
-    assert_int_equal(tft_f32_to_f16(tft_f32_of_bits(0x7f800001)), 0x7e00); /* a NaN stays one */
+    assert_int_equal(tft_f32_to_f16(tft_f32_of_bits(0x7f800001)), 0x7e00); /* NaN stays NaN */
     assert_int_equal(tft_f32_to_f16(tft_f32_of_bits(0xffffffff)), 0xffff);
 }
 

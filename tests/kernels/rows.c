@@ -279,7 +279,7 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         size_t n = check_size(c, 400), size = tft_num_bytes(num);
         float *x = check_buf(c, n, 4);
         char *want = check_buf(c, n, size), *got = check_buf(c, n, size);
-        for (size_t k = 0; k < n; k++) { /* any exponent; half of them are ties or near one */
+        for (size_t k = 0; k < n; k++) { /* any exponent; short fractions make ties */
             x[k] = tft_f32_of_bits(check_rand(c) & (check_below(c, 2) ? 0xffffffff : 0xfffff000));
             if (x[k] != x[k])
                 x[k] = 1;
@@ -287,7 +287,7 @@ static void narrow(struct check *c, const char *name, enum tft_num num)
         ref->narrow[num](want, x, n);
         now->narrow[num](got, x, n);
         check_same(c, want, got, n * size, "n %zu", n);
-        for (size_t k = 0; k < n && num != TFT_NUM_F32; k++) { /* half a step of the last place */
+        for (size_t k = 0; k < n && num != TFT_NUM_F32; k++) { /* off by at most half a step */
             uint16_t h;
             memcpy(&h, got + 2 * k, 2);
             double back = num == TFT_NUM_F16 ? (double)tft_f16_to_f32(h)
