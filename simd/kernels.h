@@ -35,6 +35,7 @@
 #ifndef TFT_KERNELS_H
 #define TFT_KERNELS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -285,6 +286,8 @@ typedef void tft_scale_fn(float *y, float a, size_t n);
 
 /* --------------------------------------------------------------------------- attention on codes */
 
+enum { TFT_CODED_SPAN = 256 };
+
 /*
  * A block of `tokens` keys or values of one KV head, quantized to codes (codes.h). A code c of L
  * levels stands for
@@ -308,8 +311,6 @@ typedef void tft_scale_fn(float *y, float a, size_t n);
  * inverse from overflowing or losing bits. A sum has at most TFT_CODED_SPAN terms and is at most
  * 256 * 16256 * 255, which int32 holds. If a result is NaN, its bits are not defined.
  */
-enum { TFT_CODED_SPAN = 256 };
-
 struct tft_coded {
     const uint8_t *codes;
     uint32_t tokens; /* a multiple of 16; of values, at most TFT_CODED_SPAN */
@@ -325,10 +326,12 @@ struct tft_coded {
     uint16_t quads[TFT_BITS_COUNT];
 };
 
-/* `limit` of fold: i8 factors for codes of up to 4 bits, i16 factors (128 * 127) for 8-bit codes.
-   */
+/* `limit` of fold: i8 factors if all codes of the block have at most 4 bits, otherwise i16 factors
+   (128 * 127). */
 enum { TFT_FOLD_I8 = 127, TFT_FOLD_I16 = 16256 };
 #define TFT_FOLD_LEAST 0x1p-100f
+
+static_assert(255LL * TFT_FOLD_I16 * TFT_CODED_SPAN <= INT32_MAX, "an int32 holds every sum");
 
 static inline float tft_fold_limit(const struct tft_coded *b)
 {

@@ -26,6 +26,22 @@ FORCE_INLINE v16 fold_scaled(const struct coded_factors *c, const float *f, size
     return b;
 }
 
+/* The sum of 16 lanes that hold integers. i8 factors: floats hold every partial sum. i16 factors
+   beside codes of 4 bits may exceed what a float holds, though a lane does not. */
+FORCE_INLINE int32_t fold_shift(v16 lanes, bool i16)
+{
+    _Static_assert(TFT_CODED_SPAN * TFT_FOLD_I8 * 15 < 1 << 24, "i8 factors: floats are exact");
+    _Static_assert(CODED_SPANS * TFT_FOLD_I16 * 15 < 1 << 24, "i16 factors: a lane is exact");
+    if (!i16)
+        return (int32_t)v_hsum(lanes);
+    float lane[16];
+    int32_t sum = 0;
+    v_store(lane, lanes);
+    for (int i = 0; i < 16; i++)
+        sum += (int32_t)lane[i];
+    return sum;
+}
+
 /* nt queries side by side, because each is a chain of dependent steps. base becomes dot16 of f and
    mid if `scaled`, otherwise total16 of f. x: [nt, 2 * TFT_CODED_SPAN], of which each row gets n
    factors, padded to a multiple of 16; to: [nt, CODED_SPANS] */
@@ -54,13 +70,12 @@ FORCE_INLINE void fold_queries(struct coded_fold *to, uint8_t *x, const struct c
     for (k = 0; k < c->n; k += 16)
         UNROLL for (size_t i = 0; i < nt; i++) {
             v16 a = v_rint(v_min(v_max(v_mul(v_load(t[i] + k), inverse[i]), low), high));
-            /* exact in floats: sums are at most 256 * 16256, or 256 * 127 * 15 */
             shift[i] = v_fma(a, v_load(c->weight + k), shift[i]);
             c_put_x(x + i * 2 * TFT_CODED_SPAN + k * (i16 ? 2 : 1), a, i16);
         }
     UNROLL for (size_t i = 0; i < nt; i++)
         to[i * CODED_SPANS] = (struct coded_fold){r[i] / c->limit / 2, v_hsum(base[i]),
-                                                  (int32_t)v_hsum(shift[i])};
+                                                  fold_shift(shift[i], i16)};
 }
 
 FORCE_INLINE void fold_n_queries(struct coded_fold *to, uint8_t *x, const struct coded_factors *c,

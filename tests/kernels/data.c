@@ -125,8 +125,11 @@ void check_quads(struct check *c, uint16_t quads[TFT_BITS_COUNT], size_t dim, en
 {
     size_t kinds = check_below(c, 3) ? TFT_BITS_8 : TFT_BITS_COUNT;
     memset(quads, 0, TFT_BITS_COUNT * sizeof *quads);
+    bool largest = !check_below(c, 4); /* the largest sum of x * (L - 1) */
     for (size_t q = 0; q < dim / 4; q++)
-        quads[bits < TFT_BITS_COUNT ? bits : check_below(c, kinds)]++;
+        quads[bits < TFT_BITS_COUNT ? bits
+              : largest             ? (check_below(c, 8) ? TFT_BITS_4 : TFT_BITS_8)
+                                    : check_below(c, kinds)]++;
 }
 
 struct check_block check_keys(struct check *c, size_t tokens, size_t dim, size_t group,
@@ -170,5 +173,9 @@ void check_fill_factors(struct check *c, float *x, size_t n)
     case 4:
         for (size_t i = 0; i < n; i++)
             x[i] = size;
+        break;
+    case 5:
+        for (size_t i = 0; i < n; i++)
+            x[i] = size - 0.001f * (float)check_below(c, 100);
     }
 }
