@@ -1,3 +1,4 @@
+/* The rung dotprod: dot products of bytes (sdot), for gemm_i8 and attention on codes. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"

@@ -1,3 +1,4 @@
+/* The rung i8mm: products of small matrices of bytes (usmmla), for gemm_i8. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"

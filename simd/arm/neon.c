@@ -1,3 +1,4 @@
+/* The rung neon: armv8.0, every 64-bit ARM. Replaces all kernels that have a template. */
 #include "simd/rungs.h"
 
 #include "reg_neon.h"

@@ -1,3 +1,4 @@
+/* The rung avx2: AVX2, FMA and F16C. Replaces all kernels that have a template. */
 #include "simd/rungs.h"
 
 #include "reg_avx2.h"
