@@ -175,8 +175,11 @@ struct tft_model_opts {
  * tensors have to be expanded.
  *
  * With opts->device the weights are copied to the device, and the cache of each session is there.
- * TFT_ERR_DEVICE: the device, its driver or its plug-in is missing. TFT_ERR_NOMEM: the device has
- * too little memory for the weights.
+ *
+ * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
+ * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type or vocabulary that tuffet
+ * does not know, or a float model on a device. TFT_ERR_NOMEM: too little memory, here or on the
+ * device. TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
  */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);
@@ -376,7 +379,9 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
 /* Opens a session in one allocation of exactly that size. The caller closes *out with
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
    beyond the model's context length, a vocab_only model, n_threads outside 0..1024, an invalid `kv`
-   or one that the file is not calibrated for. */
+   or one that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized cache for a head
+   size that it does not support. TFT_ERR_NOMEM: too little memory, here or on the device.
+   TFT_ERR_DEVICE: the device has failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
