@@ -1,6 +1,6 @@
 /*
- * Attention over the slots (kv/kv.h) and the blocks of codes (kv/coded.h) of the cache, with the
- * bits of backend/cpu/attend.c. Positions are taken in spans of 256. For each span:
+ * Attention over the slots and the blocks of codes of the cache (kv/kv.h), with the bits of
+ * backend/cpu/attend.c. Positions are taken in spans of 256. For each span:
  *
  *      scores         tft_score_fn: a thread has one position and sums over the channels in order
  *      softmax        tft_softmax_fn: a warp has one row; 16 lanes sum in dot16's order

@@ -1,5 +1,5 @@
 /* Kernels that change the cache: tokens are stored in slots (kv/kv.h), evicted to blocks of codes
-   (kv/coded.h, kv/evict.c), and dropped. Codes and scales have the bits of the CPU's. */
+   (kv/evict.c), and dropped. Codes and scales have the bits of the CPU's. */
 #include <float.h>
 #include <math.h>
 
@@ -20,7 +20,7 @@ static __device__ void narrow(uint16_t *to, float v)
 
 /* ---------------------------------------------------------------------------------------- slots */
 
-/* tft_kv_put. A thread block has one panel of slots of a head: blockIdx.x is the panel, counted
+/* tft_kv_store. A thread block has one panel of slots of a head: blockIdx.x is the panel, counted
    from that of start->slot, blockIdx.y the head. */
 template <typename Num>
 static __global__ void store(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
@@ -54,8 +54,8 @@ void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const fl
         launch(stream, store<float>, blocks, THREADS, 0, *to, k, v, ld, M, start);
 }
 
-/* tft_kv_drop. A thread moves one channel of every 16th slot, in order: blockIdx.x is the channel,
-   blockIdx.y the head, threadIdx.x the column in the panels of keys. */
+/* tft_kv_drop_slots. A thread moves one channel of every 16th slot, in order: blockIdx.x is the
+   channel, blockIdx.y the head, threadIdx.x the column in the panels of keys. */
 template <typename Num>
 static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
 {
@@ -356,7 +356,7 @@ static __device__ void store_f16(const struct eviction &ev, bool keys, const str
     }
 }
 
-/* tft_coded_evict, the new blocks. A thread block writes one record: blockIdx.x is the block,
+/* tft_kv_evict, the new blocks. A thread block writes one record: blockIdx.x is the block,
    blockIdx.y the head, blockIdx.z 0 for keys and 1 for values. */
 static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev)
 {
@@ -374,7 +374,7 @@ static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev
     store_codes({&ev, &s, &x, to + s.code_bytes, keys, head, 0, 0}, to);
 }
 
-/* tft_coded_evict, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
+/* tft_kv_evict, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
    copies them back to the slots from `first` on. rows: [G, n, 2, E]. A thread block has one slot
    (blockIdx.x) of one head (blockIdx.y). */
 static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order,
@@ -437,8 +437,8 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
         launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, ev, e->first_rounded);
 }
 
-/* tft_coded_drop: drops the first n of `used` records. A thread moves 8 bytes of each record, in
-   order: blockIdx.y is the head. head_bytes: from one head's records to the next */
+/* tft_kv_drop_blocks: drops the first n of `used` records. A thread moves 8 bytes of each record,
+   in order: blockIdx.y is the head. head_bytes: from one head's records to the next */
 static __global__ void drop_records(unsigned char *records, size_t bytes, size_t head_bytes,
                                     uint32_t n, uint32_t used)
 {

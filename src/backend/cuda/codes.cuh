@@ -1,4 +1,4 @@
-/* How kernels read the blocks of a quantized cache: records (kv/coded.h) and the quads of codes
+/* How kernels read the blocks of a quantized cache: records (kv/kv.h) and the quads of codes
    in them (simd/codes.h). */
 #ifndef TFT_CUDA_CODES_CUH
 #define TFT_CUDA_CODES_CUH

@@ -152,7 +152,7 @@ struct tft_cuda_blocks {
     bool f8;                      /* scales are E4M3; else f16 */
 };
 
-/* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_put). */
+/* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_store). */
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start);
 
