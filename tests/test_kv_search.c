@@ -345,18 +345,18 @@ static void refused_by_name(void **state)
     struct tft_model *m = model(7);
     struct kv_search_opts o = opts(1);
     refused(m, o, TFT_ERR_ARG,
-            "m.gguf: a token takes 27 bytes at least in such a cache, and the budget is 6");
+            "m.gguf: a token takes at least 27 bytes in this cache, more than the budget of 6");
     o = opts(6);
     o.kv = "f32";
-    refused(m, o, TFT_ERR_ARG, "a KV cache of f32 has no bits to search for");
+    refused(m, o, TFT_ERR_ARG, "the KV cache f32 has no bits to search for");
     o.kv = "kivy";
     refused(m, o, TFT_ERR_ARG, "\"kivy\"");
     o.kv = "tuffet";
     refused(m, o, TFT_ERR_ARG,
-            "m.gguf: a window of 48 tokens is too short: this cache holds all of them as f16");
+            "m.gguf: a window of 48 tokens is too short: this cache keeps all of them in f16");
     o = opts(6);
     o.n_windows = 1;
-    refused(m, o, TFT_ERR_ARG, "m.gguf: a search takes two windows of text at least");
+    refused(m, o, TFT_ERR_ARG, "m.gguf: a search needs at least two windows of text");
     tft_model_close(m);
 
     struct toy odd = toy;
@@ -364,7 +364,7 @@ static void refused_by_name(void **state)
     odd.n_rot = 6;
     m = opened(written(&odd));
     refused(m, opts(6), TFT_ERR_UNSUPPORTED,
-            "m.gguf: is no model for a cache like tuffet:window=0,group=16");
+            "m.gguf: the model does not support a KV cache like tuffet:window=0,group=16");
     tft_model_close(m);
 
     /* of a model that has not been quantized no more can be known */

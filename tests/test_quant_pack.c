@@ -170,8 +170,14 @@ static void the_kernel_reads_it(void **state)
         struct tft_kernels k;
         tft_kernels_fill(&k, rung);
         k.quantize(bytes, x, COLS, &q);
-        k.gemm_i8(&(struct tft_gemm_i8){
-            .y = y, .ldy = ROWS, .x = bytes, .ldx = COLS, .xq = &q, .w = &panels, .M = 1, .N = ROWS});
+        k.gemm_i8(&(struct tft_gemm_i8){.y = y,
+                                        .ldy = ROWS,
+                                        .x = bytes,
+                                        .ldx = COLS,
+                                        .xq = &q,
+                                        .w = &panels,
+                                        .M = 1,
+                                        .N = ROWS});
         for (size_t n = 0; n < ROWS; n++) {
             double want = 0;
             for (size_t i = 0; i < COLS; i++)

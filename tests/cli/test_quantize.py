@@ -166,14 +166,14 @@ class Quantize(Case):
             _, search = self.cushioned(*args, start=start)
             self.assertEqual([(r["place"], r["why_not"], r["refused"]) for r in search["rounds"]], want)
             return subprocess.run([*TUFFET, *self.arguments("--cushion-sample=6", *args)], capture_output=True, timeout=PATIENCE).stderr.decode()
-        line = r'cushion: error \S+ -> \S+, \S+ nats a token: token \d+, "[^"]+"'
+        line = r'cushion: error \S+ -> \S+, \S+ nats per token: token \d+, "[^"]+"'
         said = searched([("end", None, 0), ("before last", "error", 0), ("end", None, 0)], "--cushion-tau=0.6", "--cushion-cost=9",
                         "--cushion-max=4", "--intact-tokens=1,20", start=[1, 20])
-        self.assertRegex(said, f"^{line}\n{line}, before the last: not worth it\n{line}\n")
+        self.assertRegex(said, f"^{line}\n{line}, before the last: refused, the error falls too little\n{line}\n")
         said = searched([("end", None, 1)], "--cushion-tau=9", "--cushion-cost=0", "--intact-tokens=1,50", start=[1, 50])
-        self.assertRegex(said, f"^{line}; 1 with less error would cost the text too much\n")
+        self.assertRegex(said, f"^{line}; 1 with less error cost the text too much\n")
         said = searched([("end", "likelihood", 4)], "--cushion-tau=9", "--cushion-cost=0", "--intact-tokens=1,10", start=[1, 10])
-        self.assertRegex(said, f"^{line}: it would cost the text too much\n")
+        self.assertRegex(said, f"^{line}: refused, it costs the text too much\n")
 
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
@@ -241,7 +241,7 @@ class Quantize(Case):
     def test_bits_by_layer_for_people_and_after_tuning(self):
         said = subprocess.run([*TUFFET, *self.arguments(*self.SEARCH, "--kv-search=60B", "--tune", "--tune-epochs=1")], capture_output=True,
                               timeout=PATIENCE).stderr.decode()
-        self.assertRegex(said, r"(?m)^cache: \d+ bytes a token, on text held out \S+ nats from f16: tuffet:window=0,group=16,k=\S+,v=\S+\n {7}\S")
+        self.assertRegex(said, r"(?m)^cache: \d+ bytes per token, \S+ nats from f16 on held-out text: tuffet:window=0,group=16,k=\S+,v=\S+\n {7}\S")
         self.assertEqual(self.left(), ["out"])
         facts = self.json("inspect", self.path("out"))
         self.assertEqual(facts["w8a8"]["prefix"]["tuned"], "prediction")
@@ -250,7 +250,7 @@ class Quantize(Case):
     def test_what_cannot_be_searched(self):
         for budget in ["", "0", "-2", "x", "2.5.1", "2,5", "1e1", "nan", "16.5", "B", "0B", "5.5B", "5B ", "5KB", "9999999999B", " 2"]:
             self.assertIn(f'5632B, not "{budget}"', self.fails(*self.arguments(*self.SEARCH, "--kv-search", budget), status=2))
-        for args, why in [(["--kv-search=20B"], "takes 36 bytes at least in such a cache, and the budget is 20"),
+        for args, why in [(["--kv-search=20B"], "takes at least 36 bytes in this cache, more than the budget of 20"),
                           (["--kv-search=60B", "--kv=f16"], "f16 has no bits to search for"),
                           (["--kv-search=60B", "--kv=tuffet"], "a window of 40 tokens is too short"),
                           (["--kv-search=60B", "--calib-tokens=40"], "two windows")]:
@@ -364,10 +364,10 @@ class Quantize(Case):
         self.assertEqual(self.json("inspect", self.path("out"))["types"]["Q8_0"]["tensors"], 2)
         said = subprocess.run([*TUFFET, *self.arguments("--tune", "--calib-window=32", "--calib-tokens=160", "--tune-rate=0.1")], capture_output=True,
                               timeout=PATIENCE).stderr.decode()
-        self.assertRegex(said, r"(?m)^tuning: loss, on text held out \S+ -> \S+, after \d\.\d of 2 epochs$")
+        self.assertRegex(said, r"(?m)^tuning: loss on held-out text \S+ -> \S+, after \d\.\d of 2 epochs$")
 
     def test_what_cannot_be_tuned(self):
-        for args, why in [(["--tune", "--calibrate"], "two things"), (["--tune", "--intact=none"], "no prefix"),
+        for args, why in [(["--tune", "--calibrate"], "exclude each other"), (["--tune", "--intact=none"], "no prefix"),
                           (["--calibrate", "--calib-tokens=255"], "two windows")]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
             self.assertEqual(self.left(), [])
@@ -419,15 +419,16 @@ class Quantize(Case):
             (["--smooth=2"], "within 0 .. 1"), (["--smooth=nan"], "--smooth"), (["--percentile=0"], "above 0"),
             (["--percentile=101"], "at most 100"), (["--rotate=x"], "auto|none|o|o+down|all"), (["--range=x"], "min-max|percentile|mse"),
             (["--weights=int4"], "per-channel|per-tensor"), (["--intact=eos"], "auto|none|bos"), (["--dynamic-per=layer"], "token|tensor"), (["--prefix-bits=3"], "16|8|4"),
-            (["--intact=bos", "--intact-text=a"], "three prefixes"), (["--intact=none", "--intact-tokens=1"], "three prefixes"),
-            (["--intact-text=a", "--intact-tokens=1"], "three prefixes"), (["--calib-tokens=0"], "at least 1"),
-            (["--calib-tokens=100"], "less than a window, 255"),
+            (["--intact=bos", "--intact-text=a"], "exclude each other"),
+            (["--intact=none", "--intact-tokens=1"], "exclude each other"),
+            (["--intact-text=a", "--intact-tokens=1"], "exclude each other"), (["--calib-tokens=0"], "at least 1"),
+            (["--calib-tokens=100"], "less than the window of 255"),
         ]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
         for item in ["99", "0-99", "1-0", "0-", "ffn", "0.", "0.ffn", "0.output", "0x1", "-1", "+1", " 0", "", "4294967296", "99999999999999999999",
                      "0-4294967296", "0-99999999999999999999", "all ", "0.attn_q.attn_q"]:
             for list in [item, "0," + item + ",0"]:
-                self.assertIn(f'"{item}" is no input', self.fails(*self.arguments("--dynamic", list), status=2))
+                self.assertIn(f'"{item}" is not an input', self.fails(*self.arguments("--dynamic", list), status=2))
         for list in ["", "x", "1,x", "1,", ",1", "1,,2", "-1", "420", "4294967297", "99999999999999999999", "1 2", "1;2"]:
             self.assertIn(f'like 1,13, not "{list}"', self.fails(*self.arguments("--intact-tokens", list), status=2))
         self.assertEqual(self.left(), [])

@@ -1,4 +1,4 @@
-/* tuffet quantize: floats to W8A8. */
+/* tuffet quantize: makes a W8A8 model from a float model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,34 +22,36 @@ static struct {
 } opt = {.tokens = 8192, .percentile = 99.99f};
 
 static const struct cli_option options[] = {
-    {'o', "output", CLI_TEXT, &opt.out, "FILE", "the file to write"},
+    {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "text to take ranges from; not the text that the result is judged by"},
+     "calibration text; do not evaluate the model on the same text"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
-     "how many tokens of it, in windows spread evenly over it (8192)"},
+     "tokens of the calibration text, in windows spread evenly over it (8192)"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
-     "tokens that are read as one sequence (512, or what the context has room for)"},
+     "tokens of a window, which is one sequence (512, or what fits the context)"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
-     "how the range of an input is chosen (min-max)"},
+     "range of static inputs: all numbers, those within --percentile, least squared error "
+     "(min-max)"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P",
-     "percent of the numbers that --range percentile keeps (99.99)"},
+     "percent of the numbers within the range of --range percentile (99.99)"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A",
-     "SmoothQuant with this alpha, for what comes out of norms; 0: without (0)"},
+     "SmoothQuant with alpha A on the outputs of norms; 0: off (0)"},
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
-     "Hadamard transforms: of attention's output; of ffn_down's input too; of the residual stream "
-     "too (auto)"},
+     "Hadamard rotation of attention's output; o+down: and of ffn_down's input; all: and of the "
+     "residual stream (auto)"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
-     "what has a scale (per-channel)"},
+     "scales of weights: one for each row of a matrix, or one for all (per-channel)"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
-     "inputs that are not static: all, or layers and parts, \"0-3,ffn_down,5.attn_q,output\""},
+     "measure the range of these inputs at run time: all, or layers and parts like "
+     "\"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor",
-     "what has a range then: a token, or all tokens of a pass (token)"},
+     "range of --dynamic inputs: one for each token, or one for all tokens of a pass (token)"},
     {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
-     "the KV cache that OUTPUT is used with where no other is asked for, as --kv of tuffet run "
-     "(f16)"},
+     "default KV cache of the model, like --kv of tuffet run (f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs and their "
-     "ranges"},
+     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs "
+     "with "
+     "their ranges"},
     {0},
 };
 
@@ -60,7 +62,7 @@ static enum tft_range dynamic_range(void)
     return opt.dynamic_per ? TFT_RANGE_TENSOR : TFT_RANGE_TOKEN;
 }
 
-/* "3" or "0-3" at *p. */
+/* Parses "3" or "0-3" at *p. */
 static bool take_layers(const char **p, uint32_t *from, uint32_t *to)
 {
     if (!quantize_take_number(p, from))
@@ -77,7 +79,8 @@ static bool is(const char *p, size_t n, const char *word)
     return strlen(word) == n && memcmp(p, word, n) == 0;
 }
 
-/* The n bytes at p: "all", "output", layers, a part, or layers, a dot and a part. */
+/* Parses one item of --dynamic, the n bytes at p: "all", "output", layers, a part, or layers, a dot
+   and a part. */
 static bool take_item(const struct tft_model *m, enum tft_range *range, const char *p, size_t n)
 {
     const char *end = p + n;
@@ -109,8 +112,8 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
     for (const char *p = opt.dynamic, *next; p; p = next) {
         size_t n = strcspn(p, ",");
         if (!take_item(m, range, p, n))
-            return cli_usage("--dynamic: \"%.*s\" is no input of a model of %u layers", (int)n, p,
-                             m->n_layer);
+            return cli_usage("--dynamic: \"%.*s\" is not an input of a model of %u layers", (int)n,
+                             p, m->n_layer);
         next = p[n] ? p + n + 1 : NULL;
     }
     return CLI_OK;
@@ -118,8 +121,8 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
 
 /* ---- the report */
 
-/* What a command line has come to. */
-struct made {
+/* The options of a run, and its results. */
+struct quantize_run {
     struct quantize_opts o;
     struct quantize_input *result; /* [inputs] */
     struct command_tune tune;
@@ -127,25 +130,25 @@ struct made {
     uint64_t start;
 };
 
-static void report_people(const struct tft_model *m, const struct made *made)
+static void report_people(const struct tft_model *m, const struct quantize_run *run)
 {
     struct worst_inputs l = {0};
-    const struct quantize_opts *o = &made->o;
-    const struct quantize_input *result = made->result;
+    const struct quantize_opts *o = &run->o;
+    const struct quantize_input *result = run->result;
     if (o->cushion)
         command_prefix_report(m, o->cushion);
-    command_tune_report(&made->tune);
-    command_kv_report(&made->kv);
+    command_tune_report(&run->tune);
+    command_kv_report(&run->kv);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
             worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
     worst_inputs_print(stderr, &l, m->n_layer);
 }
 
-static void report_json(const struct tft_model *m, const struct made *made)
+static void report_json(const struct tft_model *m, const struct quantize_run *run)
 {
-    const struct quantize_opts *o = &made->o;
-    double seconds = (double)(cli_ns() - made->start) / 1e9;
+    const struct quantize_opts *o = &run->o;
+    double seconds = (double)(cli_ns() - run->start) / 1e9;
     static const char *const kinds[] = {"float", "static", "token", "tensor"};
     char name[64];
     printf("{\"seconds\":%.3f,\"tokens\":%zu,\"window\":%u,\"prefix\":[", seconds,
@@ -155,12 +158,12 @@ static void report_json(const struct tft_model *m, const struct made *made)
     fputs("],\"cushion\":", stdout);
     command_prefix_json(o->cushion);
     fputs(",\"tune\":", stdout);
-    command_tune_json(&made->tune);
+    command_tune_json(&run->tune);
     fputs(",\"kv_search\":", stdout);
-    command_kv_json(&made->kv);
+    command_kv_json(&run->kv);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
-        const struct quantize_input *r = &made->result[i];
+        const struct quantize_input *r = &run->result[i];
         printf("%s{\"name\":\"%s\",\"range\":\"%s\",\"scale\":%.9g,\"zero\":%d,\"min\":%.6g,"
                "\"max\":%.6g,\"error\":%.6g}",
                i ? "," : "", quantize_input_name(m->n_layer, i, name), kinds[o->range[i]],
@@ -178,47 +181,47 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static int convert(struct tft_model *m, struct made *made, const char *path)
+static int convert(struct tft_model *m, struct quantize_run *run, const char *path)
 {
     struct cli_progress bar;
     struct tft_error err;
     bool stopped;
-    made->o.progress = progress;
-    made->o.user = &bar;
+    run->o.progress = progress;
+    run->o.user = &bar;
     cli_progress_begin(&bar, "quantizing");
-    enum tft_status status = quantize(m, path, &made->o, made->result, &stopped, &err);
+    enum tft_status status = quantize(m, path, &run->o, run->result, &stopped, &err);
     cli_progress_end(&bar);
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-static int make(struct tft_model *m, struct made *made)
+static int make(struct tft_model *m, struct quantize_run *run)
 {
     const char *path = opt.out;
-    made->start = cli_ns();
-    made->result = malloc(quantize_inputs(m) * sizeof *made->result);
-    int status = made->result ? command_kv_begin(&made->kv, m, &made->o, &path)
-                              : cli_fail("no memory");
+    run->start = cli_ns();
+    run->result = malloc(quantize_inputs(m) * sizeof *run->result);
+    int status =
+        run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("not enough memory");
     const char *tuned = path;
     if (status == CLI_OK)
-        status = command_tune_begin(&made->tune, m, &made->o, &path);
+        status = command_tune_begin(&run->tune, m, &run->o, &path);
     if (status == CLI_OK)
-        status = convert(m, made, path);
+        status = convert(m, run, path);
     if (status == CLI_OK)
-        status = command_tune_finish(&made->tune, tuned);
+        status = command_tune_finish(&run->tune, tuned);
     if (status == CLI_OK)
-        status = command_kv_finish(&made->kv, opt.out);
+        status = command_kv_finish(&run->kv, opt.out);
     if (status == CLI_OK && opt.json)
-        report_json(m, made);
+        report_json(m, run);
     else if (status == CLI_OK)
-        report_people(m, made);
-    command_kv_free(&made->kv);
-    command_tune_free(&made->tune);
-    free(made->result);
+        report_people(m, run);
+    command_kv_free(&run->kv);
+    command_tune_free(&run->tune);
+    free(run->result);
     return status;
 }
 
-/* A sequence will begin with BOS, if the model was trained with one: so does a window, unless the
-   prefix sees to it. */
+/* Makes each window begin with BOS, like sequences at run time, if the model was trained with BOS
+   and the prefix does not contain it. */
 static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids)
 {
     size_t with_bos = 0;
@@ -230,16 +233,17 @@ static void begin_windows(const struct tft_model *m, const struct quantize_opts 
         ids[i] = bos;
 }
 
-/* Whether prefix, window and text fit the model and each other; ids is the text. */
+/* Sets the window and its share of the text ids. Fails unless prefix, window and text fit the model
+   and each other. */
 static int choose_window(const struct tft_model *m, struct quantize_opts *o, int32_t *ids)
 {
     uint32_t room = o->n_prefix < m->n_ctx ? m->n_ctx - o->n_prefix : 0;
     o->window = opt.window ? opt.window : room < 512 ? room : 512;
     if (!o->window || o->window > room)
-        return cli_fail("%s: its context of %u has no room for a window of %u after a prefix of %u",
+        return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
                         m->source.name, m->n_ctx, o->window ? o->window : 1, o->n_prefix);
     if (o->window > opt.tokens)
-        return cli_usage("--calib-tokens %u is less than a window, %u", opt.tokens, o->window);
+        return cli_usage("--calib-tokens %u is less than the window of %u", opt.tokens, o->window);
     if (o->n_text < o->window)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib,
                         o->n_text, o->window);
@@ -251,22 +255,22 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, int
 static int prepare(struct tft_model *m, const char *text, size_t len)
 {
     struct command_prefix prefix = {0};
-    struct made made = {.o = {
-                            .method = (enum range_method)opt.method,
-                            .param = (double)opt.percentile,
-                            .smooth = opt.smooth,
-                            .rotate = opt.rotate == ROTATE_AUTO
-                                          ? quantize_rotate_auto(m)
-                                          : (enum quantize_rotate)(opt.rotate - 1),
-                            .per_tensor = opt.per_tensor,
-                            .prefix_type = command_prefix_type(),
-                            .kv = opt.kv,
-                            .n_threads = (int)cli_model_options.threads,
-                        }};
-    struct quantize_opts *o = &made.o;
+    struct quantize_run run = {.o = {
+                                   .method = (enum range_method)opt.method,
+                                   .param = (double)opt.percentile,
+                                   .smooth = opt.smooth,
+                                   .rotate = opt.rotate == ROTATE_AUTO
+                                                 ? quantize_rotate_auto(m)
+                                                 : (enum quantize_rotate)(opt.rotate - 1),
+                                   .per_tensor = opt.per_tensor,
+                                   .prefix_type = command_prefix_type(),
+                                   .kv = opt.kv,
+                                   .n_threads = (int)cli_model_options.threads,
+                               }};
+    struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;
-    int status = range ? take_dynamic(m, range) : cli_fail("no memory");
+    int status = range ? take_dynamic(m, range) : cli_fail("not enough memory");
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
@@ -283,7 +287,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     if (status == CLI_OK)
         status = choose_window(m, o, ids);
     if (status == CLI_OK)
-        status = make(m, &made);
+        status = make(m, &run);
     command_prefix_free(&prefix, status);
     free(range);
     free(ids);
@@ -295,13 +299,13 @@ static int check_options(void)
     struct tft_kv_policy kv;
     struct tft_error err;
     if (!opt.out)
-        return cli_usage("a file to write is missing: -o FILE");
+        return cli_usage("give the file to write: -o FILE");
     if (!opt.calib)
-        return cli_usage("a calibration text is missing: --calib FILE");
+        return cli_usage("give a calibration text: --calib FILE");
     if (opt.smooth > 1)
-        return cli_usage("--smooth is within 0 .. 1");
+        return cli_usage("--smooth must be within 0 .. 1");
     if (opt.percentile > 100 || opt.percentile == 0)
-        return cli_usage("--percentile is above 0 and at most 100");
+        return cli_usage("--percentile must be above 0 and at most 100");
     return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 
@@ -348,32 +352,33 @@ const struct cli_command command_quantize = {
             {0},
         },
     .notes =
-        "MODEL is one of floats, or of quantized weights, which are expanded a layer at a time. "
-        "The parts of a layer are attn_q (with attn_k and attn_v), attn_output, ffn_up (with "
-        "ffn_gate) and ffn_down; output is the head.\n"
+        "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
+        "a time.\n"
         "\n"
-        "--rotate all takes nothing at run time, but a tied head then has weights of its own. "
-        "Models with LayerNorm (gpt2) cannot have it. auto is all, but o+down where there is "
+        "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
+        "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate) and ffn_down; output is "
+        "the head.\n"
+        "\n"
+        "--rotate all costs no time at run time, but gives a tied head weights of its own. It "
+        "needs RMSNorm, so gpt2 cannot have it. auto means all; o+down for models with "
         "LayerNorm or a tied head.\n"
         "\n"
-        "A search for a cushion (CushionCache) tries all tokens: auto in a few layers, in "
-        "integers, on little text, and the best of them in the whole model of floats. That takes "
-        "minutes a token for a model of 1 B. A token goes before the last that was found, or else "
-        "to the end of the prefix, if it takes the error below --cushion-tau and costs the text no "
-        "more than --cushion-cost. A search that is stopped leaves OUTPUT.cushion, from which the "
-        "same command goes on.\n"
+        "--cushion searches all tokens (CushionCache). auto tries each on little text, in int8 "
+        "and in a few layers, and the best in the whole float model: minutes per token for a "
+        "model of 1 B parameters. A token is accepted, before the last one found or at the end "
+        "of the prefix, if it meets --cushion-tau and --cushion-cost. A stopped search leaves "
+        "OUTPUT.cushion, and the same command resumes from it.\n"
         "\n"
-        "A cache with reorder=calibrated or clip=calibrated, as skvq has them, is one that --kv "
-        "calibrates OUTPUT for: the order of channels and the part of their range that codes cover "
-        "(SKVQ, section 3.1). Other caches serve such a file too.\n"
+        "--tune and --calibrate train on four windows of text in five and keep the prefix that "
+        "does best on the others.\n"
         "\n"
-        "--tune and --calibrate learn from four windows of the text in five, and keep the prefix "
-        "that does best on the others.\n"
+        "--kv with reorder=calibrated or clip=calibrated, such as skvq, calibrates OUTPUT for "
+        "that KV cache: the order of channels, and the part of their range that codes cover "
+        "(SKVQ, section 3.1). OUTPUT works with other caches too.\n"
         "\n"
-        "--kv-search measures what each layer's keys and values lose in few bits, by how far the "
-        "next token's distribution moves from that of an f16 cache, and gives bits to those that "
-        "lose most. It ends up with the same bits for all layers if others do no better on text "
-        "held out.\n",
+        "--kv-search measures how far few bits for a layer's keys or values move the next "
+        "token's distribution from that with an f16 cache, and gives more bits to layers that "
+        "lose more. If this is no better on held-out text, all layers get the same bits.\n",
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 "

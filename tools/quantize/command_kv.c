@@ -14,8 +14,8 @@ static struct {
 
 const struct cli_option command_kv_option_list[] = {
     {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
-     "find bits for each layer of --kv (tuffet): \"2.5\" bits a number all in, or \"5632B\" a "
-     "token, at most"},
+     "choose the bits of each layer of the KV cache --kv (tuffet) within BUDGET: \"2.5\" bits per "
+     "number, overhead included, or \"5632B\" per token"},
     {0},
 };
 
@@ -33,7 +33,7 @@ int command_kv_check(void)
         if (!*end && opt.bits > 0 && opt.bits <= 16)
             return CLI_OK;
     }
-    return cli_usage("--kv-search takes bits of a number, at most 16, or bytes of a token like "
+    return cli_usage("--kv-search takes bits per number up to 16, or bytes per token like "
                      "5632B, not \"%s\"",
                      opt.budget);
 }
@@ -65,7 +65,7 @@ int command_kv_begin(struct command_kv *k, const struct tft_model *m,
         return cli_fail("%s", err.msg);
     k->unsearched = malloc(strlen(*path) + sizeof suffix);
     if (!k->unsearched)
-        return cli_fail("no memory");
+        return cli_fail("not enough memory");
     strcpy(k->unsearched, *path);
     strcat(k->unsearched, suffix);
     *path = k->unsearched;
@@ -78,7 +78,7 @@ static int search(struct command_kv *k, const struct tft_model *m)
     struct tft_error err;
     bool stopped;
     k->o.user = &bar;
-    cli_progress_begin(&bar, "searching bits of layers");
+    cli_progress_begin(&bar, "searching KV bits");
     enum tft_status status = kv_search(m, &k->o, &k->result, &stopped, &err);
     cli_progress_end(&bar);
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
@@ -122,11 +122,11 @@ void command_kv_report(const struct command_kv *k)
     if (!r->unit)
         return;
     const struct kv_held_out *is = kept(k), *other = r->better ? &r->uniform : &r->searched;
-    fprintf(stderr, "cache: %zu bytes a token, on text held out %.4g nats from f16: %s\n",
+    fprintf(stderr, "cache: %zu bytes per token, %.4g nats from f16 on held-out text: %s\n",
             is->bytes, is->divergence, is->kv);
-    fprintf(stderr, "       %zu bytes, %.4g nats with bits that %s: %s\n", other->bytes,
-            other->divergence,
-            r->better ? "are the same in all layers" : "were found by layer, no better", other->kv);
+    fprintf(stderr, "       %zu bytes, %.4g nats %s: %s\n", other->bytes, other->divergence,
+            r->better ? "with equal bits in all layers" : "with bits by layer, which is no better",
+            other->kv);
 }
 
 static void json_held_out(const char *name, const struct kv_held_out *h)

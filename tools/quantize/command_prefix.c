@@ -18,29 +18,31 @@ static struct {
 
 const struct cli_option command_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
-     "keep BOS' keys and values as a prefix; auto: where texts begin with BOS (auto)"},
+     "store the keys and values of BOS as a prefix; auto: if the model begins texts with BOS "
+     "(auto)"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
-     "keep BOS and this text, a system prompt perhaps"},
-    {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS", "keep these tokens, \"1,13\""},
+     "store BOS and TEXT as a prefix, such as a system prompt"},
+    {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",
+     "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
-     "what a number of these keys and values takes in the file: f16, Q8_0, Q4_1 (16)"},
+     "bits of the prefix in the file: f16, Q8_0 or Q4_1 (16)"},
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive",
-     "add tokens to these that take the outliers, found in the calibration text (none)"},
+     "search tokens for the prefix that take the outliers of activations (none)"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N",
-     "stop at so many tokens, those kept by --intact or --intact-tokens included (4)"},
+     "limit the prefix to N tokens, with those of --intact or --intact-tokens (4)"},
     {0, "cushion-tau", CLI_REAL, &opt.tau, "T",
-     "refuse a token that does not take the error below T times what it was (0.5)"},
+     "refuse a token unless it lowers the error below T times its value (0.5)"},
     {0, "cushion-cost", CLI_REAL, &opt.cost, "C",
-     "refuse a token that makes the text less likely by more than C nats a token (0.02)"},
+     "refuse a token that raises the loss on the text by more than C nats per token (0.02)"},
     {0, "cushion-sample", CLI_COUNT, &opt.sample, "N",
-     "tokens of text that a prefix is judged by (512, or what the context has room for)"},
+     "tokens of a text sample that candidates are judged by (512, or what fits the context)"},
     {0},
 };
 
 int command_prefix_check(void)
 {
     if ((opt.intact != INTACT_AUTO) + !!opt.intact_text + !!opt.intact_tokens > 1)
-        return cli_usage("--intact, --intact-text and --intact-tokens are three prefixes");
+        return cli_usage("--intact, --intact-text and --intact-tokens exclude each other");
     if (opt.most > CUSHION_MAX)
         return cli_usage("--cushion-max is at most %d", CUSHION_MAX);
     return CLI_OK;
@@ -78,13 +80,12 @@ static int read_tokens(struct command_prefix *f, const struct tft_model *m)
 {
     f->ids = malloc((strlen(opt.intact_tokens) + 1) * sizeof *f->ids);
     if (!f->ids)
-        return cli_fail("no memory");
+        return cli_fail("not enough memory");
     for (const char *p = opt.intact_tokens;; p++) {
         uint32_t id;
         if (!quantize_take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
-            return cli_usage(
-                "--intact-tokens takes numbers of tokens below %u like 1,13, not \"%s\"",
-                m->n_vocab, opt.intact_tokens);
+            return cli_usage("--intact-tokens takes token ids below %u like 1,13, not \"%s\"",
+                             m->n_vocab, opt.intact_tokens);
         f->ids[f->n++] = (int32_t)id;
         if (!*p)
             return CLI_OK;
@@ -105,8 +106,9 @@ static int choose(struct command_prefix *f, const struct tft_model *m)
         return CLI_OK;
     f->ids[0] = tft_token_bos(m);
     f->n = 1;
-    return f->ids[0] >= 0 ? CLI_OK
-                          : cli_fail("%s: its vocabulary has no BOS to be kept", m->source.name);
+    return f->ids[0] >= 0
+               ? CLI_OK
+               : cli_fail("%s: the vocabulary has no BOS for --intact bos", m->source.name);
 }
 
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
@@ -119,9 +121,9 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     return status;
 }
 
-/* ---- the search for more */
+/* ---- the search */
 
-/* A name to be freed, NULL without memory. */
+/* path with a suffix, to be freed; NULL if memory is short. */
 static char *beside(const char *path, const char *suffix)
 {
     size_t len = strlen(path) + strlen(suffix) + 1;
@@ -134,36 +136,38 @@ static char *beside(const char *path, const char *suffix)
 struct search_bar {
     struct cli_progress bar;
     uint32_t round;
-    char what[64];
+    char title[64];
 };
 
-/* Each round has a line of its own: how many there will be nobody knows. */
+/* Shows a bar for each round, as the number of rounds is not known. */
 static bool search_progress(void *user, uint32_t round, double done)
 {
     struct search_bar *b = user;
     if (round != b->round) {
         cli_progress_end(&b->bar);
         b->round = round;
-        snprintf(b->what, sizeof b->what, "searching, round %u", (unsigned)round + 1);
-        cli_progress_begin(&b->bar, b->what);
+        snprintf(b->title, sizeof b->title, "searching, round %u", (unsigned)round + 1);
+        cli_progress_begin(&b->bar, b->title);
     }
     cli_progress_at(&b->bar, done);
     return !cli_interrupted();
 }
 
-/* The tokens that a search may begin with; those of a text to be kept come after what it finds. */
+/* How many tokens the search begins with. Those of --intact-text, but for BOS, come after the
+   tokens that it finds. */
 static size_t search_start(const struct command_prefix *f)
 {
     return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
 }
 
+/* Puts the tokens that the search found before the rest of the prefix. */
 static int replace_start(struct command_prefix *f)
 {
     const struct cushion *c = &f->cushion;
     size_t start = search_start(f), rest = f->n - start;
     int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
     if (!ids)
-        return cli_fail("no memory");
+        return cli_fail("not enough memory");
     memcpy(ids, c->token, c->n * sizeof *ids);
     memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
     free(f->ids);
@@ -181,14 +185,14 @@ int command_prefix_search(struct command_prefix *f, struct tft_model *m, const c
     if (opt.cushion == CUSHION_NONE)
         return CLI_OK;
     if (start > opt.most)
-        return cli_usage("--cushion-max %u is less than the %zu tokens that the search begins with",
+        return cli_usage("--cushion-max %u is less than the %zu tokens that the prefix begins with",
                          opt.most, start);
     sample = opt.sample || sample < room ? sample : room;
     f->checkpoint = beside(out, ".cushion");
     int32_t *text = malloc((n + 1) * sizeof *text);
     if (!text || !f->checkpoint) {
         free(text);
-        return cli_fail("no memory");
+        return cli_fail("not enough memory");
     }
     memcpy(text, ids, n * sizeof *text);
 
@@ -227,7 +231,7 @@ void command_prefix_free(struct command_prefix *f, int status)
     if (f->checkpoint && status == CLI_OK)
         remove(f->checkpoint);
     if (f->cushion.kept && status == CLI_INTERRUPTED)
-        fprintf(stderr, "stopped: the same command goes on from %s\n", f->checkpoint);
+        fprintf(stderr, "stopped: the same command resumes from %s\n", f->checkpoint);
     free(f->checkpoint);
     free(f->ids);
 }
@@ -238,14 +242,16 @@ static void report_round(const struct tft_model *m, const struct cushion_round *
 {
     size_t len;
     const char *piece = tft_token_text(m, r->token, true, &len);
-    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats a token: token %d, \"", r->before,
+    fprintf(stderr, "cushion: error %.4g -> %.4g, %.2g nats per token: token %d, \"", r->before,
             r->after, r->nats, (int)r->token);
     cli_put_escaped(stderr, piece, len);
     fputs(r->tail ? "\", before the last" : "\"", stderr);
     if (r->taken && r->refused)
-        fprintf(stderr, "; %u with less error would cost the text too much", (unsigned)r->refused);
+        fprintf(stderr, "; %u with less error cost the text too much", (unsigned)r->refused);
     else if (!r->taken)
-        fputs(r->refused ? ": it would cost the text too much" : ": not worth it", stderr);
+        fputs(r->refused ? ": refused, it costs the text too much"
+                         : ": refused, the error falls too little",
+              stderr);
     fputc('\n', stderr);
 }
 

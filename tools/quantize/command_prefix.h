@@ -1,5 +1,5 @@
-/* Which tokens the prefix of a model is of that tuffet quantize makes: those that its command line
-   names, and those that a search finds. */
+/* --intact* and --cushion* of tuffet quantize: the tokens of the new model's prefix, given on the
+   command line or found by a search. */
 #ifndef QUANTIZE_COMMAND_PREFIX_H
 #define QUANTIZE_COMMAND_PREFIX_H
 
@@ -11,37 +11,39 @@ struct command_prefix {
     int32_t *ids; /* [n] */
     size_t n;
     bool searched;
-    struct cushion cushion; /* then */
-    char *checkpoint;
+    struct cushion cushion; /* if searched */
+    char *checkpoint;       /* path */
 };
 
 extern const struct cli_option command_prefix_option_list[];
 
-/* What these options may not be together: CLI_OK or CLI_USAGE. */
+/* Checks the options: CLI_OK or CLI_USAGE. */
 int command_prefix_check(void);
 
-/* How its keys and values are to be held. */
+/* Type of the prefix in the file: --prefix-bits. */
 enum tft_dtype command_prefix_type(void);
 
-/* What is named; f: all zero. Then what is found in a text, ids: [n], for a model to be written to
-   `out`. CLI_OK, or what the program ends with after a line on standard error. */
+/* choose: sets the tokens of the command line; f: all zeros. search: then adds those that --cushion
+   finds in the text ids: [n]; out: path of the output file. Both return CLI_OK, or the exit status
+   after a message on standard error. */
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m);
 int command_prefix_search(struct command_prefix *f, struct tft_model *m, const char *out,
                            const int32_t *ids, size_t n);
 
-/* All zero is fine. status: what the program ends with. The checkpoint of a search goes where the
-   model was written, and else stays. */
+/* Accepts all zeros. status: the program's exit status. The checkpoint of a search is removed if
+   the model was written. */
 void command_prefix_free(struct command_prefix *f, int status);
 
-/* A line for each round, on standard error; an object, or null, on standard output. */
+/* Prints the search: a line for each round on standard error; a JSON object, or null if c is NULL,
+   on standard output. */
 void command_prefix_report(const struct tft_model *m, const struct cushion *c);
 void command_prefix_json(const struct cushion *c);
 
-/* A number at *p, no longer than any model needs; *p moves past it. */
+/* Parses a number of at most 9 digits at *p and moves *p past it. */
 bool quantize_take_number(const char **p, uint32_t *n);
 
-/* Leaves `wanted` windows of the text, as far apart as it allows. How many tokens there are
-   then. */
+/* Keeps `wanted` windows of the text ids: [n], spread evenly over it. Returns the new number of
+   tokens. */
 size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
 
 #endif

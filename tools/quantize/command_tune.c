@@ -15,40 +15,36 @@ static struct {
 
 const struct cli_option command_tune_option_list[] = {
     {0, "tune", CLI_FLAG, &opt.tune, NULL,
-     "let the prefix learn to predict the text, and to lose little in 8 bits (CushionCache, "
-     "section 4.2)"},
+     "train the prefix to predict the text with little 8-bit error (CushionCache, section 4.2)"},
     {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL,
-     "let the prefix learn to bring what layers give near that of floats (IntactKV, section 3.2)"},
-    {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "how often it sees the text (2)"},
+     "train the prefix to bring layer outputs near the float model's (IntactKV, section 3.2)"},
+    {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "passes over the text (2)"},
     {0, "tune-rate", CLI_REAL, &opt.rate, "R",
-     "how far a step takes a number at most (0.003; 0.0003 with --calibrate)"},
+     "learning rate, of AdamW (0.003; 0.0003 with --calibrate)"},
     {0, "tune-lambda", CLI_REAL, &opt.lambda, "L",
-     "weight of what 8 bits lose, with --tune (0.01)"},
+     "weight of the 8-bit error in the loss of --tune (0.01)"},
     {0},
 };
 
 int command_tune_check(void)
 {
     if (opt.tune && opt.calibrate)
-        return cli_usage("--tune and --calibrate are two things to learn");
+        return cli_usage("--tune and --calibrate exclude each other");
     return CLI_OK;
 }
 
-static bool wanted(void)
-{
-    return opt.tune || opt.calibrate;
-}
+static bool is_wanted(void) { return opt.tune || opt.calibrate; }
 
-/* The second loss is flatter: what it is after is smaller than the noise of rounding. */
+/* The loss of --calibrate is flatter: the improvements are smaller than the noise of rounding. */
 static float rate(void)
 {
     return opt.rate > 0 ? opt.rate : opt.calibrate ? 0.0003f : 0.003f;
 }
 
-/* ---- before */
+/* ---- before quantize() */
 
-/* What block l of the model of floats leaves of all windows, for quantize(). */
-static void keep_outputs(void *user, uint32_t l, const float *x, size_t stride)
+/* Stores the float model's output of block l over all windows: quantize_opts.outputs. */
+static void store_outputs(void *user, uint32_t l, const float *x, size_t stride)
 {
     struct command_tune *t = user;
     const struct tft_model *m = t->m;
@@ -62,7 +58,7 @@ static void keep_outputs(void *user, uint32_t l, const float *x, size_t stride)
     }
 }
 
-static int take_outputs(struct command_tune *t, struct quantize_opts *o)
+static int request_outputs(struct command_tune *t, struct quantize_opts *o)
 {
     size_t bytes;
     if (tft_mul(o->n_text / o->window * o->window,
@@ -70,9 +66,9 @@ static int take_outputs(struct command_tune *t, struct quantize_opts *o)
         t->float_outputs = malloc(bytes);
     if (!t->float_outputs)
         return cli_fail(
-            "no memory for what %u layers give of %zu tokens: --calib-tokens takes fewer",
+            "not enough memory for the outputs of %u layers over %zu tokens: lower --calib-tokens",
             t->m->n_layer, o->n_text);
-    o->outputs = keep_outputs;
+    o->outputs = store_outputs;
     o->outputs_user = t;
     return CLI_OK;
 }
@@ -81,14 +77,14 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
                         const char **path)
 {
     static const char suffix[] = ".untuned";
-    if (!wanted())
+    if (!is_wanted())
         return CLI_OK;
     if (!o->n_prefix)
         return cli_usage(
-            "there is no prefix to be tuned: --intact, --intact-tokens and --cushion make one");
+            "there is no prefix to tune: --intact, --intact-tokens or --cushion makes one");
     if (o->n_text / o->window < 2)
         return cli_usage(
-            "tuning takes two windows of text at least: --calib-tokens %zu, --calib-window %u",
+            "tuning needs at least two windows of text: --calib-tokens %zu, --calib-window %u",
             o->n_text, o->window);
     t->m = m;
     t->o = o;
@@ -96,14 +92,14 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
     o->prefix_type = TFT_F16;
     t->untuned = malloc(strlen(*path) + sizeof suffix);
     if (!t->untuned)
-        return cli_fail("no memory");
+        return cli_fail("not enough memory");
     strcpy(t->untuned, *path);
     strcat(t->untuned, suffix);
     *path = t->untuned;
-    return opt.calibrate ? take_outputs(t, o) : CLI_OK;
+    return opt.calibrate ? request_outputs(t, o) : CLI_OK;
 }
 
-/* ---- after */
+/* ---- after quantize() */
 
 static bool progress(void *user, double done)
 {
@@ -111,7 +107,7 @@ static bool progress(void *user, double done)
     return !cli_interrupted();
 }
 
-static int learn(struct command_tune *t, const struct tft_model *m)
+static int run_tuning(struct command_tune *t, const struct tft_model *m)
 {
     struct cli_progress bar;
     struct tft_error err;
@@ -165,12 +161,13 @@ int command_tune_finish(struct command_tune *t, const char *path)
     if (!t->untuned)
         return CLI_OK;
     if (t->too_large)
-        return cli_fail("%s: a layer gives more than f16 can hold: --rotate all may help",
-                        t->m->source.name);
+        return cli_fail(
+            "%s: a layer's output exceeds f16, which --calibrate stores: try --rotate all",
+            t->m->source.name);
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
     if (tft_model_open(&m, t->untuned, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
-    int status = learn(t, m);
+    int status = run_tuning(t, m);
     if (status == CLI_OK)
         status = write_tuned(t, m, path);
     tft_model_close(m);
@@ -193,14 +190,14 @@ void command_tune_report(const struct command_tune *t)
     const struct tune_result *r = &t->result;
     if (!r->n_validation)
         return;
-    fprintf(stderr, "tuning: %s, on text held out %.4g -> %.4g",
+    fprintf(stderr, "tuning: %s on held-out text %.4g -> %.4g",
             opt.calibrate ? "squared error" : "loss", (double)r->validation[0],
             (double)r->validation[r->kept]);
     if (r->kept)
         fprintf(stderr, ", after %.1f of %u epochs\n",
                 (double)r->kept * opt.epochs / (r->n_validation - 1), (unsigned)opt.epochs);
     else
-        fputs(": no step did better than the prefix that was there, which is kept\n", stderr);
+        fputs(": no step was better than the prefix before tuning, which is kept\n", stderr);
 }
 
 void command_tune_json(const struct command_tune *t)
@@ -217,7 +214,7 @@ void command_tune_json(const struct command_tune *t)
         if (isfinite(r->validation[i]))
             printf("%.7g", (double)r->validation[i]);
         else
-            fputs("null", stdout); /* JSON has no word for it */
+            fputs("null", stdout); /* JSON has no NaN or infinity */
     }
     fputs("]}", stdout);
 }

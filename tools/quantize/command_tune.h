@@ -1,5 +1,5 @@
-/* How the prefix of a model that tuffet quantize makes learns from the calibration text: its
-   options, and what they take. */
+/* --tune and --calibrate of tuffet quantize: train the prefix of the new model on the calibration
+   text. */
 #ifndef QUANTIZE_COMMAND_TUNE_H
 #define QUANTIZE_COMMAND_TUNE_H
 
@@ -8,33 +8,34 @@
 #include "tools/quantize/tune/tune.h"
 
 struct command_tune {
-    char *untuned; /* the model before that, in a file beside the one that is wanted */
-    uint16_t *float_outputs;
+    char *untuned; /* path of the model before tuning, beside the output file; NULL: no tuning */
+    uint16_t *float_outputs; /* for tune_opts, or NULL */
     const struct tft_model *m;
     const struct quantize_opts *o;
-    enum tft_dtype type; /* how the prefix is to be held; it learns as f16 */
-    bool too_large; /* something that blocks leave is too large for f16 */
+    enum tft_dtype type; /* of the prefix in the output file; it is trained as f16 */
+    bool too_large;      /* an output of a block exceeds f16 */
     struct tune_result result;
 };
 
 extern const struct cli_option command_tune_option_list[];
 
-/* What these options may not be together: CLI_OK or CLI_USAGE. */
+/* Checks the options: CLI_OK or CLI_USAGE. */
 int command_tune_check(void);
 
-/* t: all zero. What is to be made first goes to *path then, which is `path` where nothing is to be
-   tuned; and *o, which has to stay, is told what else is wanted of it. CLI_OK, or what the program
-   ends with after a line on standard error; so does the next. */
+/* Call before quantize(). t: all zeros. If there is tuning: sets *path to a file for the untuned
+   model, and *o to collect what tuning needs; *o must stay valid. Returns CLI_OK, or the exit
+   status after a message on standard error, as does finish. */
 int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct quantize_opts *o,
                         const char **path);
 
-/* From there to `path`. */
+/* Call after quantize(): tunes the model and writes it to `path`. */
 int command_tune_finish(struct command_tune *t, const char *path);
 
-/* All zero is fine. */
+/* Removes the untuned file. Accepts all zeros. */
 void command_tune_free(struct command_tune *t);
 
-/* A line on standard error if something was tuned; an object, or null, on standard output. */
+/* Prints the result: a line on standard error, or nothing; a JSON object, or null, on standard
+   output. */
 void command_tune_report(const struct command_tune *t);
 void command_tune_json(const struct command_tune *t);
 

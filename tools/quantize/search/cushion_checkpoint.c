@@ -6,10 +6,10 @@
 
 #include "base/crc32.h"
 
-/* The file, in the byte order of the machine: it does not travel. */
+/* The file's header, in the machine's byte order: the file is not meant for another machine. */
 struct head {
     char magic[16];
-    uint32_t key, n_vocab, crc; /* crc: of all that follows */
+    uint32_t key, n_vocab, crc; /* crc: of header, with crc 0, and candidates */
     uint32_t tried, sampled, layers, stage, window, n, next;
     double done, alone, nats;
     struct cushion_round round[CUSHION_ROUNDS];
@@ -19,7 +19,7 @@ static const char magic[16] = "tuffet cushion 4";
 static uint32_t crc_of(const struct head *h, const struct candidate *c, size_t n)
 {
     struct head copy;
-    memcpy(&copy, h, sizeof copy); /* with its padding */
+    memcpy(&copy, h, sizeof copy); /* including padding */
     copy.crc = 0;
     return tft_crc32(tft_crc32(0, &copy, sizeof copy), c, n * sizeof *c);
 }
@@ -30,7 +30,7 @@ static bool put(FILE *f, const struct head *h, const struct candidate *c, size_t
     return fclose(f) == 0 && written;
 }
 
-/* Under another name first: a search that is killed here still finds the old one. */
+/* Writes under another name first, so that a killed search finds the old file intact. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab)
 {
     struct head h;
@@ -40,7 +40,7 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
         return false;
     memcpy(draft, path, len);
     memcpy(draft + len, ".new", sizeof ".new");
-    memset(&h, 0, sizeof h); /* its padding is written too */
+    memset(&h, 0, sizeof h); /* padding is written too */
     memcpy(h.magic, magic, sizeof magic);
     h.key = key;
     h.n_vocab = n_vocab;
@@ -65,7 +65,8 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     return saved;
 }
 
-static bool sound(const struct head *h, uint32_t key, const struct candidate *c, uint32_t n_vocab)
+/* Whether header and candidates are intact and within bounds. */
+static bool intact(const struct head *h, uint32_t key, const struct candidate *c, uint32_t n_vocab)
 {
     if (h->crc != crc_of(h, c, h->n) || h->key != key || h->tried >= CUSHION_ROUNDS ||
         h->next > h->n || h->sampled > 1)
@@ -83,7 +84,7 @@ static bool get(FILE *f, struct head *h, uint32_t key, struct candidate *c, uint
 {
     return fread(h, sizeof *h, 1, f) == 1 && memcmp(h->magic, magic, sizeof magic) == 0 &&
            h->n_vocab == n_vocab && h->n <= n_vocab && fread(c, sizeof *c, h->n, f) == h->n &&
-           fgetc(f) == EOF && sound(h, key, c, n_vocab);
+           fgetc(f) == EOF && intact(h, key, c, n_vocab);
 }
 
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab)

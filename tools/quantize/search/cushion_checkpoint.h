@@ -1,5 +1,4 @@
-/* Where a search for a cushion has got to, in a file, so that one that was stopped goes on from
-   there: cushion.h. */
+/* The state of a search for a cushion, saved to a file so that a stopped search can resume. */
 #ifndef QUANTIZE_SEARCH_CUSHION_CHECKPOINT_H
 #define QUANTIZE_SEARCH_CUSHION_CHECKPOINT_H
 
@@ -7,31 +6,31 @@
 
 struct candidate {
     double loss;
-    int64_t token; /* so wide that there is no padding */
+    int64_t token; /* 64 bits wide, so that the struct has no padding */
 };
 
-/* What a search would lose. */
 struct checkpoint {
-    struct cushion found; /* round[tried] is the one in hand */
-    uint32_t sampled; /* 1: the round has its samples */
-    uint32_t layers;  /* of its first stages; 0: it has not begun with them */
-    uint32_t stage;   /* after the last one the finalists are asked what they cost */
-    uint32_t window;  /* of the round's sample that the stage tries its candidates on;
-                         CHECKPOINT_NONE: not chosen yet */
-    uint32_t n, next; /* candidates of the stage, and how many of them have been tried */
-    double done;      /* work of the round */
-    double alone;     /* L_q of the round's first sample without a further token */
-    double nats;      /* -ln p of a token of its samples without one */
+    struct cushion found; /* round[tried] is the current round */
+    uint32_t sampled;     /* 1: the round's samples are chosen */
+    uint32_t layers;      /* of the round's first stages; 0: the stages have not begun */
+    uint32_t stage;       /* current one; after the last stage come the finalists */
+    uint32_t window;      /* of the sample, that the stage tries candidates on; CHECKPOINT_NONE: not
+                             chosen yet */
+    uint32_t n, next;     /* candidates of the stage, and how many of them have been tried */
+    double done;          /* work of the round so far, in tokens times layers */
+    double alone;         /* L_q of the round's first sample, without a further token */
+    double nats;          /* mean -ln p of the round's samples, without a further token */
     struct candidate *candidate; /* [V] */
 };
 enum { CHECKPOINT_NONE = INT32_MAX };
 
-/* key: what the search depends on, so that a file of another one is not taken for this. False if
-   the file could not be written; there is the old one then, or none. */
+/* key: a hash of all that the search depends on. False if the file could not be written; the old
+   file, if any, then remains. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab);
 
-/* c->candidate is room for n_vocab. Of `found` it has the rounds, from which the tokens follow.
-   False, and c as it was but for the candidates, if there is no whole file of this key. */
+/* c->candidate must have room for n_vocab. Of `found` only the rounds are loaded; the tokens follow
+   from them. False if there is no intact file with this key; then only the candidates may have
+   changed. */
 bool checkpoint_load(const char *path, uint32_t key, struct checkpoint *c, uint32_t n_vocab);
 
 #endif

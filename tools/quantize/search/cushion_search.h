@@ -1,40 +1,43 @@
 /*
- * Greedy prefix search: CushionCache, section 4.1, algorithm 1. Tokens are added one by one to a
- * prefix p, each the one that leaves the least
+ * Greedy search for a cushion: CushionCache, section 4.1, algorithm 1. Tokens are added to a prefix
+ * p one by one, each time the token that gives the least
  *
- *      L_q(t | p) = sum over the blocks, over the tokens t:  |X - q(X)|^2                          
- *                     (eq. 6, 9)
+ *      L_q(t | p) = sum over the blocks, over the tokens of t:  |X - q(X)|^2         (eq. 6, 9)
  *
- * where t is a sample of text that comes after the prefix, X is what a block leaves in the residual
- * stream, and q the 8-bit numbers whose range is that of this X, the tokens of t alone; until one
- * does not make it less than tau times what it was (eq. 10). The paper gives each token a sample of
- * its own. Here it has the four of the text's that the prefix so far serves worst, because some
- * outliers are rare: after BOS and a newline, tinyllama has one in 4 of 16 samples of prose, a
- * newline after a full stop. And L_q is the sum over the four, because a token may take an outlier
- * in one and not in another: where the next sample in turn was looked at, or the worst alone,
- * `1,13` and `1,13,25954,30` were found.
+ * t: a sample of text after the prefix; X: output of a block in the residual stream; q: 8 bits over
+ * the range of this X, of the tokens of t alone. The search ends when the best token does not lower
+ * L_q below tau times its value before (eq. 10).
  *
- * It is in the residual stream that a token's massive activations stand out, whatever is done about
- * the inputs of linear layers: at tinyllama a newline after BOS takes L_q to 0.11 of what it was
- * there, but the sum over the linear layers' inputs, rotated, to 0.93.
+ * Differences from the paper, and their reasons:
  *
- * The paper tries the whole vocabulary on the whole sample. Here the whole vocabulary is tried too,
- * but on a token of text and in the layers up to where large activations arise; a sixteenth of it,
- * which does best there, on four times the text, and so on: successive halving (Jamieson &
- * Talwalkar 2016). The text to try on is the part of the sample that the prefix so far serves
- * worst. In those layers the model's weights are int8, with a scale for each channel, and what they
- * multiply is bytes in the range of each token: that tells which candidates take the outliers, and
- * no more is asked of it. The keys and values of the prefix, the later stages, in which all layers
- * are computed, and all losses that a search reports are those of the model of floats.
+ * Samples. The paper draws a new sample for each token. Here a token is judged by the four samples
+ * of the text with the highest L_q so far, as some outliers are rare: after BOS and a newline,
+ * tinyllama has one in 4 of 16 samples of prose, a newline after a full stop. L_q is summed over
+ * the four, as a token may take the outlier of one sample and not of another. With the next sample
+ * in turn, or the worst alone, the search found `1,13` and `1,13,25954,30`.
  *
- * Two more things are not the paper's. A token that takes the outliers may make the text less
- * likely, in floats too: at stories15M one that takes L_q to 0.70 raises perplexity by 16 %. So a
- * candidate is taken only if the mean of -ln p over the samples does not rise by more than `cost`;
- * else the one with the next least L_q of the first sample is asked. And what is an outlier may
- * depend on what comes before: at tinyllama a newline is one after a full stop and none after BOS.
- * So a round tries every token before the last that was found, and where none is worth it there, at
- * the end of the prefix. (In this order, because at the end of `1,13` there are words that take as
- * much of the error as a full stop before its newline, but text is less likely after them.)
+ * Where to look. L_q is that of the residual stream, where massive activations stand out no matter
+ * how the inputs of linear layers are transformed. For tinyllama, a newline after BOS lowers L_q to
+ * 0.11 times its value, but the sum over the linear layers' rotated inputs only to 0.93 times.
+ *
+ * Stages. The paper tries the whole vocabulary on the whole sample. Here a round is a successive
+ * halving (Jamieson & Talwalkar 2016): it tries the whole vocabulary on one token of text, in the
+ * layers up to where massive activations arise; then the best sixteenth on four times the text; and
+ * so on. The text is the window of the sample with the highest L_q so far. In the first stages
+ * weights are int8 with a scale per channel, and their inputs bytes with a range per token. That is
+ * exact enough to tell which candidates take the outliers. The prefix's keys and values, the later
+ * stages, which run all layers, and all losses that the search reports are the float model's.
+ *
+ * Cost. A token that takes the outliers may make the text less likely, even for the float model:
+ * for stories15M, one that lowers L_q to 0.70 raises perplexity by 16 %. So a candidate is accepted
+ * only if the mean of -ln p over the samples rises by at most `cost`. Else the candidate with the
+ * next lowest L_q on the first sample is tried.
+ *
+ * Place. What is an outlier may depend on what precedes it: for tinyllama a newline is one after a
+ * full stop, and none after BOS. So a round first tries all tokens before the last accepted one;
+ * if none is accepted there, the next round tries them at the end of the prefix. (In this order,
+ * because at the end of `1,13` some words take as much of the error as a full stop before its
+ * newline does, but make the text less likely.)
  */
 #ifndef QUANTIZE_SEARCH_CUSHION_SEARCH_H
 #define QUANTIZE_SEARCH_CUSHION_SEARCH_H
@@ -47,29 +50,30 @@ struct cushion_opts {
     size_t n_text;
     uint32_t sample;      /* tokens of a sample; at most n_text */
     const int32_t *start; /* [n_start] tokens that the prefix begins with */
-    uint32_t n_start, most; /* tokens of the prefix at most: n_start <= most <= CUSHION_MAX */
+    uint32_t n_start;
+    uint32_t most; /* tokens of the prefix at most: n_start <= most <= CUSHION_MAX */
     double tau;
-    double cost; /* nats that a token of the prefix may cost a token of the text; INFINITY: any */
-    bool exhaustive; /* all tokens on all of the sample */
-    double macs;     /* multiply-adds of a round's first stage: with a small model it sees more text
-                        for them, and a tiny one is tried exhaustively.     0: 2e12, half a minute
-                        of two cores */
+    double cost;     /* most nats that the mean -ln p may rise per accepted token; INFINITY: any */
+    bool exhaustive; /* try all tokens on the whole sample */
+    double macs;     /* multiply-adds of a round's first stage; 0: 2e12, half a minute on two cores.
+                        The smaller the model, the more text they allow; for a tiny one, all */
     int n_threads;
-    const char *checkpoint; /* NULL, or a file that the search is written to every few seconds, and
-                               goes on from if it is the same search */
-    /* done: of the round, 0..1. false: stop */
+    const char
+        *checkpoint; /* NULL, or a file that the state is saved to every few seconds, and that
+                               a search with the same options resumes from */
+    /* done: 0..1 of the round. false: stop */
     bool (*progress)(void *user, uint32_t round, double done);
     void *user;
 };
 
-/* m: opened by tft_model_open_unexpanded. TFT_OK with the prefix so far if *stopped. */
+/* m: opened by tft_model_open_unexpanded. If *stopped: TFT_OK and the prefix found so far. */
 enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c,
                                bool *stopped, struct tft_error *err);
 
-/* For the tests. L_q of text: [n] after a prefix of n_prefix <= CUSHION_MAX tokens, by floats or as
-   the first stages have it; for text of at most o->sample tokens. */
+/* For tests: L_q of text: [n], n <= o->sample, after a prefix of n_prefix <= CUSHION_MAX tokens.
+   int8: computed as in the first stages; else by the float model. */
 enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o,
                              const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
-                             uint32_t n, bool bytes, double *loss, struct tft_error *err);
+                             uint32_t n, bool int8, double *loss, struct tft_error *err);
 
 #endif

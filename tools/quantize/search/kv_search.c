@@ -11,15 +11,17 @@
 #include "port/port.h"
 #include "run/session.h"
 
-enum { HELD_OUT = 5 };                              /* one window in so many, as in tuning */
-enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 }; /* of text, whole windows of it */
+enum { HELD_OUT = 5 }; /* one window in HELD_OUT is held out, as in tuning */
+/* Tokens of text to measure costs on, and to compare the results on, rounded up to whole
+   windows. */
+enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 };
 enum { KEYS, VALUES };
 
-/* What a unit may have: mixed keys, and everything else. */
+/* Bits that a layer's keys or values may have: of keys with mixed bits, and of all others. */
 static const float mixed_bits[] = {1,     1.25f, 1.5f,  1.75f, 2,     2.25f, 2.5f,
                                    2.75f, 3,     3.25f, 3.5f,  3.75f, 4,     16},
                    whole_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
-/* Of these some are measured in all layers, and one of the fewest in each layer alone. */
+/* Those that are measured in all layers at once, and those of each layer alone. */
 static const struct kv_side_found mixed_points = {7,
                                                   {1, 1.25f, 1.5f, 2, 2.5f, 3, 4},
                                                   {0},
@@ -34,13 +36,14 @@ struct searcher {
     struct tft_error bad;
     struct tft_kv_policy policy; /* of o->kv */
     uint32_t n_units;
-    struct knapsack_item *unit; /* [n_units] */
-    float *bits;          /* [n_units] of a cache that is being put into words */
-    uint32_t *window;     /* those that are run now */
+    struct knapsack_item
+        *item;        /* [n_units] keys of layer 0, values of layer 0, keys of layer 1, .. */
+    float *bits;      /* [n_units] of the cache that format_kv describes */
+    uint32_t *window; /* [n_windows] indices of those that are measured now */
     uint32_t n_windows, scored;
     float *reference;     /* [n_windows, scored, V] logits with the f16 cache */
     double *divergence;   /* [scored] */
-    double work, all_work; /* windows */
+    double work, total_work; /* in windows */
     bool stopped;
 };
 
@@ -49,10 +52,11 @@ static bool failed(const struct searcher *z)
     return z->bad.code != TFT_OK || z->stopped;
 }
 
-/* ---------------------------------------------------------------------------------------- words */
+/* -------------------------------------------------------------------- text of a cache policy */
 
-/* ",k=3x4/2": a side of z->bits. False if there is no room for it. */
-static bool put_side(const struct searcher *z, int side, char text[TFT_KV_TEXT], const char *name)
+/* Appends a side of z->bits, like ",k=3x4/2". False if it does not fit. */
+static bool format_side(const struct searcher *z, int side, char text[TFT_KV_TEXT],
+                        const char *name)
 {
     size_t n = strlen(text), runs = 0;
     for (uint32_t l = 0, end, layers = z->n_units / 2; l < layers; l = end) {
@@ -70,25 +74,25 @@ static bool put_side(const struct searcher *z, int side, char text[TFT_KV_TEXT],
     return true;
 }
 
-/* The cache that z->bits are of. */
-static void put_kv(struct searcher *z, char text[TFT_KV_TEXT])
+/* text = the policy of o->kv with z->bits. */
+static void format_kv(struct searcher *z, char text[TFT_KV_TEXT])
 {
-    bool knobs = strchr(z->o->kv, '=') != NULL; /* there are some already */
+    bool has_options = strchr(z->o->kv, '=') != NULL;
     int n = snprintf(text, TFT_KV_TEXT, "%s", z->o->kv);
-    if (n >= TFT_KV_TEXT || !put_side(z, KEYS, text, knobs ? ",k=" : ":k=") ||
-        !put_side(z, VALUES, text, ",v="))
+    if (n >= TFT_KV_TEXT || !format_side(z, KEYS, text, has_options ? ",k=" : ":k=") ||
+        !format_side(z, VALUES, text, ",v="))
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
-                 "%s: too many layers for a cache with bits for each to be put into words",
+                 "%s: has too many layers: the cache policy with bits for each is too long",
                  z->m->source.name);
 }
 
-/* All units have 16 bits, but every step-th from `first` on. */
-static void put_some(struct searcher *z, uint32_t first, uint32_t step, float bits,
-                     char text[TFT_KV_TEXT])
+/* text = the policy in which units first, first + step, .. have `bits`, and all others 16. */
+static void format_bits(struct searcher *z, uint32_t first, uint32_t step, float bits,
+                        char text[TFT_KV_TEXT])
 {
     for (uint32_t i = 0; i < z->n_units; i++)
         z->bits[i] = i >= first && (i - first) % step == 0 ? bits : 16;
-    put_kv(z, text);
+    format_kv(z, text);
 }
 
 static size_t block_bytes(struct searcher *z, const char *kv)
@@ -101,8 +105,8 @@ static size_t block_bytes(struct searcher *z, const char *kv)
 
 /* ----------------------------------------------------------------------------------- divergence */
 
-/* Logits of the second half of a window, with a cache. */
-static struct tft_session *run(struct searcher *z, const char *kv, uint32_t window)
+/* Computes logits of the second half of a window with the cache kv. Returns the session. */
+static struct tft_session *run_window(struct searcher *z, const char *kv, uint32_t window)
 {
     struct tft_session_opts so = {.size = sizeof so,
                                   .capacity = z->o->window,
@@ -114,20 +118,20 @@ static struct tft_session *run(struct searcher *z, const char *kv, uint32_t wind
     const int32_t *ids = z->o->text + (size_t)window * z->o->window;
     if (tft_session_open(&s, z->m, &so, &z->bad) == TFT_OK &&
         tft_prefill(s, ids, z->o->window) != TFT_OK)
-        tft_fail(&z->bad, TFT_ERR_ARG, "%s: a token that is none in the text", z->m->source.name);
+        tft_fail(&z->bad, TFT_ERR_ARG, "%s: the text has an invalid token", z->m->source.name);
     z->work++;
-    if (z->o->progress && !z->o->progress(z->o->user, fmin(z->work / z->all_work, 1)))
+    if (z->o->progress && !z->o->progress(z->o->user, fmin(z->work / z->total_work, 1)))
         z->stopped = true;
     return s;
 }
 
-struct compared {
+struct compare_task {
     const struct searcher *z;
     const struct tft_session *s;
     const float *reference; /* [scored, V] */
 };
 
-/* The sum of p ln (p / q), p and q from logits. */
+/* The sum of p ln (p / q), p and q given as logits. */
 static double divergence(const float *p, const float *q, uint32_t n)
 {
     double p_max = -INFINITY, q_max = -INFINITY, p_sum = 0, q_sum = 0, sum = 0;
@@ -146,25 +150,25 @@ static double divergence(const float *p, const float *q, uint32_t n)
 
 static void compare(void *arg, int tid, int n_threads)
 {
-    const struct compared *c = arg;
+    const struct compare_task *c = arg;
     uint32_t n = c->z->scored, vocab = c->z->m->n_vocab;
     for (uint32_t i = (uint32_t)tid; i < n; i += (uint32_t)n_threads)
         c->z->divergence[i] = divergence(c->reference + (size_t)i * vocab,
                                          tft_logits(c->s, n - 1 - i), vocab);
 }
 
-/* The windows of z with the f16 cache. */
-static void take_reference(struct searcher *z)
+/* Logits of z's windows with the f16 cache. */
+static void measure_reference(struct searcher *z)
 {
     size_t each = (size_t)z->scored * z->m->n_vocab, bytes;
     free(z->reference);
     z->reference = tft_mul(each * z->n_windows, sizeof *z->reference, &bytes) ? malloc(bytes)
                                                                               : NULL;
     if (!z->reference)
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory for the logits of %u tokens",
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: not enough memory for the logits of %u tokens",
                  z->m->source.name, z->scored * z->n_windows);
     for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
-        struct tft_session *s = run(z, "f16", z->window[i]);
+        struct tft_session *s = run_window(z, "f16", z->window[i]);
         for (uint32_t j = 0; j < z->scored && !failed(z); j++)
             memcpy(z->reference + i * each + (size_t)j * z->m->n_vocab,
                    tft_logits(s, z->scored - 1 - j), z->m->n_vocab * sizeof(float));
@@ -172,14 +176,14 @@ static void take_reference(struct searcher *z)
     }
 }
 
-/* The mean over the windows of z. */
+/* Mean divergence of the cache kv over z's windows. */
 static double measure(struct searcher *z, const char *kv)
 {
     double sum = 0;
     int n_threads = !tft_port_threaded() ? 1 : z->o->n_threads ? z->o->n_threads : tft_port_cpus();
     for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
-        struct tft_session *s = run(z, kv, z->window[i]);
-        struct compared c = {z, s, z->reference + (size_t)i * z->scored * z->m->n_vocab};
+        struct tft_session *s = run_window(z, kv, z->window[i]);
+        struct compare_task c = {z, s, z->reference + (size_t)i * z->scored * z->m->n_vocab};
         if (!failed(z))
             tft_port_team(n_threads, compare, &c);
         tft_session_close(s);
@@ -187,16 +191,16 @@ static double measure(struct searcher *z, const char *kv)
             sum += z->divergence[j];
     }
     if (!failed(z) && !isfinite(sum))
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: gives logits that are no numbers",
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model computes logits that are not finite",
                  z->m->source.name);
     return sum / ((double)z->scored * z->n_windows);
 }
 
-/* put_some, measured */
+/* Measures the policy of format_bits. */
 static double measure_bits(struct searcher *z, uint32_t first, uint32_t step, float bits)
 {
     char kv[TFT_KV_TEXT];
-    put_some(z, first, step, bits, kv);
+    format_bits(z, first, step, bits, kv);
     return failed(z) ? 0 : measure(z, kv);
 }
 
@@ -214,8 +218,8 @@ static const float *bits_of(const struct searcher *z, uint32_t side, uint32_t *n
     return mixed(z, side) ? mixed_bits : whole_bits;
 }
 
-/* See kv_search.h. No higher than what is measured of the most bits. */
-static double floor_of(const struct kv_side_found *f)
+/* See kv_search.h. At most the cost of the most bits. */
+static double side_floor(const struct kv_side_found *f)
 {
     uint32_t n = f->n;
     return f->cost[n - 1] - fmax(f->cost[n - 2] - f->cost[n - 1], 0) /
@@ -228,13 +232,13 @@ static void measure_side(struct searcher *z, uint32_t side)
     *f = mixed(z, side) ? mixed_points : whole_points;
     for (uint32_t j = 0; j < f->n && !failed(z); j++)
         f->cost[j] = measure_bits(z, side, 2, f->bits[j]);
-    f->floor = floor_of(f);
+    f->floor = side_floor(f);
     for (uint32_t i = side; i < z->n_units && !failed(z); i += 2)
         z->r->unit[i].cost = measure_bits(z, i, z->n_units, f->alone);
 }
 
-/* The least of n costs, above the floor: more bits cost no more, what else there is in them is
-   noise. So is a hundredth of the floor. */
+/* The least of n costs of growing bits, minus the floor: more bits never cost more, apart from
+   noise. At least a hundredth of the floor, which is noise too. */
 static double above(double floor, const double *cost, uint32_t n)
 {
     double least = INFINITY;
@@ -243,7 +247,7 @@ static double above(double floor, const double *cost, uint32_t n)
     return fmax(least, 0.01 * floor + 1e-9);
 }
 
-/* Of all layers of a side. */
+/* Cost of `bits` in all layers of a side, interpolated. */
 static double side_cost(const struct kv_side_found *f, float bits)
 {
     uint32_t i = 1;
@@ -254,7 +258,7 @@ static double side_cost(const struct kv_side_found *f, float bits)
                at * log(above(f->floor, f->cost, i + 1)));
 }
 
-static void take_costs(struct searcher *z)
+static void fill_costs(struct searcher *z)
 {
     for (uint32_t i = 0; i < z->n_units; i++) {
         uint32_t n;
@@ -264,39 +268,39 @@ static void take_costs(struct searcher *z)
             sum += above(z->r->floor, &z->r->unit[j].cost, 1);
         double share = above(z->r->floor, &z->r->unit[i].cost, 1) / sum;
         for (uint32_t j = 0; j < n; j++)
-            z->unit[i].cost[j] = bits[j] == 16 ? 0 : share * side_cost(&z->r->side[i % 2], bits[j]);
+            z->item[i].cost[j] = bits[j] == 16 ? 0 : share * side_cost(&z->r->side[i % 2], bits[j]);
     }
 }
 
-/* Units of a side are as long as each other. */
-static void take_bytes(struct searcher *z)
+/* All units of a side take the same bytes. */
+static void fill_bytes(struct searcher *z)
 {
     char kv[TFT_KV_TEXT];
-    put_some(z, 0, 1, 16, kv);
+    format_bits(z, 0, 1, 16, kv);
     size_t all = failed(z) ? 0 : block_bytes(z, kv);
     for (uint32_t i = 0; i < z->n_units; i++) {
-        const float *bits = bits_of(z, i % 2, &z->unit[i].n);
-        for (uint32_t j = 0; j < z->unit[i].n && !failed(z); j++) {
-            put_some(z, i, z->n_units, bits[j], kv);
-            z->unit[i].bytes[j] = i > 1 ? z->unit[i - 2].bytes[j]
-                                        : block_bytes(z, kv) + all / z->n_units - all;
+        const float *bits = bits_of(z, i % 2, &z->item[i].n);
+        for (uint32_t j = 0; j < z->item[i].n && !failed(z); j++) {
+            format_bits(z, i, z->n_units, bits[j], kv);
+            z->item[i].bytes[j] =
+                i > 1 ? z->item[i - 2].bytes[j] : block_bytes(z, kv) + all / z->n_units - all;
         }
     }
 }
 
 /* --------------------------------------------------------------------------------------- choice */
 
-static void put_picked(struct searcher *z, struct kv_held_out *h)
+static void format_picked(struct searcher *z, struct kv_held_out *h)
 {
     for (uint32_t i = 0; i < z->n_units; i++) {
         uint32_t n;
-        z->bits[i] = bits_of(z, i % 2, &n)[z->unit[i].picked];
+        z->bits[i] = bits_of(z, i % 2, &n)[z->item[i].picked];
     }
-    put_kv(z, h->kv);
+    format_kv(z, h->kv);
     h->bytes = tft_kv_bytes(z->m, h->kv);
 }
 
-/* All layers are given the same. */
+/* Picks the best pair of bits that all layers share. */
 static void pick_uniform(struct searcher *z, size_t budget)
 {
     uint32_t n[2], best[2] = {0, 0};
@@ -308,8 +312,8 @@ static void pick_uniform(struct searcher *z, size_t budget)
             double cost = 0;
             size_t bytes = 0;
             for (uint32_t i = 0; i < z->n_units; i++) {
-                cost += z->unit[i].cost[i % 2 ? v : k];
-                bytes += z->unit[i].bytes[i % 2 ? v : k];
+                cost += z->item[i].cost[i % 2 ? v : k];
+                bytes += z->item[i].bytes[i % 2 ? v : k];
             }
             if (bytes <= budget && cost < least) {
                 least = cost;
@@ -318,19 +322,19 @@ static void pick_uniform(struct searcher *z, size_t budget)
             }
         }
     for (uint32_t i = 0; i < z->n_units; i++)
-        z->unit[i].picked = best[i % 2];
+        z->item[i].picked = best[i % 2];
 }
 
 static void choose(struct searcher *z)
 {
     size_t budget = z->r->budget * tft_kv_block(&z->policy);
-    take_costs(z);
+    fill_costs(z);
     pick_uniform(z, budget);
-    put_picked(z, &z->r->uniform);
-    if (!knapsack_solve(z->unit, z->n_units, budget))
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory to share out the bits of its cache",
-                 z->m->source.name);
-    put_picked(z, &z->r->searched);
+    format_picked(z, &z->r->uniform);
+    if (!knapsack_solve(z->item, z->n_units, budget))
+        tft_fail(&z->bad, TFT_ERR_NOMEM,
+                 "%s: not enough memory to distribute the bits of its cache", z->m->source.name);
+    format_picked(z, &z->r->searched);
     for (uint32_t i = 0; i < z->n_units; i++)
         z->r->unit[i].bits = z->bits[i];
 }
@@ -343,8 +347,8 @@ static bool held_out(const struct kv_search_opts *o, uint32_t window)
            (o->n_windows < HELD_OUT && window == o->n_windows - 1);
 }
 
-/* Of those that are held out, or of the others, so many that they have `tokens`, spread over
-   all. */
+/* Fills z->window with held-out windows, or with others, of about `tokens` tokens in total, spread
+   evenly. */
 static void choose_windows(struct searcher *z, bool held, uint32_t tokens)
 {
     uint32_t have = 0, want = (tokens + z->o->window - 1) / z->o->window;
@@ -367,8 +371,8 @@ static void search(struct searcher *z)
     uint32_t judged = count_windows(z, true, JUDGED_TOKENS),
              measured = count_windows(z, false, MEASURED_TOKENS);
     double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
-    z->all_work = measured * (z->n_units + points + 2) + 3.0 * judged;
-    take_reference(z);
+    z->total_work = measured * (z->n_units + points + 2) + 3.0 * judged;
+    measure_reference(z);
     z->r->floor = failed(z) ? 0 : measure_bits(z, 0, 1, 16);
     measure_side(z, KEYS);
     measure_side(z, VALUES);
@@ -376,7 +380,7 @@ static void search(struct searcher *z)
         choose(z);
     choose_windows(z, true, JUDGED_TOKENS);
     if (!failed(z))
-        take_reference(z);
+        measure_reference(z);
     z->r->uniform.divergence = failed(z) ? 0 : measure(z, z->r->uniform.kv);
     z->r->searched.divergence = failed(z) ? 0 : measure(z, z->r->searched.kv);
     z->r->better = z->r->searched.divergence < z->r->uniform.divergence;
@@ -384,7 +388,7 @@ static void search(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* Whether the second half of a window sees tokens that have codes. */
+/* Whether the second half of a window attends to quantized tokens. */
 static bool long_enough(const struct searcher *z)
 {
     struct tft_retained at = {0};
@@ -405,17 +409,18 @@ static void check(struct searcher *z)
     if (tft_kv_parse(&z->policy, o->kv, &z->bad) != TFT_OK)
         return;
     if (!tft_kv_evicts(&z->policy))
-        tft_fail(&z->bad, TFT_ERR_ARG, "a KV cache of %s has no bits to search for", o->kv);
-    else if (!tft_kv_bytes(z->m, "rtn")) /* the importance of mixed keys is yet to come perhaps */
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: is no model for a cache like %s", name, o->kv);
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "the KV cache %s has no bits to search for: choose a quantized one", o->kv);
+    else if (!tft_kv_bytes(z->m, "rtn")) /* not o->kv: m may lack the importance of mixed keys */
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model does not support a KV cache like %s",
+                 name, o->kv);
     else if (o->n_windows < 2)
-        tft_fail(
-            &z->bad, TFT_ERR_ARG,
-            "%s: a search takes two windows of text at least, one to measure and one to judge by",
-            name);
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "%s: a search needs at least two windows of text, one to measure and one held out",
+                 name);
     else if (!long_enough(z))
         tft_fail(&z->bad, TFT_ERR_ARG,
-                 "%s: a window of %u tokens is too short: this cache holds all of them as f16",
+                 "%s: a window of %u tokens is too short: this cache keeps all of them in f16",
                  name, o->window);
 }
 
@@ -426,23 +431,23 @@ static void set_budget(struct searcher *z)
     z->r->n_layer = m->n_layer;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
     size_t block = tft_kv_block(&z->policy),
-           least = (knapsack_least(z->unit, z->n_units) + block - 1) / block;
+           least = (knapsack_least(z->item, z->n_units) + block - 1) / block;
     if (z->r->budget < least)
         tft_fail(&z->bad, TFT_ERR_ARG,
-                 "%s: a token takes %zu bytes at least in such a cache, and the budget is %zu",
+                 "%s: a token takes at least %zu bytes in this cache, more than the budget of %zu",
                  m->source.name, least, z->r->budget);
 }
 
-static bool take(struct searcher *z)
+static bool alloc_all(struct searcher *z)
 {
     z->n_units = 2 * z->m->n_layer;
     z->scored = z->o->window / 2;
-    z->unit = calloc(z->n_units, sizeof *z->unit);
+    z->item = calloc(z->n_units, sizeof *z->item);
     z->bits = malloc(z->n_units * sizeof *z->bits);
     z->window = malloc(z->o->n_windows * sizeof *z->window);
     z->divergence = malloc(z->scored * sizeof *z->divergence);
     z->r->unit = calloc(z->n_units, sizeof *z->r->unit);
-    return z->unit && z->bits && z->window && z->divergence && z->r->unit;
+    return z->item && z->bits && z->window && z->divergence && z->r->unit;
 }
 
 void kv_search_free(struct kv_search *r)
@@ -451,21 +456,22 @@ void kv_search_free(struct kv_search *r)
     *r = (struct kv_search){0};
 }
 
-static void begin(struct searcher *z)
+static void prepare(struct searcher *z)
 {
     *z->r = (struct kv_search){0};
     check(z);
-    if (!failed(z) && !take(z))
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: no memory", z->m->source.name);
+    if (!failed(z) && !alloc_all(z))
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: not enough memory to search the bits of its cache",
+                 z->m->source.name);
     if (!failed(z))
-        take_bytes(z);
+        fill_bytes(z);
     if (!failed(z))
         set_budget(z);
 }
 
-static enum tft_status end(struct searcher *z, struct tft_error *err)
+static enum tft_status finish(struct searcher *z, struct tft_error *err)
 {
-    free(z->unit);
+    free(z->item);
     free(z->bits);
     free(z->window);
     free(z->divergence);
@@ -482,8 +488,8 @@ enum tft_status kv_search_check(const struct tft_model *m, const struct kv_searc
 {
     struct kv_search none;
     struct searcher z = {.m = m, .o = o, .r = &none};
-    begin(&z);
-    enum tft_status status = end(&z, err);
+    prepare(&z);
+    enum tft_status status = finish(&z, err);
     kv_search_free(&none);
     return status;
 }
@@ -492,9 +498,9 @@ enum tft_status kv_search(const struct tft_model *m, const struct kv_search_opts
                           struct kv_search *r, bool *stopped, struct tft_error *err)
 {
     struct searcher z = {.m = m, .o = o, .r = r};
-    begin(&z);
+    prepare(&z);
     if (!failed(&z))
         search(&z);
     *stopped = z.stopped;
-    return end(&z, err);
+    return finish(&z, err);
 }
