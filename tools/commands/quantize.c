@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/commands/commands.h"
 #include "kv/policy.h"
 #include "models/open.h"
-#include "tools/quantize/measure/worst_inputs.h"
-#include "tools/quantize/quantize.h"
+#include "tools/commands/commands.h"
 #include "tools/quantize/command_kv.h"
 #include "tools/quantize/command_prefix.h"
 #include "tools/quantize/command_tune.h"
+#include "tools/quantize/measure/worst_inputs.h"
+#include "tools/quantize/quantize.h"
 
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
@@ -24,34 +24,32 @@ static struct {
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibration text; do not evaluate the model on the same text"},
+     "calibrate on the text in FILE; do not evaluate the model on it"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
-     "tokens of the calibration text, in windows spread evenly over it (8192)"},
+     "use N tokens of the calibration text, in windows spread evenly over it"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
-     "tokens of a window, which is one sequence (512, or what fits the context)"},
+     "compute windows of N tokens, each as one sequence (default 512, or what fits the context)"},
     {0, "range", CLI_WORD, &opt.method, "min-max|percentile|mse",
-     "range of static inputs: all numbers, those within --percentile, least squared error "
-     "(min-max)"},
+     "choose the range of a static input: all numbers, a percentile, or least squared error"},
     {0, "percentile", CLI_REAL, &opt.percentile, "P",
-     "percent of the numbers within the range of --range percentile (99.99)"},
+     "cover P percent of the numbers, with --range percentile"},
     {0, "smooth", CLI_REAL, &opt.smooth, "A",
-     "SmoothQuant with alpha A on the outputs of norms; 0: off (0)"},
+     "apply SmoothQuant with alpha A to the outputs of norms (default 0: off)"},
     {0, "rotate", CLI_WORD, &opt.rotate, "auto|none|o|o+down|all",
-     "Hadamard rotation of attention's output; o+down: and of ffn_down's input; all: and of the "
-     "residual stream (auto)"},
+     "rotate attention's output (o), also ffn_down's input (o+down), also the residual stream "
+     "(all), by Hadamard transforms"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
-     "scales of weights: one for each row of a matrix, or one for all (per-channel)"},
+     "use one scale for each row of a weight matrix, or one for the matrix"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
      "measure the range of these inputs at run time: all, or layers and parts like "
      "\"0-3,ffn_down,5.attn_q,output\""},
     {0, "dynamic-per", CLI_WORD, &opt.dynamic_per, "token|tensor",
-     "range of --dynamic inputs: one for each token, or one for all tokens of a pass (token)"},
+     "measure that range for each token, or for all tokens of a pass"},
     {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
-     "default KV cache of the model, like --kv of tuffet run (f16)"},
+     "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, inputs "
-     "with "
-     "their ranges"},
+     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, and "
+     "inputs with their ranges"},
     {0},
 };
 

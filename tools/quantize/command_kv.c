@@ -14,8 +14,8 @@ static struct {
 
 const struct cli_option command_kv_option_list[] = {
     {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
-     "choose the bits of each layer of the KV cache --kv (tuffet) within BUDGET: \"2.5\" bits per "
-     "number, overhead included, or \"5632B\" per token"},
+     "choose bits for each layer of the KV cache --kv (default tuffet) within BUDGET: \"2.5\" bits "
+     "per number, overhead included, or \"5632B\" per token"},
     {0},
 };
 

@@ -18,24 +18,23 @@ static struct {
 
 const struct cli_option command_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
-     "store the keys and values of BOS as a prefix; auto: if the model begins texts with BOS "
-     "(auto)"},
+     "store the keys and values of BOS as a prefix; auto: if the model begins texts with BOS"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
      "store BOS and TEXT as a prefix, such as a system prompt"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",
      "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
-     "bits of the prefix in the file: f16, Q8_0 or Q4_1 (16)"},
+     "store the prefix with this many bits per number: F16, Q8_0 or Q4_1"},
     {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive",
-     "search tokens for the prefix that take the outliers of activations (none)"},
+     "search tokens for the prefix that take the outliers of activations"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N",
-     "limit the prefix to N tokens, with those of --intact or --intact-tokens (4)"},
+     "limit the prefix to N tokens, including those of --intact or --intact-tokens"},
     {0, "cushion-tau", CLI_REAL, &opt.tau, "T",
-     "refuse a token unless it lowers the error below T times its value (0.5)"},
+     "refuse a token unless it lowers the error below T times its value"},
     {0, "cushion-cost", CLI_REAL, &opt.cost, "C",
-     "refuse a token that raises the loss on the text by more than C nats per token (0.02)"},
+     "refuse a token that raises the loss on the text by more than C nats per token"},
     {0, "cushion-sample", CLI_COUNT, &opt.sample, "N",
-     "tokens of a text sample that candidates are judged by (512, or what fits the context)"},
+     "judge candidates by text samples of N tokens (default 512, or what fits the context)"},
     {0},
 };
 

@@ -18,11 +18,11 @@ const struct cli_option command_tune_option_list[] = {
      "train the prefix to predict the text with little 8-bit error (CushionCache, section 4.2)"},
     {0, "calibrate", CLI_FLAG, &opt.calibrate, NULL,
      "train the prefix to bring layer outputs near the float model's (IntactKV, section 3.2)"},
-    {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "passes over the text (2)"},
+    {0, "tune-epochs", CLI_COUNT, &opt.epochs, "N", "pass N times over the text"},
     {0, "tune-rate", CLI_REAL, &opt.rate, "R",
-     "learning rate, of AdamW (0.003; 0.0003 with --calibrate)"},
+     "set the learning rate of AdamW (default 0.003; 0.0003 with --calibrate)"},
     {0, "tune-lambda", CLI_REAL, &opt.lambda, "L",
-     "weight of the 8-bit error in the loss of --tune (0.01)"},
+     "weight the 8-bit error by L in the loss of --tune"},
     {0},
 };
 
