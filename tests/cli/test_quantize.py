@@ -67,7 +67,7 @@ class Quantize(Case):
         plain = self.json("tokenize", self.toy(endless=1), ids)["tokens"]
         self.assertEqual(self.json("tokenize", model, ids)["tokens"], plain)
         self.assertEqual(self.json("tokenize", model, ids, "--bos")["tokens"], plain)  # it is in the prefix
-        self.assertIn(b"right", self.tuffet("inspect", model, "--verify"))
+        self.assertIn(b"correct", self.tuffet("inspect", model, "--verify"))
 
     def test_inspect(self):
         model = self.quantized("--intact-tokens=1,13", "--smooth=0.5", "--rotate=o", "--weights=per-tensor", "--calib-window=50",
@@ -92,7 +92,7 @@ class Quantize(Case):
 
         text = self.tuffet("inspect", model).decode()
         for line in [r"weights +int8 per tensor", r"inputs +7 static, 2 per token, 0 per pass",
-                     r"rotation +values by 8, ffn_down's input not, the residual stream not",
+                     r"rotation +values in blocks of 8",
                      r"smoothing +alpha 0.5", r"prefix +intact, 2 tokens: 1, 13", r"calibration +percentile, 100 tokens in windows of 50"]:
             self.assertRegex(text, f"\n{line}\n")
         said = text[text.index("\nruns"):].splitlines()[2:]
@@ -112,7 +112,7 @@ class Quantize(Case):
             self.assertIs(facts["values"]["tuffet.rotate.residual"], True)
             self.assertIn("output.weight", [t["name"] for t in facts["tensors"]])
             text = self.tuffet("inspect", model).decode()
-            self.assertRegex(text, r"\nrotation +values by 8, ffn_down's input by 8, the residual stream\n")
+            self.assertRegex(text, r"\nrotation +values in blocks of 8, the input of ffn_down in blocks of 8, the residual stream\n")
             ppl = [self.json("ppl", m, "-f", self.text, "--ctx=64")["ppl"] for m in [toy, model]]
             self.assertAlmostEqual(ppl[1] / ppl[0], 1, delta=0.2)
         gpt2 = self.toy(arch="gpt2", vocab="gpt2")
@@ -229,7 +229,7 @@ class Quantize(Case):
         for values in [facts["values"], plain["values"]]:
             values.pop("tuffet.checksum")
         self.assertEqual((facts["values"], [t["name"] for t in facts["tensors"]]), (plain["values"], [t["name"] for t in plain["tensors"]]))
-        self.assertIn(b"right", self.tuffet("inspect", self.path("out"), "--verify"))
+        self.assertIn(b"correct", self.tuffet("inspect", self.path("out"), "--verify"))
         args = ["-phello", "-s1", "-n60"]
         self.assertEqual(self.tuffet("run", self.path("out"), *args), self.tuffet("run", self.path("out-plain"), *args, "--kv", kept["kv"]))
 
@@ -324,7 +324,7 @@ class Quantize(Case):
             self.assertEqual(facts["types"][kind], {"tensors": 2, "bytes": 2 * bytes})
             files.append(self.read(model))
             ppl.append(self.json("ppl", model, "-f", self.text, "--ctx=64")["ppl"])
-            self.assertIn(b"right", self.tuffet("inspect", model, "--verify"))
+            self.assertIn(b"correct", self.tuffet("inspect", model, "--verify"))
             memory = facts["memory"]["weights"] if bits == 16 else memory + 2 * 2 * size * (bits == 8)
             self.assertEqual(facts["memory"]["weights"], memory)  # f16, once
         self.assertEqual(files[0], self.read(self.quantized("--intact-tokens=1,9", model=toy)))
@@ -346,7 +346,7 @@ class Quantize(Case):
         self.assertEqual(len(found["validation"]), 2 * found["epochs"] + 1)
         self.assertEqual(found["validation"][found["kept"]], min(found["validation"]))
         self.assertEqual(self.left(), ["out"])
-        self.assertIn(b"right", self.tuffet("inspect", self.path("out"), "--verify"))
+        self.assertIn(b"correct", self.tuffet("inspect", self.path("out"), "--verify"))
         self.assertEqual(self.json("inspect", self.path("out"))["w8a8"]["prefix"]["tuned"], found["loss"])
         return found, self.json("ppl", self.path("out"), "-f", self.text, "--ctx=32", "-n160")["ppl"]
 
@@ -392,7 +392,7 @@ class Quantize(Case):
         more = struct.pack("<Q15sII", 15, b"tuffet.checksum", 4, 1) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
         tensors, values = struct.unpack_from("<QQ", data, 8)
         model = self.write("checked", data[:8] + struct.pack("<QQ", tensors, values + 2) + more + data[24:])
-        self.assertIn(b"right", self.tuffet("inspect", self.quantized(model=model), "--verify"))
+        self.assertIn(b"correct", self.tuffet("inspect", self.quantized(model=model), "--verify"))
 
     def test_a_llama2c_model(self):
         random.seed(1)
@@ -498,9 +498,9 @@ class Quantize(Case):
 
     def test_shapes(self):
         for name in ["gpt-5", "", "../../qwen2.5-0.5b", "x" * 5000]:
-            self.assertIn("--shape is one of smollm2-135m|", self.fails("bench", "--shape", name, status=2))
-        self.assertIn("either a MODEL or --shape", self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))
-        self.assertIn("either a MODEL or --shape", self.fails("bench", status=2))
+            self.assertIn("--shape must be one of smollm2-135m|", self.fails("bench", "--shape", name, status=2))
+        self.assertIn("give either MODEL or --shape", self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))
+        self.assertIn("give either MODEL or --shape", self.fails("bench", status=2))
 
     @unittest.skipIf(WRAPPER, "too slow under emulation")
     @unittest.skipIf(shutil.disk_usage(tempfile.gettempdir()).free < 1 << 29, "135 MB of weights want a larger disk")
