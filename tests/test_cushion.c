@@ -1,5 +1,4 @@
-/* The greedy prefix search: its loss against a plain restatement, its choice against all
-   choices. */
+/* The search for a cushion: its loss against a simple reference, its choice against all choices. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -113,7 +112,7 @@ static const int32_t *sample_of(const struct cushion_round *r, uint32_t i)
     return text + r->sample[i] * SAMPLE;
 }
 
-/* Over the samples of a round. */
+/* Summed over the samples of a round. */
 static double loss_of_round(struct tft_model *m, const struct cushion_opts *o,
                             const struct cushion_round *r, const int32_t *prefix, uint32_t n)
 {
@@ -126,7 +125,7 @@ static double loss_of_round(struct tft_model *m, const struct cushion_opts *o,
     return sum;
 }
 
-/* ---- eq. 6, in doubles, of what each block leaves of prefix and text in one sequence */
+/* ---- eq. 6 in double precision, with prefix and text in one sequence */
 
 struct seen {
     struct tft_session *s;
@@ -197,8 +196,7 @@ static void the_loss_is_that_of_the_paper(void **state)
     }
 }
 
-/* The sequences of a pass do not see each other: what a search finds of many at once is what each
-   is by itself. */
+/* Sequences of a pass do not attend to each other: their losses are those of each one alone. */
 static void exhaustive_finds_the_best(void **state)
 {
     (void)state;
@@ -230,7 +228,7 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct cushion_opts o = usual(&toys[i]);
         struct tft_model *m = unexpanded(&toys[i]);
-        o.macs = 1; /* a token of text to begin with, then four */
+        o.macs = 1; /* one token of text first, then four */
         o.tau = INFINITY;
         o.most = 3;
         struct cushion c = found(m, &o), again;
@@ -253,9 +251,9 @@ static void halving_tells_the_truth_of_what_it_finds(void **state)
     }
 }
 
-/* ---- likelihood, and what is done about it */
+/* ---- the loss on the text, and --cushion-cost */
 
-/* The mean of -ln p(words[i + 1]) after a few tokens and words[..i], by the logits of a session. */
+/* The mean of -ln p(words[i + 1]) after a prefix and words[..i], from the logits of a session. */
 static double surprise(const struct tft_model *m, const int32_t *before, uint32_t n_before,
                        const int32_t *words, uint32_t n)
 {
@@ -276,7 +274,7 @@ static double surprise(const struct tft_model *m, const int32_t *before, uint32_
     return sum / (n - 1);
 }
 
-/* Through all layers, in a session that may take bytes, and the head. */
+/* The same by text_loss.h, in a session with buffers for int8. */
 static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int n_threads)
 {
     struct quantize_opts o = {.n_threads = n_threads};
@@ -309,7 +307,7 @@ static void the_likelihood_is_that_of_the_logits(void **state)
         if (i)
             t = toys[i - 1];
         else
-            t.n_vocab = 1100; /* so many that the head comes in parts */
+            t.n_vocab = 1100; /* so many that the head is expanded in parts */
         toy_tokens(5, t.n_vocab, text, TEXT);
         struct tft_model *whole = opened(written(&t));
         double want = surprise(whole, NULL, 0, text, SAMPLE);
@@ -326,7 +324,7 @@ static void the_likelihood_is_that_of_the_logits(void **state)
 
 enum { FINALISTS = 4 };
 
-/* The tokens with the least loss after no others, best first. */
+/* The best tokens for an empty prefix, least loss first. */
 static void rank(struct tft_model *m, const struct cushion_opts *o, int32_t token[FINALISTS],
                  double l[FINALISTS])
 {
@@ -347,7 +345,7 @@ static void rank(struct tft_model *m, const struct cushion_opts *o, int32_t toke
     }
 }
 
-/* Of a round, once its first pass has shown how long it will be. */
+/* Progress of a round, after its first pass has set its work. */
 static bool watch_rise(void *user, uint32_t round, double done)
 {
     double *last = user;
@@ -375,7 +373,7 @@ static void what_costs_the_text_too_much_is_refused(void **state)
         o.n_text = SAMPLE;
         o.most = 1;
         o.tau = INFINITY;
-        /* the first of them that costs no more than the j-th */
+        /* accepted is the first that costs no more than the j-th */
         for (int j = 0; j < FINALISTS; j++) {
             uint32_t want = 0;
             o.cost = nats[j] + 1e-5;
@@ -391,8 +389,8 @@ static void what_costs_the_text_too_much_is_refused(void **state)
             others += want > 0;
         }
 
-        /* where all of them cost too much the best is told of; and who has too much error is not
-           asked */
+        /* if all of them cost too much, the best is recorded; a finalist with too much error is not
+           tried */
         o.cost = -INFINITY;
         for (uint32_t n = 0; n <= FINALISTS; n += 2) {
             double last = 0;
@@ -417,8 +415,8 @@ static void what_costs_the_text_too_much_is_refused(void **state)
     assert_true(others > 0);
 }
 
-/* What is best for the sample that is served worst may do little for the others: then the next
-   one's error counts. */
+/* The best token for the sample with the highest L_q may do little for the others. Then the next
+   finalist is tried. */
 static void all_samples_are_asked(void **state)
 {
     (void)state;
@@ -477,8 +475,7 @@ static void a_likelihood_that_is_none_is_refused(void **state)
 
 /* ---- a token before the last */
 
-/* The second token is not worth it before the first; whether it is at the end is as it falls
-   out. */
+/* The second token is refused before the first. At the end it may be accepted or not. */
 struct turn {
     int toy;
     uint32_t n_start;
@@ -514,8 +511,8 @@ static void check_nats(const struct tft_model *whole, const struct cushion *c, u
     assert_float_equal(c->round[round].nats, sum / CUSHION_SAMPLES, 1e-5);
 }
 
-/* Round r has tried all tokens at `place` of all[0 .. n), which is the others with the one it
-   found. */
+/* Checks that round r tried all tokens at `place` of all[0 .. n), which holds the prefix with the
+   token that it found. */
 static void check_round(struct tft_model *m, const struct tft_model *whole,
                         const struct cushion_opts *o, const struct cushion *c, uint32_t r,
                         const int32_t *all, uint32_t place, uint32_t n)
@@ -533,7 +530,7 @@ static void check_round(struct tft_model *m, const struct tft_model *whole,
     assert_true(round->after == loss_of_round(m, o, round, with, n));
     first.text = sample_of(round, 0);
     double least = loss(m, &first, with, n);
-    /* a third, to save time */
+    /* a third of the tokens, to save time */
     for (int32_t token = (int32_t)r; token < (int32_t)m->n_vocab; token += 3) {
         with[place] = token;
         assert_true(loss(m, &first, with, n) >= least);
@@ -559,10 +556,10 @@ static void what_is_not_worth_it_before_the_last_goes_to_the_end(void **state)
         assert_memory_equal(c.token, end + skip, c.n * sizeof *end);
         check_round(m, whole, &o, &c, 1, before_last + skip, n - 2, n);
         check_round(m, whole, &o, &c, 2, end + skip, n - 1, n);
-        /* the prefix is the same */
+        /* the prefix has not changed */
         assert_memory_equal(r[2].sample, r[1].sample, sizeof r->sample);
 
-        /* then it is the turn of the place before the last again */
+        /* the next round tries the place before the last again */
         if (t->toy == 2 && t->worth) {
             o.most++;
             struct cushion more = found(m, &o);
@@ -575,9 +572,9 @@ static void what_is_not_worth_it_before_the_last_goes_to_the_end(void **state)
     }
 }
 
-/* ---- integers */
+/* ---- int8 */
 
-/* Pearson's, of n pairs */
+/* Pearson's correlation of n pairs. */
 static double correlation(double (*x)[2], uint32_t n)
 {
     double mean[2] = {0, 0}, square[2] = {0, 0}, product = 0;
@@ -592,9 +589,8 @@ static double correlation(double (*x)[2], uint32_t n)
     return product / sqrt(square[0] * square[1]);
 }
 
-/* What is rounded to 256 steps in 24 to 64 numbers of a token is not the same for a model that is a
-   little different, so that even for the right one there is noise: the worst seen was a seventh
-   off. */
+/* Small differences change the rounding of a token's 24 to 64 numbers to 256 steps, so the loss is
+   noisy: the worst deviation seen was a seventh. */
 static void integers_rank_as_floats_do(void **state)
 {
     (void)state;
@@ -619,7 +615,7 @@ static void integers_rank_as_floats_do(void **state)
 enum { D = 40, E = 12, F = 96, SEQUENCE = 4 }; /* of the llama toy; a pass has as many sequences as
                                                   it has layers */
 
-/* What the first layer, which is loaded, leaves of sequences of a pass. */
+/* Output of the first layer, which is loaded, for the sequences of a pass. */
 static void first_layer(const struct layers *y, const int32_t *tokens, uint32_t n, float *to)
 {
     struct layers_pass j = {
@@ -655,7 +651,7 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     }
     layers_unload(&y, 0);
 
-    /* a layer that panels cannot hold stays one of floats */
+    /* a layer that does not fit panels stays float */
     memcpy(down, m->block[0].down.w.data, sizeof down);
     down[30 * F + 5] = INFINITY;
     m->block[0].down.w.data = down;
@@ -668,9 +664,10 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     tft_model_close(m);
 }
 
-/* The llama toy with one token of the sample that has a number far from all others in the stream,
-   and another token that takes it: where that one came before, all heads of the first layer look at
-   it, and the number goes. The tokens without it look away. */
+/* The llama toy with an outlier: one token of the sample has a huge number in the residual stream.
+   Another token, the taker, removes it: if the taker comes before, all heads of the first layer
+   attend to it, and the number is cancelled. Without the outlier tokens do not attend to the taker.
+   */
 enum { OUTLIER = 0, MARK = 1, TAKER = 67 };
 static float embed[90 * D], wq[48 * D], wk[24 * D], wv[24 * D], wo[D * 48];
 
@@ -683,7 +680,7 @@ static void add_taker(struct tft_model *m, int32_t rare)
 {
     struct tft_block *b = m->block;
     enum { SLOWEST = E - 2 }; /* the pair of a head that RoPE hardly turns */
-    /* MARK is all that the taker has, so the norm makes it this */
+    /* MARK is the taker's only nonzero channel, so the norm makes it this */
     float outlier = 30, seen = sqrtf(D) * b->attn_norm.w[MARK];
     m->embed.data = copied(embed, &m->embed);
     b->q.w.data = copied(wq, &b->q.w);
@@ -704,7 +701,7 @@ static void add_taker(struct tft_model *m, int32_t rare)
         wo[OUTLIER * 48 + h * E] = -outlier / (4 * seen);
 }
 
-/* It is once in the text, the 18th token of one sample; what takes it is not. */
+/* The outlier is once in the text, the 18th token of one sample; the taker is not in it. */
 static int32_t add_rare(uint32_t sample)
 {
     int32_t rare = text[sample * SAMPLE + 17];
@@ -739,7 +736,7 @@ static void the_first_stages_find_what_stands_out(void **state)
     tft_model_close(m);
 }
 
-/* ---- what was stopped goes on */
+/* ---- resuming a stopped search */
 
 static bool count_down(void *user, uint32_t round, double done)
 {
@@ -748,7 +745,7 @@ static bool count_down(void *user, uint32_t round, double done)
     return --*(int *)user > 0;
 }
 
-/* Stops a search after so many steps, again and again: how often until it is done. */
+/* Stops a search every N steps and resumes it. Returns how often until it is done. */
 static int in_pieces(struct tft_model *m, struct cushion_opts o, int steps, struct cushion *c)
 {
     struct tft_error err;
@@ -764,8 +761,8 @@ static int in_pieces(struct tft_model *m, struct cushion_opts o, int steps, stru
     return pieces;
 }
 
-/* A search so small that it can be made often: it halves, takes a token at the end, takes none
-   before it, and after it the second of its finalists. */
+/* A search small enough to repeat often: it halves, accepts a token at the end, none before it, and
+   then the second of its finalists after it. */
 static const struct toy small = {.arch = "gpt2",
                                  .n_vocab = 24,
                                  .n_ctx = 64,
@@ -823,7 +820,7 @@ static void what_was_stopped_goes_on(void **state)
     memcpy(file, map.data, size);
     tft_port_unmap(&map);
 
-    /* another search does not take it, and a damaged one is as if it were not there */
+    /* a search with other options ignores it, and a damaged file is ignored */
     o.progress = NULL;
     o.text = text + 7;
     o.n_text = TEXT - 7;
@@ -845,7 +842,7 @@ static void what_was_stopped_goes_on(void **state)
 
     free(file);
 
-    /* what is read is what was written */
+    /* the state read is the state written */
     struct candidate room[1], none = {0, 5};
     struct checkpoint good,
         bad = {.found = {.tried = 1,
@@ -868,7 +865,7 @@ static void what_was_stopped_goes_on(void **state)
     good.candidate = bad.candidate;
     assert_memory_equal(&good, &bad, sizeof bad);
 
-    /* one that cannot be written is said to be none */
+    /* `kept` is false if the file cannot be written */
     o.checkpoint = in_folder("nowhere/checkpoint");
     o.progress = count_down;
     left = 20;
@@ -877,8 +874,8 @@ static void what_was_stopped_goes_on(void **state)
     tft_model_close(m);
 }
 
-/* After each step that there is: in its layers, between its stages, while finalists are asked, at
-   the end and before the last. No more is done twice than the run that was cut short. */
+/* Stops after every step: within layers, between stages, while finalists are tried, at the end and
+   before the last. Only the interrupted run of layers is repeated. */
 static void a_search_may_be_stopped_anywhere(void **state)
 {
     (void)state;
@@ -909,7 +906,7 @@ static void a_search_may_be_stopped_anywhere(void **state)
     tft_model_close(m);
 }
 
-/* Whole, and such that no search writes it: as if it were not there. */
+/* Intact files with a state that no search writes are ignored. */
 static void an_impossible_checkpoint_is_none(void **state)
 {
     (void)state;
@@ -929,7 +926,7 @@ static void an_impossible_checkpoint_is_none(void **state)
     whole = found(m, &o);
     int steps = MANY - left;
     o.checkpoint = path;
-    left = steps; /* in the last round a finalist has been refused, and the second is being asked */
+    left = steps; /* the last round has refused a finalist and tries the second */
     remove(path);
     assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
     assert_true(stopped);
@@ -943,13 +940,13 @@ static void an_impossible_checkpoint_is_none(void **state)
         bad[i] = good;
     bad[0].found.tried = CUSHION_ROUNDS;
     bad[1].found.tried = CUSHION_ROUNDS - 1;
-    bad[2].found.tried = 3; /* over */
+    bad[2].found.tried = 3; /* the search would be over */
     bad[3].found.round[0].tail = 1;
     bad[4].found.round[2].tail = 1;
     bad[5].found.round[2].tail = 2;
     bad[6].found.round[0].taken = 0;
-    bad[7].found.round[1].taken = 1; /* the prefix is as long as it may be */
-    bad[8].found.round[2].taken = 2; /* this and the next two cannot be of any search */
+    bad[7].found.round[1].taken = 1; /* the prefix would have its full length */
+    bad[8].found.round[2].taken = 2; /* this and the next two are impossible */
     bad[9].found.round[0].token = -1;
     bad[10].found.round[2].token = (int32_t)m->n_vocab;
     bad[11].layers = m->n_layer + 1;
@@ -963,7 +960,7 @@ static void an_impossible_checkpoint_is_none(void **state)
                          i > 0 && (i < 8 || i > 10));
         left = MANY;
         c = found(m, &o);
-        assert_int_equal(MANY - left, steps); /* all of it once more */
+        assert_int_equal(MANY - left, steps); /* starts from the beginning */
         assert_memory_equal(c.token, whole.token, sizeof c.token);
         assert_memory_equal(c.round, whole.round, sizeof c.round);
     }
@@ -972,7 +969,7 @@ static void an_impossible_checkpoint_is_none(void **state)
     c = found(m, &o);
     assert_in_range(MANY - left, 1, steps / 2);
     assert_true(checkpoint_save(path, key, &good, m->n_vocab));
-    o.cost = -1; /* so much that nothing is taken: another search */
+    o.cost = -1; /* nothing is accepted: a search with other options */
     assert_int_equal(found(m, &o).n, o.n_start);
     assert_memory_equal(c.round, whole.round, sizeof c.round);
     tft_model_close(m);

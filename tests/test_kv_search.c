@@ -1,6 +1,6 @@
-/* Which bits a search gives each layer of the KV cache: the best by its table, within the budget to
-   the byte, more to layers that mind more; and what it says of windows that it held out, against a
-   divergence taken here. */
+/* The search for bits of each layer of the KV cache: its result is optimal by its own table, within
+   the budget, and gives more bits to layers that lose more. The divergence on held-out windows is
+   checked against one computed here. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -11,7 +11,7 @@
 #include "tools/quantize/search/kv_search.h"
 #include "random.h"
 
-/* ---- sharing out */
+/* ---- the knapsack */
 
 enum { UNITS = 4, CHOICES = 3 };
 
@@ -60,7 +60,7 @@ static void the_best_of_all(void **state)
                 cost += unit[u].cost[unit[u].picked];
             }
             assert_in_range(bytes, least, budget);
-            assert_true(cost == brute_force(unit, budget)); /* sums of whole numbers */
+            assert_true(cost == brute_force(unit, budget)); /* exact: sums of integers */
         }
     }
 }
@@ -76,7 +76,7 @@ static void units_that_have_no_choice(void **state)
     assert_int_equal(unit[1].picked, 1);
 }
 
-/* ---- models: one layer's attention is what the others' is not */
+/* ---- models in which only some layers' attention matters */
 
 enum { LAYERS = 3, WINDOW = 48, WINDOWS = 6, TEXT = WINDOW * WINDOWS, DIM = 16, WIDTH = 16 };
 static const struct toy toy = {.arch = "llama",
@@ -95,7 +95,7 @@ static const char base[] = "tuffet:window=0,group=16";
 static int32_t text[TEXT];
 static float importance[LAYERS * WIDTH / 2], nothing[DIM * WIDTH];
 
-/* Layers whose bit is not in `mind` have an attention that gives 0. */
+/* The attention output of layers whose bit is not set in `mind` is 0. */
 static struct tft_model *model(unsigned mind)
 {
     struct tft_model *m = opened(written(&toy));
@@ -130,7 +130,7 @@ static struct kv_search searched(const struct tft_model *m, struct kv_search_opt
     return r;
 }
 
-/* What the words say is what was shared out. */
+/* The policy's text has the bits that were chosen. */
 static void assert_words(const struct kv_search *r)
 {
     struct tft_kv_policy p, given;
@@ -155,7 +155,7 @@ static void a_layer_that_minds_gets_more(void **state)
         struct kv_search r = searched(m, opts(6));
         for (uint32_t i = 0; i < 2 * LAYERS; i++)
             if (i / 2 != l) {
-                assert_true(r.unit[i].cost == r.floor); /* the order of sums */
+                assert_true(r.unit[i].cost == r.floor); /* only the order of sums differs */
                 assert_true(r.unit[i].bits < r.unit[2 * l + i % 2].bits);
             }
         assert_true(r.unit[2 * l].cost > r.floor && r.unit[2 * l + 1].cost > r.floor);
@@ -177,11 +177,11 @@ static void within_the_budget_to_the_byte(void **state)
         assert_int_equal(r.searched.bytes, tft_kv_bytes(m, r.searched.kv));
         assert_in_range(r.searched.bytes, least, r.budget);
         assert_in_range(r.uniform.bytes, 1, r.budget);
-        least = r.searched.bytes; /* it is made use of */
+        least = r.searched.bytes; /* a larger budget is used */
         assert_words(&r);
         kv_search_free(&r);
     }
-    /* the least there is, in bytes; all that there is to have */
+    /* the smallest budget, in bytes, and the largest */
     struct kv_search_opts o = opts(0);
     o.bytes = tft_kv_bytes(m, "tuffet:window=0,group=16,bits=1");
     struct kv_search r = searched(m, o);
@@ -205,7 +205,7 @@ static void bits_that_are_not_mixed(void **state)
     assert_true(r.unit[2].bits > r.unit[0].bits && r.unit[3].bits > r.unit[5].bits);
     assert_in_range(tft_kv_bytes(m, r.searched.kv), 1, r.budget);
     kv_search_free(&r);
-    o.kv = "rtn"; /* no knobs of its own */
+    o.kv = "rtn"; /* a policy without options */
     o.bits = 10;
     r = searched(m, o);
     assert_ptr_equal(strstr(r.searched.kv, "rtn:k="), r.searched.kv);
@@ -247,7 +247,7 @@ static void what_is_measured(void **state)
     (void)state;
     struct tft_model *m = model(7);
     struct kv_search r = searched(m, opts(6));
-    double uniform = divergence(m, r.uniform.kv, 4) / (WINDOW / 2); /* the one in five */
+    double uniform = divergence(m, r.uniform.kv, 4) / (WINDOW / 2); /* the held-out one of five */
     double whole = 0, alone = 0;
     for (uint32_t w = 0; w < WINDOWS; w++)
         if (w != 4) { /* five windows have fewer tokens than it would take */
@@ -261,7 +261,7 @@ static void what_is_measured(void **state)
     assert_true(fabs(r.unit[3].cost - alone) < 1e-6 * alone + 1e-9);
     kv_search_free(&r);
 
-    /* whatever the threads */
+    /* any number of threads */
     struct kv_search_opts o = opts(6);
     o.n_windows = 2;
     struct kv_search one = searched(m, o), three;
@@ -286,7 +286,7 @@ static void nothing_to_gain(void **state)
     tft_model_close(m);
 }
 
-/* ---- what goes wrong */
+/* ---- errors */
 
 struct seen {
     double last;
@@ -367,7 +367,7 @@ static void refused_by_name(void **state)
             "m.gguf: the model does not support a KV cache like tuffet:window=0,group=16");
     tft_model_close(m);
 
-    /* of a model that has not been quantized no more can be known */
+    /* a float model passes this check */
     m = opened(written(&toy));
     struct kv_search r;
     struct tft_error err;

@@ -23,7 +23,7 @@ static struct tft_affine affine(const struct histogram *s, enum range_method met
     return q;
 }
 
-/* Of one channel. */
+/* A histogram of one channel. */
 static struct tft_affine affine_of(const float *x, size_t n, enum range_method method, double param)
 {
     struct histogram s;
@@ -34,7 +34,7 @@ static struct tft_affine affine_of(const float *x, size_t n, enum range_method m
     return q;
 }
 
-/* By the kernel itself. */
+/* Rounding to a byte and back by the kernel itself. */
 static double lost(const float *x, size_t n, const struct tft_affine *q)
 {
     struct tft_kernels k;
@@ -52,7 +52,7 @@ static double lost(const float *x, size_t n, const struct tft_affine *q)
 static void channels(void **state)
 {
     (void)state;
-    /* rows of 5, of which 3 are used */
+    /* rows are 5 apart and have 3 channels */
     const float x[] = {1, -2, 3, 9, 9, -4, 0, 5, 9, 9, 2, 0, 1, 9, 9};
     struct histogram s;
     init(&s, 3);
@@ -99,7 +99,7 @@ static void min_max(void **state)
         float x[2], scale;
         int zero;
     } all[] = {
-        /* 0 is in the range */
+        /* the range contains 0 */
         {{-1, 254}, 1, 1},
         {{0, 255}, 1, 0},
         {{-255, 0}, 1, 255},
@@ -115,7 +115,7 @@ static void min_max(void **state)
     }
 }
 
-/* Whatever the range: 0 is exact, and all that is in it at most half a step off. */
+/* For every range: 0 is exact, and a number in the range is at most half a step off. */
 static void range_is_covered(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void percentile(void **state)
     free(x);
 }
 
-/* The estimate from bins is what the kernel loses. */
+/* The error estimated from bins is near the kernel's error. */
 static void error_is_the_kernels(void **state)
 {
     (void)state;
@@ -234,8 +234,8 @@ static void error_is_the_kernels(void **state)
     free(x);
 }
 
-/* Also where all numbers are in one bin, which is wide beside a step: its centre, 1.0039, is a
-   multiple of some of these. */
+/* Likewise if all numbers are in one bin that is wide compared with a step. Its centre, 1.0039, is
+   a multiple of some of these steps. */
 static void error_in_one_bin(void **state)
 {
     (void)state;
@@ -255,8 +255,8 @@ static void error_in_one_bin(void **state)
     free(x);
 }
 
-/* Better than any range of a fine grid, but for what the grid has by chance; and far better than
-   all there is where one is far off. */
+/* Not worse than any range of a fine grid, within a tolerance; and far better than the full range
+   if one number is far off. */
 static void least_error(void **state)
 {
     (void)state;
@@ -287,8 +287,8 @@ static void least_error(void **state)
     free(x);
 }
 
-/* Numbers that are not worth keeping among 800 million others, at one end or both, where a little
-   less of the range is worse than all. */
+/* Outliers at one end or both, which are not worth covering among 800 million other numbers, while
+   a slightly narrower range is worse than the full one. */
 static void outliers_that_go(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What a file is calibrated for: SKVQ's order of channels (section 3.1, eq. 1) and its alpha (eq. 2
-   and 3), beside a restatement in doubles. */
+/* Calibration for a KV cache: SKVQ's order of channels (section 3.1, eq. 1) and its alpha (eq. 2
+   and 3), against a reference in double precision. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -15,7 +15,8 @@
 
 /* ---- the order */
 
-/* Each channel once, and the groups those that were planted: of[d] is channel d's. */
+/* Checks that each channel occurs once, and that the groups are the planted ones; of[d]: group of
+   channel d. */
 static void assert_groups(const int32_t *order, const uint32_t *of, uint32_t n, uint32_t group)
 {
     bool seen[CHANNEL_ORDER_MAX] = {false};
@@ -27,13 +28,12 @@ static void assert_groups(const int32_t *order, const uint32_t *of, uint32_t n, 
     }
 }
 
-/* Channels of a few kinds, which reach as far as others of their kind: to both sides, to one,
-   hardly at all. No span of tokens has them all, nor does a single token that is off change what
-   they are. */
+/* Channels of a few kinds with equal ranges: to both sides, to one side, narrow. A single token
+   that is off must not change the groups. */
 static void channels_that_reach_as_far_are_together(void **state)
 {
     (void)state;
-    /* two of them as wide */
+    /* two kinds have the same width */
     static const float kinds[][2] = {{-1, 1}, {-30, -20}, {2, 12}, {-9, 9}};
     static const uint32_t shapes[][2] = {{32, 16},  {64, 16}, {56, 16}, {24, 16},
                                          {128, 32}, {16, 16}, {12, 16}};
@@ -50,8 +50,8 @@ static void channels_that_reach_as_far_are_together(void **state)
             of[d] = of[other];
             of[other] = was;
         }
-        /* where they do not come out even there are fewer of the widest kind, as the last group is
-           the short one */
+        /* if n is not a multiple of the group, the widest kind has fewer channels, as the last
+           group is the short one */
         for (uint32_t t = 0; t < T; t++)
             for (uint32_t d = 0; d < n; d++) {
                 const float *k = kinds[of[d]];
@@ -66,7 +66,7 @@ static void channels_that_reach_as_far_are_together(void **state)
             assert_int_equal(r.spans, 3);
             channel_order_choose(&r, OTHER, n, group, order);
             assert_groups(order, of, n, group);
-            double low = 0, high = 0; /* of the first channel: sums over the spans */
+            double low = 0, high = 0; /* sums over the spans, of the first channel */
             for (uint32_t first = 0; first < T; first = first == 0 ? 64 : first == 64 ? 100 : T) {
                 uint32_t end = first == 0 ? 64 : first == 64 ? 100 : T;
                 double least = INFINITY, most = -INFINITY;
@@ -83,7 +83,7 @@ static void channels_that_reach_as_far_are_together(void **state)
     }
 }
 
-/* ---- values in the weights' order */
+/* ---- the order of values, fused into weights */
 
 static const struct toy toys[] = {
     {.arch = "qwen2",
@@ -143,8 +143,8 @@ static const char *quantized(const struct toy *t, const struct quantize_opts *o,
     return in_folder(to);
 }
 
-/* Attention mixes values channel for channel, so that another order of theirs, undone by what reads
-   them, changes no bit. */
+/* Attention mixes values channel by channel, so another order of theirs, which the output matrix
+   undoes, changes no bit. */
 static void reordered_values_are_the_same_bits(void **state)
 {
     (void)state;
@@ -178,8 +178,8 @@ static void reordered_values_are_the_same_bits(void **state)
         }
 }
 
-/* The file has the order of the keys that its last layer has in the text: channels of each of its
-   clusters reach as far as, or farther than, those of the one before. */
+/* The file's order of keys fits the text, checked in the last layer: the channels of a cluster have
+   ranges at least as wide as those of the cluster before. */
 static void the_order_of_the_keys(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void the_order_of_the_keys(void **state)
         struct tft_pass p = {.m = m, .s = s};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
-        /* sinks have no codes */
+        /* sinks stay f16 */
         channel_ranges_add(&r, tft_pass_row(&p, TFT_K, 7), WINDOW - 7, tft_pass_stride(&p, TFT_K));
         tft_session_close(s);
     }
@@ -222,7 +222,7 @@ enum {
     SINKS = 2
 };
 
-/* Of one KV head in the last layer of floats. */
+/* One KV head in the float model's last layer. */
 static struct head {
     double k[WINDOWS][SEEN][WIDE], v[WINDOWS][SEEN][WIDE], q[WINDOWS][QUERIES][2][WIDE];
     double coded[2][WINDOWS][SEEN][WIDE];
@@ -265,8 +265,8 @@ static double f16(double x)
     return (double)tft_f16_to_f32(tft_f32_to_f16((float)x));
 }
 
-/* Eq. 2 for the channels of a group of each token but prefix and sinks, by codes of `levels`
-   levels. */
+/* Eq. 2 with codes of `levels` levels, for a group of channels of each token but prefix and sinks.
+   */
 static void code(int side, uint32_t group, int levels, double alpha)
 {
     for (uint32_t w = 0; w < WINDOWS; w++)
@@ -302,8 +302,8 @@ static void mixed(double o[WIDE], const double *q, const double (*k)[WIDE], cons
             o[d] += p[t] / sum * v[t][d];
 }
 
-/* Eq. 3's MSE, of channels first .. end - 1, with keys or both as codes have them; or `out` gets
-   what it is to be. */
+/* Eq. 3's squared error of channels first .. end - 1, with coded keys, or coded keys and values; or
+   fills `out` with the exact output. */
 static double loss(bool keys_coded, bool values_coded, uint32_t first, uint32_t end, bool out)
 {
     double sum = 0, o[WIDE];
@@ -321,8 +321,8 @@ static double loss(bool keys_coded, bool values_coded, uint32_t first, uint32_t 
     return sum;
 }
 
-/* The part of group g, the others coded as they are by now, loses least of all parts from .5 to 1
-   in steps of .05. */
+/* The alpha of group g has the least error of all alphas from .5 to 1 in steps of .05, with the
+   other groups coded as they are at that time. */
 static void assert_part(int side, uint32_t g, int levels, double part)
 {
     double least = INFINITY, got = NAN;
@@ -335,7 +335,7 @@ static void assert_part(int side, uint32_t g, int levels, double part)
         if (fabs(alpha - part) < 1e-6)
             got = lost;
     }
-    if (!(got <= least * 1.002)) /* floats there, doubles here */
+    if (!(got <= least * 1.002)) /* the library computes in float, this test in double */
         fail_msg("%s, group %u: a part of %g loses %g, not %g", side ? "values" : "keys", g, part,
                  got, least);
     code(side, g, levels, part);
@@ -368,8 +368,8 @@ static void alpha_loses_least_of_attentions_output(void **state)
     tft_model_close(m);
 }
 
-/* With an order the groups are others, and so are their parts; f16 has none. The same file whatever
-   the threads and the kernels. */
+/* Another order changes the groups and so their alphas; a side held as f16 has alpha 1. The file
+   has the same bytes for any number of threads and any kernels. */
 static void parts_are_of_the_groups_there_are(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void parts_are_of_the_groups_there_are(void **state)
     tft_model_close(b);
 }
 
-/* Windows of fewer tokens than queries are looked at, and than there are sinks. */
+/* Windows with fewer tokens than queries per window, and with fewer than the sinks. */
 static void the_smallest_windows(void **state)
 {
     (void)state;
@@ -404,7 +404,7 @@ static void the_smallest_windows(void **state)
         o.window = window;
         o.n_text = 2 * window + 1;
         struct tft_model *m = opened(quantized(&toys[1], &o, "q.gguf"));
-        /* nothing has codes, and nothing is lost */
+        /* nothing is quantized, so there is no error */
         for (size_t i = 0; window <= 5 && i < (size_t)LAYERS * 3 * 3; i++)
             assert_true(m->kv_clip[0][i] == 1 && m->kv_clip[1][i] == 1);
         tft_model_close(m);

@@ -15,8 +15,8 @@ static float w[MOST_ROWS * STRIDE], scale[MOST_ROWS];
 static int32_t rowsum[MOST_ROWS];
 static int8_t data[MOST_ROWS * MOST_COLS];
 
-/* Everything of the result that can be said without the function: where each byte lies, that it is
-   the nearest, the padding. */
+/* Checks what can be checked without pack.c: where each byte lies, that it is the nearest, the
+   padding. */
 static void check(size_t rows, size_t cols)
 {
     size_t padded = tft_panel_cols(cols);
@@ -102,7 +102,7 @@ static void extremes(void **state)
     matrix(7, 16, true);
     matrix(1, 16, true);
     assert_true(scale[0] == 1);
-    /* the largest is 127 whichever way the scale was rounded */
+    /* the largest weight is 127, whichever way the scale was rounded */
     for (float top = 1; top < 2; top += 0x1p-12f) {
         w[0] = top;
         w[1] = -top;
@@ -128,7 +128,7 @@ static void not_finite(void **state)
         }
 }
 
-/* The pieces a stream has are those of the whole. */
+/* Packing panel by panel gives the bytes of packing the whole matrix. */
 static void in_pieces(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void in_pieces(void **state)
     }
 }
 
-/* What the kernel makes of it is w x, to 8 bits of either. */
+/* The kernel's product is w x, up to 8-bit errors of both. */
 static void the_kernel_reads_it(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void the_kernel_reads_it(void **state)
             double want = 0;
             for (size_t i = 0; i < COLS; i++)
                 want += (double)x[i] * w[n * STRIDE + i];
-            /* 64 errors of up to 1/256 each side, of random signs: 0.03 is usual */
+            /* 64 errors of up to 1/256 each side, with random signs: 0.03 is typical */
             assert_float_equal(y[n], want, 0.08);
         }
     }

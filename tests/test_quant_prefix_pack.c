@@ -21,7 +21,7 @@ static float as_f16(float x)
     return tft_f16_to_f32(tft_f32_to_f16(x));
 }
 
-/* There and back, as a reader of the file has it; nothing is written past the block. */
+/* Packs and unpacks like a reader of the file; checks that nothing is written past the block. */
 static void round_trip(int which, float *y, unsigned char *block, const float *x)
 {
     size_t bytes = types[which].bytes;
@@ -31,7 +31,7 @@ static void round_trip(int which, float *y, unsigned char *block, const float *x
     tft_dtype_info(types[which].type)->to_f32(y, block, N);
 }
 
-/* What the levels have to reach over. */
+/* The range that the levels must cover. */
 static float range(int which, const float *x)
 {
     float min = x[0], max = x[0], top = 0;
@@ -43,8 +43,8 @@ static float range(int which, const float *x)
     return types[which].type == TFT_Q8_0 ? top : max - min;
 }
 
-/* Every number is off by half a step at most, and the step is no larger than it must be, but for
-   f16's own. */
+/* Every number is off by at most half a step, and the step is as small as possible, up to the
+   rounding of f16. */
 static void check(const float *x)
 {
     for (int which = 0; which < 2; which++) {
@@ -54,7 +54,8 @@ static void check(const float *x)
         float step = tft_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
         assert_true(step >= 0 && step <= least * (1 + 0x1p-11f) + 0x1p-24f);
         for (int i = 0; i < N; i++) {
-            float slack = fabsf(x[i]) * 0x1p-22f; /* of f32, in which it is computed */
+            float slack =
+                fabsf(x[i]) * 0x1p-22f; /* rounding of f32, in which the block is computed */
             if (!(fabsf(y[i] - x[i]) <= step / 2 + slack))
                 fail_msg("%s: %g becomes %g, the step is %g", tft_dtype_name(types[which].type),
                          (double)x[i], (double)y[i], (double)step);
@@ -95,7 +96,7 @@ static void the_ends_of_f16(void **state)
     }
 }
 
-/* A block of one number is that number where it has a minimum, and where it is zero. */
+/* A block of equal numbers is exact if the type has a minimum, or if they are zero. */
 static void constants(void **state)
 {
     (void)state;

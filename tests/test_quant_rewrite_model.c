@@ -1,5 +1,5 @@
-/* A W8A8 file with other numbers in its prefix: what stays, what the session sees, and what is
-   refused. */
+/* Rewriting a W8A8 file with another prefix: what stays, what a session sees, and what is refused.
+   */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -19,7 +19,7 @@
 #include "random.h"
 #include "tools/quantize/write/rewrite_model.h"
 
-/* Keys of a token are one block of 32, or in the other one 24. */
+/* A token's keys are 32 numbers, one block of Q8_0; in `narrow` 24. */
 static const struct toy toy = {.arch = "llama",
                                .n_vocab = 50,
                                .n_ctx = 640,
@@ -74,7 +74,7 @@ static const char *quantized(const struct toy *t, uint32_t n_prefix, const char 
     return to;
 }
 
-/* k and v become what the model has. */
+/* Copies the model's prefix to k and v. */
 static struct rewrite as_it_is(const struct tft_model *m)
 {
     memcpy(k, m->prefix_k, sizeof k);
@@ -155,7 +155,7 @@ static void the_session_sees_the_rows(void **state)
     tft_model_close(m);
 }
 
-/* Its own file too, which is mapped. */
+/* The target may be the model's own file, which is mapped. */
 static void a_file_takes_its_own_place(void **state)
 {
     (void)state;
@@ -184,7 +184,8 @@ static void another_cache(void **state)
     assert_int_equal(named->source.n_value, m->source.n_value + 1);
     assert_int_equal(named->source.n_tensor, m->source.n_tensor);
 
-    /* how it was tuned stays, and a cache when the prefix changes; another one takes its place */
+    /* a new KV cache keeps how the prefix was tuned; a new prefix keeps the KV cache; a second KV
+       cache replaces the first */
     struct rewrite touch = as_it_is(m);
     static const float validation[] = {2, 1};
     touch.loss = "prediction";
@@ -202,7 +203,7 @@ static void another_cache(void **state)
     tft_model_close(named);
     tft_model_close(m);
 
-    /* no prefix is needed */
+    /* a new KV cache needs no prefix */
     m = opened(quantized(&toy, 0, "q.gguf"));
     made(m, r, &(struct rewrite){.kv = kv});
     tft_model_close(m);
@@ -211,7 +212,7 @@ static void another_cache(void **state)
     tft_model_close(named);
 }
 
-/* What a file of few bits has, as f16. */
+/* The prefix of a file with few bits, widened to f16. */
 static void expanded(uint16_t *to, const struct tft_tensor *t)
 {
     float x[ROWS];
@@ -242,7 +243,7 @@ static void few_bits(void **state)
         for (int j = 0; j < ROWS; j++)
             assert_float_equal(tft_f16_to_f32(want[j]), tft_f16_to_f32(k[j]), i ? 0.07 : 0.005);
 
-        /* f16 again, of the same numbers */
+        /* back to f16, with the same numbers */
         made(few, again, &(struct rewrite){.k = few->prefix_k, .v = few->prefix_v});
         f16 = opened(again);
         assert_int_equal(tft_source_tensor(&f16->source, TFT_KEY_PREFIX_K)->type, TFT_F16);
@@ -253,7 +254,7 @@ static void few_bits(void **state)
     tft_model_close(m);
 }
 
-/* The room for their f16 is counted before it is taken, and is all that there is more. */
+/* A model counts the memory for the prefix's f16 before it allocates, and needs no other. */
 static void few_bits_are_planned(void **state)
 {
     (void)state;
@@ -302,7 +303,7 @@ static void how_it_was_tuned(void **state)
     assert_true(v_losses->is_array && v_losses->type == TFT_VALUE_F32 && v_losses->n == 3);
     assert_true(tft_value_real(v_losses, 2, &x) && x == 3.375);
 
-    tuned.loss = "prediction"; /* which takes the old one's place */
+    tuned.loss = "prediction"; /* replaces the old one */
     made(m, again, &tuned);
     tuned.loss = NULL;
     made(m, r, &tuned);
@@ -330,7 +331,7 @@ static void fails(const struct tft_model *m, const char *path, const struct rewr
 static void what_cannot_be(void **state)
 {
     (void)state;
-    char no[64]; /* beside the few names of in_folder, one of which is the model's */
+    char no[64]; /* in_folder reuses its names, one of which is the model's */
     snprintf(no, sizeof no, "%s/no.gguf", folder);
     struct tft_model *m = opened(written(&toy));
     fails(m, no, &(struct rewrite){.k = k, .v = v}, "m.gguf: is not a W8A8 model with a prefix");
@@ -366,7 +367,7 @@ static void what_cannot_be(void **state)
     tft_model_close(m);
 }
 
-/* A limit on the size of files: test_gguf_write.c. */
+/* Limits the size of files, like test_gguf_write.c. */
 static void the_disk_is_full(void **state)
 {
     (void)state;
@@ -388,7 +389,7 @@ static void the_disk_is_full(void **state)
         assert_int_equal(status, TFT_ERR_IO);
         assert_int_equal(err.os, EFBIG);
         assert_non_null(strstr(err.msg, "/kept.gguf: cannot be written: "));
-        assert_true(same_file(q, kept)); /* as it was */
+        assert_true(same_file(q, kept)); /* unchanged */
         assert_int_equal(files_in_folder(false), 2);
     }
     signal(SIGXFSZ, handler);

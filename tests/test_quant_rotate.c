@@ -29,7 +29,7 @@ static void product(double *y, const float *w, size_t stride, size_t rows, size_
     }
 }
 
-/* Element i, j of the matrix: the definition, without a transform. */
+/* Element i, j of the Hadamard matrix, from its definition. */
 static int h(size_t i, size_t j)
 {
     return __builtin_parityll(i & j) ? -1 : 1;
@@ -55,7 +55,7 @@ static void it_is_the_walsh_hadamard_transform(void **state)
     }
 }
 
-/* w' (H x) = w x, where H x is what the kernel makes of x, on every rung. */
+/* w' (H x) = w x, where the kernel of every rung computes H x. */
 static void online(void **state)
 {
     (void)state;
@@ -89,9 +89,9 @@ static void online(void **state)
     free(v);
 }
 
-/* O' (mix of V' x + bias') = O (mix of V x + bias), where two heads share one of V, and heads are
-   of blocks: of each size that divides 48 numbers a head. The mix is what attention does: for each
-   head a sum over tokens of the same weight for all of its channels. */
+/* O' (mix of V' x + bias') = O (mix of V x + bias), where two heads share one of V, for each block
+   size that divides a head of 48 numbers. The mix is attention's: for each head a sum over tokens,
+   with the same weight for all of its channels. */
 static void values_and_output(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void values_and_output(void **state)
     assert_int_equal(rotate_block(HEAD), 16);
     for (size_t block = 1; block <= 16; block *= 2) {
         double mixed[HEADS * HEAD] = {0}, got[WIDTH];
-        /* each time what was rotated before is rotated again: all of it cancels out */
+        /* rotates what was rotated before: the rotations cancel out */
         if (block > 1) {
             rotate_rows(v, WIDTH, KV * HEAD, WIDTH, block);
             rotate_columns(bias, KV * HEAD, 1, KV * HEAD, block);
@@ -132,8 +132,8 @@ static void values_and_output(void **state)
     }
 }
 
-/* A rotation by rows is the one by columns of the transposed, and keeps lengths; twice is
-   nothing. */
+/* Rotating rows equals rotating columns of the transposed matrix. It keeps lengths, and a second
+   rotation undoes it. */
 static void rows_and_columns(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "tools/quantize/round/rotate_residual.h"
 #include "random.h"
 
-/* Powers of two and what remains of widths that models have: 3, 9, 9, 7, all of it, 1, 5 */
+/* Widths of models: powers of two times 3, 9, 9, 7, an odd width, 1 and 5. */
 static const uint32_t widths[] = {48, 288, 576, 896, 37, 2048, 40, 1};
 enum { WIDTHS = sizeof widths / sizeof *widths };
 
@@ -33,7 +33,7 @@ static float *copied(const float *x, size_t n)
     return memcpy(copy, x, n * sizeof *x);
 }
 
-/* ---- the definition, without a transform */
+/* ---- the definition, without fast transforms */
 
 static uint64_t next(uint64_t *state) /* SplitMix64 */
 {
@@ -114,7 +114,7 @@ static void it_keeps_lengths_and_angles(void **state)
     }
 }
 
-/* Neither one channel nor the same in all of them stands out afterwards. */
+/* After the rotation no channel stands out, if one did before or if all were equal. */
 static void it_spreads(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void it_spreads(void **state)
     }
 }
 
-/* w (g x) = (Q (g w)) (Q x), where w are rows some way apart, and what is between them stays. */
+/* w (g x) = (Q (g w)) (Q x). Rows of w are apart, and the numbers between them do not change. */
 static void readers(void **state)
 {
     (void)state;
@@ -163,7 +163,8 @@ static void readers(void **state)
     }
 }
 
-/* Columns become what rows of the transposed do, to the bit, and the columns after them stay. */
+/* Rotating columns equals rotating rows of the transposed matrix, to the bit. Columns after them do
+   not change. */
 static void writers(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void writers(void **state)
     }
 }
 
-/* Of so many rows and columns that threads share them. */
+/* With so many rows and columns that threads share them. */
 static void any_threads(void **state)
 {
     (void)state;

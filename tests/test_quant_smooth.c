@@ -42,8 +42,8 @@ static void largest_of_all_who_share(void **state)
     assert_true(max[0] == 4 && max[1] == 5);
 }
 
-/* (x / s) (w s)^T = x w^T, and the columns are even: with alpha 1/2 both sides have the largest
-   element sqrt(max x max w). */
+/* (x / s) (w s)^T = x w^T, and with alpha 1/2 the largest element of a channel is sqrt(max x max w)
+   on both sides. */
 static void the_product_stays(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* W8A8: the file is the same wherever it is made, what it computes is the same wherever it runs,
-   and both are near the model of floats. */
+/* W8A8: the file has the same bytes wherever it is made, its logits have the same bits wherever it
+   runs, and they are near the float model's. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -57,12 +57,12 @@ static void same_bits_however_fed(void **state)
         }
 }
 
-/* These numbers are the contract: see test_session.c. */
+/* These hashes are the contract: see test_session.c. */
 static const uint64_t contract[N_TOYS] = {0x9ce84794e82746a6, 0xd126b35891370cd4,
                                           0x6c38e2aff1964ea2, 0x95c422bf96b1a990};
-/* of the first one, with the residual stream rotated */
+/* of the first toy, with the residual stream rotated */
 static const uint64_t contract_all = 0xf44113e18c464618;
-/* of the third one, with a prefix of four bits */
+/* of the third toy, with a 4-bit prefix */
 static const uint64_t contract_prefix = 0xdc7daa56f1b7a8f1;
 
 static void on_every_rung(const struct toy *t, const struct quantize_opts *o, uint64_t want)
@@ -92,8 +92,7 @@ static void same_bits_on_every_rung_and_machine(void **state)
     on_every_rung(&toys[2], &o, contract_prefix);
 }
 
-/* How far the logits that follow TEXT tokens after the prefix are from those of floats: |a - b| /
-   |b|. */
+/* |a - b| / |b|, a: logits after prefix and TEXT tokens, b: the float model's. */
 static double distance(const struct toy *t, const char *path, uint32_t n)
 {
     struct tft_model *m[2] = {opened(written(t)), opened(path)};
@@ -125,7 +124,7 @@ static void near(const struct toy *t, const struct quantize_opts *o, const char 
     const char *path = quantized(t, o);
     for (int i = 0; i < 2; i++) {
         double d = distance(t, path, at[i]);
-        /* random layers amplify: an eighth bit too few somewhere gives 0.2 */
+        /* random layers amplify errors: 7 bits instead of 8 in one place give 0.2 */
         if (!(d > 0 && d < 0.15))
             fail_msg("%s, %s: off by %.3f of the logits of floats after %u tokens", t->arch, what,
                      d, at[i]);
@@ -141,14 +140,14 @@ static void near_the_floats(void **state)
         o.rotate = QUANTIZE_ROTATE_ALL;
         if (rotatable(&toys[i]))
             near(&toys[i], &o, "all rotated");
-        if (i % 2) /* half of them: it takes long under emulation */
+        if (i % 2) /* only half of the toys, as this takes long under emulation */
             continue;
         for (int r = QUANTIZE_ROTATE_NONE; r < QUANTIZE_ROTATE_O_DOWN; r++) {
             o.rotate = (enum quantize_rotate)r;
             near(&toys[i], &o, r == QUANTIZE_ROTATE_NONE ? "not rotated" : "o rotated");
         }
         o.prefix_type = TFT_Q8_0;
-        if (i == 2) /* whose keys are whole blocks */
+        if (i == 2) /* its keys are whole blocks */
             near(&toys[i], &o, "prefix of eight bits");
         o.n_prefix = 0;
         near(&toys[i], &o, "without a prefix");
@@ -185,15 +184,15 @@ static void what_follows_the_prefix(void **state)
         struct tft_session *s = session(m, (struct tft_session_opts){0});
         assert_int_equal(tft_capacity(s), toys[i].n_ctx - 3);
         assert_int_equal(tft_prefill(s, text, 2), TFT_OK);
-        assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG); /* not at the beginning any more */
+        assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG); /* allowed at the beginning only */
         tft_session_close(s);
         tft_model_close(m);
     }
 }
 
-/* ---- the residual stream, rotated */
+/* ---- rotation of the residual stream */
 
-/* All layers over prefix and text, in floats. */
+/* Runs all layers over prefix and text, in float. */
 static void run_floats(struct layers *y, struct tft_model *m, const struct quantize_opts *o)
 {
     struct tft_error err;
@@ -207,7 +206,7 @@ static void run_floats(struct layers *y, struct tft_model *m, const struct quant
     }
 }
 
-/* got: [n] = Q want */
+/* Checks got: [n] = Q want. */
 static void assert_rotated(const struct residual_rotation *q, const float *got, const float *want,
                            size_t n)
 {
@@ -228,7 +227,7 @@ static double product(const float *a, const float *b, const float *gain, size_t 
     return sum;
 }
 
-/* Of the last token of the text, but for what the last norm divides by. */
+/* Logits of the text's last token, without the division of the last norm. */
 static void assert_same_logits(const struct layers *rotated, const struct layers *plain,
                                const float *gain)
 {
@@ -244,8 +243,8 @@ static void assert_same_logits(const struct layers *rotated, const struct layers
     }
 }
 
-/* The stream is Q times that of the model as it is, and the head makes the same of it. With biases
-   where the stream is written, which no architecture of RMSNorm has yet. */
+/* The stream is Q times the original model's, and the head gives the same logits. Includes biases
+   of the layers that write the stream, which no architecture with RMSNorm has yet. */
 static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
 {
     (void)state;
@@ -278,9 +277,9 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
     }
 }
 
-/* However it is converted. */
-/* Of the last layer, whose queries and keys are still there after a pass: E[q^2] var(k), in
-   doubles. To a common factor. */
+/* The importance is the same for all conversions. */
+/* E[q^2] var(k) in double precision, up to a common factor, for the last layer: its queries and
+   keys are still in memory after a pass. */
 static double importance(const struct toy *t, const struct tft_model *m, uint32_t head,
                          uint32_t channel)
 {
@@ -291,7 +290,7 @@ static double importance(const struct toy *t, const struct tft_model *m, uint32_
         struct tft_pass p = {.m = m, .s = s};
         assert_int_equal(tft_prefill(s, prefix, 3), TFT_OK);
         assert_int_equal(tft_prefill(s, text + w * WINDOW, WINDOW), TFT_OK);
-        /* groups of 64 tokens, and what is left */
+        /* groups of 64 tokens; the last is shorter */
         for (uint32_t first = 0; first < WINDOW; first += 64) {
             double sum = 0, squares = 0, n = fmin(64, WINDOW - first);
             for (uint32_t i = first; i < first + (uint32_t)n; i++) {
@@ -377,7 +376,7 @@ static void fails(const char *from, const struct quantize_opts *o, const char *w
     assert_int_equal(files_in_folder(false), files);
 }
 
-/* The file of a toy with four bytes of one of its tensors replaced. */
+/* A toy's file with four bytes of a tensor replaced. */
 static const char *with_bits(const char *path, const char *tensor, uint32_t bits)
 {
     struct tft_source s;
@@ -421,7 +420,7 @@ static void bad_input_leaves_no_file(void **state)
 }
 
 struct stop {
-    unsigned calls, last; /* it stops at the last */
+    unsigned calls, last; /* the callback stops at the last */
     double done;
 };
 
@@ -433,8 +432,8 @@ static bool stop(void *user, double done)
     return ++s->calls != s->last;
 }
 
-/* At whichever call of progress: after each of the 3 windows of 2 layers (twice with smoothing) and
-   the head, and at the end. */
+/* Stops at each call of progress: after each of the 3 windows of 2 layers (twice with smoothing)
+   and of the head, and at the end. */
 static void stopped_leaves_no_file(void **state)
 {
     (void)state;
@@ -460,12 +459,12 @@ static void stopped_leaves_no_file(void **state)
     tft_model_close(m);
 }
 
-/* ---- files that are not what they should be */
+/* ---- damaged files */
 
 enum change { DROP, SHORTEN, SET, FIRST };
 
-/* q.gguf again, with a value or a tensor dropped, an array cut by one, or its first element set; or
-   the first number of a tensor. */
+/* Copies q.gguf with one change: a value or a tensor dropped, an array cut by one, the first
+   element of an array or of a tensor set. */
 static const char *changed(enum change what, const char *name, double number)
 {
     struct tft_source s;
@@ -604,7 +603,7 @@ static void damaged_files_are_refused(void **state)
     tft_model_close(m);
 }
 
-/* What a file says of the cache that it names. */
+/* What a file holds for the KV cache that it names. */
 static void a_damaged_calibration_is_refused(void **state)
 {
     (void)state;
@@ -647,7 +646,7 @@ static void a_damaged_calibration_is_refused(void **state)
     tft_model_close(opened(changed(FIRST, "tuffet.kv.clip.k", 1e-30)));
 }
 
-/* As above, where the keys of a token are whole blocks: heads of 32, of which there are 3. */
+/* As above, with keys of a token that are whole blocks: 3 heads of 32. */
 static void a_damaged_prefix_of_few_bits_is_refused(void **state)
 {
     (void)state;
@@ -676,7 +675,7 @@ static void a_damaged_prefix_of_few_bits_is_refused(void **state)
     quantized(&toys[2], &o);
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
         refused(&packed[i]);
-    /* each of the two has its own type */
+    /* keys and values may have different types */
     tft_model_close(opened(changed(SET, "tuffet.prefix.v", TFT_Q4_1)));
 }
 

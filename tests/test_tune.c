@@ -1,5 +1,5 @@
-/* Tuning: the loss is that of the runtime, steps make it less, and the best is kept. Gradients:
-   test_tune_gradient.c. */
+/* Tuning: the loss equals the runtime's, steps lower it, and the best prefix is kept.
+   test_tune_gradient.c checks gradients. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -27,7 +27,7 @@ enum {
 static const int32_t prefix[2] = {1, 7};
 static int32_t text[TEXT];
 
-/* ---- a model of eight bits, and what the blocks of floats left */
+/* ---- a W8A8 model, and the outputs of the float model's blocks */
 
 static uint16_t wanted[WINDOWS * MOST_LAYERS * WINDOW * MOST_EMBD];
 static const struct toy *of;
@@ -41,7 +41,7 @@ static void keep(void *user, uint32_t l, const float *x, size_t stride)
                 tft_f32_to_f16(x[i * stride + j]);
 }
 
-/* Text that can be learned: a few tokens, again and again. */
+/* Text that can be learned: a few tokens, repeated. */
 static void make_text(const struct toy *t)
 {
     toy_tokens(3, t->n_vocab, text, TEXT);
@@ -90,7 +90,7 @@ static struct tune_opts usual(void)
 
 /* ---- the loss */
 
-/* Mean of -log p(next token) by the runtime. */
+/* Mean of -log p(next token), computed by the runtime. */
 static double runtime_loss(const struct tft_model *m, const int32_t *token)
 {
     struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = "f32"});
@@ -116,7 +116,7 @@ static float *prefix_params(const struct tft_model *m)
     return p;
 }
 
-/* What rounding does a little earlier or later changes a byte here and there. */
+/* Other rounding errors change a byte here and there. */
 static void the_loss_of_the_runtime(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void the_loss_of_the_runtime(void **state)
                    got = sequence_run(s, text, NULL, params, NULL).judged;
             if (!(fabs(got - want) < 2e-3 * want))
                 fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toys[i].arch, k, got, want);
-            params[0] += 1; /* and it is that prefix */
+            params[0] += 1; /* the loss depends on params */
             assert_true(fabs(sequence_run(s, text, NULL, params, NULL).judged - got) > 1e-6 * want);
             free(params);
             sequence_close(s);
@@ -138,8 +138,8 @@ static void the_loss_of_the_runtime(void **state)
         }
 }
 
-/* As if a block of the quantized model left what that of floats does: no loss. And outputs that
-   quantize() shows are of floats. */
+/* The second loss is small, as the outputs of the quantized model's blocks are near those of the
+   float model, which quantize() shows. */
 static void outputs_are_those_of_floats(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void outputs_are_those_of_floats(void **state)
     }
 }
 
-/* ---- products */
+/* ---- matrix products */
 
 static void columns_of_panels(void **state)
 {
@@ -211,7 +211,7 @@ static struct tune_result tuned(const struct tft_model *m, const struct tune_opt
     return r;
 }
 
-/* The one held-out window of six is the fifth. */
+/* Of six windows the fifth is held out. */
 static void the_best_on_text_held_out(void **state)
 {
     (void)state;
@@ -223,7 +223,8 @@ static void the_best_on_text_held_out(void **state)
             o.epochs = 3;
             o.rate = match ? 0.002f : 0.05f;
             struct tune_result r = tuned(m, &o);
-            /* five windows to learn from: after three of them and after five, three times */
+            /* five training windows: validated after three and after five of them, in three epochs
+               */
             assert_int_equal(r.n_validation, 7);
             for (uint32_t j = 0; j < r.n_validation; j++)
                 assert_true(r.validation[r.kept] <= r.validation[j]);

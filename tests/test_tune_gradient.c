@@ -1,5 +1,5 @@
-/* The gradient of what a prefix is tuned for, against finite differences, in double precision
-   (built with TUNE_DOUBLE). */
+/* The gradients of both tuning losses against finite differences, in double precision (built with
+   TUNE_DOUBLE). */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -35,7 +35,7 @@ static struct tft_model *quantized(const struct toy *t)
                               .range = range,
                               .n_threads = 1,
                               .method = RANGE_PERCENTILE,
-                              .param = 95}; /* some are cut off */
+                              .param = 95}; /* clips some numbers */
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
     tft_model_close(m);

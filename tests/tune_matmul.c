@@ -1,5 +1,4 @@
-/* tools/quantize/tune/matmul.h in double precision, by plain loops. Compiled with
-   TUNE_DOUBLE. */
+/* tools/quantize/tune/matmul.h in double precision, by plain loops. Compiled with TUNE_DOUBLE. */
 #include "tools/quantize/tune/matmul.h"
 
 #include <stdlib.h>
@@ -28,7 +27,7 @@ static real clamp(real x, real low, real high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* In range, but not rounded: see real_round. */
+/* Clamped to the range, but not rounded: see real_round. */
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
                   const struct tft_affine *q, size_t step)
 {

@@ -1,4 +1,5 @@
-/* Models for the tests of tuning: each way to be a block; widths that fill no panel. */
+/* Models for the tests of tuning: every kind of block, and widths that are no multiple of a panel.
+   */
 #ifndef TFT_TEST_TUNE_TOYS_H
 #define TFT_TEST_TUNE_TOYS_H
 
