@@ -80,8 +80,8 @@ static void calibrate(struct tft_model *m)
         clip[0][i] = 1 - 0.07f * (float)i;
         clip[1][i] = 0.6f + 0.05f * (float)i;
     }
-    m->kv = "skvq:k=3,group=16";
-    assert_int_equal(tft_kv_parse(&m->kv_policy, m->kv, NULL), TFT_OK);
+    m->kv_text = "skvq:k=3,group=16";
+    assert_int_equal(tft_kv_parse(&m->kv_policy, m->kv_text, NULL), TFT_OK);
     m->key_order = key_order;
     m->kv_clip[0] = clip[0];
     m->kv_clip[1] = clip[1];

@@ -179,7 +179,7 @@ static void another_cache(void **state)
     struct tft_model *m = opened(q), *named;
     made(m, r, &(struct rewrite){.kv = kv});
     named = opened(r);
-    assert_string_equal(named->kv, kv);
+    assert_string_equal(named->kv_text, kv);
     assert_memory_equal(named->prefix_v, m->prefix_v, sizeof v);
     assert_int_equal(named->source.n_value, m->source.n_value + 1);
     assert_int_equal(named->source.n_tensor, m->source.n_tensor);
@@ -194,11 +194,11 @@ static void another_cache(void **state)
     made(named, again, &touch);
     tft_model_close(named);
     named = opened(again);
-    assert_string_equal(named->kv, kv);
+    assert_string_equal(named->kv_text, kv);
     made(named, r, &(struct rewrite){.kv = "kivi"});
     tft_model_close(named);
     named = opened(r);
-    assert_string_equal(named->kv, "kivi");
+    assert_string_equal(named->kv_text, "kivi");
     assert_non_null(tft_source_value(&named->source, TFT_KEY_TUNE_LOSS));
     tft_model_close(named);
     tft_model_close(m);
@@ -208,7 +208,7 @@ static void another_cache(void **state)
     made(m, r, &(struct rewrite){.kv = kv});
     tft_model_close(m);
     named = opened(r);
-    assert_string_equal(named->kv, kv);
+    assert_string_equal(named->kv_text, kv);
     tft_model_close(named);
 }
 

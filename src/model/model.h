@@ -8,7 +8,6 @@
 #ifndef TFT_MODEL_H
 #define TFT_MODEL_H
 
-#include "base/alloc.h"
 #include "file/file.h"
 #include "kv/policy.h"
 #include "simd/kernels.h"
@@ -110,7 +109,7 @@ struct tft_model {
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */
 
     /* The KV cache of sessions that do not name one, and what was calibrated for it */
-    const char *kv;                 /* as in tft_session_opts; NULL if the file has none */
+    const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
     struct tft_kv_policy kv_policy; /* the same, parsed; f16 if the file has none */
     const float *key_importance;    /* [n_layer, G, E] the cost of an error in a channel of the
                                        keys; NULL if the file has none */
@@ -119,8 +118,8 @@ struct tft_model {
     const float *kv_clip[2];        /* [n_layer, G, groups of kv_policy] for keys and for values:
                                        SKVQ eq. 2's alpha; likewise */
 
-    bool floats; /* the input of some linear layer is computed as floats first */
-    bool bytes;  /* some linear layer takes 8-bit activations */
+    bool float_inputs; /* the input of some linear layer is computed as floats first */
+    bool byte_inputs;  /* some linear layer takes 8-bit activations */
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */

@@ -34,7 +34,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->n_params = m->weight_bytes = m->matmul_macs = 0;
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
-    m->kv = copy_text(ld, TFT_KEY_KV);
+    m->kv_text = copy_text(ld, TFT_KEY_KV);
     tft_w8a8_prefix_bos(ld);
     if (vocab_only)
         return;

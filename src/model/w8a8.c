@@ -90,19 +90,19 @@ void tft_w8a8_inputs(struct tft_load *ld)
         a.range = array(ld, TFT_KEY_INPUT_RANGE, n);
         a.hadamard = hadamard(ld);
     }
-    m->floats = !ld->w8a8;
-    m->bytes = ld->w8a8;
+    m->float_inputs = !ld->w8a8;
+    m->byte_inputs = ld->w8a8;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
             b->in[i] = input(ld, &a, l * TFT_LAYER_INPUTS + i);
-            m->floats |= b->in[i].range != TFT_RANGE_STATIC;
+            m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
         }
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
         connect(b);
     }
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
-    m->floats |= m->head_in.range != TFT_RANGE_STATIC;
+    m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;
     m->output.in = &m->head_in;
 }
 

@@ -1,5 +1,6 @@
 /* Opening a session: its options, the size of its memory, and where everything in it lies. */
 #include "backend.h"
+#include "base/alloc.h"
 #include "base/error.h"
 #include "session.h"
 
@@ -30,7 +31,7 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: not calibrated for this KV cache, but for %s: make the file with tuffet "
                         "quantize --kv",
-                        m->source.name, m->kv ? m->kv : "none");
+                        m->source.name, m->kv_text ? m->kv_text : "none");
     return TFT_OK;
 }
 
@@ -54,7 +55,7 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
                         TFT_PORT_THREADS);
 
-    enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv, err);
+    enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv_text, err);
     if (!o->keep)
         kv->keep = 0;
     if (status == TFT_OK)
@@ -108,14 +109,14 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
         if (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
             continue;
-        if (m->floats || !(feeds || b == TFT_U))
+        if (m->float_inputs || !(feeds || b == TFT_U))
             s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
-        if (m->bytes && feeds) {
+        if (m->byte_inputs && feeds) {
             s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_buf_byte_stride(m, b));
-            s->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
+            s->affine[b] = m->float_inputs ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
         }
     }
-    if (!m->bytes)
+    if (!m->byte_inputs)
         return;
 
     s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);

@@ -41,7 +41,7 @@ static void calibrate(struct check *c, struct tft_model *m, const char *kv)
     m->kv_clip[0] = clip[0];
     m->kv_clip[1] = clip[1];
     if (tft_kv_parse(&m->kv_policy, kv, NULL) == TFT_OK)
-        m->kv = kv;
+        m->kv_text = kv;
 }
 
 static struct opened open_session(struct check *c, const char *kv, uint32_t capacity)

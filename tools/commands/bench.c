@@ -141,7 +141,7 @@ static struct row evaluate(const struct tft_model_info *m, double kv_bytes, cons
 /* The cache that the session has: by the command line, or else by the file. */
 static const char *kv_name(const struct tft_model *m)
 {
-    return cli_session_options.kv ? cli_session_options.kv : m->kv ? m->kv : "f16";
+    return cli_session_options.kv ? cli_session_options.kv : m->kv_text ? m->kv_text : "f16";
 }
 
 static void print_row(const struct tft_model *m, const struct row *r, bool first)

@@ -304,7 +304,7 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
     bare->n_prefix = 0;
     bare->prefix_x = NULL;
     bare->prefix_bos = false;
-    bare->floats = true;
+    bare->float_inputs = true;
     bare->block = malloc(m->n_layer * sizeof *bare->block);
     for (uint32_t l = 0; bare->block && l < m->n_layer; l++) {
         bare->block[l] = m->block[l];

@@ -61,11 +61,11 @@ static void layout_activations(struct device_session *ds, struct tft_arena *a)
         bool feeds_linear = b == TFT_H || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
         /* G holds the gate's floats before the activation makes bytes of them */
-        if (m->floats || b == TFT_G || !feeds_linear)
+        if (m->float_inputs || b == TFT_G || !feeds_linear)
             ds->buf[b] = tft_arena_take(a, rows, tft_pass_stride(&shape, b) * sizeof(float));
         if (feeds_linear) {
             ds->bytes[b] = tft_arena_take(a, rows, tft_pass_byte_stride(&shape, b));
-            ds->affine[b] = m->floats ? tft_arena_take(a, rows, sizeof *ds->affine[b]) : NULL;
+            ds->affine[b] = m->float_inputs ? tft_arena_take(a, rows, sizeof *ds->affine[b]) : NULL;
         }
     }
     ds->ranges = tft_arena_take(a, s->n_batch, 2 * sizeof *ds->ranges);

@@ -358,7 +358,7 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
 
 /* The cache has a slot for each token of a pass. A pass may hold many sequences, and so more tokens
    than the model's context. If layers may be packed, the session needs the buffers of a model with
-   8-bit inputs: m->bytes. */
+   8-bit inputs: m->byte_inputs. */
 static enum tft_status open_session(struct layers *y, const struct layers_capacity *capacity,
                                     struct tft_error *err)
 {
@@ -369,10 +369,10 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
                                   .n_threads = y->o->n_threads,
                                   .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
-    y->m->bytes = capacity->int8;
+    y->m->byte_inputs = capacity->int8;
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
     y->m->n_ctx = n_ctx;
-    y->m->bytes = false;
+    y->m->byte_inputs = false;
     return status;
 }
 
