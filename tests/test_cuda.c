@@ -289,7 +289,7 @@ static void what_is_refused(void **state)
     long_one.n_ctx = 70000;
     refuse(quantized(&long_one, &o), "cuda", 65536, TFT_ERR_UNSUPPORTED,
            "cuda: passes of up to 65536 tokens are not supported: use at most 65535");
-    refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of floats");
+    refuse(in_folder("m.gguf"), "cuda", 0, TFT_ERR_UNSUPPORTED, "has weights of f32");
 }
 
 /* Whether the GPU is played by a CPU, which obeys PLAYER_GPUS. */

@@ -34,8 +34,8 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
             m->source.name, name);
     if (m->embed.format != &tft_format_i8)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has weights of floats; %s is for files that tuffet quantize has made",
-                        m->source.name, name);
+                        "%s: has weights of %s; %s needs a file that tuffet quantize has made",
+                        m->source.name, m->output.w.format->name, name);
     return TFT_OK;
 }
 
