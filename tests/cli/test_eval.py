@@ -190,7 +190,7 @@ class Eval(Case):
             path = self.write("in", data)
             line = self.fails("eval", self.toy(), "--task=lambada", "-f", path)
             self.assertTrue(line.startswith(f"tuffet: {path}: {why}"), line)
-        self.assertIn('"gold" is 2, of 2 options', self.fails("eval", self.toy(), "--task=copa", "-f", self.lines(
+        self.assertIn('"gold" is 2, but there are 2 options', self.fails("eval", self.toy(), "--task=copa", "-f", self.lines(
             {"query": "a", "choices": ["b", "c"], "gold": 2})))
 
     def test_for_people(self):

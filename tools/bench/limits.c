@@ -1,28 +1,28 @@
 #include "limits.h"
 
-#include "tools/cli/cli.h"
-#include "simd/kernels.h"
 #include "port/port.h"
+#include "simd/kernels.h"
+#include "tools/cli/cli.h"
 
-/* the buffer is larger than any last-level cache it is likely to meet */
+/* The buffer is larger than the last-level cache of common CPUs. */
 enum { RUNS = 7, BUFFER = 256 << 20, CHUNK = 64 };
 
-struct job {
+struct measurement {
     struct tft_kernels kern;
-    float *x;     /* BUFFER bytes */
+    float *x;                      /* BUFFER bytes */
     size_t int8_rounds, fma_rounds;
-    double work[TFT_PORT_THREADS];  /* by thread: what it did */
-    double read, int8, fma; /* best of RUNS, per second */
+    double work[TFT_PORT_THREADS]; /* by thread: bytes or operations of one run */
+    double read, int8, fma;        /* bytes or operations a second, the best of RUNS */
 };
 
-/* Keeps the best of the runs of one measurement; thread 0 does the bookkeeping. */
-static void take_best(struct job *j, int tid, int n, uint64_t start, double *best)
+/* Updates *best by one run of all threads, which began at `start`. */
+static void take_best(struct measurement *m, int tid, int n, uint64_t start, double *best)
 {
     tft_port_barrier();
     if (tid == 0) {
         double seconds = (double)(cli_ns() - start) / 1e9, work = 0;
         for (int i = 0; i < n; i++)
-            work += j->work[i];
+            work += m->work[i];
         *best = work / seconds > *best ? work / seconds : *best;
     }
     tft_port_barrier();
@@ -30,32 +30,33 @@ static void take_best(struct job *j, int tid, int n, uint64_t start, double *bes
 
 static void measure(void *arg, int tid, int n)
 {
-    struct job *j = arg;
-    size_t chunks = BUFFER / sizeof *j->x / CHUNK, begin = chunks * (size_t)tid / (size_t)n * CHUNK;
+    struct measurement *m = arg;
+    size_t chunks = BUFFER / sizeof *m->x / CHUNK, begin = chunks * (size_t)tid / (size_t)n * CHUNK;
     size_t end = chunks * ((size_t)tid + 1) / (size_t)n * CHUNK;
     volatile float sink;
+    /* Each thread writes the part that it will read, so that the pages are near its CPU. Not zeros,
+       which some memory reads faster. */
     for (size_t i = begin; i < end; i++)
-        j->x[i] = (float)(i * 2654435761u); /* its own share, so that it is near; not zeros, which
-                                               some memory is quicker with */
+        m->x[i] = (float)(i * 2654435761u);
     for (int r = 0; r < RUNS; r++) {
         tft_port_barrier();
         uint64_t start = cli_ns();
-        sink = j->kern.read(j->x + begin, end - begin);
-        j->work[tid] = (double)(end - begin) * sizeof *j->x;
-        take_best(j, tid, n, start, &j->read);
+        sink = m->kern.read(m->x + begin, end - begin);
+        m->work[tid] = (double)(end - begin) * sizeof *m->x;
+        take_best(m, tid, n, start, &m->read);
 
         start = cli_ns();
-        j->work[tid] = j->kern.peak_int8(j->int8_rounds);
-        take_best(j, tid, n, start, &j->int8);
+        m->work[tid] = m->kern.peak_int8(m->int8_rounds);
+        take_best(m, tid, n, start, &m->int8);
 
         start = cli_ns();
-        j->work[tid] = j->kern.peak_fma(j->fma_rounds);
-        take_best(j, tid, n, start, &j->fma);
+        m->work[tid] = m->kern.peak_fma(m->fma_rounds);
+        take_best(m, tid, n, start, &m->fma);
     }
     (void)sink;
 }
 
-/* As many as take this machine 10 ms or a bit more. */
+/* A number of rounds that takes this machine 10 to 20 ms. */
 static size_t rounds_of(tft_peak_fn *peak)
 {
     for (size_t rounds = 1000;; rounds *= 2) {
@@ -68,15 +69,15 @@ static size_t rounds_of(tft_peak_fn *peak)
 
 bool measure_limits(struct limits *out, int threads)
 {
-    static struct job j;
-    j = (struct job){.x = tft_port_alloc(BUFFER, 64)};
-    if (!j.x)
+    static struct measurement m;
+    m = (struct measurement){.x = tft_port_alloc(BUFFER, 64)};
+    if (!m.x)
         return false;
-    tft_kernels_fill(&j.kern, tft_kernels_best());
-    j.int8_rounds = rounds_of(j.kern.peak_int8);
-    j.fma_rounds = rounds_of(j.kern.peak_fma);
-    tft_port_team(threads, measure, &j);
-    tft_port_free(j.x);
-    *out = (struct limits){j.read / 1e9, j.int8 / 1e9, j.fma / 1e9};
+    tft_kernels_fill(&m.kern, tft_kernels_best());
+    m.int8_rounds = rounds_of(m.kern.peak_int8);
+    m.fma_rounds = rounds_of(m.kern.peak_fma);
+    tft_port_team(threads, measure, &m);
+    tft_port_free(m.x);
+    *out = (struct limits){m.read / 1e9, m.int8 / 1e9, m.fma / 1e9};
     return true;
 }

@@ -1,18 +1,17 @@
-/* What this machine can do at most, measured: the roofs that tuffet bench holds its figures
-   against. */
+/* The limits of this machine, measured, with which tuffet bench compares its speeds. */
 #ifndef LIMITS_H
 #define LIMITS_H
 
 #include <stdbool.h>
 
 struct limits {
-    double read_gbps;  /* memory read by all threads together, 10^9 bytes/s */
-    double int8_gops;  /* exact sums of int8 products, 10^9 operations/s, two a multiply-add */
-    double fma_gflops; /* float fma, likewise */
+    double read_gbps;  /* memory reads of all threads together, 10^9 bytes/s */
+    double int8_gops;  /* exact sums of int8 products, 10^9 operations/s; a multiply-add is two */
+    double fma_gflops; /* float fma, 10^9 operations/s; an fma is two */
 };
 
-/* With that many threads; takes about half a second. False if there is no memory for it (256
-   MiB). */
+/* Measures with `threads` threads, which takes about half a second. Returns false if there is no
+   memory for the buffer of 256 MiB. */
 bool measure_limits(struct limits *out, int threads);
 
 #endif

@@ -15,7 +15,7 @@ struct shape {
     bool bias; /* of q, k and v */
 };
 
-/* From the models' config.json. All tie the head to the embedding. */
+/* From the models' config.json. In all of them, the embedding is also the head. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true},
@@ -23,22 +23,23 @@ static const struct shape shapes[] = {
 };
 
 struct matrix {
-    const char *fmt; /* of its name, with the layer */
+    const char *format; /* of its name, with the layer's number */
     uint32_t rows, cols;
     bool bias;
-    char stem[64];
-    int32_t *sum; /* [rows] of the weights that were made */
+    char name[64];
+    int32_t *sum; /* [rows] the sum of each row's weights */
 };
 
-struct work {
+/* The file is written in two runs over all tensors: first their descriptions, then their data. */
+struct shape_writer {
     const struct shape *s;
-    struct tft_gguf_writer *w;
-    bool data; /* second run: the tensors' data instead of their descriptions */
+    struct tft_gguf_writer *gguf;
+    bool data; /* the second run */
     bool (*progress)(double done);
     bool stopped;
     uint64_t random;
-    double done, all; /* bytes */
-    char *panel;
+    double done, all; /* bytes of weights */
+    int8_t *panel;    /* [TFT_PANEL, the longest row] scratch */
 };
 
 static struct tft_str str(const char *s)
@@ -46,24 +47,25 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
-static void describe(struct work *k, const char *stem, const char *suffix, enum tft_dtype type,
-                     uint32_t n_dims, uint64_t cols, uint64_t rows)
+static void describe(struct shape_writer *w, const char *name, const char *suffix,
+                     enum tft_dtype type, uint32_t n_dims, uint64_t cols, uint64_t rows)
 {
-    char name[80];
-    snprintf(name, sizeof name, "%s%s", stem, suffix);
-    tft_gguf_put_tensor(k->w, str(name), type, n_dims, (const uint64_t[]){cols, rows});
+    char full[80];
+    snprintf(full, sizeof full, "%s%s", name, suffix);
+    tft_gguf_put_tensor(w->gguf, str(full), type, n_dims, (const uint64_t[]){cols, rows});
 }
 
-static void random_panel(struct work *k, int8_t *panel, size_t bytes)
+/* bytes: a multiple of 8. */
+static void fill_panel(struct shape_writer *w, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 8) {
-        k->random ^= k->random << 13; /* xorshift64, Marsaglia 2003 */
-        k->random ^= k->random >> 7;
-        k->random ^= k->random << 17;
-        memcpy(panel + i, &k->random, 8);
+        w->random ^= w->random << 13; /* xorshift64, Marsaglia 2003 */
+        w->random ^= w->random >> 7;
+        w->random ^= w->random << 17;
+        memcpy(w->panel + i, &w->random, 8);
     }
     for (size_t i = 0; i < bytes; i++)
-        panel[i] = panel[i] == -128 ? 0 : panel[i];
+        w->panel[i] = w->panel[i] == -128 ? 0 : w->panel[i];
 }
 
 static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
@@ -73,111 +75,119 @@ static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
         sum[i / TFT_QUAD % TFT_PANEL] += panel[i];
 }
 
-static void panels(struct work *k, struct matrix *x)
+/* The weights of a matrix. */
+static void put_weights(struct shape_writer *w, struct matrix *x)
 {
-    if (!k->data) {
-        describe(k, x->stem, ".weight", TFT_I8, 2, x->cols, x->rows);
-        k->all += (double)x->rows * x->cols;
+    size_t bytes = (size_t)TFT_PANEL * x->cols;
+    if (!w->data) {
+        describe(w, x->name, ".weight", TFT_I8, 2, x->cols, x->rows);
+        w->all += (double)x->rows * x->cols;
         return;
     }
     x->sum = calloc(x->rows, sizeof *x->sum);
-    for (uint32_t i = 0; x->sum && i < x->rows && !k->stopped; i += TFT_PANEL) {
-        random_panel(k, (int8_t *)k->panel, (size_t)TFT_PANEL * x->cols);
-        sum_rows((int8_t *)k->panel, x->cols, x->sum + i);
-        tft_gguf_put_data(k->w, k->panel, (size_t)TFT_PANEL * x->cols);
-        k->done += (double)TFT_PANEL * x->cols;
-        k->stopped = k->progress && !k->progress(k->done / k->all);
+    for (uint32_t i = 0; x->sum && i < x->rows && !w->stopped; i += TFT_PANEL) {
+        fill_panel(w, bytes);
+        sum_rows(w->panel, x->cols, x->sum + i);
+        tft_gguf_put_data(w->gguf, w->panel, bytes);
+        w->done += (double)bytes;
+        w->stopped = w->progress && !w->progress(w->done / w->all);
     }
 }
 
-static void vector(struct work *k, const char *stem, const char *suffix, uint32_t n, float value)
+/* A vector of n equal numbers. */
+static void put_vector(struct shape_writer *w, const char *name, const char *suffix, uint32_t n,
+                       float value)
 {
-    if (!k->data)
-        describe(k, stem, suffix, TFT_F32, 1, n, 1);
-    for (uint32_t i = 0; k->data && i < n; i++)
-        tft_gguf_put_data(k->w, &value, sizeof value);
+    if (!w->data)
+        describe(w, name, suffix, TFT_F32, 1, n, 1);
+    for (uint32_t i = 0; w->data && i < n; i++)
+        tft_gguf_put_data(w->gguf, &value, sizeof value);
 }
 
-/* Scales that keep the size of what is multiplied: uniform bytes have a standard deviation of
-   73. */
-static void beside(struct work *k, struct matrix *x)
+/* The scales, bias and row sums of a matrix. The scales make the output about as large as the
+   input: uniform int8 numbers have a standard deviation of 73. */
+static void put_scales(struct shape_writer *w, struct matrix *x)
 {
-    vector(k, x->stem, ".scale", x->rows, 1 / (73 * sqrtf((float)x->cols)));
+    put_vector(w, x->name, ".scale", x->rows, 1 / (73 * sqrtf((float)x->cols)));
     if (x->bias)
-        vector(k, x->stem, ".bias", x->rows, 0.1f);
-    if (!k->data)
-        describe(k, x->stem, ".rowsum", TFT_I32, 1, x->rows, 1);
+        put_vector(w, x->name, ".bias", x->rows, 0.1f);
+    if (!w->data)
+        describe(w, x->name, ".rowsum", TFT_I32, 1, x->rows, 1);
     else if (x->sum)
-        tft_gguf_put_data(k->w, x->sum, x->rows * sizeof *x->sum);
+        tft_gguf_put_data(w->gguf, x->sum, x->rows * sizeof *x->sum);
     free(x->sum);
 }
 
-static void matrices(struct work *k, unsigned layer, struct matrix *x, size_t n)
+/* x: [n] */
+static void put_matrices(struct shape_writer *w, unsigned layer, struct matrix *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        snprintf(x[i].stem, sizeof x[i].stem, x[i].fmt, layer);
-        panels(k, &x[i]);
+        snprintf(x[i].name, sizeof x[i].name, x[i].format, layer);
+        put_weights(w, &x[i]);
     }
     for (size_t i = 0; i < n; i++)
-        beside(k, &x[i]);
+        put_scales(w, &x[i]);
 }
 
-static void norm(struct work *k, unsigned layer, const char *name)
+static void put_norm(struct shape_writer *w, unsigned layer, const char *norm)
 {
-    char stem[64];
-    snprintf(stem, sizeof stem, "blk.%u.%s", layer, name);
-    vector(k, stem, ".weight", k->s->width, 1);
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, norm);
+    put_vector(w, name, ".weight", w->s->width, 1);
 }
 
-/* Falls by a factor of 30,000 from a head's first channel to its last, so that at 2 bits on average
-   some have 1 and some 4. */
-static void importance(struct work *k)
+/* The importance falls by a factor of 30,000 from the first channel of a head to the last, so that
+   `mixed` keys with an average of 2 bits have channels of 1 to 4 bits. */
+static void put_importance(struct shape_writer *w)
 {
-    const struct shape *s = k->s;
-    if (!k->data)
-        tft_gguf_put_tensor(k->w, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3,
+    const struct shape *s = w->s;
+    if (!w->data)
+        tft_gguf_put_tensor(w->gguf, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3,
                             (const uint64_t[]){s->head, s->kv_heads, s->layers});
-    for (uint32_t i = 0; k->data && i < s->layers * s->kv_heads * s->head; i++) {
+    for (uint32_t i = 0; w->data && i < s->layers * s->kv_heads * s->head; i++) {
         float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
-        tft_gguf_put_data(k->w, &x, sizeof x);
+        tft_gguf_put_data(w->gguf, &x, sizeof x);
     }
 }
 
-static void tensors(struct work *k)
+static void put_tensors(struct shape_writer *w)
 {
-    const struct shape *s = k->s;
+    const struct shape *s = w->s;
     uint32_t q = s->heads * s->head, kv = s->kv_heads * s->head;
-    matrices(k, 0, &(struct matrix){.fmt = "token_embd", .rows = s->vocab, .cols = s->width}, 1);
-    for (unsigned l = 0; l < s->layers && !k->stopped; l++) {
+    put_matrices(w, 0, &(struct matrix){.format = "token_embd", .rows = s->vocab, .cols = s->width},
+                 1);
+    for (unsigned l = 0; l < s->layers && !w->stopped; l++) {
         struct matrix x[] = {
-            {.fmt = "blk.%u.attn_q", .rows = q, .cols = s->width, .bias = s->bias},
-            {.fmt = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
-            {.fmt = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
-            {.fmt = "blk.%u.attn_output", .rows = s->width, .cols = q},
-            {.fmt = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
-            {.fmt = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
-            {.fmt = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
+            {.format = "blk.%u.attn_q", .rows = q, .cols = s->width, .bias = s->bias},
+            {.format = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
+            {.format = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
+            {.format = "blk.%u.attn_output", .rows = s->width, .cols = q},
+            {.format = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
+            {.format = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
+            {.format = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
         };
-        matrices(k, l, x, sizeof x / sizeof *x);
-        norm(k, l, "attn_norm");
-        norm(k, l, "ffn_norm");
+        put_matrices(w, l, x, sizeof x / sizeof *x);
+        put_norm(w, l, "attn_norm");
+        put_norm(w, l, "ffn_norm");
     }
-    vector(k, "output_norm", ".weight", s->width, 1);
-    importance(k);
+    put_vector(w, "output_norm", ".weight", s->width, 1);
+    put_importance(w);
 }
 
-static void put_u32(struct work *k, const char *key, uint32_t v)
+/* The number "ARCH.key". */
+static void put_u32(struct shape_writer *w, const char *key, uint32_t v)
 {
     char full[80];
-    snprintf(full, sizeof full, "%s.%s", k->s->arch, key);
-    tft_gguf_put_u32(k->w, full, v);
+    snprintf(full, sizeof full, "%s.%s", w->s->arch, key);
+    tft_gguf_put_u32(w->gguf, full, v);
 }
 
-/* Every input within -4 .. 4: what comes out of a norm of ones is about normal. */
-static void put_inputs(struct work *k)
+/* Each input has the static range -4 .. 4: the output of a norm with weights of 1 is about normally
+   distributed. */
+static void put_inputs(struct shape_writer *w)
 {
     enum { MOST = 64 * TFT_LAYER_INPUTS + 1 };
-    size_t n = (size_t)k->s->layers * TFT_LAYER_INPUTS + 1;
+    size_t n = (size_t)w->s->layers * TFT_LAYER_INPUTS + 1;
     float scale[MOST];
     uint8_t zero[MOST], range[MOST];
     for (size_t i = 0; i < n; i++) {
@@ -185,51 +195,51 @@ static void put_inputs(struct work *k)
         zero[i] = 128;
         range[i] = TFT_RANGE_STATIC;
     }
-    tft_gguf_put_array(k->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, scale, n);
-    tft_gguf_put_array(k->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, zero, n);
-    tft_gguf_put_array(k->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, range, n);
+    tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, scale, n);
+    tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, zero, n);
+    tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, range, n);
 }
 
-static void values(struct work *k)
+static void put_values(struct shape_writer *w)
 {
-    const struct shape *s = k->s;
-    tft_gguf_put_u32(k->w, "general.alignment", 64);
-    tft_gguf_put_str(k->w, "general.architecture", str(s->arch));
-    tft_gguf_put_str(k->w, "general.name", str(s->name));
-    put_u32(k, "context_length", 32768); /* more than some have: what a cache does at depth can be
-                                            seen */
-    put_u32(k, "embedding_length", s->width);
-    put_u32(k, "feed_forward_length", s->ffn);
-    put_u32(k, "block_count", s->layers);
-    put_u32(k, "attention.head_count", s->heads);
-    put_u32(k, "attention.head_count_kv", s->kv_heads);
-    char full[80];
-    snprintf(full, sizeof full, "%s.attention.layer_norm_rms_epsilon", s->arch);
-    tft_gguf_put_f32(k->w, full, 1e-5f);
-    tft_gguf_put_u32(k->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
-    tft_gguf_put_u32(k->w, TFT_KEY_VOCAB, s->vocab);
-    tft_gguf_put_u32(k->w, TFT_KEY_HADAMARD, 128); /* as a model with --rotate o+down has it */
-    put_inputs(k);
+    const struct shape *s = w->s;
+    char epsilon[80];
+    tft_gguf_put_u32(w->gguf, "general.alignment", 64);
+    tft_gguf_put_str(w->gguf, "general.architecture", str(s->arch));
+    tft_gguf_put_str(w->gguf, "general.name", str(s->name));
+    /* longer than some of the models have it, to measure a cache at depth */
+    put_u32(w, "context_length", 32768);
+    put_u32(w, "embedding_length", s->width);
+    put_u32(w, "feed_forward_length", s->ffn);
+    put_u32(w, "block_count", s->layers);
+    put_u32(w, "attention.head_count", s->heads);
+    put_u32(w, "attention.head_count_kv", s->kv_heads);
+    snprintf(epsilon, sizeof epsilon, "%s.attention.layer_norm_rms_epsilon", s->arch);
+    tft_gguf_put_f32(w->gguf, epsilon, 1e-5f);
+    tft_gguf_put_u32(w->gguf, TFT_KEY_VERSION, TFT_FILE_VERSION);
+    tft_gguf_put_u32(w->gguf, TFT_KEY_VOCAB, s->vocab);
+    tft_gguf_put_u32(w->gguf, TFT_KEY_HADAMARD, 128); /* as in a model with --rotate o+down */
+    put_inputs(w);
 }
 
 enum tft_status shape_write(const char *name, const char *path, bool (*progress)(double done),
                             struct tft_error *err)
 {
-    struct work k = {.progress = progress, .random = 0x9e3779b97f4a7c15};
+    struct shape_writer w = {.progress = progress, .random = 0x9e3779b97f4a7c15};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (strcmp(shapes[i].name, name) == 0)
-            k.s = &shapes[i];
-    if (!k.s)
+            w.s = &shapes[i];
+    if (!w.s)
         return TFT_ERR_ARG;
-    enum tft_status status = tft_gguf_create(&k.w, path, err);
+    enum tft_status status = tft_gguf_create(&w.gguf, path, err);
     if (status != TFT_OK)
         return status;
-    k.panel = malloc((size_t)TFT_PANEL * (k.s->width > k.s->ffn ? k.s->width : k.s->ffn));
-    values(&k);
-    tensors(&k);
-    k.data = true;
-    if (k.panel)
-        tensors(&k);
-    free(k.panel);
-    return tft_gguf_close(k.w, !k.stopped, err);
+    w.panel = malloc((size_t)TFT_PANEL * (w.s->width > w.s->ffn ? w.s->width : w.s->ffn));
+    put_values(&w);
+    put_tensors(&w);
+    w.data = true;
+    if (w.panel)
+        put_tensors(&w);
+    free(w.panel);
+    return tft_gguf_close(w.gguf, !w.stopped, err);
 }

@@ -7,16 +7,16 @@ struct template_format {
     const char *name;
     /* before and after a message; {bos} and {eos} are the model's */
     const char *system[2], *user[2], *assistant[2];
-    bool system_in_user; /* the system message is the beginning of the first user's */
-    bool trim;           /* messages lose the white space around them */
-    bool thinks;         /* what an answer has up to </think> is left out of what follows */
+    bool system_in_user; /* the system message stands inside the first message of the user */
+    bool trim;           /* white space around messages is removed */
+    bool thinks;         /* of earlier answers, the part up to </think> is removed */
 };
 
-/* Where they are from: the chat templates of the models named, but for
-   - llama2: Meta's llama/generation.py, chat_completion, in which each exchange is a sequence of
-     its own;
-   - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. The space before [INST] is the
-     one that a SentencePiece vocabulary puts after a special token, so it is not written here. */
+/* Sources: the chat templates of the models named, except
+   - llama2: Meta's llama/generation.py, chat_completion, where each question and its answer are a
+     sequence of their own;
+   - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. A SentencePiece vocabulary puts
+     a space after a special token, so the space before [INST] is not written here. */
 static const struct template_format formats[] = {
     { /* Qwen 1 to 2.5, SmolLM, OpenHermes */
         .name = "chatml",
@@ -99,15 +99,14 @@ bool template_thinks(const struct template_format *f)
     return f->thinks;
 }
 
-/* ---- recognising */
+/* ---- recognizing */
 
 static bool has(const char *jinja, const char *mark)
 {
     return strstr(jinja, mark) != NULL;
 }
 
-/* Zephyr ends a user's message with the end of sequence; Falcon 3 and GLM, which look the same
-   otherwise, do not. */
+/* Zephyr ends the user's message with EOS. Falcon 3 and GLM do not, and look the same otherwise. */
 static bool user_ends_with_eos(const char *jinja)
 {
     const char *user = strstr(jinja, "<|user|>");
@@ -130,7 +129,7 @@ const struct template_format *template_recognize(const char *jinja)
         name = has(jinja, "<|im_sep|>") || has(jinja, "<end_of_utterance>") ? NULL
                : has(jinja, "</think>")                                     ? "qwen3"
                                                                             : "chatml";
-    /* Later Mistral formats have tools or a system prompt of their own, and other spaces. */
+    /* Later Mistral formats have markup for tools or system prompts, and other spaces. */
     else if (has(jinja, "[INST]"))
         name = has(jinja, "[AVAILABLE_TOOLS]") || has(jinja, "[SYSTEM_PROMPT]") ? NULL
                : has(jinja, "<<SYS>>")                                          ? "llama2"
@@ -153,11 +152,13 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-struct words { /* of a message */
+/* The text of a message, or a part of it. */
+struct words {
     const char *p;
     size_t n;
 };
 
+/* Without white space at its start, and at its end if `end`. */
 static struct words trimmed(struct words w, bool end)
 {
     while (w.n && is_space(*w.p))
@@ -167,7 +168,7 @@ static struct words trimmed(struct words w, bool end)
     return w;
 }
 
-/* Qwen 3: of an answer that is not the last, only what comes after the thoughts. */
+/* The part of an answer after its thoughts. */
 static struct words without_thoughts(struct words w)
 {
     static const char close[] = "</think>";
@@ -196,8 +197,9 @@ static bool add_mark(struct template_text *t, size_t begin)
     return true;
 }
 
-/* n bytes of the format's own, {bos} and {eos} replaced. */
-static bool markup(struct template_text *t, const struct tft_model *m, const char *p, size_t n)
+/* Appends n bytes of markup, with {bos} and {eos} replaced. */
+static bool append_markup(struct template_text *t, const struct tft_model *m, const char *p,
+                          size_t n)
 {
     size_t begin = t->text.n, len;
     bool good = true;
@@ -215,34 +217,37 @@ static bool markup(struct template_text *t, const struct tft_model *m, const cha
     return good && (t->text.n == begin || add_mark(t, begin));
 }
 
-static bool around(struct template_text *t, const struct tft_model *m, const char *const around[2],
-                   struct words x)
+/* Appends a message with the markup before and after it. */
+static bool append_message(struct template_text *t, const struct tft_model *m,
+                           const char *const around[2], struct words x)
 {
-    return markup(t, m, around[0], strlen(around[0])) && cli_text_append(&t->text, x.p, x.n) &&
-           markup(t, m, around[1], strlen(around[1]));
+    return append_markup(t, m, around[0], strlen(around[0])) &&
+           cli_text_append(&t->text, x.p, x.n) && append_markup(t, m, around[1], strlen(around[1]));
 }
 
-/* The answer that is being written. Before its first word the format's space is left to the model,
-   whose words begin with one. */
-static bool open_answer(struct template_text *t, const struct template_format *f,
-                        const struct tft_model *m, struct words x, bool no_think)
+/* Appends the answer that the model is to continue. If the answer is empty, the space that the
+   format puts before it is left out: the model's first word begins with it. */
+static bool append_answer(struct template_text *t, const struct template_format *f,
+                          const struct tft_model *m, struct words x, bool no_think)
 {
     static const char empty[] = "<think>\n\n</think>\n\n";
     size_t n = strlen(f->assistant[0]);
     while (!x.n && n && f->assistant[0][n - 1] == ' ')
         n--;
-    return markup(t, m, f->assistant[0], n) &&
-           (!no_think || markup(t, m, empty, sizeof empty - 1)) &&
+    return append_markup(t, m, f->assistant[0], n) &&
+           (!no_think || append_markup(t, m, empty, sizeof empty - 1)) &&
            cli_text_append(&t->text, x.p, x.n);
 }
 
-static bool user(struct template_text *t, const struct template_format *f,
-                 const struct tft_model *m, struct words x, const struct words *system)
+/* Appends a message of the user. system: the system message that stands inside it, or NULL. */
+static bool append_user(struct template_text *t, const struct template_format *f,
+                        const struct tft_model *m, struct words x, const struct words *system)
 {
     if (!system)
-        return around(t, m, f->user, x);
-    return markup(t, m, f->user[0], strlen(f->user[0])) && around(t, m, f->system, *system) &&
-           cli_text_append(&t->text, x.p, x.n) && markup(t, m, f->user[1], strlen(f->user[1]));
+        return append_message(t, m, f->user, x);
+    return append_markup(t, m, f->user[0], strlen(f->user[0])) &&
+           append_message(t, m, f->system, *system) && cli_text_append(&t->text, x.p, x.n) &&
+           append_markup(t, m, f->user[1], strlen(f->user[1]));
 }
 
 bool template_render(struct template_text *t, const struct template_format *f,
@@ -250,7 +255,7 @@ bool template_render(struct template_text *t, const struct template_format *f,
                      bool no_think)
 {
     struct words system = {0};
-    bool good = true, waiting = false;
+    bool good = true, pending = false; /* pending: the system message is still to be appended */
     t->text.n = t->n_mark = 0;
     for (size_t i = 0; i < n && good; i++) {
         bool last = i + 1 == n;
@@ -260,15 +265,15 @@ bool template_render(struct template_text *t, const struct template_format *f,
             x = trimmed(x, !last);
         if (role == TEMPLATE_SYSTEM && f->system_in_user) {
             system = x;
-            waiting = true;
+            pending = true;
         } else if (role == TEMPLATE_SYSTEM) {
-            good = around(t, m, f->system, x);
+            good = append_message(t, m, f->system, x);
         } else if (role == TEMPLATE_USER) {
-            good = user(t, f, m, x, waiting ? &system : NULL);
-            waiting = false;
+            good = append_user(t, f, m, x, pending ? &system : NULL);
+            pending = false;
         } else {
-            good = last ? open_answer(t, f, m, x, no_think)
-                        : around(t, m, f->assistant, f->thinks ? without_thoughts(x) : x);
+            good = last ? append_answer(t, f, m, x, no_think)
+                        : append_message(t, m, f->assistant, f->thinks ? without_thoughts(x) : x);
         }
     }
     return good;
@@ -282,15 +287,16 @@ size_t template_lead(const struct template_format *f, const char *answer, size_t
 
 /* ---- tokenizing */
 
+/* Tokens that are collected. */
 struct ids {
     const struct tft_model *m;
     const char *text;
-    int32_t *p, *of_mark; /* [room] */
+    int32_t *p, *of_mark; /* [room] of_mark: scratch */
     size_t n, room;
-    enum tft_status status; /* sticky */
+    enum tft_status status; /* of the first failure */
 };
 
-/* Plain text [begin, end). */
+/* Appends the tokens of the text [begin, end), without special tokens. */
 static void tokenize(struct ids *out, size_t begin, size_t end, unsigned flags)
 {
     size_t n = 0;
@@ -300,7 +306,7 @@ static void tokenize(struct ids *out, size_t begin, size_t end, unsigned flags)
     out->n += n;
 }
 
-/* A token that is no text: only the format may make one. */
+/* The name of a special token, which has no text; NULL for another token. */
 static const char *special_name(const struct tft_model *m, int32_t id, size_t *n)
 {
     size_t text;
@@ -308,8 +314,8 @@ static const char *special_name(const struct tft_model *m, int32_t id, size_t *n
     return text ? NULL : tft_token_text(m, id, true, n);
 }
 
-/* Of the tokens of a mark, the special ones are cut out of the text by their names, which are in it
-   in the same order. What is before each, from *begin on, is plain text. */
+/* Appends the special tokens of a mark, and the text before each of them, from *begin on. The names
+   of the special tokens stand in the mark in the order of the tokens. */
 static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin)
 {
     size_t n = 0, len, at = k.begin;
@@ -332,7 +338,7 @@ static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin
 int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n,
                            bool *text_goes_on)
 {
-    /* a token has at least a byte, but for BOS and a space put after a special token */
+    /* a token has at least one byte, except BOS and a space that is put after a special token */
     size_t room = 2 * t->text.n + 2, begin = 0;
     struct ids out = {.m = m, .text = t->text.p, .room = room, .p = malloc(room * sizeof *out.p),
                       .of_mark = malloc(room * sizeof *out.of_mark)};
@@ -351,8 +357,8 @@ int32_t *template_tokenize(const struct template_text *t, const struct tft_model
     if (out.status == TFT_ERR_UNSUPPORTED)
         cli_fail("the model has no tokenizer; a llama2.c model needs --tokenizer FILE");
     else
-        cli_fail("cannot tokenize: %s",
-                 out.n ? tft_status_text(out.status) : "nothing to begin with");
+        cli_fail("cannot tokenize the conversation: %s",
+                 out.n ? tft_status_text(out.status) : "it has no tokens");
     return NULL;
 }
 

@@ -1,14 +1,15 @@
 /*
- * Chat formats: how the messages of a conversation become the text, and the tokens, that a model
- * was trained on.
+ * Chat formats: turn the messages of a conversation into the text, and then the tokens, that a
+ * model was trained on.
  *
- * A file names its format by a Jinja program, tokenizer.chat_template. It is not run: the formats
- * that small models use are known here, each by its name and by marks that its programs have, as in
- * llama.cpp's llama-chat.cpp. What is not recognised is the user's to name, never guessed.
+ * A model file has a template in Jinja, tokenizer.chat_template, which is not run. The formats of
+ * small models are built in here, and recognized by strings that their templates contain, as in
+ * llama-chat.cpp of llama.cpp. An unknown format is never guessed: the user has to name one.
  *
- * What a user or a model wrote must not stand for special tokens, whatever it looks like; what the
- * format writes must. Still the tokens have to be those of the whole text, since a word may begin
- * in the one and end in the other. So the text is made first, with marks where the format wrote it.
+ * The format's own markup becomes special tokens. The text of a user or a model must never become
+ * special tokens, whatever it contains. But the text cannot be tokenized in pieces, since a token
+ * may begin in markup and end in a message. So the whole text is made first, with marks where the
+ * markup is.
  */
 #ifndef TEMPLATE_H
 #define TEMPLATE_H
@@ -24,39 +25,38 @@ struct template_message {
 
 struct template_format;
 
-/* NULL for a name, or a program, of none. */
+/* The format of that name, or of that template; NULL if it is unknown. */
 const struct template_format *template_named(const char *name);
 const struct template_format *template_recognize(const char *jinja);
 const char *template_name(const struct template_format *f);
 
-/* "chatml, qwen3, ...": for messages. */
+/* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);
 
-/* Whether its models think aloud before they answer, in <think> </think>. */
+/* Whether models of the format think before they answer, in <think> </think>. */
 bool template_thinks(const struct template_format *f);
 
-/* The bytes at the start of an answer that belong to the format: the space that it has before
-   one. */
+/* How many bytes at the start of an answer belong to the format: 1 if it puts a space there. */
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
 struct template_text {
     struct cli_text text;
-    struct template_mark { /* what the format wrote */
+    struct template_mark { /* a part of the text that is markup */
         size_t begin, end;
-    } *mark;
+    } *mark; /* [n_mark] */
     size_t n_mark, room;
 };
 
-/* The text of a conversation: a system message or none, then users' and assistants' in turn. The
-   last one is the assistant's and stays open, to be written on; it is empty before that. With
-   no_think it begins with an empty <think> block. False without memory. */
+/* Makes the text of a conversation: message[0] may be a system message, then messages of the user
+   and answers alternate. The last message is the answer that the model is to continue, which may be
+   empty; with no_think, an empty <think> block stands before it. Returns false if out of memory. */
 bool template_render(struct template_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      bool no_think);
 
-/* Its tokens, to be freed, BOS first if the model was trained with one; NULL after an error line.
-   *text_goes_on: the last one is a piece of text and no special token, which tft_text.started wants
-   *to know. */
+/* The tokens of the text, which the caller frees: BOS first if the model was trained with it; NULL
+   after an error message. *text_goes_on: whether the last token is text, not a special token, for
+   tft_text.started. */
 int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n,
                            bool *text_goes_on);
 

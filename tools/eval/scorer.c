@@ -10,23 +10,23 @@ int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits)
 {
     struct tft_model_info info = {.size = sizeof info};
     struct tft_session_opts so = {.n_batch = SCORER_BATCH, .n_logits = n_logits};
-    size_t begins;
+    size_t n_bos;
     *z = (struct scorer){.m = m};
-    int32_t *nothing = cli_tokenize(m, "", 0, TFT_ADD_BOS, &begins);
-    if (!nothing)
+    int32_t *bos = cli_tokenize(m, "", 0, TFT_ADD_BOS, &n_bos);
+    if (!bos)
         return CLI_FAILED;
-    free(nothing);
+    free(bos);
     tft_model_describe(m, &info);
     if (info.prefix_bos && cli_session_options.ctx > 1)
-        cli_session_options.ctx--;
+        cli_session_options.ctx--; /* --ctx counts BOS, which takes no room in the session */
     if (cli_open_session(&z->s, m, &so) != CLI_OK)
         return CLI_FAILED;
 
     z->n_vocab = info.n_vocab;
     z->n_logits = n_logits;
     z->ctx = (uint32_t)tft_capacity(z->s) + info.prefix_bos;
-    z->bos = begins || info.prefix_bos;
-    z->bos_given = info.prefix_bos;
+    z->bos = n_bos || info.prefix_bos;
+    z->bos_in_prefix = info.prefix_bos;
     return CLI_OK;
 }
 
@@ -38,7 +38,7 @@ void scorer_close(struct scorer *z)
 int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, size_t *n)
 {
     int32_t *ids = cli_tokenize(z->m, text, len, TFT_ADD_BOS, n);
-    if (ids && z->bos_given) { /* cli_tokenize leaves room */
+    if (ids && z->bos_in_prefix) { /* cli_tokenize has left room for BOS */
         memmove(ids + 1, ids, *n * sizeof *ids);
         ids[0] = tft_token_bos(z->m);
         ++*n;
@@ -46,16 +46,16 @@ int32_t *scorer_tokenize(const struct scorer *z, const char *text, size_t len, s
     return ids;
 }
 
-/* ------------------------------------------------------------------------------------- surprise */
+/* --------------------------------------------------------------------------------------- tokens */
 
-struct surprise {
+struct token_score {
     double nll;
     bool greedy;
 };
 
-/* -ln p of a token: ln(sum e^l) - l, from the largest logit up. Of equal logits the first is the
-   greedy choice. */
-static struct surprise surprise(const float *logits, uint32_t n, int32_t token)
+/* -ln p of a token is ln(sum e^l) - l; the largest logit is subtracted from all l first. Of equal
+   logits, the first is the greedy choice. */
+static struct token_score score_token(const float *logits, uint32_t n, int32_t token)
 {
     double max = -INFINITY, sum = 0;
     uint32_t best = 0;
@@ -66,42 +66,42 @@ static struct surprise surprise(const float *logits, uint32_t n, int32_t token)
         }
     for (uint32_t i = 0; i < n; i++)
         sum += exp((double)logits[i] - max);
-    return (struct surprise){log(sum) + max - (double)logits[token], best == (uint32_t)token};
+    return (struct token_score){log(sum) + max - (double)logits[token], best == (uint32_t)token};
 }
 
-/* Of the newest n tokens of a session, by all threads: with a large vocabulary it takes as long as
-   the model does. */
-struct surprises {
+/* Scores the token after each of the newest n of a session. All threads share the work: with a
+   large vocabulary it takes as long as the model. */
+struct newest_scores {
     const struct scorer *z;
-    const int32_t *next; /* [n] the tokens that came after them */
+    const int32_t *next; /* [n] the token after each of the newest */
     uint32_t n;
-    struct surprise of[SCORER_BATCH];
+    struct token_score token[SCORER_BATCH]; /* [n] */
 };
 
-static void take_surprises(void *arg, int tid, int n_threads)
+static void score_newest(void *arg, int tid, int n_threads)
 {
-    struct surprises *t = arg;
+    struct newest_scores *t = arg;
     for (uint32_t j = (uint32_t)tid; j < t->n; j += (uint32_t)n_threads)
-        t->of[j] = surprise(tft_logits(t->z->s, t->n - 1 - j), t->z->n_vocab, t->next[j]);
+        t->token[j] = score_token(tft_logits(t->z->s, t->n - 1 - j), t->z->n_vocab, t->next[j]);
 }
 
 static void add_newest(const struct scorer *z, const int32_t *next, size_t n, struct score *total)
 {
-    struct surprises found = {.z = z, .next = next, .n = (uint32_t)n};
+    struct newest_scores scores = {.z = z, .next = next, .n = (uint32_t)n};
     tft_port_team(cli_model_options.threads ? (int)cli_model_options.threads : tft_cpu_threads(),
-                  take_surprises, &found);
+                  score_newest, &scores);
     for (size_t j = 0; j < n; j++) {
-        total->nll += found.of[j].nll;
-        total->greedy += found.of[j].greedy;
+        total->nll += scores.token[j].nll;
+        total->greedy += scores.token[j].greedy;
     }
     total->n += (uint32_t)n;
 }
 
 /* ------------------------------------------------------------------------------------ sequences */
 
-/* Makes the session, which has fewer of them, hold ids[..n). The last step is the largest, so that
-   it has all the logits. */
-static enum tft_status hold(struct tft_session *s, const int32_t *ids, size_t n)
+/* Computes ids[..n), of which the session holds a beginning. The last pass is the largest, so that
+   it has as many logits as the session keeps. */
+static enum tft_status compute(struct tft_session *s, const int32_t *ids, size_t n)
 {
     enum tft_status status = TFT_OK;
     while (status == TFT_OK && tft_pos(s) < n && !cli_interrupted()) {
@@ -113,8 +113,8 @@ static enum tft_status hold(struct tft_session *s, const int32_t *ids, size_t n)
     return status;
 }
 
-/* Forgets what is not the beginning of ids[..n). */
-static void keep_common(struct tft_session *s, const int32_t *ids, size_t n)
+/* Rewinds to the beginning that the session's tokens and ids[..n) have in common. */
+static void rewind_to_common(struct tft_session *s, const int32_t *ids, size_t n)
 {
     size_t same = 0;
     while (same < n && same < tft_pos(s) && tft_tokens(s)[same] == ids[same])
@@ -126,14 +126,14 @@ enum tft_status scorer_add(struct scorer *z, const int32_t *ids, size_t n, size_
                            struct score *total)
 {
     enum tft_status status = TFT_OK;
-    const int32_t *held = ids + z->bos_given; /* as the session counts them */
+    const int32_t *session_ids = ids + z->bos_in_prefix; /* the tokens that the session gets */
     size_t step;
-    keep_common(z->s, held, first - 1 - (first > 1 && z->bos_given));
+    rewind_to_common(z->s, session_ids, first - 1 - (first > 1 && z->bos_in_prefix));
     for (size_t i = first; i < n; i += step) {
-        bool after_prefix = i == 1 && z->bos_given;
+        bool after_prefix = i == 1 && z->bos_in_prefix;
         step = after_prefix ? 1 : n - i < z->n_logits ? n - i : z->n_logits;
         status = after_prefix ? tft_prefill(z->s, NULL, 0)
-                              : hold(z->s, held, i - 1 + step - z->bos_given);
+                              : compute(z->s, session_ids, i - 1 + step - z->bos_in_prefix);
         if (status != TFT_OK || cli_interrupted())
             break;
         add_newest(z, ids + i, step, total);

@@ -16,6 +16,7 @@ struct span {
     size_t n;
 };
 
+/* Says what is wrong with the line. Returns false. */
 CLI_PRINTF(2, 3) static bool wrong(struct reader *r, const char *fmt, ...)
 {
     va_list args;
@@ -30,7 +31,7 @@ CLI_PRINTF(2, 3) static bool wrong(struct reader *r, const char *fmt, ...)
 static bool take_text(struct reader *r, json_t *value, const char *name, struct span *out)
 {
     *out = (struct span){json_string_value(value), json_string_length(value)};
-    return out->p || wrong(r, value ? "%s is no text" : "%s is missing", name);
+    return out->p || wrong(r, value ? "%s is not a string" : "%s is missing", name);
 }
 
 static bool text(struct reader *r, const char *key, struct span *out)
@@ -45,9 +46,9 @@ static bool texts(struct reader *r, const char *key, struct span out[TASK_OPTION
     json_t *list = json_object_get(r->object, key);
     size_t n = json_array_size(list);
     if (!json_is_array(list))
-        return wrong(r, list ? "\"%s\" is no array" : "\"%s\" is missing", key);
+        return wrong(r, list ? "\"%s\" is not an array" : "\"%s\" is missing", key);
     if (n < 2 || n > TASK_OPTIONS)
-        return wrong(r, "\"%s\" has %zu texts, not 2 to %d", key, n, TASK_OPTIONS);
+        return wrong(r, "\"%s\" has %zu strings, not 2 to %d", key, n, TASK_OPTIONS);
     for (size_t i = 0; i < n; i++) {
         char name[32];
         snprintf(name, sizeof name, "\"%s\"[%zu]", key, i);
@@ -63,13 +64,14 @@ static bool right(struct reader *r, const char *key)
 {
     json_t *value = json_object_get(r->object, key);
     json_int_t n = json_integer_value(value);
-    const char *digit = json_string_value(value); /* as some copies of HellaSwag write it */
+    const char *digit = json_string_value(value); /* some copies of HellaSwag have a string */
     if (digit && digit[0] >= '0' && digit[0] <= '9' && !digit[1])
         n = digit[0] - '0';
     else if (!json_is_integer(value))
-        return wrong(r, value ? "\"%s\" is no whole number" : "\"%s\" is missing", key);
+        return wrong(r, value ? "\"%s\" is not a whole number" : "\"%s\" is missing", key);
     if (n < 0 || (uint64_t)n >= r->item->n)
-        return wrong(r, "\"%s\" is %" JSON_INTEGER_FORMAT ", of %zu options", key, n, r->item->n);
+        return wrong(r, "\"%s\" is %" JSON_INTEGER_FORMAT ", but there are %zu options", key, n,
+                     r->item->n);
     r->item->right = (size_t)n;
     return true;
 }
@@ -86,8 +88,8 @@ static struct span words(const char *p)
     return (struct span){p, strlen(p)};
 }
 
-/* ASCII's; Python's strip() takes that of all scripts, which these tasks do not have at their
-   ends. */
+/* White space of ASCII. Python's strip() knows that of all scripts, but the texts of these tasks do
+   not begin or end with any other. */
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -114,12 +116,13 @@ static size_t characters(struct span s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++)
-        n += (s.p[i] & 0xc0) != 0x80; /* all but what goes on with one: JSON's texts are UTF-8 */
+        n += (s.p[i] & 0xc0) != 0x80; /* UTF-8: all but continuation bytes */
     return n;
 }
 
-/* One more way for a text to go on. White space at the end of the context is left to what follows,
-   since tokens begin with it (_encode_pair of lm_eval/api/model.py). */
+/* Makes option i: context, `ask`, delimiter, answer. White space at the end of the context counts
+   as part of the continuation, because tokens begin with it (_encode_pair of lm_eval/api/model.py).
+   */
 static bool add_option(struct reader *r, size_t i, struct span context, const char *ask,
                        const char *delimiter, struct span answer)
 {
@@ -128,9 +131,9 @@ static bool add_option(struct reader *r, size_t i, struct span context, const ch
         return false;
     o->context = trimmed_end((struct span){o->text.p, o->text.n}).n;
     if (!o->context)
-        return wrong(r, "there is nothing before what is to be predicted");
+        return wrong(r, "the context is empty");
     if (!answer.n)
-        return wrong(r, "there is nothing to predict");
+        return wrong(r, "an answer is empty");
     o->length = characters(answer);
     return add(r, &o->text, words(delimiter)) && add(r, &o->text, answer);
 }
@@ -146,8 +149,8 @@ static bool add_options(struct reader *r, struct span query, const char *ask, co
 
 /* ---------------------------------------------------------------------------------------- tasks */
 
-/* lambada/lambada_openai.yaml. The last word is what comes after the last space, whatever else may
-   be in it. */
+/* lambada/lambada_openai.yaml. The last word is everything after the last space, other white space
+   included. */
 static bool read_lambada(struct reader *r)
 {
     struct span s, last;
@@ -163,7 +166,7 @@ static bool read_lambada(struct reader *r)
                       (struct span){s.p + last.n, s.n - last.n});
 }
 
-/* "query", "choices" and "gold": a question, and answers of which one is right. */
+/* "query" is the question, "choices" are the answers, "gold" is the index of the right one. */
 static bool read_choices(struct reader *r, const char *ask, const char *delimiter)
 {
     struct span query, choice[TASK_OPTIONS];
@@ -174,7 +177,7 @@ static bool read_choices(struct reader *r, const char *ask, const char *delimite
     return add_options(r, query, ask, delimiter, choice);
 }
 
-/* winogrande/preprocess_winogrande.py: it is the context that differs. */
+/* winogrande/preprocess_winogrande.py: the contexts differ, the continuation is the same. */
 static bool read_winogrande(struct reader *r)
 {
     struct span context[TASK_OPTIONS], rest;
@@ -215,7 +218,7 @@ static const char *find(const char *p, const char *end, char c)
     return found ? found : end;
 }
 
-/* re.sub("\\[.*?\\]", "", text), where the dot is no newline */
+/* re.sub("\\[.*?\\]", "", text), where the dot does not match a newline */
 static char *drop_brackets(char *out, const char *p, const char *end)
 {
     const char *close = find(p, end, ']'), *newline = find(p, end, '\n');
@@ -240,7 +243,7 @@ static char *halve_spaces(char *out, const char *p, const char *end)
     return out;
 }
 
-/* preprocess(): one after the other, since what one leaves may be for the next to take. */
+/* preprocess(): one step after the other, since a step may find what the one before has left. */
 static void tidy(struct cli_text *t)
 {
     if (!t->n)
@@ -260,7 +263,7 @@ static void capitalize(char *p, size_t n)
             p[i] ^= 'a' ^ 'A';
 }
 
-/* Copies that leave ctx_a and ctx_b out have them joined as "ctx". */
+/* Copies of the task without ctx_a and ctx_b have both joined in "ctx". */
 static bool hellaswag_query(struct reader *r, struct cli_text *t)
 {
     struct span topic, a, b = {"", 0};
@@ -300,13 +303,13 @@ static bool read_object(enum task task, struct reader *r)
     switch (task) {
     case TASK_LAMBADA: return read_lambada(r);
     case TASK_PIQA:
-        return read_choices(
-            r, "\nAnswer:", " "); /* piqa/piqa.yaml; "query" has "Question: " and the newline */
+        /* piqa/piqa.yaml; "query" contains "Question: " and the newline */
+        return read_choices(r, "\nAnswer:", " ");
     case TASK_WINOGRANDE: return read_winogrande(r);
     case TASK_OPENBOOKQA: return read_choices(r, "", " "); /* openbookqa/openbookqa.yaml */
     case TASK_COPA:
-        return read_choices(
-            r, "", "  "); /* super_glue/copa: its choices bring a space, the delimiter is another */
+        /* super_glue/copa: a choice begins with a space, and the delimiter is another one */
+        return read_choices(r, "", "  ");
     case TASK_HELLASWAG: return read_hellaswag(r);
     }
     return false;
@@ -314,13 +317,14 @@ static bool read_object(enum task task, struct reader *r)
 
 /* ---------------------------------------------------------------------------------------- lines */
 
-/* What jansson says, less the text at which it stopped: that may be anything, and of any length. */
+/* The message of jansson, without the text at which it stopped: that may be anything, of any
+   length. */
 static bool not_json(struct reader *r, json_error_t *err)
 {
     char *near = strstr(err->text, " near ");
     if (near)
         *near = 0;
-    if (!*err->text) /* nothing is wrong with the line */
+    if (!*err->text) /* the line is right, but there was no memory */
         return wrong(r, "%s", tft_status_text(TFT_ERR_NOMEM));
     return wrong(r, "byte %d: %s", err->position, err->text);
 }
@@ -333,7 +337,8 @@ bool task_read(enum task task, const char *line, size_t len, struct task_item *i
         .item = item, .why = why, .object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &err)};
     if (!r.object)
         return not_json(&r, &err);
-    bool ok = json_is_object(r.object) ? read_object(task, &r) : wrong(&r, "it is no object");
+    bool ok = json_is_object(r.object) ? read_object(task, &r)
+                                       : wrong(&r, "the line is not a JSON object");
     json_decref(r.object);
     return ok;
 }
