@@ -1,4 +1,5 @@
-"""What the tests of the program share: test_NAME.py TUFFET TOY EMBED [unittest's]; under emulation MESON_EXE_WRAPPER runs the three."""
+"""What the tests of the program share. Each is run as test_NAME.py TUFFET TOY EMBED [options of
+unittest]. Under emulation, the three programs are run by MESON_EXE_WRAPPER."""
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import unittest
 
 WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 TUFFET, TOY, EMBED = ([*WRAPPER, program] for program in sys.argv[1:4])
-PATIENCE = 60  # seconds, for what should take none
+PATIENCE = 60  # seconds, for a step that should take less than one
 
 
 class Case(unittest.TestCase):
@@ -36,7 +37,7 @@ class Case(unittest.TestCase):
         return pathlib.Path(path).read_bytes()
 
     def toy(self, **settings):
-        """A model: the settings are those of toy_main.c."""
+        """The path of a small random model; toy_main.c has the settings."""
         args = [f"{name}={value}" for name, value in settings.items()]
         path = self.path("-".join(["toy", *settings]) + str(abs(hash(tuple(args)))) + ".gguf")
         if not os.path.exists(path):
@@ -44,7 +45,7 @@ class Case(unittest.TestCase):
         return path
 
     def tuffet(self, *args, stdin=b""):
-        """What it writes. It must succeed and have nothing to complain of."""
+        """What the program prints. It must succeed, and print nothing to standard error."""
         done = subprocess.run([*TUFFET, *args], input=stdin, capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stderr), (0, b""), args)
         return done.stdout
@@ -53,7 +54,7 @@ class Case(unittest.TestCase):
         return json.loads(self.tuffet(*args, "--json", stdin=stdin))
 
     def fails(self, *args, stdin=b"", status=1):
-        """The line it says why with, the only thing it writes."""
+        """The error message. The program must print nothing else, and exit with this status."""
         done = subprocess.run([*TUFFET, *args], input=stdin, capture_output=True, timeout=PATIENCE)
         text = done.stderr.decode()
         self.assertEqual((done.returncode, done.stdout), (status, b""), (args, text))
@@ -66,7 +67,7 @@ class Case(unittest.TestCase):
 
 
 class Terminal:
-    """The program at a terminal of its own."""
+    """The program, at a terminal of its own."""
 
     def __init__(self, *args):
         self.screen, self.at = b"", 0
@@ -75,19 +76,19 @@ class Terminal:
             os.execvp(TUFFET[0], [*TUFFET, *args])
 
     def more(self):
-        """Something new on the screen, or it has ended."""
+        """Waits for output. Returns False when the program has ended."""
         if not select.select([self.fd], [], [], PATIENCE)[0]:
             os.kill(self.pid, signal.SIGKILL)
             raise AssertionError(f"nothing happens after {self.screen[self.at:]}")
         try:
             data = os.read(self.fd, 4096)
-        except OSError:  # how Linux says that nobody has it open any more
+        except OSError:  # on Linux: the program has closed the terminal
             data = b""
         self.screen += data
         return bool(data)
 
     def wait_for(self, text):
-        """Until the text comes; what came before it."""
+        """Waits until the program prints the text. Returns what it printed before the text."""
         while text not in self.screen[self.at:]:
             if not self.more():
                 raise AssertionError(f"{text} did not come after {self.screen[self.at:]}")
@@ -98,7 +99,7 @@ class Terminal:
         os.write(self.fd, text)
 
     def end(self):
-        """Its exit status, less than 0 if a signal ended it."""
+        """Waits for the end. Returns the exit status, or minus the signal that ended it."""
         while self.more():
             pass
         os.close(self.fd)

@@ -1,18 +1,20 @@
-"""tuffet bench: what its figures mean, not how large they are."""
+"""tuffet bench: that the figures are consistent; not how large they are."""
 from program import Case, main
 
 
 class Bench(Case):
     def test_json(self):
         model = self.toy()
-        found = self.json("bench", model, "-p", "12", "-n", "5", "-d", "7", "-r", "2", "-t", "1,2", "--kv", "f32")
+        found = self.json("bench", model, "-p", "12", "-n", "5", "-d", "7", "-r", "2", "-t", "1,2",
+                          "--kv", "f32")
         self.assertEqual(set(found), {"limits", "rows"})
         self.assertEqual(set(found["limits"]), {"read_gbps", "int8_gops", "fma_gflops"})
         for value in found["limits"].values():
             self.assertGreater(value, 0)
         more = found["rows"][-1]["threads"]
         self.assertIn(more, [1, 2])  # 1 where the build has no threads
-        self.assertEqual([(r["what"], r["tokens"], r["depth"], r["threads"], r["kv"]) for r in found["rows"]],
+        keys = ["what", "tokens", "depth", "threads", "kv"]
+        self.assertEqual([tuple(r[key] for key in keys) for r in found["rows"]],
                          [("prefill", 12, 7, 1, "f32"), ("decode", 5, 7, 1, "f32"),
                           ("prefill", 12, 7, more, "f32"), ("decode", 5, 7, more, "f32")])
         for row in found["rows"]:
@@ -26,38 +28,47 @@ class Bench(Case):
             self.assertAlmostEqual(row["share"], max(shares), delta=1e-4 * max(shares))
 
     def test_work(self):
-        """What the model's shape says has to be computed and read, held against the figures."""
+        """The figures agree with the operations and bytes that follow from the model's shape."""
         model = self.toy()
         m = self.json("inspect", model)
-        q, kv, width, vocab = m["heads"] * m["head"], m["kv_heads"] * m["head"], m["width"], m["tokenizer"]["tokens"]
+        q, kv = m["heads"] * m["head"], m["kv_heads"] * m["head"]
+        width, vocab = m["width"], m["tokenizer"]["tokens"]
         layer = 2 * width * q + 2 * width * kv + 3 * width * m["feed_forward"]
-        rows = self.json("bench", model, "-p", "20", "-n", "10", "-d", "3", "-r", "1", "-t", "1")["rows"]
+        rows = self.json("bench", model, "-p20", "-n10", "-d3", "-r1", "-t1")["rows"]
         for row in rows:
             n = row["tokens"]
             depth = 3 + (n + 1) / 2
             attention = 2 * q * depth
             macs = n * (m["layers"] * (layer + attention) + vocab * width)
-            if row["what"] == "prefill":  # only the last token goes past the last layer's keys and values
+            # only the last token goes past the last layer's keys and values
+            if row["what"] == "prefill":
                 macs -= (n - 1) * (layer + attention - 2 * width * kv + vocab * width)
-            self.assertAlmostEqual(row["gflops"] * n / row["tok_s"], 2 * macs / 1e9, delta=1e-4 * macs / 1e9)
+            self.assertAlmostEqual(row["gflops"] * n / row["tok_s"], 2 * macs / 1e9,
+                                   delta=1e-4 * macs / 1e9)
             norms = (2 * m["layers"] + 1) * width
-            weights = 4 * (m["layers"] * layer + vocab * width + norms + width)  # a row of the embedding
+            # a row of the embedding
+            weights = 4 * (m["layers"] * layer + vocab * width + norms + width)
             read = weights + 2 * m["layers"] * kv * 2 * depth
             read *= n if row["what"] == "decode" else 1  # a prompt reads them once
-            self.assertAlmostEqual(row["gbps"] * n / row["tok_s"], read / 1e9, delta=1e-3 * read / 1e9)
+            self.assertAlmostEqual(row["gbps"] * n / row["tok_s"], read / 1e9,
+                                   delta=1e-3 * read / 1e9)
 
     def test_shape(self):
-        """What is only a shape has all that a cache wants calibrated."""
-        rows = self.json("bench", "--shape", "smollm2-135m", "-p1", "-n1", "-r1", "-t1", "-c512", "--kv", "tuffet")["rows"]
-        self.assertEqual([(r["what"], r["kv"]) for r in rows], [("prefill", "tuffet"), ("decode", "tuffet")])
+        """A model of --shape has the importance that a mixed cache needs."""
+        rows = self.json("bench", "--shape", "smollm2-135m", "-p1", "-n1", "-r1", "-t1", "-c512",
+                         "--kv", "tuffet")["rows"]
+        self.assertEqual([(r["what"], r["kv"]) for r in rows],
+                         [("prefill", "tuffet"), ("decode", "tuffet")])
 
     def test_wrong_use(self):
         model = self.toy()
         for list in ["", "0", "1,x", "1;2", "2000", "1," * 17]:
             self.assertIn("--threads", self.fails("bench", model, "-t", list, status=2))
         self.assertIn("at least 1", self.fails("bench", model, "-r", "0", status=2))
-        self.assertIn("no room for 1 tokens after 100000", self.fails("bench", model, "-d", "100000"))
-        self.assertIn("no room for 300 tokens after 5", self.fails("bench", model, "-d", "5", "-p", "300"))
+        self.assertIn("no room for 1 tokens after 100000",
+                      self.fails("bench", model, "-d", "100000"))
+        self.assertIn("no room for 300 tokens after 5",
+                      self.fails("bench", model, "-d", "5", "-p", "300"))
 
     def test_the_context_is_what_it_is(self):
         rows = self.json("bench", self.toy(), "-d", "250", "-r", "1", "-t", "1")["rows"]

@@ -6,12 +6,14 @@ import subprocess
 
 from program import TUFFET, Case, Terminal, interrupt, main
 
-ZEPHYR = "{% for message in messages %}{{ '<|user|>' + message['content'] + eos_token + '<|assistant|>' }}{% endfor %}"
+ZEPHYR = ("{% for message in messages %}{{ '<|user|>' + message['content'] + eos_token + "
+          "'<|assistant|>' }}{% endfor %}")
 
 
 class Chat(Case):
     def answers(self, *args, stdin):
-        return [json.loads(line) for line in self.tuffet("chat", *args, "--json", stdin=stdin).splitlines()]
+        out = self.tuffet("chat", *args, "--json", stdin=stdin)
+        return [json.loads(line) for line in out.splitlines()]
 
     def test_an_answer_is_the_text_after_the_prompt(self):
         toy = self.toy(template=ZEPHYR)
@@ -21,18 +23,22 @@ class Chat(Case):
         self.assertEqual(set(got), {"role", "content", "stop", "tokens", "tok_s"})
         self.assertEqual((got["role"], got["content"], got["stop"], got["tokens"]),
                          ("assistant", want["text"], want["stop"], want["tokens"]))
-        self.assertEqual(self.tuffet("chat", toy, "-phello", "-s1", "-n20").decode(), got["content"] + "\n")
+        self.assertEqual(self.tuffet("chat", toy, "-phello", "-s1", "-n20").decode(),
+                         got["content"] + "\n")
 
         prompt = "<|system|>\nonce</s>\n" + prompt
         want = self.json("run", toy, "--special", "-p", prompt, "-s1", "-n20")
-        self.assertEqual(self.json("chat", toy, "-phello", "-s1", "-n20", "--system=once")["content"], want["text"])
+        self.assertEqual(self.json("chat", toy, "-phello", "-s1", "-n20",
+                                   "--system=once")["content"], want["text"])
 
     def test_it_remembers(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         first, second = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\n\nonce upon\r\n")
         # an endless vocabulary has no </s> to put after a message
-        prompt = f"<|user|>\nhello\n<|assistant|>\n{first['content']}\n<|user|>\nonce upon\n<|assistant|>\n"
-        self.assertEqual(second["content"], self.json("run", toy, "--temp=0", "-n8", "--special", "-p", prompt)["text"])
+        prompt = (f"<|user|>\nhello\n<|assistant|>\n{first['content']}\n"
+                  "<|user|>\nonce upon\n<|assistant|>\n")
+        self.assertEqual(second["content"], self.json("run", toy, "--temp=0", "-n8", "--special",
+                                                      "-p", prompt)["text"])
         plain = self.tuffet("chat", toy, "--temp=0", "-n8", stdin=b"hello\nonce upon").decode()
         self.assertEqual(plain, first["content"] + "\n" + second["content"] + "\n")
 
@@ -40,31 +46,42 @@ class Chat(Case):
         toy = self.toy(template=ZEPHYR, seed=146)  # it has nothing to say to this
         nothing, something = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\nonce upon\n")
         self.assertEqual((nothing["content"], nothing["stop"], nothing["tokens"]), ("", "end", 0))
-        self.assertEqual(something["content"], self.json("chat", toy, "--temp=0", "-n8", "-ponce upon")["content"])
+        self.assertEqual(something["content"], self.json("chat", toy, "--temp=0", "-n8",
+                                                         "-ponce upon")["content"])
 
     def test_it_forgets_the_oldest(self):
         toy, turns = self.toy(template=ZEPHYR, endless=1), 14
-        done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8", "--json", "--system=once upon"],
-                              input=b"hello world\n" * turns, capture_output=True)
+        done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8", "--json",
+                               "--system=once upon"], input=b"hello world\n" * turns,
+                              capture_output=True)
         self.assertEqual(done.returncode, 0)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([answer["stop"] for answer in answers], ["length"] * turns)
-        said = re.fullmatch(rb"tuffet: the context is full: the oldest (\d+) messages are dropped\n", done.stderr)
+        said = re.fullmatch(
+            rb"tuffet: the context is full: the oldest (\d+) messages are dropped\n", done.stderr)
         prompt, question = "<|system|>\nonce upon\n", "<|user|>\nhello world\n<|assistant|>\n"
         for answer in answers[int(said[1]) // 2:-1]:
             prompt += question + answer["content"] + "\n"
-        self.assertEqual(answers[-1]["content"], self.json("run", toy, "--temp=0", "-n8", "--special", "-p", prompt + question)["text"])
-        self.assertEqual(self.json("chat", toy, "-phello", "--temp=0")["stop"], "context")  # its own answer fills it
+        self.assertEqual(answers[-1]["content"], self.json("run", toy, "--temp=0", "-n8",
+                                                           "--special", "-p",
+                                                           prompt + question)["text"])
+        # its own answer fills it
+        self.assertEqual(self.json("chat", toy, "-phello", "--temp=0")["stop"], "context")
 
     def test_what_does_not_fit(self):
-        self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR), "-p", "x" * 300))
+        self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR),
+                                                                  "-p", "x" * 300))
 
     def test_formats(self):
-        self.assertIn("the file has no chat template: name the format with --template: chatml", self.fails("chat", self.toy(), "-phello"))
-        self.assertIn("its chat template is not a known one", self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
-        self.assertIn("do not think first", self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--no-think"))
+        self.assertIn("the file has no chat template: name the format with --template: chatml",
+                      self.fails("chat", self.toy(), "-phello"))
+        self.assertIn("its chat template is not a known one",
+                      self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
+        self.assertIn("do not think first", self.fails("chat", self.toy(template=ZEPHYR), "-phello",
+                                                       "--no-think"))
         for name in ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]:
-            self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template", name)["role"], "assistant")
+            self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template",
+                                       name)["role"], "assistant")
 
     def test_at_a_terminal(self):
         t = Terminal("chat", self.toy(template=ZEPHYR, endless=1, ctx=100000), "-s1", "-t1")
@@ -85,7 +102,8 @@ class Chat(Case):
         self.assertEqual(t.end(), 0)
 
     def test_an_interrupt_at_the_prompt(self):
-        for after in [b"", b"hello\n"] * 10:  # it may come just before the program reads, or just after
+        # it may come just before the program reads, or just after
+        for after in [b"", b"hello\n"] * 10:
             t = Terminal("chat", self.toy(template=ZEPHYR), "-n1")
             t.wait_for(b"> ")
             t.type(after)
@@ -105,7 +123,8 @@ class Chat(Case):
 
     def test_an_interrupt_in_a_pipe(self):
         toy = self.toy(template=ZEPHYR, endless=1, ctx=100000)
-        with subprocess.Popen([*TUFFET, "chat", toy, "-s1", "-t1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        with subprocess.Popen([*TUFFET, "chat", toy, "-s1", "-t1"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as p:
             p.stdin.write(b"hello\nonce\n")
             p.stdin.flush()
             p.stdout.read(1)

@@ -7,8 +7,8 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL",
-            "tokenize": "MODEL", "eval": "MODEL"}
+COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "ppl": "MODEL",
+            "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL"}
 
 
 class Common(Case):
@@ -28,7 +28,8 @@ class Common(Case):
             self.assertLessEqual(max(map(len, examples.splitlines())), 100)
 
     def test_version(self):
-        self.assertRegex(self.tuffet("--version"), rb"^tuffet \d+\.\d+\.\d+ \(\w+, \d+ threads\)\n$")
+        self.assertRegex(self.tuffet("--version"),
+                         rb"^tuffet \d+\.\d+\.\d+ \(\w+, \d+ threads\)\n$")
 
     def test_no_command(self):
         done = subprocess.run(TUFFET, capture_output=True, timeout=PATIENCE)
@@ -58,14 +59,15 @@ class Common(Case):
             (["run", toy, "--kv", "f16:bits=2"], "a KV cache of f16 has no knobs"),
             (["inspect", toy, "--kv", "kivi:bits=5"], 'not "5"'),
             (["bench", "--shape=smollm2-135m", "--kv", "k=2@mixed,vv=1"], 'has no knob "vv"'),
-            (["quantize", toy, "-o", self.path("x"), "--calib", toy, "--kv", "kivi:group=48"], 'group is 16, 32, 64, 128 or 256'),
+            (["quantize", toy, "-o", self.path("x"), "--calib", toy, "--kv", "kivi:group=48"],
+             "group is 16, 32, 64, 128 or 256"),
             (["run", toy, "--json=yes"], "takes no value"),
             (["run", toy, "-p", "a", "-f", "b"], "two prompts"),
             (["ppl", toy], "-f FILE"),
             (["chat", toy, "--template", "morse"], "chatml"),
             (["tokenize", toy, "-p", "a", "-f", "b"], "two texts"),
             (["tokenize", toy, "-p", "a", "--decode", "--bos"], "cannot be combined with --bos"),
-            (["tokenize", toy, "-p", "a", "--decode", "--pieces"], "cannot be combined with --pieces"),
+            (["tokenize", toy, "-pa", "--decode", "--pieces"], "cannot be combined with --pieces"),
         ]:
             self.assertIn(why, self.fails(*args, status=2))
 
@@ -77,7 +79,8 @@ class Common(Case):
 
     def test_files_that_are_none(self):
         whole = self.read(self.toy())
-        string = struct.pack("<Q", 20) + b"general.architecture" + struct.pack("<IQ", 8, 5) + b"llama"
+        string = (struct.pack("<Q", 20) + b"general.architecture" + struct.pack("<IQ", 8, 5)
+                  + b"llama")
         for name, data, why in [
             ("empty", b"", "byte 0: the file is empty"),
             ("text", b"Once upon a time", "byte 0: neither"),
@@ -93,29 +96,38 @@ class Common(Case):
                 self.assertIn(why, self.fails("inspect", path))
         for path, why in [("no such file", "No such file"), (self.folder.name, "Is a directory")]:
             for command in ["run", "chat", "inspect", "tokenize"]:
-                self.assertTrue(self.fails(command, path).startswith(f"tuffet: {path}: cannot be read: {why}"))
-        self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f", "no such text"))
+                line = self.fails(command, path)
+                self.assertTrue(line.startswith(f"tuffet: {path}: cannot be read: {why}"))
+        self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
+                                                               "no such text"))
 
     def test_options_that_do_not_fit(self):
-        for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"), (["--cpu", "abacus"], '"abacus"')]:
+        for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),
+                          (["--cpu", "abacus"], '"abacus"')]:
             for command in ["run", "chat"]:
                 self.assertIn(why, self.fails(command, self.toy(), *args))
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
     def test_a_full_disk(self):
         toy = self.toy()
-        for args in [["--help"], ["run", "--help"], ["run", toy, "-phello", "-s1"], ["run", toy, "-phello", "-s1", "--json"],
-                     ["chat", toy, "--template=phi3", "-phello", "-s1"], ["chat", toy, "--template=phi3", "-phello", "-s1", "--json"],
-                     ["inspect", toy], ["inspect", toy, "--json"], ["tokenize", toy, "-phello"],
+        for args in [["--help"], ["run", "--help"], ["run", toy, "-phello", "-s1"],
+                     ["run", toy, "-phello", "-s1", "--json"],
+                     ["chat", toy, "--template=phi3", "-phello", "-s1"],
+                     ["chat", toy, "--template=phi3", "-phello", "-s1", "--json"], ["inspect", toy],
+                     ["inspect", toy, "--json"], ["tokenize", toy, "-phello"],
                      ["tokenize", toy, "-p365", "--decode"]]:
             with open("/dev/full", "wb") as full:
-                done = subprocess.run([*TUFFET, *args], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
-            self.assertEqual((done.returncode, done.stderr), (1, b"tuffet: standard output: No space left on device\n"), args)
+                done = subprocess.run([*TUFFET, *args], stdin=subprocess.DEVNULL, stdout=full,
+                                      stderr=subprocess.PIPE, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, b"tuffet: standard output: No space left on device\n"), args)
 
     def test_a_reader_that_goes_away(self):
         toy = self.toy(endless=1, ctx=100000)
-        for args in [["run", toy], ["tokenize", toy, "-f", toy, "--pieces"]]:  # more than fits in a pipe
-            with subprocess.Popen([*TUFFET, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        # more than fits in a pipe
+        for args in [["run", toy], ["tokenize", toy, "-f", toy, "--pieces"]]:
+            with subprocess.Popen([*TUFFET, *args], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
                 self.assertEqual(len(p.stdout.read(10)), 10)
                 p.stdout.close()
                 self.assertEqual(p.stderr.read(), b"")

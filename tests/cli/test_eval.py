@@ -1,4 +1,5 @@
-"""tuffet eval: what it answers, against the oracle and other commands; how questions are put is checked by test_task.c."""
+"""tuffet eval: its answers, compared with the oracle and other commands. test_task.c checks the
+texts that questions become."""
 import json
 import math
 import os
@@ -20,7 +21,8 @@ def phrase(rng, n):
 
 
 def questions(rng, task):
-    """(the JSON object, options as (context, continuation) with no white space between, characters of the answers)"""
+    """(the JSON object, [(context, continuation)], [characters of the answer]). The continuation
+    begins with the white space."""
     n = 3 if task == "openbookqa" else 2
     answers = [phrase(rng, rng.randint(1, 5)) for _ in range(n)]
     query = phrase(rng, rng.randint(3, 30))
@@ -33,7 +35,8 @@ def questions(rng, task):
         doc = {"activity_label": "Hello", "ctx_a": query, "ctx_b": "and the", "endings": answers}
         return doc, [(f"Hello: {query} And the", f" {a}") for a in answers], lengths
     if task == "piqa":
-        return {"query": f"Question: {query}\n", "choices": answers}, [(f"Question: {query}\nAnswer:", f" {a}") for a in answers], lengths
+        doc = {"query": f"Question: {query}\n", "choices": answers}
+        return doc, [(f"Question: {query}\nAnswer:", f" {a}") for a in answers], lengths
     glue = "  " if task == "copa" else " "
     return {"query": query, "choices": answers}, [(query, glue + a) for a in answers], lengths
 
@@ -44,7 +47,8 @@ class Eval(Case):
 
     def oracle(self, model, ids, first):
         """-ln p of ids[first:], by the oracle."""
-        out = subprocess.run([*TOY, "nll", model, " ".join(map(str, ids)), str(len(ids)), str(first)], capture_output=True, check=True)
+        out = subprocess.run([*TOY, "nll", model, " ".join(map(str, ids)), str(len(ids)),
+                              str(first)], capture_output=True, check=True)
         mean, n = out.stdout.split()
         self.assertEqual(int(n), len(ids) - first)
         return float(mean) * int(n)
@@ -69,7 +73,8 @@ class Eval(Case):
     def test_choices_are_the_oracles(self):
         rng = random.Random(1)
         differ = 0
-        for task, vocab in [("piqa", "llama"), ("winogrande", "gpt2"), ("openbookqa", "gpt2"), ("copa", "llama"), ("hellaswag", "llama")]:
+        for task, vocab in [("piqa", "llama"), ("winogrande", "gpt2"), ("openbookqa", "gpt2"),
+                            ("copa", "llama"), ("hellaswag", "llama")]:
             model, key = self.toy(vocab=vocab), "label" if task == "hellaswag" else "gold"
             docs, best, best_norm = [], [], []
             while len(docs) < 4:
@@ -85,19 +90,23 @@ class Eval(Case):
             normalized = task in ["piqa", "openbookqa", "hellaswag"]
             differ += normalized and same < 1
             for right, acc, acc_norm in [(best, 1, same), (best_norm, same, 1)]:
-                got = self.eval(model, task, *[{**doc, key: gold} for doc, gold in zip(docs, right)], args=["--kv=f32"])
+                asked = [{**doc, key: gold} for doc, gold in zip(docs, right)]
+                got = self.eval(model, task, *asked, args=["--kv=f32"])
                 want = {"task": task, "acc": acc, "items": 4, "cut": 0}
                 if normalized:
                     want["acc_norm"] = acc_norm
-                self.assertEqual({k: v for k, v in got.items() if k != "seconds" and "stderr" not in k}, want)
-                self.assertAlmostEqual(got["acc_stderr"], math.sqrt(acc * (1 - acc) / 3), delta=1e-6)
+                self.assertEqual({k: v for k, v in got.items() if k != "seconds"
+                                  and "stderr" not in k}, want)
+                self.assertAlmostEqual(got["acc_stderr"], math.sqrt(acc * (1 - acc) / 3),
+                                       delta=1e-6)
                 self.assertEqual("acc_norm_stderr" in got, normalized)
         self.assertGreater(differ, 0)
 
     def test_the_last_word_is_the_oracles(self):
         rng, sum_nll = random.Random(2), 0
         model = self.toy(vocab="gpt2")
-        texts = [(phrase(rng, n), " " + word) for n, word in [(1, "apple"), (20, "world"), (37, "x"), (3, "that\nthing")]]
+        words = [(1, "apple"), (20, "world"), (37, "x"), (3, "that\nthing")]
+        texts = [(phrase(rng, n), " " + word) for n, word in words]
         for context, word in texts:
             want = self.nll(model, context, word)
             got, cut = self.last_word(model, context + word, "--kv=f32")
@@ -108,8 +117,8 @@ class Eval(Case):
         self.assertAlmostEqual(math.log(got["ppl"]), sum_nll / len(texts), delta=1e-3)
 
     def test_what_it_would_write_is_right(self):
-        told = "Once upon a time, there was a little girl named" + self.tuffet(
-            "run", DEMO, "--temp=0", "-n40", "-p", "Once upon a time, there was a little girl named").decode()
+        prompt = "Once upon a time, there was a little girl named"
+        told = prompt + self.tuffet("run", DEMO, "--temp=0", "-n40", "-p", prompt).decode()
         words = told.split(" ")
         self.assertGreater(len(words), 30)
         texts = [" ".join(words[:n]) for n in range(11, 30)]
@@ -121,19 +130,22 @@ class Eval(Case):
         self.assertAlmostEqual(got["acc_stderr"], math.sqrt(9 / 19 * 10 / 19 / 18), delta=1e-6)
 
     def test_steps_of_computing(self):
-        """Words longer than the logits that are kept, and around the end of a step, which has 128 tokens."""
+        """Words longer than the logits that are kept, and near the end of a step of 128 tokens."""
         model = self.toy(ctx=512)
         word = " " + "".join(random.Random(3).choices("bcdfgjkmqrsvxyz", k=80))
-        for context, n in [("hello", 80), ("q" + 54 * " z", 20), ("q" + 58 * " z", 20), ("q" + 62 * " z", 20), ("q" + 120 * " z", 40)]:
+        for context, n in [("hello", 80), ("q" + 54 * " z", 20), ("q" + 58 * " z", 20),
+                           ("q" + 62 * " z", 20), ("q" + 120 * " z", 40)]:
             got, _ = self.last_word(model, context + word[:n + 1], "--kv=f32")
             self.assertAlmostEqual(got, self.nll(model, context, word[:n + 1]), delta=1e-2)
-        self.assertIsNone(self.eval(model, "lambada", {"text": "hello " + 3 * word[1:]})["ppl"])  # exp(1400)
+        # exp(1400)
+        self.assertIsNone(self.eval(model, "lambada", {"text": "hello " + 3 * word[1:]})["ppl"])
 
     def test_what_does_not_fit_is_cut_after_bos(self):
         model = self.toy()
         context, word = phrase(random.Random(4), 40), " zzzzz"
         ids = self.ids(model, context + word)
-        for ctx, first in [(24, 25 - 6), (4, 1)]:  # the word has 6 tokens: no room for all of them in the second case
+        # the word has 6 tokens: no room for all of them in the second case
+        for ctx, first in [(24, 25 - 6), (4, 1)]:
             left = [ids[0], *ids[len(ids) - ctx:]]  # the last one takes none
             got, cut = self.last_word(model, context + word, "--kv=f32", f"--ctx={ctx}")
             self.assertAlmostEqual(got, self.oracle(model, left, first), delta=1e-3)
@@ -144,7 +156,8 @@ class Eval(Case):
         self.assertAlmostEqual(got, self.oracle(bosless, ids[len(ids) - 25:], 25 - 6), delta=1e-3)
 
     def test_a_prefix_with_bos(self):
-        model, text = self.path("w8a8.gguf"), self.write("calib", b"hello world, once upon a time and the end. " * 60)
+        model = self.path("w8a8.gguf")
+        text = self.write("calib", b"hello world, once upon a time and the end. " * 60)
         self.json("quantize", self.toy(), "-o", model, "--calib", text, "--intact=bos")
 
         def of_text(words):
@@ -165,7 +178,8 @@ class Eval(Case):
         toy = self.read(self.toy())
         new = "x\u2581a".encode()
         self.assertEqual(toy.count(struct.pack("<Q", 5) + b"hello"), 1)
-        model = self.write("parted.gguf", toy.replace(struct.pack("<Q", 5) + b"hello", struct.pack("<Q", 5) + new))
+        model = self.write("parted.gguf", toy.replace(struct.pack("<Q", 5) + b"hello",
+                                                      struct.pack("<Q", 5) + new))
         whole, begin = self.ids(model, "the x apple"), self.ids(model, "the x")
         same = len(os.path.commonprefix([whole, begin]))
         self.assertEqual(same, len(begin) - 1)
@@ -176,38 +190,51 @@ class Eval(Case):
         good = b'{"text": "once upon a time"}'
         want = self.eval(self.toy(), "lambada", {"text": "once upon a time"})
         want.pop("seconds")
-        for data, args in [(good, []), (b"\n \t\r\n" + good + b"\r\n\n", []), (good + b"\n{", ["-n1"])]:
+        for data, args in [(good, []), (b"\n \t\r\n" + good + b"\r\n\n", []),
+                           (good + b"\n{", ["-n1"])]:
             for file, stdin in [(self.write("in", data), b""), ("-", data)]:
-                got = self.json("eval", self.toy(), "--task=lambada", "-f", file, *args, stdin=stdin)
+                got = self.json("eval", self.toy(), "--task=lambada", "-f", file, *args,
+                                stdin=stdin)
                 got.pop("seconds")
                 self.assertEqual(got, want)
-        self.assertEqual((want["items"], want["acc_stderr"]), (1, None))  # the spread of one is not known
-        for data, why in [(b"", "the file has no questions"), (b"\n\n", "the file has no questions"),
+        # the spread of one is not known
+        self.assertEqual((want["items"], want["acc_stderr"]), (1, None))
+        for data, why in [(b"", "the file has no questions"),
+                          (b"\n\n", "the file has no questions"),
                           (good + b"\n\n" + b'{"text": "a b"', "line 3: byte 14: '}' expected"),
-                          (good + b'\n{"text": "\x1b[2Ja"}', "line 2: byte 10: control character 0x1b"),
+                          (good + b'\n{"text": "\x1b[2Ja"}',
+                           "line 2: byte 10: control character 0x1b"),
                           (good + b"\n\x1b[2J", "line 2: byte 1: '[' or '{' expected"),
-                          (b"\0" + good, "line 1: "), (b"[" * 100000, "line 1: "), (good + b'\n{"txt": 1}', 'line 2: "text" is missing')]:
+                          (b"\0" + good, "line 1: "), (b"[" * 100000, "line 1: "),
+                          (good + b'\n{"txt": 1}', 'line 2: "text" is missing')]:
             path = self.write("in", data)
             line = self.fails("eval", self.toy(), "--task=lambada", "-f", path)
             self.assertTrue(line.startswith(f"tuffet: {path}: {why}"), line)
-        self.assertIn('"gold" is 2, but there are 2 options', self.fails("eval", self.toy(), "--task=copa", "-f", self.lines(
-            {"query": "a", "choices": ["b", "c"], "gold": 2})))
+        self.assertIn('"gold" is 2, but there are 2 options',
+                      self.fails("eval", self.toy(), "--task=copa", "-f",
+                                 self.lines({"query": "a", "choices": ["b", "c"], "gold": 2})))
 
     def test_for_people(self):
         share = r"\d+\.\d\d % \(standard error \d+\.\d\d\)"
-        lambada = self.lines({"text": "once upon a time"}, {"text": "hello " * 300 + "world"}, name="lambada")
+        lambada = self.lines({"text": "once upon a time"}, {"text": "hello " * 300 + "world"},
+                             name="lambada")
         self.assertRegex(self.tuffet("eval", self.toy(), "--task=lambada", "-f", lambada).decode(),
-                         rf"^lambada: accuracy {share}, perplexity of the last word \d+\.\d{{4}} over 2 items, 1 of them cut to fit, "
-                         r"[\d.]+ items/s\n$")
-        piqa = self.lines(*[{"query": "once", "choices": ["upon", "a time"], "gold": 0}] * 2, name="piqa")
+                         rf"^lambada: accuracy {share}, perplexity of the last word \d+\.\d{{4}} "
+                         r"over 2 items, 1 of them cut to fit, [\d.]+ items/s\n$")
+        piqa = self.lines(*[{"query": "once", "choices": ["upon", "a time"], "gold": 0}] * 2,
+                          name="piqa")
         self.assertRegex(self.tuffet("eval", self.toy(), "--task=piqa", "-f", piqa).decode(),
-                         rf"^piqa: accuracy {share}, by length {share} over 2 items, [\d.]+ items/s\n$")
-        self.assertNotIn(b"error", self.tuffet("eval", self.toy(), "--task=piqa", "-n1", "-f", piqa))
+                         rf"^piqa: accuracy {share}, by length {share} over 2 items, "
+                         r"[\d.]+ items/s\n$")
+        self.assertNotIn(b"error", self.tuffet("eval", self.toy(), "--task=piqa", "-n1", "-f",
+                                               piqa))
 
     def test_equal_chances(self):
-        """Then the shortest is the likeliest, the first of equals; no token is likelier than the first of the vocabulary."""
+        """The shortest answer is the likeliest, and the first of equally long ones. The greedy choice
+        is the first token of the vocabulary."""
         model = self.toy(uniform=1)
-        got = self.eval(model, "copa", {"query": "once", "choices": ["hello world", "a", "i"], "gold": 1})
+        got = self.eval(model, "copa", {"query": "once", "choices": ["hello world", "a", "i"],
+                                        "gold": 1})
         self.assertEqual(got["acc"], 1)
         got = self.eval(model, "lambada", {"text": "once upon"})
         self.assertEqual(got["acc"], 0)
@@ -218,8 +245,10 @@ class Eval(Case):
         for args, why in [(["-f", path], "--task lambada|piqa"), (["--task=lambada"], "-f FILE"),
                           (["--task=chess", "-f", path], 'not "chess"')]:
             self.assertIn(why, self.fails("eval", self.toy(), *args, status=2))
-        self.assertIn("No such file", self.fails("eval", self.toy(), "--task=lambada", "-f", self.path("none")))
-        self.assertIn("no tokenizer", self.fails("eval", self.toy(vocab=""), "--task=lambada", "-f", path))
+        self.assertIn("No such file", self.fails("eval", self.toy(), "--task=lambada", "-f",
+                                                 self.path("none")))
+        self.assertIn("no tokenizer", self.fails("eval", self.toy(vocab=""), "--task=lambada", "-f",
+                                                 path))
 
     def test_an_interrupt(self):
         path = self.write("many", b'{"text": "once upon a time there was a world"}\n' * 200000)

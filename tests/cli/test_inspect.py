@@ -11,16 +11,21 @@ class Inspect(Case):
     def test_json(self):
         toy = self.toy(type="q8_0", template="<|im_start|>")
         facts = self.json("inspect", toy)
-        for key, want in {"file": toy, "format": "gguf", "version": 3, "bytes": os.path.getsize(toy), "name": "toy", "architecture": "llama",
-                          "runs": True, "why_not": None, "context": 256, "width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head": 8,
-                          "feed_forward": 64, "chat_template": "chatml"}.items():
+        for key, want in {"file": toy, "format": "gguf", "version": 3,
+                          "bytes": os.path.getsize(toy), "name": "toy", "architecture": "llama",
+                          "runs": True, "why_not": None, "context": 256, "width": 32, "layers": 2,
+                          "heads": 4, "kv_heads": 2, "head": 8, "feed_forward": 64,
+                          "chat_template": "chatml"}.items():
             self.assertEqual(facts[key], want, key)
         self.assertEqual(facts["tokenizer"], {"model": "llama", "tokens": 420, "bos": 1, "eos": 2})
         tensors = facts["tensors"]
-        self.assertEqual(sum(t["bytes"] for t in tensors), sum(t["bytes"] for t in facts["types"].values()))
+        self.assertEqual(sum(t["bytes"] for t in tensors),
+                         sum(t["bytes"] for t in facts["types"].values()))
         self.assertEqual(len(tensors), sum(t["tensors"] for t in facts["types"].values()))
-        self.assertEqual(facts["parameters"], sum(t["shape"][0] * (t["shape"] + [1])[1] for t in tensors))
-        self.assertEqual(next(t for t in tensors if t["name"] == "blk.1.ffn_down.weight")["shape"], [64, 32])
+        self.assertEqual(facts["parameters"], sum(t["shape"][0] * (t["shape"] + [1])[1]
+                                                  for t in tensors))
+        self.assertEqual(next(t for t in tensors if t["name"] == "blk.1.ffn_down.weight")["shape"],
+                         [64, 32])
         self.assertEqual(facts["values"]["llama.block_count"], 2)
         self.assertEqual(len(facts["values"]["tokenizer.ggml.tokens"]), 420)
         self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * 8 * 2 * 2)
@@ -31,20 +36,25 @@ class Inspect(Case):
         f32, f16 = memory(), memory("--weights=f16")
         facts = self.json("inspect", self.toy(type="q8_0"))
         embedding = next(t for t in facts["tensors"] if t["name"] == "token_embd.weight")
-        expanded = facts["types"]["Q8_0"]["bytes"] - embedding["bytes"]  # the embedding is read by rows
-        self.assertEqual(f32["weights"] - f16["weights"], expanded // 34 * 32 * 2)  # 34 bytes hold 32 numbers
+        # the embedding is read by rows
+        expanded = facts["types"]["Q8_0"]["bytes"] - embedding["bytes"]
+        # 34 bytes hold 32 numbers
+        self.assertEqual(f32["weights"] - f16["weights"], expanded // 34 * 32 * 2)
         self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * f32["kv_per_token"])
         self.assertEqual(memory("--ctx=100")["context"], 100)
         self.assertLess(memory("--ctx=100")["session"], f32["session"])
         self.assertIsNone(memory("--ctx=257")["session"])
-        self.assertIn(b"a session of 257 tokens is not possible", self.tuffet("inspect", self.toy(), "--ctx=257"))
+        self.assertIn(b"a session of 257 tokens is not possible",
+                      self.tuffet("inspect", self.toy(), "--ctx=257"))
 
     def test_lists(self):
         toy = self.toy()
         facts = self.json("inspect", toy)
         tensors = self.tuffet("inspect", toy, "--tensors").decode().splitlines()[1:]
-        self.assertEqual([line.split()[-1] for line in tensors], [t["name"] for t in facts["tensors"]])
-        self.assertEqual([int(line.split()[-2]) for line in tensors], [t["offset"] for t in facts["tensors"]])
+        self.assertEqual([line.split()[-1] for line in tensors],
+                         [t["name"] for t in facts["tensors"]])
+        self.assertEqual([int(line.split()[-2]) for line in tensors],
+                         [t["offset"] for t in facts["tensors"]])
         values = self.tuffet("inspect", toy, "--values").decode().splitlines()
         self.assertEqual([line.split()[1] for line in values], list(facts["values"]))
 
@@ -52,21 +62,24 @@ class Inspect(Case):
         data = self.read(self.toy())
         other = self.write("other", data.replace(b"llama", b"b\x1b\"rt", 1))
         facts = self.json("inspect", other)
-        self.assertEqual((facts["runs"], facts["architecture"], facts["memory"]), (False, 'b\x1b"rt', None))
+        self.assertEqual((facts["runs"], facts["architecture"], facts["memory"]),
+                         (False, 'b\x1b"rt', None))
         self.assertIn('"b?"rt" is not supported', facts["why_not"])
         text = self.tuffet("inspect", other).decode()
         self.assertRegex(text, r'\narchitecture +b\\x1b"rt\n')
         self.assertRegex(text, r"\nruns +no: .* is not supported\n$")
-        odd = self.json("inspect", self.write("odd", data.replace(b"tokenizer.ggml.model", b"tokenizer.ggml.medal", 1)))
+        odd = self.json("inspect", self.write("odd", data.replace(b"tokenizer.ggml.model",
+                                                                  b"tokenizer.ggml.medal", 1)))
         self.assertIsNone(odd["tokenizer"])
 
     def checked(self, checksum, kind=4):
-        """A toy with a checksum: 64 bytes more before its data, so that what is aligned stays so."""
+        """A model with a checksum. The header grows by 64 bytes, so that the data stays aligned."""
         toy = self.toy()
         data, start = self.read(toy), min(t["offset"] for t in self.json("inspect", toy)["tensors"])
         if checksum is None:
             checksum = zlib.crc32(data[start:])
-        values = struct.pack("<Q15sII", 15, b"tuffet.checksum", kind, checksum) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
+        values = struct.pack("<Q15sII", 15, b"tuffet.checksum", kind,
+                             checksum) + struct.pack("<Q20sI?", 20, b"0123456789" * 2, 7, True)
         tensors, count = struct.unpack_from("<QQ", data, 8)
         return data[:8] + struct.pack("<QQ", tensors, count + 2) + values + data[24:]
 
@@ -75,19 +88,27 @@ class Inspect(Case):
         whole = self.write("whole", data)
         self.assertIs(self.json("inspect", whole, "--verify")["verified"], True)
         self.assertNotIn("verified", self.json("inspect", whole))
-        self.assertRegex(self.tuffet("inspect", whole, "--verify").decode(), r"\nchecksum +correct\n")
+        self.assertRegex(self.tuffet("inspect", whole, "--verify").decode(),
+                         r"\nchecksum +correct\n")
         self.assertIn("the file has no checksum", self.fails("inspect", self.toy(), "--verify"))
-        self.assertIn("is not a 32-bit number", self.fails("inspect", self.write("odd", self.checked(0, 6)), "--verify"))
-        for name, damaged in {"last": data[:-1] + bytes([data[-1] ^ 1]), "longer": data + b"0", "wrong": self.checked(1)}.items():
+        self.assertIn("is not a 32-bit number", self.fails("inspect",
+                                                           self.write("odd", self.checked(0, 6)),
+                                                           "--verify"))
+        for name, damaged in {"last": data[:-1] + bytes([data[-1] ^ 1]), "longer": data + b"0",
+                              "wrong": self.checked(1)}.items():
             path = self.write(name, damaged)
-            self.assertRegex(self.fails("inspect", path, "--verify"), r": the file is damaged: the checksum of its data is \w{8}, but should be \w{8}$")
+            self.assertRegex(self.fails("inspect", path, "--verify"),
+                             r": the file is damaged: the checksum of its data is \w{8}, but "
+                             r"should be \w{8}$")
             self.tuffet("inspect", path)
 
     def test_for_people(self):
         text = self.tuffet("inspect", self.toy(template="{{ morse }}")).decode()
-        lines = dict(re.match(r"(\w+(?: \w+)?)  +(.*)", line).groups() for line in text.splitlines())
-        self.assertEqual(list(lines), ["file", "format", "name", "architecture", "dimensions", "context", "tensors", "parameters",
-                                       "KV cache", "memory", "tokenizer", "chat template", "runs"])
+        lines = dict(re.match(r"(\w+(?: \w+)?)  +(.*)",
+                              line).groups() for line in text.splitlines())
+        self.assertEqual(list(lines), ["file", "format", "name", "architecture", "dimensions",
+                                       "context", "tensors", "parameters", "KV cache", "memory",
+                                       "tokenizer", "chat template", "runs"])
         self.assertEqual((lines["chat template"], lines["runs"]), ("unknown", "yes"))
 
 

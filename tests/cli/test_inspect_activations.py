@@ -10,7 +10,8 @@ import xml.etree.ElementTree as ElementTree
 from program import PATIENCE, TUFFET, Case, main
 
 DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/demo/stories2M.gguf")
-TEXT = b"Once upon a time, there was a little girl named Lily. She liked to play in the garden. One day, she saw a big dog <b>&\n" * 40
+TEXT = (b"Once upon a time, there was a little girl named Lily. She liked to play in the garden. "
+        b"One day, she saw a big dog <b>&\n") * 40
 SUFFIXES = ["attention", "magnitudes", "tokens"]
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -25,11 +26,13 @@ class Activations(Case):
     def w8a8(self, *args, model=DEMO):
         path = self.path("w8a8" + "".join(args) + os.path.basename(model))
         if not os.path.exists(path):
-            self.tuffet("quantize", model, "-o", path, "--calib", self.text, "--calib-tokens=500", "--calib-window=100", "--json", *args)
+            self.tuffet("quantize", model, "-o", path, "--calib", self.text, "--calib-tokens=500",
+                        "--calib-window=100", "--json", *args)
         return path
 
     def drawn(self):
-        return sorted(name for name in os.listdir(self.folder.name) if name.endswith(".svg") or ".svg" in name)
+        return sorted(name for name in os.listdir(self.folder.name) if name.endswith(".svg")
+                      or ".svg" in name)
 
     def tearDown(self):
         for name in self.drawn():
@@ -38,21 +41,30 @@ class Activations(Case):
     def test_json(self):
         found = self.found(DEMO, "--tokens=100")
         self.assertEqual(set(found), {"file", "text", "tokens", "windows", "runs"})
-        self.assertEqual((found["file"], found["text"], found["tokens"], found["windows"], len(found["runs"])), (DEMO, self.text, 100, 1, 1))
+        self.assertEqual((found["file"], found["text"], found["tokens"], found["windows"],
+                          len(found["runs"])), (DEMO, self.text, 100, 1, 1))
         run, facts = found["runs"][0], self.json("inspect", DEMO)
         self.assertEqual(set(run), {"prefix", "window", "blocks", "inputs", "worst", "tokens"})
         self.assertEqual((run["prefix"], run["window"]), (0, 101))
         parts = ["attn_q", "attn_output", "ffn_up", "ffn_down"]
-        self.assertEqual([b["name"] for b in run["blocks"]], [f"blk.{i}" for i in range(facts["layers"])] + ["output_norm"])
-        self.assertEqual([i["name"] for i in run["inputs"]], [f"blk.{i}.{p}" for i in range(facts["layers"]) for p in parts] + ["output"])
+        self.assertEqual([b["name"] for b in run["blocks"]],
+                         [f"blk.{i}" for i in range(facts["layers"])] + ["output_norm"])
+        self.assertEqual([i["name"] for i in run["inputs"]],
+                         [f"blk.{i}.{p}" for i in range(facts["layers"]) for p in parts]
+                         + ["output"])
         for row in run["blocks"] + run["inputs"]:
             self.assertEqual(set(row) - {"attention", "heads"},
-                             {"name", "top", "top_10_percent", "median", "largest", "window", "position", "channel", "token", "text"})
-            self.assertEqual(sorted([*row["top"], row["top_10_percent"], row["median"]], reverse=True),
-                             [*row["top"], row["top_10_percent"], row["median"]])
-            self.assertEqual((row["largest"], row["window"]), (row["top"][0], 0))  # of the only window
-            self.assertLess(row["channel"], facts["feed_forward"] if row["name"].endswith("ffn_down") else facts["width"])
-            self.assertEqual((row["token"], row["text"]), tuple(run["tokens"][row["position"]][key] for key in ["token", "text"]))
+                             {"name", "top", "top_10_percent", "median", "largest", "window",
+                              "position", "channel", "token", "text"})
+            magnitudes = [*row["top"], row["top_10_percent"], row["median"]]
+            self.assertEqual(sorted(magnitudes, reverse=True), magnitudes)
+            # of the only window
+            self.assertEqual((row["largest"], row["window"]), (row["top"][0], 0))
+            self.assertLess(row["channel"], facts["feed_forward"]
+                            if row["name"].endswith("ffn_down") else facts["width"])
+            self.assertEqual((row["token"], row["text"]),
+                             tuple(run["tokens"][row["position"]][key]
+                                   for key in ["token", "text"]))
         for row in run["blocks"][:-1]:
             self.assertEqual(len(row["heads"]), facts["heads"])
             self.assertTrue(all(0 < share < 1 for share in row["heads"]))
@@ -75,8 +87,8 @@ class Activations(Case):
         self.write("text", TEXT[:900])
         toy = self.toy(vocab="gpt2", seed=5)  # begins nothing with BOS
         out = self.path("q.gguf")
-        seen = self.json("quantize", toy, "-o", out, "--calib", self.text, "--rotate=none", "--intact=none", "--calib-window=50",
-                         "--calib-tokens=1000")
+        seen = self.json("quantize", toy, "-o", out, "--calib", self.text, "--rotate=none",
+                         "--intact=none", "--calib-window=50", "--calib-tokens=1000")
         found = self.found(toy, "--ctx=50", "--tokens=1000")  # all of the text
         self.assertEqual(found["tokens"], seen["tokens"])
         self.assertGreater(found["windows"], 3)
@@ -94,19 +106,23 @@ class Activations(Case):
         self.assertEqual(with_it["worst"], without["worst"])
         plain = self.found(DEMO, "--tokens=100")["runs"][0]
         for a, b in zip(without["blocks"], plain["blocks"], strict=True):
-            for x, y in zip([*a["top"], a["top_10_percent"], a["median"]], [*b["top"], b["top_10_percent"], b["median"]]):
+            for x, y in zip([*a["top"], a["top_10_percent"], a["median"]],
+                            [*b["top"], b["top_10_percent"], b["median"]]):
                 self.assertAlmostEqual(x / y, 1, delta=0.15)
             if "attention" in a:
                 self.assertAlmostEqual(a["attention"], b["attention"], delta=0.02)
-        made = self.json("quantize", DEMO, "-o", self.path("again"), "--calib", self.text, "--calib-tokens=500", "--calib-window=100", "--intact=bos")
+        made = self.json("quantize", DEMO, "-o", self.path("again"), "--calib", self.text,
+                         "--calib-tokens=500", "--calib-window=100", "--intact=bos")
         ranges = {i["name"]: 256 * i["scale"] for i in made["inputs"]}
         for row in with_it["inputs"]:
             self.assertLessEqual(row["largest"], ranges[row["name"]])
-        self.assertEqual([r["prefix"] for r in self.found(self.w8a8("--intact=none"), "--tokens=100")["runs"]], [0])
+        self.assertEqual([r["prefix"] for r in self.found(self.w8a8("--intact=none"),
+                                                          "--tokens=100")["runs"]], [0])
 
     def test_the_same_everywhere(self):
         for model in [self.toy(endless=1), self.w8a8("--intact=bos", model=self.toy(endless=1))]:
-            answers = [self.found(model, "--tokens=80", *args) for args in [["-t1"], ["-t3"], ["--cpu=c"]]]
+            answers = [self.found(model, "--tokens=80", *args)
+                       for args in [["-t1"], ["-t3"], ["--cpu=c"]]]
             self.assertEqual(answers[1:], answers[:1] * 2)
 
     def test_for_people(self):
@@ -115,32 +131,41 @@ class Activations(Case):
         self.assertIn(f"{self.text}, 100 tokens in 1 window of 100 after BOS\n", text)
         self.assertRegex(text, r'\nprefix +1 "<s>"\n')
         without, with_it = self.found(model, "--tokens=100")["runs"]
-        rows = re.findall(r"\n(blk\.\d+|output_norm)? +(without|with) +(.*) channel (\d+) +(\d+) \"(.*)\" at (\d+)", text)
+        rows = re.findall(r"\n(blk\.\d+|output_norm)? +(without|with) +(.*) channel (\d+) +(\d+) "
+                          r"\"(.*)\" at (\d+)", text)
         self.assertEqual(len(rows), 2 * len(without["blocks"]))
         for i, (name, which, numbers, channel, token, piece, position) in enumerate(rows):
             run = [without, with_it][i % 2]
             want = run["blocks"][i // 2]
             self.assertEqual((name, which), [(want["name"], "without"), ("", "with")][i % 2])
             numbers = [float(x) for x in numbers.replace("%", "").split()]
-            for x, y in zip(numbers[:5], [*want["top"], want["top_10_percent"], want["median"]], strict=True):
+            for x, y in zip(numbers[:5], [*want["top"], want["top_10_percent"], want["median"]],
+                            strict=True):
                 self.assertAlmostEqual(x, y, delta=1e-3 * y)
-            self.assertEqual(numbers[5:], [round(100 * want["attention"], 1)] if "attention" in want else [])
-            self.assertEqual((int(channel), int(token), int(position)), (want["channel"], want["token"], want["position"]))
+            attention = [round(100 * want["attention"], 1)] if "attention" in want else []
+            self.assertEqual(numbers[5:], attention)
+            self.assertEqual((int(channel), int(token), int(position)),
+                             (want["channel"], want["token"], want["position"]))
         for row in [row for run in [without, with_it] for row in run["inputs"]]:
             self.assertIn(f"{row['top'][0]:.4g} ", text)
-        self.assertNotIn("without", self.tuffet("inspect", DEMO, "--activations", self.text).decode())
+        self.assertNotIn("without", self.tuffet("inspect", DEMO, "--activations",
+                                                self.text).decode())
 
     def test_windows(self):
-        self.write("text", TEXT.replace(b" <b>&", b"")[:1200] + TEXT)  # "<" is the token of the largest numbers
+        # "<" is the token of the largest numbers
+        self.write("text", TEXT.replace(b" <b>&", b"")[:1200] + TEXT)
         found = self.found(DEMO, "--tokens=500", "--ctx=50")
-        self.assertEqual((found["tokens"], found["windows"], found["runs"][0]["window"]), (10 * 49, 10, 50))
+        self.assertEqual((found["tokens"], found["windows"], found["runs"][0]["window"]),
+                         (10 * 49, 10, 50))
         first, *_ = rows = found["runs"][0]["blocks"]
         self.assertTrue(all(row["window"] < 10 and row["position"] < 50 for row in rows))
         self.assertEqual(first["text"], "<")
         self.assertGreater(first["window"], 1)
         self.assertLess(first["top"][0], first["largest"])
-        text = self.tuffet("inspect", DEMO, "--activations", self.text, "--tokens=500", "--ctx=50").decode()
-        self.assertIn(f'channel {first["channel"]:<5} {first["token"]} "<" at {first["position"]} of window {first["window"]}\n', text)
+        text = self.tuffet("inspect", DEMO, "--activations", self.text, "--tokens=500",
+                           "--ctx=50").decode()
+        self.assertIn(f'channel {first["channel"]:<5} {first["token"]} "<" at {first["position"]} '
+                      f'of window {first["window"]}\n', text)
         short = self.write("short", b"Once upon")
         self.assertEqual(self.json("inspect", DEMO, "--activations", short)["tokens"], 2)
         toy = self.toy(ctx=64, vocab="llama")
@@ -148,7 +173,8 @@ class Activations(Case):
 
     def test_drawings(self):
         for model, runs in [(DEMO, 1), (self.w8a8("--intact=bos"), 2)]:
-            self.tuffet("inspect", model, "--activations", self.text, "--tokens=100", "--svg", self.path("d"))
+            self.tuffet("inspect", model, "--activations", self.text, "--tokens=100", "--svg",
+                        self.path("d"))
             self.assertEqual(self.drawn(), [f"d-{name}.svg" for name in SUFFIXES])
             answer = self.found(model, "--tokens=100", "--svg", self.path("e"))
             for name in SUFFIXES:
@@ -158,12 +184,14 @@ class Activations(Case):
                 svg = ElementTree.fromstring(data)
                 texts = [(t.text or "").strip() for t in svg.iter(SVG + "text")]
                 self.assertTrue(texts[0].endswith(os.path.basename(model)), texts[0])
-                self.assertFalse([e for e in svg.iter() if any(key.endswith("href") for key in e.attrib)])
+                self.assertFalse([e for e in svg.iter()
+                                  if any(key.endswith("href") for key in e.attrib)])
                 self.assertEqual(("without the prefix" in " ".join(texts)), runs == 2)
                 if name == "tokens":
                     self.assertIn("\\n", texts)
                     self.assertIn("&", texts)
-                    self.assertEqual([t for t in texts if t.startswith("0: ")], ["0: <s>"])  # which the prefix takes away
+                    # which the prefix takes away
+                    self.assertEqual([t for t in texts if t.startswith("0: ")], ["0: <s>"])
                 if name == "magnitudes":
                     layers = len(answer["runs"][0]["blocks"]) - 1
                     self.assertEqual(len(list(svg.iter(SVG + "circle"))), runs * 5 * layers)
@@ -174,33 +202,40 @@ class Activations(Case):
 
     def test_failures(self):
         short = self.write("short", b"Once")
-        for args, why in [
-            ([DEMO, "--activations", "no such text"], "no such text: No such file"),
-            (["no such model", "--activations", self.text], "no such model: cannot be read"),
-            ([DEMO, "--activations", short], f"{short}: a window of 1 tokens is too short"),
-            ([DEMO, "--activations", self.text, "--ctx=513"], "--ctx 513 is not a window that the model can read: use 3 to 512"),
-            ([DEMO, "--activations", self.text, "--ctx=2"], "--ctx 2 is not a window that the model can read: use 3 to 512"),
-            ([self.toy(vocab=""), "--activations", self.text], "no tokenizer"),
-            ([DEMO, "--activations", self.text, "-t2000"], "2000 threads"),
-            ([DEMO, "--activations", self.text, "--svg", self.path("nowhere/d")], self.path("nowhere/d-magnitudes.svg") + ": No such file"),
-        ]:
+        for args, why in [([DEMO, "--activations", "no such text"], "no such text: No such file"),
+                          (["no such model", "--activations", self.text],
+                           "no such model: cannot be read"),
+                          ([DEMO, "--activations", short],
+                           f"{short}: a window of 1 tokens is too short"),
+                          ([DEMO, "--activations", self.text, "--ctx=513"],
+                           "--ctx 513 is not a window that the model can read: use 3 to 512"),
+                          ([DEMO, "--activations", self.text, "--ctx=2"],
+                           "--ctx 2 is not a window that the model can read: use 3 to 512"),
+                          ([self.toy(vocab=""), "--activations", self.text], "no tokenizer"),
+                          ([DEMO, "--activations", self.text, "-t2000"], "2000 threads"),
+                          ([DEMO, "--activations", self.text, "--svg", self.path("nowhere/d")],
+                           self.path("nowhere/d-magnitudes.svg") + ": No such file")]:
             self.assertIn(why, self.fails("inspect", *args))
             self.assertEqual(self.drawn(), [])
         self.assertIn("--activations FILE", self.fails("inspect", DEMO, "--svg=x", status=2))
         for other in ["--values", "--tensors", "--verify"]:
-            self.assertIn("a separate report", self.fails("inspect", DEMO, "--activations", self.text, other, status=2))
-        self.assertIn("at least 1", self.fails("inspect", DEMO, "--activations", self.text, "--tokens=0", status=2))
+            self.assertIn("a separate report", self.fails("inspect", DEMO, "--activations",
+                                                          self.text, other, status=2))
+        self.assertIn("at least 1", self.fails("inspect", DEMO, "--activations", self.text,
+                                               "--tokens=0", status=2))
 
     def test_a_drawing_that_cannot_be_kept(self):
         os.mkdir(self.path("d-tokens.svg"))
         try:
-            self.assertIn("d-tokens.svg: ", self.fails("inspect", DEMO, "--activations", self.text, "--svg", self.path("d")))
+            self.assertIn("d-tokens.svg: ", self.fails("inspect", DEMO, "--activations", self.text,
+                                                       "--svg", self.path("d")))
         finally:
             os.rmdir(self.path("d-tokens.svg"))
 
     def test_numbers_that_are_none(self):
         toy = self.toy()
-        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"] if t["name"] == "blk.1.ffn_up.weight")
+        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"]
+                  if t["name"] == "blk.1.ffn_up.weight")
         data = self.read(toy)
         for bits in [b"\x00\x00\xc0\x7f", b"\x00\x00\x80\xff"]:
             bad = self.write("bad", data[:at] + bits + data[at + 4:])
@@ -213,7 +248,8 @@ class Activations(Case):
 
     def test_an_interrupt_leaves_nothing(self):
         self.text = self.write("long", TEXT * 400)  # that takes it a while
-        with subprocess.Popen([*TUFFET, "inspect", DEMO, "--activations", self.text, "--tokens=1000000", "-t1", "--svg", self.path("d")],
+        with subprocess.Popen([*TUFFET, "inspect", DEMO, "--activations", self.text,
+                               "--tokens=1000000", "-t1", "--svg", self.path("d")],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
             time.sleep(1.5)
             self.assertIsNone(p.poll(), "it was too quick")

@@ -9,7 +9,8 @@ from program import Case, main
 def unescape(text):
     """What troff makes of a line: its escapes replaced, its fonts gone."""
     text = re.sub(r"\\f[BIR]|\\&", "", text)
-    for escape, character in [("-", "-"), ("(aq", "'"), ("(ga", "`"), ("(ha", "^"), ("(ti", "~"), ("e", "\\")]:
+    for escape, character in [("-", "-"), ("(aq", "'"), ("(ga", "`"), ("(ha", "^"), ("(ti", "~"),
+                              ("e", "\\")]:
         text = text.replace("\\" + escape, character)
     return text
 

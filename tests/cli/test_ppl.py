@@ -10,7 +10,8 @@ TEXT = "hello world, once upon a time " * 40
 class Perplexity(Case):
     def nll(self, model, ids, ctx, first=1):
         """By the oracle: the mean, and of how many tokens."""
-        out = subprocess.run([*TOY, "nll", model, " ".join(map(str, ids)), str(ctx), str(first)], capture_output=True, check=True)
+        out = subprocess.run([*TOY, "nll", model, " ".join(map(str, ids)), str(ctx), str(first)],
+                             capture_output=True, check=True)
         mean, n = out.stdout.split()
         return float(mean), int(n)
 
@@ -34,7 +35,8 @@ class Perplexity(Case):
                 self.assertAlmostEqual(got["ppl"], math.exp(got["nll"]), delta=1e-3)
 
     def test_it_stops_after_n(self):
-        got = self.json("ppl", self.toy(), "-f", "-", "--ctx=64", "--tokens=128", stdin=TEXT.encode())
+        got = self.json("ppl", self.toy(), "-f", "-", "--ctx=64", "--tokens=128",
+                        stdin=TEXT.encode())
         self.assertEqual(got["tokens"], 2 * 63)
 
     def test_equal_chances(self):
@@ -42,7 +44,8 @@ class Perplexity(Case):
         self.assertAlmostEqual(got["ppl"], 420, delta=0.01)
 
     def test_for_people(self):
-        self.assertRegex(self.tuffet("ppl", self.toy(), "-f", "-", stdin=TEXT.encode()), rb"^perplexity \d+\.\d+ over \d+ tokens, [\d.]+ tokens/s\n$")
+        self.assertRegex(self.tuffet("ppl", self.toy(), "-f", "-", stdin=TEXT.encode()),
+                         rb"^perplexity \d+\.\d+ over \d+ tokens, [\d.]+ tokens/s\n$")
 
     def test_too_little(self):
         self.assertIn("too few", self.fails("ppl", self.toy(), "-f", "-", stdin=b""))

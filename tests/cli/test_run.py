@@ -19,7 +19,8 @@ class Run(Case):
         for seed in range(1, 6):
             args = ["run", self.toy(), "-phello", "-s", str(seed)]
             answer = self.json(*args)
-            self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens", "tok_s", "prompt_tok_s", "seed"})
+            self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens", "tok_s",
+                                           "prompt_tok_s", "seed"})
             self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
             self.assertEqual(self.tuffet(*args).decode(), answer["text"] + "\n")
 
@@ -32,44 +33,54 @@ class Run(Case):
         self.assertEqual(again["text"], chosen["text"])
         greedy = self.tuffet("run", toy, "-phello", "-n20", "--temp=0")
         self.assertEqual(self.tuffet("run", toy, "-phello", "-n20", "--top-k=1"), greedy)
-        self.assertNotEqual(self.tuffet("run", toy, "-phello", "-n20", "--temp=0", "--repeat-penalty=5"), greedy)
+        self.assertNotEqual(self.tuffet("run", toy, "-phello", "-n20", "--temp=0",
+                                        "--repeat-penalty=5"), greedy)
 
     def test_why_it_stops(self):
         endless = self.toy(endless=1)
         self.assertEqual(self.json("run", endless, "-phello", "-n7")["stop"], "length")
         self.assertEqual(self.json("run", endless, "-phello", "-n7")["tokens"], 7)
         full = self.json("run", endless, "-phello", "-c16")
-        self.assertEqual((full["stop"], full["prompt_tokens"] + full["tokens"]), ("context", 17))  # the last one is not fed
+        # the last one is not fed
+        self.assertEqual((full["stop"], full["prompt_tokens"] + full["tokens"]), ("context", 17))
         self.assertEqual(self.json("run", self.toy(), "-phello", "-s1")["stop"], "end")
 
     def test_prompts(self):
         toy = self.toy()
         self.assertEqual(self.json("run", toy, "-p", "", "-n1")["prompt_tokens"], 1)
         self.assertGreater(self.json("run", toy, "-p", "<|user|>", "-n1")["prompt_tokens"], 4)
-        self.assertEqual(self.json("run", toy, "-p", "<|user|>", "-n1", "--special")["prompt_tokens"], 2)
+        self.assertEqual(self.json("run", toy, "-p", "<|user|>", "-n1",
+                                   "--special")["prompt_tokens"], 2)
         spaced = self.toy(seed=58)  # it goes on with a word
         self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0"), b" upon\n")
-        self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0", "--echo"), b"hello upon\n")
+        self.assertEqual(self.tuffet("run", spaced, "-phello", "-n1", "--temp=0", "--echo"),
+                         b"hello upon\n")
         self.assertIn("the prompt is empty", self.fails("run", self.toy(vocab="gpt2"), "-p", ""))
-        self.assertIn("the prompt has 257 tokens, but the context holds only 256", self.fails("run", toy, "-p", "x" * 255))
+        self.assertIn("the prompt has 257 tokens, but the context holds only 256",
+                      self.fails("run", toy, "-p", "x" * 255))
         self.assertIn("needs --tokenizer", self.fails("run", self.toy(vocab=""), "-phello"))
 
     def test_same_text_everywhere(self):
         for args in [["--weights=f32"], ["--weights=f16"]]:
-            texts = {self.tuffet("run", self.toy(type="q8_0", endless=1), "-phello", "-s3", "-n30", *args, *more)
-                     for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
+            texts = {self.tuffet("run", self.toy(type="q8_0", endless=1), "-phello", "-s3", "-n30",
+                                 *args, *more) for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
             self.assertEqual(len(texts), 1)
 
     def test_same_text_with_a_quantized_cache(self):
         toy, args = self.toy(endless=1), ["-phello", "-s3", "-n120"]
         seen = {self.tuffet("run", toy, *args)}
-        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1", "skvq:reorder=none,clip=zero,window=0,sinks=1,bits=1.5"]:
-            texts = {self.tuffet("run", toy, *args, "--kv", kv, *more) for more in [[], ["-t1"], ["-t3"], ["--cpu=c"]]}
+        for kv in ["kivi:residual=16,group=16,bits=1", "logquant:window=8,group=16,bits=1",
+                   "skvq:reorder=none,clip=zero,window=0,sinks=1,bits=1.5"]:
+            texts = {self.tuffet("run", toy, *args, "--kv", kv, *more) for more in [[], ["-t1"],
+                                                                                    ["-t3"],
+                                                                                    ["--cpu=c"]]}
             self.assertEqual(len(texts), 1)
             seen |= texts
         self.assertGreater(len(seen), 2)  # few bits tell
-        self.assertIn("mixed keys, and the file lacks the importance of its channels", self.fails("run", toy, "-phello", "--kv=tuffet"))
-        self.assertIn("not calibrated for this KV cache", self.fails("run", toy, "-phello", "--kv=skvq"))
+        self.assertIn("mixed keys, and the file lacks the importance of its channels",
+                      self.fails("run", toy, "-phello", "--kv=tuffet"))
+        self.assertIn("not calibrated for this KV cache",
+                      self.fails("run", toy, "-phello", "--kv=skvq"))
 
     def test_going_on_when_the_context_is_full(self):
         toy = self.toy(endless=1)
@@ -77,11 +88,13 @@ class Run(Case):
         slid = self.json("run", toy, "-phello", "-c32", "-n200", "-s1", "--slide")
         self.assertEqual((full["stop"], slid["stop"], slid["tokens"]), ("context", "length", 200))
         self.assertTrue(slid["text"].startswith(full["text"][:-4]))
-        self.assertEqual(self.json("run", toy, "-p", "x" * 300, "-n5", "--slide", "-c64")["prompt_tokens"], 302)
+        self.assertEqual(self.json("run", toy, "-p", "x" * 300, "-n5", "--slide",
+                                   "-c64")["prompt_tokens"], 302)
 
     def test_it_comes_as_it_is_written(self):
         toy = self.toy(endless=1, ctx=100000)
-        with subprocess.Popen([*TUFFET, "run", toy, "-t1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        with subprocess.Popen([*TUFFET, "run", toy, "-t1"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
             os.read(p.stdout.fileno(), 1)
             self.assertIsNone(p.poll())
             out, err = interrupt(p)
@@ -89,7 +102,8 @@ class Run(Case):
 
     def test_an_interrupt_ends_the_text(self):
         toy = self.toy(endless=1, ctx=100000)
-        with subprocess.Popen([*TUFFET, "run", toy, "-t1", "-s1", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        with subprocess.Popen([*TUFFET, "run", toy, "-t1", "-s1", "--json"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as p:
             with self.assertRaises(subprocess.TimeoutExpired):
                 p.wait(1)
@@ -100,11 +114,14 @@ class Run(Case):
         t = Terminal("run", self.toy(endless=1), "-phello", "-n20", "-s1")
         self.assertEqual(t.end(), 0)
         text, figures = t.screen.decode().replace("\r\n", "\n").rsplit("\n\n", 1)
-        self.assertRegex(figures, r"^prompt: 2 tokens, .*; generated: 20 tokens, .*; stopped by: length; seed 1\n$")
+        self.assertRegex(figures,
+                         r"^prompt: 2 tokens, .*; generated: 20 tokens, .*; stopped by: length; "
+                         r"seed 1\n$")
         # the model writes control characters, which are not for the terminal
         plain = self.tuffet("run", self.toy(endless=1), "-phello", "-n20", "-s1").decode()
         self.assertTrue(any(not c.isprintable() for c in plain))
-        self.assertEqual(text, "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in plain[:-1]))
+        self.assertEqual(text, "".join(c if c.isprintable() or c in "\n\t" else "\ufffd"
+                                       for c in plain[:-1]))
 
 
 main()

@@ -11,13 +11,16 @@ class Tokenize(Case):
             for special in [[], ["--special"]]:
                 ids = self.tuffet("tokenize", toy, "-p", TEXT, *special)
                 self.assertRegex(ids, rb"^\d+( \d+)+\n$")
-                self.assertEqual(self.tuffet("tokenize", toy, "--decode", *special, stdin=ids).decode(), TEXT)
-                self.assertEqual(self.json("tokenize", toy, "--decode", *special, stdin=ids), {"text": TEXT})
+                self.assertEqual(self.tuffet("tokenize", toy, "--decode", *special,
+                                             stdin=ids).decode(), TEXT)
+                self.assertEqual(self.json("tokenize", toy, "--decode", *special, stdin=ids),
+                                 {"text": TEXT})
                 answer = self.json("tokenize", toy, "-p", TEXT, *special)
                 self.assertEqual(answer["tokens"], list(map(int, ids.split())))
                 self.assertEqual(len(answer["pieces"]), len(answer["tokens"]))
                 self.assertEqual("<|user|>" in answer["pieces"], bool(special))
-                pieces = self.tuffet("tokenize", toy, "-p", TEXT, "--pieces", *special).decode().splitlines()
+                pieces = self.tuffet("tokenize", toy, "-p", TEXT, "--pieces",
+                                     *special).decode().splitlines()
                 self.assertEqual([int(line.split("\t")[0]) for line in pieces], answer["tokens"])
                 self.assertIn("\\xc3", pieces[answer["pieces"].index("\ufffd")])
 
@@ -41,8 +44,10 @@ class Tokenize(Case):
             self.assertEqual(self.tuffet("tokenize", toy, "--decode", "-p", ids), want)
 
     def test_what_is_no_id(self):
-        for ids, at in [("365 x", 4), ("-1", 0), ("365 420", 4), ("1.5", 0), ("99999999999999999999", 0), ("365;381", 0)]:
-            self.assertIn(f"byte {at} of the text is not", self.fails("tokenize", self.toy(), "--decode", "-p", ids))
+        for ids, at in [("365 x", 4), ("-1", 0), ("365 420", 4), ("1.5", 0),
+                        ("99999999999999999999", 0), ("365;381", 0)]:
+            self.assertIn(f"byte {at} of the text is not",
+                          self.fails("tokenize", self.toy(), "--decode", "-p", ids))
 
     def test_a_vocabulary_is_enough(self):
         self.assertIn("no tokenizer in it", self.fails("tokenize", self.toy(vocab=""), "-phello"))
