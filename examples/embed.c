@@ -4,7 +4,8 @@
 
 #include "tuffet.h"
 
-static enum tft_status generate(const struct tft_model *m, struct tft_session *s, const char *prompt)
+static enum tft_status generate(const struct tft_model *m, struct tft_session *s,
+                                const char *prompt)
 {
     int32_t ids[1024], id;
     size_t n;

@@ -1,4 +1,5 @@
-/* tuffet inspect --activations: what is found is what is there. */
+/* tuffet inspect --activations: measurements of small models, compared with other ways to compute
+   them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -10,7 +11,7 @@
 #include "tools/quantize/quantize.h"
 #include "random.h"
 
-/* ---- magnitudes, against sorting */
+/* ---- magnitudes, compared with sorted numbers */
 
 static int larger_first(const void *a, const void *b)
 {
@@ -18,8 +19,8 @@ static int larger_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Rows of numbers whose magnitudes spread over many powers of two, some of them equal, and now and
-   then nothing but zeros. */
+/* Numbers whose magnitudes spread over many powers of two. Some are equal; sometimes all are zero.
+   */
 static void fill(float *x, size_t n)
 {
     int spread = (int)(random_u32() % 60);
@@ -57,7 +58,7 @@ static void check(const struct magnitudes *m, const float *x, const struct magni
     free(sorted);
 }
 
-static void magnitudes_are_those_of_sorting(void **state)
+static void magnitudes_agree_with_sorting(void **state)
 {
     (void)state;
     enum { ROWS = 9, STRIDE = 40 };
@@ -101,7 +102,7 @@ static void magnitudes_of_bytes(void **state)
     }
 }
 
-static void of_equals_the_first(void **state)
+static void equal_magnitudes_give_the_first_place(void **state)
 {
     (void)state;
     const float x[] = {1, -5, 5, 2, 5, -5};
@@ -112,7 +113,7 @@ static void of_equals_the_first(void **state)
     assert_memory_equal(m.column, column, sizeof column);
 }
 
-static void what_is_no_number_is_not_overlooked(void **state)
+static void nan_counts_as_the_largest(void **state)
 {
     (void)state;
     const float x[] = {1, INFINITY, -NAN, 2};
@@ -192,7 +193,7 @@ static struct activations run(const struct tft_model *m, struct activations_opts
     return a;
 }
 
-/* What the runtime shows of its own accord. */
+/* The largest magnitude of each input, as the runtime's own tap sees them. */
 struct shown {
     const struct tft_model *m;
     float largest[MOST_INPUTS];
@@ -215,7 +216,7 @@ static void tap(void *user, int tid, const struct tft_input *in, size_t first, s
                                               fabsf(rows[i * stride + k]));
 }
 
-static void inputs_are_those_of_the_runtime(void **state)
+static void inputs_agree_with_the_runtime(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
@@ -239,7 +240,7 @@ static void inputs_are_those_of_the_runtime(void **state)
     }
 }
 
-/* Into the first block go embeddings. */
+/* The input of the first block is the embeddings. */
 static void the_stream_begins_with_embeddings(void **state)
 {
     (void)state;
@@ -287,8 +288,8 @@ static void the_same_with_any_threads(void **state)
     tft_model_close(m);
 }
 
-/* Each window is a sequence of its own; figures are averages over them, and the place is that of
-   the largest. */
+/* Each window is a sequence of its own. Magnitudes are averages over the windows; the position is
+   that of the largest of all. */
 static void windows(void **state)
 {
     (void)state;
@@ -359,9 +360,9 @@ static struct tft_mat nothing(uint32_t rows, uint32_t cols)
         .format = &tft_format_f32, .rows = rows, .cols = cols, .data = zeros};
 }
 
-/* Where all keys are as good, each gets as much as any other. The first token has none to share
-   with, and is left out. */
-static void attention_is_shared_out(void **state)
+/* If all keys score the same, each receives the same attention. The first token attends to itself
+   only, and is not counted. */
+static void equal_keys_share_attention(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&toys[0]));
@@ -378,8 +379,8 @@ static void attention_is_shared_out(void **state)
     tft_model_close(m);
 }
 
-/* A prefix whose values are 1 before a text whose values are 0: what comes out of attention is the
-   share that the prefix gets. */
+/* The values of the prefix are 1, and those of the text 0: the output of attention is then the
+   share that the prefix receives. */
 enum { PREFIX = 3, PREFIX_NUMBERS = 3 * PREFIX * 2 * 12 };
 
 static void give_prefix(struct tft_model *m)
@@ -387,7 +388,7 @@ static void give_prefix(struct tft_model *m)
     static uint16_t k[PREFIX_NUMBERS], v[PREFIX_NUMBERS];
     float x[PREFIX_NUMBERS];
     for (int i = 0; i < PREFIX_NUMBERS; i++)
-        x[i] = random_normal() * 4; /* heads and tokens differ in how they like them */
+        x[i] = random_normal() * 4; /* heads and tokens attend to them differently */
     m->kern.narrow[TFT_NUM_F16](k, x, PREFIX_NUMBERS);
     for (int i = 0; i < PREFIX_NUMBERS; i++)
         v[i] = 0x3c00;
@@ -409,7 +410,7 @@ static void add_shares(void *user, int tid, const struct tft_input *in, size_t f
                                                            WINDOW;
 }
 
-static void attention_is_that_of_the_runtime(void **state)
+static void attention_agrees_with_the_runtime(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&toys[0]));
@@ -435,8 +436,8 @@ static bool near(double a, double b, double by)
     return fabs(a - b) <= by * fabs(b);
 }
 
-/* Numbers of a W8A8 model are near those of floats, and what its linear layers take is what bytes
-   can be. */
+/* The magnitudes of a W8A8 model are near those of its model of floats. The inputs of its linear
+   layers are numbers that a byte can stand for. */
 static void bytes_are_near_the_floats(void **state)
 {
     (void)state;
@@ -464,9 +465,9 @@ static void bytes_are_near_the_floats(void **state)
     }
 }
 
-/* Without its prefix a model is near the one that never had one, however narrow the ranges that
-   were chosen for what comes after it. */
-static void a_bare_model_is_as_if_it_had_no_prefix(void **state)
+/* Without its prefix, a model is near the one that never had a prefix, although the static ranges
+   were chosen for text after the prefix, and are narrow. */
+static void a_bare_model_has_no_prefix(void **state)
 {
     (void)state;
     static const int32_t prefix[] = {1, 7, 3};
@@ -504,7 +505,7 @@ static bool stop_at_half(void *user, double done)
     return done < 0.5;
 }
 
-static void it_can_be_stopped(void **state)
+static void progress_can_stop_it(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&toys[0]));
@@ -523,7 +524,7 @@ static void it_can_be_stopped(void **state)
     tft_model_close(m);
 }
 
-static void no_room(void **state)
+static void out_of_memory(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&toys[0]));
@@ -537,21 +538,21 @@ static void no_room(void **state)
     tft_model_close(m);
 }
 
-static void what_stands_out(void **state)
+static void worst_block_and_pivots(void **state)
 {
     (void)state;
     struct activations_input stream[4] = {
         {.top = {9, 1, 1}}, {.top = {8, 8, 1}}, {.top = {10, 2, 1}}, {.top = {99, 99, 99}}};
-    /* of three blocks, five tokens each */
+    /* [3, 5] */
     float top[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 40, 8, 10, 10};
     struct activations a = {
         .n_layer = 3, .n_window = 1, .window = 5, .stream = stream, .token_top = top};
     bool pivot[5];
-    assert_int_equal(activations_worst(&a), 1); /* the last norm is no block */
+    assert_int_equal(activations_worst(&a), 1); /* not the last norm */
     activations_pivots(&a, 2, pivot);
-    /* the middling one is 10 */
+    /* the median token has 10 */
     assert_true(!pivot[0] && !pivot[1] && !pivot[2] && !pivot[3] && !pivot[4]);
-    top[12] = 7.9f, top[13] = 1, top[14] = 10; /* it is 7.9 */
+    top[12] = 7.9f, top[13] = 1, top[14] = 10; /* the median is 7.9 */
     activations_pivots(&a, 2, pivot);
     assert_true(!pivot[0] && pivot[1] && !pivot[2] && !pivot[3] && !pivot[4]);
 }
@@ -559,21 +560,21 @@ static void what_stands_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(magnitudes_are_those_of_sorting),
+        cmocka_unit_test(magnitudes_agree_with_sorting),
         cmocka_unit_test(magnitudes_of_bytes),
-        cmocka_unit_test(of_equals_the_first),
-        cmocka_unit_test(what_is_no_number_is_not_overlooked),
-        cmocka_unit_test(inputs_are_those_of_the_runtime),
+        cmocka_unit_test(equal_magnitudes_give_the_first_place),
+        cmocka_unit_test(nan_counts_as_the_largest),
+        cmocka_unit_test(inputs_agree_with_the_runtime),
         cmocka_unit_test(the_stream_begins_with_embeddings),
         cmocka_unit_test(the_same_with_any_threads),
         cmocka_unit_test(windows),
-        cmocka_unit_test(attention_is_shared_out),
-        cmocka_unit_test(attention_is_that_of_the_runtime),
+        cmocka_unit_test(equal_keys_share_attention),
+        cmocka_unit_test(attention_agrees_with_the_runtime),
         cmocka_unit_test(bytes_are_near_the_floats),
-        cmocka_unit_test(a_bare_model_is_as_if_it_had_no_prefix),
-        cmocka_unit_test(it_can_be_stopped),
-        cmocka_unit_test(no_room),
-        cmocka_unit_test(what_stands_out),
+        cmocka_unit_test(a_bare_model_has_no_prefix),
+        cmocka_unit_test(progress_can_stop_it),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(worst_block_and_pivots),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* Charts are XML whatever is in them. */
+/* Charts are valid XML, whatever text and numbers they show. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "test.h"
 
@@ -10,7 +10,7 @@
 #include "random.h"
 #include "base/utf8.h"
 
-static char *made; /* the latest, to be freed */
+static char *made; /* the latest chart, to be freed */
 static size_t made_size;
 
 static FILE *paper(void)
@@ -64,7 +64,8 @@ static void long_text_is_cut(void **state)
     assert_string_equal(text("\xc3\xa9\xc3\xa9\xc3\xa9", 2), "\xc3\xa9\xe2\x80\xa6");
 }
 
-/* Elements that are closed in order, nothing that XML has not, no number that is none. */
+/* Checks that elements are closed in order, that there are only characters of XML, and that every
+   number is finite. */
 static void check(const char *s)
 {
     char open[16][16];
@@ -179,8 +180,8 @@ static void heat(void **state)
     }
 }
 
-/* How high a number stands: 1 at the bottom, 10 in the middle, 100 at the top; all at one scale in
-   both panels. */
+/* On a logarithmic scale of 1 .. 100, 1 is at the bottom, 10 in the middle and 100 at the top. Both
+   panels have one scale. */
 static void a_logarithmic_scale(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The questions of tasks, against what the functions of lm-evaluation-harness (August 2026) make of
-   the same documents. */
+/* The texts of tasks, compared with those that lm-evaluation-harness (August 2026) makes of the
+   same documents. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Of a copy that ends where its memory does. */
+/* Reads a copy of the line whose memory ends with the line. */
 static bool reads(enum task task, const char *line, struct task_item *item, char why[TASK_WHY])
 {
     size_t n = strlen(line);
@@ -157,7 +157,7 @@ static bool reads(enum task task, const char *line, struct task_item *item, char
     return ok;
 }
 
-static void questions_are_those_of_the_harness(void **state)
+static void texts_agree_with_the_harness(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(sound); i++) {
@@ -183,7 +183,7 @@ static void questions_are_those_of_the_harness(void **state)
     }
 }
 
-static void wrong_lines_are_told(void **state)
+static void wrong_lines_have_messages(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(wrong); i++) {
@@ -198,7 +198,7 @@ static void wrong_lines_are_told(void **state)
     }
 }
 
-/* The words that the command line takes stand for them in order. */
+/* TASK_WORDS has the names in the order of enum task. */
 static void names(void **state)
 {
     (void)state;
@@ -214,8 +214,8 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(questions_are_those_of_the_harness),
-        cmocka_unit_test(wrong_lines_are_told),
+        cmocka_unit_test(texts_agree_with_the_harness),
+        cmocka_unit_test(wrong_lines_have_messages),
         cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ class Bench(Case):
             shares = [row["gbps"] / limits["read_gbps"], row["gflops"] / limits["fma_gflops"]]
             self.assertAlmostEqual(row["share"], max(shares), delta=1e-4 * max(shares))
 
-    def test_work(self):
+    def test_operations_and_bytes(self):
         """The figures agree with the operations and bytes that follow from the model's shape."""
         model = self.toy()
         m = self.json("inspect", model)
@@ -70,7 +70,7 @@ class Bench(Case):
         self.assertIn("no room for 300 tokens after 5",
                       self.fails("bench", model, "-d", "5", "-p", "300"))
 
-    def test_the_context_is_what_it_is(self):
+    def test_defaults_fit_the_context(self):
         rows = self.json("bench", self.toy(), "-d", "250", "-r", "1", "-t", "1")["rows"]
         self.assertEqual([r["tokens"] for r in rows], [6, 6])
 

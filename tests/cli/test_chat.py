@@ -31,7 +31,7 @@ class Chat(Case):
         self.assertEqual(self.json("chat", toy, "-phello", "-s1", "-n20",
                                    "--system=once")["content"], want["text"])
 
-    def test_it_remembers(self):
+    def test_remembers_the_conversation(self):
         toy = self.toy(template=ZEPHYR, endless=1)
         first, second = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\n\nonce upon\r\n")
         # an endless vocabulary has no </s> to put after a message
@@ -42,14 +42,14 @@ class Chat(Case):
         plain = self.tuffet("chat", toy, "--temp=0", "-n8", stdin=b"hello\nonce upon").decode()
         self.assertEqual(plain, first["content"] + "\n" + second["content"] + "\n")
 
-    def test_no_answer_is_not_remembered(self):
+    def test_an_empty_answer_is_not_remembered(self):
         toy = self.toy(template=ZEPHYR, seed=146)  # it has nothing to say to this
         nothing, something = self.answers(toy, "--temp=0", "-n8", stdin=b"hello\nonce upon\n")
         self.assertEqual((nothing["content"], nothing["stop"], nothing["tokens"]), ("", "end", 0))
         self.assertEqual(something["content"], self.json("chat", toy, "--temp=0", "-n8",
                                                          "-ponce upon")["content"])
 
-    def test_it_forgets_the_oldest(self):
+    def test_drops_the_oldest_messages(self):
         toy, turns = self.toy(template=ZEPHYR, endless=1), 14
         done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8", "--json",
                                "--system=once upon"], input=b"hello world\n" * turns,
@@ -68,7 +68,7 @@ class Chat(Case):
         # its own answer fills it
         self.assertEqual(self.json("chat", toy, "-phello", "--temp=0")["stop"], "context")
 
-    def test_what_does_not_fit(self):
+    def test_a_message_that_is_too_long(self):
         self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR),
                                                                   "-p", "x" * 300))
 
@@ -112,7 +112,7 @@ class Chat(Case):
             t.type(b"\x03")
             self.assertEqual(t.end(), -signal.SIGINT)
 
-    def test_what_went_wrong_does_not_end_a_conversation(self):
+    def test_an_error_does_not_end_a_conversation(self):
         t = Terminal("chat", self.toy(template=ZEPHYR), "-s1")
         t.wait_for(b"> ")
         t.type(b"x" * 300 + b"\n")

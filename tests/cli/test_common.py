@@ -77,7 +77,7 @@ class Common(Case):
                      ["--prompt", "hello", "--tokens", "0x5", "--seed", "1"]]:
             self.assertEqual(self.tuffet("run", *args, "--", self.toy()), want)
 
-    def test_files_that_are_none(self):
+    def test_invalid_files(self):
         whole = self.read(self.toy())
         string = (struct.pack("<Q", 20) + b"general.architecture" + struct.pack("<IQ", 8, 5)
                   + b"llama")
@@ -101,7 +101,7 @@ class Common(Case):
         self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
                                                                "no such text"))
 
-    def test_options_that_do_not_fit(self):
+    def test_options_out_of_range(self):
         for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),
                           (["--cpu", "abacus"], '"abacus"')]:
             for command in ["run", "chat"]:

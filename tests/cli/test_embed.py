@@ -9,7 +9,7 @@ class Embed(Case):
         done = subprocess.run([*EMBED, *args], capture_output=True, timeout=PATIENCE)
         return done.returncode, done.stdout, done.stderr.decode()
 
-    def test_it_writes_what_run_writes(self):
+    def test_writes_what_run_writes(self):
         toy = self.toy()
         text = self.tuffet("run", toy, "-phello", "--temp=0.8", "--top-p=0", "--min-p=0.05", "-s1")
         self.assertGreater(len(text), 10)

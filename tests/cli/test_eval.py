@@ -70,7 +70,7 @@ class Eval(Case):
         self.assertEqual(got["items"], 1)
         return math.log(got["ppl"]), got["cut"]
 
-    def test_choices_are_the_oracles(self):
+    def test_choices_agree_with_the_oracle(self):
         rng = random.Random(1)
         differ = 0
         for task, vocab in [("piqa", "llama"), ("winogrande", "gpt2"), ("openbookqa", "gpt2"),
@@ -102,7 +102,7 @@ class Eval(Case):
                 self.assertEqual("acc_norm_stderr" in got, normalized)
         self.assertGreater(differ, 0)
 
-    def test_the_last_word_is_the_oracles(self):
+    def test_the_last_word_agrees_with_the_oracle(self):
         rng, sum_nll = random.Random(2), 0
         model = self.toy(vocab="gpt2")
         words = [(1, "apple"), (20, "world"), (37, "x"), (3, "that\nthing")]
@@ -116,7 +116,7 @@ class Eval(Case):
         got = self.eval(model, "lambada", *[{"text": a + b} for a, b in texts], args=["--kv=f32"])
         self.assertAlmostEqual(math.log(got["ppl"]), sum_nll / len(texts), delta=1e-3)
 
-    def test_what_it_would_write_is_right(self):
+    def test_a_greedy_continuation_is_right(self):
         prompt = "Once upon a time, there was a little girl named"
         told = prompt + self.tuffet("run", DEMO, "--temp=0", "-n40", "-p", prompt).decode()
         words = told.split(" ")
@@ -173,7 +173,7 @@ class Eval(Case):
         self.assertEqual(cut, 0)
         self.assertEqual(self.last_word(model, " ".join(letters), "--ctx=24"), (want, 1))
 
-    def test_where_tokens_part(self):
+    def test_a_token_across_context_and_answer(self):
         """A token that begins in the context and ends in the answer is scored with the answer."""
         toy = self.read(self.toy())
         new = "x\u2581a".encode()
@@ -214,7 +214,7 @@ class Eval(Case):
                       self.fails("eval", self.toy(), "--task=copa", "-f",
                                  self.lines({"query": "a", "choices": ["b", "c"], "gold": 2})))
 
-    def test_for_people(self):
+    def test_text_output(self):
         share = r"\d+\.\d\d % \(standard error \d+\.\d\d\)"
         lambada = self.lines({"text": "once upon a time"}, {"text": "hello " * 300 + "world"},
                              name="lambada")

@@ -30,7 +30,7 @@ class Inspect(Case):
         self.assertEqual(len(facts["values"]["tokenizer.ggml.tokens"]), 420)
         self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * 8 * 2 * 2)
 
-    def test_memory_is_that_of_the_options(self):
+    def test_memory_depends_on_the_options(self):
         def memory(*args):
             return self.json("inspect", self.toy(type="q8_0"), *args)["memory"]
         f32, f16 = memory(), memory("--weights=f16")
@@ -58,7 +58,7 @@ class Inspect(Case):
         values = self.tuffet("inspect", toy, "--values").decode().splitlines()
         self.assertEqual([line.split()[1] for line in values], list(facts["values"]))
 
-    def test_what_does_not_run(self):
+    def test_a_model_that_cannot_run(self):
         data = self.read(self.toy())
         other = self.write("other", data.replace(b"llama", b"b\x1b\"rt", 1))
         facts = self.json("inspect", other)
@@ -102,7 +102,7 @@ class Inspect(Case):
                              r"should be \w{8}$")
             self.tuffet("inspect", path)
 
-    def test_for_people(self):
+    def test_text_output(self):
         text = self.tuffet("inspect", self.toy(template="{{ morse }}")).decode()
         lines = dict(re.match(r"(\w+(?: \w+)?)  +(.*)",
                               line).groups() for line in text.splitlines())

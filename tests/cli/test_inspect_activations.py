@@ -83,7 +83,7 @@ class Activations(Case):
         self.assertTrue(TEXT.decode().startswith(pieces[1:]))
         self.assertEqual(found[0]["text"], "<s>")
 
-    def test_largest_are_those_that_quantize_saw(self):
+    def test_largest_agree_with_quantize(self):
         self.write("text", TEXT[:900])
         toy = self.toy(vocab="gpt2", seed=5)  # begins nothing with BOS
         out = self.path("q.gguf")
@@ -119,13 +119,13 @@ class Activations(Case):
         self.assertEqual([r["prefix"] for r in self.found(self.w8a8("--intact=none"),
                                                           "--tokens=100")["runs"]], [0])
 
-    def test_the_same_everywhere(self):
+    def test_same_results_everywhere(self):
         for model in [self.toy(endless=1), self.w8a8("--intact=bos", model=self.toy(endless=1))]:
             answers = [self.found(model, "--tokens=80", *args)
                        for args in [["-t1"], ["-t3"], ["--cpu=c"]]]
             self.assertEqual(answers[1:], answers[:1] * 2)
 
-    def test_for_people(self):
+    def test_text_output(self):
         model = self.w8a8("--intact=bos")
         text = self.tuffet("inspect", model, "--activations", self.text, "--tokens=100").decode()
         self.assertIn(f"{self.text}, 100 tokens in 1 window of 100 after BOS\n", text)
@@ -224,7 +224,7 @@ class Activations(Case):
         self.assertIn("at least 1", self.fails("inspect", DEMO, "--activations", self.text,
                                                "--tokens=0", status=2))
 
-    def test_a_drawing_that_cannot_be_kept(self):
+    def test_a_drawing_that_cannot_be_renamed(self):
         os.mkdir(self.path("d-tokens.svg"))
         try:
             self.assertIn("d-tokens.svg: ", self.fails("inspect", DEMO, "--activations", self.text,
@@ -232,7 +232,7 @@ class Activations(Case):
         finally:
             os.rmdir(self.path("d-tokens.svg"))
 
-    def test_numbers_that_are_none(self):
+    def test_nan_and_infinity(self):
         toy = self.toy()
         at = next(t["offset"] for t in self.json("inspect", toy)["tensors"]
                   if t["name"] == "blk.1.ffn_up.weight")

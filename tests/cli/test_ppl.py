@@ -21,7 +21,7 @@ class Perplexity(Case):
             ids[at] = bos if bos is not None else ids[at]
         return ids
 
-    def test_it_is_the_oracles(self):
+    def test_agrees_with_the_oracle(self):
         text = self.write("text", TEXT.encode())
         for model, bos in [(self.toy(), 1), (self.toy(vocab="gpt2"), None)]:
             ids = self.windows(model, 64, bos)
@@ -43,7 +43,7 @@ class Perplexity(Case):
         got = self.json("ppl", self.toy(uniform=1), "-f", "-", "--ctx=64", stdin=TEXT.encode())
         self.assertAlmostEqual(got["ppl"], 420, delta=0.01)
 
-    def test_for_people(self):
+    def test_text_output(self):
         self.assertRegex(self.tuffet("ppl", self.toy(), "-f", "-", stdin=TEXT.encode()),
                          rb"^perplexity \d+\.\d+ over \d+ tokens, [\d.]+ tokens/s\n$")
 

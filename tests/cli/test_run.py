@@ -82,7 +82,7 @@ class Run(Case):
         self.assertIn("not calibrated for this KV cache",
                       self.fails("run", toy, "-phello", "--kv=skvq"))
 
-    def test_going_on_when_the_context_is_full(self):
+    def test_slide(self):
         toy = self.toy(endless=1)
         full = self.json("run", toy, "-phello", "-c32", "-n200", "-s1")
         slid = self.json("run", toy, "-phello", "-c32", "-n200", "-s1", "--slide")
@@ -91,7 +91,7 @@ class Run(Case):
         self.assertEqual(self.json("run", toy, "-p", "x" * 300, "-n5", "--slide",
                                    "-c64")["prompt_tokens"], 302)
 
-    def test_it_comes_as_it_is_written(self):
+    def test_text_is_streamed(self):
         toy = self.toy(endless=1, ctx=100000)
         with subprocess.Popen([*TUFFET, "run", toy, "-t1"], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:

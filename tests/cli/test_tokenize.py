@@ -5,7 +5,7 @@ TEXT = "hello world, once upon ä time\n\n<|user|>"
 
 
 class Tokenize(Case):
-    def test_there_and_back(self):
+    def test_round_trip(self):
         for vocab in ["llama", "gpt2"]:
             toy = self.toy(vocab=vocab)
             for special in [[], ["--special"]]:
@@ -43,13 +43,13 @@ class Tokenize(Case):
         for ids in ["365,381", " 365\n\t381\r\n", "365, 381"]:
             self.assertEqual(self.tuffet("tokenize", toy, "--decode", "-p", ids), want)
 
-    def test_what_is_no_id(self):
+    def test_invalid_ids(self):
         for ids, at in [("365 x", 4), ("-1", 0), ("365 420", 4), ("1.5", 0),
                         ("99999999999999999999", 0), ("365;381", 0)]:
             self.assertIn(f"byte {at} of the text is not",
                           self.fails("tokenize", self.toy(), "--decode", "-p", ids))
 
-    def test_a_vocabulary_is_enough(self):
+    def test_needs_only_a_vocabulary(self):
         self.assertIn("no tokenizer in it", self.fails("tokenize", self.toy(vocab=""), "-phello"))
         other = self.read(self.toy()).replace(b"llama", b"other", 1)  # the architecture
         self.assertEqual(self.tuffet("tokenize", self.write("other", other), "-phello"), b"365\n")
