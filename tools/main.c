@@ -21,7 +21,7 @@ static const struct cli_command *const commands[] = {
 };
 
 static const struct cli_program program = {
-    .summary = "run small language models on a CPU",
+    .summary = "run small language models on the machine in front of you",
     .notes =
         "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE.\n"
         "\n"

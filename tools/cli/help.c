@@ -92,7 +92,7 @@ void cli_print_help(const struct cli_command *c)
 {
     const char *line, *examples = c->examples;
     size_t n;
-    printf("tuffet %s: %s\n\nUsage: tuffet %s [OPTIONS] %s\n", c->name, c->summary, c->name,
+    printf("tuffet %s - %s\n\nUsage: tuffet %s [OPTIONS] %s\n", c->name, c->summary, c->name,
            c->operand);
     for (const struct cli_option_group *g = c->groups; g->list; g++) {
         if (g->title)
@@ -111,7 +111,7 @@ void cli_print_help(const struct cli_command *c)
 
 void cli_print_program_help(FILE *f, const struct cli_program *p)
 {
-    fprintf(f, "tuffet: %s\n\nUsage: tuffet COMMAND [OPTIONS] MODEL\n\nCommands:\n", p->summary);
+    fprintf(f, "tuffet - %s\n\nUsage: tuffet COMMAND [OPTIONS] MODEL\n\nCommands:\n", p->summary);
     for (const struct cli_command *const *c = p->commands; *c; c++)
         fprintf(f, "  %-10s %s\n", (*c)->name, (*c)->summary);
     fputc('\n', f);
