@@ -23,7 +23,8 @@ static const struct cli_command *const commands[] = {
 static const struct cli_program program = {
     .summary = "run small language models on the machine in front of you",
     .notes =
-        "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE.\n"
+        "MODEL is a GGUF file, or a llama2.c checkpoint with --tokenizer FILE. The same model, "
+        "prompt and seed give the same text on every CPU, with any number of threads.\n"
         "\n"
         "tuffet help COMMAND, or tuffet COMMAND --help, prints the options of a command.\n"
         "tuffet --version prints the version, the CPU kernels and the number of threads.\n",

@@ -54,19 +54,24 @@ class Man(Case):
             self.assertTrue(page.isascii())
 
     def warnings(self, *tool):
+        """What the tool says about all pages."""
+        lines = []
         for _, page in self.pages():
             done = subprocess.run(tool, input=page.encode(), capture_output=True)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""), tool)
+            lines += (done.stdout + done.stderr).decode().splitlines()
+        return lines
 
     def test_groff(self):
         if not shutil.which("groff"):
             self.skipTest("there is no groff")
-        self.warnings("groff", "-man", "-ww", "-z", "-Tascii")
+        self.assertEqual(self.warnings("groff", "-man", "-ww", "-z", "-Tascii"), [])
 
     def test_mandoc(self):
         if not shutil.which("mandoc"):
             self.skipTest("there is no mandoc")
-        self.warnings("mandoc", "-Tlint", "-Wwarning")  # without remarks on style
+        lines = self.warnings("mandoc", "-Tlint", "-Wwarning")  # without remarks on style
+        # a page has no date, so that every build makes the same page
+        self.assertEqual([line for line in lines if "missing date" not in line], [])
 
     def test_what_a_reader_sees(self):
         if not shutil.which("groff"):

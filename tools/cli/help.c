@@ -152,52 +152,61 @@ static void man_line(const char *text)
     putchar('\n');
 }
 
-/* Lines that are kept as they are. */
-static void man_verbatim(const char *line, size_t n, bool *open)
+/* Paragraphs, and lines that are kept as they are. A heading begins a paragraph itself. */
+struct man_lines {
+    bool after_heading, verbatim; /* verbatim: between .EX and .EE */
+};
+
+static void man_verbatim(struct man_lines *m, const char *line, size_t n)
 {
-    if (!*open)
-        puts(".PP\n.EX");
-    *open = true;
+    if (!m->verbatim)
+        puts(m->after_heading ? ".EX" : ".PP\n.EX");
+    *m = (struct man_lines){.verbatim = true};
     put_troff(line, n);
     putchar('\n');
 }
 
-static void man_end_verbatim(bool *open)
+static void man_end_verbatim(struct man_lines *m)
 {
-    if (*open)
+    if (m->verbatim)
         puts(".EE");
-    *open = false;
+    m->verbatim = false;
 }
 
-static void man_notes(const char *notes)
+static void man_paragraph(struct man_lines *m, const char *line, size_t n)
+{
+    if (!m->after_heading)
+        puts(".PP");
+    m->after_heading = false;
+    put_troff(line, n);
+    putchar('\n');
+}
+
+static void man_notes(struct man_lines *m, const char *notes)
 {
     const char *line;
     size_t n;
-    bool open = false;
     while (next_line(&notes, &line, &n)) {
         if (*line == ' ') {
-            man_verbatim(line, n, &open);
+            man_verbatim(m, line, n);
             continue;
         }
-        man_end_verbatim(&open);
-        if (n) {
-            puts(".PP");
-            put_troff(line, n);
-            putchar('\n');
-        }
+        man_end_verbatim(m);
+        if (n)
+            man_paragraph(m, line, n);
     }
-    man_end_verbatim(&open);
+    man_end_verbatim(m);
 }
 
 static void man_examples(const char *examples)
 {
+    struct man_lines m = {.after_heading = true};
     const char *line;
     size_t n;
-    bool open = false;
     puts(".SH EXAMPLES");
     while (next_line(&examples, &line, &n))
-        man_verbatim(line, n, &open);
-    man_end_verbatim(&open);
+        man_verbatim(&m, line, n);
+    man_end_verbatim(&m);
 }
 
 static void man_option(const struct cli_option *o)
@@ -227,7 +236,7 @@ static void man_command(const struct cli_command *c)
     printf("\n.SH DESCRIPTION\n%c", toupper(*c->summary));
     put_troff(c->summary + 1, strlen(c->summary + 1));
     puts(".");
-    man_notes(c->notes);
+    man_notes(&(struct man_lines){0}, c->notes);
     puts(".SH OPTIONS");
     for (const struct cli_option_group *g = c->groups; g->list; g++) {
         if (g->title)
@@ -245,7 +254,7 @@ static void man_program(const struct cli_program *p)
          "\\fBtuffet help\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.br\n"
          "\\fBtuffet \\-\\-version\\fR\n"
          ".SH DESCRIPTION");
-    man_notes(p->notes);
+    man_notes(&(struct man_lines){.after_heading = true}, p->notes);
     puts(".SH COMMANDS");
     for (const struct cli_command *const *c = p->commands; *c; c++) {
         puts(".TP");
