@@ -3,7 +3,8 @@
 - Every relative link of a page leads to a file, and every #anchor to a heading of that file.
 - Every `path/` or `path/file.c` in a page exists, if it begins with a folder of the sources.
 - README.md has at most 120 lines.
-- docs/kv-cache.md names every preset and knob of a KV cache.
+- docs/kv-cache.md names every preset and knob of a KV cache, docs/file-format.md every key that
+  tuffet adds to a GGUF file.
 """
 import pathlib
 import re
@@ -49,22 +50,30 @@ def table(name):
     return []
 
 
-def check_cache():
-    page = root / "docs/kv-cache.md"
-    named = set(re.findall(r"`([\w-]+)`", page.read_text()))
-    presets, knobs = table("presets"), table("knobs")
-    if len(presets) < 5 or len(knobs) < 10:
-        wrong.append("src/kv: the tables of presets and knobs are not where they are looked for")
-    for name in presets + knobs:
-        if name not in named:
-            wrong.append(f"{page.relative_to(root)}: says nothing of `{name}`")
+def file_keys():
+    """The keys and tensors of src/model/keys.h."""
+    return re.findall(r'"(tuffet\.[\w.]+)"', (root / "src/model/keys.h").read_text())
 
 
-pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("models/**/*.md")]
+def check_named(page, names, least):
+    """Fewer names than `least`: the sources no longer look as they are searched here."""
+    text = (root / page).read_text()
+    if len(names) < least:
+        wrong.append(f"{page}: {len(names)} names found in the sources, expected {least}")
+    for name in names:
+        if not re.search(rf"[` ]{re.escape(name)}[` ]", text):
+            wrong.append(f"{page}: does not name {name}")
+
+
+pages = [*root.glob("*.md")]
+for top in ("docs", "models", "tests", "tools"):
+    pages += sorted((root / top).glob("**/*.md"))
 count = sum(check_links(p) for p in pages)
 for p in pages:
     check_paths(p)
-check_cache()
+check_named("docs/kv-cache.md", table("presets"), 5)
+check_named("docs/kv-cache.md", table("knobs"), 15)
+check_named("docs/file-format.md", file_keys(), 30)
 lines = len((root / "README.md").read_text().splitlines())
 if lines > 120:
     wrong.append(f"README.md: {lines} lines, 120 at most")
