@@ -54,7 +54,7 @@ class Device(Case):
                       self.fails("run", self.model, "-phello", "--device=../x"))
 
     def test_model_of_floats(self):
-        self.assertIn("is for files that tuffet quantize has made",
+        self.assertIn("needs a file that tuffet quantize has made",
                       self.fails("run", self.toy(endless=1), "-phello", "--device=cuda"))
 
     @needs_player
