@@ -1,20 +1,34 @@
 """The direction of includes: layers.py SOURCE_ROOT
 
-Folders may include themselves and the folders before them in `order`. src/, models/ and the kernels'
-reference are portable C.
+Folders may include themselves and the folders before them in `order`, and of the rooms in `doors`
+only the headers named there. src/ and models/ are portable C. A source file includes its own header
+first. No two modules include each other, directly or through others; a module is NAME.c and NAME.h.
 """
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-order = ["port", "simd", "src", "models", "src/backend/cuda", "tools"]
+order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv", "src/model",
+         "src/run", "src/backend/cpu", "src/backend", "models", "src/backend/cuda", "tools"]
+doors = {
+    "src/file": {"file.h"},
+    "src/text": {"tokenizer.h"},
+    "src/weights": {"format.h"},
+    "src/kv": {"kv.h", "policy.h"},
+    "src/model": {"model.h", "open.h", "load.h", "keys.h", "rope.h"},
+    "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
+    "src/backend/cpu": {"cpu.h"},
+    "src/backend": {"device.h"},
+    "src/backend/cuda": set(),
+}
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.
 standard = {"assert", "ctype", "errno", "float", "inttypes", "limits", "math", "stdarg", "stdbool",
             "stddef", "stdint", "stdio", "stdlib", "string"}
 # What portable code may ask by #if: an include guard, the language, the compiler, tuffet's options.
 conditions = re.compile(
-    r"#\s*ifndef (TFT_\w+|TUFFET)_H$|#\s*(ifdef|if defined|elif defined) (__cplusplus|__GNUC__|TFT_\w+)$"
+    r"#\s*ifndef (TFT_\w+|TUFFET)_H$"
+    r"|#\s*(ifdef|if defined|elif defined) (__cplusplus|__GNUC__|TFT_\w+)$"
     r"|#\s*(else|endif)\b")
 machine = re.compile(
     r"\b(_mm\d*_\w+|__m\d+\w*|__builtin_(ia32|neon|aarch64)\w*|v\w+q?_[fsu](8|16|32|64)"
@@ -39,10 +53,7 @@ known = set(paths)
 def resolve(path, name):
     """The file that #include "name" in `path` names."""
     here = pathlib.PurePosixPath(path).parent
-    candidates = [here / name, pathlib.PurePosixPath("src") / name, pathlib.PurePosixPath(name),
-                  pathlib.PurePosixPath("tools") / name]
-    candidates += [pathlib.PurePosixPath("tools") / d / name for d in ("quantize", "tune", "inspect")]
-    for c in candidates:
+    for c in (here / name, pathlib.PurePosixPath("src") / name, pathlib.PurePosixPath(name)):
         parts = []
         for part in c.parts:
             parts = parts[:-1] if part == ".." else parts + [part]
@@ -51,11 +62,17 @@ def resolve(path, name):
     return None
 
 
+def name_of(path):
+    return path.split("/")[-1]
+
+
 wrong = []
+edges = {}  # module -> modules that it includes
 for path in paths:
     home = folder(path)
     portable = home.startswith("src") and home != "src/backend/cuda" or home == "models"
     lines = (root / path).read_text().splitlines()
+    includes = 0
     for number, line in enumerate(lines, 1):
         line = re.sub(r"/\*.*?\*/", "", line).strip()
         include = re.match(r'#\s*include\s*(["<])([^">]+)[">]', line)
@@ -64,15 +81,51 @@ for path in paths:
             to = resolve(path, include[2])
             if to is None or order.index(folder(to)) > order.index(home):
                 why = f"{home} does not include {to or 'this'}"
+            elif folder(to) != home and name_of(to) not in doors.get(folder(to), {name_of(to)}):
+                why = f"is not a door of {folder(to)}"
+            elif path.endswith(".c") and includes and to == path[:-1] + "h":
+                why = "is not the first include"
+            if to and to != "src/tuffet.h":
+                edges.setdefault(path[:-2], set()).add(to[:-2])
         elif include and portable and include[2] not in {s + ".h" for s in standard}:
             why = "is not in the C standard's library"
-        elif portable and re.match(r"#\s*(if|elif|else|endif)", line) and not conditions.match(line):
+        elif (portable and re.match(r"#\s*(if|elif|else|endif)", line)
+              and not conditions.match(line)):
             why = "asks for a CPU or an OS"
         elif portable and machine.search(line):
             why = "is of one CPU"
+        includes += include is not None
         if why and (path, line) not in allowed:
             wrong.append(f"{path}:{number}: {line}: {why}")
 
 
+def cycles():
+    """Tarjan's strongly connected components of more than one module."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in sorted(edges.get(v, ())):
+            if w == v:
+                continue
+            if w not in index:
+                visit(w)
+            if w in stack:
+                low[v] = min(low[v], low[w])
+        if low[v] == index[v]:
+            component = []
+            while not component or component[-1] != v:
+                component.append(stack.pop())
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for v in sorted(edges):
+        if v not in index:
+            visit(v)
+    return found
+
+
+wrong += ["include each other: " + ", ".join(c) for c in cycles()]
 print(f"{len(paths)} files", *wrong, sep="\n")
 sys.exit(1 if wrong or len(paths) < 50 else 0)

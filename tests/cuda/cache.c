@@ -1,4 +1,4 @@
-/* cache.cu, compared with the cache of a session on the CPU (kv/kv.h, kv/coded.h), both filled with
+/* cache.cu, compared with the cache of a session on the CPU (kv/kv.h), both filled with
    the same random numbers. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <stdio.h>
