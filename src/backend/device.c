@@ -7,7 +7,8 @@
 #include "cpu/cpu.h"
 #include "port/port.h"
 
-/* name[:which]. Names are letters: they become part of a path. */
+/* Parses NAME or NAME:INDEX. A name is lower-case letters only, because it becomes part of a
+   path. */
 static bool parse(const char *text, size_t *name, uint32_t *which)
 {
     size_t n = 0;
@@ -24,18 +25,19 @@ static bool parse(const char *text, size_t *name, uint32_t *which)
     return *name && *name < 16 && !text[n];
 }
 
-/* What the device cannot do is known before anything is copied. */
+/* Refuses what a device cannot compute, before anything is copied to it. */
 static enum tft_status check(const struct tft_model *m, const char *name, struct tft_error *err)
 {
     if (!m->arch)
         return tft_fail(
             err, TFT_ERR_ARG,
-            "%s: opened for its vocabulary only, for which there is nothing to do on %s",
+            "%s: opened with vocab_only: there is nothing to compute on %s",
             m->source.name, name);
     if (m->embed.format != &tft_format_i8)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has weights of %s; %s needs a file that tuffet quantize has made",
-                        m->source.name, m->output.w.format->name, name);
+        return tft_fail(
+            err, TFT_ERR_UNSUPPORTED,
+            "%s: has weights of %s; %s computes W8A8 files: make one with tuffet quantize",
+            m->source.name, m->output.w.format->name, name);
     return TFT_OK;
 }
 

@@ -52,7 +52,8 @@ static void gather(const struct rows *j)
 /* A fit that chooses from the first n clips. */
 static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
 {
-    return (struct tft_fit){.clip = clips, .n_clip = n, .to_zero = tft_kv_clips_to_zero(&kv->policy)};
+    return (struct tft_fit){
+        .clip = clips, .n_clip = n, .to_zero = tft_kv_clips_to_zero(&kv->policy)};
 }
 
 /* Computes scales, mids and codes of all groups in the workspace; by the file's clips, where there

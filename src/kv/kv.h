@@ -3,8 +3,8 @@
  * the policies, docs/glossary.md the terms.
  *
  * Keys and values of a token are stored as floats in a slot, or together with the tokens of their
- * block as codes. policy.h says which, retain.h where each token is. Both are functions of positions
- * alone, so the result of a token does not depend on how the tokens were fed.
+ * block as codes. policy.h says which, retain.h where each token is. Both are functions of
+ * positions alone, so the result of a token does not depend on how the tokens were fed.
  *
  * A pass goes like this:
  *
@@ -24,8 +24,9 @@
 #include "retain.h"
 
 /*
- * Attention walks slots and blocks in spans of this many tokens and merges the spans in their order:
- * slots first, then blocks. The size is part of the numerics contract: another one gives other bits.
+ * Attention walks slots and blocks in spans of this many tokens and merges the spans in their
+ * order: slots first, then blocks. The size is part of the numerics contract: another one gives
+ * other bits.
  */
 enum { TFT_SPAN = 256 };
 _Static_assert((int)TFT_SPAN == (int)TFT_CODED_SPAN, "kernels take a span of codes at once");
@@ -39,44 +40,46 @@ static inline uint32_t tft_spans(uint32_t tokens)
 /* What a cache has to know of its model. */
 struct tft_kv_shape {
     uint32_t n_layer;             /* of the model */
-    uint32_t n_host;              /* the first layers: those whose keys and values are in this cache's
-                                     own memory. The others are on a device */
+    uint32_t n_host;              /* the first layers: their keys and values are in this cache's
+                                     memory. Those of the others are on a device */
     uint32_t n_head_kv, head_dim; /* G, E */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
-    const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED clips;
-                                     else NULL */
+    const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
+                                     clips; else NULL */
 };
 
-/* How the blocks of a layer lie in memory. A block of a head is a record of keys and one of values:
+/*
+ * How the blocks of a layer lie in memory. A block of a head is a record of keys and one of values:
  *
  *      codes       as codes.h has them; or f16, as slots have them, where the policy says 16 bits
- *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents of the powers of two that
- *                  scale and mid are multiples of, then [n] scale, [n] mid
+ *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents of the powers of two
+ *                  that scale and mid are multiples of, then [n] scale, [n] mid
  *
- * The records of a layer lie side by side: [head][block]. */
+ * The records of a layer lie side by side: [head][block].
+ */
 struct tft_kv_layer {
     size_t k_at, v_at;       /* byte at which the layer's records begin. The records of a device's
                                 layers come behind those of the host's */
     size_t k_bytes, v_bytes; /* of a record */
     size_t k_codes, v_codes; /* bytes of the codes in it */
     unsigned k_bits, v_bits; /* enum tft_bits, or TFT_KV_BITS_F16 */
-    uint32_t mixed;          /* MIXED keys: the sum of bits over a panel's quads of channels; else 0 */
+    uint32_t mixed;          /* MIXED keys: the sum of bits over the quads of a panel; else 0 */
     uint16_t (*quads)[TFT_BITS_COUNT]; /* [G] quads of the keys' channels by their bits */
-    uint8_t *channel;     /* [G, E] the order in which blocks have a key's channels: by their bits, or
-                             the file's. NULL: as they come */
-    const float *clip[2]; /* [G, groups] of keys and of values, for CALIBRATED clips */
+    uint8_t *channel;        /* [G, E] the order in which blocks have a key's channels: by their
+                                bits, or the file's. NULL: as they come */
+    const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
 };
 
 /* What one eviction does to the slots of a head. It is the same for all heads and layers. */
 struct tft_kv_eviction {
-    const uint32_t *order;   /* [n_blocks * block + stay] slots: first those that leave, block by
-                                block, then those that stay */
+    const uint32_t *order;    /* [n_blocks * block + stay] slots: first those that leave, block by
+                                 block, then those that stay */
     uint32_t first, n_blocks; /* blocks first .. first + n_blocks - 1 are filled */
     uint32_t base, stay;      /* those that stay move to slots base .. base + stay - 1 */
-    uint32_t round, n_round;  /* then the values of slots round .. round + n_round - 1 are rounded to
-                                 what their codes would stand for: policy.partial */
+    uint32_t round, n_round;  /* then the values of slots round .. round + n_round - 1 are rounded
+                                 to what their codes would stand for: policy.partial */
 };
 
 /* Tokens from .. to - 1 of a pass, which all see the same blocks. */
@@ -115,7 +118,7 @@ struct tft_kv {
     struct tft_retained at; /* where the tokens are */
     uint32_t held;          /* tokens that the cache has, behind the prefix */
     uint32_t dropped;       /* tokens that slides have dropped: they were behind the sinks */
-    uint32_t frozen;        /* tokens held at the last eviction. The cache cannot go back to that many
+    uint32_t frozen;        /* tokens held at the last eviction. The cache cannot go back to as few
                                or fewer */
 
     /* Memory of the host's layers, all of it in the arena. */
@@ -133,7 +136,7 @@ struct tft_kv {
     uint32_t n_batch;           /* most tokens of a pass */
 };
 
-/* ---------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 /* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
    more than n_batch tokens. */
@@ -154,13 +157,13 @@ size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_
    panels; 0 if the capacity is too small to slide. */
 uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity);
 
-/* ---------------------------------------------------------------------------------------- a pass */
+/* --------------------------------------------------------------------------------------- a pass */
 
 /* Plans a pass of n tokens, n <= n_batch: kv->plan. The state does not change. */
 void tft_kv_plan(struct tft_kv *kv, uint32_t n);
 
-/* The plan of a pass of n tokens that evicts nothing and whose first token goes to `slot`: for tools
-   that run layers by themselves. The plan refers to *chunk. */
+/* The plan of a pass of n tokens that evicts nothing and whose first token goes to `slot`: for
+   tools that run layers by themselves. The plan refers to *chunk. */
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n);
 
 /* The planned pass is done: its tokens are in the cache. */
@@ -169,7 +172,7 @@ void tft_kv_commit(struct tft_kv *kv);
 /* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. */
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
 
-/* ----------------------------------------------------------------------------------------- slides */
+/* --------------------------------------------------------------------------------------- slides */
 
 /* What a slide drops from every head: the first `blocks` blocks, or n slots from `slot` on. The
    slots behind those, up to `used`, close up. */
@@ -189,10 +192,10 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
                        uint32_t n, uint32_t used);
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
 
-/* ------------------------------------------------------------------------------- the host's layers */
+/* ---------------------------------------------------------------------------- the host's layers */
 
-/* Stores a head's key and value, [E] each, in a slot. The first slot of a panel clears the panel, so
-   that no kernel ever reads memory that was not written. */
+/* Stores a head's key and value, [E] each, in a slot. The first slot of a panel clears the panel,
+   so that no kernel ever reads memory that was not written. */
 void tft_kv_store(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                   uint32_t head, uint32_t slot, const float *k, const float *v);
 

@@ -14,7 +14,7 @@ uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity
     return capacity > stay && capacity - stay > n ? n : 0;
 }
 
-/* --------------------------------------------------------------------------------------- records */
+/* -------------------------------------------------------------------------------------- records */
 
 size_t tft_kv_scales(const struct tft_kv *kv, const struct tft_kv_side *side)
 {
@@ -82,7 +82,7 @@ size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_
     return 2 * heads * shape->head_dim * tft_num_bytes(policy->num);
 }
 
-/* ---------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
 {
@@ -183,11 +183,11 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     layout_plan(kv, a, n_batch);
 }
 
-/* ------------------------------------------------------------------------------ bits of channels */
+/* ----------------------------------------------------------------------------- bits of channels */
 
-/* Reverse water-filling: one bit at a time goes to the quad of channels that loses most; a bit takes
-   that loss to a quarter. Channels are sorted by importance, so that channels of equal bits lie side
-   by side. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
+/* Reverse water-filling: one bit at a time goes to the quad of channels that loses most; a bit
+   takes that loss to a quarter. Channels are sorted by importance, so that channels of equal bits
+   lie side by side. importance: [E]; sum: of the quads' bits; channel: [E] gets the order. */
 static void share_bits(uint32_t dim, const float *importance, uint32_t sum,
                        uint16_t quads[TFT_BITS_COUNT], uint8_t *channel)
 {

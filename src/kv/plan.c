@@ -1,7 +1,7 @@
 /* The state of a cache from pass to pass: plans, and what becomes of them. */
 #include "kv.h"
 
-/* ------------------------------------------------------------------------------------------ plans */
+/* ---------------------------------------------------------------------------------------- plans */
 
 /* Plans the eviction that is due at *at, and moves *at on. order: as struct tft_kv_eviction. */
 static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, struct tft_retained *at,
@@ -19,7 +19,8 @@ static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, struct tft_
     if (p->partial) {
         /* Kept tokens that were among the newest `window` until now. The older half of those that
            an earlier eviction kept has been rounded then. */
-        uint32_t from = again ? p->window / 2 : 0, end = at->kept > p->window ? at->kept - p->window : 0;
+        uint32_t from = again ? p->window / 2 : 0,
+                 end = at->kept > p->window ? at->kept - p->window : 0;
         e.round = kv->n_prefix + at->sinks + at->named + at->waiting + from;
         e.n_round = end > from ? end - from : 0;
     }
@@ -77,7 +78,7 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
     kv->held = pos;
 }
 
-/* ----------------------------------------------------------------------------------------- slides */
+/* --------------------------------------------------------------------------------------- slides */
 
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n)
 {

@@ -223,7 +223,10 @@ static bool set_prefill(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 1 << 20, &p->prefill);
 }
-static bool set_keep(struct tft_kv_policy *p, struct piece a) { return count(a, 1 << 15, &p->keep); }
+static bool set_keep(struct tft_kv_policy *p, struct piece a)
+{
+    return count(a, 1 << 15, &p->keep);
+}
 
 static const struct {
     const char *name;
@@ -310,9 +313,11 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's keep goes with retain=fill or retain=window");
     if (p->retain != TFT_KV_WINDOW && p->window < 2)
-        return tft_fail(err, TFT_ERR_ARG, "a KV cache's retain=fill and retain=log2 take a window of at least 2 tokens, "
-                        "not %u",
-                        p->window);
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "a KV cache's retain=fill and retain=log2 take a window of at least 2 tokens, "
+            "not %u",
+            p->window);
     return TFT_OK;
 }
 

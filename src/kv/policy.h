@@ -58,22 +58,22 @@ struct tft_kv_policy {
                          than the newest `window` tokens: PartialLogQuant, LogQuant section 3.4 */
     uint32_t window;
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
-    uint32_t prefill; /* nothing is evicted before more than this many tokens have come: SKVQ, 3.2 */
+    uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2 */
     uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:
                          SKVQ, section 3.2 and algorithm 1 */
     uint32_t group;   /* tokens, or channels, that share a scale */
     bool f8;          /* scales are E4M3; else f16 */
     enum tft_kv_clip clip;
-    bool reorder;     /* keys' channels are in the order that the file has for them: SKVQ, eq. 1. The
-                         order of the values' channels is in the weights */
+    bool reorder;     /* keys' channels are in the order that the file has for them: SKVQ, eq. 1.
+                         The order of the values' channels is in the weights */
     struct tft_kv_side k, v;
 };
 
 /* Bytes of the longest text of a policy, with its NUL. A longer one is refused. */
 enum { TFT_KV_TEXT = 2048 };
 
-/* Reads a policy as tft_session_opts describes it; NULL is "f16". TFT_ERR_ARG with a line that names
-   what is wrong. */
+/* Reads a policy as tft_session_opts describes it; NULL is "f16". TFT_ERR_ARG with a line that
+   names what is wrong. */
 enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct tft_error *err);
 
 /* Whether tokens ever leave the slots for blocks of codes. */

@@ -40,9 +40,9 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
 
 enum { TFT_LINE = 16 }; /* floats of a cache line: no two threads should write to the same one */
 
-/* From a row of floats to the next, in floats. Rows are an odd number of cache lines apart: were it a
-   power of two, the same column of all rows would fall into the same few sets of a cache. Logits are
-   the caller's and have no gaps. */
+/* From a row of floats to the next, in floats. Rows are an odd number of cache lines apart: were it
+   a power of two, the same column of all rows would fall into the same few sets of a cache. Logits
+   are the caller's and have no gaps. */
 static inline uint32_t tft_buf_stride(const struct tft_model *m, enum tft_buf buf)
 {
     uint32_t width = tft_buf_width(m, buf);

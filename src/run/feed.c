@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 /* Runs the pass through the stages of the model, from layer `from` on. */
 static enum tft_status run(struct tft_pass *p, uint32_t from)
@@ -77,9 +77,10 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
     return TFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- sliding */
+/* -------------------------------------------------------------------------------------- sliding */
 
-/* Removes the oldest n tokens behind the sinks from the list, but for those that the filter named. */
+/* Removes the oldest n tokens behind the sinks from the list, but for those that the filter
+   named. */
 static void drop_tokens(struct tft_session *s, uint32_t n)
 {
     uint32_t dropped = 0;
@@ -109,10 +110,10 @@ static enum tft_status slide(struct tft_session *s)
     return TFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- feeding */
+/* -------------------------------------------------------------------------------------- feeding */
 
-/* Asks the filter for tokens from .. from + n - 1: SKVQ, section 3.2. Its answer goes by position and
-   token alone, so it does not matter how the tokens are fed. */
+/* Asks the filter for tokens from .. from + n - 1: SKVQ, section 3.2. Its answer goes by position
+   and token alone, so it does not matter how the tokens are fed. */
 static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
 {
     const struct tft_kv_policy *kv = &s->kv.policy;

@@ -8,7 +8,7 @@
 
 enum { DEFAULT_BATCH = 512 };
 
-/* ---------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 /* Blocks of codes take heads of whole quads. Mixed keys and calibrated caches need what tuffet
    quantize has put into the file. */
@@ -18,20 +18,23 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     if (!tft_kv_evicts(kv))
         return TFT_OK;
     if (m->head_dim % TFT_QUAD || m->head_dim > TFT_SPAN)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
-                        m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
+        return tft_fail(
+            err, TFT_ERR_UNSUPPORTED,
+            "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
+            m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
-        return tft_fail(err, TFT_ERR_ARG,
-                        "%s: this KV cache has mixed keys, and the file lacks the importance of its "
-                        "channels: make it with tuffet quantize",
-                        m->source.name);
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "%s: this KV cache has mixed keys, and the file lacks the importance of its "
+            "channels: make it with tuffet quantize",
+            m->source.name);
     if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
         !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
-        return tft_fail(err, TFT_ERR_ARG,
-                        "%s: not calibrated for this KV cache, but for %s: make the file with tuffet "
-                        "quantize --kv",
-                        m->source.name, m->kv_text ? m->kv_text : "none");
+        return tft_fail(
+            err, TFT_ERR_ARG,
+            "%s: not calibrated for this KV cache, but for %s: make the file with tuffet "
+            "quantize --kv",
+            m->source.name, m->kv_text ? m->kv_text : "none");
     return TFT_OK;
 }
 
@@ -89,17 +92,18 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
     return TFT_OK;
 }
 
-/* ----------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
-/* Rows of bytes: one for each token of a pass, and at least one for each thread, which may make a row
-   for itself (tft_cpu_own_row). */
+/* Rows of bytes: one for each token of a pass, and at least one for each thread, which may make a
+   row for itself (tft_cpu_own_row). */
 static uint32_t byte_rows(const struct tft_session *s)
 {
     return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
 }
 
 /* Rows of activations. Where all linear layers take bytes of a static range, the buffers that feed
-   them have no rows of floats. A device has rows of its own, but for those that go to and from it. */
+   them have no rows of floats. A device has rows of its own, but for those that go to and from
+   it. */
 static void layout_rows(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_model *m = s->m;
@@ -188,8 +192,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     return place;
 }
 
-/* The padding of rows of bytes meets weights of zero, but no kernel should read memory that was never
-   written. */
+/* The padding of rows of bytes meets weights of zero, but no kernel should read memory that was
+   never written. */
 static void clear_padding(struct tft_session *s)
 {
     struct tft_pass shape = {.m = s->m, .s = s};

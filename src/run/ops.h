@@ -11,7 +11,8 @@ struct tft_ops {
     /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
     void (*embed)(struct tft_pass *p);
 
-    /* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else RMSNorm */
+    /* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else
+       RMSNorm */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
     /* Q, K, V = Wq H + bq, Wk H + bk, Wv H + bv */
@@ -23,8 +24,8 @@ struct tft_ops {
     /* Rotates the heads of Q and K by their tokens' positions */
     void (*rope)(struct tft_pass *p);
 
-    /* Stores K and V of the plan's first chunk in layer `layer` of the cache; attend stores the other
-       chunks, each after the one before has attended */
+    /* Stores K and V of the plan's first chunk in layer `layer` of the cache; attend stores the
+       other chunks, each after the one before has attended */
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
     /* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing the positions up to its own,
@@ -48,7 +49,8 @@ static inline void tft_embed(struct tft_pass *p)
     p->ops->embed(p);
 }
 
-static inline void tft_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
+static inline void tft_norm(struct tft_pass *p, const struct tft_norm *w,
+                            const struct tft_linear *l)
 {
     p->ops->norm(p, w, l);
 }

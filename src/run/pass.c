@@ -5,7 +5,7 @@
 
 #define BIT(buf) (1u << (buf))
 
-/* --------------------------------------------------------------------------------------- barriers */
+/* ------------------------------------------------------------------------------------- barriers */
 
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes)
 {
@@ -27,7 +27,7 @@ void tft_pass_touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, u
     p->by_head |= writes & buf;
 }
 
-/* ------------------------------------------------------------------------------------------ shares */
+/* --------------------------------------------------------------------------------------- shares */
 
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end)
 {
@@ -57,7 +57,7 @@ struct tft_part tft_pass_part(const struct tft_pass *p, enum tft_buf buf, size_t
     return r;
 }
 
-/* -------------------------------------------------------------------------------------------- rows */
+/* ----------------------------------------------------------------------------------------- rows */
 
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t)
 {

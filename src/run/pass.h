@@ -1,12 +1,12 @@
 /*
  * One pass of tokens through a model: what its operations share, and the barriers between them.
  *
- * An architecture's layer is written in the operations of ops.h. On the CPU every thread of the team
- * runs the whole layer with a tft_pass of its own. An operation does this thread's share of the
- * work - rows of a matrix, tokens, or heads - and waits for the other threads only where it must: it
- * names the buffers that it reads and writes (tft_pass_touch), and a barrier comes where one of them
- * was touched in a conflicting way since the last barrier. All threads see the same sequence of
- * operations, so they agree on the barriers without talking to each other.
+ * An architecture's layer is written in the operations of ops.h. On the CPU every thread of the
+ * team runs the whole layer with a tft_pass of its own. An operation does this thread's share of
+ * the work - rows of a matrix, tokens, or heads - and waits for the other threads only where it
+ * must: it names the buffers that it reads and writes (tft_pass_touch), and a barrier comes where
+ * one of them was touched in a conflicting way since the last barrier. All threads see the same
+ * sequence of operations, so they agree on the barriers without talking to each other.
  */
 #ifndef TFT_PASS_H
 #define TFT_PASS_H
@@ -29,12 +29,13 @@ struct tft_pass {
     uint32_t pos;          /* position of the first */
     uint32_t n_logits;     /* the logits of the last n_logits tokens are wanted */
     uint32_t first;        /* operations work on tokens first .. n - 1 */
-    uint32_t each; /* 0: the tokens are one sequence. Otherwise they are n / each sequences, all from
-                      position pos on, and the keys and values of sequence i are where those of layer
-                      i would be: for tools, which run one layer at a time */
+    uint32_t each;         /* 0: the tokens are one sequence. Otherwise they are n / each sequences,
+                              all from position pos on, and the keys and values of sequence i are
+                              where those of layer i would be: for tools, which run one layer at a
+                              time */
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
-    unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each thread. A
-                               thread need not wait for heads that it wrote itself */
+    unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each
+                               thread. A thread need not wait for heads that it wrote itself */
     const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
 
@@ -49,8 +50,8 @@ void tft_pass_touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, u
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end);
 void tft_pass_share_tokens(const struct tft_pass *p, uint32_t *begin, uint32_t *end);
 
-/* This thread's part of the rows of a buffer: numbers [from, to) of tokens [begin, end). Many tokens
-   are shared out whole; few are cut into multiples of `unit` numbers. */
+/* This thread's part of the rows of a buffer: numbers [from, to) of tokens [begin, end). Many
+   tokens are shared out whole; few are cut into multiples of `unit` numbers. */
 struct tft_part {
     uint32_t begin, end;
     size_t from, to;
@@ -63,8 +64,8 @@ uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);
 /* Fills the rotation tables for the positions of the pass. Call it before the first layer. */
 void tft_pass_positions(struct tft_pass *p);
 
-/* From here on only the tokens whose logits are wanted. Call it when the cache of the last layer has
-   been written. */
+/* From here on only the tokens whose logits are wanted. Call it when the cache of the last layer
+   has been written. */
 void tft_keep_last(struct tft_pass *p);
 
 /* Row of token t, as floats and as bytes. */

@@ -1,10 +1,13 @@
-/* The inside of a session. */
+/*
+ * The inside of a session: one sequence of tokens, its cache, and the memory that passes compute
+ * in. open.c opens sessions, feed.c feeds them. Terms are in docs/glossary.md.
+ */
 #ifndef TFT_SESSION_H
 #define TFT_SESSION_H
 
+#include "buffers.h"
 #include "kv/kv.h"
 #include "model/model.h"
-#include "buffers.h"
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
 enum { TFT_TILE = 32 };
@@ -14,20 +17,20 @@ _Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head 
 struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
-    float *ordered_q;    /* [TFT_TILE, E] queries with their channels in the order of the blocks' keys */
+    float *ordered_q;    /* [TFT_TILE, E] queries, their channels in the order of the blocks' keys */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
 };
 
-/* A thread's tile of the hidden activations before they become bytes, 192 KiB of an L2 cache: as
-   many tokens and rows, or fewer tokens and more rows. */
+/* A thread's tile of the hidden activations before they become bytes: as many tokens and rows, or
+   fewer tokens and more rows. It takes 192 KiB of an L2 cache. */
 enum { TFT_HIDDEN_TOKENS = 96, TFT_HIDDEN_ROWS = 256 };
 struct tft_hidden_scratch {
     float *gate, *up; /* [TFT_HIDDEN_TOKENS * TFT_HIDDEN_ROWS] */
 };
 
-/* Is shown the rows of floats that are the input of linear layers, `stride` apart, of n tokens of
-   the pass from `first` on, by the thread tid of the team that has them. */
+/* A tap sees the float inputs of linear layers: `rows` of tokens first .. first + n - 1 of the
+   pass, `stride` floats apart. Thread tid of the team calls it for its own tokens. */
 typedef void tft_tap_fn(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
                         const float *rows, size_t stride);
 
@@ -35,37 +38,43 @@ struct tft_session {
     const struct tft_model *m;
     struct tft_allocator allocator_copy;
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
-    size_t size;                           /* of this allocation, which everything below is in */
-    uint32_t capacity, n_batch, n_logits;
+    size_t size; /* bytes of the session's one allocation, which holds everything below */
+    uint32_t capacity, n_batch, n_logits; /* as in tft_session_opts */
     int n_threads;
 
-    uint32_t pos;      /* tokens held, behind the prefix. kv.held of them are in the cache: fewer than
-                          pos after a rewind past an eviction; the next call recomputes the rest */
-    uint32_t slide;    /* tokens that a full session drops at once; 0: it does not slide */
-    uint32_t n_valid;  /* rows of logits of the last call, newest last */
-    int32_t *tokens;   /* [capacity] */
-    bool *is_named;    /* [capacity] the filter's answers; NULL without a filter */
-    uint32_t n_named;  /* tokens that the filter has named */
-    bool (*keep)(void *user, uint64_t position, int32_t token); /* the filter */
-    void *keep_user;
+    /* The tokens. The prefix comes before them and is not counted. */
+    uint32_t pos;     /* tokens held. The cache has kv.held of them: fewer after a rewind past an
+                         eviction; the next call computes the rest again */
+    int32_t *tokens;  /* [capacity] */
+    uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
+    uint32_t n_valid; /* rows of logits that the last call left, newest last */
     struct tft_kv kv;
 
-    float *buf[TFT_N_BUF];      /* [n_batch, stride]; logits [n_logits, V]. NULL where a static
-                                   model has bytes only */
-    uint8_t *bytes[TFT_N_BUF];  /* [n_batch, byte stride]: H, A and G of a quantized model */
-    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch]: how the bytes of each token are held, where
-                                             that is not static */
-    float (*range_part)[2];     /* [n_threads] */
-    struct tft_hidden_scratch *hidden; /* [n_threads] */
-    float *rope_cos, *rope_sin; /* [n_batch, n_rot] */
-    struct tft_attend_scratch *scratch; /* [n_threads] */
-    float *part_o;              /* [H, spans, E]: attention of one token, split over spans */
-    float *part_max, *part_sum; /* [H, spans] */
-    struct tft_candidate *candidates; /* [V], for sampling */
+    /* The filter: which tokens stay f16. */
+    bool (*keep)(void *user, uint64_t position, int32_t token);
+    void *keep_user;
+    bool *is_named;   /* [capacity] its answers; NULL without a filter */
+    uint32_t n_named; /* how many of them are true */
 
-    void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
+    /* What passes compute in: see buffers.h. */
+    float *buf[TFT_N_BUF];     /* [n_batch, stride]; logits [n_logits, V]. NULL for buffers that are
+                                  only bytes, and for those that only a device needs */
+    uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of H, A and G, if linear layers take bytes;
+                                  rows: n_batch, and at least n_threads */
+    struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where
+                                             ranges are dynamic */
+    float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
+    struct tft_hidden_scratch *hidden;    /* [n_threads] */
+    float *rope_cos, *rope_sin;           /* [n_batch, n_rot] */
+    struct tft_attend_scratch *scratch;   /* [n_threads] */
+    float *part_o;                        /* [H, spans, E] attention of one token, span by span */
+    float *part_max, *part_sum;           /* [H, spans] */
+    struct tft_candidate *candidates;     /* [V] for sampling */
 
-    tft_tap_fn *tap; /* set by tools; NULL otherwise. For models of floats. */
+    void *
+        state[TFT_STAGES]; /* what the backend of each stage has of the session; NULL for the CPU */
+
+    tft_tap_fn *tap; /* NULL; set by tools, for models of floats */
     void *tap_user;
 };
 

@@ -10,8 +10,8 @@
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
  *   the result is o / l
  *
- * A token's result depends on its position alone: neither on the tokens computed with it, nor on how
- * spans and heads are spread over threads. Many tokens are spread by (head, tile of queries); a
+ * A token's result depends on its position alone: neither on the tokens computed with it, nor on
+ * how spans and heads are spread over threads. Many tokens are spread by (head, tile of queries); a
  * single token also by span, because a model with few heads would leave threads idle.
  */
 #include "cpu.h"
@@ -96,7 +96,8 @@ static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t
     for (uint32_t i = first; i < rows; i++)
         kern->softmax(scores + i * TFT_SPAN, visible(t, i, start), &part[i].max, &part[i].sum);
 
-    /* All rows see what the first row sees. What later rows see besides comes after it, in order. */
+    /* All rows see what the first row sees. What later rows see besides comes after it, in
+       order. */
     uint32_t common = visible(t, first, start);
     memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
     kern->mix[kv->num](&(struct tft_mix){
@@ -155,9 +156,9 @@ static void prefetch(const char *record, size_t bytes)
         __builtin_prefetch(record + i, 0, 2);
 }
 
-/* Records are too short for the hardware to see a stream. So, while the keys of block b are read, its
-   values are prefetched, and the i-th block of keys of the next span. One block at a time: more of
-   them would wait for each other. */
+/* Records are too short for the hardware to see a stream. So, while the keys of block b are read,
+   its values are prefetched, and the i-th block of keys of the next span. One block at a time: more
+   of them would wait for each other. */
 static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, uint32_t i,
                            struct next next)
 {
@@ -409,8 +410,8 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct queries *que
         attend_tiles(p, layer, queries, in);
 }
 
-/* Each chunk attends before the next one is stored: its tokens may see some that are evicted for the
-   next chunk. */
+/* Each chunk attends before the next one is stored: its tokens may see some that are evicted for
+   the next chunk. */
 void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {

@@ -1,8 +1,8 @@
 /* Matrix products, and the hidden activations between the two products of a feed-forward layer. */
 #include "cpu.h"
 
-/* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is a
-   multiple of TFT_PANEL. */
+/* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is
+   a multiple of TFT_PANEL. */
 static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
                     enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
 {
@@ -56,7 +56,7 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
     linear(p, TFT_LOGITS, output, TFT_H, false);
 }
 
-/* ------------------------------------------------------------------------------ hidden activations */
+/* --------------------------------------------------------------------------- hidden activations */
 
 /* Floats, in place: g: [n], and u: [n] where there is a gate. */
 static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n,
@@ -101,10 +101,10 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
     tft_cpu_quantize(p, TFT_G, down->in);
 }
 
-/* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still in
-   the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of the
-   Hadamard transform. The fewer the tokens, the longer the slice: a few tokens wait for weights to
-   come from memory, and long runs come quickest. */
+/* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still
+   in the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of
+   the Hadamard transform. The fewer the tokens, the longer the slice: a few tokens wait for weights
+   to come from memory, and long runs come quickest. */
 static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
                          const struct tft_linear *up, const struct tft_linear *down)
 {

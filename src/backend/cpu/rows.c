@@ -21,7 +21,7 @@ void tft_cpu_embed(struct tft_pass *p)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- norms */
+/* ---------------------------------------------------------------------------------------- norms */
 
 static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t)
 {
@@ -86,7 +86,7 @@ void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
     rmsnorm_heads(p, TFT_K, &b->k_norm);
 }
 
-/* ---------------------------------------------------------------------------------------- rotation */
+/* ------------------------------------------------------------------------------------- rotation */
 
 static void rotate(struct tft_pass *p, enum tft_buf buf)
 {
@@ -107,7 +107,7 @@ void tft_cpu_rope(struct tft_pass *p)
     rotate(p, TFT_K);
 }
 
-/* --------------------------------------------------------------------------------- dynamic ranges */
+/* ------------------------------------------------------------------------------- dynamic ranges */
 
 /* The range of tokens [begin, end). */
 static void rows_range(const struct tft_pass *p, enum tft_buf buf, uint32_t begin, uint32_t end,

@@ -92,8 +92,8 @@ struct device_session {
 struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer);
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
-/* Lays out `staged` and `uploaded` for a pass of n tokens whose plan has as many chunks, and n_order
-   slots in its evictions: at most n_batch, max_chunks and kv.n_order. */
+/* Lays out `staged` and `uploaded` for a pass of n tokens whose plan has as many chunks, and
+   n_order slots in its evictions: at most n_batch, max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
 
