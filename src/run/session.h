@@ -17,7 +17,7 @@ _Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head 
 struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
-    float *ordered_q;    /* [TFT_TILE, E] queries, their channels in the order of the blocks' keys */
+    float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
 };
@@ -71,8 +71,7 @@ struct tft_session {
     float *part_max, *part_sum;           /* [H, spans] */
     struct tft_candidate *candidates;     /* [V] for sampling */
 
-    void *
-        state[TFT_STAGES]; /* what the backend of each stage has of the session; NULL for the CPU */
+    void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
 
     tft_tap_fn *tap; /* NULL; set by tools, for models of floats */
     void *tap_user;
