@@ -108,7 +108,8 @@ static void madd_block(const struct tft_gemm_i8 *g, struct madd_block *b, size_t
 /* Fewer tokens than this are faster with gemm_i8.h, because they share little of the widening. */
 enum { BLOCK_MIN_TOKENS = 20 };
 
-static void ISA(gemm_i8_blocks)(const struct tft_gemm_i8 *g)
+/* Flattened: a single token of a small model has so few products that calls would show. */
+static __attribute__((flatten)) void ISA(gemm_i8_blocks)(const struct tft_gemm_i8 *g)
 {
     enum { ROWS = BLOCK_PANELS * TFT_PANEL };
     struct madd_block b;
