@@ -54,7 +54,7 @@ class Device(Case):
                       self.fails("run", self.model, "-phello", "--device=../x"))
 
     def test_model_of_floats(self):
-        self.assertIn("needs a file that tuffet quantize has made",
+        self.assertIn("computes W8A8 files: make one with tuffet quantize",
                       self.fails("run", self.toy(endless=1), "-phello", "--device=cuda"))
 
     @needs_player
