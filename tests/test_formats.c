@@ -12,7 +12,8 @@ enum { ROWS = 35, COLS = 50, FIRST = 3, TOKENS = 4 };
 
 static struct tft_kernels kern;
 
-/* ---- matrices: [FIRST + ROWS, COLS] numbers in each format, of which a matrix has the last ROWS */
+/* ---- matrices: [FIRST + ROWS, COLS] numbers in each format, of which a matrix has the last
+   ROWS */
 
 static float numbers[FIRST + ROWS][COLS];
 static uint16_t f16[FIRST + ROWS][COLS], bf16[FIRST + ROWS][COLS];

@@ -496,7 +496,7 @@ static void no_memory(void **state)
         m = (struct memory){.fail_at = i};
         assert_int_equal(tft_source_open_mem(&s, "m.gguf", copy, b.n, &a, &err), TFT_ERR_NOMEM);
         assert_int_equal(err.code, TFT_ERR_NOMEM);
-        assert_non_null(strstr(err.msg, "m.gguf: not enough memory"));
+        assert_non_null(strstr(err.msg, "m.gguf: out of memory"));
         assert_int_equal(m.in_use, 0);
         tft_source_close(&s);
     }

@@ -566,11 +566,13 @@ static void refused_by_name(void **state)
                                     .type = TFT_F32,
                                     .tied = true};
     struct tft_model *m = opened(written(&odd));
-    refused(m, "kivi", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 10 channels: a quantized KV cache takes multiples of 4 up to 256");
+    refused(m, "kivi", TFT_ERR_UNSUPPORTED,
+            "m.gguf: heads of 10 channels: a quantized KV cache takes multiples of 4 up to 256");
     tft_session_close(session(m, (struct tft_session_opts){.kv = "f16"}));
     tft_model_close(m);
     m = opened(written(&wide));
-    refused(m, "rtn", TFT_ERR_UNSUPPORTED, "m.gguf: heads of 260 channels: a quantized KV cache takes multiples of 4 up to 256");
+    refused(m, "rtn", TFT_ERR_UNSUPPORTED,
+            "m.gguf: heads of 260 channels: a quantized KV cache takes multiples of 4 up to 256");
     tft_model_close(m);
 
     m = opened(written(&toys[0]));

@@ -290,7 +290,7 @@ void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tf
         MISUSE(w, "%s: tensor \"%.*s\" has an impossible shape or type", w->path,
                TFT_STR_ARG(name));
     else if (!add_tensor_bytes(w, bytes))
-        tft_fail(&w->error, TFT_ERR_NOMEM, "%s: not enough memory for the sizes of the tensors",
+        tft_fail(&w->error, TFT_ERR_NOMEM, "%s: out of memory for the sizes of the tensors",
                  w->path);
     if (failed(w))
         return;
@@ -355,7 +355,7 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
            size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
     struct tft_gguf_writer *w = tft_alloc(NULL, size);
     if (!w)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory", path);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", path);
     *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
     w->path = memcpy(w + 1, path, len + 1);
     w->draft.name = w->path + len + 1;

@@ -135,7 +135,7 @@ void *tft_source_reserve(struct tft_source *s, size_t n_value, size_t n_tensor, 
     if (!s->owned) {
         s->n_value = s->n_tensor = 0;
         tft_fail(err, TFT_ERR_NOMEM,
-                 "%s: not enough memory for the names of %zu values and %zu tensors", s->name,
+                 "%s: out of memory for the names of %zu values and %zu tensors", s->name,
                  n_value, n_tensor);
         return NULL;
     }

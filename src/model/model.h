@@ -73,8 +73,8 @@ struct tft_block {
 /* The most heads that may share a KV head: attention takes them through a span together. */
 enum { TFT_MAX_GROUP = 32 };
 
-/* Consecutive layers that one backend computes: run/backend.h. The first stage also embeds, the last
-   one has the head. */
+/* Consecutive layers that one backend computes: run/backend.h. The first stage also embeds, the
+   last one has the head. */
 struct tft_stage {
     const struct tft_backend *backend;
     void *device;        /* what the backend's open() gave */

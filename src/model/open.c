@@ -76,7 +76,7 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
         return ld.status;
     ld.used = tft_alloc(m->allocator, n);
     if (!ld.used)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", m->source.name);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
     memset(ld.used, 0, n);
     load(&ld, false);
     tft_load_check_all_used(&ld);
@@ -103,8 +103,8 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
 
     m->memory = ld.arena.failed ? NULL : tft_alloc(m->allocator, ld.arena.used);
     if (!m->memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for %zu MB of weights", m->source.name,
-                        ld.arena.used >> 20);
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for %zu MB of weights",
+                        m->source.name, ld.arena.used >> 20);
     m->memory_size = ld.arena.used;
     ld.arena = (struct tft_arena){.base = m->memory, .used = lists_at};
     ld.expansion = tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
@@ -152,7 +152,7 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, st
 
     struct tft_model *m = tft_alloc(opts->allocator, sizeof *m);
     if (!m)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory", o->path ? o->path : "memory");
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", o->path ? o->path : "memory");
     *m = (struct tft_model){0};
     if (opts->allocator) {
         m->allocator_copy = *opts->allocator;

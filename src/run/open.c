@@ -266,7 +266,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     layout(&a, m, &o, &kv);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: no memory for a session of %u tokens (%zu MB)",
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a session of %u tokens (%zu MB)",
                         m->source.name, o.capacity, a.used >> 20);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};

@@ -486,7 +486,7 @@ static enum tft_status allocate(struct build *b)
     t->size = count.used;
     struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
     if (!block)
-        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: not enough memory for %u tokens", b->s->name,
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
                         t->n_token);
     *block = *t;
     b->t = block;

@@ -198,7 +198,7 @@ static int make(struct tft_model *m, struct quantize_run *run)
     run->start = cli_ns();
     run->result = malloc(quantize_inputs(m) * sizeof *run->result);
     int status =
-        run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("not enough memory");
+        run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("out of memory");
     const char *tuned = path;
     if (status == CLI_OK)
         status = command_tune_begin(&run->tune, m, &run->o, &path);
@@ -268,7 +268,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;
-    int status = range ? take_dynamic(m, range) : cli_fail("not enough memory");
+    int status = range ? take_dynamic(m, range) : cli_fail("out of memory");
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK) {

@@ -65,7 +65,7 @@ int command_kv_begin(struct command_kv *k, const struct tft_model *m,
         return cli_fail("%s", err.msg);
     k->unsearched = malloc(strlen(*path) + sizeof suffix);
     if (!k->unsearched)
-        return cli_fail("not enough memory");
+        return cli_fail("out of memory");
     strcpy(k->unsearched, *path);
     strcat(k->unsearched, suffix);
     *path = k->unsearched;

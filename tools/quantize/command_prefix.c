@@ -79,7 +79,7 @@ static int read_tokens(struct command_prefix *f, const struct tft_model *m)
 {
     f->ids = malloc((strlen(opt.intact_tokens) + 1) * sizeof *f->ids);
     if (!f->ids)
-        return cli_fail("not enough memory");
+        return cli_fail("out of memory");
     for (const char *p = opt.intact_tokens;; p++) {
         uint32_t id;
         if (!quantize_take_number(&p, &id) || id >= m->n_vocab || (*p && *p != ','))
@@ -166,7 +166,7 @@ static int replace_start(struct command_prefix *f)
     size_t start = search_start(f), rest = f->n - start;
     int32_t *ids = malloc((c->n + rest + 1) * sizeof *ids);
     if (!ids)
-        return cli_fail("not enough memory");
+        return cli_fail("out of memory");
     memcpy(ids, c->token, c->n * sizeof *ids);
     memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
     free(f->ids);
@@ -191,7 +191,7 @@ int command_prefix_search(struct command_prefix *f, struct tft_model *m, const c
     int32_t *text = malloc((n + 1) * sizeof *text);
     if (!text || !f->checkpoint) {
         free(text);
-        return cli_fail("not enough memory");
+        return cli_fail("out of memory");
     }
     memcpy(text, ids, n * sizeof *text);
 

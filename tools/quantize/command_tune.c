@@ -66,7 +66,7 @@ static int request_outputs(struct command_tune *t, struct quantize_opts *o)
         t->float_outputs = malloc(bytes);
     if (!t->float_outputs)
         return cli_fail(
-            "not enough memory for the outputs of %u layers over %zu tokens: lower --calib-tokens",
+            "out of memory for the outputs of %u layers over %zu tokens: lower --calib-tokens",
             t->m->n_layer, o->n_text);
     o->outputs = store_outputs;
     o->outputs_user = t;
@@ -92,7 +92,7 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
     o->prefix_type = TFT_F16;
     t->untuned = malloc(strlen(*path) + sizeof suffix);
     if (!t->untuned)
-        return cli_fail("not enough memory");
+        return cli_fail("out of memory");
     strcpy(t->untuned, *path);
     strcat(t->untuned, suffix);
     *path = t->untuned;

@@ -324,7 +324,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
     if (alloc_all(&c))
         write_open(&c.file, &c.y, c.kv.value_order, path, &c.bad);
     else
-        tft_fail(&c.bad, TFT_ERR_NOMEM, "%s: not enough memory to quantize", m->source.name);
+        tft_fail(&c.bad, TFT_ERR_NOMEM, "%s: out of memory to quantize", m->source.name);
     if (!failed(&c))
         convert(&c);
     write_close(&c.file, !failed(&c));

@@ -122,7 +122,7 @@ static enum tft_status alloc_memory(struct device_session *ds, struct tft_error 
     layout_device(ds, &device);
     layout_host(ds, &host);
     if (device.failed || host.failed)
-        return tft_fail(err, TFT_ERR_NOMEM, "cuda: not enough memory for a session of %u tokens",
+        return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory for a session of %u tokens",
                         ds->session->capacity);
     enum tft_status status = tft_cuda_alloc(&ds->memory, device.used, "a session", err);
     if (status == TFT_OK)

@@ -388,7 +388,7 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
         return TFT_OK;
     layers_close(y);
     return tft_fail(err, TFT_ERR_NOMEM,
-                    "%s: not enough memory for a layer's weights and %zu tokens of text",
+                    "%s: out of memory for a layer's weights and %zu tokens of text",
                     m->source.name, capacity->rows);
 }
 

@@ -672,7 +672,7 @@ static enum tft_status open(struct search *k, struct tft_error *err)
     k->loss = malloc(k->capacity.rows * sizeof *k->loss);
     if (!k->state.candidate || !k->tokens || !k->loss ||
         !text_loss_open(&k->text_loss, m, o->sample))
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory to search for a cushion",
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to search for a cushion",
                         m->source.name);
     return TFT_OK;
 }
@@ -696,7 +696,7 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     k.capacity = (struct layers_capacity){batch, PASSES * (size_t)batch, true};
     enum tft_status status =
         top ? open(&k, err)
-            : tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory to search for a cushion",
+            : tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to search for a cushion",
                        m->source.name);
     struct cushion *found = &k.state.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};

@@ -165,7 +165,7 @@ static void measure_reference(struct searcher *z)
     z->reference = tft_mul(each * z->n_windows, sizeof *z->reference, &bytes) ? malloc(bytes)
                                                                               : NULL;
     if (!z->reference)
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: not enough memory for the logits of %u tokens",
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: out of memory for the logits of %u tokens",
                  z->m->source.name, z->scored * z->n_windows);
     for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
         struct tft_session *s = run_window(z, "f16", z->window[i]);
@@ -333,7 +333,7 @@ static void choose(struct searcher *z)
     format_picked(z, &z->r->uniform);
     if (!knapsack_solve(z->item, z->n_units, budget))
         tft_fail(&z->bad, TFT_ERR_NOMEM,
-                 "%s: not enough memory to distribute the bits of its cache", z->m->source.name);
+                 "%s: out of memory to distribute the bits of its cache", z->m->source.name);
     format_picked(z, &z->r->searched);
     for (uint32_t i = 0; i < z->n_units; i++)
         z->r->unit[i].bits = z->bits[i];
@@ -461,7 +461,7 @@ static void prepare(struct searcher *z)
     *z->r = (struct kv_search){0};
     check(z);
     if (!failed(z) && !alloc_all(z))
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: not enough memory to search the bits of its cache",
+        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: out of memory to search the bits of its cache",
                  z->m->source.name);
     if (!failed(z))
         fill_bytes(z);

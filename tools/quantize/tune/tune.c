@@ -221,6 +221,6 @@ enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struc
     if (!room || t.stopped)
         tune_free(r);
     return room ? TFT_OK
-                : tft_fail(err, TFT_ERR_NOMEM, "%s: not enough memory to tune the prefix",
+                : tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to tune the prefix",
                            m->source.name);
 }

@@ -374,7 +374,7 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
     if (alloc_scratch(f))
         tft_gguf_create(&f->w, path, bad);
     else
-        tft_fail(bad, TFT_ERR_NOMEM, "%s: not enough memory to write the model", y->m->source.name);
+        tft_fail(bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", y->m->source.name);
 }
 
 void write_close(struct model_writer *f, bool keep)
