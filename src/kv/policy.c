@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* A preset is what its knobs say. */
+/* The presets: a name, and the knobs that it stands for. docs/kv-cache.md has the papers. */
 static const struct {
     const char *name, *knobs;
 } presets[] = {
@@ -15,14 +15,16 @@ static const struct {
     {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
     {"partial-logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32,values=window"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
-    /* groups of 32 as in table 3: the paper's are of 128 channels of all heads, ours of one */
+    /* Groups of 32 as in table 3. The paper's groups take channels of all heads, ours of one
+       head. */
     {"skvq", "bits=2,group=32,k=@token,v=@token,retain=window:128,sinks=5,scales=f8,"
              "reorder=calibrated,clip=calibrated"},
     {"tuffet", "k=2@mixed,v=2@token,group=64,retain=window:128,clip=centre"},
 };
 
-/* ---- values */
+/* ---- parsing values */
 
+/* A piece of the text of a policy. */
 struct piece {
     const char *s;
     size_t n;
@@ -33,7 +35,7 @@ static bool is(struct piece a, const char *b)
     return strlen(b) == a.n && memcmp(a.s, b, a.n) == 0;
 }
 
-/* What comes before the first c, and in *rest what comes after it: NULL if there is none. */
+/* The part of a before the first c; *rest is the part after it, with s NULL if a has no c. */
 static struct piece cut(struct piece a, char c, struct piece *rest)
 {
     const char *at = a.n ? memchr(a.s, c, a.n) : NULL;
@@ -81,11 +83,13 @@ static bool one_of(struct piece a, const char *const *names, unsigned n, unsigne
     return false;
 }
 
-/* By enum tft_bits, then TFT_KV_BITS_F16. */
+/* Bits of a number by enum tft_bits, then those of TFT_KV_BITS_F16. */
 static const float numbers_of_bits[] = {1, 1.5f, 2, 3, 4, 8, 16};
+_Static_assert(sizeof numbers_of_bits / sizeof *numbers_of_bits == TFT_KV_BITS_F16 + 1,
+               "one number of bits for each way to hold a code, and one for f16");
 enum { N_BITS = sizeof numbers_of_bits / sizeof *numbers_of_bits };
 
-/* N_BITS for what is no such number. */
+/* The index of `bits` in numbers_of_bits; N_BITS if it is not there. */
 static unsigned held_as(float bits)
 {
     unsigned i = 0;
@@ -114,9 +118,9 @@ static bool bits_of(struct piece a, enum tft_kv_axis axis, float *bits)
     return true;
 }
 
-/* ---- knobs: false for a value that is none */
+/* ---- knobs: each function returns false if the value is invalid */
 
-/* "3x4/2": three bits in four layers, two in all others */
+/* "3x4/2": 3 bits in 4 layers, 2 bits in all others. */
 static bool set_runs(struct tft_kv_side *s, struct piece a)
 {
     struct piece rest;
@@ -143,7 +147,7 @@ static bool set_side(struct tft_kv_side *s, struct piece a)
     return bits.n ? set_runs(s, bits) : axis.s != NULL;
 }
 
-/* AsymKV's knobs: there are two runs, of the first layers and of the others. */
+/* AsymKV's lk and lv: run 0 is the first layers, run 1 all others. */
 static bool set_layers(struct tft_kv_side *s, struct piece a)
 {
     s->run[1].layers = TFT_KV_REST;
@@ -273,14 +277,14 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, str
     return TFT_OK;
 }
 
-/* ---- the whole */
+/* ---- the policy as a whole */
 
 /* The first tokens of a sequence that slides stay, because attention rests on them: StreamingLLM
    (Xiao et al. 2023), section 3.2. */
 enum { F16_SINKS = 4 };
 
-/* A run whose bits the axis cannot have, which was named after them, or that are 16; NULL if there
-   is none. */
+/* The first run whose bits the axis does not allow (the text may name the axis after the bits), or
+   with f16 the first run of 16 bits. NULL: all runs are fine. */
 static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
 {
     for (const struct tft_kv_run *r = s->run;; r++)
