@@ -4,11 +4,11 @@
 
 #include "model/model.h"
 
-/* Rows are f32. Those that feed linear layers, TFT_H, TFT_A and TFT_G, are bytes where the weights
-   take bytes. Letters for sizes are those of model.h. */
+/* Rows are f32. Those that feed linear layers, TFT_XN, TFT_A and TFT_G, are bytes where the weights
+   take bytes. Letters for sizes are those of model.h: H is the number of heads. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
-    TFT_H,      /* [D] the residual stream, normalised */
+    TFT_XN,     /* [D] the residual stream, normalised */
     TFT_Q,      /* [H E] queries */
     TFT_K,      /* [G E] keys */
     TFT_V,      /* [G E] values */

@@ -109,7 +109,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     const struct tft_model *m = s->m;
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        bool feeds = b == TFT_H || b == TFT_A || b == TFT_G;
+        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G;
         size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
         if (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
             continue;

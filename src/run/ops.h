@@ -11,11 +11,11 @@ struct tft_ops {
     /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
     void (*embed)(struct tft_pass *p);
 
-    /* H = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else
+    /* XN = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else
        RMSNorm */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
-    /* Q, K, V = Wq H + bq, Wk H + bk, Wv H + bv */
+    /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv */
     void (*qkv)(struct tft_pass *p, const struct tft_block *b);
 
     /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm */
@@ -32,7 +32,8 @@ struct tft_ops {
        in the form that o takes */
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
-    /* G = silu(Wgate H) * Wup H, or gelu(Wup H) where gate is NULL, in the form that down takes */
+    /* G = silu(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down
+       takes */
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                    const struct tft_linear *down);
 
@@ -40,7 +41,7 @@ struct tft_ops {
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
 
-    /* LOGITS = W H */
+    /* LOGITS = W XN */
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
 };
 

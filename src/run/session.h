@@ -59,7 +59,7 @@ struct tft_session {
     /* What passes compute in: see buffers.h. */
     float *buf[TFT_N_BUF];     /* [n_batch, stride]; logits [n_logits, V]. NULL for buffers that are
                                   only bytes, and for those that only a device needs */
-    uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of H, A and G, if linear layers take bytes;
+    uint8_t *bytes[TFT_N_BUF]; /* [rows, byte stride] of XN, A and G, if linear layers take bytes;
                                   rows: n_batch, and at least n_threads */
     struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] what the bytes of a token stand for, where
                                              ranges are dynamic */

@@ -143,7 +143,7 @@ static void measure_before(struct run *k, const struct tft_pass *p, const struct
     if (p->tid == 0)
         measure(k, p, TFT_X, NULL);
     if (p->tid == p->n_threads - 1)
-        measure(k, p, TFT_H, l);
+        measure(k, p, TFT_XN, l);
     tft_port_barrier();
 }
 
@@ -151,7 +151,7 @@ static void measure_before(struct run *k, const struct tft_pass *p, const struct
 static void measure_after(struct run *k, const struct tft_pass *p, const struct tft_block *b)
 {
     const struct tft_linear *const linear[] = {&b->down, &b->up, &b->o};
-    const enum tft_buf buf[] = {TFT_G, TFT_H, TFT_A};
+    const enum tft_buf buf[] = {TFT_G, TFT_XN, TFT_A};
     enum { LINEAR = sizeof buf / sizeof *buf };
     tft_port_barrier();
     for (uint32_t i = (uint32_t)p->tid; i < LINEAR + k->m->n_head; i += (uint32_t)p->n_threads)

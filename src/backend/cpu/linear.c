@@ -40,9 +40,9 @@ _Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins w
 
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
 {
-    linear(p, TFT_Q, &b->q, TFT_H, false);
-    linear(p, TFT_K, &b->k, TFT_H, false);
-    linear(p, TFT_V, &b->v, TFT_H, false);
+    linear(p, TFT_Q, &b->q, TFT_XN, false);
+    linear(p, TFT_K, &b->k, TFT_XN, false);
+    linear(p, TFT_V, &b->v, TFT_XN, false);
 }
 
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
@@ -53,7 +53,7 @@ void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_li
 
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
 {
-    linear(p, TFT_LOGITS, output, TFT_H, false);
+    linear(p, TFT_LOGITS, output, TFT_XN, false);
 }
 
 /* --------------------------------------------------------------------------- hidden activations */
@@ -87,9 +87,9 @@ static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, co
 static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
                           const struct tft_linear *up, const struct tft_linear *down)
 {
-    linear(p, TFT_G, gate ? gate : up, TFT_H, false);
+    linear(p, TFT_G, gate ? gate : up, TFT_XN, false);
     if (gate)
-        linear(p, TFT_U, up, TFT_H, false);
+        linear(p, TFT_U, up, TFT_XN, false);
 
     tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
     struct tft_part part =
@@ -111,7 +111,7 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
     const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
     uint32_t block = down->in->hadamard, unit = block > 64 ? block : 64;
     size_t from, to, width = up->w.rows;
-    tft_pass_touch(p, tft_cpu_own_row(p, TFT_H, up->in) ? 0 : BIT(TFT_H), BIT(TFT_G));
+    tft_pass_touch(p, tft_cpu_own_row(p, TFT_XN, up->in) ? 0 : BIT(TFT_XN), BIT(TFT_G));
     tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
     to = to * unit < width ? to * unit : width;
     if (p->first == p->n)
@@ -123,9 +123,9 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
         for (uint32_t t = p->first; t < p->n; t += tokens) {
             size_t rows = to - i < slice ? to - i : slice;
             uint32_t n = p->n - t < tokens ? p->n - t : tokens;
-            product(p, w->gate, slice, gate ? gate : up, TFT_H, false, i, i + rows, t, n);
+            product(p, w->gate, slice, gate ? gate : up, TFT_XN, false, i, i + rows, t, n);
             if (gate)
-                product(p, w->up, slice, up, TFT_H, false, i, i + rows, t, n);
+                product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n);
             for (uint32_t j = 0; j < n; j++)
                 activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice,
                             gate ? w->up + j * slice : NULL, rows, down->in);

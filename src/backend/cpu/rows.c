@@ -26,7 +26,7 @@ void tft_cpu_embed(struct tft_pass *p)
 static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t)
 {
     const struct tft_kernels *kern = &p->m->kern;
-    float *h = tft_pass_row(p, TFT_H, t), *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    float *h = tft_pass_row(p, TFT_XN, t), *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
     if (w->b)
         kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
     else
@@ -46,26 +46,26 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
 
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    return buf == TFT_H && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
+    return buf == TFT_XN && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
 }
 
 void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     const struct tft_affine *q = &l->in->affine;
     uint32_t begin, end;
-    if (tft_cpu_own_row(p, TFT_H, l->in)) {
+    if (tft_cpu_own_row(p, TFT_XN, l->in)) {
         tft_pass_touch(p, BIT(TFT_X), 0);
-        norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_H, (uint32_t)p->tid), q);
+        norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_XN, (uint32_t)p->tid), q);
         return;
     }
-    tft_pass_touch(p, BIT(TFT_X), BIT(TFT_H));
+    tft_pass_touch(p, BIT(TFT_X), BIT(TFT_XN));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++)
         if (l->in->range == TFT_RANGE_STATIC)
-            norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_H, t), q);
+            norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_XN, t), q);
         else
             norm_row(p, w, t);
-    tft_cpu_quantize(p, TFT_H, l->in);
+    tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
 static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)

@@ -70,13 +70,13 @@ static void quantize(const struct tft_pass *p, enum tft_buf buf, const struct tf
 static void norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     struct device_session *ds = session_of(p);
-    struct tft_cuda_rows y = output_rows(p, TFT_H, l->in);
+    struct tft_cuda_rows y = output_rows(p, TFT_XN, l->in);
     if (!n_active(p))
         return;
     tft_cuda_norm(ds->stream, &y, float_rows(p, TFT_X), tft_pass_stride(p, TFT_X),
                   tft_cuda_weight(ds->device, w->w), tft_cuda_weight(ds->device, w->b), n_active(p),
                   p->m->n_embd, p->m->norm_eps);
-    quantize(p, TFT_H, l->in);
+    quantize(p, TFT_XN, l->in);
 }
 
 static struct tft_cuda_heads q_and_k(const struct tft_pass *p)
@@ -145,7 +145,7 @@ static void qkv(struct tft_pass *p, const struct tft_block *b)
 {
     struct tft_cuda_product all[] = {product(p, TFT_Q, &b->q), product(p, TFT_K, &b->k),
                                      product(p, TFT_V, &b->v)};
-    multiply(p, all, 3, false, TFT_H, b->q.in);
+    multiply(p, all, 3, false, TFT_XN, b->q.in);
 }
 
 static void rope(struct tft_pass *p)
@@ -218,7 +218,7 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
     if (!n_active(p))
         return;
     struct tft_cuda_product both[] = {product(p, TFT_G, gate ? gate : up), product(p, TFT_U, up)};
-    multiply(p, both, gate ? 2 : 1, false, TFT_H, up->in);
+    multiply(p, both, gate ? 2 : 1, false, TFT_XN, up->in);
     struct tft_cuda_rows y = output_rows(p, TFT_G, down->in);
     tft_cuda_activate(ds->stream, &y, float_rows(p, TFT_G), gate ? float_rows(p, TFT_U) : NULL,
                       tft_pass_stride(p, TFT_G), n_active(p), p->m->n_ff, down->in->hadamard);
@@ -304,7 +304,7 @@ static void embed(struct tft_pass *p)
 
 static void logits(struct tft_pass *p, const struct tft_linear *output)
 {
-    linear(p, TFT_LOGITS, output, TFT_H, false);
+    linear(p, TFT_LOGITS, output, TFT_XN, false);
 }
 
 /* Records graph i, a pass of one token, if it has not been recorded. */

@@ -235,7 +235,7 @@ static void run_part(void *arg, int tid, int n_threads)
         p.m->arch->layer(&p, in->layer);
     } else {
         tft_norm(&p, &p.m->out_norm, &p.m->output);
-        tft_pass_tap(&p, &p.m->output, TFT_H);
+        tft_pass_tap(&p, &p.m->output, TFT_XN);
     }
 }
 

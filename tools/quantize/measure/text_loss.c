@@ -36,8 +36,8 @@ static void multiply(void *arg, int tid, int n_threads)
     m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){
         .y = b->loss->logits + begin,
         .ldy = BLOCK,
-        .x = tft_pass_row(&p, TFT_H, 0),
-        .ldx = tft_pass_stride(&p, TFT_H),
+        .x = tft_pass_row(&p, TFT_XN, 0),
+        .ldx = tft_pass_stride(&p, TFT_XN),
         .w = rows,
         .M = b->n,
         .N = end - begin,
