@@ -1,6 +1,8 @@
 /* The state of a cache from pass to pass: plans, and what becomes of them. */
 #include "kv.h"
 
+#include <assert.h>
+
 /* ---------------------------------------------------------------------------------------- plans */
 
 /* Plans the eviction that is due at *at, and moves *at on. order: as struct tft_kv_eviction. */
@@ -44,6 +46,9 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
         uint32_t room = tft_retain_room(&kv->policy, at);
         c.to = n - from < room ? n : from + room;
         tft_retain_add(&kv->policy, at, c.to - from);
+        /* layout.c has made room for this many */
+        assert(plan->n_chunk <= tft_retain_evictions(&kv->policy, kv->n_batch));
+        assert((size_t)(order - kv->order) <= kv->n_order);
         kv->chunk[plan->n_chunk] = c;
     }
 }
