@@ -352,13 +352,17 @@ struct tft_session_opts {
  *                       log2:N: 2 N to 3 N. Each time 3 N is reached, every other one of the older
  *                       2 N is evicted, so what stays is the sparser the older.
  *      residual,window  the N of retain
+ *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
+ *                       are KIVI's published code. Where the two differ, attention holds the scores
+ *                       of all tokens at once, and a session does not slide with log2.
  *      sinks            the first N tokens stay f16 too
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
  *                       and window
  *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
  *                       f16 slots for N tokens.
  *      values           kept, or window: log2 keeps the keys of its tokens f16, but the values of
- *                       those older than the newest N are rounded to their bits in place
+ *                       those older than the newest N are rounded to their bits in place. Keys and
+ *                       values with the same retain
  *
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
  * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The model's

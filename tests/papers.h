@@ -6,7 +6,8 @@
  *
  *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: at
  *              most the newest R tokens are in full precision
- *   LogQuant   section 3.4: which tokens stay; section 3.3: the order of tokens does not matter
+ *   LogQuant   section 3.4: which tokens stay, of PartialLogQuant's values the newest; section 3.3:
+ *              the order of tokens does not matter
  *   AsymKV     Equ. 4 and 5: round to nearest; section 4: bits by layer
  *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and
  *              algorithm 1: the window, the sinks, the filter, and prompts in full precision;
@@ -47,6 +48,9 @@ struct paper {
     uint32_t n_prefix;
     enum rule rule;  /* which tokens stay f16 */
     uint32_t window; /* R of KIVI, W of LogQuant and SKVQ */
+    bool apart;      /* those are of the keys. Of the values: */
+    enum rule v_rule;
+    uint32_t v_window;
     uint32_t sinks;
     enum axis axis[2];          /* that scales belong to, of keys and of values */
     uint32_t levels[2][LAYERS]; /* L of keys and of values; 0: f16 */
@@ -62,7 +66,7 @@ struct paper {
 
 /* ---- papers_tokens.c: which tokens stay as they are */
 
-/* Which positions are where. Positions count the prefix too. */
+/* Which positions of keys, or of values, are where. Positions count the prefix too. */
 struct paper_cache {
     uint32_t sinks, named, waiting, kept, blocks; /* how many there are of each: kv/retain.h */
     uint32_t sink[MAX_POSITIONS], name[MAX_POSITIONS], wait[MAX_POSITIONS], keep[MAX_POSITIONS];
@@ -75,8 +79,8 @@ bool paper_filter(void *user, uint64_t position, int32_t token);
 
 extern int32_t paper_tokens[MAX_POSITIONS]; /* the tokens that are fed */
 
-/* Adds the token of `position`, the next one. */
-void paper_append(const struct paper *p, struct paper_cache *c, uint32_t position);
+/* Adds the token of `position`, the next one, to the cache of a side. */
+void paper_append(const struct paper *p, int side, struct paper_cache *c, uint32_t position);
 
 /* ---- papers_codes.c: the codes and scales of a block */
 
@@ -105,9 +109,9 @@ struct paper_order {
 struct paper_order paper_order_of(const struct paper *p, int side, uint32_t layer, uint32_t head,
                                   uint32_t dim);
 
-/* Asserts that a block of the session is as the paper says, and records in paper_numbers what its
-   codes stand for. */
-void paper_assert_block(const struct paper *p, const struct tft_session *s,
+/* Asserts that a block of a side of the session is as the paper says, and records in paper_numbers
+   what its codes stand for. */
+void paper_assert_block(const struct paper *p, const struct tft_session *s, int side,
                         const struct paper_cache *c, uint32_t number);
 
 /* ---- papers_attention.c */
@@ -117,6 +121,6 @@ void paper_assert_block(const struct paper *p, const struct tft_session *s,
    of up to 4 bits its mean is 10 to 90 % of the output for the paper's result, a worst case that
    does not happen (0.4 to 1.4 % are seen), and 1 to 8 % for the rounded one (0.1 to 0.7 %). */
 void paper_assert_attention(const struct paper *p, const struct tft_session *s,
-                            const struct paper_cache *c, uint32_t position, uint32_t row);
+                            const struct paper_cache c[2], uint32_t position, uint32_t row);
 
 #endif

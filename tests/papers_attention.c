@@ -4,7 +4,7 @@
 /* A query of the last layer. It attends to positions up to its own. */
 struct query {
     const struct paper *p;
-    const struct paper_cache *c;
+    const struct paper_cache *c; /* [2] */
     const struct paper_numbers *k, *v;
     uint32_t position, layer, dim, head;
     const float *q;
@@ -13,21 +13,24 @@ struct query {
     double factor[MAX_POSITIONS]; /* the cache's may be larger or smaller by this factor */
 };
 
-static bool coded(const struct query *a, uint32_t j)
+static bool coded(const struct query *a, int side, uint32_t j)
 {
-    return a->c->since[j] <= a->position;
+    return a->c[side].since[j] <= a->position;
 }
 
-static double number(const struct query *a, const struct paper_numbers *n, uint32_t j, uint32_t d)
+static double number(const struct query *a, int side, uint32_t j, uint32_t d)
 {
-    return coded(a, j) ? n->x[j][d] : (double)tft_f16_to_f32(n->row[j][d]);
+    const struct paper_numbers *n = side == KEYS ? a->k : a->v;
+    return coded(a, side, j) ? n->x[j][d] : (double)tft_f16_to_f32(n->row[j][d]);
 }
 
 /* A bound of what is summed in floats for a number: its distance from the middle and the
    middle. */
-static double size(const struct query *a, const struct paper_numbers *n, uint32_t j, uint32_t d)
+static double size(const struct query *a, int side, uint32_t j, uint32_t d)
 {
-    return fabs(number(a, n, j, d)) + (coded(a, j) ? 2 * n->scale[j][d] * fabs(n->c[j][d]) : 0);
+    const struct paper_numbers *n = side == KEYS ? a->k : a->v;
+    double coded_size = 2 * n->scale[j][d] * fabs(n->c[j][d]);
+    return fabs(number(a, side, j, d)) + (coded(a, side, j) ? coded_size : 0);
 }
 
 /*
@@ -75,11 +78,11 @@ static void score(struct query *a)
     double s[MAX_POSITIONS], most = -INFINITY, sum = 0, by = 0;
     for (uint32_t j = 0; j <= a->position; j++) {
         double dot = 0, sizes = 0, moved = 0, error = 0;
-        if (coded(a, j))
+        if (coded(a, KEYS, j))
             fold(a, j, &moved, &error);
         for (uint32_t d = 0; d < a->dim; d++) {
-            dot += (double)a->q[d] * number(a, a->k, j, d);
-            sizes += fabs((double)a->q[d]) * size(a, a->k, j, d);
+            dot += (double)a->q[d] * number(a, KEYS, j, d);
+            sizes += fabs((double)a->q[d]) * size(a, KEYS, j, d);
         }
         error += (a->dim + 8) * 0x1p-24 * sizes;
         s[j] = (dot + (a->folded ? moved : 0)) / sqrt(a->dim);
@@ -105,7 +108,7 @@ static double mix_error(const struct query *a, uint32_t d)
            steps = a->p->levels[VALUES][a->layer] == 256 ? 16256 : 127;
     bool per_token = a->p->axis[VALUES] == TOKEN;
     for (uint32_t j = 0; j <= a->position; j++)
-        if (coded(a, j)) {
+        if (coded(a, VALUES, j)) {
             most = fmax(most, a->p_of[j] * a->factor[j] * (per_token ? a->v->scale[j][d] : 1));
             double c = fabs(a->v->c[j][d]) * (per_token ? 1 : a->v->scale[j][d]);
             far += c;
@@ -121,11 +124,11 @@ static double mixed(const struct query *a, uint32_t d, double *allowed)
 {
     double o = 0, spread = 0, sizes = 0;
     for (uint32_t j = 0; j <= a->position; j++) {
-        o += a->p_of[j] * number(a, a->v, j, d);
-        sizes += a->p_of[j] * a->factor[j] * size(a, a->v, j, d);
+        o += a->p_of[j] * number(a, VALUES, j, d);
+        sizes += a->p_of[j] * a->factor[j] * size(a, VALUES, j, d);
     }
     for (uint32_t j = 0; j <= a->position; j++)
-        spread += a->p_of[j] * (a->factor[j] - 1) * fabs(number(a, a->v, j, d) - o);
+        spread += a->p_of[j] * (a->factor[j] - 1) * fabs(number(a, VALUES, j, d) - o);
     *allowed = spread + mix_error(a, d) + (a->position + 16) * 0x1p-24 * sizes;
     return o;
 }
@@ -144,7 +147,7 @@ static void assert_head(struct query *a, uint32_t head, const float *got)
 }
 
 void paper_assert_attention(const struct paper *p, const struct tft_session *s,
-                            const struct paper_cache *c, uint32_t position, uint32_t row)
+                            const struct paper_cache c[2], uint32_t position, uint32_t row)
 {
     static struct query a;
     const struct tft_model *m = s->m;

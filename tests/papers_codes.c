@@ -395,7 +395,7 @@ static void assert_record(const struct block *b, size_t is)
         assert_int_equal(is, code_bytes(b) + (scales + 7) / 8 * 8);
 }
 
-void paper_assert_block(const struct paper *p, const struct tft_session *s,
+void paper_assert_block(const struct paper *p, const struct tft_session *s, int side,
                         const struct paper_cache *c, uint32_t number)
 {
     static float room[4 * 256 * MAX_DIM];
@@ -403,23 +403,22 @@ void paper_assert_block(const struct paper *p, const struct tft_session *s,
     const struct tft_kernels *kern = &s->m->kern;
     assert_int_equal(kv->block, p->block);
     for (uint32_t l = 0; l < s->m->n_layer; l++)
-        for (uint32_t h = 0; h < kv->n_head_kv; h++)
-            for (int side = 0; side < 2; side++) {
-                struct block b = {.p = p,
-                                  .side = side,
-                                  .layer = l,
-                                  .head = h,
-                                  .dim = kv->head_dim,
-                                  .list = c->block[number]};
-                b.order = paper_order_of(p, side, l, h, b.dim);
-                assert_record(&b, side == KEYS ? kv->layer[l].k_bytes : kv->layer[l].v_bytes);
-                if (b.order.levels[0] == 0) {
-                    assert_f16(&b, side == KEYS ? tft_kv_f16_keys(kv, l, h, number)
-                                                : tft_kv_f16_values(kv, l, h, number));
-                    continue;
-                }
-                b.is = side == KEYS ? tft_kv_key_codes(kv, kern, l, h, number, room)
-                                    : tft_kv_value_codes(kv, kern, l, h, number, room);
-                assert_coded(&b, number);
+        for (uint32_t h = 0; h < kv->n_head_kv; h++) {
+            struct block b = {.p = p,
+                              .side = side,
+                              .layer = l,
+                              .head = h,
+                              .dim = kv->head_dim,
+                              .list = c->block[number]};
+            b.order = paper_order_of(p, side, l, h, b.dim);
+            assert_record(&b, side == KEYS ? kv->layer[l].k_bytes : kv->layer[l].v_bytes);
+            if (b.order.levels[0] == 0) {
+                assert_f16(&b, side == KEYS ? tft_kv_f16_keys(kv, l, h, number)
+                                            : tft_kv_f16_values(kv, l, h, number));
+                continue;
             }
+            b.is = side == KEYS ? tft_kv_key_codes(kv, kern, l, h, number, room)
+                                : tft_kv_value_codes(kv, kern, l, h, number, room);
+            assert_coded(&b, number);
+        }
 }

@@ -1,25 +1,37 @@
 #include "papers.h"
 
-/* The most tokens that are kept in f16, besides the sinks. */
-static uint32_t limit(const struct paper *p)
+/* The rule of a side, and its window. */
+static enum rule rule_of(const struct paper *p, int side)
 {
-    switch (p->rule) {
-    case KIVI: return p->window;         /* LogQuant 3.4: "the length fluctuates between 0 and R" */
-    case LOGQUANT: return 3 * p->window; /* "retain up to 3W tokens at original precision" */
+    return p->apart && side == VALUES ? p->v_rule : p->rule;
+}
+
+static uint32_t window_of(const struct paper *p, int side)
+{
+    return p->apart && side == VALUES ? p->v_window : p->window;
+}
+
+/* The most tokens that are kept in f16, besides the sinks. */
+static uint32_t limit(const struct paper *p, int side)
+{
+    uint32_t window = window_of(p, side);
+    switch (rule_of(p, side)) {
+    case KIVI: return window;         /* LogQuant 3.4: "the length fluctuates between 0 and R" */
+    case LOGQUANT: return 3 * window; /* "retain up to 3W tokens at original precision" */
     default:
-        return p->window + p->block; /* SKVQ, algorithm 1: W, plus tokens that have left W
-                                             and wait until they fill a block */
+        return window + p->block; /* SKVQ, algorithm 1: W, plus tokens that have left W and wait
+                                     until they fill a block */
     }
 }
 
 /* Whether the i-th oldest of `limit` kept tokens is evicted. */
-static bool leaves(const struct paper *p, uint32_t i)
+static bool leaves(const struct paper *p, int side, uint32_t i)
 {
-    switch (p->rule) {
+    switch (rule_of(p, side)) {
     case KIVI: return true;
     case LOGQUANT:
-        return i < 2 * p->window && i % 2 == 1; /* "the first two windows ... at regular intervals,
-                                                   effectively halving the density" */
+        /* "the first two windows ... at regular intervals, effectively halving the density" */
+        return i < 2 * window_of(p, side) && i % 2 == 1;
     default: return i < p->block;
     }
 }
@@ -44,13 +56,13 @@ static bool passes(const struct paper *p, uint32_t position)
 }
 
 /* An eviction, due before the token of position `now`. */
-static void evict(const struct paper *p, struct paper_cache *c, uint32_t now)
+static void evict(const struct paper *p, int side, struct paper_cache *c, uint32_t now)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->kept; i++)
-        if (leaves(p, i) && passes(p, c->keep[i]))
+        if (leaves(p, side, i) && passes(p, c->keep[i]))
             c->name[c->named++] = c->keep[i];
-        else if (leaves(p, i))
+        else if (leaves(p, side, i))
             c->wait[c->waiting++] = c->keep[i];
         else
             c->keep[kept++] = c->keep[i];
@@ -66,13 +78,13 @@ static void evict(const struct paper *p, struct paper_cache *c, uint32_t now)
 }
 
 /* Adds a token of which nothing is delayed. */
-static void append_now(const struct paper *p, struct paper_cache *c, uint32_t position)
+static void append_now(const struct paper *p, int side, struct paper_cache *c, uint32_t position)
 {
     c->since[position] = NEVER;
     if (position < p->n_prefix)
         return; /* IntactKV: never quantized */
-    if (c->kept == limit(p))
-        evict(p, c, position);
+    if (c->kept == limit(p, side))
+        evict(p, side, c, position);
     if (c->sinks < p->sinks)
         c->sink[c->sinks++] = position; /* SKVQ 3.2: "the first few tokens are reserved to high
                                            precision" */
@@ -83,16 +95,18 @@ static void append_now(const struct paper *p, struct paper_cache *c, uint32_t po
 /* SKVQ 3.2: "we first compute attention with full precision KV cache, then quantize the KV cache".
    When the first token after the prompt comes, all that would have been quantized by then is
    quantized. */
-void paper_append(const struct paper *p, struct paper_cache *c, uint32_t position)
+void paper_append(const struct paper *p, int side, struct paper_cache *c, uint32_t position)
 {
-    static struct paper_cache then;
+    static struct paper_cache thens[2];
+    struct paper_cache *then = &thens[side];
     uint32_t n = position - p->n_prefix;
     if (position < p->n_prefix || n > p->prefill || !p->prefill) {
-        append_now(p, c, position);
+        append_now(p, side, c, position);
         return;
     }
-    then = n ? then : *c;
-    append_now(p, &then, position);
+    if (!n)
+        *then = *c;
+    append_now(p, side, then, position);
     if (n < p->prefill) {
         if (c->sinks < p->sinks)
             c->sink[c->sinks++] = position;
@@ -101,7 +115,7 @@ void paper_append(const struct paper *p, struct paper_cache *c, uint32_t positio
         c->since[position] = NEVER;
         return;
     }
-    *c = then;
+    *c = *then;
     for (uint32_t i = 0; i < position; i++)
         c->since[i] = c->since[i] == NEVER ? NEVER : position;
 }

@@ -60,6 +60,10 @@ static const struct policy {
     {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x5b92dc4372e73490},
     {"kivi:residual=24,prefill=70", 0, 110, 0x1c3115371d0167db},
     {"partial-logquant:window=8,prefill=75", 0, 110, 0xa17bf085a9cff29b},
+    {"kivi:kr=fill:64,vr=window:48", 0, 330, 0xbb70a97165988fb8},
+    {"logquant:kr=log2:21,vr=window:21,sinks=3", 1, 150, 0x25957e6cbe657fa7},
+    {"tuffet:k=2.25@mixed,group=32,kr=window:9,vr=log2:11", 1, 290, 0x88b5b77cc9ad9802},
+    {"k=16,v=8@channel,scales=f8,kr=log2:5,vr=fill:24,prefill=70", 0, 110, 0xb02697d823e57f88},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
 

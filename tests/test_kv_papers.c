@@ -54,49 +54,58 @@ static void slot_row(const struct tft_kv *kv, int side, uint32_t layer, uint32_t
         row[d] = side == KEYS ? panel[d * TFT_KEY_PANEL + column] : value[d];
 }
 
-/* Records what a slot has as the keys and values of a position. */
-static void record_row(const struct tft_kv *kv, uint32_t layer, uint32_t slot, uint32_t position)
+static uint32_t slots_in_use(const struct tft_retained *at)
 {
-    for (uint32_t h = 0; h < kv->n_head_kv; h++)
-        for (int side = 0; side < 2; side++)
-            slot_row(kv, side, layer, h, slot, paper_numbers[side][layer][h].row[position]);
+    return at->sinks + at->named + at->waiting + at->kept;
 }
 
-static void assert_slot(const struct paper *p, const struct tft_kv *kv, uint32_t layer,
-                        uint32_t slot, uint32_t position)
+/* Records what a slot has as the keys, or values, of a position. */
+static void record_row(const struct tft_kv *kv, int side, uint32_t layer, uint32_t slot,
+                       uint32_t position)
+{
+    for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        slot_row(kv, side, layer, h, slot, paper_numbers[side][layer][h].row[position]);
+}
+
+/* A side of a session's cache. */
+struct side {
+    const struct paper *p;
+    const struct tft_kv *kv;
+    int side;
+};
+
+static void assert_slot(const struct side *a, uint32_t layer, uint32_t slot, uint32_t position)
 {
     uint16_t row[MAX_DIM];
-    for (uint32_t h = 0; h < kv->n_head_kv; h++)
-        for (int side = 0; side < 2; side++) {
-            slot_row(kv, side, layer, h, slot, row);
-            if (memcmp(row, paper_numbers[side][layer][h].row[position],
-                       kv->head_dim * sizeof *row) != 0)
-                fail_msg("%s: slot %u does not have the %s of position %u", p->kv, slot,
-                         side ? "value" : "key", position);
-        }
+    for (uint32_t h = 0; h < a->kv->n_head_kv; h++) {
+        slot_row(a->kv, a->side, layer, h, slot, row);
+        if (memcmp(row, paper_numbers[a->side][layer][h].row[position],
+                   a->kv->head_dim * sizeof *row) != 0)
+            fail_msg("%s: slot %u does not have the %s of position %u", a->p->kv, slot,
+                     a->side ? "value" : "key", position);
+    }
 }
 
-static void assert_slots(const struct paper *p, const struct tft_session *s,
-                         const struct paper_cache *c)
+static void assert_slots(const struct side *a, const struct paper_cache *c)
 {
-    const struct tft_kv *kv = &s->kv;
+    const struct tft_retained *at = &a->kv->at[a->side];
     uint32_t slot = 0;
-    if (kv->at.sinks != c->sinks || kv->at.named != c->named || kv->at.waiting != c->waiting ||
-        kv->at.kept != c->kept || kv->at.blocks != c->blocks)
-        fail_msg("%s: %u + %u + %u + %u slots and %u blocks, want %u + %u + %u + %u and %u", p->kv,
-                 kv->at.sinks, kv->at.named, kv->at.waiting, kv->at.kept, kv->at.blocks, c->sinks,
-                 c->named, c->waiting, c->kept, c->blocks);
-    for (uint32_t l = 0; l < s->m->n_layer; l++, slot = 0) {
-        for (uint32_t i = 0; i < p->n_prefix; i++)
-            assert_slot(p, kv, l, slot++, i);
+    if (at->sinks != c->sinks || at->named != c->named || at->waiting != c->waiting ||
+        at->kept != c->kept || at->blocks != c->blocks)
+        fail_msg("%s, %s: %u + %u + %u + %u slots and %u blocks, want %u + %u + %u + %u and %u",
+                 a->p->kv, a->side ? "values" : "keys", at->sinks, at->named, at->waiting, at->kept,
+                 at->blocks, c->sinks, c->named, c->waiting, c->kept, c->blocks);
+    for (uint32_t l = 0; l < a->kv->n_layer; l++, slot = 0) {
+        for (uint32_t i = 0; i < a->p->n_prefix; i++)
+            assert_slot(a, l, slot++, i);
         for (uint32_t i = 0; i < c->sinks; i++)
-            assert_slot(p, kv, l, slot++, c->sink[i]);
+            assert_slot(a, l, slot++, c->sink[i]);
         for (uint32_t i = 0; i < c->named; i++)
-            assert_slot(p, kv, l, slot++, c->name[i]);
+            assert_slot(a, l, slot++, c->name[i]);
         for (uint32_t i = 0; i < c->waiting; i++)
-            assert_slot(p, kv, l, slot++, c->wait[i]);
+            assert_slot(a, l, slot++, c->wait[i]);
         for (uint32_t i = 0; i < c->kept; i++)
-            assert_slot(p, kv, l, slot++, c->keep[i]);
+            assert_slot(a, l, slot++, c->keep[i]);
     }
 }
 
@@ -147,33 +156,38 @@ static void record_rows(const struct paper *p, struct tft_model *m)
         session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = p->n, .kv = "f16"});
     assert_int_equal(tft_prefill(s, paper_tokens, p->n), TFT_OK);
     for (uint32_t i = 0; i < p->n_prefix + p->n; i++)
-        record_row(&s->kv, 0, i, i);
+        for (int side = 0; side < 2; side++)
+            record_row(&s->kv, side, 0, i, i);
     tft_session_close(s);
 }
 
 /* Asserts that the cache is as the paper says after tokens from .. to - 1 were fed in one call. */
 static void assert_same_cache(const struct paper *p, const struct tft_session *s,
-                              struct paper_cache *c, uint32_t from, uint32_t to)
+                              struct paper_cache c[2], uint32_t from, uint32_t to)
 {
-    uint32_t blocks = c->blocks;
-    for (uint32_t t = from; t < to; t++)
-        paper_append(p, c, p->n_prefix + t);
-    assert_slots(p, s, c);
-    for (; blocks < c->blocks; blocks++)
-        paper_assert_block(p, s, c, blocks);
+    for (int side = 0; side < 2; side++) {
+        uint32_t blocks = c[side].blocks;
+        for (uint32_t t = from; t < to; t++)
+            paper_append(p, side, &c[side], p->n_prefix + t);
+        assert_slots(&(struct side){p, &s->kv, side}, &c[side]);
+        for (; blocks < c[side].blocks; blocks++)
+            paper_assert_block(p, s, side, &c[side], blocks);
+    }
     for (uint32_t t = from; t < to; t++)
         paper_assert_attention(p, s, c, p->n_prefix + t, t - from);
 }
 
 static void assert_paper(const struct paper *p)
 {
-    static struct paper_cache c;
+    static struct paper_cache c[2];
     struct tft_model *m = model(p);
     toy_tokens(7, m->n_vocab, paper_tokens, p->n);
     record_rows(p, m);
-    c = (struct paper_cache){0};
-    for (uint32_t i = 0; i < p->n_prefix; i++)
-        paper_append(p, &c, i);
+    for (int side = 0; side < 2; side++) {
+        c[side] = (struct paper_cache){0};
+        for (uint32_t i = 0; i < p->n_prefix; i++)
+            paper_append(p, side, &c[side], i);
+    }
     struct tft_session *s = session(
         m,
         (struct tft_session_opts){
@@ -181,9 +195,9 @@ static void assert_paper(const struct paper *p)
     for (uint32_t from = 0, to; from < p->n; from = to) {
         to = from + 61 < p->n ? from + 61 : p->n;
         assert_int_equal(tft_prefill(s, paper_tokens + from, to - from), TFT_OK);
-        assert_same_cache(p, s, &c, from, to);
+        assert_same_cache(p, s, c, from, to);
     }
-    assert_true(c.blocks >= 2);
+    assert_true(c[KEYS].blocks >= 2 && c[VALUES].blocks >= 2);
     tft_session_close(s);
     tft_model_close(m);
 }
@@ -445,20 +459,20 @@ static void bits_by_channel(void **state)
    the first, so its rows are recorded token by token. */
 static void assert_layers(const struct paper *p)
 {
-    static struct paper_cache c;
+    static struct paper_cache c[2];
     struct tft_model *m = model(p);
     toy_tokens(7, m->n_vocab, paper_tokens, p->n);
-    c = (struct paper_cache){0};
+    c[KEYS] = c[VALUES] = (struct paper_cache){0};
     struct tft_session *s =
         session(m, (struct tft_session_opts){.n_threads = 1, .kv = p->kv, .keep = paper_filter});
     for (uint32_t t = 0; t < p->n; t++) {
         assert_int_equal(tft_decode(s, paper_tokens[t]), TFT_OK);
         for (uint32_t l = 0; l < m->n_layer; l++)
-            record_row(&s->kv, l,
-                       s->kv.at.sinks + s->kv.at.named + s->kv.at.waiting + s->kv.at.kept - 1, t);
-        assert_same_cache(p, s, &c, t, t + 1);
+            for (int side = 0; side < 2; side++)
+                record_row(&s->kv, side, l, slots_in_use(&s->kv.at[side]) - 1, t);
+        assert_same_cache(p, s, c, t, t + 1);
     }
-    assert_true(c.blocks >= 2);
+    assert_true(c[KEYS].blocks >= 2 && c[VALUES].blocks >= 2);
     tft_session_close(s);
     tft_model_close(m);
 }
@@ -504,6 +518,47 @@ static void bits_by_layer(void **state)
         assert_layers(&cases[i]);
 }
 
+/* Keys and values retain by rules of their own: KIVI's published code (keys fill up, values have a
+   sliding window), PartialLogQuant (LogQuant, section 3.4), AsymKV under KIVI, and mixtures with
+   sinks, a filter, a prefix, a long prompt, more than a span of codes. */
+static void keys_and_values_apart(void **state)
+{
+    (void)state;
+    static const struct paper cases[] = {
+        {.kv = "kivi:kr=fill:64,vr=window:64", .toy = 1, .n = 230, .rule = KIVI, .window = 64,
+         .apart = true, .v_rule = SKVQ, .v_window = 64, .axis = {CHANNEL, TOKEN},
+         .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "logquant:kr=log2:21,vr=window:21", .n = 250, .n_prefix = PREFIX, .rule = LOGQUANT,
+         .window = 21, .apart = true, .v_rule = SKVQ, .v_window = 21, .axis = {CHANNEL, TOKEN},
+         .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "k=16,v=8@channel,kr=window:3,vr=log2:9,group=16,sinks=3", .toy = 1, .n = 180,
+         .rule = SKVQ, .window = 3, .sinks = 3, .apart = true, .v_rule = LOGQUANT, .v_window = 9,
+         .axis = {CHANNEL, CHANNEL}, .levels = {{0}, {256}}, .group = 16, .block = 16},
+        {.kv = "skvq:window=16,kr=fill:50,keep=10", .toy = 1, .n = 230, .n_prefix = PREFIX,
+         .rule = KIVI, .window = 50, .sinks = 5, .apart = true, .v_rule = SKVQ, .v_window = 16,
+         .axis = {TOKEN, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
+         .clip = CALIBRATED, .f8 = true, .reorder = true, .keep = 10},
+        {.kv = "kivi:kr=log2:11,vr=fill:24,prefill=130", .n = 210, .rule = LOGQUANT, .window = 11,
+         .apart = true, .v_rule = KIVI, .v_window = 24, .axis = {CHANNEL, TOKEN},
+         .levels = {{4}, {4}}, .group = 32, .block = 32, .prefill = 130},
+        /* more than a span of slots of values */
+        {.kv = "kivi:kr=fill:50,vr=window:240", .n = 330, .rule = KIVI, .window = 50,
+         .apart = true, .v_rule = SKVQ, .v_window = 240, .axis = {CHANNEL, TOKEN},
+         .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "tuffet:k=2.25@mixed,group=32,kr=log2:5,vr=window:0", .toy = 1, .n = 330,
+         .rule = LOGQUANT, .window = 5, .apart = true, .v_rule = SKVQ, .v_window = 0,
+         .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32, .clip = CENTRE,
+         .average = {2.25}},
+    };
+    static const struct paper layers[] = {
+        {.kv = "asymkv:lk=1,lv=0,kr=fill:40,vr=window:40", .toy = 2, .n = 150, .rule = KIVI,
+         .window = 40, .apart = true, .v_rule = SKVQ, .v_window = 40, .axis = {CHANNEL, TOKEN},
+         .levels = {{4, 2}, {2, 2}}, .group = 32, .block = 32},
+    };
+    ALL(cases);
+    assert_layers(&layers[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +574,7 @@ int main(void)
         cmocka_unit_test(bits_by_channel),
         cmocka_unit_test(asymkv),
         cmocka_unit_test(bits_by_layer),
+        cmocka_unit_test(keys_and_values_apart),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

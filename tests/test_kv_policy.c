@@ -40,8 +40,8 @@ static void assert_says(const struct says *want)
 {
     struct tft_kv_policy p = parsed(want->text);
     struct says got = {want->text,
-                       p.retain,
-                       p.window,
+                       p.k.retain,
+                       p.k.window,
                        p.sinks,
                        p.group,
                        tft_kv_block(&p),
@@ -51,7 +51,7 @@ static void assert_says(const struct says *want)
                        p.v.axis,
                        {tft_kv_bits(&p.k, 0), tft_kv_bits(&p.k, 40)},
                        {tft_kv_bits(&p.v, 0), tft_kv_bits(&p.v, 40)}};
-    assert_true(tft_kv_evicts(&p));
+    assert_true(tft_kv_evicts(&p) && !tft_kv_apart(&p));
     assert_int_equal(p.num, TFT_NUM_F16);
     if (got.retain != want->retain || got.window != want->window || got.sinks != want->sinks)
         fail_msg("%s: keeps %d:%u and %u", want->text, (int)got.retain, got.window, got.sinks);
@@ -85,12 +85,39 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_true(p.prefill == 1024 && p.keep == 7);
     p = parsed("tuffet");
     assert_true(tft_kv_evicts(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
-    assert_true(p.retain == TFT_KV_WINDOW && p.window == 128 && p.group == 64 &&
+    assert_true(p.k.retain == TFT_KV_WINDOW && p.k.window == 128 && p.group == 64 &&
                 p.clip == TFT_KV_CENTRE && !p.f8);
     assert_true(tft_kv_bits(&p.k, 40) == 2 && tft_kv_bits(&p.v, 40) == 2);
     assert_int_equal(tft_kv_block(&p), 64);
     p = parsed("asymkv");
     assert_true(tft_kv_bits(&p.k, 15) == 2 && tft_kv_bits(&p.k, 16) == 1); /* the first 16 layers */
+}
+
+static void keys_and_values_may_be_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum tft_kv_retain k;
+        uint32_t k_window;
+        enum tft_kv_retain v;
+        uint32_t v_window;
+        bool apart;
+    } all[] = {
+        {"kivi:vr=window:64", FILL, 128, WINDOW, 64, true},
+        {"logquant:kr=fill:7,residual=9", FILL, 9, LOG2, 9, true},
+        {"kivi:kr=fill:64,vr=fill:65", FILL, 64, FILL, 65, true},
+        {"kr=log2:3,vr=window:0", LOG2, 3, WINDOW, 0, true},
+        {"kivi:kr=window:3,vr=window:3", WINDOW, 3, WINDOW, 3, false},
+        {"kivi:vr=log2:5,retain=window:6", WINDOW, 6, WINDOW, 6, false},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_kv_policy p = parsed(all[i].text);
+        if (p.k.retain != all[i].k || p.k.window != all[i].k_window || p.v.retain != all[i].v ||
+            p.v.window != all[i].v_window || tft_kv_apart(&p) != all[i].apart)
+            fail_msg("%s: %d:%u and %d:%u", all[i].text, (int)p.k.retain, p.k.window,
+                     (int)p.v.retain, p.v.window);
+    }
 }
 
 static void floats_have_no_codes(void **state)
@@ -539,6 +566,8 @@ static void what_is_none_is_refused_by_name(void **state)
         {"kivi:retain=fill:", "not \"fill:\""},
         {"kivi:retain=half:2", "not \"half:2\""},
         {"kivi:retain=fill:2:2", "not \"fill:2:2\""},
+        {"kivi:kr=half:2", "kr is fill:N, window:N or log2:N, not \"half:2\""},
+        {"kivi:vr=window", "vr is fill:N, window:N or log2:N, not \"window\""},
         {"kivi:residual=32769", "residual is a number of tokens, not \"32769\""},
         {"kivi:residual=99999999999999999999", "not \"99999999999999999999\""},
         {"kivi:window=0x10", "window is a number of tokens, not \"0x10\""},
@@ -551,9 +580,12 @@ static void what_is_none_is_refused_by_name(void **state)
         {"rtn:clip=calibrated,v=2@channel", "go with keys and values by token"},
         {"tuffet:clip=calibrated", "go with keys and values by token"},
         {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
+        {"kivi:keep=3,vr=log2:9", "keep goes with retain=fill or retain=window"},
+        {"partial-logquant:vr=window:32", "values=window goes with retain=log2"},
         {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
         {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
         {"kivi:residual=1", "at least 2 tokens, not 1"},
+        {"kivi:vr=log2:1", "at least 2 tokens, not 1"},
         {"logquant:window=0", "at least 2 tokens, not 0"},
         {"kivi:bits=\n2", "not \"?2\""}, /* the line is one */
         {"kivi:0123456789012345678901234567890123456789012345678901234567890123456789=2",
@@ -568,6 +600,11 @@ static void what_is_none_is_refused_by_name(void **state)
     }
 }
 
+static bool has_sound_window(const struct tft_kv_side *s)
+{
+    return s->window <= 1 << 15 && (s->retain == WINDOW || s->window >= 2);
+}
+
 /* What is taken can be run: memory and loops go by these numbers. */
 static void assert_sound(const char *text, const struct tft_kv_policy *p)
 {
@@ -575,15 +612,17 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
     unsigned k[2] = {tft_kv_held(&p->k, 0), tft_kv_held(&p->k, 1000)},
              v[2] = {tft_kv_held(&p->v, 0), tft_kv_held(&p->v, 1000)};
     bool sound = block >= 16 && block <= TFT_CODED_SPAN && TFT_CODED_SPAN % block == 0 &&
-                 p->group >= 16 && p->group <= 256 && p->window <= 1 << 15 && p->sinks <= 1 << 15 &&
-                 (p->retain == WINDOW || p->window >= 2) && p->v.axis != TFT_KV_MIXED &&
+                 p->group >= 16 && p->group <= 256 && p->sinks <= 1 << 15 &&
+                 p->v.axis != TFT_KV_MIXED && has_sound_window(&p->k) && has_sound_window(&p->v) &&
                  k[0] <= TFT_KV_BITS_F16 && k[1] <= TFT_KV_BITS_F16 && v[0] <= TFT_KV_BITS_F16 &&
                  v[1] <= TFT_KV_BITS_F16;
     for (uint32_t l = 0; l < 40; l++) {
         float bits = tft_kv_bits(&p->k, l);
         sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
     }
-    sound = sound && p->prefill <= 1 << 20 && p->keep <= (p->retain == LOG2 ? 0 : 1 << 15) &&
+    bool log2 = p->k.retain == LOG2 || p->v.retain == LOG2;
+    sound = sound && p->prefill <= 1 << 20 && p->keep <= (log2 ? 0 : 1 << 15) &&
+            (!p->partial || !tft_kv_apart(p)) &&
             ((p->clip != TFT_KV_CALIBRATED && !p->reorder) ||
              (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound)
@@ -596,6 +635,7 @@ static void any_bytes_are_a_cache_or_refused(void **state)
     static const char *const from[] = {"kivi:bits=4,residual=64,prefill=99,keep=3",
                                        "skvq:k=2,v=1.5,group=64,sinks=5,scales=f8,clip=calibrated",
                                        "tuffet:k=2.25@mixed,v=2@token,group=16",
+                                       "kivi:kr=fill:64,vr=window:7,sinks=2",
                                        "k=4@token,v=3@channel,retain=log2:21",
                                        "asymkv:lk=16,lv=0,high=2,low=1",
                                        "tuffet:k=3x4/1.25x2/2.5,v=2x6/1.5",
@@ -670,6 +710,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_are_what_tuffet_h_says),
+        cmocka_unit_test(keys_and_values_may_be_apart),
         cmocka_unit_test(floats_have_no_codes),
         cmocka_unit_test(knobs_override),
         cmocka_unit_test(bits_by_layer),

@@ -137,7 +137,8 @@ static void assert_words(const struct kv_search *r)
     assert_int_equal(tft_kv_parse(&p, r->searched.kv, NULL), TFT_OK);
     assert_int_equal(tft_kv_parse(&given, base, NULL), TFT_OK);
     assert_true(p.k.axis == given.k.axis && p.v.axis == given.v.axis && p.clip == given.clip);
-    assert_true(p.window == given.window && p.group == given.group);
+    assert_true(p.k.window == given.k.window && p.v.window == given.v.window &&
+                p.group == given.group);
     for (uint32_t l = 0; l < LAYERS; l++)
         assert_true(tft_kv_bits(&p.k, l) == r->unit[2 * l].bits &&
                     tft_kv_bits(&p.v, l) == r->unit[2 * l + 1].bits);

@@ -49,6 +49,8 @@ static const char *const caches[] = {"f16",
                                      "kivi:residual=32,group=16",
                                      "skvq:reorder=none,clip=zero,group=64,window=16,sinks=3",
                                      "logquant:window=11,group=16",
+                                     "kivi:kr=fill:32,vr=window:11,group=16,sinks=2",
+                                     "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
                                      "kivi:residual=32,group=16,sinks=2,keep=4,prefill=70"};
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
@@ -137,7 +139,7 @@ static void what_a_filter_names_stays(void **state)
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
     uint32_t n = (uint32_t)tft_pos(s), gone = FED - n;
     static const uint32_t named[] = {20, 65, 110, 155};
-    assert_int_equal(s->kv.at.named, 4);
+    assert_int_equal(s->kv.at[TFT_KV_K].named, 4);
     for (uint32_t i = 0; i < 4; i++) {
         assert_memory_equal(tft_kv_values(&s->kv, 0, 0, 2 + i),
                             tft_kv_values(&all->kv, 0, 0, named[i]), 8 * sizeof(uint16_t));
@@ -212,6 +214,32 @@ static void back_and_on_again(void **state)
     tft_model_close(m);
 }
 
+/* Keys and values that are apart, but of 16 bits, are those of a cache of f16: so are the logits,
+   but for the order of sums, if every value still meets its own key's probability. */
+static void apart_is_the_same_text(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {
+        "bits=16,kr=fill:24,vr=window:11,group=16,sinks=4",
+        "bits=16,kr=window:2,vr=fill:40,group=16,sinks=4",
+    };
+    struct tft_model *m = opened(written(&two_layers));
+    for (int i = 0; i < 2; i++) {
+        struct tft_session *f16 = sliding(m, "f16", 1, 512), *s = sliding(m, kv[i], 2, 512);
+        for (uint32_t at = 0; at < FED; at++) {
+            assert_int_equal(tft_decode(f16, tokens[at]), TFT_OK);
+            assert_int_equal(tft_decode(s, tokens[at]), TFT_OK);
+            assert_int_equal(tft_pos(s), tft_pos(f16));
+            for (uint32_t j = 0; j < m->n_vocab; j++)
+                assert_float_equal(tft_logits(s, 0)[j], tft_logits(f16, 0)[j], 1e-4);
+        }
+        assert_true(s->kv.dropped > 100);
+        tft_session_close(f16);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
 static void some_cannot(void **state)
 {
     (void)state;
@@ -230,6 +258,9 @@ static void some_cannot(void **state)
     o.capacity = CAPACITY;
     o.kv = "kivi"; /* which may have all of these in f16 */
     assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    o.kv = "kivi:kr=log2:5,vr=window:8,group=16"; /* their first blocks have other tokens */
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "cannot slide"));
     o.slide = false;
     o.kv = NULL;
     assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_OK);
@@ -242,9 +273,13 @@ static void some_cannot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_however_fed), cmocka_unit_test(the_first_and_the_newest_stay),
-        cmocka_unit_test(what_is_left_counts),   cmocka_unit_test(what_a_filter_names_stays),
-        cmocka_unit_test(back_and_on_again),     cmocka_unit_test(some_cannot),
+        cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(the_first_and_the_newest_stay),
+        cmocka_unit_test(what_is_left_counts),
+        cmocka_unit_test(what_a_filter_names_stays),
+        cmocka_unit_test(back_and_on_again),
+        cmocka_unit_test(apart_is_the_same_text),
+        cmocka_unit_test(some_cannot),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

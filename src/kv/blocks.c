@@ -74,9 +74,8 @@ struct tft_coded tft_kv_value_codes(const struct tft_kv *kv, const struct tft_ke
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
 {
     const struct tft_kv_layer *y = &kv->layer[layer];
-    size_t left = kv->at.blocks - n;
     memmove(tft_kv_key_record(kv, layer, head, 0), tft_kv_key_record(kv, layer, head, n),
-            left * y->k_bytes);
+            (kv->at[TFT_KV_K].blocks - n) * y->k_bytes);
     memmove(tft_kv_value_record(kv, layer, head, 0), tft_kv_value_record(kv, layer, head, n),
-            left * y->v_bytes);
+            (kv->at[TFT_KV_V].blocks - n) * y->v_bytes);
 }

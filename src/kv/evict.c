@@ -176,9 +176,9 @@ static void put_half(const struct rows *j, const uint16_t quads[TFT_BITS_COUNT],
 }
 
 /* [groups] of the head's keys or values */
-static const float *clip_of(const struct rows *j, int side)
+static const float *clip_of(const struct rows *j)
 {
-    const float *all = j->kv->layer[j->layer].clip[side];
+    const float *all = j->kv->layer[j->layer].clip[j->keys ? TFT_KV_K : TFT_KV_V];
     return all ? all + (size_t)j->head * tft_kv_groups(j->kv) : NULL;
 }
 
@@ -186,10 +186,7 @@ static void put_keys(struct rows j, uint32_t b)
 {
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
     char *to = tft_kv_key_record(j.kv, j.layer, j.head, b);
-    j.keys = true;
-    j.side = &j.kv->policy.k;
     j.channel = y->channel ? y->channel + j.head * j.kv->head_dim : NULL;
-    j.clip = clip_of(&j, 0);
     if (y->k_bits == TFT_KV_BITS_F16) {
         uint16_t *panel = (uint16_t *)to;
         uint32_t dim = j.kv->head_dim, step;
@@ -212,8 +209,6 @@ static void put_values(struct rows j, uint32_t b)
     const struct tft_kv_layer *y = &j.kv->layer[j.layer];
     char *to = tft_kv_value_record(j.kv, j.layer, j.head, b);
     uint16_t quads[TFT_BITS_COUNT] = {0};
-    j.side = &j.kv->policy.v;
-    j.clip = clip_of(&j, 1);
     if (y->v_bits == TFT_KV_BITS_F16) {
         uint32_t step;
         for (uint32_t t = 0; t < j.kv->block; t++)
@@ -234,8 +229,6 @@ static void round_values(struct rows j, uint32_t n)
     uint32_t block = j.kv->block, dim = j.kv->head_dim, group = j.kv->policy.group, step;
     uint16_t none[TFT_BITS_COUNT] = {0};
     struct tft_fit how = fit_of(j.kv, tft_kv_clips(&j.kv->policy));
-    j.side = &j.kv->policy.v;
-    j.clip = clip_of(&j, 1);
     put_half(&j, none, j.kv->layer[j.layer].v_bits);
     gather(&j);
     fit(&j, &how, true);
@@ -264,34 +257,40 @@ static void round_range(struct rows j, uint32_t first, uint32_t n)
 }
 
 /* Moves slots order: [n] to slots base .. base + n - 1. */
-static void close_up(struct rows j, const uint32_t *order, uint32_t base, uint32_t n)
+static void close_up(const struct rows *j, const uint32_t *order, uint32_t base, uint32_t n)
 {
-    uint32_t dim = j.kv->head_dim, step;
-    for (int keys = 0; keys < 2; keys++) {
-        j.keys = keys;
-        for (uint32_t i = 0; i < n; i++) {
-            const uint16_t *from = row(&j, order[i], &step);
-            for (uint32_t d = 0; d < dim; d++)
-                j.w->rows[i * dim + d] = from[d * step];
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            uint16_t *to = (uint16_t *)(uintptr_t)row(&j, base + i, &step);
-            for (uint32_t d = 0; d < dim; d++)
-                to[d * step] = j.w->rows[i * dim + d];
-        }
+    uint32_t dim = j->kv->head_dim, step;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t *from = row(j, order[i], &step);
+        for (uint32_t d = 0; d < dim; d++)
+            j->w->rows[i * dim + d] = from[d * step];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t *to = (uint16_t *)(uintptr_t)row(j, base + i, &step);
+        for (uint32_t d = 0; d < dim; d++)
+            to[d * step] = j->w->rows[i * dim + d];
     }
 }
 
 void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, const struct tft_kv_eviction *e, int tid)
+                  uint32_t head, enum tft_kv_which which, const struct tft_kv_eviction *e, int tid)
 {
-    struct rows j = {
-        .kv = kv, .kern = kern, .w = &kv->scratch[tid], .layer = layer, .head = head};
+    struct rows j = {.kv = kv,
+                     .kern = kern,
+                     .side = tft_kv_side(&kv->policy, which),
+                     .w = &kv->scratch[tid],
+                     .layer = layer,
+                     .head = head,
+                     .keys = which == TFT_KV_K};
+    j.clip = clip_of(&j);
     for (uint32_t b = 0; b < e->n_blocks; b++) {
         j.slot = e->order + b * kv->block;
-        put_keys(j, e->first + b);
-        put_values(j, e->first + b);
+        if (j.keys)
+            put_keys(j, e->first + b);
+        else
+            put_values(j, e->first + b);
     }
-    close_up(j, e->order + e->n_blocks * kv->block, e->base, e->stay);
-    round_range(j, e->round, e->n_round);
+    close_up(&j, e->order + e->n_blocks * kv->block, e->base, e->stay);
+    if (!j.keys)
+        round_range(j, e->round, e->n_round);
 }

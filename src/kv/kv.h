@@ -6,6 +6,11 @@
  * block as codes. policy.h says which, retain.h where each token is. Both are functions of
  * positions alone, so the result of a token does not depend on how the tokens were fed.
  *
+ * Keys and values are two sides, each with slots, blocks and evictions of its own. As a rule both
+ * sides evict the same tokens, so that slot i of the keys and slot i of the values belong to one
+ * token. Where they are *apart* (tft_kv_apart) they do not, and the plan says which token each slot
+ * and each place in a block belongs to.
+ *
  * A pass goes like this:
  *
  *      tft_kv_plan     once, on one thread: the chunks of the pass and what is evicted before each
@@ -72,7 +77,8 @@ struct tft_kv_layer {
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
 };
 
-/* What one eviction does to the slots of a head. It is the same for all heads and layers. */
+/* What one eviction does to the keys, or to the values, of a head. It is the same for all heads and
+   layers. */
 struct tft_kv_eviction {
     const uint32_t *order;    /* [n_blocks * block + stay] slots: first those that leave, block by
                                  block, then those that stay */
@@ -82,19 +88,33 @@ struct tft_kv_eviction {
                                  to what their codes would stand for: policy.partial */
 };
 
+/* Where the keys, or the values, of a chunk are. */
+struct tft_kv_place {
+    uint32_t slot;   /* of the chunk's first token; the slots of the prefix are counted too */
+    uint32_t blocks; /* that the chunk's tokens see */
+    bool evicts;     /* before the tokens are stored `eviction` is carried out */
+    struct tft_kv_eviction eviction;
+    const uint32_t *position; /* [slot + tokens of the chunk] whose each slot is, the tokens of the
+                                 prefix first. NULL: not apart */
+};
+
 /* Tokens from .. to - 1 of a pass, which all see the same blocks. */
 struct tft_kv_chunk {
     uint32_t from, to;
-    uint32_t slot;   /* of token `from`; the slots of the prefix are counted too */
-    uint32_t blocks; /* that the tokens see */
-    bool evicts;     /* before the tokens are stored `eviction` is carried out */
-    struct tft_kv_eviction eviction;
+    struct tft_kv_place side[TFT_KV_SIDES]; /* the same, unless apart */
 };
+
+static inline bool tft_kv_chunk_evicts(const struct tft_kv_chunk *c)
+{
+    return c->side[TFT_KV_K].evicts || c->side[TFT_KV_V].evicts;
+}
 
 struct tft_kv_plan {
     uint32_t n_chunk, n_token;
-    const struct tft_kv_chunk *chunk; /* [n_chunk] */
-    struct tft_retained after;        /* where the tokens are when the pass is done */
+    const struct tft_kv_chunk *chunk;        /* [n_chunk] */
+    uint32_t n_order;                        /* slots in all evictions' orders, which lie in
+                                                kv->order one after the other */
+    struct tft_retained after[TFT_KV_SIDES]; /* where the tokens are when the pass is done */
 };
 
 /* A thread's workspace for evictions. */
@@ -111,29 +131,39 @@ struct tft_kv {
     enum tft_num num; /* of slots: F16 or F32 */
     uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
     uint32_t block;    /* tokens of a block */
-    uint32_t capacity; /* slots, those of the prefix included; a multiple of 16 */
-    uint32_t n_blocks; /* blocks that there is room for */
+    uint32_t capacity[TFT_KV_SIDES]; /* slots, those of the prefix included; a multiple of 16 */
+    uint32_t stay[TFT_KV_SIDES];     /* most slots in use, but for the prefix, once tokens have
+                                        been evicted */
+    uint32_t n_blocks;               /* blocks that there is room for */
+    uint32_t n_token;                /* tokens that there is room for, those of the prefix too */
 
     /* State: a function of the tokens' positions. */
-    struct tft_retained at; /* where the tokens are */
-    uint32_t held;          /* tokens that the cache has, behind the prefix */
-    uint32_t dropped;       /* tokens that slides have dropped: they were behind the sinks */
-    uint32_t frozen;        /* tokens held at the last eviction. The cache cannot go back to as few
-                               or fewer */
+    struct tft_retained at[TFT_KV_SIDES]; /* where the tokens are */
+    uint32_t held;    /* tokens that the cache has, behind the prefix */
+    uint32_t dropped; /* tokens that slides have dropped: they were behind the sinks */
+    uint32_t frozen;  /* tokens held at the last eviction. The cache cannot go back to as few or
+                         fewer */
+
+    /* Where keys and values are apart: whose key or value is where. A position counts the tokens
+       of the prefix, then those held. Behind what the state has in use there may be anything. */
+    uint32_t *slot_position[TFT_KV_SIDES];  /* [capacity] */
+    uint32_t *block_position[TFT_KV_SIDES]; /* [n_blocks, block] */
 
     /* Memory of the host's layers, all of it in the arena. */
-    char *k;     /* [n_host, G, capacity / 16, E, 16] slots: keys in panels, see kernels.h */
-    char *v;     /* [n_host, G, capacity, E] slots: values */
+    char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
+    char *v;     /* [n_host, G, V capacity, E] slots: values */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing */
     struct tft_kv_scratch *scratch; /* [n_threads] likewise */
 
     struct tft_kv_plan plan;
     struct tft_kv_chunk *chunk; /* [chunks of a pass] */
-    uint32_t *order;            /* [n_order] of all evictions of a pass, one after the other */
+    uint32_t n_chunk;           /* most chunks of a pass */
+    uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
-    uint32_t *other;            /* [2 capacity] workspace of tft_retain_evict */
-    uint32_t n_batch;           /* most tokens of a pass */
+    uint32_t *position;         /* [n_position] apart: the slots' positions behind each eviction */
+    uint32_t n_position;
+    uint32_t *other;            /* [2 slots] workspace of tft_retain_evict */
 };
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -152,6 +182,10 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
    policy evicts nothing. Bytes of a block over all layers and heads. */
 size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+
+/* Whether a cache can slide. The first blocks must have the same tokens on both sides, oldest
+   first: keys and values that are apart cannot if one of them is LOG2. */
+bool tft_kv_slides(const struct tft_kv_policy *policy);
 
 /* How many tokens a slide of a full cache drops, an eighth of the capacity in whole blocks or
    panels; 0 if the capacity is too small to slide. */
@@ -194,14 +228,16 @@ void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, 
 
 /* ---------------------------------------------------------------------------- the host's layers */
 
-/* Stores a head's key and value, [E] each, in a slot. The first slot of a panel clears the panel,
-   so that no kernel ever reads memory that was not written. */
-void tft_kv_store(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, uint32_t slot, const float *k, const float *v);
+/* Stores a head's key, or its value, [E], in a slot. The first slot of a panel of keys clears the
+   panel, so that no kernel ever reads memory that was not written. */
+void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t slot,
+                      const float *k);
+void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                        uint32_t head, uint32_t slot, const float *v);
 
-/* Carries out an eviction in a head, by thread tid. */
+/* Carries out an eviction of keys or values in a head, by thread tid. */
 void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, const struct tft_kv_eviction *e, int tid);
+                  uint32_t head, enum tft_kv_which which, const struct tft_kv_eviction *e, int tid);
 
 /* The keys of a head from slot `from` on, a multiple of 16; its values from any slot on. */
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from);

@@ -6,10 +6,20 @@
 
 enum { SLIDE_PART = 8 };
 
+bool tft_kv_slides(const struct tft_kv_policy *policy)
+{
+    return !tft_kv_apart(policy) ||
+           (policy->k.retain != TFT_KV_LOG2 && policy->v.retain != TFT_KV_LOG2);
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 uint32_t tft_kv_slide_step(const struct tft_kv_policy *policy, uint32_t capacity)
 {
     uint32_t unit = tft_kv_block(policy), n = capacity / SLIDE_PART / unit * unit;
-    uint32_t stay = tft_kv_evicts(policy) ? tft_retain_slots(policy) : policy->sinks;
+    uint32_t k = tft_retain_slots(policy, TFT_KV_K), v = tft_retain_slots(policy, TFT_KV_V),
+             stay = tft_kv_evicts(policy) ? max_u32(k, v) : policy->sinks;
     n = n ? n : unit;
     return capacity > stay && capacity - stay > n ? n : 0;
 }
@@ -86,11 +96,20 @@ size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_
 
 static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
 {
-    size_t rows = 0, row = kv->head_dim * tft_num_bytes(kv->num);
-    if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity, &rows))
-        a->failed = true;
-    kv->k = tft_arena_take(a, rows, row);
-    kv->v = tft_arena_take(a, rows, row);
+    size_t rows[TFT_KV_SIDES] = {0}, row = kv->head_dim * tft_num_bytes(kv->num);
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &rows[i]))
+            a->failed = true;
+    kv->k = tft_arena_take(a, rows[TFT_KV_K], row);
+    kv->v = tft_arena_take(a, rows[TFT_KV_V], row);
+}
+
+static void layout_positions(struct tft_kv *kv, struct tft_arena *a)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        kv->slot_position[i] = tft_arena_take(a, kv->capacity[i], sizeof(uint32_t));
+        kv->block_position[i] = tft_arena_take(a, kv->n_blocks, kv->block * sizeof(uint32_t));
+    }
 }
 
 static void layout_blocks(struct tft_kv *kv, struct tft_arena *a)
@@ -120,7 +139,7 @@ static void layout_blocks(struct tft_kv *kv, struct tft_arena *a)
 static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads)
 {
     struct tft_kv_scratch *scratch = tft_arena_take(a, (size_t)n_threads, sizeof *scratch);
-    uint32_t slots = kv->capacity, stay = tft_retain_stay(&kv->policy);
+    uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
     size_t width = tft_kv_padded_dim(kv), by_token = tft_kv_groups(kv) * (size_t)kv->block;
     size_t scales = by_token > width ? by_token : width;
     for (int i = 0; i < n_threads; i++) {
@@ -131,7 +150,7 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
         w.scale = tft_arena_take(a, scales, sizeof(float));
         w.mid = tft_arena_take(a, scales, sizeof(float));
         w.order = tft_arena_take(a, kv->block, sizeof *w.order);
-        w.rows = tft_arena_take(a, stay < slots ? stay : slots, kv->head_dim * sizeof *w.rows);
+        w.rows = tft_arena_take(a, stay, kv->head_dim * sizeof *w.rows);
         if (scratch)
             scratch[i] = w;
     }
@@ -141,28 +160,32 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
 /* Room for the plan of any pass of up to n_batch tokens. */
 static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch)
 {
-    size_t evictions = tft_retain_evictions(&kv->policy, n_batch), order = 0;
-    uint32_t stay = tft_retain_stay(&kv->policy);
-    stay = stay < kv->capacity ? stay : kv->capacity;
-    /* The first eviction may meet a long prompt in slots; the others meet no more than what an
-       eviction leaves and what comes after it. */
-    if (evictions)
-        order = evictions * stay + kv->capacity;
-    if (order > UINT32_MAX)
+    size_t order = 0, position = 0;
+    uint32_t most = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
+    bool apart = tft_kv_apart(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
+    kv->n_chunk = 1;
+    for (uint32_t i = 0; evicts && i < tft_kv_planned_sides(&kv->policy); i++) {
+        uint32_t n = tft_retain_evictions(&kv->policy, i, n_batch);
+        kv->n_chunk += n;
+        /* The first eviction may meet a long prompt in slots; the others meet no more than what an
+           eviction leaves and what comes after it. */
+        order += (size_t)n * kv->stay[i] + kv->capacity[i];
+        position += apart ? (size_t)n * (kv->n_prefix + kv->stay[i]) : 0;
+    }
+    if (order > UINT32_MAX || position > UINT32_MAX)
         a->failed = true;
     kv->n_order = (uint32_t)order;
-    kv->n_batch = n_batch;
-    kv->chunk = tft_arena_take(a, evictions + 1, sizeof *kv->chunk);
+    kv->n_position = (uint32_t)position;
+    kv->chunk = tft_arena_take(a, kv->n_chunk, sizeof *kv->chunk);
     kv->order = tft_arena_take(a, order, sizeof *kv->order);
-    kv->other = tft_arena_take(a, evictions ? kv->capacity : 0, 2 * sizeof *kv->other);
+    kv->position = apart ? tft_arena_take(a, position, sizeof *kv->position) : NULL;
+    kv->other = tft_arena_take(a, evicts ? most : 0, 2 * sizeof *kv->other);
 }
 
 void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                    const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
                    int n_threads)
 {
-    bool evicts = tft_kv_evicts(policy);
-    uint32_t most = tft_retain_slots(policy), slots = most < capacity ? most : capacity;
     *kv = (struct tft_kv){
         .policy = *policy,
         .num = policy->num,
@@ -172,12 +195,19 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         .head_dim = shape->head_dim,
         .n_prefix = shape->n_prefix,
         .block = tft_kv_block(policy),
-        .capacity = (shape->n_prefix + slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL,
+        .n_token = shape->n_prefix + capacity,
     };
+    for (uint32_t i = 0; i < TFT_KV_SIDES; i++) {
+        uint32_t slots = shape->n_prefix + min_u32(tft_retain_slots(policy, i), capacity);
+        kv->capacity[i] = (slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+        kv->stay[i] = min_u32(tft_retain_stay(policy, i), kv->capacity[i]);
+    }
     layout_slots(kv, a);
-    if (evicts) {
+    if (tft_kv_evicts(policy)) {
         kv->n_blocks = capacity / kv->block;
         layout_blocks(kv, a);
+        if (tft_kv_apart(policy))
+            layout_positions(kv, a);
         layout_scratch(kv, a, n_threads);
     }
     layout_plan(kv, a, n_batch);
@@ -224,6 +254,9 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
     bool calibrated = kv->policy.clip == TFT_KV_CALIBRATED;
     if (!tft_kv_evicts(&kv->policy))
         return;
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        for (uint32_t p = 0; kv->slot_position[i] && p < kv->n_prefix; p++)
+            kv->slot_position[i][p] = p;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
         struct tft_kv_layer *y = &kv->layer[l];
         for (int side = 0; calibrated && side < 2; side++)

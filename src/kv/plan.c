@@ -2,18 +2,19 @@
 #include "kv.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* ---------------------------------------------------------------------------------------- plans */
 
 /* Plans the eviction that is due at *at, and moves *at on. order: as struct tft_kv_eviction. */
-static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, struct tft_retained *at,
-                                            uint32_t *order)
+static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv_which which,
+                                            struct tft_retained *at, uint32_t *order)
 {
     const struct tft_kv_policy *p = &kv->policy;
     bool again = at->waiting || at->blocks;
     uint32_t n = at->waiting + at->kept, base = kv->n_prefix + at->sinks + at->named;
     struct tft_kv_eviction e = {.order = order, .first = at->blocks, .base = base};
-    uint32_t leave = tft_retain_evict(p, at, order, kv->other);
+    uint32_t leave = tft_retain_evict(p, which, at, order, kv->other);
     for (uint32_t i = 0; i < n; i++)
         order[i] += base;
     e.n_blocks = leave / kv->block;
@@ -21,51 +22,114 @@ static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, struct tft_
     if (p->partial) {
         /* Kept tokens that were among the newest `window` until now. The older half of those that
            an earlier eviction kept has been rounded then. */
-        uint32_t from = again ? p->window / 2 : 0,
-                 end = at->kept > p->window ? at->kept - p->window : 0;
+        uint32_t from = again ? p->v.window / 2 : 0,
+                 end = at->kept > p->v.window ? at->kept - p->v.window : 0;
         e.round = kv->n_prefix + at->sinks + at->named + at->waiting + from;
         e.n_round = end > from ? end - from : 0;
     }
     return e;
 }
 
+/* Carries out an eviction in the positions of a side: from `old`, [slots in use], to `new`, and to
+   those of the new blocks. */
+static void move_positions(const struct tft_kv *kv, enum tft_kv_which which,
+                           const struct tft_kv_eviction *e, const uint32_t *old, uint32_t *new)
+{
+    uint32_t leave = e->n_blocks * kv->block,
+             *block = kv->block_position[which] + (size_t)e->first * kv->block;
+    for (uint32_t i = 0; i < leave; i++)
+        block[i] = old[e->order[i]];
+    memcpy(new, old, e->base * sizeof *new);
+    for (uint32_t i = 0; i < e->stay; i++)
+        new[e->base + i] = old[e->order[leave + i]];
+}
+
+/* A pass while it is planned. */
+struct draft {
+    struct tft_kv *kv;
+    uint32_t *order, *map;            /* what is left of kv->order and kv->position */
+    uint32_t *position[TFT_KV_SIDES]; /* apart: those of the slots in use */
+};
+
+/* Plans a side of the chunk that comes next. Returns how many tokens the side has room for. */
+static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_kv_place *place)
+{
+    struct tft_kv *kv = d->kv;
+    struct tft_retained *at = &kv->plan.after[which];
+    *place = (struct tft_kv_place){.evicts = tft_retain_room(&kv->policy, which, at) == 0};
+    if (place->evicts) {
+        struct tft_kv_eviction e = plan_eviction(kv, which, at, d->order);
+        d->order += e.n_blocks * kv->block + e.stay;
+        if (d->position[which]) {
+            move_positions(kv, which, &e, d->position[which], d->map);
+            d->position[which] = d->map;
+            d->map += kv->n_prefix + kv->stay[which];
+        }
+        place->eviction = e;
+    }
+    place->slot = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
+    place->blocks = at->blocks;
+    place->position = d->position[which];
+    return tft_retain_room(&kv->policy, which, at);
+}
+
+/* Adds the tokens of the chunk to a side. */
+static void add_tokens(const struct draft *d, enum tft_kv_which which, const struct tft_kv_chunk *c)
+{
+    struct tft_kv *kv = d->kv;
+    for (uint32_t i = c->from; d->position[which] && i < c->to; i++)
+        d->position[which][c->side[which].slot + i - c->from] = kv->n_prefix + kv->held + i;
+    tft_retain_add(&kv->policy, &kv->plan.after[which], c->to - c->from);
+}
+
 void tft_kv_plan(struct tft_kv *kv, uint32_t n)
 {
     struct tft_kv_plan *plan = &kv->plan;
-    uint32_t *order = kv->order;
-    *plan = (struct tft_kv_plan){.n_token = n, .chunk = kv->chunk, .after = kv->at};
+    struct draft d = {kv, kv->order, kv->position, {kv->slot_position[0], kv->slot_position[1]}};
+    uint32_t sides = tft_kv_planned_sides(&kv->policy);
+    *plan = (struct tft_kv_plan){
+        .n_token = n, .chunk = kv->chunk, .after = {kv->at[TFT_KV_K], kv->at[TFT_KV_V]}};
     for (uint32_t from = 0; from < n; from = kv->chunk[plan->n_chunk++].to) {
-        struct tft_retained *at = &plan->after;
-        struct tft_kv_chunk c = {.from = from, .evicts = tft_retain_room(&kv->policy, at) == 0};
-        if (c.evicts) {
-            c.eviction = plan_eviction(kv, at, order);
-            order += c.eviction.n_blocks * kv->block + c.eviction.stay;
+        struct tft_kv_chunk c = {.from = from, .to = n};
+        for (uint32_t i = 0; i < sides; i++) {
+            uint32_t room = plan_side(&d, i, &c.side[i]);
+            c.to = c.to - from < room ? c.to : from + room;
         }
-        c.slot = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
-        c.blocks = at->blocks;
-        uint32_t room = tft_retain_room(&kv->policy, at);
-        c.to = n - from < room ? n : from + room;
-        tft_retain_add(&kv->policy, at, c.to - from);
+        for (uint32_t i = 0; i < sides; i++)
+            add_tokens(&d, i, &c);
+        if (sides == 1) {
+            c.side[TFT_KV_V] = c.side[TFT_KV_K];
+            plan->after[TFT_KV_V] = plan->after[TFT_KV_K];
+        }
         /* layout.c has made room for this many */
-        assert(plan->n_chunk <= tft_retain_evictions(&kv->policy, kv->n_batch));
-        assert((size_t)(order - kv->order) <= kv->n_order);
+        assert(plan->n_chunk < kv->n_chunk);
+        assert((size_t)(d.order - kv->order) <= kv->n_order);
+        assert(!kv->position || (size_t)(d.map - kv->position) <= kv->n_position);
         kv->chunk[plan->n_chunk] = c;
     }
+    plan->n_order = (uint32_t)(d.order - kv->order);
 }
 
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n)
 {
-    *chunk = (struct tft_kv_chunk){.to = n, .slot = slot};
+    *chunk = (struct tft_kv_chunk){.to = n, .side = {{.slot = slot}, {.slot = slot}}};
     return (struct tft_kv_plan){.n_chunk = 1, .n_token = n, .chunk = chunk};
 }
 
 void tft_kv_commit(struct tft_kv *kv)
 {
+    const struct tft_kv_chunk *last = &kv->chunk[kv->plan.n_chunk - 1];
     for (uint32_t i = 0; i < kv->plan.n_chunk; i++)
-        if (kv->chunk[i].evicts)
+        if (tft_kv_chunk_evicts(&kv->chunk[i]))
             kv->frozen = kv->held + kv->chunk[i].from;
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        const struct tft_kv_place *place = &last->side[i];
+        if (place->position != kv->slot_position[i])
+            memcpy(kv->slot_position[i], place->position,
+                   (place->slot + last->to - last->from) * sizeof *place->position);
+        kv->at[i] = kv->plan.after[i];
+    }
     kv->held += kv->plan.n_token;
-    kv->at = kv->plan.after;
 }
 
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
@@ -74,13 +138,16 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
         return;
     bool evicted = kv->frozen && pos <= kv->frozen;
     bool slid = kv->dropped && pos <= kv->policy.sinks;
-    if (evicted || slid) {
-        kv->at = (struct tft_retained){.is_named = kv->at.is_named};
+    bool forgets = evicted || slid;
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        if (forgets)
+            kv->at[i] = (struct tft_retained){.is_named = kv->at[i].is_named};
+        else
+            tft_retain_remove(&kv->at[i], kv->held - pos);
+    if (forgets)
         kv->frozen = kv->dropped = kv->held = 0;
-        return;
-    }
-    tft_retain_remove(&kv->at, kv->held - pos);
-    kv->held = pos;
+    else
+        kv->held = pos;
 }
 
 /* --------------------------------------------------------------------------------------- slides */
@@ -103,14 +170,40 @@ void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d)
                 tft_kv_drop_slots(kv, l, h, d->slot, d->n, d->used);
 }
 
+/* What position p becomes when the tokens at the positions dropped: [n], rising, are gone. */
+static uint32_t position_left(const uint32_t *dropped, uint32_t n, uint32_t p)
+{
+    uint32_t before = 0;
+    while (before < n && dropped[before] < p)
+        before++;
+    return p - before;
+}
+
+/* Drops the first n tokens in blocks from the positions of a side. */
+static void drop_positions(struct tft_kv *kv, enum tft_kv_which which, uint32_t n)
+{
+    const struct tft_retained *at = &kv->at[which];
+    uint32_t *block = kv->block_position[which], *slot = kv->slot_position[which],
+             slots = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
+    for (uint32_t i = 0; i < slots; i++)
+        slot[i] = position_left(block, n, slot[i]);
+    for (uint32_t i = at->blocks * kv->block; i-- > n;)
+        block[i] = position_left(block, n, block[i]);
+    memmove(block, block + n, (at->blocks * kv->block - n) * sizeof *block);
+}
+
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n)
 {
-    if (tft_kv_evicts(&kv->policy)) {
-        kv->at.blocks -= n / kv->block;
-        kv->frozen = kv->held - n;
-    } else {
-        kv->at.kept -= n;
+    for (int i = 0; i < TFT_KV_SIDES; i++) {
+        if (tft_kv_apart(&kv->policy))
+            drop_positions(kv, i, n);
+        if (tft_kv_evicts(&kv->policy))
+            kv->at[i].blocks -= n / kv->block;
+        else
+            kv->at[i].kept -= n;
     }
+    if (tft_kv_evicts(&kv->policy))
+        kv->frozen = kv->held - n;
     kv->held -= n;
     kv->dropped += n;
 }

@@ -165,15 +165,25 @@ static bool set_bits(struct tft_kv_policy *p, struct piece a)
     return set_side(&p->k, a) && set_side(&p->v, a);
 }
 
-static bool set_retain(struct tft_kv_policy *p, struct piece a)
+static bool set_rule(struct tft_kv_side *s, struct piece a)
 {
     static const char *const kinds[] = {"fill", "window", "log2"};
     struct piece n, kind = cut(a, ':', &n);
     unsigned which;
-    if (!one_of(kind, kinds, 3, &which) || !n.s || !count(n, 1 << 15, &p->window))
+    if (!one_of(kind, kinds, 3, &which) || !n.s || !count(n, 1 << 15, &s->window))
         return false;
-    p->retain = (enum tft_kv_retain)which;
+    s->retain = (enum tft_kv_retain)which;
     return true;
+}
+
+static bool set_retain(struct tft_kv_policy *p, struct piece a)
+{
+    return set_rule(&p->k, a) && set_rule(&p->v, a);
+}
+
+static bool set_window(struct tft_kv_policy *p, struct piece a)
+{
+    return count(a, 1 << 15, &p->k.window) && count(a, 1 << 15, &p->v.window);
 }
 
 static bool set_group(struct tft_kv_policy *p, struct piece a)
@@ -215,10 +225,8 @@ static bool set_high(struct tft_kv_policy *p, struct piece a) { return set_bits_
 static bool set_low(struct tft_kv_policy *p, struct piece a) { return set_bits_of_run(p, 1, a); }
 static bool set_lk(struct tft_kv_policy *p, struct piece a) { return set_layers(&p->k, a); }
 static bool set_lv(struct tft_kv_policy *p, struct piece a) { return set_layers(&p->v, a); }
-static bool set_window(struct tft_kv_policy *p, struct piece a)
-{
-    return count(a, 1 << 15, &p->window);
-}
+static bool set_kr(struct tft_kv_policy *p, struct piece a) { return set_rule(&p->k, a); }
+static bool set_vr(struct tft_kv_policy *p, struct piece a) { return set_rule(&p->v, a); }
 static bool set_sinks(struct tft_kv_policy *p, struct piece a)
 {
     return count(a, 1 << 15, &p->sinks);
@@ -247,6 +255,8 @@ static const struct {
     {"lv", set_lv, "a number of layers"},
     {"group", set_group, "16, 32, 64, 128 or 256"},
     {"retain", set_retain, "fill:N, window:N or log2:N"},
+    {"kr", set_kr, "fill:N, window:N or log2:N"},
+    {"vr", set_vr, "fill:N, window:N or log2:N"},
     {"residual", set_window, "a number of tokens"},
     {"window", set_window, "a number of tokens"},
     {"sinks", set_sinks, "a number of tokens"},
@@ -294,6 +304,17 @@ static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
             return NULL;
 }
 
+/* A side whose window is too short, or NULL. */
+static const struct tft_kv_side *short_window(const struct tft_kv_policy *p)
+{
+    for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++) {
+        const struct tft_kv_side *s = tft_kv_side(p, i);
+        if (s->retain != TFT_KV_WINDOW && s->window < 2)
+            return s;
+    }
+    return NULL;
+}
+
 static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
 {
     const struct tft_kv_run *k = odd_run(&p->k, false), *v = odd_run(&p->v, false);
@@ -304,7 +325,8 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
                         !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
                         (double)(k ? k : v)->bits);
     if (p->partial &&
-        (p->retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN || odd_run(&p->v, true)))
+        (tft_kv_apart(p) || p->v.retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN ||
+         odd_run(&p->v, true)))
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's values=window goes with retain=log2 and values that have "
                         "codes, by token");
@@ -313,15 +335,15 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         return tft_fail(
             err, TFT_ERR_ARG,
             "a KV cache's reorder=calibrated and clip=calibrated go with keys and values by token");
-    if (p->keep && p->retain == TFT_KV_LOG2)
+    if (p->keep && (p->k.retain == TFT_KV_LOG2 || p->v.retain == TFT_KV_LOG2))
         return tft_fail(err, TFT_ERR_ARG,
                         "a KV cache's keep goes with retain=fill or retain=window");
-    if (p->retain != TFT_KV_WINDOW && p->window < 2)
+    if (short_window(p))
         return tft_fail(
             err, TFT_ERR_ARG,
             "a KV cache's retain=fill and retain=log2 take a window of at least 2 tokens, "
             "not %u",
-            p->window);
+            short_window(p)->window);
     return TFT_OK;
 }
 
@@ -330,14 +352,15 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     struct piece all = {text ? text : "f16", text ? strlen(text) : 3}, more,
                 name = cut(all, ':', &more);
     struct tft_error quiet;
-    *p = (struct tft_kv_policy){.num = TFT_NUM_F16,
-                                .retain = TFT_KV_ALL,
-                                .sinks = F16_SINKS,
-                                .group = 32,
-                                .window = 128};
+    *p = (struct tft_kv_policy){
+        .num = TFT_NUM_F16,
+        .sinks = F16_SINKS,
+        .group = 32,
+        .k = {.axis = TFT_KV_CHANNEL, .retain = TFT_KV_ALL, .window = 128},
+        .v = {.axis = TFT_KV_TOKEN, .retain = TFT_KV_ALL, .window = 128},
+    };
     for (int i = 0; i < TFT_KV_RUNS; i++)
         p->k.run[i] = p->v.run[i] = (struct tft_kv_run){TFT_KV_REST, 2};
-    p->v.axis = TFT_KV_TOKEN;
     if (is(all, "f16") || is(all, "f32")) {
         p->num = is(all, "f16") ? TFT_NUM_F16 : TFT_NUM_F32;
         return TFT_OK;
@@ -346,7 +369,7 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %.*s has no knobs", (int)name.n, name.s);
     if (all.n >= TFT_KV_TEXT)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache of %zu bytes of text is too long", all.n);
-    p->retain = TFT_KV_FILL;
+    p->k.retain = p->v.retain = TFT_KV_FILL;
     p->sinks = 0;
     size_t i = 0;
     while (i < N_PRESETS && !is(name, presets[i].name))

@@ -27,13 +27,6 @@ struct tft_kv_run {
 #define TFT_KV_REST UINT32_MAX
 enum { TFT_KV_RUNS = 128 };
 
-/* The knobs of the keys, or of the values. */
-struct tft_kv_side {
-    enum tft_kv_axis axis;
-    struct tft_kv_run run[TFT_KV_RUNS]; /* the last one in use has TFT_KV_REST layers. AsymKV,
-                                           section 4, has two runs */
-};
-
 /* Which tokens stay in slots, as floats, besides the prefix and the first `sinks`. */
 enum tft_kv_retain {
     TFT_KV_FILL,   /* up to `window` tokens; then all of them are evicted: KIVI */
@@ -41,6 +34,18 @@ enum tft_kv_retain {
     TFT_KV_LOG2,   /* 2 to 3 times `window` tokens, the older the sparser: LogQuant, algorithm 1 */
     TFT_KV_ALL,    /* all tokens: f16 and f32, which evict nothing */
 };
+
+/* The knobs of the keys, or of the values. */
+struct tft_kv_side {
+    enum tft_kv_axis axis;
+    enum tft_kv_retain retain; /* TFT_KV_ALL on both sides, or on neither */
+    uint32_t window;
+    struct tft_kv_run run[TFT_KV_RUNS]; /* the last one in use has TFT_KV_REST layers. AsymKV,
+                                           section 4, has two runs */
+};
+
+/* Keys and values, where a function or an array is about one of them. */
+enum tft_kv_which { TFT_KV_K, TFT_KV_V, TFT_KV_SIDES };
 
 /* Which part of a group's range the codes cover. Numbers outside are clipped. */
 enum tft_kv_clip {
@@ -53,10 +58,8 @@ enum tft_kv_clip {
 
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
-    enum tft_kv_retain retain;
     bool partial;     /* LOG2: the value of a kept token is rounded to its bits once it is older
                          than the newest `window` tokens: PartialLogQuant, LogQuant section 3.4 */
-    uint32_t window;
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
     uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2 */
     uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:
@@ -69,6 +72,12 @@ struct tft_kv_policy {
     struct tft_kv_side k, v;
 };
 
+static inline const struct tft_kv_side *tft_kv_side(const struct tft_kv_policy *p,
+                                                    enum tft_kv_which which)
+{
+    return which == TFT_KV_K ? &p->k : &p->v;
+}
+
 /* Bytes of the longest text of a policy, with its NUL. A longer one is refused. */
 enum { TFT_KV_TEXT = 2048 };
 
@@ -79,7 +88,20 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
 /* Whether tokens ever leave the slots for blocks of codes. */
 static inline bool tft_kv_evicts(const struct tft_kv_policy *p)
 {
-    return p->retain != TFT_KV_ALL;
+    return p->k.retain != TFT_KV_ALL;
+}
+
+/* Whether keys and values are *apart*: they retain by different rules, so that the key of a token
+   may be in a slot while its value is in a block, or the other way round. */
+static inline bool tft_kv_apart(const struct tft_kv_policy *p)
+{
+    return p->k.retain != p->v.retain || p->k.window != p->v.window;
+}
+
+/* Sides that have evictions of their own: both, or the keys alone, which the values follow. */
+static inline uint32_t tft_kv_planned_sides(const struct tft_kv_policy *p)
+{
+    return tft_kv_apart(p) ? TFT_KV_SIDES : 1;
 }
 
 /* Whether a file that was calibrated for the policy `file` serves a cache of policy `p` whose

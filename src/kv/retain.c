@@ -3,45 +3,48 @@
 #include <string.h>
 
 /* Kept tokens when an eviction is due. */
-static uint32_t most_kept(const struct tft_kv_policy *p)
+static uint32_t most_kept(const struct tft_kv_policy *p, enum tft_kv_which which)
 {
-    switch (p->retain) {
-    case TFT_KV_LOG2: return 3 * p->window;
-    case TFT_KV_WINDOW: return p->window + tft_kv_block(p);
-    case TFT_KV_FILL: return p->window;
+    const struct tft_kv_side *s = tft_kv_side(p, which);
+    switch (s->retain) {
+    case TFT_KV_LOG2: return 3 * s->window;
+    case TFT_KV_WINDOW: return s->window + tft_kv_block(p);
+    case TFT_KV_FILL: return s->window;
     default: return UINT32_MAX;
     }
 }
 
-uint32_t tft_retain_stay(const struct tft_kv_policy *p)
+uint32_t tft_retain_stay(const struct tft_kv_policy *p, enum tft_kv_which which)
 {
     if (!tft_kv_evicts(p))
         return UINT32_MAX;
-    return p->sinks + p->keep + tft_kv_block(p) - 1 + most_kept(p);
+    return p->sinks + p->keep + tft_kv_block(p) - 1 + most_kept(p, which);
 }
 
-uint32_t tft_retain_slots(const struct tft_kv_policy *p)
+uint32_t tft_retain_slots(const struct tft_kv_policy *p, enum tft_kv_which which)
 {
-    uint32_t stay = tft_retain_stay(p);
+    uint32_t stay = tft_retain_stay(p, which);
     return stay > p->prefill ? stay : p->prefill;
 }
 
-uint32_t tft_retain_evictions(const struct tft_kv_policy *p, uint32_t n)
+uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t n)
 {
+    const struct tft_kv_side *s = tft_kv_side(p, which);
     if (!tft_kv_evicts(p))
         return 0;
     /* As many tokens must come between two evictions; the first may be due at once, and another one
        sooner than that behind a prompt that stayed in full precision. */
-    uint32_t between = p->retain == TFT_KV_WINDOW ? tft_kv_block(p) : p->window;
+    uint32_t between = s->retain == TFT_KV_WINDOW ? tft_kv_block(p) : s->window;
     return n / (between ? between : 1) + 2;
 }
 
-uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retained *r)
+uint32_t tft_retain_room(const struct tft_kv_policy *p, enum tft_kv_which which,
+                         const struct tft_retained *r)
 {
     if (!tft_kv_evicts(p))
         return UINT32_MAX;
     bool evicted_none = !r->named && !r->waiting && !r->blocks;
-    uint32_t most = p->sinks + most_kept(p);
+    uint32_t most = p->sinks + most_kept(p, which);
     return (evicted_none && p->prefill > most ? p->prefill : most) - r->sinks - r->kept;
 }
 
@@ -61,10 +64,11 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n)
 
 /* Whether kept token i leaves. LogQuant, algorithm 1: every other one of the two older windows, so
    that each eviction leaves them half as dense. */
-static bool leaves(const struct tft_kv_policy *p, uint32_t i)
+static bool leaves(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t i)
 {
-    switch (p->retain) {
-    case TFT_KV_LOG2: return i < 2 * p->window && i % 2;
+    const struct tft_kv_side *s = tft_kv_side(p, which);
+    switch (s->retain) {
+    case TFT_KV_LOG2: return i < 2 * s->window && i % 2;
     case TFT_KV_WINDOW: return i < tft_kv_block(p);
     default: return true;
     }
@@ -84,22 +88,23 @@ static void push(struct list *l, uint32_t slot)
 
 /* One eviction: kept tokens stay, wait, or stay because the filter named them. is_named[first] is
    the answer for the first kept token; kept tokens are consecutive where there is a filter. */
-static void evict_once(const struct tft_kv_policy *p, const bool *is_named, uint32_t first,
-                       struct list *kept, struct list *waiting, struct list *named)
+static void evict_once(const struct tft_kv_policy *p, enum tft_kv_which which,
+                       const bool *is_named, uint32_t first, struct list *kept,
+                       struct list *waiting, struct list *named)
 {
     uint32_t n = kept->n;
     kept->n = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = kept->slot ? kept->slot[i] : 0;
         bool stays_named = is_named && is_named[first + i];
-        push(!leaves(p, i) ? kept : stays_named ? named : waiting, slot);
+        push(!leaves(p, which, i) ? kept : stays_named ? named : waiting, slot);
     }
 }
 
-uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order,
-                          uint32_t *other)
+uint32_t tft_retain_evict(const struct tft_kv_policy *p, enum tft_kv_which which,
+                          struct tft_retained *r, uint32_t *order, uint32_t *other)
 {
-    uint32_t n = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p);
+    uint32_t n = r->waiting + r->kept, block = tft_kv_block(p), most = most_kept(p, which);
     uint32_t before_kept = r->sinks + r->named + r->waiting + r->blocks * block;
     struct list waiting = {order, 0}, kept = {other, 0}, named = {order ? other + n : NULL, 0};
     for (uint32_t i = 0; i < r->waiting; i++)
@@ -109,7 +114,7 @@ uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r,
     for (uint32_t i = 0; i < r->kept; i++) {
         push(&kept, r->waiting + i);
         if (kept.n == most)
-            evict_once(p, r->is_named, before_kept + i + 1 - most, &kept, &waiting, &named);
+            evict_once(p, which, r->is_named, before_kept + i + 1 - most, &kept, &waiting, &named);
     }
     uint32_t leave = waiting.n / block * block, left = waiting.n - leave;
     if (order) { /* leaving, named, left waiting, kept */

@@ -4,7 +4,8 @@
  * Behind the model's prefix a session has slots, which hold floats, and blocks, which hold codes.
  * A new token goes into a slot. When the policy's slots are full, some tokens are evicted; as soon
  * as the evicted ones fill a block they are quantized together. The place of a token depends on its
- * position and on how many tokens follow it, never on how the tokens were fed.
+ * position and on how many tokens follow it, never on how the tokens were fed. Keys and values have
+ * each a state of their own: with the knobs `kr` and `vr` they follow different rules.
  *
  * The slots behind the prefix, in this order, oldest token first in each part:
  *
@@ -27,14 +28,15 @@ struct tft_retained {
 
 /* The most slots that are ever in use, of a sequence of any length; and the most after an
    eviction. UINT32_MAX where the policy evicts nothing. */
-uint32_t tft_retain_slots(const struct tft_kv_policy *p);
-uint32_t tft_retain_stay(const struct tft_kv_policy *p);
+uint32_t tft_retain_slots(const struct tft_kv_policy *p, enum tft_kv_which which);
+uint32_t tft_retain_stay(const struct tft_kv_policy *p, enum tft_kv_which which);
 
 /* The most evictions that a pass of n tokens can cause. */
-uint32_t tft_retain_evictions(const struct tft_kv_policy *p, uint32_t n);
+uint32_t tft_retain_evictions(const struct tft_kv_policy *p, enum tft_kv_which which, uint32_t n);
 
 /* How many tokens can be added before an eviction; 0: it is due now. */
-uint32_t tft_retain_room(const struct tft_kv_policy *p, const struct tft_retained *r);
+uint32_t tft_retain_room(const struct tft_kv_policy *p, enum tft_kv_which which,
+                         const struct tft_retained *r);
 
 /* Adds n <= room tokens. */
 void tft_retain_add(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t n);
@@ -52,7 +54,7 @@ void tft_retain_remove(struct tft_retained *r, uint32_t n);
  * Returns how many leading entries of `order` leave, a multiple of the block; they become blocks
  * r->blocks - leave / block .. r->blocks - 1.
  */
-uint32_t tft_retain_evict(const struct tft_kv_policy *p, struct tft_retained *r, uint32_t *order,
-                          uint32_t *other);
+uint32_t tft_retain_evict(const struct tft_kv_policy *p, enum tft_kv_which which,
+                          struct tft_retained *r, uint32_t *order, uint32_t *other);
 
 #endif

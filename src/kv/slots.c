@@ -5,29 +5,34 @@
 
 #include "simd/half.h"
 
-/* Byte of slot `from`, in k if it begins a panel and in v: both have E numbers for each slot of a
+/* Byte of slot `from`, in k if it begins a panel, or in v: both have E numbers for each slot of a
    head. */
-static size_t offset(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from)
+static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer,
+                     uint32_t head, uint32_t from)
 {
-    size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity + from;
+    size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] + from;
     return row * kv->head_dim * tft_num_bytes(kv->num);
 }
 
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from)
 {
-    return kv->k + offset(kv, layer, head, from);
+    return kv->k + offset(kv, TFT_KV_K, layer, head, from);
 }
 
 void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from)
 {
-    return kv->v + offset(kv, layer, head, from);
+    return kv->v + offset(kv, TFT_KV_V, layer, head, from);
 }
 
-void tft_kv_store(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
-                  uint32_t head, uint32_t slot, const float *k, const float *v)
+void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
+                        uint32_t head, uint32_t slot, const float *v)
 {
     kern->narrow[kv->num](tft_kv_values(kv, layer, head, slot), v, kv->head_dim);
+}
 
+void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t slot,
+                      const float *k)
+{
     uint32_t column = slot % TFT_KEY_PANEL, dim = kv->head_dim;
     void *panel = tft_kv_keys(kv, layer, head, slot - column);
     if (column == 0)

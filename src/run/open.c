@@ -72,6 +72,10 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot slide: its positions are learned, up to its context only",
                         m->source.name);
+    if (o->slide && !tft_kv_slides(kv))
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a KV cache with different kr and vr, one of them log2, cannot slide",
+                        m->source.name);
     if (o->slide && !tft_kv_slide_step(kv, o->capacity))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a capacity of %u tokens is too small for this KV cache to slide",
@@ -138,7 +142,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
 static void layout_attend(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_kv *kv = &s->kv;
-    bool evicts = tft_kv_evicts(&kv->policy);
+    bool evicts = tft_kv_evicts(&kv->policy), apart = tft_kv_apart(&kv->policy);
     size_t dim = kv->head_dim, key_scales = evicts ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
            value_scales = evicts ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
     struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)s->n_threads, sizeof *scratch);
@@ -148,6 +152,7 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
         w.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
+        w.rows = apart ? tft_arena_take(a, TFT_TILE, kv->n_token * sizeof(float)) : NULL;
         w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
         w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
@@ -155,6 +160,15 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
             scratch[i] = w;
     }
     s->scratch = scratch;
+
+    const struct tft_model *m = s->m;
+    uint32_t slots = kv->capacity[TFT_KV_K] > kv->capacity[TFT_KV_V] ? kv->capacity[TFT_KV_K]
+                                                                     : kv->capacity[TFT_KV_V];
+    size_t parts = (size_t)m->n_head * (tft_spans(slots) + tft_spans(kv->n_blocks * kv->block));
+    s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
+    s->part_max = tft_arena_take(a, parts, sizeof(float));
+    s->part_sum = tft_arena_take(a, parts, sizeof(float));
+    s->rows = apart ? tft_arena_take(a, m->n_head, kv->n_token * sizeof(float)) : NULL;
 }
 
 /* Counts, or places, all memory of a session; the session itself comes first. */
@@ -176,18 +190,14 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->n_threads);
     s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
-    s->kv.at.is_named = s->is_named;
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        s->kv.at[i].is_named = s->is_named;
 
     layout_rows(s, a);
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
     s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
 
     layout_attend(s, a);
-    size_t parts = (size_t)m->n_head *
-                   (tft_spans(s->kv.capacity) + tft_spans(s->kv.n_blocks * s->kv.block));
-    s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
-    s->part_max = tft_arena_take(a, parts, sizeof(float));
-    s->part_sum = tft_arena_take(a, parts, sizeof(float));
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
     return place;
 }
@@ -216,7 +226,8 @@ static void put_prefix(struct tft_session *s)
                 size_t at = (((size_t)l * m->n_prefix + pos) * m->n_head_kv + h) * dim;
                 m->kern.widen[TFT_NUM_F16](k, m->prefix_k + at, dim);
                 m->kern.widen[TFT_NUM_F16](v, m->prefix_v + at, dim);
-                tft_kv_store(&s->kv, &m->kern, l, h, pos, k, v);
+                tft_kv_store_key(&s->kv, l, h, pos, k);
+                tft_kv_store_value(&s->kv, &m->kern, l, h, pos, v);
             }
 }
 

@@ -236,11 +236,12 @@ static void one_shape(struct gpu *g, const struct shape *s)
     struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size),
                                    gpu_copy(v, rows * s->dim * size),
                                    s->num,
-                                   (uint32_t)s->capacity,
+                                   {(uint32_t)s->capacity, (uint32_t)s->capacity},
                                    (uint32_t)s->heads,
                                    (uint32_t)s->dim};
     struct tft_cuda_blocks blocks = {.dim = 0};
-    struct tft_cuda_start start = {.slot = (uint32_t)s->slot, .blocks = (uint32_t)s->blocks};
+    struct tft_cuda_start start = {.slot = {(uint32_t)s->slot, (uint32_t)s->slot},
+                                   .blocks = {(uint32_t)s->blocks, (uint32_t)s->blocks}};
     struct tft_cuda_partials partials = {.slot_spans = spans(s->capacity),
                                          .block_spans = spans(s->n_blocks * s->block_tokens)};
     struct tft_cuda_rows y = {.ld = ldy};
@@ -381,7 +382,7 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     enum { H = 32, HEADS = 8, DIM = 64, GROUP = 64, BLOCK = 128 };
     uint32_t capacity = (slots + M + 15) / 16 * 16, n_blocks = coded / BLOCK, zero[H] = {0};
     struct timed t = {.H = H, .M = M, .y = {.ld = H * DIM}, .coded = coded};
-    struct tft_cuda_start start = {.slot = slots, .blocks = n_blocks};
+    struct tft_cuda_start start = {.slot = {slots, slots}, .blocks = {n_blocks, n_blocks}};
     struct tft_affine affine = {0.01f, 100, 120};
     struct tft_cuda_side side = {.code_bytes =
                                      BLOCK / TFT_PANEL * tft_codes_bytes(bits, DIM / TFT_QUAD),
@@ -405,7 +406,7 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
         t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots),
                                              gpu_copy(numbers, of_slots),
                                              TFT_NUM_F16,
-                                             capacity,
+                                             {capacity, capacity},
                                              HEADS,
                                              DIM};
         if (!coded)

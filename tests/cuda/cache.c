@@ -73,23 +73,24 @@ static void close_session(struct opened *h)
     tft_model_close(h->m);
 }
 
-static size_t head_numbers(const struct tft_kv *kv)
+/* Of the slots of keys or values. */
+static size_t head_numbers(const struct tft_kv *kv, enum tft_kv_which which)
 {
-    return (size_t)kv->capacity * kv->head_dim;
+    return (size_t)kv->capacity[which] * kv->head_dim;
 }
 
-static size_t layer_bytes(const struct tft_kv *kv)
+static size_t layer_bytes(const struct tft_kv *kv, enum tft_kv_which which)
 {
-    return kv->n_head_kv * head_numbers(kv) * tft_num_bytes(kv->num);
+    return kv->n_head_kv * head_numbers(kv, which) * tft_num_bytes(kv->num);
 }
 
 static struct tft_cuda_slots put_slots(const struct tft_kv *kv, uint32_t layer)
 {
     return (struct tft_cuda_slots){
-        .k = gpu_copy(tft_kv_keys(kv, layer, 0, 0), layer_bytes(kv)),
-        .v = gpu_copy(tft_kv_values(kv, layer, 0, 0), layer_bytes(kv)),
+        .k = gpu_copy(tft_kv_keys(kv, layer, 0, 0), layer_bytes(kv, TFT_KV_K)),
+        .v = gpu_copy(tft_kv_values(kv, layer, 0, 0), layer_bytes(kv, TFT_KV_V)),
         .num = kv->num,
-        .capacity = kv->capacity,
+        .capacity = {kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]},
         .heads = kv->n_head_kv,
         .dim = kv->head_dim,
     };
@@ -97,22 +98,34 @@ static struct tft_cuda_slots put_slots(const struct tft_kv *kv, uint32_t layer)
 
 static void fill_slots(struct check *c, const struct tft_kv *kv, uint32_t layer)
 {
-    check_fill_num(c, tft_kv_keys(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv), kv->num);
-    check_fill_num(c, tft_kv_values(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv), kv->num);
+    check_fill_num(c, tft_kv_keys(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv, TFT_KV_K),
+                   kv->num);
+    check_fill_num(c, tft_kv_values(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv, TFT_KV_V),
+                   kv->num);
 }
 
-/* Compares slots 0 .. used - 1. The other columns of the last panel of keys may differ. */
-static void same_slots(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
-                       const struct tft_cuda_slots *got, uint32_t used, const char *what)
+/* Compares the values of slots 0 .. used - 1. */
+static void same_values(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
+                        const struct tft_cuda_slots *got, uint32_t used, const char *what)
 {
-    size_t size = tft_num_bytes(kv->num), dim = kv->head_dim, key = dim * TFT_KEY_PANEL;
-    char *k = check_buf(g->c, layer_bytes(kv), 1), *v = check_buf(g->c, layer_bytes(kv), 1);
-    gpu_read(g, k, got->k, layer_bytes(kv));
-    gpu_read(g, v, got->v, layer_bytes(kv));
+    size_t size = tft_num_bytes(kv->num), bytes = layer_bytes(kv, TFT_KV_V);
+    char *v = check_buf(g->c, bytes, 1);
+    gpu_read(g, v, got->v, bytes);
+    for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        check_same(g->c, tft_kv_values(kv, layer, h, 0), v + h * head_numbers(kv, TFT_KV_V) * size,
+                   used * kv->head_dim * size, "%s: values of head %u", what, h);
+}
+
+/* The same of keys. The other columns of the last panel may differ. */
+static void same_keys(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
+                      const struct tft_cuda_slots *got, uint32_t used, const char *what)
+{
+    size_t size = tft_num_bytes(kv->num), dim = kv->head_dim, key = dim * TFT_KEY_PANEL,
+           bytes = layer_bytes(kv, TFT_KV_K);
+    char *k = check_buf(g->c, bytes, 1);
+    gpu_read(g, k, got->k, bytes);
     for (uint32_t h = 0; h < kv->n_head_kv; h++) {
-        size_t at = h * head_numbers(kv) * size;
-        check_same(g->c, tft_kv_values(kv, layer, h, 0), v + at, used * dim * size,
-                   "%s: values of head %u", what, h);
+        size_t at = h * head_numbers(kv, TFT_KV_K) * size;
         for (uint32_t slot = 0; slot < used; slot++)
             for (size_t d = 0; d < dim; d++) {
                 size_t of =
@@ -130,12 +143,12 @@ static void put(struct gpu *g)
     for (int i = 0; i < 20; i++) {
         struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 200);
         struct tft_kernels kern = *g->c->ref;
-        uint32_t M = 1 + (uint32_t)check_below(g->c, 70), slot = (uint32_t)check_below(g->c, 100),
-                 layer = i % 4 / 2;
+        uint32_t M = 1 + (uint32_t)check_below(g->c, 70), layer = i % 4 / 2,
+                 slot[] = {(uint32_t)check_below(g->c, 100), (uint32_t)check_below(g->c, 100)};
         size_t width = (size_t)h.kv->n_head_kv * h.kv->head_dim, ld = width + check_below(g->c, 4),
                n = M * ld * sizeof(float);
         float *k = check_buf(g->c, n, 1), *v = check_buf(g->c, n, 1);
-        struct tft_cuda_start start = {.slot = slot};
+        struct tft_cuda_start start = {.slot = {slot[TFT_KV_K], slot[TFT_KV_V]}};
         check_fill(g->c, k, M * ld);
         check_fill(g->c, v, M * ld);
         fill_slots(g->c, h.kv, layer);
@@ -143,10 +156,13 @@ static void put(struct gpu *g)
         tft_cuda_put(g->stream, &slots, gpu_copy(k, n), gpu_copy(v, n), ld, M,
                      gpu_copy(&start, sizeof start));
         for (uint32_t m = 0; m < M; m++)
-            for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
-                tft_kv_store(h.kv, &kern, layer, head, slot + m, k + m * ld + head * h.kv->head_dim,
-                           v + m * ld + head * h.kv->head_dim);
-        same_slots(g, h.kv, layer, &slots, slot + M, "put");
+            for (uint32_t head = 0; head < h.kv->n_head_kv; head++) {
+                size_t at = m * ld + head * h.kv->head_dim;
+                tft_kv_store_key(h.kv, layer, head, slot[TFT_KV_K] + m, k + at);
+                tft_kv_store_value(h.kv, &kern, layer, head, slot[TFT_KV_V] + m, v + at);
+            }
+        same_keys(g, h.kv, layer, &slots, slot[TFT_KV_K] + M, "put");
+        same_values(g, h.kv, layer, &slots, slot[TFT_KV_V] + M, "put");
         gpu_free(g);
         close_session(&h);
     }
@@ -166,7 +182,8 @@ static void drop(struct gpu *g)
         tft_cuda_drop_slots(g->stream, &slots, from, n, used);
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
             tft_kv_drop_slots(h.kv, 0, head, from, n, used);
-        same_slots(g, h.kv, 0, &slots, used - n, "drop");
+        same_keys(g, h.kv, 0, &slots, used - n, "drop");
+        same_values(g, h.kv, 0, &slots, used - n, "drop");
         gpu_free(g);
         close_session(&h);
     }
@@ -208,24 +225,24 @@ static struct tft_cuda_blocks put_blocks(const struct tft_kv *kv, uint32_t layer
     };
 }
 
-/* Compares the first n blocks of all heads. */
+/* Compares the first n blocks of keys, or of values, of all heads. */
 static void same_blocks(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
-                        const struct tft_cuda_blocks *got, uint32_t n, const char *what)
+                        const struct tft_cuda_blocks *got, enum tft_kv_which which, uint32_t n,
+                        const char *what)
 {
-    for (uint32_t h = 0; h < kv->n_head_kv && n; h++) {
-        size_t at = (size_t)h * kv->n_blocks;
-        gpu_same(g, tft_kv_key_record(kv, layer, h, 0),
-                 got->k.records + at * got->k.record_bytes, n * got->k.record_bytes,
-                 "%s: keys of head %u", what, h);
-        gpu_same(g, tft_kv_value_record(kv, layer, h, 0),
-                 got->v.records + at * got->v.record_bytes, n * got->v.record_bytes,
-                 "%s: values of head %u", what, h);
-    }
+    const struct tft_cuda_side *side = which == TFT_KV_K ? &got->k : &got->v;
+    for (uint32_t h = 0; h < kv->n_head_kv && n; h++)
+        gpu_same(g,
+                 which == TFT_KV_K ? tft_kv_key_record(kv, layer, h, 0)
+                                   : tft_kv_value_record(kv, layer, h, 0),
+                 side->records + (size_t)h * kv->n_blocks * side->record_bytes,
+                 n * side->record_bytes, "%s: %s of head %u", what,
+                 which == TFT_KV_K ? "keys" : "values", h);
 }
 
-/* Carries out an eviction on the CPU and on the GPU. */
+/* Carries out an eviction of keys or values on the CPU and on the GPU. */
 static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
-                       const struct tft_kv_eviction *e, const char *what)
+                       enum tft_kv_which which, const struct tft_kv_eviction *e, const char *what)
 {
     const struct tft_kv *kv = h->kv;
     struct tft_cuda_blocks blocks = put_blocks(kv, layer);
@@ -233,21 +250,25 @@ static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
     struct tft_cuda_clips clips = {
         {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(&kv->policy), tft_kv_clips_to_zero(&kv->policy)};
     struct tft_cuda_eviction on_gpu = {
+        .keys = which == TFT_KV_K,
         .order = gpu_copy(e->order, (e->n_blocks * kv->block + e->stay) * sizeof *e->order),
         .n_blocks = e->n_blocks,
         .first_block = e->first,
         .stay = e->stay,
         .first_slot = e->base,
-        .rounded = e->n_round,
+        .rounded = which == TFT_KV_V ? e->n_round : 0,
         .first_rounded = e->round,
     };
     tft_cuda_evict(
         g->stream, &blocks, &slots, &on_gpu, &clips,
-        gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * 2 * kv->head_dim * sizeof(uint16_t)));
+        gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * kv->head_dim * sizeof(uint16_t)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
-        tft_kv_evict(kv, g->c->ref, layer, head, e, 0);
-    same_blocks(g, kv, layer, &blocks, e->first + e->n_blocks, what);
-    same_slots(g, kv, layer, &slots, e->base + e->stay, what);
+        tft_kv_evict(kv, g->c->ref, layer, head, which, e, 0);
+    same_blocks(g, kv, layer, &blocks, which, e->first + e->n_blocks, what);
+    if (which == TFT_KV_K)
+        same_keys(g, kv, layer, &slots, e->base + e->stay, what);
+    else
+        same_values(g, kv, layer, &slots, e->base + e->stay, what);
     gpu_free(g);
 }
 
@@ -262,8 +283,9 @@ static void evict(struct gpu *g)
         for (uint32_t c = 0; c < h.kv->plan.n_chunk; c++) {
             const struct tft_kv_chunk *chunk = &h.kv->plan.chunk[c];
             fill_slots(g->c, h.kv, c % 2);
-            if (chunk->evicts)
-                evict_once(g, &h, c % 2, &chunk->eviction, caches[i].kv);
+            for (enum tft_kv_which side = 0; side < TFT_KV_SIDES; side++)
+                if (chunk->side[side].evicts)
+                    evict_once(g, &h, c % 2, side, &chunk->side[side].eviction, caches[i].kv);
         }
         close_session(&h);
     }
@@ -275,8 +297,9 @@ static void drop_blocks(struct gpu *g)
         return;
     for (size_t i = 0; i < N_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
-        uint32_t blocks = h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
-                 n = 1 + (uint32_t)check_below(g->c, blocks);
+        uint32_t blocks[] = {h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
+                             h.kv->n_blocks - (uint32_t)check_below(g->c, 2)},
+                 n = 1 + (uint32_t)check_below(g->c, h.kv->n_blocks - 1);
         const struct tft_kv_layer *y = &h.kv->layer[1];
         size_t each = (size_t)h.kv->n_head_kv * h.kv->n_blocks;
         for (size_t k = 0; k < each * y->k_bytes; k++)
@@ -285,10 +308,12 @@ static void drop_blocks(struct gpu *g)
             h.kv->codes[y->v_at + k] = (char)check_rand(g->c);
         struct tft_cuda_blocks device_blocks = put_blocks(h.kv, 1);
         tft_cuda_drop_blocks(g->stream, &device_blocks, n, blocks);
-        h.s->kv.at.blocks = blocks;
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            h.s->kv.at[side].blocks = blocks[side];
         for (uint32_t head = 0; head < h.kv->n_head_kv; head++)
             tft_kv_drop_blocks(h.kv, 1, head, n);
-        same_blocks(g, h.kv, 1, &device_blocks, blocks - n, caches[i].kv);
+        for (enum tft_kv_which side = 0; side < TFT_KV_SIDES; side++)
+            same_blocks(g, h.kv, 1, &device_blocks, side, blocks[side] - n, caches[i].kv);
         gpu_free(g);
         close_session(&h);
     }

@@ -49,6 +49,7 @@ static const char *const caches[] = {
     "k=1.5@token,v=8@channel,group=16,retain=log2:2,sinks=1,scales=f8,clip=zero",
     "tuffet:window=0,group=16,k=2x1/16,v=16x1/1.5",
     "partial-logquant:window=2,group=16",
+    "kivi:kr=window:3,vr=log2:2,group=16",
 };
 
 static void run(const struct tft_model *m)

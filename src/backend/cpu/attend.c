@@ -10,11 +10,13 @@
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise
  *   the result is o / l
  *
+ * Where keys and values are apart (kv.h), apart.c attends instead.
+ *
  * A token's result depends on its position alone: neither on the tokens computed with it, nor on
  * how spans and heads are spread over threads. Many tokens are spread by (head, tile of queries); a
  * single token also by span, because a model with few heads would leave threads idle.
  */
-#include "cpu.h"
+#include "span.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,22 +25,26 @@
 
 /* ------------------------------------------------------------------------------------ the cache */
 
-/* Carries out the chunk's eviction and stores its tokens, by heads: a panel of keys belongs to 16
+/* Carries out the chunk's evictions and stores its tokens, by heads: a panel of keys belongs to 16
    tokens. */
 static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_chunk *c)
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_kernels *kern = &p->m->kern;
+    const struct tft_kv_place *k = &c->side[TFT_KV_K], *v = &c->side[TFT_KV_V];
     size_t begin, end, dim = kv->head_dim;
     tft_pass_touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
     tft_pass_share(p, kv->n_head_kv, &begin, &end);
     for (uint32_t h = (uint32_t)begin; h < end; h++) {
-        if (c->evicts)
-            tft_kv_evict(kv, kern, layer, h, &c->eviction, p->tid);
+        for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
+            if (c->side[i].evicts)
+                tft_kv_evict(kv, kern, layer, h, i, &c->side[i].eviction, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
-            uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0;
-            tft_kv_store(kv, kern, p->each ? sequence : layer, h, c->slot + i - sequence * p->each,
-                         tft_pass_row(p, TFT_K, t) + h * dim, tft_pass_row(p, TFT_V, t) + h * dim);
+            uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
+                     in = p->each ? sequence : layer, slot = i - sequence * p->each;
+            tft_kv_store_key(kv, in, h, k->slot + slot, tft_pass_row(p, TFT_K, t) + h * dim);
+            tft_kv_store_value(kv, kern, in, h, v->slot + slot,
+                               tft_pass_row(p, TFT_V, t) + h * dim);
         }
     }
 }
@@ -48,201 +54,39 @@ void tft_cpu_kv_append(struct tft_pass *p, uint32_t layer)
     store_chunk(p, layer, &p->plan->chunk[0]);
 }
 
-/* ------------------------------------------------------------------------------------ attention */
+/* ---------------------------------------------------------------------------------------- spans */
 
 struct softmax_part {
     float max, sum;
 };
 
-/* A tile of queries of one KV head: row i = token * group + query head, oldest token first. */
-struct tile {
-    uint32_t layer, head; /* KV head */
-    uint32_t slot;        /* of the first token. Each token sees the slots up to its own */
-    uint32_t blocks;      /* blocks of codes that all tokens see */
-    uint32_t n_tokens, group;
-};
-
-/* How many slots of the span at `start` a row sees. */
-static uint32_t visible(const struct tile *t, uint32_t row, uint32_t start)
-{
-    uint32_t end = t->slot + row / t->group + 1;
-    return end <= start ? 0 : end - start < TFT_SPAN ? end - start : TFT_SPAN;
-}
-
 /* Attends to the span of slots at `start`, for rows from *first_row on; the rows before see none of
    it. scores: [rows, TFT_SPAN]; results o: [rows, E], part: [rows] */
-static void attend_span(const struct tft_pass *p, const struct tile *t, uint32_t start,
+static void attend_span(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                         const float *q, float *scores, float *o, struct softmax_part *part,
                         uint32_t *first_row)
 {
-    const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, first = 0;
-    while (visible(t, first, start) == 0)
-        first++;
+    uint32_t first = tft_first_row(t, TFT_KV_K, start);
+    tft_score_slots(p, t, start, first, q, scores);
+    for (uint32_t i = first; i < tft_tile_rows(t); i++)
+        p->m->kern.softmax(scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start), &part[i].max,
+                           &part[i].sum);
+    tft_mix_slots(p, t, start, first, scores, o);
     *first_row = first;
-
-    kern->score[kv->num](&(struct tft_score){
-        .s = scores + first * TFT_SPAN,
-        .lds = TFT_SPAN,
-        .q = q + first * dim,
-        .ldq = dim,
-        .k = tft_kv_keys(kv, t->layer, t->head, start),
-        .nq = rows - first,
-        .n = visible(t, rows - 1, start),
-        .head_dim = dim,
-        .scale = 1.0f / sqrtf((float)dim),
-    });
-    for (uint32_t i = first; i < rows; i++)
-        kern->softmax(scores + i * TFT_SPAN, visible(t, i, start), &part[i].max, &part[i].sum);
-
-    /* All rows see what the first row sees. What later rows see besides comes after it, in
-       order. */
-    uint32_t common = visible(t, first, start);
-    memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
-    kern->mix[kv->num](&(struct tft_mix){
-        .o = o + first * dim,
-        .ldo = dim,
-        .p = scores + first * TFT_SPAN,
-        .ldp = TFT_SPAN,
-        .v = tft_kv_values(kv, t->layer, t->head, start),
-        .nq = rows - first,
-        .n = common,
-        .head_dim = dim,
-    });
-    for (uint32_t i = first, n; i < rows; i += n) { /* the queries of one token see the same */
-        n = t->group - i % t->group;
-        kern->mix[kv->num](&(struct tft_mix){
-            .o = o + i * dim,
-            .ldo = dim,
-            .p = scores + i * TFT_SPAN + common,
-            .ldp = TFT_SPAN,
-            .v = tft_kv_values(kv, t->layer, t->head, start + common),
-            .nq = n,
-            .n = visible(t, i, start) - common,
-            .head_dim = dim,
-        });
-    }
-}
-
-static uint32_t span_blocks(const struct tft_kv *kv)
-{
-    return TFT_SPAN / kv->block;
-}
-
-/* The tile's queries with their channels in the order that keys have in blocks. */
-static const float *ordered_queries(const struct tft_pass *p, const struct tile *t, const float *q)
-{
-    const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim;
-    if (!t->blocks || !kv->layer[t->layer].channel)
-        return q;
-    const uint8_t *channel = kv->layer[t->layer].channel + t->head * dim;
-    float *ordered = p->s->scratch[p->tid].ordered_q;
-    for (uint32_t i = 0; i < t->n_tokens * t->group; i++)
-        for (uint32_t d = 0; d < dim; d++)
-            ordered[i * dim + d] = q[i * dim + channel[d]];
-    return ordered;
-}
-
-/* The block of codes that this thread reads after the span in hand; none if it is tile.blocks. */
-struct next {
-    uint32_t head, block;
-};
-
-static void prefetch(const char *record, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += 64)
-        __builtin_prefetch(record + i, 0, 2);
-}
-
-/* Records are too short for the hardware to see a stream. So, while the keys of block b are read,
-   its values are prefetched, and the i-th block of keys of the next span. One block at a time: more
-   of them would wait for each other. */
-static void prefetch_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, uint32_t i,
-                           struct next next)
-{
-    const struct tft_kv *kv = &p->s->kv;
-    const struct tft_kv_layer *y = &kv->layer[t->layer];
-    prefetch(tft_kv_value_record(kv, t->layer, t->head, b), y->v_bytes);
-    if (next.block + i < t->blocks)
-        prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
-}
-
-/* q: ordered_queries; scores: [rows, TFT_SPAN] of blocks first .. first + n - 1 */
-static void score_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n,
-                         const float *q, float *scores, struct next next)
-{
-    const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim, rows = t->n_tokens * t->group;
-    float factor = 1.0f / sqrtf((float)dim), *key_scales = p->s->scratch[p->tid].key_scales;
-    for (uint32_t b = 0; b < n; b++, scores += kv->block) {
-        prefetch_codes(p, t, first + b, b, next);
-        if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
-            kern->score[TFT_NUM_F16](&(struct tft_score){
-                .s = scores,
-                .lds = TFT_SPAN,
-                .q = q,
-                .ldq = dim,
-                .k = tft_kv_f16_keys(kv, t->layer, t->head, first + b),
-                .nq = rows,
-                .n = kv->block,
-                .head_dim = dim,
-                .scale = factor,
-            });
-            continue;
-        }
-        struct tft_coded k = tft_kv_key_codes(kv, kern, t->layer, t->head, first + b, key_scales);
-        kern->score_codes(&(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
-    }
-}
-
-static void mix_blocks(const struct tft_pass *p, const struct tile *t, uint32_t first, uint32_t n,
-                       const float *scores, float *o)
-{
-    const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim, rows = t->n_tokens * t->group;
-    struct tft_coded v[TFT_SPAN / TFT_PANEL];
-    memset(o, 0, (size_t)rows * dim * sizeof *o);
-    if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
-        for (uint32_t b = 0; b < n; b++, scores += kv->block)
-            kern->mix[TFT_NUM_F16](&(struct tft_mix){
-                .o = o,
-                .ldo = dim,
-                .p = scores,
-                .ldp = TFT_SPAN,
-                .v = tft_kv_f16_values(kv, t->layer, t->head, first + b),
-                .nq = rows,
-                .n = kv->block,
-                .head_dim = dim,
-            });
-        return;
-    }
-    float *scales = p->s->scratch[p->tid].value_scales;
-    size_t each = 2 * tft_kv_scales(kv, &kv->policy.v);
-    for (uint32_t b = 0; b < n; b++)
-        v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, first + b, scales + b * each);
-    kern->mix_codes(&(struct tft_mix_codes){o, dim, scores, TFT_SPAN, v, n, rows});
 }
 
 /* attend_span for span b of the codes, which all rows see. */
-static void attend_codes(const struct tft_pass *p, const struct tile *t, uint32_t b, const float *q,
-                         float *scores, float *o, struct softmax_part *part, struct next next)
+static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                         const float *q, float *scores, float *o, struct softmax_part *part,
+                         struct tft_next next)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t most = span_blocks(kv), first = b * most, left = t->blocks - first;
+    uint32_t most = tft_span_blocks(kv), first = b * most, left = t->side[TFT_KV_K].blocks - first;
     uint32_t n = left < most ? left : most;
-    score_blocks(p, t, first, n, q, scores, next);
-    for (uint32_t i = 0; i < t->n_tokens * t->group; i++)
+    tft_score_blocks(p, t, first, n, q, scores, next, true);
+    for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         p->m->kern.softmax(scores + i * TFT_SPAN, n * kv->block, &part[i].max, &part[i].sum);
-    mix_blocks(p, t, first, n, scores, o);
-}
-
-static uint32_t code_spans(const struct tft_kv *kv, uint32_t blocks)
-{
-    return tft_spans(blocks * kv->block);
+    tft_mix_blocks(p, t, first, n, scores, o);
 }
 
 static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into,
@@ -255,91 +99,70 @@ static void merge(const struct tft_kernels *kern, float *o, struct softmax_part 
     into->max = max;
 }
 
-static void load_queries(const struct tft_pass *p, const struct tile *t, uint32_t token, float *q)
-{
-    uint32_t width = t->group * p->m->head_dim;
-    for (uint32_t i = 0; i < t->n_tokens; i++)
-        memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width,
-               width * sizeof *q);
-}
+/* ---------------------------------------------------------------------------------- many tokens */
 
-/* A head's result [E], in the form that o takes; it is divided by `sum` in place first. */
-static void put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token,
-                     size_t head, float *result, float sum)
-{
-    const struct tft_kernels *kern = &p->m->kern;
-    size_t dim = p->m->head_dim;
-    kern->scale(result, 1.0f / sum, dim);
-    if (in->range == TFT_RANGE_STATIC)
-        kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
-    else
-        memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);
-}
-
-static void attend_tile(const struct tft_pass *p, const struct tile *t, uint32_t token,
+static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint32_t token,
                         const struct tft_attend_scratch *w, const struct tft_input *in)
 {
-    uint32_t dim = p->m->head_dim, rows = t->n_tokens * t->group, end = t->slot + t->n_tokens;
-    uint32_t first;
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = p->m->head_dim, rows = tft_tile_rows(t), first,
+             end = t->side[TFT_KV_K].slot + t->n_tokens;
     struct softmax_part total[TFT_TILE], part[TFT_TILE];
 
-    load_queries(p, t, token, w->q);
+    tft_load_queries(p, t, token, w->q);
     attend_span(p, t, 0, w->q, w->scores, w->o, total, &first);
     for (uint32_t start = TFT_SPAN; start < end; start += TFT_SPAN) {
         attend_span(p, t, start, w->q, w->scores, w->part, part, &first);
         for (uint32_t i = first; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
-    const float *q = ordered_queries(p, t, w->q);
-    for (uint32_t b = 0; b < code_spans(&p->s->kv, t->blocks); b++) {
+    const float *q = tft_ordered_queries(p, t, w->q);
+    for (uint32_t b = 0; b < tft_code_spans(kv, t->side[TFT_KV_K].blocks); b++) {
         attend_codes(p, t, b, q, w->scores, w->part, part,
-                     (struct next){t->head, (b + 1) * span_blocks(&p->s->kv)});
+                     (struct tft_next){t->head, (b + 1) * tft_span_blocks(kv)});
         for (uint32_t i = 0; i < rows; i++)
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
     for (uint32_t i = 0; i < rows; i++)
-        put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
-                 total[i].sum);
+        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
+                     total[i].sum);
 }
 
-/* Tokens of a chunk that attend: n from token `first` of the pass on. */
-struct queries {
-    uint32_t first, n;
-    uint32_t slot, blocks; /* as in struct tile */
-};
-
-static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct queries *queries,
+static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                          const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
-    uint32_t group = m->n_head / m->n_head_kv, step = group >= TFT_TILE ? 1 : TFT_TILE / group;
-    uint32_t n = queries->n, each = p->each ? p->each : n, sequences = p->each ? n / each : 1;
-    uint32_t tiles = (each + step - 1) / step, all = sequences * tiles * m->n_head_kv;
+    uint32_t n = queries->n, each = p->each ? p->each : n, group = m->n_head / m->n_head_kv,
+             step = tft_tile_tokens(group), tiles = (each + step - 1) / step,
+             all = (p->each ? n / each : 1) * tiles * m->n_head_kv;
     for (uint32_t i = (uint32_t)p->tid; i < all; i += (uint32_t)p->n_threads) {
         uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step;
-        struct tile t = {
+        struct tft_tile t = {
             .layer = p->each ? sequence : layer,
             .head = i % m->n_head_kv,
-            .slot = queries->slot + at,
-            .blocks = queries->blocks,
             .n_tokens = each - at < step ? each - at : step,
             .group = group,
+            .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
+                     tft_seen_from(&queries->side[TFT_KV_V], at)},
         };
         attend_tile(p, &t, queries->first + sequence * each + at, &p->s->scratch[p->tid], in);
     }
 }
 
+/* ------------------------------------------------------------------------------------ one token */
+
 /* The codes of the i-th (head, span). */
-static struct next next_codes(const struct tft_pass *p, const struct tile *t, uint32_t i,
-                              uint32_t spans, uint32_t slot_spans)
+static struct tft_next next_codes(const struct tft_pass *p, const struct tft_tile *t, uint32_t i,
+                                  uint32_t spans, uint32_t slot_spans)
 {
     uint32_t head = i / spans, b = i % spans;
     bool codes = head < p->m->n_head_kv && b >= slot_spans;
-    return (struct next){head, codes ? (b - slot_spans) * span_blocks(&p->s->kv) : t->blocks};
+    return (struct tft_next){head, codes ? (b - slot_spans) * tft_span_blocks(&p->s->kv)
+                                         : t->side[TFT_KV_K].blocks};
 }
 
 /* The spans of one token and all heads, [head][span], into the session's parts. */
-static void attend_spans(struct tft_pass *p, struct tile t, uint32_t token, uint32_t slot_spans,
+static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, uint32_t slot_spans,
                          uint32_t spans)
 {
     struct tft_session *s = p->s;
@@ -351,8 +174,8 @@ static void attend_spans(struct tft_pass *p, struct tile t, uint32_t token, uint
         uint32_t b = i % spans;
         if (!q || t.head != i / spans) {
             t.head = i / spans;
-            load_queries(p, &t, token, w->q);
-            q = ordered_queries(p, &t, w->q);
+            tft_load_queries(p, &t, token, w->q);
+            q = tft_ordered_queries(p, &t, w->q);
         }
         if (b < slot_spans)
             attend_span(p, &t, b * TFT_SPAN, w->q, w->scores, w->part, part, &unused);
@@ -369,18 +192,18 @@ static void attend_spans(struct tft_pass *p, struct tile t, uint32_t token, uint
 }
 
 /* One token: every (head, span) by itself, then the spans of each head are merged in order. */
-static void attend_split(struct tft_pass *p, uint32_t layer, const struct queries *queries,
+static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                          const struct tft_input *in)
 {
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
-    uint32_t slot_spans = tft_spans(queries->slot + 1), dim = m->head_dim;
-    uint32_t spans = slot_spans + code_spans(&s->kv, queries->blocks);
-    struct tile t = {.layer = layer,
-                     .slot = queries->slot,
-                     .blocks = queries->blocks,
-                     .n_tokens = 1,
-                     .group = m->n_head / m->n_head_kv};
+    const struct tft_seen *seen = &queries->side[TFT_KV_K];
+    uint32_t slot_spans = tft_spans(seen->slot + 1), dim = m->head_dim;
+    uint32_t spans = slot_spans + tft_code_spans(&s->kv, seen->blocks);
+    struct tft_tile t = {.layer = layer,
+                         .n_tokens = 1,
+                         .group = m->n_head / m->n_head_kv,
+                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]}};
     attend_spans(p, t, queries->first, slot_spans, spans);
 
     size_t begin, end;
@@ -394,20 +217,31 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct querie
             struct softmax_part part = {s->part_max[at + b], s->part_sum[at + b]};
             merge(&m->kern, o, &total, s->part_o + (at + b) * dim, part, dim);
         }
-        put_head(p, in, queries->first, h, o, total.sum);
+        tft_put_head(p, in, queries->first, h, o, total.sum);
     }
 }
 
-static void attend(struct tft_pass *p, uint32_t layer, const struct queries *queries,
+/* ------------------------------------------------------------------------------------ the whole */
+
+static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                    const struct tft_input *in)
 {
-    uint32_t seen = queries->slot + queries->blocks * p->s->kv.block;
-    bool split = queries->n == 1 && seen >= TFT_SPAN && !p->each;
+    const struct tft_seen *k = &queries->side[TFT_KV_K];
+    bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN && !p->each;
+    if (tft_kv_apart(&p->s->kv.policy) && !p->each) {
+        tft_attend_apart(p, layer, queries, in);
+        return;
+    }
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), split ? BIT(TFT_PARTS) : BIT(TFT_A));
     if (split)
         attend_split(p, layer, queries, in);
     else
         attend_tiles(p, layer, queries, in);
+}
+
+static struct tft_seen seen_of(const struct tft_kv_place *place, uint32_t skip)
+{
+    return (struct tft_seen){place->slot + skip, place->blocks, place->position};
 }
 
 /* Each chunk attends before the next one is stored: its tokens may see some that are evicted for
@@ -420,7 +254,11 @@ void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear 
         if (i) /* tft_cpu_kv_append has stored the first chunk */
             store_chunk(p, layer, c);
         if (first < c->to) {
-            struct queries queries = {first, c->to - first, c->slot + skip, c->blocks};
+            struct tft_queries queries = {
+                .first = first,
+                .n = c->to - first,
+                .side = {seen_of(&c->side[TFT_KV_K], skip), seen_of(&c->side[TFT_KV_V], skip)},
+            };
             attend(p, layer, &queries, o->in);
         }
     }

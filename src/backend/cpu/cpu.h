@@ -3,7 +3,8 @@
  *
  *      rows.c      embedding, norms, rotation; bytes of rows
  *      linear.c    matrix products and the hidden activations
- *      attend.c    the cache and attention over it
+ *      attend.c    the cache and attention over it; apart.c where keys and values are apart; span.c
+ *                  the work on one span, for both
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H

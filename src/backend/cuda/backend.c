@@ -158,7 +158,9 @@ static void rope(struct tft_pass *p)
                   m->n_rot, m->rope_halves);
 }
 
-/* Carries out the eviction of the plan's i-th chunk and stores the chunk's tokens. */
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Carries out the evictions of the plan's i-th chunk and stores the chunk's tokens. */
 static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
 {
     struct device_session *ds = session_of(p);
@@ -166,11 +168,13 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
     const struct tft_kv_chunk *c = &p->plan->chunk[i];
     struct tft_cuda_slots slots = tft_cuda_slots_of(ds, layer);
     size_t stride = tft_pass_stride(p, TFT_K);
-    if (c->evicts) {
+    for (int side = 0; side < TFT_KV_SIDES; side++) {
+        if (!c->side[side].evicts)
+            continue;
         struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, layer);
         struct tft_cuda_clips clips = {
             {TFT_KV_CLIPS}, (uint32_t)tft_kv_clips(policy), tft_kv_clips_to_zero(policy)};
-        tft_cuda_evict(ds->stream, &blocks, &slots, &ds->eviction[i], &clips, ds->evict_rows);
+        tft_cuda_evict(ds->stream, &blocks, &slots, &ds->eviction[i][side], &clips, ds->evict_rows);
     }
     tft_cuda_put(ds->stream, &slots, ds->buf[TFT_K] + c->from * stride,
                  ds->buf[TFT_V] + c->from * stride, stride, c->to - c->from,
@@ -181,6 +185,34 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, uint32_t i)
 static void kv_append(struct tft_pass *p, uint32_t layer)
 {
     store_chunk(p, layer, 0);
+}
+
+/* Attention of the plan's i-th chunk, from token p->first on, where keys and values are apart: as
+   many tokens at once as there is room for their scores. */
+static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_input *in,
+                         const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks)
+{
+    struct device_session *ds = session_of(p);
+    const struct tft_kv_chunk *c = &p->plan->chunk[i];
+    struct tft_cuda_apart apart = {
+        .block_position = {ds->block_position[0], ds->block_position[1]},
+        .rows = ds->rows,
+        .positions = p->s->kv.n_token,
+        .softmax = ds->softmax,
+        .slot_spans = ds->partials.slot_spans,
+        .block_spans = ds->partials.block_spans,
+    };
+    for (int side = 0; side < TFT_KV_SIDES; side++)
+        apart.slot_position[side] =
+            ds->uploaded.position[side] + tft_cuda_positions_at(ds, side, i);
+    struct tft_pass rest = *p;
+    for (; rest.first < c->to; rest.first += ds->apart_tokens) {
+        struct tft_cuda_rows y = output_rows(&rest, TFT_A, in);
+        tft_cuda_attend_apart(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q),
+                              slots, blocks, p->m->n_head,
+                              min_u32(c->to - rest.first, ds->apart_tokens), rest.first - c->from,
+                              ds->uploaded.start + i, &apart);
+    }
 }
 
 /* A chunk attends before the next one is stored, because that may evict tokens that this chunk
@@ -202,6 +234,10 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *
             continue;
         struct tft_pass rest = *p; /* the same pass, of which only tokens `from` on are active */
         rest.first = from;
+        if (tft_kv_apart(&p->s->kv.policy)) {
+            attend_apart(&rest, i, l->in, &slots, &blocks);
+            continue;
+        }
         struct tft_cuda_rows y = output_rows(&rest, TFT_A, l->in);
         tft_cuda_attend(ds->stream, &y, float_rows(&rest, TFT_Q), tft_pass_stride(p, TFT_Q), &slots,
                         evicts ? &blocks : NULL, p->m->n_head, c->to - from, skip,
@@ -227,40 +263,57 @@ static void hidden(struct tft_pass *p, const struct tft_linear *gate, const stru
 
 /* --------------------------------------------------------------------------------------- a pass */
 
-/* Slots in the order of an eviction. */
-static uint32_t order_slots(const struct tft_kv *kv, const struct tft_kv_eviction *e)
+/* An eviction of the plan, as the device will have it. */
+static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
+                                            const struct tft_kv_eviction *e, bool keys)
 {
-    return e->n_blocks * kv->block + e->stay;
+    return (struct tft_cuda_eviction){
+        .keys = keys,
+        .order = ds->uploaded.order + (e->order - ds->session->kv.order),
+        .n_blocks = e->n_blocks,
+        .first_block = e->first,
+        .stay = e->stay,
+        .first_slot = e->base,
+        .rounded = keys ? 0 : e->n_round,
+        .first_rounded = e->round,
+    };
 }
 
-/* Lays the plan's evictions out in `staged` and `uploaded`, which have room for them. */
+/* Lays the plan out in `staged`, which has room for it, and in ds->eviction. */
 static void stage_plan(struct tft_pass *p)
 {
     struct device_session *ds = session_of(p);
-    uint32_t n_order = 0;
     for (uint32_t i = 0; i < p->plan->n_chunk; i++) {
         const struct tft_kv_chunk *c = &p->plan->chunk[i];
-        const struct tft_kv_eviction *e = &c->eviction;
-        ds->staged.start[i] = (struct tft_cuda_start){
-            .position = p->pos + c->from,
-            .slot = c->slot,
-            .blocks = c->blocks,
-        };
-        if (!c->evicts)
-            continue;
-        uint32_t n = order_slots(&p->s->kv, e);
-        memcpy(ds->staged.order + n_order, e->order, n * sizeof *e->order);
-        ds->eviction[i] = (struct tft_cuda_eviction){
-            .order = ds->uploaded.order + n_order,
-            .n_blocks = e->n_blocks,
-            .first_block = e->first,
-            .stay = e->stay,
-            .first_slot = e->base,
-            .rounded = e->n_round,
-            .first_rounded = e->round,
-        };
-        n_order += n;
+        struct tft_cuda_start *start = &ds->staged.start[i];
+        start->position = p->pos + c->from;
+        for (int side = 0; side < TFT_KV_SIDES; side++) {
+            const struct tft_kv_place *place = &c->side[side];
+            start->slot[side] = place->slot;
+            start->blocks[side] = place->blocks;
+            if (place->evicts)
+                ds->eviction[i][side] = eviction_of(ds, &place->eviction, side == TFT_KV_K);
+            if (place->position)
+                memcpy(ds->staged.position[side] + tft_cuda_positions_at(ds, side, i),
+                       place->position,
+                       (place->slot + c->to - c->from) * sizeof *place->position);
+        }
     }
+    if (p->plan->n_order)
+        memcpy(ds->staged.order, p->s->kv.order, p->plan->n_order * sizeof *p->s->kv.order);
+}
+
+/* Sends the positions of blocks that are new in this pass, or since the last one. */
+static void upload_block_positions(struct device_session *ds, int side)
+{
+    const struct tft_kv *kv = &ds->session->kv;
+    uint32_t from = min_u32(ds->n_placed[side], kv->at[side].blocks),
+             end = kv->plan.after[side].blocks;
+    size_t first = (size_t)from * kv->block, n = (size_t)(end - from) * kv->block;
+    if (n)
+        tft_cuda_upload(ds, ds->block_position[side] + first, kv->block_position[side] + first,
+                        n * sizeof(uint32_t));
+    ds->n_placed[side] = end;
 }
 
 /* Sends the device what it needs to know of the pass, which begins with layer `layer`. */
@@ -268,12 +321,8 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
-    uint32_t n_order = 0;
     assert(p->plan->n_chunk <= ds->max_chunks);
-    for (uint32_t i = 0; i < p->plan->n_chunk; i++)
-        if (p->plan->chunk[i].evicts)
-            n_order += order_slots(&p->s->kv, &p->plan->chunk[i].eviction);
-    tft_cuda_layout_upload(ds, p->n, p->plan->n_chunk, n_order);
+    tft_cuda_layout_upload(ds, p->n, p->plan->n_chunk, p->plan->n_order);
     stage_plan(p);
     if (layer == 0)
         memcpy(ds->staged.tokens, p->tokens, p->n * sizeof *p->tokens);
@@ -283,6 +332,8 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
                         m->rope_halves, p->pos + t);
     }
     tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, ds->staged.bytes);
+    for (int side = 0; tft_kv_apart(&p->s->kv.policy) && side < TFT_KV_SIDES; side++)
+        upload_block_positions(ds, side);
     if (layer > 0)
         tft_cuda_upload(ds, ds->buf[TFT_X], p->s->buf[TFT_X],
                         (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
@@ -327,8 +378,6 @@ static void record_graph(struct tft_pass p, uint32_t first, uint32_t end, int i)
         ds->error = e;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
 /* A pass of one token uses a graph, unless tokens are evicted before it. A graph fixes how many
    thread blocks attention has, one for each span: graph i serves tokens that attend to at most 2^i
    spans, of blocks if the cache has codes and else of slots. */
@@ -342,9 +391,9 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
     upload_pass(p, first);
     bool evicts = tft_kv_evicts(&p->s->kv.policy);
     bool one_token = p->n == 1 && p->n_logits && first < end;
-    uint32_t slot_spans = evicts ? ds->slot_spans : tft_spans(ds->staged.start->slot + p->n);
-    uint32_t block_spans = evicts ? tft_spans(ds->staged.start->blocks * p->s->kv.block) : 0;
-    if (one_token && !p->plan->chunk->evicts) {
+    uint32_t slot_spans = evicts ? ds->slot_spans : tft_spans(ds->staged.start->slot[0] + p->n);
+    uint32_t block_spans = evicts ? tft_spans(ds->staged.start->blocks[0] * p->s->kv.block) : 0;
+    if (one_token && !tft_kv_chunk_evicts(p->plan->chunk)) {
         while (1u << i < (evicts ? block_spans : slot_spans))
             i++;
         ds->partials.slot_spans = evicts ? slot_spans : min_u32(1u << i, ds->slot_spans);
@@ -369,12 +418,14 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 {
     struct device_session *ds = state;
     const struct tft_model *m = s->m;
+    uint32_t used[] = {s->kv.at[TFT_KV_K].blocks, s->kv.at[TFT_KV_V].blocks};
     if (ds->error == cudaSuccess)
         ds->error = cudaSetDevice(ds->device->index);
+    ds->n_placed[TFT_KV_K] = ds->n_placed[TFT_KV_V] = 0; /* the tokens left move up */
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
         if (d->blocks) {
             struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, l);
-            tft_cuda_drop_blocks(ds->stream, &blocks, d->blocks, s->kv.at.blocks);
+            tft_cuda_drop_blocks(ds->stream, &blocks, d->blocks, used);
         } else {
             struct tft_cuda_slots slots = tft_cuda_slots_of(ds, l);
             tft_cuda_drop_slots(ds->stream, &slots, d->slot, d->n, d->used);

@@ -20,24 +20,25 @@ static __device__ void narrow(uint16_t *to, float v)
 
 /* ---------------------------------------------------------------------------------------- slots */
 
-/* tft_kv_store. A thread block has one panel of slots of a head: blockIdx.x is the panel, counted
-   from that of start->slot, blockIdx.y the head. */
+/* tft_kv_store_key, tft_kv_store_value. A thread block has one panel of slots of a head: blockIdx.x
+   is the panel, counted from that of the first slot, blockIdx.y the head. */
 template <typename Num>
 static __global__ void store(struct tft_cuda_slots to, const float *k, const float *v, size_t ld,
                              uint32_t M, const struct tft_cuda_start *start)
 {
-    uint32_t first = start->slot, panel = first / TFT_KEY_PANEL + blockIdx.x,
-             slot = panel * TFT_KEY_PANEL, dim = to.dim;
-    size_t at_panel = ((size_t)blockIdx.y * to.capacity + slot) * dim;
-    Num *keys = (Num *)to.k + at_panel, *values = (Num *)to.v + at_panel;
+    uint32_t dim = to.dim, slot[2];
+    for (uint32_t s = 0; s < 2; s++)
+        slot[s] = (start->slot[s] / TFT_KEY_PANEL + blockIdx.x) * TFT_KEY_PANEL;
+    Num *keys = (Num *)to.k + ((size_t)blockIdx.y * to.capacity[0] + slot[0]) * dim,
+        *values = (Num *)to.v + ((size_t)blockIdx.y * to.capacity[1] + slot[1]) * dim;
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
         /* m wraps to a huge number for slots before the first */
-        uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot + c - first;
+        uint32_t c = i % TFT_KEY_PANEL, d = i / TFT_KEY_PANEL, m = slot[0] + c - start->slot[0];
         if (m < M)
             narrow(&keys[i], k[m * ld + blockIdx.y * dim + d]);
     }
     for (uint32_t i = threadIdx.x; i < dim * TFT_KEY_PANEL; i += blockDim.x) {
-        uint32_t c = i / dim, d = i % dim, m = slot + c - first;
+        uint32_t c = i / dim, d = i % dim, m = slot[1] + c - start->slot[1];
         if (m < M)
             narrow(&values[i], v[m * ld + blockIdx.y * dim + d]);
     }
@@ -61,8 +62,8 @@ static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, 
 {
     uint32_t c = threadIdx.x, d = blockIdx.x, dim = s.dim,
              slot = from + (c + TFT_KEY_PANEL - from % TFT_KEY_PANEL) % TFT_KEY_PANEL;
-    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity * dim,
-        *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity * dim;
+    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity[0] * dim,
+        *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity[1] * dim;
     for (; slot + n < used; slot += TFT_KEY_PANEL) {
         uint32_t old = slot + n;
         keys[(slot / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c] =
@@ -90,6 +91,7 @@ struct eviction {
     struct tft_cuda_clips clips;
     const uint32_t *order; /* slots whose tokens are quantized, block by block */
     uint32_t first_block;  /* that the first of them go to */
+    bool keys;             /* else values */
 };
 
 /* The keys or the values of a head that go to one block. */
@@ -100,15 +102,16 @@ struct source {
     uint32_t dim;
 };
 
-static __device__ struct source source_of(const struct eviction &ev, bool keys, uint32_t head,
+static __device__ struct source source_of(const struct eviction &ev, uint32_t head,
                                           const uint32_t *order)
 {
-    size_t at = (size_t)head * ev.from.capacity * ev.from.dim;
+    size_t at = (size_t)head * ev.from.capacity[!ev.keys] * ev.from.dim;
     struct source x = {};
-    x.k = keys ? (const uint16_t *)ev.from.k + at : NULL;
-    x.v = keys ? NULL : (const uint16_t *)ev.from.v + at;
+    x.k = ev.keys ? (const uint16_t *)ev.from.k + at : NULL;
+    x.v = ev.keys ? NULL : (const uint16_t *)ev.from.v + at;
     x.order = order;
-    x.channel_order = keys && ev.to.channel_order ? ev.to.channel_order + head * ev.from.dim : NULL;
+    x.channel_order =
+        ev.keys && ev.to.channel_order ? ev.to.channel_order + head * ev.from.dim : NULL;
     x.dim = ev.from.dim;
     return x;
 }
@@ -193,10 +196,10 @@ static __device__ struct tft_fit fit_settings(const struct eviction &ev,
 }
 
 /* (L - 1) / 2 of channel d. */
-static __device__ float half_of(const struct eviction &ev, const struct tft_cuda_side &s, bool keys,
+static __device__ float half_of(const struct eviction &ev, const struct tft_cuda_side &s,
                                 uint32_t head, uint32_t d)
 {
-    return (float)((keys ? key_levels(ev.to.quads[head], d)
+    return (float)((ev.keys ? key_levels(ev.to.quads[head], d)
                          : tft_bits_levels((enum tft_bits)s.bits)) -
                    1) /
            2;
@@ -223,8 +226,7 @@ static __device__ int common_exponent(float largest)
 /* Writes the scales and middles of a record. E4M3: all scales of the record share an exponent, and
    so do all middles. They are found first, from fits of the whole range. */
 static __device__ void store_scales(const struct eviction &ev, const struct tft_cuda_side &s,
-                                    bool keys, uint32_t head, const struct source &x,
-                                    unsigned char *to)
+                                    uint32_t head, const struct source &x, unsigned char *to)
 {
     uint32_t n = n_scales(ev.to, s);
     int e[2] = {0, 0};
@@ -234,7 +236,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
             struct group g = group_of(ev.to, s.per_token, i);
             struct tft_fit how = fit_settings(ev, s, head, g, 1);
             how.clip = ev.clips.ratio; /* the first is 1: the whole range */
-            struct tft_fitted all = fit(x, g, half_of(ev, s, keys, head, g.first), &how);
+            struct tft_fitted all = fit(x, g, half_of(ev, s, head, g.first), &how);
             largest[0] = fmaxf(largest[0], fabsf(all.scale));
             largest[1] = fmaxf(largest[1], fabsf(all.mid));
         }
@@ -247,7 +249,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
         how.f8 = ev.to.f8;
         how.scale_unit = tft_pow2i(e[0]);
         how.mid_unit = tft_pow2i(e[1]);
-        struct tft_fitted own = fit(x, g, half_of(ev, s, keys, head, g.first), &how);
+        struct tft_fitted own = fit(x, g, half_of(ev, s, head, g.first), &how);
         if (how.f8) {
             to[2 + i] = tft_f32_to_f8(own.scale / how.scale_unit);
             to[2 + n + i] = tft_f32_to_f8(own.mid / how.mid_unit);
@@ -266,7 +268,6 @@ struct packing {
     const struct tft_cuda_side *s;
     const struct source *x;
     const unsigned char *scales;
-    bool keys;
     uint32_t head, panel;
     uint32_t quad; /* the first of a run of quads of equal bits */
 };
@@ -276,12 +277,13 @@ static __device__ uint32_t code(const struct packing &p, uint32_t quad, uint32_t
 {
     const struct tft_cuda_blocks &b = p.ev->to;
     uint32_t row = p.panel * TFT_PANEL + i / TFT_QUAD, column = quad * TFT_QUAD + i % TFT_QUAD;
-    uint32_t t = p.keys ? row : column, d = p.keys ? column : row, n = n_scales(b, *p.s);
+    bool keys = p.ev->keys;
+    uint32_t t = keys ? row : column, d = keys ? column : row, n = n_scales(b, *p.s);
     if (d >= b.dim)
         return 0;
     uint32_t at = p.s->per_token ? d / b.group_channels * b.block_tokens + t : d;
     struct tft_fitted own = {scale_or_mid(b, p.scales, n, at), scale_or_mid(b, p.scales, n, n + at),
-                             0, half_of(*p.ev, *p.s, p.keys, p.head, d)};
+                             0, half_of(*p.ev, *p.s, p.head, d)};
     own.inverse = own.scale >= FLT_MIN ? 1 / own.scale : 0;
     return (uint32_t)tft_fitted_code(number(*p.x, t, d), &own);
 }
@@ -324,11 +326,12 @@ static __device__ uint32_t pack(const struct packing &p, enum tft_bits bits, uin
 static __device__ void store_codes(struct packing p, unsigned char *to)
 {
     const struct tft_cuda_blocks &b = p.ev->to;
-    uint32_t panels = p.keys ? b.block_tokens / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
+    bool keys = p.ev->keys;
+    uint32_t panels = keys ? b.block_tokens / TFT_PANEL : (b.dim + TFT_PANEL - 1) / TFT_PANEL,
              bytes = (uint32_t)p.s->code_bytes / panels;
     for (uint32_t i = threadIdx.x; i < p.s->code_bytes; i += THREADS) {
-        uint32_t at = i % bytes, bits = p.keys ? 0 : p.s->bits,
-                 quads = p.keys ? b.quads[p.head][0] : b.block_tokens / TFT_QUAD;
+        uint32_t at = i % bytes, bits = keys ? 0 : p.s->bits,
+                 quads = keys ? b.quads[p.head][0] : b.block_tokens / TFT_QUAD;
         p.panel = i / bytes;
         p.quad = 0;
         /* a panel of keys has quads of several widths, those of fewer bits first */
@@ -342,14 +345,14 @@ static __device__ void store_codes(struct packing p, unsigned char *to)
 }
 
 /* Copies a record of f16. */
-static __device__ void store_f16(const struct eviction &ev, bool keys, const struct source &x,
+static __device__ void store_f16(const struct eviction &ev, const struct source &x,
                                  unsigned char *to)
 {
     uint16_t *halves = (uint16_t *)to;
     uint32_t dim = ev.to.dim;
     for (uint32_t i = threadIdx.x; i < ev.to.block_tokens * dim; i += THREADS) {
         uint32_t t = i / dim, d = i % dim;
-        if (keys)
+        if (ev.keys)
             halves[key_at(t, d, dim)] = x.k[key_at(x.order[t], d, dim)];
         else
             halves[i] = x.v[(size_t)x.order[t] * dim + d];
@@ -357,47 +360,47 @@ static __device__ void store_f16(const struct eviction &ev, bool keys, const str
 }
 
 /* tft_kv_evict, the new blocks. A thread block writes one record: blockIdx.x is the block,
-   blockIdx.y the head, blockIdx.z 0 for keys and 1 for values. */
+   blockIdx.y the head. */
 static __global__ void __launch_bounds__(THREADS) fill_blocks(struct eviction ev)
 {
-    bool keys = blockIdx.z == 0;
     uint32_t head = blockIdx.y;
-    const struct tft_cuda_side &s = keys ? ev.to.k : ev.to.v;
+    const struct tft_cuda_side &s = ev.keys ? ev.to.k : ev.to.v;
     unsigned char *to = record(ev.to, s, head, ev.first_block + blockIdx.x);
-    struct source x = source_of(ev, keys, head, ev.order + blockIdx.x * ev.to.block_tokens);
+    struct source x = source_of(ev, head, ev.order + blockIdx.x * ev.to.block_tokens);
     if (s.bits == TFT_BITS_COUNT) {
-        store_f16(ev, keys, x, to);
+        store_f16(ev, x, to);
         return;
     }
-    store_scales(ev, s, keys, head, x, to + s.code_bytes);
+    store_scales(ev, s, head, x, to + s.code_bytes);
     __syncthreads();
-    store_codes({&ev, &s, &x, to + s.code_bytes, keys, head, 0, 0}, to);
+    store_codes({&ev, &s, &x, to + s.code_bytes, head, 0, 0}, to);
 }
 
 /* tft_kv_evict, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
-   copies them back to the slots from `first` on. rows: [G, n, 2, E]. A thread block has one slot
+   copies them back to the slots from `first` on. rows: [G, n, E]. A thread block has one slot
    (blockIdx.x) of one head (blockIdx.y). */
-static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, const uint32_t *order,
-                              uint32_t n)
+static __device__ uint16_t *stored(const struct tft_cuda_slots &s, bool keys, uint32_t slot,
+                                   uint32_t d)
 {
-    size_t head = (size_t)blockIdx.y * s.capacity * s.dim,
-           at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
-    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
-        rows[at + d] = ((const uint16_t *)s.k)[head + key_at(order[blockIdx.x], d, s.dim)];
-        rows[at + s.dim + d] =
-            ((const uint16_t *)s.v)[head + (size_t)order[blockIdx.x] * s.dim + d];
-    }
+    size_t head = (size_t)blockIdx.y * s.capacity[!keys] * s.dim;
+    return keys ? (uint16_t *)s.k + head + key_at(slot, d, s.dim)
+                : (uint16_t *)s.v + head + (size_t)slot * s.dim + d;
 }
 
-static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, uint32_t first,
-                               uint32_t n)
+static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, bool keys,
+                              const uint32_t *order, uint32_t n)
 {
-    size_t head = (size_t)blockIdx.y * s.capacity * s.dim,
-           at = ((size_t)blockIdx.y * n + blockIdx.x) * 2 * s.dim;
-    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
-        ((uint16_t *)s.k)[head + key_at(first + blockIdx.x, d, s.dim)] = rows[at + d];
-        ((uint16_t *)s.v)[head + (size_t)(first + blockIdx.x) * s.dim + d] = rows[at + s.dim + d];
-    }
+    size_t at = ((size_t)blockIdx.y * n + blockIdx.x) * s.dim;
+    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x)
+        rows[at + d] = *stored(s, keys, order[blockIdx.x], d);
+}
+
+static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, bool keys,
+                               uint32_t first, uint32_t n)
+{
+    size_t at = ((size_t)blockIdx.y * n + blockIdx.x) * s.dim;
+    for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x)
+        *stored(s, keys, first + blockIdx.x, d) = rows[at + d];
 }
 
 /* The values of slots `first_slot` on become what their codes would stand for (PartialLogQuant). A
@@ -409,12 +412,12 @@ static __global__ void round_values(struct eviction ev, uint32_t first_slot)
              first = threadIdx.x * ev.to.group_channels, left = ev.to.dim - first;
     if (first >= ev.to.dim)
         return;
-    struct source x = source_of(ev, false, head, &slot);
+    struct source x = source_of(ev, head, &slot);
     struct group g = {0, first, left < ev.to.group_channels ? left : ev.to.group_channels, true};
     struct tft_fit how = fit_settings(ev, ev.to.v, head, g, ev.clips.n);
-    struct tft_fitted own = fit(x, g, half_of(ev, ev.to.v, false, head, 0), &how);
+    struct tft_fitted own = fit(x, g, half_of(ev, ev.to.v, head, 0), &how);
     uint16_t *to =
-        (uint16_t *)ev.from.v + ((size_t)head * ev.from.capacity + slot) * ev.to.dim + first;
+        (uint16_t *)ev.from.v + ((size_t)head * ev.from.capacity[1] + slot) * ev.to.dim + first;
     for (uint32_t i = 0; i < g.n; i++)
         to[i] = tft_f32_to_f16(
             fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
@@ -424,14 +427,14 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
                     const struct tft_cuda_clips *clips, uint16_t *workspace)
 {
-    struct eviction ev = {*to, *from, *clips, e->order, e->first_block};
+    struct eviction ev = {*to, *from, *clips, e->order, e->first_block, e->keys};
     if (e->n_blocks)
-        launch(stream, fill_blocks, dim3(e->n_blocks, to->heads, 2), THREADS, 0, ev);
+        launch(stream, fill_blocks, dim3(e->n_blocks, to->heads), THREADS, 0, ev);
     if (e->stay) {
-        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, workspace, *from,
+        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, workspace, *from, e->keys,
                e->order + e->n_blocks * to->block_tokens, e->stay);
-        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, workspace, e->first_slot,
-               e->stay);
+        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, workspace, e->keys,
+               e->first_slot, e->stay);
     }
     if (e->rounded)
         launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, ev, e->first_rounded);
@@ -452,11 +455,13 @@ static __global__ void drop_records(unsigned char *records, size_t bytes, size_t
 }
 
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
-                          uint32_t used)
+                          const uint32_t used[2])
 {
     const struct tft_cuda_side *sides[] = {&b->k, &b->v};
-    for (const struct tft_cuda_side *s : sides)
+    for (int i = 0; i < 2; i++) {
+        const struct tft_cuda_side *s = sides[i];
         launch(stream, drop_records,
                dim3((unsigned)((s->record_bytes / 8 + THREADS - 1) / THREADS), b->heads), THREADS,
-               0, s->records, s->record_bytes, s->record_bytes * b->n_blocks, n, used);
+               0, s->records, s->record_bytes, s->record_bytes * b->n_blocks, n, used[i]);
+    }
 }

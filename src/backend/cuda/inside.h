@@ -52,6 +52,8 @@ struct upload {
     int32_t *tokens;              /* [n] */
     float *cos, *sin;             /* [n, n_rot] */
     uint32_t *order;              /* [n_order] of the plan's evictions, one after the other */
+    uint32_t *position[2];        /* of slots of keys, of values, where these are apart: for each
+                                     chunk, tft_cuda_positions_at apart */
     size_t bytes;                 /* of all */
 };
 
@@ -77,8 +79,8 @@ struct device_session {
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* that the cache has room for */
 
-    struct tft_cuda_eviction *eviction; /* [max_chunks] of the pass's plan; of the host */
-    uint32_t max_chunks;                /* that a plan may have */
+    struct tft_cuda_eviction (*eviction)[2]; /* [max_chunks] of keys, of values; of the host */
+    uint32_t max_chunks;                     /* that a plan may have */
 
     /* where the policy has codes; all [layers, G, ...] */
     unsigned char *records;
@@ -86,6 +88,13 @@ struct device_session {
     uint8_t *channel_order; /* [E] */
     float *clip[2];         /* [groups] of keys, of values */
     uint16_t *evict_rows;   /* tft_cuda_evict's workspace */
+
+    /* where keys and values are apart */
+    uint32_t *block_position[2]; /* [n_blocks, block] as in struct tft_kv; those */
+    uint32_t n_placed[2];        /* of the first n_placed blocks are there */
+    float *rows;                 /* [apart_tokens H, kv.n_token] as in struct tft_cuda_apart */
+    float (*softmax)[2];         /* [apart_tokens H] */
+    uint32_t apart_tokens;       /* that attend at once */
 };
 
 /* The slots and the blocks of a layer. */
@@ -96,6 +105,9 @@ struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint3
    n_order slots in its evictions: at most n_batch, max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
+
+/* Where the positions of chunk i begin in upload.position[side]. */
+size_t tft_cuda_positions_at(const struct device_session *ds, uint32_t side, uint32_t i);
 
 /* Queues a copy from the host to the device; and waits for all that is queued. Both keep the first
    error in ds->error. */

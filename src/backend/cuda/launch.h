@@ -27,9 +27,9 @@ extern "C" {
 /* Where a chunk of a pass starts. Kernels read it from the device's memory, so that a recorded
    graph can be launched again for a later token. */
 struct tft_cuda_start {
-    uint32_t position; /* of the chunk's first token in the sequence */
-    uint32_t slot;     /* of that token in the cache; the prefix has the first slots */
-    uint32_t blocks;   /* full blocks of codes that the chunk's tokens attend to */
+    uint32_t position;  /* of the chunk's first token in the sequence */
+    uint32_t slot[2];   /* of its key and of its value; the prefix has the first slots */
+    uint32_t blocks[2]; /* full blocks of keys, and of values, that the chunk's tokens attend to */
 };
 
 /* Rows that a kernel writes or reads: floats, or bytes if `bytes` is not NULL. */
@@ -117,16 +117,16 @@ enum { TFT_CUDA_PRODUCTS = 3 };
 void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *products, uint32_t n,
                      bool add, const struct tft_cuda_rows *x, uint32_t M, uint32_t multiprocessors);
 
-/* ---- cache.cu, attend.cu */
+/* ---- cache.cu, attend.cu, apart.cu */
 
 /* The slots of a layer (kv/kv.h). */
 struct tft_cuda_slots {
-    void *k;           /* [G, capacity / 16, E, 16] */
-    void *v;           /* [G, capacity, E] */
-    enum tft_num num;  /* F16 or F32 */
-    uint32_t capacity; /* slots, a multiple of 16 */
-    uint32_t heads;    /* G */
-    uint32_t dim;      /* E */
+    void *k;              /* [G, K capacity / 16, E, 16] */
+    void *v;              /* [G, V capacity, E] */
+    enum tft_num num;     /* F16 or F32 */
+    uint32_t capacity[2]; /* slots of keys, of values, multiples of 16 */
+    uint32_t heads;       /* G */
+    uint32_t dim;         /* E */
 };
 
 /* The keys or the values of a layer's blocks: records of codes, then scales (kv/kv.h). */
@@ -152,7 +152,7 @@ struct tft_cuda_blocks {
     bool f8;                      /* scales are E4M3; else f16 */
 };
 
-/* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_store). */
+/* Stores rows k, v: [M, G, E] in the slots from start->slot on (tft_kv_store_key, _value). */
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start);
 
@@ -167,13 +167,32 @@ struct tft_cuda_partials {
 };
 
 /* Attention of M tokens of a chunk (backend/cpu/attend.c): y = softmax(q k / sqrt(E)) v over the
-   slots up to each token's own and over the first start->blocks blocks. Row m is the token of slot
-   start->slot + skip + m. y, q: [M, H E]; blocks: NULL if the cache has no codes. If M is 1,
-   `partials` must have room for the spans that the token attends to. */
+   slots up to each token's own and over the first start->blocks blocks, where keys and values are
+   not apart. Row m is the token of slot start->slot + skip + m. y, q: [M, H E]; blocks: NULL if the
+   cache has no codes. If M is 1, `partials` must have room for the spans that the token attends
+   to. */
 void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q, size_t ldq,
                      const struct tft_cuda_slots *slots, const struct tft_cuda_blocks *blocks,
                      uint32_t H, uint32_t M, uint32_t skip, const struct tft_cuda_start *start,
                      const struct tft_cuda_partials *partials);
+
+/* Where keys and values are apart (kv/kv.h): whose each place is, and room for the scores of all
+   positions. */
+struct tft_cuda_apart {
+    const uint32_t *slot_position[2];  /* of keys, of values: [slots in use] */
+    const uint32_t *block_position[2]; /* [n_blocks, block_tokens] */
+    float *rows;                       /* [M H, positions] */
+    size_t positions;                  /* that there is room for */
+    float (*softmax)[2];               /* [M H] maximum and sum of each row */
+    uint32_t slot_spans, block_spans;  /* at most as many spans of keys as a token attends to */
+};
+
+/* tft_cuda_attend where keys and values are apart (backend/cpu/apart.c). */
+void tft_cuda_attend_apart(cudaStream_t stream, const struct tft_cuda_rows *y, const float *q,
+                           size_t ldq, const struct tft_cuda_slots *slots,
+                           const struct tft_cuda_blocks *blocks, uint32_t H, uint32_t M,
+                           uint32_t skip, const struct tft_cuda_start *start,
+                           const struct tft_cuda_apart *apart);
 
 /* The clip ratios that a group of numbers may choose from (struct tft_fit). */
 enum { TFT_CUDA_CLIPS = 8 };
@@ -183,8 +202,9 @@ struct tft_cuda_clips {
     bool to_zero; /* both ends of the range move towards 0, not towards the middle */
 };
 
-/* One eviction, the same for all heads of a layer (tft_kv_evict). */
+/* One eviction of keys or values, the same for all heads of a layer (tft_kv_evict). */
 struct tft_cuda_eviction {
+    bool keys;
     const uint32_t *order;  /* [n_blocks * block_tokens + stay] slots: first those whose tokens are
                               quantized, in the order of the new blocks, then those that stay */
     uint32_t n_blocks;      /* new blocks */
@@ -192,20 +212,20 @@ struct tft_cuda_eviction {
     uint32_t stay;          /* tokens that stay in slots and close up, */
     uint32_t first_slot;    /* from this slot on */
     uint32_t rounded;       /* slots whose values are then rounded to what their codes would stand
-                              for (PartialLogQuant), */
+                              for (PartialLogQuant), 0 of keys, */
     uint32_t first_rounded; /* from this slot on */
 };
 
 /* Quantizes the evicted tokens into new blocks and closes the gaps in the slots, which are of f16.
-   workspace: [G, stay, 2, E] */
+   workspace: [G, stay, E] */
 void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
                     const struct tft_cuda_clips *clips, uint16_t *workspace);
 
-/* Drops the first n of `used` blocks of all heads; the others move to the front
-   (tft_kv_drop_blocks). */
+/* Drops the first n of used[0] blocks of keys and of used[1] blocks of values, of all heads; the
+   others move to the front (tft_kv_drop_blocks). */
 void tft_cuda_drop_blocks(cudaStream_t stream, const struct tft_cuda_blocks *b, uint32_t n,
-                          uint32_t used);
+                          const uint32_t used[2]);
 
 /* Drops n slots of all heads from slot `from` on; the slots behind them, up to `used`, move forward
    (tft_kv_drop_slots). */

@@ -6,7 +6,18 @@
 #include "inside.h"
 #include "run/session.h"
 
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
 /* -------------------------------------------------------------------------------------- layouts */
+
+/* The first chunk may see a long prompt in slots; the others come after an eviction. */
+size_t tft_cuda_positions_at(const struct device_session *ds, uint32_t side, uint32_t i)
+{
+    const struct tft_kv *kv = &ds->session->kv;
+    if (!i || !tft_kv_apart(&kv->policy))
+        return 0;
+    return kv->capacity[side] + (i - 1) * (size_t)(kv->n_prefix + kv->stay[side]);
+}
 
 static struct upload layout_upload(const struct device_session *ds, struct tft_arena *a, uint32_t n,
                                    uint32_t chunks, uint32_t n_order)
@@ -18,6 +29,9 @@ static struct upload layout_upload(const struct device_session *ds, struct tft_a
     u.cos = tft_arena_take(a, n, n_rot * sizeof(float));
     u.sin = tft_arena_take(a, n, n_rot * sizeof(float));
     u.order = tft_arena_take(a, n_order, sizeof *u.order);
+    for (uint32_t side = 0; side < 2; side++)
+        u.position[side] =
+            tft_arena_take(a, tft_cuda_positions_at(ds, side, chunks), sizeof *u.position[side]);
     u.bytes = a->used;
     return u;
 }
@@ -48,8 +62,25 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
     ds->channel_order = tft_arena_take(a, heads, kv->head_dim);
     for (int side = 0; side < 2; side++)
         ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv) * sizeof(float));
-    ds->evict_rows = tft_arena_take(a, (size_t)kv->n_head_kv * kv->capacity,
-                                    2 * kv->head_dim * sizeof *ds->evict_rows);
+    uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
+    ds->evict_rows = tft_arena_take(a, (size_t)kv->n_head_kv * stay,
+                                    kv->head_dim * sizeof *ds->evict_rows);
+}
+
+/* Scores of all positions for a few queries, however long the context. */
+enum { APART_ROWS = 512 };
+
+static void layout_apart(struct device_session *ds, struct tft_arena *a)
+{
+    const struct tft_kv *kv = &ds->session->kv;
+    uint32_t heads = ds->session->m->n_head;
+    ds->apart_tokens = max_u32(APART_ROWS / heads, 1);
+    size_t rows = (size_t)ds->apart_tokens * heads;
+    for (int side = 0; side < 2; side++)
+        ds->block_position[side] =
+            tft_arena_take(a, kv->n_blocks, kv->block * sizeof *ds->block_position[side]);
+    ds->rows = tft_arena_take(a, rows, kv->n_token * sizeof *ds->rows);
+    ds->softmax = tft_arena_take(a, rows, sizeof *ds->softmax);
 }
 
 static void layout_activations(struct device_session *ds, struct tft_arena *a)
@@ -76,12 +107,13 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
     const struct tft_kv *kv = &ds->session->kv;
     const struct tft_model *m = ds->session->m;
     size_t heads = (size_t)(m->n_layer - m->n_host) * m->n_head_kv,
-           row = m->head_dim * tft_num_bytes(kv->num), slots = 0;
-    if (!tft_mul(heads, kv->capacity, &slots))
-        a->failed = true;
-    ds->k = tft_arena_take(a, slots, row);
-    ds->v = tft_arena_take(a, slots, row);
-    ds->slot_spans = tft_spans(kv->capacity);
+           row = m->head_dim * tft_num_bytes(kv->num), slots[2] = {0};
+    for (int side = 0; side < 2; side++)
+        if (!tft_mul(heads, kv->capacity[side], &slots[side]))
+            a->failed = true;
+    ds->k = tft_arena_take(a, slots[TFT_KV_K], row);
+    ds->v = tft_arena_take(a, slots[TFT_KV_V], row);
+    ds->slot_spans = tft_spans(kv->capacity[TFT_KV_K]);
     ds->block_spans = tft_spans(kv->n_blocks * kv->block);
     size_t partials = (size_t)m->n_head * (ds->slot_spans + ds->block_spans);
     ds->partials.o = tft_arena_take(a, partials, m->head_dim * sizeof(float));
@@ -90,6 +122,8 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
     ds->partials.done = tft_arena_take(a, m->n_head, sizeof *ds->partials.done);
     if (tft_kv_evicts(&kv->policy))
         layout_blocks(ds, a, heads);
+    if (tft_kv_apart(&kv->policy))
+        layout_apart(ds, a);
 }
 
 static void layout_device(struct device_session *ds, struct tft_arena *a)
@@ -111,7 +145,7 @@ static void layout_host(struct device_session *ds, struct tft_arena *a)
 /* Room for the plan of any pass. */
 static enum tft_status alloc_plan(struct device_session *ds, struct tft_error *err)
 {
-    ds->max_chunks = tft_retain_evictions(&ds->session->kv.policy, ds->session->n_batch) + 1;
+    ds->max_chunks = ds->session->kv.n_chunk;
     ds->eviction = calloc(ds->max_chunks, sizeof *ds->eviction);
     return ds->eviction ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
 }
@@ -153,12 +187,12 @@ static size_t heads_before(const struct device_session *ds, uint32_t layer)
 struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    size_t offset = heads_before(ds, layer) * kv->capacity * kv->head_dim * tft_num_bytes(kv->num);
+    size_t column = heads_before(ds, layer) * kv->head_dim * tft_num_bytes(kv->num);
     return (struct tft_cuda_slots){
-        .k = (char *)ds->k + offset,
-        .v = (char *)ds->v + offset,
+        .k = (char *)ds->k + column * kv->capacity[TFT_KV_K],
+        .v = (char *)ds->v + column * kv->capacity[TFT_KV_V],
         .num = kv->num,
-        .capacity = kv->capacity,
+        .capacity = {kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]},
         .heads = kv->n_head_kv,
         .dim = kv->head_dim,
     };
@@ -242,7 +276,7 @@ static enum tft_status put_prefix(struct device_session *ds, struct tft_error *e
             n = m->n_prefix - slot < batch ? m->n_prefix - slot : batch;
             widen_prefix(ds, k, m->prefix_k + from, n, stride);
             widen_prefix(ds, v, m->prefix_v + from, n, stride);
-            *ds->staged.start = (struct tft_cuda_start){.slot = slot};
+            *ds->staged.start = (struct tft_cuda_start){.slot = {slot, slot}};
             tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, sizeof *ds->staged.start);
             tft_cuda_upload(ds, ds->buf[TFT_K], k, n * stride * sizeof *k);
             tft_cuda_upload(ds, ds->buf[TFT_V], v, n * stride * sizeof *v);

@@ -121,7 +121,7 @@ static uint32_t sequences_that_fit(const struct search *k, uint32_t n_prefix)
 {
     const struct tft_kv *kv = &k->y.s->kv;
     uint32_t slots = (n_prefix + k->seq_len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    uint32_t by_cache = k->m->n_layer * kv->capacity / slots,
+    uint32_t by_cache = k->m->n_layer * kv->capacity[TFT_KV_K] / slots,
              by_rows = k->capacity.batch / k->seq_len;
     return by_cache < by_rows ? by_cache : by_rows;
 }
@@ -157,10 +157,11 @@ static void run_layers(struct search *k, uint32_t n_prefix, uint32_t n_seq, stru
                        float *top)
 {
     struct tft_kv *kv = &k->y.s->kv;
-    uint32_t n = n_seq * k->seq_len, capacity = kv->capacity,
+    uint32_t n = n_seq * k->seq_len, capacity = kv->capacity[TFT_KV_K],
              most = sequences_that_fit(k, n_prefix);
     k->n_seq = n_seq;
-    kv->capacity = (n_prefix + k->seq_len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] =
+        (n_prefix + k->seq_len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
     memset(k->loss, 0, n_seq * sizeof *k->loss);
     if (n_prefix)
         pass(k, LAYERS_EMBED, 0, k->y.prefix, k->prefix, n_prefix, 0, n_prefix);
@@ -171,7 +172,7 @@ static void run_layers(struct search *k, uint32_t n_prefix, uint32_t n_seq, stru
         if (top)
             top[l] = largest(k, n);
     }
-    kv->capacity = capacity;
+    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] = capacity;
 }
 
 static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n,

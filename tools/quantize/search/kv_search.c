@@ -388,14 +388,14 @@ static void search(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* Whether the second half of a window attends to quantized tokens. */
-static bool long_enough(const struct searcher *z)
+/* Whether the second half of a window attends to quantized keys, or values. */
+static bool long_enough(const struct searcher *z, enum tft_kv_which which)
 {
     struct tft_retained at = {0};
     for (uint32_t left = z->o->window, n; left; left -= n) {
-        if (!tft_retain_room(&z->policy, &at))
-            tft_retain_evict(&z->policy, &at, NULL, NULL);
-        uint32_t room = tft_retain_room(&z->policy, &at);
+        if (!tft_retain_room(&z->policy, which, &at))
+            tft_retain_evict(&z->policy, which, &at, NULL, NULL);
+        uint32_t room = tft_retain_room(&z->policy, which, &at);
         n = left < room ? left : room;
         tft_retain_add(&z->policy, &at, n);
     }
@@ -418,7 +418,7 @@ static void check(struct searcher *z)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: a search needs at least two windows of text, one to measure and one held out",
                  name);
-    else if (!long_enough(z))
+    else if (!long_enough(z, TFT_KV_K) || !long_enough(z, TFT_KV_V))
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: a window of %u tokens is too short: this cache keeps all of them in f16",
                  name, o->window);

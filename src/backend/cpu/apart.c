@@ -1,0 +1,265 @@
+/*
+ * Attention where keys and values are apart: the key of a token and its value are in different
+ * places, and kv.h says whose each place is. For a query q at position t:
+ *
+ *   s_j = q.k_j / sqrt(E), for all positions j <= t, from wherever the key is
+ *   m = max_j s_j    p_j = exp(s_j - m)    l = sum_j p_j, summed by position (tft_softmax_fn)
+ *   o_b = sum p_j v_j over the values in span b, from wherever j's value is
+ *   o = o_0 + o_1 + ..., in the order of spans: those of slots first, then those of blocks
+ *   the result is o / l
+ *
+ * The order of everything is fixed and depends on the token's position alone. A row of s has all
+ * positions: that is the price of keys and values in different places.
+ */
+#include "span.h"
+
+#include <string.h>
+
+/* A row has one number for each position; rows are kv->n_token apart. */
+
+/* rows: [tile's rows, positions] gets the scores of the slots from `start` on. */
+static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                        const float *q, float *rows)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    float *scores = p->s->scratch[p->tid].scores;
+    const uint32_t *position = t->side[TFT_KV_K].position + start;
+    uint32_t first = tft_first_row(t, TFT_KV_K, start);
+    tft_score_slots(p, t, start, first, q, scores);
+    for (uint32_t i = first; i < tft_tile_rows(t); i++)
+        for (uint32_t j = 0; j < tft_visible(t, TFT_KV_K, i, start); j++)
+            rows[(size_t)i * kv->n_token + position[j]] = scores[i * TFT_SPAN + j];
+}
+
+/* The blocks of a span: the first, and how many. */
+struct span {
+    uint32_t first, n;
+};
+
+static struct span span_of(const struct tft_kv *kv, const struct tft_seen *seen, uint32_t b)
+{
+    uint32_t most = tft_span_blocks(kv), first = b * most, left = seen->blocks - first;
+    return (struct span){first, left < most ? left : most};
+}
+
+/* The same of span b of the blocks; q: tft_ordered_queries */
+static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                         const float *q, float *rows)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    float *scores = p->s->scratch[p->tid].scores;
+    struct span span = span_of(kv, &t->side[TFT_KV_K], b);
+    const uint32_t *position = kv->block_position[TFT_KV_K] + span.first * kv->block;
+    tft_score_blocks(p, t, span.first, span.n, q, scores,
+                     (struct tft_next){t->head, span.first + span.n}, false);
+    for (uint32_t i = 0; i < tft_tile_rows(t); i++)
+        for (uint32_t j = 0; j < span.n * kv->block; j++)
+            rows[(size_t)i * kv->n_token + position[j]] = scores[i * TFT_SPAN + j];
+}
+
+/* o: [rows, E], from row *first on = the values of a span, those of slots from `start` on or those
+   of span b of the blocks, weighted by `rows`, which are probabilities now. */
+static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                      const float *rows, float *o, uint32_t *first)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    float *weights = p->s->scratch[p->tid].scores;
+    const uint32_t *position = t->side[TFT_KV_V].position + start;
+    *first = tft_first_row(t, TFT_KV_V, start);
+    for (uint32_t i = *first; i < tft_tile_rows(t); i++)
+        for (uint32_t j = 0; j < tft_visible(t, TFT_KV_V, i, start); j++)
+            weights[i * TFT_SPAN + j] = rows[(size_t)i * kv->n_token + position[j]];
+    tft_mix_slots(p, t, start, *first, weights, o);
+}
+
+static void mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                       const float *rows, float *o, uint32_t *first)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    float *weights = p->s->scratch[p->tid].scores;
+    struct span span = span_of(kv, &t->side[TFT_KV_V], b);
+    const uint32_t *position = kv->block_position[TFT_KV_V] + span.first * kv->block;
+    for (uint32_t i = 0; i < tft_tile_rows(t); i++)
+        for (uint32_t j = 0; j < span.n * kv->block; j++)
+            weights[i * TFT_SPAN + j] = rows[(size_t)i * kv->n_token + position[j]];
+    tft_mix_blocks(p, t, span.first, span.n, weights, o);
+    *first = 0;
+}
+
+/* Spans of a side that the tile sees: of slots, then of blocks. */
+struct spans {
+    uint32_t slots, all;
+};
+
+static struct spans spans_of(const struct tft_kv *kv, const struct tft_tile *t,
+                             enum tft_kv_which which)
+{
+    const struct tft_seen *seen = &t->side[which];
+    uint32_t slots = tft_spans(seen->slot + t->n_tokens);
+    return (struct spans){slots, slots + tft_code_spans(kv, seen->blocks)};
+}
+
+static void score_span(const struct tft_pass *p, const struct tft_tile *t, struct spans spans,
+                       uint32_t b, const float *q, const float *ordered_q, float *rows)
+{
+    if (b < spans.slots)
+        score_slots(p, t, b * TFT_SPAN, q, rows);
+    else
+        score_blocks(p, t, b - spans.slots, ordered_q, rows);
+}
+
+static void mix_span(const struct tft_pass *p, const struct tft_tile *t, struct spans spans,
+                     uint32_t b, const float *rows, float *o, uint32_t *first)
+{
+    if (b < spans.slots)
+        mix_slots(p, t, b * TFT_SPAN, rows, o, first);
+    else
+        mix_blocks(p, t, b - spans.slots, rows, o, first);
+}
+
+/* How many positions the token of a row sees: those up to its own. */
+static uint32_t positions_seen(const struct tft_tile *t, uint32_t row)
+{
+    const struct tft_seen *k = &t->side[TFT_KV_K];
+    return k->position[k->slot + row / t->group] + 1;
+}
+
+/* ---------------------------------------------------------------------------------- many tokens */
+
+static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint32_t token,
+                        const struct tft_input *in)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    const struct tft_kv *kv = &p->s->kv;
+    const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
+    struct spans keys = spans_of(kv, t, TFT_KV_K), values = spans_of(kv, t, TFT_KV_V);
+    uint32_t dim = kv->head_dim, n = tft_tile_rows(t), first;
+    float sum[TFT_TILE], max;
+
+    tft_load_queries(p, t, token, w->q);
+    const float *ordered_q = tft_ordered_queries(p, t, w->q);
+    for (uint32_t b = 0; b < keys.all; b++)
+        score_span(p, t, keys, b, w->q, ordered_q, w->rows);
+    for (uint32_t i = 0; i < n; i++)
+        kern->softmax(w->rows + (size_t)i * kv->n_token, positions_seen(t, i), &max, &sum[i]);
+    mix_span(p, t, values, 0, w->rows, w->o, &first); /* all rows see the first slot */
+    for (uint32_t b = 1; b < values.all; b++) {
+        mix_span(p, t, values, b, w->rows, w->part, &first);
+        kern->blend(w->o + first * dim, 1, w->part + first * dim, 1, (n - first) * dim);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
+                     sum[i]);
+}
+
+static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+                         const struct tft_input *in)
+{
+    const struct tft_model *m = p->m;
+    uint32_t group = m->n_head / m->n_head_kv, step = tft_tile_tokens(group),
+             tiles = (queries->n + step - 1) / step;
+    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_A));
+    for (uint32_t i = (uint32_t)p->tid; i < tiles * m->n_head_kv; i += (uint32_t)p->n_threads) {
+        uint32_t at = i / m->n_head_kv * step;
+        struct tft_tile t = {
+            .layer = layer,
+            .head = i % m->n_head_kv,
+            .n_tokens = queries->n - at < step ? queries->n - at : step,
+            .group = group,
+            .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
+                     tft_seen_from(&queries->side[TFT_KV_V], at)},
+        };
+        attend_tile(p, &t, queries->first + at, in);
+    }
+}
+
+/* ------------------------------------------------------------------------------------ one token */
+
+/* Rows of the KV head's queries in the session's rows: [H, positions]. */
+static float *head_rows(const struct tft_session *s, const struct tft_tile *t)
+{
+    return s->rows + (size_t)t->head * t->group * s->kv.n_token;
+}
+
+static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
+{
+    struct spans spans = spans_of(&p->s->kv, &t, TFT_KV_K);
+    float *q = p->s->scratch[p->tid].q;
+    const float *ordered_q = NULL;
+    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), BIT(TFT_PARTS));
+    for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
+         i += (uint32_t)p->n_threads) {
+        if (!ordered_q || t.head != i / spans.all) {
+            t.head = i / spans.all;
+            tft_load_queries(p, &t, token, q);
+            ordered_q = tft_ordered_queries(p, &t, q);
+        }
+        score_span(p, &t, spans, i % spans.all, q, ordered_q, head_rows(p->s, &t));
+    }
+}
+
+static void softmax_rows(struct tft_pass *p, const struct tft_tile *t)
+{
+    struct tft_session *s = p->s;
+    size_t begin, end;
+    float max;
+    tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_PARTS));
+    tft_pass_share(p, p->m->n_head, &begin, &end);
+    for (size_t h = begin; h < end; h++)
+        p->m->kern.softmax(s->rows + h * s->kv.n_token, positions_seen(t, 0), &max,
+                           &s->part_sum[h]);
+}
+
+/* part_o: [H, spans, E] */
+static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
+{
+    struct tft_session *s = p->s;
+    float *part = s->scratch[p->tid].part;
+    uint32_t dim = s->kv.head_dim, unused;
+    tft_pass_touch(p, BIT(TFT_PARTS) | BIT(TFT_KV), BIT(TFT_PARTS));
+    for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
+         i += (uint32_t)p->n_threads) {
+        uint32_t b = i % spans.all;
+        t.head = i / spans.all;
+        mix_span(p, &t, spans, b, head_rows(s, &t), part, &unused);
+        for (uint32_t r = 0; r < t.group; r++)
+            memcpy(s->part_o + ((size_t)(t.head * t.group + r) * spans.all + b) * dim,
+                   part + r * dim, dim * sizeof *part);
+    }
+}
+
+/* Every (head, span) of keys by itself, then every row, then every (head, span) of values, then
+   every head. */
+static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+                         const struct tft_input *in)
+{
+    const struct tft_model *m = p->m;
+    const struct tft_session *s = p->s;
+    struct tft_tile t = {.layer = layer,
+                         .n_tokens = 1,
+                         .group = m->n_head / m->n_head_kv,
+                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]}};
+    struct spans spans = spans_of(&s->kv, &t, TFT_KV_V);
+    size_t begin, end, dim = m->head_dim;
+    score_spans(p, t, queries->first);
+    softmax_rows(p, &t);
+    mix_spans(p, t, spans);
+
+    tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_A));
+    tft_pass_share(p, m->n_head, &begin, &end);
+    for (size_t h = begin; h < end; h++) {
+        float *o = s->part_o + h * spans.all * dim;
+        for (uint32_t b = 1; b < spans.all; b++)
+            m->kern.blend(o, 1, o + b * dim, 1, dim);
+        tft_put_head(p, in, queries->first, h, o, s->part_sum[h]);
+    }
+}
+
+void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+                      const struct tft_input *in)
+{
+    if (queries->n == 1)
+        attend_split(p, layer, queries, in);
+    else
+        attend_tiles(p, layer, queries, in);
+}

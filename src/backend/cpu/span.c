@@ -1,0 +1,175 @@
+#include "span.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------------------------- queries */
+
+void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32_t token, float *q)
+{
+    uint32_t width = t->group * p->m->head_dim;
+    for (uint32_t i = 0; i < t->n_tokens; i++)
+        memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width,
+               width * sizeof *q);
+}
+
+const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = kv->head_dim;
+    if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
+        return q;
+    const uint8_t *channel = kv->layer[t->layer].channel + t->head * dim;
+    float *ordered = p->s->scratch[p->tid].ordered_q;
+    for (uint32_t i = 0; i < tft_tile_rows(t); i++)
+        for (uint32_t d = 0; d < dim; d++)
+            ordered[i * dim + d] = q[i * dim + channel[d]];
+    return ordered;
+}
+
+/* ---------------------------------------------------------------------------------------- slots */
+
+void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                     uint32_t first, const float *q, float *scores)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    p->m->kern.score[kv->num](&(struct tft_score){
+        .s = scores + first * TFT_SPAN,
+        .lds = TFT_SPAN,
+        .q = q + first * dim,
+        .ldq = dim,
+        .k = tft_kv_keys(kv, t->layer, t->head, start),
+        .nq = rows - first,
+        .n = tft_visible(t, TFT_KV_K, rows - 1, start),
+        .head_dim = dim,
+        .scale = 1.0f / sqrtf((float)dim),
+    });
+}
+
+/* All rows see what the first row sees. What later rows see besides comes after it, in order. */
+void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                   uint32_t first, const float *weights, float *o)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    tft_mix_fn *mix = p->m->kern.mix[kv->num];
+    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t),
+             common = tft_visible(t, TFT_KV_V, first, start);
+    memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
+    mix(&(struct tft_mix){
+        .o = o + first * dim,
+        .ldo = dim,
+        .p = weights + first * TFT_SPAN,
+        .ldp = TFT_SPAN,
+        .v = tft_kv_values(kv, t->layer, t->head, start),
+        .nq = rows - first,
+        .n = common,
+        .head_dim = dim,
+    });
+    for (uint32_t i = first, n; i < rows; i += n) { /* the queries of one token see the same */
+        n = t->group - i % t->group;
+        mix(&(struct tft_mix){
+            .o = o + i * dim,
+            .ldo = dim,
+            .p = weights + i * TFT_SPAN + common,
+            .ldp = TFT_SPAN,
+            .v = tft_kv_values(kv, t->layer, t->head, start + common),
+            .nq = n,
+            .n = tft_visible(t, TFT_KV_V, i, start) - common,
+            .head_dim = dim,
+        });
+    }
+}
+
+/* --------------------------------------------------------------------------------------- blocks */
+
+static void prefetch(const char *record, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(record + i, 0, 2);
+}
+
+/* Records are too short for the hardware to see a stream. So, while the keys of block b are read,
+   its values are prefetched, and the i-th block of keys of the next span. One block at a time: more
+   of them would wait for each other. */
+static void prefetch_codes(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                           uint32_t i, struct tft_next next, bool values)
+{
+    const struct tft_kv *kv = &p->s->kv;
+    const struct tft_kv_layer *y = &kv->layer[t->layer];
+    if (values)
+        prefetch(tft_kv_value_record(kv, t->layer, t->head, b), y->v_bytes);
+    if (next.block + i < t->side[TFT_KV_K].blocks)
+        prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
+}
+
+void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first,
+                      uint32_t n, const float *q, float *scores, struct tft_next next, bool values)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    float factor = 1.0f / sqrtf((float)dim), *key_scales = p->s->scratch[p->tid].key_scales;
+    for (uint32_t b = 0; b < n; b++, scores += kv->block) {
+        prefetch_codes(p, t, first + b, b, next, values);
+        if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
+            kern->score[TFT_NUM_F16](&(struct tft_score){
+                .s = scores,
+                .lds = TFT_SPAN,
+                .q = q,
+                .ldq = dim,
+                .k = tft_kv_f16_keys(kv, t->layer, t->head, first + b),
+                .nq = rows,
+                .n = kv->block,
+                .head_dim = dim,
+                .scale = factor,
+            });
+            continue;
+        }
+        struct tft_coded k = tft_kv_key_codes(kv, kern, t->layer, t->head, first + b, key_scales);
+        kern->score_codes(&(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
+    }
+}
+
+void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first, uint32_t n,
+                    const float *weights, float *o)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    struct tft_coded v[TFT_SPAN / TFT_PANEL];
+    memset(o, 0, (size_t)rows * dim * sizeof *o);
+    if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
+        for (uint32_t b = 0; b < n; b++, weights += kv->block)
+            kern->mix[TFT_NUM_F16](&(struct tft_mix){
+                .o = o,
+                .ldo = dim,
+                .p = weights,
+                .ldp = TFT_SPAN,
+                .v = tft_kv_f16_values(kv, t->layer, t->head, first + b),
+                .nq = rows,
+                .n = kv->block,
+                .head_dim = dim,
+            });
+        return;
+    }
+    float *scales = p->s->scratch[p->tid].value_scales;
+    size_t each = 2 * tft_kv_scales(kv, &kv->policy.v);
+    for (uint32_t b = 0; b < n; b++)
+        v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, first + b, scales + b * each);
+    kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, n, rows});
+}
+
+/* --------------------------------------------------------------------------------------- result */
+
+void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
+                  float *result, float sum)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    size_t dim = p->m->head_dim;
+    kern->scale(result, 1.0f / sum, dim);
+    if (in->range == TFT_RANGE_STATIC)
+        kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
+    else
+        memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);
+}

@@ -1,0 +1,116 @@
+/*
+ * Attention within one span of the cache, 256 slots or 256 tokens of blocks: the scores of its keys
+ * and the mix of its values, for a tile of queries. attend.c and apart.c put the spans together.
+ */
+#ifndef TFT_CPU_SPAN_H
+#define TFT_CPU_SPAN_H
+
+#include "cpu.h"
+
+/* What the first token of a tile sees of the keys, or of the values: the slots up to its own. The
+   token behind it sees one slot more, and so on. All of them see the same blocks. */
+struct tft_seen {
+    uint32_t slot, blocks;
+    const uint32_t *position; /* of the slots, where keys and values are apart: struct
+                                 tft_kv_place */
+};
+
+/* What a token sees that comes n tokens later. */
+static inline struct tft_seen tft_seen_from(const struct tft_seen *s, uint32_t n)
+{
+    return (struct tft_seen){s->slot + n, s->blocks, s->position};
+}
+
+/* A tile of queries of one KV head: row i = token * group + query head, oldest token first. */
+struct tft_tile {
+    uint32_t layer, head; /* KV head */
+    uint32_t n_tokens, group;
+    struct tft_seen side[TFT_KV_SIDES];
+};
+
+/* Tokens of a tile, whose queries share a KV head by `group`. */
+static inline uint32_t tft_tile_tokens(uint32_t group)
+{
+    return group >= TFT_TILE ? 1 : TFT_TILE / group;
+}
+
+static inline uint32_t tft_tile_rows(const struct tft_tile *t)
+{
+    return t->n_tokens * t->group;
+}
+
+/* How many slots of the span at `start` a row sees. */
+static inline uint32_t tft_visible(const struct tft_tile *t, enum tft_kv_which which, uint32_t row,
+                                   uint32_t start)
+{
+    uint32_t end = t->side[which].slot + row / t->group + 1;
+    return end <= start ? 0 : end - start < TFT_SPAN ? end - start : TFT_SPAN;
+}
+
+/* The first row that sees any of the span; a tile is only given spans that a row sees. */
+static inline uint32_t tft_first_row(const struct tft_tile *t, enum tft_kv_which which,
+                                     uint32_t start)
+{
+    uint32_t first = 0;
+    while (tft_visible(t, which, first, start) == 0)
+        first++;
+    return first;
+}
+
+/* Blocks of a span, and spans of blocks. */
+static inline uint32_t tft_span_blocks(const struct tft_kv *kv)
+{
+    return TFT_SPAN / kv->block;
+}
+
+static inline uint32_t tft_code_spans(const struct tft_kv *kv, uint32_t blocks)
+{
+    return tft_spans(blocks * kv->block);
+}
+
+/* q: [rows, E] gets the tile's queries; `token` is that of row 0 in the pass. */
+void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32_t token, float *q);
+
+/* The queries with their channels in the order that keys have in blocks: q, or this thread's
+   workspace. */
+const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile *t,
+                                 const float *q);
+
+/* scores: [rows, TFT_SPAN] of the slots from `start` on, for rows first and on; q: [rows, E] */
+void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                     uint32_t first, const float *q, float *scores);
+
+/* o: [rows, E], rows first .. rows - 1 = the values of these slots, weighted by p: [rows,
+   TFT_SPAN] */
+void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
+                   uint32_t first, const float *weights, float *o);
+
+/* The block of keys that this thread reads after the span in hand; none if the tile does not see
+   it. */
+struct tft_next {
+    uint32_t head, block;
+};
+
+/* The same of blocks first .. first + n - 1; q: tft_ordered_queries. `values` says that the values
+   of the same blocks are read next. */
+void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first,
+                      uint32_t n, const float *q, float *scores, struct tft_next next, bool values);
+void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first, uint32_t n,
+                    const float *weights, float *o);
+
+/* A head's result [E], in the form that `in` takes; it is divided by `sum` in place first. */
+void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
+                  float *result, float sum);
+
+/* ---- apart.c: attention where keys and values are apart */
+
+/* Tokens of a chunk that attend: n from token `first` of the pass on. */
+struct tft_queries {
+    uint32_t first, n;
+    struct tft_seen side[TFT_KV_SIDES];
+};
+
+void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
+                      const struct tft_input *in);
+
+#endif
