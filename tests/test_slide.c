@@ -214,6 +214,26 @@ static void back_and_on_again(void **state)
     tft_model_close(m);
 }
 
+/* Once a session that slid has to compute its tokens again, it is one that was fed these tokens:
+   the filter names by their new positions. */
+static void what_is_computed_again_is_named_again(void **state)
+{
+    (void)state;
+    const char *kv = caches[N_CACHES - 1];
+    struct tft_model *m = opened(written(&two_layers));
+    struct tft_session *s = sliding(m, kv, 1, 512), *fresh = sliding(m, kv, 1, 512);
+    assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
+    assert_int_equal(tft_rewind(s, tft_pos(s) - 60), TFT_OK);
+    assert_int_equal(s->kv.held, 0);
+    assert_int_equal(tft_decode(s, tokens[0]), TFT_OK);
+    assert_int_equal(tft_prefill(fresh, tft_tokens(s), tft_pos(s)), TFT_OK);
+    assert_int_equal(s->n_named, fresh->n_named);
+    assert_int_equal(hash_logits(0, s), hash_logits(0, fresh));
+    tft_session_close(fresh);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 /* Keys and values that are apart, but of 16 bits, are those of a cache of f16: so are the logits,
    but for the order of sums, if every value still meets its own key's probability. */
 static void apart_is_the_same_text(void **state)
@@ -280,6 +300,7 @@ int main(void)
         cmocka_unit_test(back_and_on_again),
         cmocka_unit_test(apart_is_the_same_text),
         cmocka_unit_test(some_cannot),
+        cmocka_unit_test(what_is_computed_again_is_named_again),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -163,9 +163,14 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
         return TFT_ERR_ARG;
     for (uint32_t i = (uint32_t)pos; s->is_named && i < s->pos; i++)
         s->n_named -= s->is_named[i];
+    bool slid = s->kv.dropped;
     s->pos = (uint32_t)pos;
     s->n_valid = 0;
     tft_kv_rewind(&s->kv, s->pos);
+    if (slid && !s->kv.dropped) { /* all is forgotten: positions begin anew */
+        s->n_named = 0;
+        ask_filter(s, 0, s->pos);
+    }
     return TFT_OK;
 }
 
