@@ -24,7 +24,7 @@ static const struct {
     {"kivi:residual=24,prefill=70,clip=zero,scales=f8", NULL},
     {"kivi:kr=fill:40,vr=window:20", NULL},
     {"k=16,v=8@channel,group=16,kr=window:3,vr=log2:9,sinks=3", NULL},
-    {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=60", "skvq:k=3,group=16"},
+    {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=100", "skvq:k=3,group=16"},
 };
 enum { N_CACHES = sizeof caches / sizeof *caches };
 

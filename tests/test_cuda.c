@@ -234,14 +234,16 @@ static void prefixes(void **state)
 static void a_session_that_slides(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "f32", "kivi:residual=30", "rtn:sinks=3"};
+    static const char *const kv[] = {"f16", "f32", "kivi:residual=30", "rtn:sinks=3",
+                                     "kivi:kr=fill:24,vr=window:9,group=16,keep=9"};
     struct quantize_opts o = usual(&small);
     const char *path = quantized(&small, &o);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < sizeof kv / sizeof *kv; i++) {
         int32_t tokens[200];
         struct pair p = pair(
             path, i % 2,
-            (struct tft_session_opts){.n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i]});
+            (struct tft_session_opts){
+                .n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i], .keep = is_kept});
         toy_tokens(3, p.m[0]->n_vocab, tokens, 200);
         for (size_t at = 0; at < 200; at += 20)
             feed(&p, tokens + at, 20, 1);
