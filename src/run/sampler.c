@@ -4,18 +4,15 @@
  */
 #include "session.h"
 
+#include "base/splitmix64.h"
 #include "simd/expf.h"
 
 typedef struct tft_candidate candidate;
 
-/* A random number in [0, 1) by SplitMix64 (Steele et al. 2014, figure 16). The state is one number,
-   and any value of it is a valid seed, also 0. */
+/* A random number in [0, 1). */
 static double draw(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+    return (double)(tft_splitmix64(state) >> 11) * 0x1p-53;
 }
 
 /* The repetition penalty of CTRL (Keskar et al. 2019, section 4.1), in the form that is common

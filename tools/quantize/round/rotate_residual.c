@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/splitmix64.h"
 #include "port/port.h"
 #include "model/rope.h"
 
@@ -126,19 +127,12 @@ void rotate_residual_columns(const struct residual_rotation *q, float *w, size_t
 
 /* -------------------------------------------------------------------------------------- opening */
 
-static bool is_negative(size_t i)
-{
-    uint64_t z = (i + 1) * (uint64_t)0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z >> 63; /* SplitMix64's last step, z ^ z >> 31, does not change the top bit */
-}
-
 static void fill(struct residual_rotation *q)
 {
     const double TWO_PI = 6.283185307179586;
+    uint64_t state = 0;
     for (size_t i = 0; i < q->n; i++)
-        q->sign[i] = (is_negative(i) ? -1 : 1) / sqrt((double)q->n);
+        q->sign[i] = (tft_splitmix64(&state) >> 63 ? -1 : 1) / sqrt((double)q->n);
     for (size_t k = 0; k < q->m; k++) {
         double sin, cos; /* our own: libm's differ between machines */
         tft_rope_sincos(TWO_PI * (double)k / (double)q->m, &sin, &cos);

@@ -10,8 +10,8 @@
 #include "kv/kv.h"
 #include "port/port.h"
 #include "run/session.h"
+#include "tools/quantize/measure/held_out.h"
 
-enum { HELD_OUT = 5 }; /* one window in HELD_OUT is held out, as in tuning */
 /* Tokens of text to measure costs on, and to compare the results on, rounded up to whole
    windows. */
 enum { MEASURED_TOKENS = 1024, JUDGED_TOKENS = 2048 };
@@ -341,19 +341,13 @@ static void choose(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- windows */
 
-static bool held_out(const struct kv_search_opts *o, uint32_t window)
-{
-    return window % HELD_OUT == HELD_OUT - 1 ||
-           (o->n_windows < HELD_OUT && window == o->n_windows - 1);
-}
-
 /* Fills z->window with held-out windows, or with others, of about `tokens` tokens in total, spread
    evenly. */
 static void choose_windows(struct searcher *z, bool held, uint32_t tokens)
 {
     uint32_t have = 0, want = (tokens + z->o->window - 1) / z->o->window;
     for (uint32_t i = 0; i < z->o->n_windows; i++)
-        if (held_out(z->o, i) == held)
+        if (held_out(i, z->o->n_windows) == held)
             z->window[have++] = i;
     z->n_windows = have < want ? have : want;
     for (uint32_t i = 0; i < z->n_windows; i++)

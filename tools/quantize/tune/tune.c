@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/splitmix64.h"
 #include "port/port.h"
+#include "tools/quantize/measure/held_out.h"
 #include "tools/quantize/tune/sequence_loss.h"
 
-enum { HELD_OUT = 5 }; /* one window in HELD_OUT is held out */
 static const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
 
 struct tuning {
@@ -30,22 +31,12 @@ struct tuning {
 
 /* -------------------------------------------------------------------------------------- windows */
 
-static bool held_out(const struct tune_opts *o, uint32_t window)
-{
-    return window % HELD_OUT == HELD_OUT - 1 ||
-           (o->n_windows < HELD_OUT && window == o->n_windows - 1);
-}
-
-/* A new order for every epoch: Fisher-Yates shuffle, numbers from SplitMix64 (Steele et al. 2014).
-   */
+/* A new order for every epoch: Fisher-Yates shuffle. */
 static void shuffle(struct tuning *t, uint32_t epoch)
 {
     uint64_t seed = epoch;
     for (uint32_t i = t->n_train; i > 1; i--) {
-        uint64_t z = seed += 0x9e3779b97f4a7c15;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-        z = (z ^ z >> 27) * 0x94d049bb133111eb;
-        uint32_t j = (uint32_t)((z ^ z >> 31) % i), swap = t->order[j];
+        uint32_t j = (uint32_t)(tft_splitmix64(&seed) % i), swap = t->order[j];
         t->order[j] = t->order[i - 1];
         t->order[i - 1] = swap;
     }
@@ -111,7 +102,7 @@ static void validate(struct tuning *t)
     struct tune_result *r = t->r;
     double loss = 0;
     for (uint32_t i = 0; i < t->o->n_windows && !t->stopped; i++)
-        if (held_out(t->o, i))
+        if (held_out(i, t->o->n_windows))
             loss += run(t, i, NULL);
     r->validation[r->n_validation] = (float)(loss / (t->o->n_windows - t->n_train));
     if (r->n_validation == 0 || r->validation[r->n_validation] < r->validation[r->kept]) {
@@ -158,7 +149,7 @@ static bool alloc_all(struct tuning *t)
     if (!t->order)
         return false;
     for (uint32_t i = 0; i < t->o->n_windows; i++)
-        if (!held_out(t->o, i))
+        if (!held_out(i, t->o->n_windows))
             t->order[t->n_train++] = i;
     t->steps = t->n_train * t->o->epochs;
     t->r->v = t->r->k ? t->r->k + n / 2 : NULL;

@@ -1,0 +1,16 @@
+/* Windows of text that nothing is fitted to. They tell whether what was fitted to the others is any
+   better. */
+#ifndef HELD_OUT_H
+#define HELD_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HELD_OUT = 5 }; /* the last of each HELD_OUT windows; of fewer windows the last one */
+
+static inline bool held_out(uint32_t window, uint32_t n_windows)
+{
+    return window % HELD_OUT == HELD_OUT - 1 || (n_windows < HELD_OUT && window == n_windows - 1);
+}
+
+#endif
