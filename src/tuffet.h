@@ -285,11 +285,11 @@ struct tft_session_opts {
      * `keep` limits how many tokens may stay; once that many do, the filter is no longer called.
      *
      * It is called once for each appended token except the sinks (which stay f16 anyway), oldest
-     * first, before the token is computed, by the thread that calls tft_prefill, tft_decode or
-     * tft_sync. `position` is the number of tokens before it, without the model's prefix. The
-     * session remembers the answer, also when it computes the token again after a rewind. But where
-     * a session has slid and tft_rewind makes it compute all tokens again, positions begin anew, and
-     * tft_rewind asks for each of the tokens again.
+     * first, before the token is computed, by the thread that calls tft_prefill, tft_decode,
+     * tft_sync or tft_rewind. `position` is the number of tokens before it, without the model's
+     * prefix. The session remembers the answer, also when it computes the token again after a
+     * rewind. Only if a session has slid and tft_rewind makes it compute all tokens again,
+     * positions begin anew, and tft_rewind asks for each of these tokens again.
      *
      * The answer must depend on position and token alone, or results depend on how tokens were fed.
      * The filter must not use the session.

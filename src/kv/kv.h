@@ -6,10 +6,10 @@
  * block as codes. policy.h says which, retain.h where each token is. Both are functions of
  * positions alone, so the result of a token does not depend on how the tokens were fed.
  *
- * Keys and values are two sides, each with slots, blocks and evictions of its own. As a rule both
- * sides evict the same tokens, so that slot i of the keys and slot i of the values belong to one
- * token. Where they are *apart* (tft_kv_apart) they do not, and the plan says which token each slot
- * and each place in a block belongs to.
+ * Keys and values are two sides, each with slots, blocks and evictions of its own. Usually both
+ * sides evict the same tokens, so that slot i of the keys and slot i of the values belong to the
+ * same token. Where they are *apart* (tft_kv_apart) they do not, and the plan says which token each
+ * slot, and each place in a block, belongs to.
  *
  * A pass goes like this:
  *
@@ -56,7 +56,8 @@ struct tft_kv_shape {
 };
 
 /*
- * How the blocks of a layer lie in memory. A block of a head is a record of keys and one of values:
+ * How the blocks of a layer lie in memory. A block of keys of a head is a record, and so is a block
+ * of values:
  *
  *      codes       as codes.h has them; or f16, as slots have them, where the policy says 16 bits
  *      scales      f16: [n] scale, [n] mid. E4M3: two bytes, the exponents of the powers of two
@@ -94,8 +95,8 @@ struct tft_kv_place {
     uint32_t blocks; /* that the chunk's tokens see */
     bool evicts;     /* before the tokens are stored `eviction` is carried out */
     struct tft_kv_eviction eviction;
-    const uint32_t *position; /* [slot + tokens of the chunk] whose each slot is, the tokens of the
-                                 prefix first. NULL: not apart */
+    const uint32_t *owner; /* [slot + tokens of the chunk] apart: the token that each slot belongs
+                              to; else NULL */
 };
 
 /* Tokens from .. to - 1 of a pass, which all see the same blocks. */
@@ -144,10 +145,11 @@ struct tft_kv {
     uint32_t frozen;  /* tokens held at the last eviction. The cache cannot go back to as few or
                          fewer */
 
-    /* Where keys and values are apart: whose key or value is where. A position counts the tokens
-       of the prefix, then those held. Behind what the state has in use there may be anything. */
-    uint32_t *slot_position[TFT_KV_SIDES];  /* [capacity] */
-    uint32_t *block_position[TFT_KV_SIDES]; /* [n_blocks, block] */
+    /* Where keys and values are apart: the token that each slot, and each place in a block, belongs
+       to. Tokens are counted from 0: those of the prefix first, then those held. Behind the slots
+       and blocks in use there may be anything. */
+    uint32_t *slot_owner[TFT_KV_SIDES];  /* [capacity] */
+    uint32_t *block_owner[TFT_KV_SIDES]; /* [n_blocks, block] */
 
     /* Memory of the host's layers, all of it in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
@@ -161,9 +163,9 @@ struct tft_kv {
     uint32_t n_chunk;           /* most chunks of a pass */
     uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
-    uint32_t *position;         /* [n_position] apart: the slots' positions behind each eviction */
-    uint32_t n_position;
-    uint32_t *other;            /* [2 slots] workspace of tft_retain_evict */
+    uint32_t *owner;            /* [n_owner] apart: the slots' owners behind each eviction */
+    uint32_t n_owner;
+    uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -184,7 +186,7 @@ size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_
 size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
 /* Whether a cache can slide. The first blocks must have the same tokens on both sides, oldest
-   first: keys and values that are apart cannot if one of them is LOG2. */
+   first. So keys and values that are apart cannot slide if one of them is LOG2. */
 bool tft_kv_slides(const struct tft_kv_policy *policy);
 
 /* How many tokens a slide of a full cache drops, an eighth of the capacity in whole blocks or

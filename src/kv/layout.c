@@ -104,11 +104,11 @@ static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
     kv->v = tft_arena_take(a, rows[TFT_KV_V], row);
 }
 
-static void layout_positions(struct tft_kv *kv, struct tft_arena *a)
+static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
 {
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        kv->slot_position[i] = tft_arena_take(a, kv->capacity[i], sizeof(uint32_t));
-        kv->block_position[i] = tft_arena_take(a, kv->n_blocks, kv->block * sizeof(uint32_t));
+        kv->slot_owner[i] = tft_arena_take(a, kv->capacity[i], sizeof(uint32_t));
+        kv->block_owner[i] = tft_arena_take(a, kv->n_blocks, kv->block * sizeof(uint32_t));
     }
 }
 
@@ -160,7 +160,7 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
 /* Room for the plan of any pass of up to n_batch tokens. */
 static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch)
 {
-    size_t order = 0, position = 0;
+    size_t order = 0, owner = 0;
     uint32_t most = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
     bool apart = tft_kv_apart(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
     kv->n_chunk = 1;
@@ -169,16 +169,20 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
         kv->n_chunk += n;
         /* The first eviction may meet a long prompt in slots; the others meet no more than what an
            eviction leaves and what comes after it. */
-        order += (size_t)n * kv->stay[i] + kv->capacity[i];
-        position += apart ? (size_t)n * (kv->n_prefix + kv->stay[i]) : 0;
+        size_t orders = 0, owners = 0;
+        if (!tft_mul(n, kv->stay[i], &orders) || !tft_add(orders, kv->capacity[i], &orders) ||
+            !tft_add(order, orders, &order) ||
+            !tft_mul(n, (size_t)kv->n_prefix + kv->stay[i], &owners) ||
+            !tft_add(owner, apart ? owners : 0, &owner))
+            a->failed = true;
     }
-    if (order > UINT32_MAX || position > UINT32_MAX)
+    if (order > UINT32_MAX || owner > UINT32_MAX)
         a->failed = true;
     kv->n_order = (uint32_t)order;
-    kv->n_position = (uint32_t)position;
+    kv->n_owner = (uint32_t)owner;
     kv->chunk = tft_arena_take(a, kv->n_chunk, sizeof *kv->chunk);
     kv->order = tft_arena_take(a, order, sizeof *kv->order);
-    kv->position = apart ? tft_arena_take(a, position, sizeof *kv->position) : NULL;
+    kv->owner = apart ? tft_arena_take(a, owner, sizeof *kv->owner) : NULL;
     kv->other = tft_arena_take(a, evicts ? most : 0, 2 * sizeof *kv->other);
 }
 
@@ -207,7 +211,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         kv->n_blocks = capacity / kv->block;
         layout_blocks(kv, a);
         if (tft_kv_apart(policy))
-            layout_positions(kv, a);
+            layout_owners(kv, a);
         layout_scratch(kv, a, n_threads);
     }
     layout_plan(kv, a, n_batch);
@@ -255,8 +259,8 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
     if (!tft_kv_evicts(&kv->policy))
         return;
     for (int i = 0; i < TFT_KV_SIDES; i++)
-        for (uint32_t p = 0; kv->slot_position[i] && p < kv->n_prefix; p++)
-            kv->slot_position[i][p] = p;
+        for (uint32_t p = 0; kv->slot_owner[i] && p < kv->n_prefix; p++)
+            kv->slot_owner[i][p] = p;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
         struct tft_kv_layer *y = &kv->layer[l];
         for (int side = 0; calibrated && side < 2; side++)

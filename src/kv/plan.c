@@ -30,13 +30,13 @@ static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv
     return e;
 }
 
-/* Carries out an eviction in the positions of a side: from `old`, [slots in use], to `new`, and to
-   those of the new blocks. */
-static void move_positions(const struct tft_kv *kv, enum tft_kv_which which,
+/* Carries out an eviction in the owners of a side: from those of the slots, `old`, to those of the
+   new blocks and of the slots that are left, `new`. */
+static void move_owners(const struct tft_kv *kv, enum tft_kv_which which,
                            const struct tft_kv_eviction *e, const uint32_t *old, uint32_t *new)
 {
     uint32_t leave = e->n_blocks * kv->block,
-             *block = kv->block_position[which] + (size_t)e->first * kv->block;
+             *block = kv->block_owner[which] + (size_t)e->first * kv->block;
     for (uint32_t i = 0; i < leave; i++)
         block[i] = old[e->order[i]];
     memcpy(new, old, e->base * sizeof *new);
@@ -47,8 +47,8 @@ static void move_positions(const struct tft_kv *kv, enum tft_kv_which which,
 /* A pass while it is planned. */
 struct draft {
     struct tft_kv *kv;
-    uint32_t *order, *map;            /* what is left of kv->order and kv->position */
-    uint32_t *position[TFT_KV_SIDES]; /* apart: those of the slots in use */
+    uint32_t *order, *free_owners; /* what is left of kv->order and kv->owner */
+    uint32_t *owner[TFT_KV_SIDES]; /* apart: of the slots in use */
 };
 
 /* Plans a side of the chunk that comes next. Returns how many tokens the side has room for. */
@@ -60,16 +60,16 @@ static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_k
     if (place->evicts) {
         struct tft_kv_eviction e = plan_eviction(kv, which, at, d->order);
         d->order += e.n_blocks * kv->block + e.stay;
-        if (d->position[which]) {
-            move_positions(kv, which, &e, d->position[which], d->map);
-            d->position[which] = d->map;
-            d->map += kv->n_prefix + kv->stay[which];
+        if (d->owner[which]) {
+            move_owners(kv, which, &e, d->owner[which], d->free_owners);
+            d->owner[which] = d->free_owners;
+            d->free_owners += kv->n_prefix + kv->stay[which];
         }
         place->eviction = e;
     }
     place->slot = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
     place->blocks = at->blocks;
-    place->position = d->position[which];
+    place->owner = d->owner[which];
     return tft_retain_room(&kv->policy, which, at);
 }
 
@@ -77,15 +77,15 @@ static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_k
 static void add_tokens(const struct draft *d, enum tft_kv_which which, const struct tft_kv_chunk *c)
 {
     struct tft_kv *kv = d->kv;
-    for (uint32_t i = c->from; d->position[which] && i < c->to; i++)
-        d->position[which][c->side[which].slot + i - c->from] = kv->n_prefix + kv->held + i;
+    for (uint32_t i = c->from; d->owner[which] && i < c->to; i++)
+        d->owner[which][c->side[which].slot + i - c->from] = kv->n_prefix + kv->held + i;
     tft_retain_add(&kv->policy, &kv->plan.after[which], c->to - c->from);
 }
 
 void tft_kv_plan(struct tft_kv *kv, uint32_t n)
 {
     struct tft_kv_plan *plan = &kv->plan;
-    struct draft d = {kv, kv->order, kv->position, {kv->slot_position[0], kv->slot_position[1]}};
+    struct draft d = {kv, kv->order, kv->owner, {kv->slot_owner[0], kv->slot_owner[1]}};
     uint32_t sides = tft_kv_planned_sides(&kv->policy);
     *plan = (struct tft_kv_plan){
         .n_token = n, .chunk = kv->chunk, .after = {kv->at[TFT_KV_K], kv->at[TFT_KV_V]}};
@@ -104,7 +104,7 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
         /* layout.c has made room for this many */
         assert(plan->n_chunk < kv->n_chunk);
         assert((size_t)(d.order - kv->order) <= kv->n_order);
-        assert(!kv->position || (size_t)(d.map - kv->position) <= kv->n_position);
+        assert(!kv->owner || (size_t)(d.free_owners - kv->owner) <= kv->n_owner);
         kv->chunk[plan->n_chunk] = c;
     }
     plan->n_order = (uint32_t)(d.order - kv->order);
@@ -124,9 +124,9 @@ void tft_kv_commit(struct tft_kv *kv)
             kv->frozen = kv->held + kv->chunk[i].from;
     for (int i = 0; i < TFT_KV_SIDES; i++) {
         const struct tft_kv_place *place = &last->side[i];
-        if (place->position != kv->slot_position[i])
-            memcpy(kv->slot_position[i], place->position,
-                   (place->slot + last->to - last->from) * sizeof *place->position);
+        if (place->owner != kv->slot_owner[i])
+            memcpy(kv->slot_owner[i], place->owner,
+                   (place->slot + last->to - last->from) * sizeof *place->owner);
         kv->at[i] = kv->plan.after[i];
     }
     kv->held += kv->plan.n_token;
@@ -170,33 +170,30 @@ void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d)
                 tft_kv_drop_slots(kv, l, h, d->slot, d->n, d->used);
 }
 
-/* What position p becomes when the tokens at the positions dropped: [n], rising, are gone. */
-static uint32_t position_left(const uint32_t *dropped, uint32_t n, uint32_t p)
-{
-    uint32_t before = 0;
-    while (before < n && dropped[before] < p)
-        before++;
-    return p - before;
-}
-
-/* Drops the first n tokens in blocks from the positions of a side. */
-static void drop_positions(struct tft_kv *kv, enum tft_kv_which which, uint32_t n)
+/* Drops the first n tokens in blocks from the owners of a side. Tokens in blocks come in order:
+   tft_kv_slides. Of those that stay, only named ones may come before some that are dropped. */
+static void drop_owners(struct tft_kv *kv, enum tft_kv_which which, uint32_t n)
 {
     const struct tft_retained *at = &kv->at[which];
-    uint32_t *block = kv->block_position[which], *slot = kv->slot_position[which],
-             slots = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
-    for (uint32_t i = 0; i < slots; i++)
-        slot[i] = position_left(block, n, slot[i]);
-    for (uint32_t i = at->blocks * kv->block; i-- > n;)
-        block[i] = position_left(block, n, block[i]);
-    memmove(block, block + n, (at->blocks * kv->block - n) * sizeof *block);
+    uint32_t *block = kv->block_owner[which], *slot = kv->slot_owner[which],
+             left = at->blocks * kv->block - n, named = kv->n_prefix + at->sinks,
+             others = named + at->named, end = others + at->waiting + at->kept;
+    for (uint32_t i = named, before = 0; i < others; i++) { /* named tokens come in order, too */
+        while (before < n && block[before] < slot[i])
+            before++;
+        slot[i] -= before;
+    }
+    for (uint32_t i = others; i < end; i++)
+        slot[i] -= n;
+    for (uint32_t i = 0; i < left; i++)
+        block[i] = block[n + i] - n;
 }
 
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n)
 {
     for (int i = 0; i < TFT_KV_SIDES; i++) {
         if (tft_kv_apart(&kv->policy))
-            drop_positions(kv, i, n);
+            drop_owners(kv, i, n);
         if (tft_kv_evicts(&kv->policy))
             kv->at[i].blocks -= n / kv->block;
         else

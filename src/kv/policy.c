@@ -328,8 +328,8 @@ static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *er
         (tft_kv_apart(p) || p->v.retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN ||
          odd_run(&p->v, true)))
         return tft_fail(err, TFT_ERR_ARG,
-                        "a KV cache's values=window goes with retain=log2 and values that have "
-                        "codes, by token");
+                        "a KV cache's values=window goes with retain=log2, the same for keys and "
+                        "values, and with values that have codes, by token");
     if ((p->reorder || p->clip == TFT_KV_CALIBRATED) &&
         (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
         return tft_fail(

@@ -142,7 +142,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
 static void layout_attend(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_kv *kv = &s->kv;
-    bool evicts = tft_kv_evicts(&kv->policy), apart = tft_kv_apart(&kv->policy);
+    bool evicts = tft_kv_evicts(&kv->policy), apart = tft_kv_apart(&kv->policy) && kv->n_host;
     size_t dim = kv->head_dim, key_scales = evicts ? 2 * tft_kv_scales(kv, &kv->policy.k) : 0,
            value_scales = evicts ? TFT_SPAN / kv->block * 2 * tft_kv_scales(kv, &kv->policy.v) : 0;
     struct tft_attend_scratch *scratch = tft_arena_take(a, (size_t)s->n_threads, sizeof *scratch);
@@ -152,7 +152,7 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
         w.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
-        w.rows = apart ? tft_arena_take(a, TFT_TILE, kv->n_token * sizeof(float)) : NULL;
+        w.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->n_token * sizeof(float)) : NULL;
         w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
         w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
@@ -162,13 +162,12 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
     s->scratch = scratch;
 
     const struct tft_model *m = s->m;
-    uint32_t slots = kv->capacity[TFT_KV_K] > kv->capacity[TFT_KV_V] ? kv->capacity[TFT_KV_K]
-                                                                     : kv->capacity[TFT_KV_V];
-    size_t parts = (size_t)m->n_head * (tft_spans(slots) + tft_spans(kv->n_blocks * kv->block));
+    uint32_t k = tft_spans(kv->capacity[TFT_KV_K]), v = tft_spans(kv->capacity[TFT_KV_V]);
+    size_t parts = (size_t)m->n_head * ((k > v ? k : v) + tft_spans(kv->n_blocks * kv->block));
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));
-    s->rows = apart ? tft_arena_take(a, m->n_head, kv->n_token * sizeof(float)) : NULL;
+    s->all_scores = apart ? tft_arena_take(a, m->n_head, kv->n_token * sizeof(float)) : NULL;
 }
 
 /* Counts, or places, all memory of a session; the session itself comes first. */

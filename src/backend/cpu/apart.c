@@ -1,89 +1,78 @@
 /*
  * Attention where keys and values are apart: the key of a token and its value are in different
- * places, and kv.h says whose each place is. For a query q at position t:
+ * places, and kv.h says which token each place belongs to, its owner. For a query q of token t:
  *
- *   s_j = q.k_j / sqrt(E), for all positions j <= t, from wherever the key is
- *   m = max_j s_j    p_j = exp(s_j - m)    l = sum_j p_j, summed by position (tft_softmax_fn)
+ *   s_j = q.k_j / sqrt(E), for all tokens j <= t, from wherever the key is
+ *   m = max_j s_j    p_j = exp(s_j - m)    l = sum_j p_j, in the order of tokens (tft_softmax_fn)
  *   o_b = sum p_j v_j over the values in span b, from wherever j's value is
  *   o = o_0 + o_1 + ..., in the order of spans: those of slots first, then those of blocks
  *   the result is o / l
  *
- * The order of everything is fixed and depends on the token's position alone. A row of s has all
- * positions: that is the price of keys and values in different places.
+ * The order of everything is fixed and depends on the token's position alone. Scores of all tokens
+ * are held at once, in rows of kv->n_token: that is the price of keys and values in different
+ * places.
  */
 #include "span.h"
 
 #include <string.h>
 
-/* A row has one number for each position; rows are kv->n_token apart. */
-
-/* rows: [tile's rows, positions] gets the scores of the slots from `start` on. */
+/* all: [rows, n_token] gets the scores of the slots from `start` on. */
 static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
-                        const float *q, float *rows)
+                        const float *q, float *all)
 {
     const struct tft_kv *kv = &p->s->kv;
     float *scores = p->s->scratch[p->tid].scores;
-    const uint32_t *position = t->side[TFT_KV_K].position + start;
+    const uint32_t *owner = t->side[TFT_KV_K].owner + start;
     uint32_t first = tft_first_row(t, TFT_KV_K, start);
     tft_score_slots(p, t, start, first, q, scores);
     for (uint32_t i = first; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < tft_visible(t, TFT_KV_K, i, start); j++)
-            rows[(size_t)i * kv->n_token + position[j]] = scores[i * TFT_SPAN + j];
+            all[(size_t)i * kv->n_token + owner[j]] = scores[i * TFT_SPAN + j];
 }
 
-/* The blocks of a span: the first, and how many. */
-struct span {
-    uint32_t first, n;
-};
-
-static struct span span_of(const struct tft_kv *kv, const struct tft_seen *seen, uint32_t b)
-{
-    uint32_t most = tft_span_blocks(kv), first = b * most, left = seen->blocks - first;
-    return (struct span){first, left < most ? left : most};
-}
-
-/* The same of span b of the blocks; q: tft_ordered_queries */
+/* all: [rows, n_token] gets the scores of span b of the blocks. q: tft_ordered_queries; next: the
+   span that this thread takes then */
 static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
-                         const float *q, float *rows)
+                         uint32_t next, const float *q, float *all)
 {
     const struct tft_kv *kv = &p->s->kv;
     float *scores = p->s->scratch[p->tid].scores;
-    struct span span = span_of(kv, &t->side[TFT_KV_K], b);
-    const uint32_t *position = kv->block_position[TFT_KV_K] + span.first * kv->block;
-    tft_score_blocks(p, t, span.first, span.n, q, scores,
-                     (struct tft_next){t->head, span.first + span.n}, false);
+    struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_K], b);
+    const uint32_t *owner = kv->block_owner[TFT_KV_K] + span.from * kv->block;
+    tft_score_blocks(p, t, span, q, scores,
+                     (struct tft_next){t->head, next * tft_span_blocks(kv)}, false);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < span.n * kv->block; j++)
-            rows[(size_t)i * kv->n_token + position[j]] = scores[i * TFT_SPAN + j];
+            all[(size_t)i * kv->n_token + owner[j]] = scores[i * TFT_SPAN + j];
 }
 
-/* o: [rows, E], from row *first on = the values of a span, those of slots from `start` on or those
-   of span b of the blocks, weighted by `rows`, which are probabilities now. */
+/* o: [rows, E], from row *first on = the values of the slots from `start` on, weighted by `all`,
+   which has probabilities now. The rows before see none of these slots. */
 static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
-                      const float *rows, float *o, uint32_t *first)
+                      const float *all, float *o, uint32_t *first)
 {
     const struct tft_kv *kv = &p->s->kv;
     float *weights = p->s->scratch[p->tid].scores;
-    const uint32_t *position = t->side[TFT_KV_V].position + start;
+    const uint32_t *owner = t->side[TFT_KV_V].owner + start;
     *first = tft_first_row(t, TFT_KV_V, start);
     for (uint32_t i = *first; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < tft_visible(t, TFT_KV_V, i, start); j++)
-            weights[i * TFT_SPAN + j] = rows[(size_t)i * kv->n_token + position[j]];
+            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->n_token + owner[j]];
     tft_mix_slots(p, t, start, *first, weights, o);
 }
 
+/* o: [rows, E] = the values of span b of the blocks, likewise. */
 static void mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
-                       const float *rows, float *o, uint32_t *first)
+                       const float *all, float *o)
 {
     const struct tft_kv *kv = &p->s->kv;
     float *weights = p->s->scratch[p->tid].scores;
-    struct span span = span_of(kv, &t->side[TFT_KV_V], b);
-    const uint32_t *position = kv->block_position[TFT_KV_V] + span.first * kv->block;
+    struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_V], b);
+    const uint32_t *owner = kv->block_owner[TFT_KV_V] + span.from * kv->block;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < span.n * kv->block; j++)
-            weights[i * TFT_SPAN + j] = rows[(size_t)i * kv->n_token + position[j]];
-    tft_mix_blocks(p, t, span.first, span.n, weights, o);
-    *first = 0;
+            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->n_token + owner[j]];
+    tft_mix_blocks(p, t, span, weights, o);
 }
 
 /* Spans of a side that the tile sees: of slots, then of blocks. */
@@ -99,29 +88,32 @@ static struct spans spans_of(const struct tft_kv *kv, const struct tft_tile *t,
     return (struct spans){slots, slots + tft_code_spans(kv, seen->blocks)};
 }
 
+/* Span b, and `step` further the one that this thread takes next. */
 static void score_span(const struct tft_pass *p, const struct tft_tile *t, struct spans spans,
-                       uint32_t b, const float *q, const float *ordered_q, float *rows)
+                       uint32_t b, uint32_t step, const float *q, const float *ordered_q,
+                       float *all)
 {
     if (b < spans.slots)
-        score_slots(p, t, b * TFT_SPAN, q, rows);
+        score_slots(p, t, b * TFT_SPAN, q, all);
     else
-        score_blocks(p, t, b - spans.slots, ordered_q, rows);
+        score_blocks(p, t, b - spans.slots, b - spans.slots + step, ordered_q, all);
 }
 
 static void mix_span(const struct tft_pass *p, const struct tft_tile *t, struct spans spans,
-                     uint32_t b, const float *rows, float *o, uint32_t *first)
+                     uint32_t b, const float *all, float *o, uint32_t *first)
 {
+    *first = 0;
     if (b < spans.slots)
-        mix_slots(p, t, b * TFT_SPAN, rows, o, first);
+        mix_slots(p, t, b * TFT_SPAN, all, o, first);
     else
-        mix_blocks(p, t, b - spans.slots, rows, o, first);
+        mix_blocks(p, t, b - spans.slots, all, o);
 }
 
-/* How many positions the token of a row sees: those up to its own. */
-static uint32_t positions_seen(const struct tft_tile *t, uint32_t row)
+/* How many tokens the token of a row sees: those up to itself. */
+static uint32_t tokens_seen(const struct tft_tile *t, uint32_t row)
 {
     const struct tft_seen *k = &t->side[TFT_KV_K];
-    return k->position[k->slot + row / t->group] + 1;
+    return k->owner[k->slot + row / t->group] + 1;
 }
 
 /* ---------------------------------------------------------------------------------- many tokens */
@@ -139,12 +131,12 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     tft_load_queries(p, t, token, w->q);
     const float *ordered_q = tft_ordered_queries(p, t, w->q);
     for (uint32_t b = 0; b < keys.all; b++)
-        score_span(p, t, keys, b, w->q, ordered_q, w->rows);
+        score_span(p, t, keys, b, 1, w->q, ordered_q, w->all_scores);
     for (uint32_t i = 0; i < n; i++)
-        kern->softmax(w->rows + (size_t)i * kv->n_token, positions_seen(t, i), &max, &sum[i]);
-    mix_span(p, t, values, 0, w->rows, w->o, &first); /* all rows see the first slot */
+        kern->softmax(w->all_scores + (size_t)i * kv->n_token, tokens_seen(t, i), &max, &sum[i]);
+    mix_span(p, t, values, 0, w->all_scores, w->o, &first); /* all rows see the first slot */
     for (uint32_t b = 1; b < values.all; b++) {
-        mix_span(p, t, values, b, w->rows, w->part, &first);
+        mix_span(p, t, values, b, w->all_scores, w->part, &first);
         kern->blend(w->o + first * dim, 1, w->part + first * dim, 1, (n - first) * dim);
     }
     for (uint32_t i = 0; i < n; i++)
@@ -175,10 +167,10 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
 
 /* ------------------------------------------------------------------------------------ one token */
 
-/* Rows of the KV head's queries in the session's rows: [H, positions]. */
-static float *head_rows(const struct tft_session *s, const struct tft_tile *t)
+/* The scores of the KV head's queries, in those of all heads. */
+static float *head_scores(const struct tft_session *s, const struct tft_tile *t)
 {
-    return s->rows + (size_t)t->head * t->group * s->kv.n_token;
+    return s->all_scores + (size_t)t->head * t->group * s->kv.n_token;
 }
 
 static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
@@ -194,7 +186,8 @@ static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
             tft_load_queries(p, &t, token, q);
             ordered_q = tft_ordered_queries(p, &t, q);
         }
-        score_span(p, &t, spans, i % spans.all, q, ordered_q, head_rows(p->s, &t));
+        score_span(p, &t, spans, i % spans.all, (uint32_t)p->n_threads, q, ordered_q,
+                   head_scores(p->s, &t));
     }
 }
 
@@ -206,7 +199,7 @@ static void softmax_rows(struct tft_pass *p, const struct tft_tile *t)
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_PARTS));
     tft_pass_share(p, p->m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++)
-        p->m->kern.softmax(s->rows + h * s->kv.n_token, positions_seen(t, 0), &max,
+        p->m->kern.softmax(s->all_scores + h * s->kv.n_token, tokens_seen(t, 0), &max,
                            &s->part_sum[h]);
 }
 
@@ -221,7 +214,7 @@ static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
          i += (uint32_t)p->n_threads) {
         uint32_t b = i % spans.all;
         t.head = i / spans.all;
-        mix_span(p, &t, spans, b, head_rows(s, &t), part, &unused);
+        mix_span(p, &t, spans, b, head_scores(s, &t), part, &unused);
         for (uint32_t r = 0; r < t.group; r++)
             memcpy(s->part_o + ((size_t)(t.head * t.group + r) * spans.all + b) * dim,
                    part + r * dim, dim * sizeof *part);
@@ -256,9 +249,9 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
 }
 
 void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
-                      const struct tft_input *in)
+                      const struct tft_input *in, bool split)
 {
-    if (queries->n == 1)
+    if (split)
         attend_split(p, layer, queries, in);
     else
         attend_tiles(p, layer, queries, in);

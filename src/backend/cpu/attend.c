@@ -81,12 +81,11 @@ static void attend_codes(const struct tft_pass *p, const struct tft_tile *t, uin
                          struct tft_next next)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t most = tft_span_blocks(kv), first = b * most, left = t->side[TFT_KV_K].blocks - first;
-    uint32_t n = left < most ? left : most;
-    tft_score_blocks(p, t, first, n, q, scores, next, true);
+    struct tft_code_span span = tft_code_span(kv, &t->side[TFT_KV_K], b);
+    tft_score_blocks(p, t, span, q, scores, next, true);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
-        p->m->kern.softmax(scores + i * TFT_SPAN, n * kv->block, &part[i].max, &part[i].sum);
-    tft_mix_blocks(p, t, first, n, scores, o);
+        p->m->kern.softmax(scores + i * TFT_SPAN, span.n * kv->block, &part[i].max, &part[i].sum);
+    tft_mix_blocks(p, t, span, scores, o);
 }
 
 static void merge(const struct tft_kernels *kern, float *o, struct softmax_part *into,
@@ -229,7 +228,7 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
     const struct tft_seen *k = &queries->side[TFT_KV_K];
     bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN && !p->each;
     if (tft_kv_apart(&p->s->kv.policy) && !p->each) {
-        tft_attend_apart(p, layer, queries, in);
+        tft_attend_apart(p, layer, queries, in, split);
         return;
     }
     tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_KV), split ? BIT(TFT_PARTS) : BIT(TFT_A));
@@ -241,7 +240,7 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
 
 static struct tft_seen seen_of(const struct tft_kv_place *place, uint32_t skip)
 {
-    return (struct tft_seen){place->slot + skip, place->blocks, place->position};
+    return (struct tft_seen){place->slot + skip, place->blocks, place->owner};
 }
 
 /* Each chunk attends before the next one is stored: its tokens may see some that are evicted for

@@ -103,22 +103,23 @@ static void prefetch_codes(const struct tft_pass *p, const struct tft_tile *t, u
         prefetch(tft_kv_key_record(kv, t->layer, next.head, next.block + i), y->k_bytes);
 }
 
-void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first,
-                      uint32_t n, const float *q, float *scores, struct tft_next next, bool values)
+void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
+                      struct tft_code_span span, const float *q, float *scores,
+                      struct tft_next next, bool values)
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
     float factor = 1.0f / sqrtf((float)dim), *key_scales = p->s->scratch[p->tid].key_scales;
-    for (uint32_t b = 0; b < n; b++, scores += kv->block) {
-        prefetch_codes(p, t, first + b, b, next, values);
+    for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
+        prefetch_codes(p, t, span.from + b, b, next, values);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {
             kern->score[TFT_NUM_F16](&(struct tft_score){
                 .s = scores,
                 .lds = TFT_SPAN,
                 .q = q,
                 .ldq = dim,
-                .k = tft_kv_f16_keys(kv, t->layer, t->head, first + b),
+                .k = tft_kv_f16_keys(kv, t->layer, t->head, span.from + b),
                 .nq = rows,
                 .n = kv->block,
                 .head_dim = dim,
@@ -126,12 +127,13 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32
             });
             continue;
         }
-        struct tft_coded k = tft_kv_key_codes(kv, kern, t->layer, t->head, first + b, key_scales);
+        struct tft_coded k =
+            tft_kv_key_codes(kv, kern, t->layer, t->head, span.from + b, key_scales);
         kern->score_codes(&(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
     }
 }
 
-void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first, uint32_t n,
+void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                     const float *weights, float *o)
 {
     const struct tft_kernels *kern = &p->m->kern;
@@ -140,13 +142,13 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t
     struct tft_coded v[TFT_SPAN / TFT_PANEL];
     memset(o, 0, (size_t)rows * dim * sizeof *o);
     if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
-        for (uint32_t b = 0; b < n; b++, weights += kv->block)
+        for (uint32_t b = 0; b < span.n; b++, weights += kv->block)
             kern->mix[TFT_NUM_F16](&(struct tft_mix){
                 .o = o,
                 .ldo = dim,
                 .p = weights,
                 .ldp = TFT_SPAN,
-                .v = tft_kv_f16_values(kv, t->layer, t->head, first + b),
+                .v = tft_kv_f16_values(kv, t->layer, t->head, span.from + b),
                 .nq = rows,
                 .n = kv->block,
                 .head_dim = dim,
@@ -155,9 +157,9 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t
     }
     float *scales = p->s->scratch[p->tid].value_scales;
     size_t each = 2 * tft_kv_scales(kv, &kv->policy.v);
-    for (uint32_t b = 0; b < n; b++)
-        v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, first + b, scales + b * each);
-    kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, n, rows});
+    for (uint32_t b = 0; b < span.n; b++)
+        v[b] = tft_kv_value_codes(kv, kern, t->layer, t->head, span.from + b, scales + b * each);
+    kern->mix_codes(&(struct tft_mix_codes){o, dim, weights, TFT_SPAN, v, span.n, rows});
 }
 
 /* --------------------------------------------------------------------------------------- result */

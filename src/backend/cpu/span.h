@@ -11,14 +11,13 @@
    token behind it sees one slot more, and so on. All of them see the same blocks. */
 struct tft_seen {
     uint32_t slot, blocks;
-    const uint32_t *position; /* of the slots, where keys and values are apart: struct
-                                 tft_kv_place */
+    const uint32_t *owner; /* of the slots, where keys and values are apart: struct tft_kv_place */
 };
 
 /* What a token sees that comes n tokens later. */
 static inline struct tft_seen tft_seen_from(const struct tft_seen *s, uint32_t n)
 {
-    return (struct tft_seen){s->slot + n, s->blocks, s->position};
+    return (struct tft_seen){s->slot + n, s->blocks, s->owner};
 }
 
 /* A tile of queries of one KV head: row i = token * group + query head, oldest token first. */
@@ -68,6 +67,18 @@ static inline uint32_t tft_code_spans(const struct tft_kv *kv, uint32_t blocks)
     return tft_spans(blocks * kv->block);
 }
 
+/* The blocks that are seen in span b of the blocks: n from block `from` on. */
+struct tft_code_span {
+    uint32_t from, n;
+};
+
+static inline struct tft_code_span tft_code_span(const struct tft_kv *kv,
+                                                 const struct tft_seen *seen, uint32_t b)
+{
+    uint32_t most = tft_span_blocks(kv), from = b * most, left = seen->blocks - from;
+    return (struct tft_code_span){from, left < most ? left : most};
+}
+
 /* q: [rows, E] gets the tile's queries; `token` is that of row 0 in the pass. */
 void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32_t token, float *q);
 
@@ -80,7 +91,7 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
 void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, const float *q, float *scores);
 
-/* o: [rows, E], rows first .. rows - 1 = the values of these slots, weighted by p: [rows,
+/* o: [rows, E], rows first .. rows - 1 = the values of these slots, weighted. weights: [rows,
    TFT_SPAN] */
 void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                    uint32_t first, const float *weights, float *o);
@@ -91,11 +102,12 @@ struct tft_next {
     uint32_t head, block;
 };
 
-/* The same of blocks first .. first + n - 1; q: tft_ordered_queries. `values` says that the values
-   of the same blocks are read next. */
-void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first,
-                      uint32_t n, const float *q, float *scores, struct tft_next next, bool values);
-void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t first, uint32_t n,
+/* The same for the blocks of a span, of which all rows see all; q: tft_ordered_queries. `values`:
+   the values of the same blocks are read next. */
+void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
+                      struct tft_code_span span, const float *q, float *scores,
+                      struct tft_next next, bool values);
+void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                     const float *weights, float *o);
 
 /* A head's result [E], in the form that `in` takes; it is divided by `sum` in place first. */
@@ -110,7 +122,8 @@ struct tft_queries {
     struct tft_seen side[TFT_KV_SIDES];
 };
 
+/* split: there is one token, whose work is shared out by span. */
 void tft_attend_apart(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
-                      const struct tft_input *in);
+                      const struct tft_input *in, bool split);
 
 #endif

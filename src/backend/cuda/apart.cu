@@ -2,18 +2,23 @@
  * Attention where keys and values are apart (kv/kv.h), with the bits of backend/cpu/apart.c. Three
  * kernels, one after the other:
  *
- *      score_rows     a thread block has one span of keys and a tile of queries; its scores go to
- *                     their positions in the rows
+ *      score_rows     a thread block has one span of keys and a tile of queries; a score goes to
+ *                     the place of the key's token among all tokens
  *      softmax_rows   a warp has one row
  *      mix_rows       a thread block has a tile, and goes through all spans of values
  */
 #include "span.cuh"
 
-/* A tile's row r in the rows of all heads. */
-static __device__ float *row_of(const struct attention &a, const struct tft_cuda_apart &apart,
-                                const struct tile &t, uint32_t r)
+/* A tile's row r among the rows of all heads; and its scores. */
+static __device__ size_t row_of(const struct attention &a, const struct tile &t, uint32_t r)
 {
-    return apart.rows + ((size_t)t.head * a.M * t.group + t.row + r) * apart.positions;
+    return (size_t)t.head * a.M * t.group + t.row + r;
+}
+
+static __device__ float *scores_of(const struct attention &a, const struct tft_cuda_apart &apart,
+                                   const struct tile &t, uint32_t r)
+{
+    return apart.scores + row_of(a, t, r) * apart.n_token;
 }
 
 /* Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile, blockIdx.z the span, those of
@@ -34,26 +39,27 @@ static __global__ void __launch_bounds__(THREADS, 2)
         score_blocks<ROWS>(w, a, t, i);
     else
         score_slots<ROWS, uint16_t>(w, a, t, i * SPAN);
-    const uint32_t *position = coded ? apart.block_position[K] : apart.slot_position[K];
+    const uint32_t *owner = coded ? apart.block_owner[K] : apart.slot_owner[K];
     for (uint32_t r = 0; r < t.n; r++) {
         uint32_t n = coded ? span_of(a, K, i).n * a.blocks.block_tokens
                            : visible(t, K, r, i * SPAN);
         if (threadIdx.x < n)
-            row_of(a, apart, t, r)[position[i * SPAN + threadIdx.x]] = w.p[r][threadIdx.x];
+            scores_of(a, apart, t, r)[owner[i * SPAN + threadIdx.x]] = w.p[r][threadIdx.x];
     }
 }
 
 /* A thread block has as many rows of a KV head (blockIdx.x) as it has warps; blockIdx.y counts
-   them. A token attends to all positions up to its own. */
+   them. A token attends to all tokens up to itself. */
 static __global__ void softmax_rows(struct attention a, struct tft_cuda_apart apart)
 {
     struct tile t = tile_of(a, blockIdx.x, blockIdx.y * (THREADS / WARP), THREADS / WARP);
     uint32_t r = threadIdx.x / WARP;
     if (r >= t.n)
         return;
-    float *row = row_of(a, apart, t, r), *to = apart.softmax[(row - apart.rows) / apart.positions];
     uint32_t own = t.slot[K] + (t.row + r) / t.group;
-    softmax(row, apart.slot_position[K][own] + 1, false, &to[0], &to[1], NULL, NULL);
+    float max;
+    softmax(scores_of(a, apart, t, r), apart.slot_owner[K][own] + 1, false, &max,
+            &apart.sum[row_of(a, t, r)], NULL, NULL);
 }
 
 /* w.p = the probabilities of the tokens in span i of values; 0 for rows that the tile does not
@@ -64,13 +70,13 @@ static __device__ void load_probabilities(const struct workspace<ROWS> &w,
                                           const struct tft_cuda_apart &apart, const struct tile &t,
                                           bool coded, uint32_t i)
 {
-    const uint32_t *position = coded ? apart.block_position[V] : apart.slot_position[V];
+    const uint32_t *owner = coded ? apart.block_owner[V] : apart.slot_owner[V];
     for (uint32_t r = 0; r < ROWS; r++) {
         uint32_t n = r >= t.n ? 0
                      : coded  ? span_of(a, V, i).n * a.blocks.block_tokens
                               : visible(t, V, r, i * SPAN);
         w.p[r][threadIdx.x] =
-            threadIdx.x < n ? row_of(a, apart, t, r)[position[i * SPAN + threadIdx.x]] : 0;
+            threadIdx.x < n ? scores_of(a, apart, t, r)[owner[i * SPAN + threadIdx.x]] : 0;
     }
     __syncthreads();
 }
@@ -96,9 +102,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (uint32_t i = threadIdx.x; i < t.n * dim; i += THREADS) {
         uint32_t of = t.row + i / dim;
-        const float *row = row_of(a, apart, t, i / dim);
         store_output(a.y, of / t.group, (t.head * t.group + of % t.group) * dim + i % dim, w.o[i],
-                     apart.softmax[(row - apart.rows) / apart.positions][1]);
+                     apart.sum[row_of(a, t, i / dim)]);
     }
 }
 

@@ -195,16 +195,16 @@ static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_
     struct device_session *ds = session_of(p);
     const struct tft_kv_chunk *c = &p->plan->chunk[i];
     struct tft_cuda_apart apart = {
-        .block_position = {ds->block_position[0], ds->block_position[1]},
-        .rows = ds->rows,
-        .positions = p->s->kv.n_token,
-        .softmax = ds->softmax,
+        .block_owner = {ds->block_owner[0], ds->block_owner[1]},
+        .scores = ds->scores,
+        .n_token = p->s->kv.n_token,
+        .sum = ds->sum,
         .slot_spans = ds->partials.slot_spans,
         .block_spans = ds->partials.block_spans,
     };
     for (int side = 0; side < TFT_KV_SIDES; side++)
-        apart.slot_position[side] =
-            ds->uploaded.position[side] + tft_cuda_positions_at(ds, side, i);
+        apart.slot_owner[side] =
+            ds->uploaded.owner[side] + tft_cuda_owners_at(ds, side, i);
     struct tft_pass rest = *p;
     for (; rest.first < c->to; rest.first += ds->apart_tokens) {
         struct tft_cuda_rows y = output_rows(&rest, TFT_A, in);
@@ -293,27 +293,28 @@ static void stage_plan(struct tft_pass *p)
             start->blocks[side] = place->blocks;
             if (place->evicts)
                 ds->eviction[i][side] = eviction_of(ds, &place->eviction, side == TFT_KV_K);
-            if (place->position)
-                memcpy(ds->staged.position[side] + tft_cuda_positions_at(ds, side, i),
-                       place->position,
-                       (place->slot + c->to - c->from) * sizeof *place->position);
+            if (place->owner)
+                memcpy(ds->staged.owner[side] + tft_cuda_owners_at(ds, side, i),
+                       place->owner,
+                       (place->slot + c->to - c->from) * sizeof *place->owner);
         }
     }
     if (p->plan->n_order)
         memcpy(ds->staged.order, p->s->kv.order, p->plan->n_order * sizeof *p->s->kv.order);
 }
 
-/* Sends the positions of blocks that are new in this pass, or since the last one. */
-static void upload_block_positions(struct device_session *ds, int side)
+/* Sends the owners of blocks that are new in this pass, or since the last one. */
+static void upload_block_owners(const struct tft_pass *p, int side)
 {
-    const struct tft_kv *kv = &ds->session->kv;
-    uint32_t from = min_u32(ds->n_placed[side], kv->at[side].blocks),
-             end = kv->plan.after[side].blocks;
+    struct device_session *ds = session_of(p);
+    const struct tft_kv *kv = &p->s->kv;
+    uint32_t from = min_u32(ds->n_owned[side], kv->at[side].blocks),
+             end = p->plan->after[side].blocks;
     size_t first = (size_t)from * kv->block, n = (size_t)(end - from) * kv->block;
     if (n)
-        tft_cuda_upload(ds, ds->block_position[side] + first, kv->block_position[side] + first,
+        tft_cuda_upload(ds, ds->block_owner[side] + first, kv->block_owner[side] + first,
                         n * sizeof(uint32_t));
-    ds->n_placed[side] = end;
+    ds->n_owned[side] = end;
 }
 
 /* Sends the device what it needs to know of the pass, which begins with layer `layer`. */
@@ -333,7 +334,7 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
     }
     tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, ds->staged.bytes);
     for (int side = 0; tft_kv_apart(&p->s->kv.policy) && side < TFT_KV_SIDES; side++)
-        upload_block_positions(ds, side);
+        upload_block_owners(p, side);
     if (layer > 0)
         tft_cuda_upload(ds, ds->buf[TFT_X], p->s->buf[TFT_X],
                         (size_t)p->n * tft_pass_stride(p, TFT_X) * sizeof(float));
@@ -421,7 +422,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
     uint32_t used[] = {s->kv.at[TFT_KV_K].blocks, s->kv.at[TFT_KV_V].blocks};
     if (ds->error == cudaSuccess)
         ds->error = cudaSetDevice(ds->device->index);
-    ds->n_placed[TFT_KV_K] = ds->n_placed[TFT_KV_V] = 0; /* the tokens left move up */
+    ds->n_owned[TFT_KV_K] = ds->n_owned[TFT_KV_V] = 0; /* the tokens left move up */
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
         if (d->blocks) {
             struct tft_cuda_blocks blocks = tft_cuda_blocks_of(ds, l);

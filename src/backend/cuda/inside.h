@@ -52,8 +52,8 @@ struct upload {
     int32_t *tokens;              /* [n] */
     float *cos, *sin;             /* [n, n_rot] */
     uint32_t *order;              /* [n_order] of the plan's evictions, one after the other */
-    uint32_t *position[2];        /* of slots of keys, of values, where these are apart: for each
-                                     chunk, tft_cuda_positions_at apart */
+    uint32_t *owner[2];           /* of the slots of keys, of values, where these are apart: those
+                                     of each chunk begin at tft_cuda_owners_at */
     size_t bytes;                 /* of all */
 };
 
@@ -90,11 +90,11 @@ struct device_session {
     uint16_t *evict_rows;   /* tft_cuda_evict's workspace */
 
     /* where keys and values are apart */
-    uint32_t *block_position[2]; /* [n_blocks, block] as in struct tft_kv; those */
-    uint32_t n_placed[2];        /* of the first n_placed blocks are there */
-    float *rows;                 /* [apart_tokens H, kv.n_token] as in struct tft_cuda_apart */
-    float (*softmax)[2];         /* [apart_tokens H] */
-    uint32_t apart_tokens;       /* that attend at once */
+    uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */
+    uint32_t n_owned[2];      /* the device has the owners of so many blocks */
+    float *scores;            /* [apart_tokens H, kv.n_token] as in struct tft_cuda_apart */
+    float *sum;               /* [apart_tokens H] */
+    uint32_t apart_tokens;    /* that attend at once */
 };
 
 /* The slots and the blocks of a layer. */
@@ -106,8 +106,8 @@ struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint3
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
 
-/* Where the positions of chunk i begin in upload.position[side]. */
-size_t tft_cuda_positions_at(const struct device_session *ds, uint32_t side, uint32_t i);
+/* Where the owners of chunk i begin in upload.owner[side]. */
+size_t tft_cuda_owners_at(const struct device_session *ds, uint32_t side, uint32_t i);
 
 /* Queues a copy from the host to the device; and waits for all that is queued. Both keep the first
    error in ds->error. */

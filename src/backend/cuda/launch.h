@@ -176,15 +176,15 @@ void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const f
                      uint32_t H, uint32_t M, uint32_t skip, const struct tft_cuda_start *start,
                      const struct tft_cuda_partials *partials);
 
-/* Where keys and values are apart (kv/kv.h): whose each place is, and room for the scores of all
-   positions. */
+/* Where keys and values are apart (kv/kv.h): the token that each place belongs to, and room for the
+   scores of all tokens. */
 struct tft_cuda_apart {
-    const uint32_t *slot_position[2];  /* of keys, of values: [slots in use] */
-    const uint32_t *block_position[2]; /* [n_blocks, block_tokens] */
-    float *rows;                       /* [M H, positions] */
-    size_t positions;                  /* that there is room for */
-    float (*softmax)[2];               /* [M H] maximum and sum of each row */
-    uint32_t slot_spans, block_spans;  /* at most as many spans of keys as a token attends to */
+    const uint32_t *slot_owner[2];    /* of keys, of values: [slots in use] */
+    const uint32_t *block_owner[2];   /* [n_blocks, block_tokens] */
+    float *scores;                    /* [M H, n_token] then probabilities */
+    size_t n_token;                   /* that there is room for */
+    float *sum;                       /* [M H] of the probabilities */
+    uint32_t slot_spans, block_spans; /* at most as many spans of keys as a token attends to */
 };
 
 /* tft_cuda_attend where keys and values are apart (backend/cpu/apart.c). */

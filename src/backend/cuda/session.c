@@ -11,7 +11,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 /* -------------------------------------------------------------------------------------- layouts */
 
 /* The first chunk may see a long prompt in slots; the others come after an eviction. */
-size_t tft_cuda_positions_at(const struct device_session *ds, uint32_t side, uint32_t i)
+size_t tft_cuda_owners_at(const struct device_session *ds, uint32_t side, uint32_t i)
 {
     const struct tft_kv *kv = &ds->session->kv;
     if (!i || !tft_kv_apart(&kv->policy))
@@ -30,8 +30,8 @@ static struct upload layout_upload(const struct device_session *ds, struct tft_a
     u.sin = tft_arena_take(a, n, n_rot * sizeof(float));
     u.order = tft_arena_take(a, n_order, sizeof *u.order);
     for (uint32_t side = 0; side < 2; side++)
-        u.position[side] =
-            tft_arena_take(a, tft_cuda_positions_at(ds, side, chunks), sizeof *u.position[side]);
+        u.owner[side] =
+            tft_arena_take(a, tft_cuda_owners_at(ds, side, chunks), sizeof *u.owner[side]);
     u.bytes = a->used;
     return u;
 }
@@ -67,7 +67,7 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
                                     kv->head_dim * sizeof *ds->evict_rows);
 }
 
-/* Scores of all positions for a few queries, however long the context. */
+/* Scores of all tokens for a few queries, however many tokens a pass has. */
 enum { APART_ROWS = 512 };
 
 static void layout_apart(struct device_session *ds, struct tft_arena *a)
@@ -77,10 +77,10 @@ static void layout_apart(struct device_session *ds, struct tft_arena *a)
     ds->apart_tokens = max_u32(APART_ROWS / heads, 1);
     size_t rows = (size_t)ds->apart_tokens * heads;
     for (int side = 0; side < 2; side++)
-        ds->block_position[side] =
-            tft_arena_take(a, kv->n_blocks, kv->block * sizeof *ds->block_position[side]);
-    ds->rows = tft_arena_take(a, rows, kv->n_token * sizeof *ds->rows);
-    ds->softmax = tft_arena_take(a, rows, sizeof *ds->softmax);
+        ds->block_owner[side] =
+            tft_arena_take(a, kv->n_blocks, kv->block * sizeof *ds->block_owner[side]);
+    ds->scores = tft_arena_take(a, rows, kv->n_token * sizeof *ds->scores);
+    ds->sum = tft_arena_take(a, rows, sizeof *ds->sum);
 }
 
 static void layout_activations(struct device_session *ds, struct tft_arena *a)
