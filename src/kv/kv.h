@@ -15,7 +15,7 @@
  *
  *      tft_kv_plan     once, on one thread: the chunks of the pass and what is evicted before each
  *      tft_kv_evict    carries out an eviction } for each layer and head, by the backend that has
- *      tft_kv_store    stores a new token      } the layer: the CPU here, a GPU by its own kernels
+ *      tft_kv_store_.. stores a new token      } the layer: the CPU here, a GPU by its own kernels
  *      tft_kv_keys ..  attention reads slots and blocks
  *      tft_kv_commit   once, when the pass has succeeded
  *
@@ -136,7 +136,7 @@ struct tft_kv {
     uint32_t stay[TFT_KV_SIDES];     /* most slots in use, but for the prefix, once tokens have
                                         been evicted */
     uint32_t n_blocks;               /* blocks that there is room for */
-    uint32_t n_token;                /* tokens that there is room for, those of the prefix too */
+    uint32_t max_tokens;             /* that there is room for, those of the prefix too */
 
     /* State: a function of the tokens' positions. */
     struct tft_retained at[TFT_KV_SIDES]; /* where the tokens are */
@@ -159,8 +159,8 @@ struct tft_kv {
     struct tft_kv_scratch *scratch; /* [n_threads] likewise */
 
     struct tft_kv_plan plan;
-    struct tft_kv_chunk *chunk; /* [chunks of a pass] */
-    uint32_t n_chunk;           /* most chunks of a pass */
+    struct tft_kv_chunk *chunk; /* [max_chunks] */
+    uint32_t max_chunks;        /* of a pass */
     uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
     uint32_t *owner;            /* [n_owner] apart: the slots' owners behind each eviction */

@@ -163,10 +163,10 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
     size_t order = 0, owner = 0;
     uint32_t most = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
     bool apart = tft_kv_apart(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
-    kv->n_chunk = 1;
+    kv->max_chunks = 1;
     for (uint32_t i = 0; evicts && i < tft_kv_planned_sides(&kv->policy); i++) {
         uint32_t n = tft_retain_evictions(&kv->policy, i, n_batch);
-        kv->n_chunk += n;
+        kv->max_chunks += n;
         /* The first eviction may meet a long prompt in slots; the others meet no more than what an
            eviction leaves and what comes after it. */
         size_t orders = 0, owners = 0;
@@ -180,7 +180,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
         a->failed = true;
     kv->n_order = (uint32_t)order;
     kv->n_owner = (uint32_t)owner;
-    kv->chunk = tft_arena_take(a, kv->n_chunk, sizeof *kv->chunk);
+    kv->chunk = tft_arena_take(a, kv->max_chunks, sizeof *kv->chunk);
     kv->order = tft_arena_take(a, order, sizeof *kv->order);
     kv->owner = apart ? tft_arena_take(a, owner, sizeof *kv->owner) : NULL;
     kv->other = tft_arena_take(a, evicts ? most : 0, 2 * sizeof *kv->other);
@@ -199,7 +199,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         .head_dim = shape->head_dim,
         .n_prefix = shape->n_prefix,
         .block = tft_kv_block(policy),
-        .n_token = shape->n_prefix + capacity,
+        .max_tokens = shape->n_prefix + capacity,
     };
     for (uint32_t i = 0; i < TFT_KV_SIDES; i++) {
         uint32_t slots = shape->n_prefix + min_u32(tft_retain_slots(policy, i), capacity);

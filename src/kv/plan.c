@@ -102,7 +102,7 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
             plan->after[TFT_KV_V] = plan->after[TFT_KV_K];
         }
         /* layout.c has made room for this many */
-        assert(plan->n_chunk < kv->n_chunk);
+        assert(plan->n_chunk < kv->max_chunks);
         assert((size_t)(d.order - kv->order) <= kv->n_order);
         assert(!kv->owner || (size_t)(d.free_owners - kv->owner) <= kv->n_owner);
         kv->chunk[plan->n_chunk] = c;

@@ -152,7 +152,7 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
         w.o = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.part = tft_arena_take(a, TFT_TILE, dim * sizeof(float));
         w.scores = tft_arena_take(a, TFT_TILE, TFT_SPAN * sizeof(float));
-        w.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->n_token * sizeof(float)) : NULL;
+        w.all_scores = apart ? tft_arena_take(a, TFT_TILE, kv->max_tokens * sizeof(float)) : NULL;
         w.ordered_q = tft_arena_take(a, evicts ? TFT_TILE : 0, dim * sizeof(float));
         w.key_scales = tft_arena_take(a, key_scales, sizeof(float));
         w.value_scales = tft_arena_take(a, value_scales, sizeof(float));
@@ -167,7 +167,7 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));
-    s->all_scores = apart ? tft_arena_take(a, m->n_head, kv->n_token * sizeof(float)) : NULL;
+    s->all_scores = apart ? tft_arena_take(a, m->n_head, kv->max_tokens * sizeof(float)) : NULL;
 }
 
 /* Counts, or places, all memory of a session; the session itself comes first. */

@@ -17,7 +17,7 @@ _Static_assert((int)TFT_TILE >= (int)TFT_MAX_GROUP, "heads that share a KV head 
 struct tft_attend_scratch {
     float *q, *o, *part; /* [TFT_TILE, E] */
     float *scores;       /* [TFT_TILE, TFT_SPAN] */
-    float *all_scores;   /* [TFT_TILE, kv.n_token] where keys and values are apart; else NULL */
+    float *all_scores;   /* [TFT_TILE, kv.max_tokens] where keys and values are apart; else NULL */
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
@@ -70,7 +70,7 @@ struct tft_session {
     struct tft_attend_scratch *scratch;   /* [n_threads] */
     float *part_o;                        /* [H, spans, E] attention of one token, span by span */
     float *part_max, *part_sum;           /* [H, spans] */
-    float *all_scores;                    /* [H, kv.n_token] those of one token, where keys and
+    float *all_scores;                    /* [H, kv.max_tokens] those of one token, where keys and
                                              values are apart; else NULL */
     struct tft_candidate *candidates;     /* [V] for sampling */
 

@@ -9,14 +9,14 @@
  *   the result is o / l
  *
  * The order of everything is fixed and depends on the token's position alone. Scores of all tokens
- * are held at once, in rows of kv->n_token: that is the price of keys and values in different
+ * are held at once, in rows of kv->max_tokens: that is the price of keys and values in different
  * places.
  */
 #include "span.h"
 
 #include <string.h>
 
-/* all: [rows, n_token] gets the scores of the slots from `start` on. */
+/* all: [rows, max_tokens] gets the scores of the slots from `start` on. */
 static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                         const float *q, float *all)
 {
@@ -27,10 +27,10 @@ static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint
     tft_score_slots(p, t, start, first, q, scores);
     for (uint32_t i = first; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < tft_visible(t, TFT_KV_K, i, start); j++)
-            all[(size_t)i * kv->n_token + owner[j]] = scores[i * TFT_SPAN + j];
+            all[(size_t)i * kv->max_tokens + owner[j]] = scores[i * TFT_SPAN + j];
 }
 
-/* all: [rows, n_token] gets the scores of span b of the blocks. q: tft_ordered_queries; next: the
+/* all: [rows, max_tokens] gets the scores of span b of the blocks. q: tft_ordered_queries; next: the
    span that this thread takes then */
 static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
                          uint32_t next, const float *q, float *all)
@@ -43,7 +43,7 @@ static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uin
                      (struct tft_next){t->head, next * tft_span_blocks(kv)}, false);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < span.n * kv->block; j++)
-            all[(size_t)i * kv->n_token + owner[j]] = scores[i * TFT_SPAN + j];
+            all[(size_t)i * kv->max_tokens + owner[j]] = scores[i * TFT_SPAN + j];
 }
 
 /* o: [rows, E], from row *first on = the values of the slots from `start` on, weighted by `all`,
@@ -57,7 +57,7 @@ static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32
     *first = tft_first_row(t, TFT_KV_V, start);
     for (uint32_t i = *first; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < tft_visible(t, TFT_KV_V, i, start); j++)
-            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->n_token + owner[j]];
+            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->max_tokens + owner[j]];
     tft_mix_slots(p, t, start, *first, weights, o);
 }
 
@@ -71,7 +71,7 @@ static void mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint3
     const uint32_t *owner = kv->block_owner[TFT_KV_V] + span.from * kv->block;
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         for (uint32_t j = 0; j < span.n * kv->block; j++)
-            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->n_token + owner[j]];
+            weights[i * TFT_SPAN + j] = all[(size_t)i * kv->max_tokens + owner[j]];
     tft_mix_blocks(p, t, span, weights, o);
 }
 
@@ -133,7 +133,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     for (uint32_t b = 0; b < keys.all; b++)
         score_span(p, t, keys, b, 1, w->q, ordered_q, w->all_scores);
     for (uint32_t i = 0; i < n; i++)
-        kern->softmax(w->all_scores + (size_t)i * kv->n_token, tokens_seen(t, i), &max, &sum[i]);
+        kern->softmax(w->all_scores + (size_t)i * kv->max_tokens, tokens_seen(t, i), &max, &sum[i]);
     mix_span(p, t, values, 0, w->all_scores, w->o, &first); /* all rows see the first slot */
     for (uint32_t b = 1; b < values.all; b++) {
         mix_span(p, t, values, b, w->all_scores, w->part, &first);
@@ -170,7 +170,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
 /* The scores of the KV head's queries, in those of all heads. */
 static float *head_scores(const struct tft_session *s, const struct tft_tile *t)
 {
-    return s->all_scores + (size_t)t->head * t->group * s->kv.n_token;
+    return s->all_scores + (size_t)t->head * t->group * s->kv.max_tokens;
 }
 
 static void score_spans(struct tft_pass *p, struct tft_tile t, uint32_t token)
@@ -199,7 +199,7 @@ static void softmax_rows(struct tft_pass *p, const struct tft_tile *t)
     tft_pass_touch(p, BIT(TFT_PARTS), BIT(TFT_PARTS));
     tft_pass_share(p, p->m->n_head, &begin, &end);
     for (size_t h = begin; h < end; h++)
-        p->m->kern.softmax(s->all_scores + h * s->kv.n_token, tokens_seen(t, 0), &max,
+        p->m->kern.softmax(s->all_scores + h * s->kv.max_tokens, tokens_seen(t, 0), &max,
                            &s->part_sum[h]);
 }
 

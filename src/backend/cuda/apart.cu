@@ -18,7 +18,7 @@ static __device__ size_t row_of(const struct attention &a, const struct tile &t,
 static __device__ float *scores_of(const struct attention &a, const struct tft_cuda_apart &apart,
                                    const struct tile &t, uint32_t r)
 {
-    return apart.scores + row_of(a, t, r) * apart.n_token;
+    return apart.scores + row_of(a, t, r) * apart.max_tokens;
 }
 
 /* Thread blocks: blockIdx.x is the KV head, blockIdx.y the tile, blockIdx.z the span, those of

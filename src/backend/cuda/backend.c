@@ -197,7 +197,7 @@ static void attend_apart(const struct tft_pass *p, uint32_t i, const struct tft_
     struct tft_cuda_apart apart = {
         .block_owner = {ds->block_owner[0], ds->block_owner[1]},
         .scores = ds->scores,
-        .n_token = p->s->kv.n_token,
+        .max_tokens = p->s->kv.max_tokens,
         .sum = ds->sum,
         .slot_spans = ds->partials.slot_spans,
         .block_spans = ds->partials.block_spans,
@@ -322,7 +322,7 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
-    assert(p->plan->n_chunk <= ds->max_chunks);
+    assert(p->plan->n_chunk <= p->s->kv.max_chunks);
     tft_cuda_layout_upload(ds, p->n, p->plan->n_chunk, p->plan->n_order);
     stage_plan(p);
     if (layer == 0)

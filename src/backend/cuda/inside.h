@@ -79,8 +79,7 @@ struct device_session {
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* that the cache has room for */
 
-    struct tft_cuda_eviction (*eviction)[2]; /* [max_chunks] of keys, of values; of the host */
-    uint32_t max_chunks;                     /* that a plan may have */
+    struct tft_cuda_eviction (*eviction)[2]; /* [kv.max_chunks] of keys, of values; of the host */
 
     /* where the policy has codes; all [layers, G, ...] */
     unsigned char *records;
@@ -92,7 +91,7 @@ struct device_session {
     /* where keys and values are apart */
     uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */
     uint32_t n_owned[2];      /* the device has the owners of so many blocks */
-    float *scores;            /* [apart_tokens H, kv.n_token] as in struct tft_cuda_apart */
+    float *scores;            /* [apart_tokens H, kv.max_tokens] as in struct tft_cuda_apart */
     float *sum;               /* [apart_tokens H] */
     uint32_t apart_tokens;    /* that attend at once */
 };
@@ -102,7 +101,7 @@ struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_
 struct tft_cuda_blocks tft_cuda_blocks_of(const struct device_session *ds, uint32_t layer);
 
 /* Lays out `staged` and `uploaded` for a pass of n tokens whose plan has as many chunks, and
-   n_order slots in its evictions: at most n_batch, max_chunks and kv.n_order. */
+   n_order slots in its evictions: at most n_batch, kv.max_chunks and kv.n_order. */
 void tft_cuda_layout_upload(struct device_session *ds, uint32_t n, uint32_t chunks,
                             uint32_t n_order);
 

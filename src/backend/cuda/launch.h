@@ -181,8 +181,8 @@ void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const f
 struct tft_cuda_apart {
     const uint32_t *slot_owner[2];    /* of keys, of values: [slots in use] */
     const uint32_t *block_owner[2];   /* [n_blocks, block_tokens] */
-    float *scores;                    /* [M H, n_token] then probabilities */
-    size_t n_token;                   /* that there is room for */
+    float *scores;                    /* [M H, max_tokens] then probabilities */
+    size_t max_tokens;                /* that there is room for */
     float *sum;                       /* [M H] of the probabilities */
     uint32_t slot_spans, block_spans; /* at most as many spans of keys as a token attends to */
 };

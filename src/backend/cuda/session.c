@@ -79,7 +79,7 @@ static void layout_apart(struct device_session *ds, struct tft_arena *a)
     for (int side = 0; side < 2; side++)
         ds->block_owner[side] =
             tft_arena_take(a, kv->n_blocks, kv->block * sizeof *ds->block_owner[side]);
-    ds->scores = tft_arena_take(a, rows, kv->n_token * sizeof *ds->scores);
+    ds->scores = tft_arena_take(a, rows, kv->max_tokens * sizeof *ds->scores);
     ds->sum = tft_arena_take(a, rows, sizeof *ds->sum);
 }
 
@@ -128,9 +128,9 @@ static void layout_cache(struct device_session *ds, struct tft_arena *a)
 
 static void layout_device(struct device_session *ds, struct tft_arena *a)
 {
+    const struct tft_kv *kv = &ds->session->kv;
     /* first, since tft_cuda_layout_upload lays it out again from the start of the memory */
-    ds->uploaded = layout_upload(ds, a, ds->session->n_batch, ds->max_chunks,
-                                 ds->session->kv.n_order);
+    ds->uploaded = layout_upload(ds, a, ds->session->n_batch, kv->max_chunks, kv->n_order);
     layout_activations(ds, a);
     layout_cache(ds, a);
 }
@@ -138,15 +138,14 @@ static void layout_device(struct device_session *ds, struct tft_arena *a)
 static void layout_host(struct device_session *ds, struct tft_arena *a)
 {
     struct tft_session *s = ds->session;
-    ds->staged = layout_upload(ds, a, s->n_batch, ds->max_chunks, s->kv.n_order);
+    ds->staged = layout_upload(ds, a, s->n_batch, s->kv.max_chunks, s->kv.n_order);
     s->buf[TFT_LOGITS] = tft_arena_take(a, s->n_logits, s->m->n_vocab * sizeof(float));
 }
 
 /* Room for the plan of any pass. */
 static enum tft_status alloc_plan(struct device_session *ds, struct tft_error *err)
 {
-    ds->max_chunks = ds->session->kv.n_chunk;
-    ds->eviction = calloc(ds->max_chunks, sizeof *ds->eviction);
+    ds->eviction = calloc(ds->session->kv.max_chunks, sizeof *ds->eviction);
     return ds->eviction ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
 }
 
