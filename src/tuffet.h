@@ -288,8 +288,8 @@ struct tft_session_opts {
      * first, before the token is computed, by the thread that calls tft_prefill, tft_decode,
      * tft_sync or tft_rewind. `position` is the number of tokens before it, without the model's
      * prefix. The session remembers the answer, also when it computes the token again after a
-     * rewind. Only if a session has slid and tft_rewind makes it compute all tokens again,
-     * positions begin anew, and tft_rewind asks for each of these tokens again.
+     * rewind. There is one exception. When tft_rewind makes a session that has slid compute all of
+     * its tokens again, positions are counted from 0 again. tft_rewind then asks for each token.
      *
      * The answer must depend on position and token alone, or results depend on how tokens were fed.
      * The filter must not use the session.
@@ -425,7 +425,8 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
-   after the last eviction, the next tft_prefill computes all tokens before pos again. */
+   after the last eviction, the next tft_prefill computes all tokens before pos again. May call the
+   session's filter. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* How many tokens the session holds, how many fit, and the tokens [tft_pos], which the session

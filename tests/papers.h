@@ -6,8 +6,8 @@
  *
  *   KIVI       Liu et al. 2024, as LogQuant (section 3.4) and AsymKV (section 5.1) describe it: at
  *              most the newest R tokens are in full precision
- *   LogQuant   section 3.4: which tokens stay, of PartialLogQuant's values the newest; section 3.3:
- *              the order of tokens does not matter
+ *   LogQuant   section 3.4: which tokens stay. Of the values of PartialLogQuant the newest stay.
+ *              Section 3.3: the order of tokens does not matter
  *   AsymKV     Equ. 4 and 5: round to nearest; section 4: bits by layer
  *   SKVQ       section 3.1, eq. 1: the order of channels, eq. 2 and 3: clipping; section 3.2 and
  *              algorithm 1: the window, the sinks, the filter, and prompts in full precision;

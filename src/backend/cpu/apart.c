@@ -16,7 +16,10 @@
 
 #include <string.h>
 
-/* all: [rows, max_tokens] gets the scores of the slots from `start` on. */
+/* The functions below work on one span. all: [rows, max_tokens] has a number for each token: its
+   score, and after the softmax its probability. */
+
+/* Puts the scores of the slots from `start` on into `all`. */
 static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                         const float *q, float *all)
 {
@@ -25,13 +28,15 @@ static void score_slots(const struct tft_pass *p, const struct tft_tile *t, uint
     const uint32_t *owner = t->side[TFT_KV_K].owner + start;
     uint32_t first = tft_first_row(t, TFT_KV_K, start);
     tft_score_slots(p, t, start, first, q, scores);
-    for (uint32_t i = first; i < tft_tile_rows(t); i++)
-        for (uint32_t j = 0; j < tft_visible(t, TFT_KV_K, i, start); j++)
+    for (uint32_t i = first; i < tft_tile_rows(t); i++) {
+        uint32_t n = tft_visible(t, TFT_KV_K, i, start);
+        for (uint32_t j = 0; j < n; j++)
             all[(size_t)i * kv->max_tokens + owner[j]] = scores[i * TFT_SPAN + j];
+    }
 }
 
-/* all: [rows, max_tokens] gets the scores of span b of the blocks. q: tft_ordered_queries; next: the
-   span that this thread takes then */
+/* Puts the scores of span b of the blocks into `all`. q: tft_ordered_queries. next: the span that
+   this thread takes after this one */
 static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
                          uint32_t next, const float *q, float *all)
 {
@@ -46,8 +51,8 @@ static void score_blocks(const struct tft_pass *p, const struct tft_tile *t, uin
             all[(size_t)i * kv->max_tokens + owner[j]] = scores[i * TFT_SPAN + j];
 }
 
-/* o: [rows, E], from row *first on = the values of the slots from `start` on, weighted by `all`,
-   which has probabilities now. The rows before see none of these slots. */
+/* o: [rows, E] = the values of the slots from `start` on, weighted by their tokens' probabilities.
+   Rows before *first see none of these slots and are not written. */
 static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                       const float *all, float *o, uint32_t *first)
 {
@@ -55,13 +60,15 @@ static void mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32
     float *weights = p->s->scratch[p->tid].scores;
     const uint32_t *owner = t->side[TFT_KV_V].owner + start;
     *first = tft_first_row(t, TFT_KV_V, start);
-    for (uint32_t i = *first; i < tft_tile_rows(t); i++)
-        for (uint32_t j = 0; j < tft_visible(t, TFT_KV_V, i, start); j++)
+    for (uint32_t i = *first; i < tft_tile_rows(t); i++) {
+        uint32_t n = tft_visible(t, TFT_KV_V, i, start);
+        for (uint32_t j = 0; j < n; j++)
             weights[i * TFT_SPAN + j] = all[(size_t)i * kv->max_tokens + owner[j]];
+    }
     tft_mix_slots(p, t, start, *first, weights, o);
 }
 
-/* o: [rows, E] = the values of span b of the blocks, likewise. */
+/* o: [rows, E] = the values of span b of the blocks, weighted in the same way. */
 static void mix_blocks(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
                        const float *all, float *o)
 {
@@ -88,7 +95,7 @@ static struct spans spans_of(const struct tft_kv *kv, const struct tft_tile *t,
     return (struct spans){slots, slots + tft_code_spans(kv, seen->blocks)};
 }
 
-/* Span b, and `step` further the one that this thread takes next. */
+/* Scores span b. After it this thread takes span b + step. */
 static void score_span(const struct tft_pass *p, const struct tft_tile *t, struct spans spans,
                        uint32_t b, uint32_t step, const float *q, const float *ordered_q,
                        float *all)
@@ -221,8 +228,8 @@ static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
     }
 }
 
-/* Every (head, span) of keys by itself, then every row, then every (head, span) of values, then
-   every head. */
+/* One token. The threads share out four steps, with a barrier between them: scores by (head, span
+   of keys), softmax by head, weighted values by (head, span of values), and the sum by head. */
 static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                          const struct tft_input *in)
 {

@@ -27,7 +27,7 @@ struct tft_tile {
     struct tft_seen side[TFT_KV_SIDES];
 };
 
-/* Tokens of a tile, whose queries share a KV head by `group`. */
+/* The most tokens of a tile, where `group` query heads share a KV head. */
 static inline uint32_t tft_tile_tokens(uint32_t group)
 {
     return group >= TFT_TILE ? 1 : TFT_TILE / group;
@@ -91,8 +91,8 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
 void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, const float *q, float *scores);
 
-/* o: [rows, E], rows first .. rows - 1 = the values of these slots, weighted. weights: [rows,
-   TFT_SPAN] */
+/* o: [rows, E] = the values of the slots from `start` on, times their weights, summed; for rows
+   first and on. weights: [rows, TFT_SPAN] */
 void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                    uint32_t first, const float *weights, float *o);
 
@@ -102,8 +102,9 @@ struct tft_next {
     uint32_t head, block;
 };
 
-/* The same for the blocks of a span, of which all rows see all; q: tft_ordered_queries. `values`:
-   the values of the same blocks are read next. */
+/* tft_score_slots and tft_mix_slots for the blocks of a span, which all rows see. q:
+   tft_ordered_queries. What is read next is prefetched: the keys of `next` and, if `values`, the
+   values of the same blocks. */
 void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                       struct tft_code_span span, const float *q, float *scores,
                       struct tft_next next, bool values);

@@ -66,7 +66,7 @@ template <uint32_t ROWS> struct workspace {
        codes have 8 bits. A folded vector stands for x * step. */
     int8_t *high, *low;           /* [ROWS, folded] */
     float (*step)[FOLDS];         /* [ROWS] */
-    float (*base)[FOLDS];         /* [ROWS] the part of the result that the middles make */
+    float (*base)[FOLDS];         /* [ROWS] the sum of the numbers times their mids */
     int32_t (*correction)[FOLDS]; /* [ROWS] the sum of x (L - 1), since the sum of
                                      x (2 c - (L - 1)) is that of 2 x c less the correction */
     uint32_t folded;
