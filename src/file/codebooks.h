@@ -1,0 +1,10 @@
+/* Codebooks of ggml's types: an index in the file stands for a vector of 8 levels, which are
+   multiplied by a scale and by signs. An entry has a byte for each level, the first one lowest. */
+#ifndef TFT_CODEBOOKS_H
+#define TFT_CODEBOOKS_H
+
+#include <stdint.h>
+
+extern const uint64_t tft_book_iq2_xxs[256];
+
+#endif
