@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/codebooks.h"
 #include "file/dtype.h"
 #include "simd/half.h"
 
@@ -164,21 +165,64 @@ static float iq4_xs(const unsigned char *b, unsigned i)
     return scale * (float)levels[nibble(b + 8 + 16 * g, i % 32)];
 }
 
-static unsigned char book[256][8]; /* filled in by the_codebook() */
+/* ---- codebooks: the books are checked by the_codebooks() */
+
+/* 7 bits are signs of 8 numbers, of which an even number are negative. */
+static int sign_of_seven(const unsigned char *p, unsigned first, unsigned j)
+{
+    int negative = 0;
+    if (j < 7)
+        return bits(p, first + j, 1);
+    for (unsigned k = 0; k < 7; k++)
+        negative ^= bits(p, first + k, 1);
+    return negative;
+}
+
+static float leveled(float scale, uint64_t entry, unsigned j, int negative)
+{
+    return scale * (float)(entry >> 8 * j & 255) * (negative ? -1.0f : 1.0f);
+}
+
+static float half_steps(float d, int s, float part)
+{
+    float scale = d * (0.5f + (float)s);
+    return scale * part;
+}
 
 static float iq2_xxs(const unsigned char *b, unsigned i)
 {
     const unsigned char *q = b + 2 + i / 32 * 8;
-    unsigned eight = i % 32 / 8, j = i % 8;
-    int negative = 0;
-    if (j < 7)
-        negative = bits(q + 4, 7 * eight + j, 1);
-    else
-        for (unsigned k = 0; k < 7; k++)
-            negative ^= bits(q + 4, 7 * eight + k, 1);
-    float scale = half(b) * (0.5f + (float)bits(q + 4, 28, 4));
-    scale *= 0.25f;
-    return scale * (float)book[q[eight]][j] * (negative ? -1.0f : 1.0f);
+    unsigned eight = i % 32 / 8;
+    return leveled(half_steps(half(b), bits(q + 4, 28, 4), 0.25f), tft_book_iq2_xxs[q[eight]],
+                   i % 8, sign_of_seven(q + 4, 7 * eight, i % 8));
+}
+
+static float iq2_xs(const unsigned char *b, unsigned i)
+{
+    unsigned at = i / 8 * 16;
+    return leveled(half_steps(half(b), bits(b + 66, i / 16 * 4, 4), 0.25f),
+                   tft_book_iq2_xs[bits(b + 2, at, 9)], i % 8, sign_of_seven(b + 2, at + 9, i % 8));
+}
+
+static float iq2_s(const unsigned char *b, unsigned i)
+{
+    int q = b[2 + i / 8] + 256 * bits(b + 66, i / 8 * 2, 2);
+    return leveled(half_steps(half(b), bits(b + 74, i / 16 * 4, 4), 0.25f), tft_book_iq2_s[q],
+                   i % 8, bits(b + 34, i, 1));
+}
+
+static float iq3_xxs(const unsigned char *b, unsigned i)
+{
+    const unsigned char *rest = b + 66 + i / 32 * 4;
+    return leveled(half_steps(half(b), bits(rest, 28, 4), 0.5f), tft_book_iq3_xxs[b[2 + i / 4]],
+                   i % 4, sign_of_seven(rest, i % 32 / 8 * 7, i % 8));
+}
+
+static float iq3_s(const unsigned char *b, unsigned i)
+{
+    int q = b[2 + i / 4] + 256 * bits(b + 66, i / 4, 1);
+    float scale = half(b) * (float)(2 * bits(b + 106, i / 32 * 4, 4) + 1);
+    return leveled(scale, tft_book_iq3_s[q], i % 4, bits(b + 74, i, 1));
 }
 
 /* ---- comparing */
@@ -201,7 +245,8 @@ static const struct format {
     {TFT_Q5_1, q5_1, {0, 2}},        {TFT_Q8_0, q8_0, {0, -1}},     {TFT_Q2_K, q2_k, {80, 82}},
     {TFT_Q3_K, q3_k, {108, -1}},     {TFT_Q4_K, q4_k, {0, 2}},      {TFT_Q5_K, q5_k, {0, 2}},
     {TFT_Q6_K, q6_k, {208, -1}},     {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}},
-    {TFT_IQ2_XXS, iq2_xxs, {0, -1}},
+    {TFT_IQ2_XXS, iq2_xxs, {0, -1}}, {TFT_IQ2_XS, iq2_xs, {0, -1}}, {TFT_IQ2_S, iq2_s, {0, -1}},
+    {TFT_IQ3_XXS, iq3_xxs, {0, -1}}, {TFT_IQ3_S, iq3_s, {0, -1}},
 };
 
 /* Some blocks keep random scales, which may be any number; the others get an ordinary one, or one
@@ -271,30 +316,52 @@ static void integer_types_have_no_conversion(void **state)
     }
 }
 
-/* Every entry of the codebook, through blocks of scale 8 * (0.5 + 0) / 4 = 1. */
-static void the_codebook(void **state)
+/* The place of a level among `of`, the levels of its book in ascending order. */
+static unsigned place(const char *of, unsigned level)
+{
+    const char *p = memchr(of, (int)level, strlen(of));
+    assert_non_null(p);
+    return (unsigned)(p - of);
+}
+
+/* The book is `eights` or `fours`, n entries. Entries ascend, as numbers whose highest digit is the
+   last level, so no entry is there twice. `even`: in each entry, the places of the levels have an
+   even sum. */
+static void check_book(const uint64_t *eights, const uint32_t *fours, unsigned n, const char *of,
+                       bool even, uint32_t want_hash)
+{
+    unsigned width = eights ? 8 : 4, seen = 0;
+    uint64_t before = 0;
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (unsigned c = 0; c < n; c++) {
+        uint64_t entry = eights ? eights[c] : fours[c];
+        unsigned sum = 0;
+        for (unsigned j = 0; j < width; j++) {
+            unsigned level = entry >> 8 * j & 255, at = place(of, level);
+            sum += at;
+            seen |= 1u << at;
+            hash = (hash ^ level) * 16777619u;
+        }
+        assert_true(!even || sum % 2 == 0);
+        assert_true(entry > before);
+        before = entry;
+    }
+    assert_int_equal(seen, (1u << strlen(of)) - 1);
+    assert_int_equal(hash, want_hash); /* of the table in ggml-common.h */
+}
+
+static void the_codebooks(void **state)
 {
     (void)state;
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (unsigned c = 0; c < 256; c++) {
-        unsigned char b[66] = {0, 0x48};
-        float y[256];
-        b[2] = (unsigned char)c;
-        tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, b, 256);
-        for (unsigned j = 0; j < 8; j++) {
-            assert_true(y[j] == 8 || y[j] == 25 || y[j] == 43);
-            book[c][j] = (unsigned char)y[j];
-            hash = (hash ^ book[c][j]) * 16777619u;
-        }
-        for (unsigned j = 8; j < 256; j++)
-            assert_true(y[j] == 8);
-        for (unsigned k = 0; k < c; k++)
-            assert_memory_not_equal(book[c], book[k], 8);
-    }
-    assert_memory_equal(book[1], "\x2b\x08\x08\x08\x08\x08\x08\x08", 8);
-    assert_memory_equal(book[131], "\x08\x19\x08\x19\x2b\x2b\x2b\x08", 8);
-    assert_memory_equal(book[255], "\x08\x19\x08\x08\x19\x2b\x2b\x2b", 8);
-    assert_int_equal(hash, 0x3db4a16e); /* of the table in ggml-common.h */
+    static const char iq2[] = {8, 25, 43, 0}, iq3_xxs_levels[] = {4, 12, 20, 28, 36, 44, 52, 62, 0},
+                      iq3_s_levels[] = {1, 3, 5, 7, 9, 11, 13, 15, 0};
+    check_book(tft_book_iq2_xxs, NULL, 256, iq2, true, 0x3db4a16e);
+    check_book(tft_book_iq2_xs, NULL, 512, iq2, true, 0xebeb17dd);
+    check_book(tft_book_iq2_s, NULL, 1024, iq2, true, 0x82981110);
+    check_book(NULL, tft_book_iq3_xxs, 256, iq3_xxs_levels, true, 0x49a45035);
+    check_book(NULL, tft_book_iq3_s, 512, iq3_s_levels, false, 0x71cc6c89);
+    assert_true(tft_book_iq2_xxs[131] == 0x082b2b2b19081908);
+    assert_true(tft_book_iq2_xxs[255] == 0x2b2b2b1908081908);
 }
 
 /* ---- blocks by hand */
@@ -327,24 +394,56 @@ static void known_blocks(void **state)
     unsigned char iq4[18] = {0x00, 0x3c, 0xf0, 0x87};
     tft_dtype_info(TFT_IQ4_NL)->to_f32(y, iq4, 32);
     assert_true(y[0] == -127 && y[16] == 113 && y[1] == -10 && y[17] == 1);
+}
+
+static void known_blocks_of_codebooks(void **state)
+{
+    (void)state;
+    float y[256];
 
     /* scale 8 * 1.5 / 4 = 3; signs - - + + + + + + */
-    unsigned char iq2[66] = {0x00, 0x48, [2] = 1, [6] = 0x03, [9] = 0x10};
-    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
+    unsigned char xxs2[66] = {0x00, 0x48, [2] = 1, [6] = 0x03, [9] = 0x10};
+    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, xxs2, 256);
     assert_true(y[0] == -129 && y[1] == -24 && y[2] == 24 && y[7] == 24 && y[8] == 24 &&
                 y[32] == 8);
-    iq2[6] = 0x40;
-    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, iq2, 256);
+    xxs2[6] = 0x40;
+    tft_dtype_info(TFT_IQ2_XXS)->to_f32(y, xxs2, 256);
     assert_true(y[0] == 129 && y[6] == -24 && y[7] == -24);
+
+    /* scales 8 * 0.5 / 4 = 1 and 8 * 1.5 / 4 = 3; entries 1 and 511; signs - + + + + + + - */
+    unsigned char xs2[74] = {0x00, 0x48, [2] = 0x01, [3] = 0x02, [4] = 0xff, [5] = 1, [66] = 0x10};
+    tft_dtype_info(TFT_IQ2_XS)->to_f32(y, xs2, 256);
+    assert_true(y[0] == -43 && y[1] == 8 && y[7] == -8 && y[8] == 43 && y[15] == 43 &&
+                y[16] == 24 && y[32] == 8);
+
+    /* the same scales; entries 0, 1023 and 1; signs of the second eight + + + + + + + - */
+    unsigned char s2[82] = {0x00, 0x48, [3] = 0xff, [4] = 1, [35] = 0x80, [66] = 0x0c, [74] = 0x10};
+    tft_dtype_info(TFT_IQ2_S)->to_f32(y, s2, 256);
+    assert_true(y[0] == 8 && y[8] == 43 && y[14] == 43 && y[15] == -43 && y[16] == 129 &&
+                y[17] == 24 && y[32] == 8);
+
+    /* scale 4 * 1.5 / 2 = 3; entries 1 and 255; signs + + + + + - + - */
+    unsigned char xxs3[98] = {0x00, 0x44, [2] = 1, [3] = 255, [66] = 0x20, [69] = 0x10};
+    tft_dtype_info(TFT_IQ3_XXS)->to_f32(y, xxs3, 256);
+    assert_true(y[0] == 60 && y[1] == 12 && y[4] == 12 && y[5] == -84 && y[6] == 156 &&
+                y[7] == -186 && y[8] == 12 && y[32] == 4);
+
+    /* scales 1 and 3; entries 1 and 511; the seventh number is negative */
+    unsigned char s3[110] = {
+        0x00, 0x3c, [2] = 1, [3] = 0xff, [66] = 0x02, [74] = 0x40, [106] = 0x10};
+    tft_dtype_info(TFT_IQ3_S)->to_f32(y, s3, 256);
+    assert_true(y[0] == 3 && y[1] == 1 && y[4] == 1 && y[6] == -15 && y[7] == 15 && y[8] == 1 &&
+                y[32] == 3 && y[64] == 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_codebook), /* first: others use its result */
+        cmocka_unit_test(the_codebooks),
         cmocka_unit_test(random_blocks),
         cmocka_unit_test(integer_types_have_no_conversion),
         cmocka_unit_test(known_blocks),
+        cmocka_unit_test(known_blocks_of_codebooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,15 +13,17 @@ static void sizes(void **state)
         const char *name;
         double bits;
     } known[] = {
-        {TFT_F32, "F32", 32},        {TFT_F16, "F16", 16},
-        {TFT_BF16, "BF16", 16},      {TFT_I8, "I8", 8},
-        {TFT_I32, "I32", 32},        {TFT_Q4_0, "Q4_0", 4.5},
-        {TFT_Q4_1, "Q4_1", 5},       {TFT_Q5_0, "Q5_0", 5.5},
-        {TFT_Q5_1, "Q5_1", 6},       {TFT_Q8_0, "Q8_0", 8.5},
-        {TFT_Q2_K, "Q2_K", 2.625},   {TFT_Q3_K, "Q3_K", 3.4375},
-        {TFT_Q4_K, "Q4_K", 4.5},     {TFT_Q5_K, "Q5_K", 5.5},
-        {TFT_Q6_K, "Q6_K", 6.5625},  {TFT_IQ2_XXS, "IQ2_XXS", 2.0625},
-        {TFT_IQ4_NL, "IQ4_NL", 4.5}, {TFT_IQ4_XS, "IQ4_XS", 4.25},
+        {TFT_F32, "F32", 32},             {TFT_F16, "F16", 16},
+        {TFT_BF16, "BF16", 16},           {TFT_I8, "I8", 8},
+        {TFT_I32, "I32", 32},             {TFT_Q4_0, "Q4_0", 4.5},
+        {TFT_Q4_1, "Q4_1", 5},            {TFT_Q5_0, "Q5_0", 5.5},
+        {TFT_Q5_1, "Q5_1", 6},            {TFT_Q8_0, "Q8_0", 8.5},
+        {TFT_Q2_K, "Q2_K", 2.625},        {TFT_Q3_K, "Q3_K", 3.4375},
+        {TFT_Q4_K, "Q4_K", 4.5},          {TFT_Q5_K, "Q5_K", 5.5},
+        {TFT_Q6_K, "Q6_K", 6.5625},       {TFT_IQ2_XXS, "IQ2_XXS", 2.0625},
+        {TFT_IQ4_NL, "IQ4_NL", 4.5},      {TFT_IQ4_XS, "IQ4_XS", 4.25},
+        {TFT_IQ2_XS, "IQ2_XS", 2.3125},   {TFT_IQ2_S, "IQ2_S", 2.5625},
+        {TFT_IQ3_XXS, "IQ3_XXS", 3.0625}, {TFT_IQ3_S, "IQ3_S", 3.4375},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct tft_dtype_info *info = tft_dtype_info(known[i].type);
@@ -35,14 +37,14 @@ static void sizes(void **state)
 static void unknown_types(void **state)
 {
     (void)state;
-    static const uint32_t none[] = {4,  5,  9,  15, 17, 18, 19, 21,   22,        25,
-                                    27, 28, 29, 31, 34, 39, 40, 1000, UINT32_MAX};
+    static const uint32_t none[] = {4,  5,  9,  15, 19, 25, 27,   28,
+                                    29, 31, 34, 35, 39, 40, 1000, UINT32_MAX};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         assert_null(tft_dtype_info(none[i]));
         assert_false(tft_dtype_bytes(none[i], 256, &bytes));
     }
-    assert_string_equal(tft_dtype_name(18), "IQ3_XXS");
+    assert_string_equal(tft_dtype_name(19), "IQ1_S");
     assert_string_equal(tft_dtype_name(4), "unknown");
     assert_string_equal(tft_dtype_name(41), "unknown");
     assert_string_equal(tft_dtype_name(UINT32_MAX), "unknown");

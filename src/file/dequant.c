@@ -27,6 +27,14 @@
  *      IQ2_XXS  d, then for each 32 numbers: 4 indices into a   d (s + 1/2) / 4 * book[q]
  *               codebook of eights, and a u32 of 4 x 7 signs
  *               and a 4-bit scale
+ *      IQ2_XS   d, 32 u16 of an index (9 bits) and 7 signs,     d (s + 1/2) / 4 * book[q]
+ *               16 scales of 4 bits
+ *      IQ2_S    d, 32 low bytes of indices, 32 bytes of signs,  d (s + 1/2) / 4 * book[q]
+ *               2 high bits of each index, 16 scales of 4 bits
+ *      IQ3_XXS  d, 64 indices into a codebook of fours, then    d (s + 1/2) / 2 * book[q]
+ *               for each 32 numbers a u32 as in IQ2_XXS
+ *      IQ3_S    d, 64 low bytes of indices, 64 ninth bits,      d (2 s + 1) book[q]
+ *               32 bytes of signs, 8 scales of 4 bits
  */
 #include "dequant.h"
 
@@ -254,6 +262,23 @@ static void eight(float *restrict y, uint64_t entry, uint32_t signs, float d)
         y[j] = tft_f32_of_bits(tft_f32_bits(d * (float)level[j]) ^ (signs >> j & 1) << 31);
 }
 
+/* The number of negative ones is even, so 7 bits determine all 8. */
+static uint32_t eight_signs(uint32_t seven)
+{
+    return seven | (uint32_t)__builtin_parity(seven) << 7;
+}
+
+/* Entries of two fours, one after the other. */
+static uint64_t two_fours(uint32_t first, uint32_t second)
+{
+    return first | (uint64_t)second << 32;
+}
+
+static int nibble(const unsigned char *p, int i)
+{
+    return p[i / 2] >> i % 2 * 4 & 15;
+}
+
 void tft_dequant_iq2_xxs(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 256, y += 256, b += 66) {
@@ -262,12 +287,65 @@ void tft_dequant_iq2_xxs(float *restrict y, const void *restrict x, size_t n)
             const unsigned char *q = b + 2 + 8 * g;
             uint32_t rest = tft_load_u32(q + 4);
             float scale = d * (0.5f + (float)(rest >> 28)) * 0.25f;
-            for (int i = 0; i < 4; i++) {
-                uint32_t signs = rest >> 7 * i & 127;
-                /* the number of negative ones is even, so 7 bits determine all 8 */
-                signs |= (uint32_t)__builtin_parity(signs) << 7;
-                eight(y + 32 * g + 8 * i, tft_book_iq2_xxs[q[i]], signs, scale);
-            }
+            for (int i = 0; i < 4; i++)
+                eight(y + 32 * g + 8 * i, tft_book_iq2_xxs[q[i]],
+                      eight_signs(rest >> 7 * i & 127), scale);
+        }
+    }
+}
+
+void tft_dequant_iq2_xs(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 74) {
+        float d = f16_at(b);
+        for (int i = 0; i < 32; i++) {
+            uint32_t q = tft_load_u16(b + 2 + 2 * i);
+            float scale = d * (0.5f + (float)nibble(b + 66, i / 2)) * 0.25f;
+            eight(y + 8 * i, tft_book_iq2_xs[q & 511], eight_signs(q >> 9), scale);
+        }
+    }
+}
+
+void tft_dequant_iq2_s(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 82) {
+        const unsigned char *low = b + 2, *signs = b + 34, *high = b + 66;
+        float d = f16_at(b);
+        for (int i = 0; i < 32; i++) {
+            int q = low[i] | (high[i / 4] >> i % 4 * 2 & 3) << 8;
+            float scale = d * (0.5f + (float)nibble(b + 74, i / 2)) * 0.25f;
+            eight(y + 8 * i, tft_book_iq2_s[q], signs[i], scale);
+        }
+    }
+}
+
+void tft_dequant_iq3_xxs(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 98) {
+        float d = f16_at(b);
+        for (int g = 0; g < 8; g++) {
+            const unsigned char *q = b + 2 + 8 * g;
+            uint32_t rest = tft_load_u32(b + 66 + 4 * g);
+            float scale = d * (0.5f + (float)(rest >> 28)) * 0.5f;
+            for (int i = 0; i < 4; i++)
+                eight(y + 32 * g + 8 * i,
+                      two_fours(tft_book_iq3_xxs[q[2 * i]], tft_book_iq3_xxs[q[2 * i + 1]]),
+                      eight_signs(rest >> 7 * i & 127), scale);
+        }
+    }
+}
+
+void tft_dequant_iq3_s(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 110) {
+        const unsigned char *low = b + 2, *ninth = b + 66, *signs = b + 74;
+        float d = f16_at(b);
+        for (int i = 0; i < 32; i++) {
+            int bits = ninth[i / 4] >> i % 4 * 2;
+            int first = low[2 * i] | (bits & 1) << 8, second = low[2 * i + 1] | (bits & 2) << 7;
+            float scale = d * (float)(1 + 2 * nibble(b + 106, i / 4));
+            eight(y + 8 * i, two_fours(tft_book_iq3_s[first], tft_book_iq3_s[second]), signs[i],
+                  scale);
         }
     }
 }

@@ -20,6 +20,10 @@ void tft_dequant_q4_k(float *y, const void *x, size_t n);
 void tft_dequant_q5_k(float *y, const void *x, size_t n);
 void tft_dequant_q6_k(float *y, const void *x, size_t n);
 void tft_dequant_iq2_xxs(float *y, const void *x, size_t n);
+void tft_dequant_iq2_xs(float *y, const void *x, size_t n);
+void tft_dequant_iq2_s(float *y, const void *x, size_t n);
+void tft_dequant_iq3_xxs(float *y, const void *x, size_t n);
+void tft_dequant_iq3_s(float *y, const void *x, size_t n);
 void tft_dequant_iq4_nl(float *y, const void *x, size_t n);
 void tft_dequant_iq4_xs(float *y, const void *x, size_t n);
 
