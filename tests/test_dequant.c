@@ -88,6 +88,15 @@ static float iq4_nl(const unsigned char *b, unsigned i)
     return half(b) * (float)levels[nibble(b + 2, i)];
 }
 
+/* E2M1 (sign, 2 bits of exponent with bias 1, 1 bit of fraction) times E8M0 (bias 127), but -0 is
+   0, and there is no NaN. */
+static float mxfp4(const unsigned char *b, unsigned i)
+{
+    int q = nibble(b + 1, i), exponent = q >> 1 & 3, fraction = q & 1;
+    float x = exponent ? ldexpf(1 + (float)fraction / 2, exponent - 1) : (float)fraction / 2;
+    return ldexpf(q > 8 ? -x : x, b[0] - 127);
+}
+
 /* ---- blocks of 256 */
 
 static float affine(float d, int s, int q, float m, int t)
@@ -163,6 +172,31 @@ static float iq4_xs(const unsigned char *b, unsigned i)
     int s = bits(b + 4, 4 * g, 4) + 16 * bits(b + 2, 2 * g, 2);
     float scale = half(b) * (float)(s - 32);
     return scale * (float)levels[nibble(b + 8 + 16 * g, i % 32)];
+}
+
+/* Digit k of 5: the byte holds 256 / 243 of the number that 5 digits make, the first one highest,
+   rounded up. A byte that no 5 digits make is read as the digits below it. */
+static int ternary_digit(unsigned byte, unsigned k)
+{
+    unsigned v = 0, unit = 81;
+    while (v < 242 && ((v + 1) * 256 + 242) / 243 <= byte)
+        v++;
+    for (; k; k--)
+        unit /= 3;
+    return (int)(v / unit % 3);
+}
+
+static float tq1_0(const unsigned char *b, unsigned i)
+{
+    int q = i < 160   ? ternary_digit(b[i % 32], i / 32)
+            : i < 240 ? ternary_digit(b[32 + i % 16], (i - 160) / 16)
+                      : ternary_digit(b[48 + i % 4], (i - 240) / 4);
+    return (float)(q - 1) * half(b + 52);
+}
+
+static float tq2_0(const unsigned char *b, unsigned i)
+{
+    return (float)(pair(b, i) - 1) * half(b + 64);
 }
 
 /* ---- codebooks: the books are checked by the_codebooks() */
@@ -246,7 +280,8 @@ static const struct format {
     {TFT_Q3_K, q3_k, {108, -1}},     {TFT_Q4_K, q4_k, {0, 2}},      {TFT_Q5_K, q5_k, {0, 2}},
     {TFT_Q6_K, q6_k, {208, -1}},     {TFT_IQ4_NL, iq4_nl, {0, -1}}, {TFT_IQ4_XS, iq4_xs, {0, -1}},
     {TFT_IQ2_XXS, iq2_xxs, {0, -1}}, {TFT_IQ2_XS, iq2_xs, {0, -1}}, {TFT_IQ2_S, iq2_s, {0, -1}},
-    {TFT_IQ3_XXS, iq3_xxs, {0, -1}}, {TFT_IQ3_S, iq3_s, {0, -1}},
+    {TFT_IQ3_XXS, iq3_xxs, {0, -1}}, {TFT_IQ3_S, iq3_s, {0, -1}},   {TFT_TQ1_0, tq1_0, {52, -1}},
+    {TFT_TQ2_0, tq2_0, {64, -1}},    {TFT_MXFP4, mxfp4, {-1, -1}},
 };
 
 /* Some blocks keep random scales, which may be any number; the others get an ordinary one, or one
@@ -394,6 +429,35 @@ static void known_blocks(void **state)
     unsigned char iq4[18] = {0x00, 0x3c, 0xf0, 0x87};
     tft_dtype_info(TFT_IQ4_NL)->to_f32(y, iq4, 32);
     assert_true(y[0] == -127 && y[16] == 113 && y[1] == -10 && y[17] == 1);
+
+    unsigned char mxfp4_block[17] = {128, 0x17, 0x8f}; /* scale 2 */
+    tft_dtype_info(TFT_MXFP4)->to_f32(y, mxfp4_block, 32);
+    assert_true(y[0] == 12 && y[16] == 1 && y[1] == -12 && tft_f32_bits(y[17]) == 0);
+
+    /* d = 2; digits 0 1 2 0 1 are 46, and 46 * 256 / 243 is 48.5; 256 * 80 / 81 for 2 2 2 2 0 */
+    unsigned char tq1[54] = {[1] = 49, [32] = 49, [48] = 253, [53] = 0x40};
+    tft_dtype_info(TFT_TQ1_0)->to_f32(y, tq1, 256);
+    assert_true(y[0] == -2 && y[1] == -2 && y[33] == 0 && y[65] == 2 && y[97] == -2 &&
+                y[129] == 0 && y[160] == -2 && y[176] == 0 && y[192] == 2 && y[208] == -2 &&
+                y[224] == 0 && y[240] == 2 && y[244] == 2 && y[252] == 2 && y[253] == -2);
+
+    unsigned char tq2[66] = {0xe4, [33] = 0x80, [65] = 0x40}; /* d = 2 */
+    tft_dtype_info(TFT_TQ2_0)->to_f32(y, tq2, 256);
+    assert_true(y[0] == -2 && y[32] == 0 && y[64] == 2 && y[96] == 4 && y[1] == -2 && y[225] == 2 &&
+                y[255] == -2);
+}
+
+/* The scale is a subnormal number for e < 2, and products may be infinite for e > 252. */
+static void all_scales_of_mxfp4(void **state)
+{
+    (void)state;
+    for (unsigned e = 0; e < 256; e++) {
+        unsigned char b[17] = {(unsigned char)e, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
+        float y[32];
+        tft_dtype_info(TFT_MXFP4)->to_f32(y, b, 32);
+        for (unsigned i = 0; i < 32; i++)
+            assert_true(tft_f32_bits(y[i]) == tft_f32_bits(mxfp4(b, i)));
+    }
 }
 
 static void known_blocks_of_codebooks(void **state)
@@ -443,6 +507,7 @@ int main(void)
         cmocka_unit_test(random_blocks),
         cmocka_unit_test(integer_types_have_no_conversion),
         cmocka_unit_test(known_blocks),
+        cmocka_unit_test(all_scales_of_mxfp4),
         cmocka_unit_test(known_blocks_of_codebooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,8 @@ static void sizes(void **state)
         {TFT_IQ4_NL, "IQ4_NL", 4.5},      {TFT_IQ4_XS, "IQ4_XS", 4.25},
         {TFT_IQ2_XS, "IQ2_XS", 2.3125},   {TFT_IQ2_S, "IQ2_S", 2.5625},
         {TFT_IQ3_XXS, "IQ3_XXS", 3.0625}, {TFT_IQ3_S, "IQ3_S", 3.4375},
+        {TFT_TQ1_0, "TQ1_0", 1.6875},     {TFT_TQ2_0, "TQ2_0", 2.0625},
+        {TFT_MXFP4, "MXFP4", 4.25},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct tft_dtype_info *info = tft_dtype_info(known[i].type);
@@ -37,8 +39,8 @@ static void sizes(void **state)
 static void unknown_types(void **state)
 {
     (void)state;
-    static const uint32_t none[] = {4,  5,  9,  15, 19, 25, 27,   28,
-                                    29, 31, 34, 35, 39, 40, 1000, UINT32_MAX};
+    static const uint32_t none[] = {4,  5,  9,  15, 19, 25,   27,
+                                    28, 29, 31, 40, 1000, UINT32_MAX};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         assert_null(tft_dtype_info(none[i]));

@@ -10,6 +10,7 @@
  *      Q5_1     d, m, fifth bits, nibbles                       d q + m
  *      Q8_0     d, 32 i8                                        d q
  *      IQ4_NL   d, nibbles                                      d level[q]
+ *      MXFP4    scale byte e, nibbles                           2^(e - 127) level[q]
  *
  *      Blocks of 256 numbers, in groups that have small integer scales s and minima t:
  *      Q2_K     16 scales (low nibble) and minima (high),       d s q - m t
@@ -35,6 +36,9 @@
  *               for each 32 numbers a u32 as in IQ2_XXS
  *      IQ3_S    d, 64 low bytes of indices, 64 ninth bits,      d (2 s + 1) book[q]
  *               32 bytes of signs, 8 scales of 4 bits
+ *      TQ1_0    32 bytes and 16 bytes of 5 ternary digits,      d (q - 1)
+ *               4 bytes of 4 digits, d
+ *      TQ2_0    64 bytes of 2 bits, d                           d (q - 1)
  */
 #include "dequant.h"
 
@@ -132,18 +136,31 @@ void tft_dequant_q8_0(float *restrict y, const void *restrict x, size_t n)
 static const int8_t iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
 
-static void iq4_group(float *restrict y, const unsigned char *restrict nibbles, float d)
+/* The 16 levels of MXFP4, E2M1, times two. As in ggml, minus zero is zero. */
+static const int8_t mxfp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+static void group_of_levels(float *restrict y, const unsigned char *restrict nibbles,
+                            const int8_t *restrict level, float d)
 {
     for (int j = 0; j < 16; j++) {
-        y[j] = d * (float)iq4_level[nibbles[j] & 15];
-        y[j + 16] = d * (float)iq4_level[nibbles[j] >> 4];
+        y[j] = d * (float)level[nibbles[j] & 15];
+        y[j + 16] = d * (float)level[nibbles[j] >> 4];
     }
 }
 
 void tft_dequant_iq4_nl(float *restrict y, const void *restrict x, size_t n)
 {
     for (const unsigned char *b = x; n; n -= 32, y += 32, b += 18)
-        iq4_group(y, b + 2, f16_at(b));
+        group_of_levels(y, b + 2, iq4_level, f16_at(b));
+}
+
+void tft_dequant_mxfp4(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 32, y += 32, b += 17) {
+        /* 2^(e - 128): half, because levels are doubled. E8M0's NaN, 255, is 2^127 as in ggml. */
+        uint32_t e = b[0], bits = e < 2 ? (uint32_t)0x200000 << e : (e - 1) << 23;
+        group_of_levels(y, b + 1, mxfp4_level, tft_f32_of_bits(bits));
+    }
 }
 
 /* ---- blocks of 256 */
@@ -248,7 +265,7 @@ void tft_dequant_iq4_xs(float *restrict y, const void *restrict x, size_t n)
         uint32_t high = tft_load_u16(b + 2);
         for (int g = 0; g < 8; g++) {
             int s = (b[4 + g / 2] >> g % 2 * 4 & 15) | (int)(high >> 2 * g & 3) << 4;
-            iq4_group(y + 32 * g, b + 8 + 16 * g, d * (float)(s - 32));
+            group_of_levels(y + 32 * g, b + 8 + 16 * g, iq4_level, d * (float)(s - 32));
         }
     }
 }
@@ -347,5 +364,38 @@ void tft_dequant_iq3_s(float *restrict y, const void *restrict x, size_t n)
             eight(y + 8 * i, two_fours(tft_book_iq3_s[first], tft_book_iq3_s[second]), signs[i],
                   scale);
         }
+    }
+}
+
+/* y[n * bytes]: the first ternary digit of each byte, then the second of each, and so on to the
+   n-th. A byte divided by 256 is the fraction 0.qqqqq in base 3, rounded up: times 3^k without its
+   whole part, it begins with digit k. */
+static void ternary(float *restrict y, const unsigned char *restrict x, int bytes, int n, float d)
+{
+    static const uint8_t power[5] = {1, 3, 9, 27, 81};
+    for (int k = 0; k < n; k++)
+        for (int j = 0; j < bytes; j++) {
+            uint8_t fraction = (uint8_t)(x[j] * power[k]);
+            y[k * bytes + j] = (float)((fraction * 3 >> 8) - 1) * d;
+        }
+}
+
+void tft_dequant_tq1_0(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 54) {
+        float d = f16_at(b + 52);
+        ternary(y, b, 32, 5, d);
+        ternary(y + 160, b + 32, 16, 5, d);
+        ternary(y + 240, b + 48, 4, 4, d);
+    }
+}
+
+void tft_dequant_tq2_0(float *restrict y, const void *restrict x, size_t n)
+{
+    for (const unsigned char *b = x; n; n -= 256, y += 256, b += 66) {
+        float d = f16_at(b + 64);
+        for (int g = 0; g < 8; g++) /* 4 groups share 32 bytes */
+            for (int j = 0; j < 32; j++)
+                y[32 * g + j] = (float)((b[g / 4 * 32 + j] >> g % 4 * 2 & 3) - 1) * d;
     }
 }

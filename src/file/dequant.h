@@ -26,5 +26,8 @@ void tft_dequant_iq3_xxs(float *y, const void *x, size_t n);
 void tft_dequant_iq3_s(float *y, const void *x, size_t n);
 void tft_dequant_iq4_nl(float *y, const void *x, size_t n);
 void tft_dequant_iq4_xs(float *y, const void *x, size_t n);
+void tft_dequant_tq1_0(float *y, const void *x, size_t n);
+void tft_dequant_tq2_0(float *y, const void *x, size_t n);
+void tft_dequant_mxfp4(float *y, const void *x, size_t n);
 
 #endif

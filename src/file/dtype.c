@@ -27,6 +27,9 @@ static const struct tft_dtype_info table[] = {
     [TFT_I8] = {"I8", 1, 1, NULL},
     [TFT_I32] = {"I32", 1, 4, NULL},
     [TFT_BF16] = {"BF16", 1, 2, tft_dequant_bf16},
+    [TFT_TQ1_0] = {"TQ1_0", 256, 54, tft_dequant_tq1_0},
+    [TFT_TQ2_0] = {"TQ2_0", 256, 66, tft_dequant_tq2_0},
+    [TFT_MXFP4] = {"MXFP4", 32, 17, tft_dequant_mxfp4},
 
     [9] = {.name = "Q8_1"},
     [15] = {.name = "Q8_K"},
@@ -35,14 +38,11 @@ static const struct tft_dtype_info table[] = {
     [27] = {.name = "I64"},
     [28] = {.name = "F64"},
     [29] = {.name = "IQ1_M"},
-    [34] = {.name = "TQ1_0"},
-    [35] = {.name = "TQ2_0"},
-    [39] = {.name = "MXFP4"},
     [40] = {.name = "NVFP4"},
 };
 
 enum { TYPES = sizeof table / sizeof *table };
-_Static_assert(TYPES >= TFT_BF16 + 1, "the last enum tft_dtype has a row");
+_Static_assert(TYPES >= TFT_MXFP4 + 1, "the last enum tft_dtype has a row");
 
 const struct tft_dtype_info *tft_dtype_info(uint32_t type)
 {

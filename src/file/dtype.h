@@ -29,6 +29,9 @@ enum tft_dtype {
     TFT_I8 = 24,
     TFT_I32 = 26,
     TFT_BF16 = 30,
+    TFT_TQ1_0 = 34,
+    TFT_TQ2_0 = 35,
+    TFT_MXFP4 = 39,
 };
 
 /* A type stores `block` consecutive numbers of a row in `bytes` bytes. */
