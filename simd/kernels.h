@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "codes.h"
+#include "packed.h"
 #include "panel.h"
 
 /* Types of floats. The table has a kernel for each where the type matters. */
@@ -127,6 +128,47 @@ struct tft_gemm_i8 {
 
 typedef void tft_gemm_i8_fn(const struct tft_gemm_i8 *g);
 
+/*
+ * y = x W^T of groups of bytes and packed weights (packed.h). scale[n][g] = factor * unit * s and
+ * min[n][g] = minimum * t of row n and group g, both exact:
+ *
+ *   v = add ? y[m][n] : 0
+ *   v = v + bias[n]                                       unless bias is NULL
+ * and for each group g of columns, in order; step is that of the 32 columns that it is part of:
+ *   acc = sum over k in g of q[m][k] * (number[n][k] - zero)         exact
+ *   v = fma(min[n][g], (float)minus[m][g] * step, v)                 if has_min
+ *   v = fma((float)acc * scale[n][g], step, v)
+ * at the end:
+ *   y[m][n] = v
+ *
+ * |acc| is at most 32 * 127 * 128. If a result is NaN, its bits are not defined.
+ */
+struct tft_gemm_packed {
+    float *y; /* [M, N], rows ldy apart */
+    size_t ldy;
+    const uint8_t *x; /* [M] rows of groups of K numbers, aligned to 4, ldx bytes apart */
+    size_t ldx;
+    const struct tft_packing *how;
+    const uint8_t *w;  /* [ceil(N / 16)] panels */
+    const float *bias; /* [N], or NULL */
+    bool add;
+    size_t M, N, K;
+};
+
+typedef void tft_gemm_packed_fn(const struct tft_gemm_packed *g);
+
+/* Unpacks K columns of one panel: gemm_packed does the same inside, this is for reading a row. */
+struct tft_unpack {
+    uint8_t *number;   /* [K / 4 quads, 16 rows, 4 columns], `zero` not subtracted */
+    float *scale;      /* [K / group, 16] */
+    float *min;        /* the same; written only if has_min */
+    const struct tft_packing *how;
+    const uint8_t *w; /* [K / block] records */
+    size_t K;
+};
+
+typedef void tft_unpack_fn(const struct tft_unpack *u);
+
 /* ------------------------------------------------------------------------------- rows of floats */
 
 /*
@@ -202,6 +244,10 @@ typedef void tft_range_fn(const float *x, size_t n, float *min, float *max);
 
 /* y: [n] bytes, x: [n]. y[i] = q(x[i]) */
 typedef void tft_quantize_fn(uint8_t *y, const float *x, size_t n, const struct tft_affine *q);
+
+/* y: a row of groups (packed.h) of n numbers, aligned to 4; x: [n]; n is a multiple of 32. q and
+   step of 32 numbers are fold(x, 127), which "attention on codes" below defines. */
+typedef void tft_quantize_groups_fn(uint8_t *y, const float *x, size_t n);
 
 /* y: [n] bytes: q of exactly the float that the kernel of the same name without _u8 returns. */
 typedef void tft_rmsnorm_u8_fn(uint8_t *y, const float *x, const float *w, size_t n, float eps,
@@ -453,6 +499,8 @@ struct tft_kernels {
 
     tft_gemm_fn *gemm[TFT_NUM_COUNT];
     tft_gemm_i8_fn *gemm_i8;
+    tft_gemm_packed_fn *gemm_packed;
+    tft_unpack_fn *unpack;
 
     tft_rmsnorm_fn *rmsnorm;
     tft_layernorm_fn *layernorm;
@@ -464,6 +512,7 @@ struct tft_kernels {
     tft_range_fn *range;
 
     tft_quantize_fn *quantize;
+    tft_quantize_groups_fn *quantize_groups;
     tft_rmsnorm_u8_fn *rmsnorm_u8;
     tft_layernorm_u8_fn *layernorm_u8;
     tft_silu_mul_u8_fn *silu_mul_u8;

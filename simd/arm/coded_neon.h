@@ -7,6 +7,8 @@ static inline breg b_and(breg a, breg b) { return vandq_u8(a, b); }
 static inline breg b_add(breg a, breg b) { return vaddq_u8(a, b); }
 static inline breg b_subs(breg a, breg b) { return vqsubq_u8(a, b); }
 static inline breg b_min(breg a, breg b) { return vminq_u8(a, b); }
+static inline void b_store(uint8_t *p, breg a) { vst1q_u8(p, a); }
+static inline breg b_lookup(const uint8_t *table, breg a) { return vqtbl1q_u8(vld1q_u8(table), a); }
 static inline breg b_shift(breg a, const uint64_t *n)
 {
     int64x2_t left = vnegq_s64(vreinterpretq_s64_u64(vld1q_u64(n)));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reference_codes.h"
+#include "reference_packed.h"
 #include "simd/affine.h"
 #include "simd/expf.h"
 #include "simd/half.h"
@@ -346,6 +347,8 @@ void tft_rung_c(struct tft_kernels *k)
                 [TFT_NUM_BF16] = gemm_bf16_c,
             },
         .gemm_i8 = gemm_i8_c,
+        .gemm_packed = tft_ref_gemm_packed,
+        .unpack = tft_ref_unpack,
         .rmsnorm = rmsnorm_c,
         .layernorm = layernorm_c,
         .rope_pairs = rope_pairs_c,
@@ -356,6 +359,7 @@ void tft_rung_c(struct tft_kernels *k)
         .hadamard = hadamard_c,
         .range = range_c,
         .quantize = quantize_c,
+        .quantize_groups = tft_ref_quantize_groups,
         .rmsnorm_u8 = rmsnorm_u8_c,
         .layernorm_u8 = layernorm_u8_c,
         .silu_mul_u8 = silu_mul_u8_c,

@@ -1,9 +1,9 @@
 #include "reference_codes.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "fold.h"
 #include "simd/codes.h"
 #include "simd/fit.h"
 #include "sums.h"
@@ -21,22 +21,6 @@ struct folded {
     int32_t x[COLUMNS];
     float step[FOLDS], base[FOLDS]; /* base: the sum that is multiplied by mid, or the product */
 };
-
-/* x, f: [n]. Returns step. */
-static float fold(int32_t *x, const float *f, size_t n, float limit)
-{
-    float r = 0;
-    for (size_t k = 0; k < n; k++)
-        r = fabsf(f[k]) > r ? fabsf(f[k]) : r;
-    bool in_range = r >= TFT_FOLD_LEAST && r <= FLT_MAX;
-    float inverse = in_range ? limit / r : 0;
-    for (size_t k = 0; k < n; k++) {
-        float t = f[k] * inverse;
-        t = t > -limit ? t : -limit;
-        x[k] = (int32_t)rintf(t < limit ? t : limit);
-    }
-    return in_range ? r / limit : 0;
-}
 
 /* The columns of a panel, or of the same panel of several blocks. */
 struct columns {

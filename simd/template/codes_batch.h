@@ -10,10 +10,8 @@ enum {
     CODED_FOLDS = 4,   /* queries folded side by side */
     CODED_SPANS = TFT_CODED_SPAN / 16,
     CODED_QUAD = TFT_QUAD_CODES,
-    CODED_REGS = TFT_QUAD_CODES / BYTES,
 };
 
-_Static_assert(CODED_REGS * BYTES == TFT_QUAD_CODES, "a quad is a whole number of registers");
 _Static_assert(CODED_TILE >= 1 && CODED_TILE <= CODED_QUERIES, "CODED_CASE has the smaller tiles");
 _Static_assert(CODED_DIRECT >= 0 && CODED_DIRECT <= CODED_QUERIES, "DIRECT_CASE has them all");
 _Static_assert(CODED_WAYS == 1 || CODED_WAYS == 4, "an accumulator is 1, 2 or 4");

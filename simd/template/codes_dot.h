@@ -105,7 +105,7 @@ FORCE_INLINE void direct_steps(c_acc (*acc)[4], const uint8_t *from, enum tft_bi
     UNROLL for (size_t i = 0; i < nt; i++)
         f[i] = c_factors(x + i * 2 * TFT_CODED_SPAN, false);
     UNROLL for (size_t s = 0; s < steps; s++) {
-        breg a[CODED_REGS];
+        breg a[QUAD_REGS];
         unpack_quad(a, from + s * tft_codes_bytes(bits, 1), bits);
         c_codes c = c_take(a);
         UNROLL for (size_t i = 0; i < nt; i++)

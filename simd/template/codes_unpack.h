@@ -3,33 +3,23 @@
 #define TFT_TEMPLATE_CODES_UNPACK_H
 
 #include "codes_batch.h"
+#include "quad.h"
 
-/* A quad of 1, 2, 4 or 8 bits. */
-FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
-{
-    static const uint64_t shift[4][8] = {
-        {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
-    const uint64_t *n = shift[bits == 1 ? 0 : bits == 2 ? 1 : bits == 4 ? 2 : 3];
-    UNROLL for (int r = 0; r < CODED_REGS; r++)
-        a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8),
-                     b_set((uint8_t)((1 << bits) - 1)));
-}
-
-/* A quad of any width, a: [CODED_REGS]; 3 levels as a 2-bit quad. */
+/* A quad of any width, a: [QUAD_REGS]; 3 levels as a 2-bit quad. */
 FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
 {
-    breg high[CODED_REGS];
+    breg high[QUAD_REGS];
     switch (bits) {
     case TFT_BITS_1: unpack_bits(a, from, 1); break;
     case TFT_BITS_4: unpack_bits(a, from, 4); break;
     case TFT_BITS_8:
-        UNROLL for (int r = 0; r < CODED_REGS; r++)
+        UNROLL for (int r = 0; r < QUAD_REGS; r++)
             a[r] = b_add(b_repeat(from, r, 64), b_set(128));
         break;
     case TFT_BITS_3:
         unpack_bits(a, from, 2);
         unpack_bits(high, from + 16, 1);
-        UNROLL for (int r = 0; r < CODED_REGS; r++) {
+        UNROLL for (int r = 0; r < QUAD_REGS; r++) {
             high[r] = b_add(high[r], high[r]);
             a[r] = b_add(a[r], b_add(high[r], high[r]));
         }
@@ -38,19 +28,14 @@ FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
     }
 }
 
-/* Five quads of 3 levels. The next digit is the overflow of 3 v: 1 from v = 86 on, 2 from 171 on.
-   */
+/* Five quads of 3 levels. */
 FORCE_INLINE void unpack_five(uint8_t *to, const uint8_t *from)
 {
-    breg v[CODED_REGS], digit[CODED_REGS];
-    UNROLL for (int r = 0; r < CODED_REGS; r++)
+    breg v[QUAD_REGS], digit[QUAD_REGS];
+    UNROLL for (int r = 0; r < QUAD_REGS; r++)
         v[r] = b_repeat(from, r, 64);
     UNROLL for (int i = 0; i < TFT_TRIT_QUADS; i++) {
-        UNROLL for (int r = 0; r < CODED_REGS; r++) {
-            digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)),
-                             b_min(b_subs(v[r], b_set(170)), b_set(1)));
-            v[r] = b_add(v[r], b_add(v[r], v[r]));
-        }
+        quad_digit(digit, v);
         c_put(to + i * CODED_QUAD, digit);
     }
 }
@@ -61,7 +46,7 @@ FORCE_INLINE const uint8_t *unpack_quads(uint8_t *to, const uint8_t *from, enum 
 {
     size_t size = tft_codes_bytes(bits, 1);
     for (; quads; quads--, to += CODED_QUAD, from += size) {
-        breg a[CODED_REGS];
+        breg a[QUAD_REGS];
         unpack_quad(a, from, bits);
         c_put(to, a);
     }

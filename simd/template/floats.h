@@ -45,6 +45,7 @@ static void fill_floats(struct tft_kernels *k)
     k->fit = ISA(fit);
     k->widen_f8 = ISA(widen_f8);
     k->quantize = ISA(quantize);
+    k->quantize_groups = ISA(quantize_groups);
     k->rmsnorm_u8 = ISA(rmsnorm_u8);
     k->layernorm_u8 = ISA(layernorm_u8);
     k->silu_mul_u8 = ISA(silu_mul_u8);

@@ -82,6 +82,11 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(c, c));
 }
 
+static inline reg r_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
 static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
     const __m256i *a = (const __m256i *)p, *b = (const __m256i *)q;
@@ -94,6 +99,7 @@ static inline ireg i_set(int32_t x) { return _mm256_set1_epi32(x); }
 static inline ireg i_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void i_store(int32_t *p, ireg a) { _mm256_storeu_si256((__m256i *)p, a); }
 static inline ireg i_add(ireg a, ireg b) { return _mm256_add_epi32(a, b); }
+static inline reg i_floats(ireg a) { return _mm256_cvtepi32_ps(a); }
 static inline ireg i_madd(ireg a, ireg b) { return _mm256_madd_epi16(a, b); }
 static inline ireg i_even(ireg a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
 static inline ireg i_odd(ireg a) { return _mm256_srai_epi16(a, 8); }
@@ -112,8 +118,15 @@ enum { BYTES = 32 };
 static inline breg b_set(uint8_t x) { return _mm256_set1_epi8((char)x); }
 static inline breg b_and(breg a, breg b) { return _mm256_and_si256(a, b); }
 static inline breg b_add(breg a, breg b) { return _mm256_add_epi8(a, b); }
+static inline breg b_sub(breg a, breg b) { return _mm256_sub_epi8(a, b); }
 static inline breg b_subs(breg a, breg b) { return _mm256_subs_epu8(a, b); }
 static inline breg b_min(breg a, breg b) { return _mm256_min_epu8(a, b); }
+static inline void b_store(uint8_t *p, breg a) { _mm256_storeu_si256((__m256i *)p, a); }
+static inline breg b_lookup(const uint8_t *table, breg a)
+{
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(t), a);
+}
 static inline breg b_shift(breg a, const uint64_t *n) { return _mm256_srlv_epi64(a, i_load(n)); }
 static inline breg b_repeat(const uint8_t *p, int r, int period)
 {

@@ -96,6 +96,11 @@ static inline void r_store_bytes(uint8_t *p, reg a, int32_t zero)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(b));
 }
 
+static inline reg r_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
 static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(p), _mm512_loadu_si512(q)));
@@ -108,6 +113,7 @@ static inline ireg i_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void i_store(int32_t *p, ireg a) { _mm512_storeu_si512(p, a); }
 static inline ireg i_add(ireg a, ireg b) { return _mm512_add_epi32(a, b); }
 static inline ireg i_and(ireg a, ireg b) { return _mm512_and_si512(a, b); }
+static inline reg i_floats(ireg a) { return _mm512_cvtepi32_ps(a); }
 static inline ireg i_madd(ireg a, ireg b) { return _mm512_madd_epi16(a, b); }
 static inline ireg i_even(ireg a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
 static inline ireg i_odd(ireg a) { return _mm512_srai_epi16(a, 8); }
@@ -127,8 +133,15 @@ enum { BYTES = 64 };
 static inline breg b_set(uint8_t x) { return _mm512_set1_epi8((char)x); }
 static inline breg b_and(breg a, breg b) { return _mm512_and_si512(a, b); }
 static inline breg b_add(breg a, breg b) { return _mm512_add_epi8(a, b); }
+static inline breg b_sub(breg a, breg b) { return _mm512_sub_epi8(a, b); }
 static inline breg b_subs(breg a, breg b) { return _mm512_subs_epu8(a, b); }
 static inline breg b_min(breg a, breg b) { return _mm512_min_epu8(a, b); }
+static inline void b_store(uint8_t *p, breg a) { _mm512_storeu_si512(p, a); }
+static inline breg b_lookup(const uint8_t *table, breg a)
+{
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), a);
+}
 static inline breg b_shift(breg a, const uint64_t *n) { return _mm512_srlv_epi64(a, i_load(n)); }
 static inline breg b_repeat(const uint8_t *p, int r, int period)
 {

@@ -1,0 +1,179 @@
+/*
+ * gemm_packed of kernels.h. One or two panels are unpacked, PACKED_RANGE columns at a time, into a
+ * buffer that stays in an L1 cache while all tokens go by: for one token as for many. The sums of a
+ * tile, which are integers within a group and floats over groups, stay in registers; from one range
+ * of columns to the next the floats are in y.
+ *
+ * Parameters, besides those of packed_unpack.h:
+ *
+ *   p_acc                       sums of 16 rows; p_start(n): all are n
+ *   p_quads                     two quads of a panel; p_load(number, wide, zero)
+ *   p_dot(acc, w, x, wide)      acc + products with 8 signed bytes
+ *   p_floats(acc)               the sums as a v16
+ *   PACKED_SIGNED               1 if p_load subtracts zero from wide numbers, 0 if it never does;
+ *                               what is not subtracted p_start takes care of
+ *   PACKED_TOKENS               of a tile: at most 6
+ *   PACKED_PANELS               1 or 2
+ */
+#ifndef TFT_TEMPLATE_GEMM_PACKED_H
+#define TFT_TEMPLATE_GEMM_PACKED_H
+
+#include "packed_unpack.h"
+
+enum { PACKED_RANGE = 512, PACKED_GROUPS = PACKED_RANGE / TFT_PACKED_GROUP };
+
+_Static_assert(PACKED_RANGE % TFT_PACKED_BLOCK == 0, "a range is a whole number of records");
+_Static_assert(PACKED_TOKENS >= 1 && PACKED_TOKENS <= 6, "packed_tokens has the smaller tiles");
+_Static_assert(PACKED_PANELS == 1 || PACKED_PANELS == 2, "packed_tokens has a case for each");
+
+/* A range of columns of some panels, unpacked. */
+struct packed_range {
+    _Alignas(64) uint8_t number[PACKED_PANELS][PACKED_RANGE * TFT_PANEL];
+    _Alignas(64) float scale[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
+    _Alignas(64) float min[PACKED_PANELS][PACKED_GROUPS * TFT_PANEL];
+    size_t first, end; /* columns */
+    size_t n;          /* row of W that the first panel begins with */
+};
+
+/* y before the first column. */
+FORCE_INLINE v16 packed_begin(const struct tft_gemm_packed *g, const float *y, size_t n,
+                              size_t rows)
+{
+    v16 v = g->add ? v_load_n(y, rows) : v_set(0);
+    return g->bias ? v_add(v, v_load_n(g->bias + n, rows)) : v;
+}
+
+/* Tokens m .. m + mt - 1, and np panels from panel `first` of the range on; mt, np, group and wide
+   are constants after inlining. */
+FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct packed_range *w,
+                              size_t m, size_t first, size_t mt, size_t np, size_t group,
+                              bool wide)
+{
+    const int32_t zero = PACKED_SIGNED && wide ? 0 : g->how->zero;
+    const bool has_min = g->how->has_min;
+    const size_t n = w->n + first * TFT_PANEL, end = n + np * TFT_PANEL,
+                 last = end <= g->N ? TFT_PANEL : TFT_PANEL - (end - g->N);
+    v16 v[PACKED_TOKENS][PACKED_PANELS];
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t p = 0; p < np; p++) {
+            size_t at = n + p * TFT_PANEL, rows = p + 1 < np ? TFT_PANEL : last;
+            const float *y = g->y + (m + i) * g->ldy + at;
+            v[i][p] = w->first ? v_load_n(y, rows) : packed_begin(g, y, at, rows);
+        }
+
+    const uint8_t *row = g->x + m * g->ldx;
+    for (size_t k = w->first; k < w->end; k += group) {
+        size_t at = (k - w->first) / group * TFT_PANEL;
+        p_acc acc[PACKED_TOKENS][PACKED_PANELS];
+        UNROLL for (size_t i = 0; i < mt; i++) {
+            int32_t minus = tft_groups_minus(row + i * g->ldx, g->K, group)[k / group];
+            UNROLL for (size_t p = 0; p < np; p++)
+                acc[i][p] = p_start(minus * zero);
+        }
+        UNROLL for (size_t j = 0; j < group; j += 2 * TFT_QUAD) {
+            p_quads q[PACKED_PANELS];
+            UNROLL for (size_t p = 0; p < np; p++)
+                q[p] = p_load(w->number[first + p] + (k - w->first + j) * TFT_PANEL, wide,
+                              g->how->zero);
+            UNROLL for (size_t i = 0; i < mt; i++)
+                UNROLL for (size_t p = 0; p < np; p++)
+                    acc[i][p] = p_dot(acc[i][p], q[p], row + i * g->ldx + k + j, wide);
+        }
+        UNROLL for (size_t i = 0; i < mt; i++) {
+            float step = tft_groups_step(row + i * g->ldx, g->K)[k / TFT_STEP_GROUP];
+            if (has_min) {
+                int32_t minus = tft_groups_minus(row + i * g->ldx, g->K, group)[k / group];
+                v16 t = v_set((float)minus * step);
+                UNROLL for (size_t p = 0; p < np; p++)
+                    v[i][p] = v_fma(v_load(w->min[first + p] + at), t, v[i][p]);
+            }
+            UNROLL for (size_t p = 0; p < np; p++) {
+                v16 sum = v_mul(p_floats(acc[i][p]), v_load(w->scale[first + p] + at));
+                v[i][p] = v_fma(sum, v_set(step), v[i][p]);
+            }
+        }
+    }
+    UNROLL for (size_t i = 0; i < mt; i++)
+        UNROLL for (size_t p = 0; p < np; p++)
+            v_store_n(g->y + (m + i) * g->ldy + n + p * TFT_PANEL, v[i][p],
+                      p + 1 < np ? TFT_PANEL : last);
+}
+
+#define PACKED_CASE(mt)                                                                                case mt:                                                                                               if (mt <= PACKED_TOKENS)                                                                               packed_tile(g, w, m, p, mt <= PACKED_TOKENS ? mt : 1, 1, group, wide);                         break
+
+/* All tokens with np panels. */
+FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
+                                size_t np, size_t group, bool wide)
+{
+    size_t begin = 0;
+    if (np == PACKED_PANELS)
+        for (; begin + PACKED_TOKENS <= g->M; begin += PACKED_TOKENS)
+            packed_tile(g, w, begin, 0, PACKED_TOKENS, PACKED_PANELS, group, wide);
+    for (size_t p = 0; p < np; p++)
+        for (size_t m = begin; m < g->M; m += PACKED_TOKENS)
+            switch (min_size(PACKED_TOKENS, g->M - m)) {
+                PACKED_CASE(1);
+                PACKED_CASE(2);
+                PACKED_CASE(3);
+                PACKED_CASE(4);
+                PACKED_CASE(5);
+                PACKED_CASE(6);
+            }
+}
+
+/* A function for each kind of tile: the compiler gives up on one with all of them. */
+#define PACKED_TOKENS_OF(name, group, wide)                                                            static __attribute__((noinline)) void ISA(name)(const struct tft_gemm_packed *g,                                                                   const struct packed_range *w, size_t np)           {                                                                                                      packed_tokens(g, w, np, group, wide);                                                          }
+
+PACKED_TOKENS_OF(packed_narrow16, 16, false)
+PACKED_TOKENS_OF(packed_narrow32, 32, false)
+#if PACKED_SIGNED
+PACKED_TOKENS_OF(packed_wide16, 16, true)
+PACKED_TOKENS_OF(packed_wide32, 32, true)
+#endif
+
+static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct packed_range *w,
+                                size_t np)
+{
+#if PACKED_SIGNED
+    if (g->how->wide && g->how->group == 16)
+        ISA(packed_wide16)(g, w, np);
+    else if (g->how->wide)
+        ISA(packed_wide32)(g, w, np);
+    else
+#endif
+    if (g->how->group == 16)
+        ISA(packed_narrow16)(g, w, np);
+    else
+        ISA(packed_narrow32)(g, w, np);
+}
+
+static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
+{
+    const struct tft_packing *how = g->how;
+    size_t panel = tft_packed_panel(how, g->K), record = tft_packed_record(how);
+    struct packed_range w;
+    for (w.n = 0; w.n < g->N; w.n += PACKED_PANELS * TFT_PANEL) {
+        size_t np = min_size(PACKED_PANELS, (g->N - w.n + TFT_PANEL - 1) / TFT_PANEL);
+        for (w.first = 0; w.first < g->K; w.first = w.end) {
+            w.end = min_size(g->K, w.first + PACKED_RANGE);
+            for (size_t p = 0; p < np; p++)
+                ISA(unpack)(&(struct tft_unpack){
+                    .number = w.number[p],
+                    .scale = w.scale[p],
+                    .min = w.min[p],
+                    .how = how,
+                    .w = g->w + (w.n / TFT_PANEL + p) * panel + w.first / how->block * record,
+                    .K = w.end - w.first,
+                });
+            ISA(packed_product)(g, &w, np);
+        }
+    }
+}
+
+static void fill_packed(struct tft_kernels *k)
+{
+    k->gemm_packed = ISA(gemm_packed);
+    k->unpack = ISA(unpack);
+}
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * Unpacks a panel of packed weights (simd/packed.h) to a byte for each number and floats for each
+ * group. Parameters: ISA(name), quad.h, and
+ *
+ *   b_store(p, a)          BYTES bytes
+ *   b_lookup(table, a)     table[a[i]] for each byte a[i] < 16; table: [16]
+ *   r_load_i8(p)           LANES int8 as floats
+ */
+#ifndef TFT_TEMPLATE_PACKED_UNPACK_H
+#define TFT_TEMPLATE_PACKED_UNPACK_H
+
+#include "quad.h"
+
+/* ---- numbers; widths and pointers that may be NULL are constants after inlining */
+
+FORCE_INLINE void packed_store(uint8_t *to, const breg *a)
+{
+    UNROLL for (int r = 0; r < QUAD_REGS; r++)
+        b_store(to + r * BYTES, a[r]);
+}
+
+FORCE_INLINE int packed_width(enum tft_bits bits)
+{
+    return bits == TFT_BITS_1 ? 1 : bits == TFT_BITS_2 ? 2 : 4;
+}
+
+/* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
+enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
+
+/* to: [quads, 64]. high: TFT_BITS_COUNT if there are no further bits. */
+FORCE_INLINE void packed_bits(uint8_t *to, const uint8_t *from, size_t quads, enum tft_bits low,
+                              enum tft_bits high, const uint8_t *levels)
+{
+    uint8_t above[16] = {0}; /* what further bits stand for */
+    size_t low_bytes = tft_codes_bytes(low, 1),
+           high_bytes = high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(high, 1);
+    const uint8_t *rest = from + quads * low_bytes;
+    for (unsigned c = 0; c < 4; c++)
+        above[c] = (uint8_t)(c << packed_width(low));
+    for (size_t q = 0; q < quads; q++, from += low_bytes, rest += high_bytes, to += 64) {
+        breg a[QUAD_REGS], b[QUAD_REGS];
+        if (low_bytes * q % PACKED_LINE == 0)
+            __builtin_prefetch(from + PACKED_AHEAD);
+        unpack_bits(a, from, packed_width(low));
+        if (high != TFT_BITS_COUNT) {
+            unpack_bits(b, rest, packed_width(high));
+            UNROLL for (int r = 0; r < QUAD_REGS; r++)
+                a[r] = b_add(a[r], b_lookup(above, b[r]));
+        }
+        if (levels)
+            UNROLL for (int r = 0; r < QUAD_REGS; r++)
+                a[r] = b_lookup(levels, a[r]);
+        packed_store(to, a);
+    }
+}
+
+FORCE_INLINE void packed_bytes(uint8_t *to, const uint8_t *from, size_t quads)
+{
+    for (size_t q = 0; q < quads; q++, from += 64, to += 64) {
+        breg a[QUAD_REGS];
+        __builtin_prefetch(from + PACKED_AHEAD);
+        unpack_bits(a, from, 8);
+        packed_store(to, a);
+    }
+}
+
+FORCE_INLINE void packed_trits(uint8_t *to, const uint8_t *from, size_t quads)
+{
+    for (; quads >= TFT_TRIT_QUADS; quads -= TFT_TRIT_QUADS, from += 64) {
+        breg v[QUAD_REGS], digit[QUAD_REGS];
+        unpack_bits(v, from, 8);
+        UNROLL for (int i = 0; i < TFT_TRIT_QUADS; i++, to += 64) {
+            quad_digit(digit, v);
+            packed_store(to, digit);
+        }
+    }
+    packed_bits(to, from, quads, TFT_BITS_2, TFT_BITS_COUNT, NULL);
+}
+
+/* The 8 + index_high bits of index i of each row. */
+FORCE_INLINE void packed_indices(uint16_t *index, const uint8_t *from, size_t i, size_t n,
+                                 unsigned index_high)
+{
+    for (size_t r = 0; r < TFT_PANEL; r++)
+        index[r] = from[i * TFT_PANEL + r];
+    for (unsigned b = 0; b < index_high; b++) {
+        uint16_t bit;
+        memcpy(&bit, from + n * TFT_PANEL + 2 * (b * n + i), sizeof bit);
+        for (size_t r = 0; r < TFT_PANEL; r++)
+            index[r] = (uint16_t)(index[r] | (bit >> r & 1) << (8 + b));
+    }
+}
+
+/* zero - a where the code of one bit is 1, zero + a where it is 0. */
+FORCE_INLINE void packed_signs(uint8_t *numbers, const uint8_t *signs, size_t quads, uint8_t zero)
+{
+    static const uint8_t all[16] = {0, 255};
+    for (size_t q = 0; q < quads; q++, numbers += 64, signs += 8) {
+        breg s[QUAD_REGS], a[QUAD_REGS];
+        unpack_bits(s, signs, 1);
+        UNROLL for (int r = 0; r < QUAD_REGS; r++) {
+            a[r] = b_repeat(numbers, r, 64);
+            a[r] = b_subs(b_add(a[r], b_set(zero)), b_and(b_add(a[r], a[r]), b_lookup(all, s[r])));
+        }
+        packed_store(numbers, a);
+    }
+}
+
+/* Numbers from a book of four or eight columns. */
+FORCE_INLINE void packed_book(uint8_t *to, const uint8_t *from, const struct tft_packing *p,
+                              size_t book)
+{
+    size_t n = p->block / book, quads = p->block / TFT_QUAD;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t index[TFT_PANEL];
+        uint8_t *quad = to + i * book * TFT_PANEL;
+        packed_indices(index, from, i, n, p->index_high);
+        for (size_t r = 0; r < TFT_PANEL; r++)
+            if (book == 4) {
+                memcpy(quad + TFT_QUAD * r, &p->book4[index[r]], 4);
+            } else {
+                uint64_t eight = p->book8[index[r]];
+                memcpy(quad + TFT_QUAD * r, &eight, 4);
+                eight >>= 32;
+                memcpy(quad + 64 + TFT_QUAD * r, &eight, 4);
+            }
+    }
+    packed_signs(to, from + n * (TFT_PANEL + 2 * (size_t)p->index_high), quads, p->zero);
+}
+
+/* The numbers of one record, whose codes are at `from`. The book is little-endian, as memory is on
+   all rungs but the reference's. */
+FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct tft_packing *p)
+{
+    size_t quads = p->block / TFT_QUAD;
+    if (p->book == 4)
+        packed_book(to, from, p, 4);
+    else if (p->book)
+        packed_book(to, from, p, 8);
+    else if (p->low == TFT_BITS_8)
+        packed_bytes(to, from, quads);
+    else if (p->low == TFT_BITS_3_LEVELS)
+        packed_trits(to, from, quads);
+    else if (p->low == TFT_BITS_4 && p->levels)
+        packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_COUNT, p->levels);
+    else if (p->low == TFT_BITS_4 && p->high == TFT_BITS_1)
+        packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_1, NULL);
+    else if (p->low == TFT_BITS_4 && p->high == TFT_BITS_2)
+        packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_2, NULL);
+    else if (p->low == TFT_BITS_4)
+        packed_bits(to, from, quads, TFT_BITS_4, TFT_BITS_COUNT, NULL);
+    else if (p->high == TFT_BITS_1)
+        packed_bits(to, from, quads, TFT_BITS_2, TFT_BITS_1, NULL);
+    else
+        packed_bits(to, from, quads, TFT_BITS_2, TFT_BITS_COUNT, NULL);
+}
+
+/* ---- scales and minima */
+
+FORCE_INLINE v16 v_load_i8(const int8_t *x) { EACH_PART(r_load_i8(x + p * LANES)); }
+
+/* factor * unit of each row. */
+FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *p)
+{
+    float f[TFT_PANEL];
+    if (!p->exponent)
+        return v_mul(v_load_num(record, 0, TFT_NUM_F16), v_set(p->unit));
+    for (size_t r = 0; r < TFT_PANEL; r++) /* below 2^-126 subnormal */
+        f[r] = tft_f32_of_bits(record[r] < 2 ? 0x00200000u << record[r]
+                                             : (uint32_t)(record[r] - 1) << 23);
+    return v_mul(v_load(f), v_set(p->unit));
+}
+
+/* Two groups of 16 nibbles, of which the low halves are n of `even` and the high halves of `odd`. */
+FORCE_INLINE void packed_nibbles(int8_t *even, int8_t *odd, const uint8_t *from)
+{
+    for (size_t r = 0; r < TFT_PANEL; r++) {
+        even[r] = from[r] & 15;
+        odd[r] = (int8_t)(from[r] >> 4);
+    }
+}
+
+/* scale, min: [block / group, 16] of one record. */
+FORCE_INLINE void packed_scales(float *scale, float *min, const uint8_t *record,
+                                const struct tft_packing *p)
+{
+    const uint8_t *from = record + tft_packed_factor_bytes(p);
+    size_t groups = p->block / p->group;
+    v16 factor = packed_factor(record, p), minimum = v_set(0);
+    int8_t a[TFT_PANEL], b[TFT_PANEL];
+    if (p->has_min)
+        minimum = v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16);
+    switch (p->scales) {
+    case TFT_SCALES_BYTES:
+        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
+            const int8_t *at = (const int8_t *)from + i;
+            v_store(scale + i, v_mul(factor, v_load_i8(at)));
+            if (p->has_min)
+                v_store(min + i, v_mul(minimum, v_load_i8(at + groups * TFT_PANEL)));
+        }
+        break;
+    case TFT_SCALES_NIBBLES:
+        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
+            packed_nibbles(a, b, from + i);
+            v_store(scale + i, v_mul(factor, v_load_i8(a)));
+            v_store(min + i, v_mul(minimum, v_load_i8(b)));
+        }
+        break;
+    case TFT_SCALES_ODD: /* factor * (2 n + 1), exact in each step */
+        for (size_t i = 0; i < groups * TFT_PANEL; i += 2 * TFT_PANEL) {
+            packed_nibbles(a, b, from + i / 2);
+            v16 twice = v_add(factor, factor);
+            v_store(scale + i, v_fma(twice, v_load_i8(a), factor));
+            v_store(scale + i + TFT_PANEL, v_fma(twice, v_load_i8(b), factor));
+        }
+        break;
+    default:
+        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
+            v_store(scale + i, factor);
+            if (p->has_min)
+                v_store(min + i, v_sub(v_set(-0.0f), minimum));
+        }
+    }
+}
+
+static void ISA(unpack)(const struct tft_unpack *u)
+{
+    const struct tft_packing *p = u->how;
+    size_t codes = tft_packed_factor_bytes(p) + tft_packed_scale_bytes(p),
+           size = codes + tft_packed_code_bytes(p);
+    const uint8_t *record = u->w;
+    for (size_t k = 0; k < u->K; k += p->block, record += size) {
+        size_t g = k / p->group * TFT_PANEL;
+        packed_scales(u->scale + g, u->min + g, record, p);
+        packed_numbers(u->number + k * TFT_PANEL, record + codes, p);
+    }
+}
+
+#endif

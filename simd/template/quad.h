@@ -1,0 +1,40 @@
+/*
+ * The codes of a quad (codes.h) in registers of bytes. Parameters, besides lanes.h:
+ *
+ *   breg, BYTES            a register of 16, 32 or 64 bytes
+ *   b_set, b_and, b_add    in every byte; b_subs(a, b): the larger of a - b and 0; b_min
+ *   b_shift(a, n)          64-bit lane i shifted right by n[i]
+ *   b_repeat(p, r, period) register r of `period` bytes that repeat
+ */
+#ifndef TFT_TEMPLATE_QUAD_H
+#define TFT_TEMPLATE_QUAD_H
+
+#include "lanes.h"
+
+enum { QUAD_REGS = TFT_QUAD_CODES / BYTES };
+
+_Static_assert(QUAD_REGS * BYTES == TFT_QUAD_CODES, "a quad is a whole number of registers");
+
+/* A quad of 1, 2, 4 or 8 bits. */
+FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
+{
+    static const uint64_t shift[4][8] = {
+        {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 0, 0, 0, 4, 4, 4, 4}, {0}};
+    const uint64_t *n = shift[bits == 1 ? 0 : bits == 2 ? 1 : bits == 4 ? 2 : 3];
+    UNROLL for (int r = 0; r < QUAD_REGS; r++)
+        a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8),
+                     b_set((uint8_t)((1 << bits) - 1)));
+}
+
+/* The first of the digits of base 3 that v still has, which goes out of v. The digit is the overflow
+   of 3 v: 1 from v = 86 on, 2 from 171 on. */
+FORCE_INLINE void quad_digit(breg *digit, breg *v)
+{
+    UNROLL for (int r = 0; r < QUAD_REGS; r++) {
+        digit[r] = b_add(b_min(b_subs(v[r], b_set(85)), b_set(1)),
+                         b_min(b_subs(v[r], b_set(170)), b_set(1)));
+        v[r] = b_add(v[r], b_add(v[r], v[r]));
+    }
+}
+
+#endif
