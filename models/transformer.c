@@ -9,11 +9,11 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
     if (t->fused_qkv && !ld->w8a8) {
-        struct tft_linear qkv =
-            tft_load_linear(ld, "blk.%u.attn_qkv", layer, q + 2 * kv, m->n_embd, t->qkv_bias);
-        b->q = tft_linear_rows(&qkv, 0, q);
-        b->k = tft_linear_rows(&qkv, q, kv);
-        b->v = tft_linear_rows(&qkv, q + kv, kv);
+        const char *qkv = "blk.%u.attn_qkv";
+        uint32_t all = q + 2 * kv, d = m->n_embd;
+        b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, t->qkv_bias);
+        b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, t->qkv_bias);
+        b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, t->qkv_bias);
     } else {
         b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, t->qkv_bias);
         b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, t->qkv_bias);

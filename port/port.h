@@ -32,6 +32,10 @@ struct tft_map {
 int tft_port_map(struct tft_map *out, const char *path);
 void tft_port_unmap(struct tft_map *map);
 
+/* Gives back the memory of the whole pages among bytes [begin, end) of a mapped file. They stay
+   mapped, and are read from the file again when they are next used. */
+void tft_port_forget(const struct tft_map *map, size_t begin, size_t end);
+
 /*
  * A draft is a file that is being written and will then replace another. Where the system allows
  * it, the draft has no name until then: if the process is killed, nothing remains. Elsewhere the

@@ -69,6 +69,15 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
+void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    begin = (begin + page - 1) / page * page;
+    end = end / page * page;
+    if (begin < end) /* a hint: a failure costs only memory */
+        madvise((void *)(uintptr_t)(map->data + begin), end - begin, MADV_DONTNEED);
+}
+
 /* The folder of a path, to be freed; NULL if there is no memory. */
 static char *folder_of(const char *path)
 {

@@ -107,6 +107,13 @@ void tft_port_unmap(struct tft_map *map)
     *map = (struct tft_map){0};
 }
 
+/* Pages of a view leave the working set when it is unlocked, though it was never locked. */
+void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
+{
+    if (begin < end)
+        VirtualUnlock((void *)(uintptr_t)(map->data + begin), end - begin);
+}
+
 /* Creates a file for writing; EEXIST if the name is taken. */
 static int create_new(FILE **out, const char *path)
 {

@@ -132,12 +132,14 @@ TFT_API int tft_cpu_threads(void);
 
 /* --------------------------------------------------------------------------------------- models */
 
-/* The number type of a weight matrix in memory. */
+/* How a weight matrix is held in memory. */
 enum tft_weights {
-    TFT_WEIGHTS_F32 = 0,
+    TFT_WEIGHTS_STORED = 0, /* in tft_model_opts: as the file has it */
+    TFT_WEIGHTS_F32,
     TFT_WEIGHTS_F16,
     TFT_WEIGHTS_BF16,
-    TFT_WEIGHTS_I8, /* made by tuffet quantize; not valid in tft_model_opts */
+    TFT_WEIGHTS_I8,     /* int8 of a file made by tuffet quantize; not valid in tft_model_opts */
+    TFT_WEIGHTS_PACKED, /* codes of 2 to 8 bits of a quantized GGUF file; likewise */
 };
 
 struct tft_model; /* weights, tokenizer, architecture: immutable */
@@ -147,15 +149,17 @@ struct tft_model_opts {
     const struct tft_allocator *allocator; /* must outlive the model; NULL: the C library */
     const char *tokenizer;    /* path of the vocabulary file of a llama2.c model, NULL: none. Other
                                  models carry their vocabulary and ignore this field. */
-    enum tft_weights weights; /* f32, f16 or bf16: what tensors that are quantized in the file are
-                                 expanded to when the model is opened. Tensors of f32, f16, bf16 and
-                                 int8 are used in place, as the file has them. */
+    enum tft_weights weights; /* what becomes of matrices that are quantized in the file. STORED:
+                                 their codes are laid side by side in about as much memory as they
+                                 take in the file, and activations are rounded to 8 bits in groups
+                                 of 32. F32, F16 or BF16: they are expanded to floats. Tensors of
+                                 f32, f16, bf16 and int8 are used in place, as the file has them. */
     bool vocab_only;          /* open only the tokenizer, of any architecture; such a model cannot
                                  have sessions */
-    int n_threads;            /* for expanding: 1 to 1024, 0: tft_cpu_threads() */
+    int n_threads;            /* for packing and expanding: 1 to 1024, 0: tft_cpu_threads() */
     void (*progress)(void *user, double done); /* NULL, or called from time to time while tensors
-                                                  are expanded, by the opening thread: done is 0..1
-                                                */
+                                                  are packed or expanded, by the opening thread:
+                                                  done is 0..1 */
     void *progress_user;
     const char *device;  /* where to compute: NULL or "cpu"; "cuda" for the first NVIDIA GPU,
                             "cuda:1" for the second. A GPU needs a file that tuffet quantize made,
@@ -171,8 +175,8 @@ struct tft_model_opts {
  * place in it and the reason.
  *
  * The file is mapped, not read, so processes share its pages. Do not truncate it while the model is
- * open; to replace it, rename a new file over it. Opening takes almost no time unless quantized
- * tensors have to be expanded.
+ * open; to replace it, rename a new file over it. Opening takes almost no time unless there are
+ * quantized tensors to be packed or expanded.
  *
  * With opts->device the weights are copied to the device, and the cache of each session is there.
  *

@@ -12,7 +12,7 @@ root = pathlib.Path(sys.argv[1])
 order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv", "src/model",
          "src/run", "src/backend/cpu", "src/backend", "models", "src/backend/cuda", "tools"]
 doors = {
-    "src/file": {"file.h"},
+    "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
     "src/weights": {"format.h"},
     "src/kv": {"kv.h", "policy.h"},

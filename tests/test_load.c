@@ -552,7 +552,7 @@ static void progress_goes_from_0_to_1(void **state)
     (void)state;
     const char *path = written(&toys[Q8]);
     for (int threads = 1; threads <= 5; threads += 2)
-        for (int weights = TFT_WEIGHTS_F32; weights <= TFT_WEIGHTS_BF16; weights++) {
+        for (int weights = TFT_WEIGHTS_STORED; weights <= TFT_WEIGHTS_BF16; weights++) {
             struct progress p = {0};
             struct tft_model_opts o = {.size = sizeof o,
                                        .weights = (enum tft_weights)weights,
@@ -576,10 +576,10 @@ static void options_out_of_range(void **state)
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o.n_threads = 1025;
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
-    o = (struct tft_model_opts){.size = sizeof o, .weights = (enum tft_weights)3};
+    o = (struct tft_model_opts){.size = sizeof o, .weights = TFT_WEIGHTS_I8};
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
     o = (struct tft_model_opts){.size = offsetof(struct tft_model_opts, weights),
-                                .weights = (enum tft_weights)3};
+                                .weights = TFT_WEIGHTS_I8};
     /* a caller with an older header has no field `weights` */
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
     tft_model_close(m);

@@ -25,6 +25,56 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
+/* Where a block has its factor d and the minimum m, and what m is for a mean of about 0. Other bytes
+   of a block may have any value. */
+static const struct field {
+    enum tft_dtype type;
+    int d, m; /* bytes; -1: none */
+    float min;
+} fields[] = {
+    {TFT_Q4_0, 0, -1, 0},     {TFT_Q4_1, 0, 2, -7.5f},  {TFT_Q5_0, 0, -1, 0},
+    {TFT_Q5_1, 0, 2, -15.5f}, {TFT_Q8_0, 0, -1, 0},     {TFT_IQ4_NL, 0, -1, 0},
+    {TFT_Q2_K, 80, 82, 1.5f}, {TFT_Q3_K, 108, -1, 0},   {TFT_Q4_K, 0, 2, 7.5f},
+    {TFT_Q5_K, 0, 2, 15.5f},  {TFT_Q6_K, 208, -1, 0},   {TFT_IQ4_XS, 0, -1, 0},
+    {TFT_IQ2_XXS, 0, -1, 0},  {TFT_IQ2_XS, 0, -1, 0},   {TFT_IQ2_S, 0, -1, 0},
+    {TFT_IQ3_XXS, 0, -1, 0},  {TFT_IQ3_S, 0, -1, 0},    {TFT_TQ1_0, 52, -1, 0},
+    {TFT_TQ2_0, 64, -1, 0},
+};
+
+static void put_half(unsigned char *p, float x)
+{
+    uint16_t h = tft_f32_to_f16(x);
+    p[0] = (unsigned char)h;
+    p[1] = (unsigned char)(h >> 8);
+}
+
+void toy_block(unsigned char *block, enum tft_dtype type, uint64_t *seed, float spread)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(type);
+    float x[256], sum = 0;
+    for (uint32_t i = 0; i < info->bytes; i++)
+        block[i] = (unsigned char)(next(seed) >> 32);
+    if (type == TFT_MXFP4) { /* 2^(e - 127) times at most 6 */
+        block[0] = 127;
+        for (float most = 6; most > spread; most /= 2)
+            block[0]--;
+        return;
+    }
+    const struct field *f = fields;
+    while (f->type != type)
+        f++;
+    put_half(block + f->d, 1);
+    if (f->m >= 0)
+        put_half(block + f->m, f->min);
+    info->to_f32(x, block, info->block);
+    for (uint32_t i = 0; i < info->block; i++)
+        sum += x[i] < 0 ? -x[i] : x[i];
+    float d = spread / 2 / (sum / (float)info->block + 1e-3f);
+    put_half(block + f->d, d);
+    if (f->m >= 0)
+        put_half(block + f->m, d * f->min);
+}
+
 struct writer {
     struct tft_gguf_writer *w;
     const struct toy *t;
@@ -38,11 +88,18 @@ static void put_rows(struct writer *w, enum tft_dtype type, uint64_t n, float me
     for (uint64_t i = 0; i < n; i++) {
         float x = mean + uniform(&w->seed) * spread;
         uint16_t h = type == TFT_F16 ? tft_f32_to_f16(x) : tft_f32_to_bf16(x);
-        if (type == TFT_F32)
+        if (type == TFT_F32) {
             tft_gguf_put_data(w->w, &x, sizeof x);
-        else if (type != TFT_Q8_0)
+        } else if (type == TFT_F16 || type == TFT_BF16) {
             tft_gguf_put_data(w->w, &h, sizeof h);
-        else if (i % 32 == 0) { /* a block: f16 scale, 32 integers */
+        } else if (type != TFT_Q8_0) {
+            const struct tft_dtype_info *info = tft_dtype_info(type);
+            unsigned char block[256];
+            if (i % info->block == 0) {
+                toy_block(block, type, &w->seed, spread);
+                tft_gguf_put_data(w->w, block, info->bytes);
+            }
+        } else if (i % 32 == 0) { /* a block: f16 scale, 32 integers */
             uint16_t scale = tft_f32_to_f16(spread / 127);
             int8_t q[32];
             for (int j = 0; j < 32; j++)

@@ -10,7 +10,7 @@
 struct toy {
     const char *arch;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
-    enum tft_dtype type;  /* of matrices: F32, F16, BF16 or Q8_0 */
+    enum tft_dtype type;  /* of matrices: any that tuffet reads as floats */
     bool tied;            /* no output.weight */
     float linear_scaling; /* of RoPE; 0: none */
     bool llama3_scaling;  /* of RoPE: rope_freqs.weight */
@@ -31,6 +31,9 @@ void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless);
 
 /* Writes the model to a file. False if that fails. */
 bool toy_write(const struct toy *t, const char *path);
+
+/* A random block of a quantized type, with numbers of about spread / 2. */
+void toy_block(unsigned char *block, enum tft_dtype type, uint64_t *seed, float spread);
 
 /* n random tokens below n_vocab. */
 void toy_tokens(uint64_t seed, uint32_t n_vocab, int32_t *tokens, uint32_t n);

@@ -1,6 +1,6 @@
 /*
  * The folder file/ reads model files (GGUF, llama2.c) into named values and named tensors, and
- * writes GGUF. Other folders include this header and no other of it.
+ * writes GGUF. Other folders include this header, or codebooks.h, and no other of it.
  */
 #ifndef TFT_FILE_H
 #define TFT_FILE_H

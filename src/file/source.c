@@ -151,6 +151,13 @@ uint32_t tft_source_checksum(const struct tft_source *s)
     return tft_crc32(0, data, s->size - (size_t)(data - s->data));
 }
 
+void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n)
+{
+    const struct tft_map *map = &s->map[0];
+    if (map->data)
+        tft_port_forget(map, (size_t)(from - map->data), (size_t)(from - map->data + n));
+}
+
 void tft_source_close(struct tft_source *s)
 {
     tft_free(s->allocator, s->owned, s->owned_size);

@@ -50,6 +50,10 @@ void tft_source_close(struct tft_source *s);
    padding included. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 
+/* The `n` bytes at `from`, which lie in the file, have been read and will hardly be read again: gives
+   their memory back if the file is mapped. */
+void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n);
+
 /* Finds by name; NULL if there is none. */
 const struct tft_value *tft_source_value(const struct tft_source *s, const char *key);
 const struct tft_tensor *tft_source_tensor(const struct tft_source *s, const char *name);

@@ -110,12 +110,11 @@ struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer)
 
 /* -------------------------------------------------------------------------------------- tensors */
 
-void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to,
-                           enum tft_num num)
+void tft_load_convert_later(struct tft_load *ld, const struct tft_conversion *c)
 {
-    if (ld->expansion)
-        ld->expansion[ld->n_expansion] = (struct tft_expansion){t, to, num};
-    ld->n_expansion++;
+    if (ld->conversion)
+        ld->conversion[ld->n_conversion] = *c;
+    ld->n_conversion++;
 }
 
 /* "rows x cols", with more dimensions in front if there are any. */
@@ -164,16 +163,43 @@ const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dty
 }
 
 enum use {
-    FOR_PRODUCTS, /* in place if a format is for the tensor's type, else expanded */
+    FOR_PRODUCTS, /* in place if a format is for the tensor's type, else packed or expanded */
     AS_F32,       /* in place if the tensor is f32, else expanded */
     BY_ROW,       /* always in place, for tft_mat_row alone */
 };
 
-static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols,
-                             enum use use)
+/* Which rows of which tensor. */
+struct part {
+    const char *name;
+    uint32_t tensor_rows, first, rows, cols;
+};
+
+/* The matrix w, of which nothing can be used in place, is made when the file is opened. */
+static void convert(struct tft_load *ld, struct tft_mat *w, enum use use)
 {
-    struct tft_mat w = {.rows = rows, .cols = cols};
-    const struct tft_tensor *t = w.tensor = find(ld, name, (const uint64_t[4]){cols, rows, 1, 1});
+    const struct tft_format *packed =
+        use == FOR_PRODUCTS && ld->weights == TFT_WEIGHTS_STORED ? tft_format_packed(w->tensor->type)
+                                                                 : NULL;
+    struct tft_conversion c = {.tensor = w->tensor, .first = w->first, .rows = w->rows};
+    size_t size;
+    if (packed) {
+        w->format = c.packed = packed;
+        size = (size_t)tft_packed_bytes(packed, w->rows, w->cols);
+    } else {
+        w->format = use == AS_F32 ? &tft_format_f32 : tft_format_of_floats(ld->weights);
+        c.num = w->format->num;
+        size = (size_t)w->rows * w->cols * tft_num_bytes(c.num);
+    }
+    w->first = 0;
+    w->data = c.to = tft_arena_take(&ld->arena, size, 1);
+    tft_load_convert_later(ld, &c);
+}
+
+static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use use)
+{
+    struct tft_mat w = {.rows = p->rows, .cols = p->cols, .first = p->first};
+    const struct tft_tensor *t = w.tensor =
+        find(ld, p->name, (const uint64_t[4]){p->cols, p->tensor_rows, 1, 1});
     if (!t)
         return w;
     if (!tft_dtype_info(t->type)->to_f32) {
@@ -181,20 +207,14 @@ static struct tft_mat matrix(struct tft_load *ld, const char *name, uint32_t row
         return w;
     }
 
-    ld->m->n_params += (uint64_t)rows * cols;
+    ld->m->n_params += (uint64_t)p->rows * p->cols;
     w.format = tft_format_of(t->type);
-    if (w.format && (use != AS_F32 || w.format == &tft_format_f32)) {
+    if (w.format && (use != AS_F32 || w.format == &tft_format_f32))
         w.data = t->data;
-        return w;
-    }
-    if (use == BY_ROW || (use == FOR_PRODUCTS && ld->unexpanded)) {
+    else if (use == BY_ROW || (use == FOR_PRODUCTS && ld->unexpanded))
         w.format = &tft_format_stored;
-        return w;
-    }
-    w.format = use == AS_F32 ? &tft_format_f32 : ld->expand_to;
-    void *to = tft_arena_take(&ld->arena, (size_t)rows * cols, tft_num_bytes(w.format->num));
-    w.data = to;
-    tft_load_expand_later(ld, t, to, w.format->num);
+    else
+        convert(ld, &w, use);
     return w;
 }
 
@@ -233,7 +253,7 @@ static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer,
     char name[64];
     tensor_name(name, fmt, layer, suffix);
     ld->m->weight_bytes += n * sizeof(float);
-    return matrix(ld, name, 1, n, AS_F32).data;
+    return matrix(ld, &(struct part){name, 1, 0, 1, n}, AS_F32).data;
 }
 
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
@@ -256,24 +276,25 @@ static void count_product(struct tft_load *ld, const struct tft_mat *w)
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias)
 {
-    char name[64];
-    tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
-    struct tft_linear l = {.w = ld->w8a8 ? panels(ld, name, rows, cols)
-                                         : matrix(ld, name, rows, cols, FOR_PRODUCTS)};
-    count_product(ld, &l.w);
-    if (bias)
-        l.bias = vector(ld, fmt, layer, ".bias", rows);
-    return l;
+    return tft_load_linear_rows(ld, fmt, layer, rows, 0, rows, cols, bias);
 }
 
-struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uint32_t n)
+struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, unsigned layer,
+                                       uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
+                                       bool bias)
 {
-    struct tft_linear part = *l;
-    part.w.rows = n;
-    part.w.first = from;
-    if (l->bias)
-        part.bias = l->bias + from;
-    return part;
+    char name[64];
+    struct tft_linear l = {0};
+    tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
+    l.w = ld->w8a8 ? panels(ld, name, rows, cols)
+                   : matrix(ld, &(struct part){name, rows, first, n, cols}, FOR_PRODUCTS);
+    count_product(ld, &l.w);
+    if (!bias)
+        return l;
+    l.bias = vector(ld, fmt, layer, ".bias", rows);
+    if (l.bias)
+        l.bias += first;
+    return l;
 }
 
 void tft_load_embedding(struct tft_load *ld)
@@ -295,7 +316,8 @@ void tft_load_embedding(struct tft_load *ld)
         return;
     m->n_vocab = (uint32_t)n;
     m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
-                        : matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, BY_ROW);
+                        : matrix(ld, &(struct part){"token_embd.weight", m->n_vocab, 0, m->n_vocab, m->n_embd},
+                                 BY_ROW);
 }
 
 void tft_load_head(struct tft_load *ld)
@@ -308,7 +330,9 @@ void tft_load_head(struct tft_load *ld)
     m->output = (struct tft_linear){.w = m->embed};
     if (!ld->w8a8) {
         uint64_t n_params = m->n_params; /* the embedding is counted already */
-        m->output.w = matrix(ld, "token_embd.weight", m->n_vocab, m->n_embd, FOR_PRODUCTS);
+        m->output.w =
+            matrix(ld, &(struct part){"token_embd.weight", m->n_vocab, 0, m->n_vocab, m->n_embd},
+                   FOR_PRODUCTS);
         m->n_params = n_params;
     }
     count_product(ld, &m->output.w);
@@ -316,7 +340,7 @@ void tft_load_head(struct tft_load *ld)
 
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
 {
-    return matrix(ld, name, rows, cols, AS_F32);
+    return matrix(ld, &(struct part){name, rows, 0, rows, cols}, AS_F32);
 }
 
 void tft_load_check_all_used(struct tft_load *ld)

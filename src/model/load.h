@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "model/expand.h"
+#include "model/convert.h"
 #include "model/model.h"
 
 struct tft_load {
@@ -21,13 +21,13 @@ struct tft_load {
     const struct tft_source *s;
     struct tft_error *err;
     enum tft_status status; /* sticky */
-    const struct tft_format *expand_to; /* for tensors that cannot be used in place */
-    bool unexpanded;                    /* such tensors are not expanded: tft_format_stored */
+    enum tft_weights weights; /* what becomes of tensors that cannot be used in place */
+    bool unexpanded;          /* nothing: tft_format_stored */
     bool w8a8;                          /* a file of `tuffet quantize`: see w8a8.h */
     struct tft_arena arena;
     struct tft_block block;          /* replaces the model's blocks in the counting run */
-    struct tft_expansion *expansion; /* [n_expansion], NULL in the counting run */
-    size_t n_expansion;
+    struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
+    size_t n_conversion;
     unsigned char *used; /* [s->n_tensor] the tensor has a place in the model; NULL in the counting
                             run of opening */
 };
@@ -62,9 +62,11 @@ struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned lay
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias);
 
-/* Rows [from, from + n) of l as a linear layer: for files that keep several layers in one
-   tensor. */
-struct tft_linear tft_linear_rows(const struct tft_linear *l, uint32_t from, uint32_t n);
+/* Rows [first, first + n) of a tensor of `rows` rows as a linear layer: for files that keep several
+   layers in one tensor. */
+struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, unsigned layer,
+                                       uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
+                                       bool bias);
 
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
@@ -81,9 +83,8 @@ struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t ro
 const void *tft_load_exactly(struct tft_load *ld, const char *name, enum tft_dtype type,
                              const uint64_t ne[4]);
 
-/* Expands t to `to` after the placing run: until then nothing is there. */
-void tft_load_expand_later(struct tft_load *ld, const struct tft_tensor *t, void *to,
-                           enum tft_num num);
+/* Converts a part of a tensor after the placing run: until then nothing is at c->to. */
+void tft_load_convert_later(struct tft_load *ld, const struct tft_conversion *c);
 
 /* After load(): refuses a file with a tensor that nothing has asked for. The architecture does not
    know it, and would compute something else than the model that was trained. */

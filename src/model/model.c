@@ -20,7 +20,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_ff = m->n_ff,
-        .weights = m->output.w.format ? m->output.w.format->weights : TFT_WEIGHTS_F32,
+        .weights = m->output.w.format ? m->output.w.format->weights : TFT_WEIGHTS_STORED,
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
     };

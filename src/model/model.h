@@ -37,6 +37,8 @@ enum tft_range {
     TFT_RANGE_TOKEN,  /* 8 bits; the scale and the zero-point come from the token's own range */
     TFT_RANGE_TENSOR, /* 8 bits; they come from the range of all tokens of a pass. Results depend on
                          how tokens were fed: for comparisons only */
+    TFT_RANGE_GROUPS, /* 8 bits in groups of 32 with a step of their own each (simd/packed.h), beside
+                         the floats: for packed weights */
 };
 
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
@@ -119,7 +121,8 @@ struct tft_model {
                                        SKVQ eq. 2's alpha; likewise */
 
     bool float_inputs; /* the input of some linear layer is computed as floats first */
-    bool byte_inputs;  /* some linear layer takes 8-bit activations */
+    bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */
+    bool group_inputs; /* some linear layer takes 8-bit activations in groups */
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */

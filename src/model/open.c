@@ -30,7 +30,7 @@ static const char *copy_text(struct tft_load *ld, const char *key)
 static void load(struct tft_load *ld, bool vocab_only)
 {
     struct tft_model *m = ld->m;
-    ld->n_expansion = 0;
+    ld->n_conversion = 0;
     m->n_params = m->weight_bytes = m->matmul_macs = 0;
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
@@ -70,7 +70,7 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
                               enum tft_weights weights, struct tft_error *err)
 {
     size_t n = m->source.n_tensor;
-    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .expand_to = tft_formats[weights]};
+    struct tft_load ld = {.m = m, .s = &m->source, .err = err, .weights = weights};
     ld.status = choose_arch(m, archs, err);
     if (ld.status != TFT_OK)
         return ld.status;
@@ -91,12 +91,12 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
     struct tft_load ld = {.m = m,
                           .s = &m->source,
                           .err = err,
-                          .expand_to = tft_formats[o->opts->weights],
+                          .weights = o->opts->weights,
                           .unexpanded = o->unexpanded};
     load(&ld, o->opts->vocab_only);
     /* the lists that only loading needs come last */
-    size_t lists_at = ld.arena.used, n_list = ld.n_expansion;
-    tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
+    size_t lists_at = ld.arena.used, n_list = ld.n_conversion;
+    tft_arena_take(&ld.arena, n_list, sizeof *ld.conversion);
     tft_arena_take(&ld.arena, m->source.n_tensor, 1);
     if (ld.status != TFT_OK)
         return ld.status;
@@ -107,7 +107,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
                         m->source.name, ld.arena.used >> 20);
     m->memory_size = ld.arena.used;
     ld.arena = (struct tft_arena){.base = m->memory, .used = lists_at};
-    ld.expansion = tft_arena_take(&ld.arena, n_list, sizeof *ld.expansion);
+    ld.conversion = tft_arena_take(&ld.arena, n_list, sizeof *ld.conversion);
     ld.used = tft_arena_take(&ld.arena, m->source.n_tensor, 1);
     memset(ld.used, 0, m->source.n_tensor);
 
@@ -116,7 +116,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
     if (!o->opts->vocab_only)
         tft_load_check_all_used(&ld);
     if (ld.status == TFT_OK)
-        tft_expand(&m->kern, ld.expansion, ld.n_expansion, o->opts);
+        ld.status = tft_convert(&m->kern, &m->source, ld.conversion, ld.n_conversion, o->opts, err);
     return ld.status;
 }
 
@@ -145,7 +145,8 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, st
     const struct tft_model_opts *opts = o->opts;
     *out = NULL;
     if ((unsigned)opts->weights > TFT_WEIGHTS_BF16)
-        return tft_fail(err, TFT_ERR_ARG, "cannot expand weights to type %d", (int)opts->weights);
+        return tft_fail(err, TFT_ERR_ARG, "weights cannot become those of type %d",
+                        (int)opts->weights);
     if (opts->n_threads < 0 || opts->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads; there can be 0 (all CPUs) to %d",
                         opts->n_threads, TFT_PORT_THREADS);

@@ -60,12 +60,25 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     return in;
 }
 
-static void connect(struct tft_block *b)
+/* Gives l its input. Packed weights want groups of bytes of it. */
+static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input *in)
 {
-    b->q.in = b->k.in = b->v.in = &b->in[TFT_IN_ATTN];
-    b->o.in = &b->in[TFT_IN_O];
-    b->gate.in = b->up.in = &b->in[TFT_IN_FFN];
-    b->down.in = &b->in[TFT_IN_DOWN];
+    l->in = in;
+    if (l->w.format && l->w.format->packing) {
+        in->range = TFT_RANGE_GROUPS;
+        m->group_inputs = true;
+    }
+}
+
+static void connect_block(struct tft_model *m, struct tft_block *b)
+{
+    connect(m, &b->q, &b->in[TFT_IN_ATTN]);
+    connect(m, &b->k, &b->in[TFT_IN_ATTN]);
+    connect(m, &b->v, &b->in[TFT_IN_ATTN]);
+    connect(m, &b->o, &b->in[TFT_IN_O]);
+    connect(m, &b->gate, &b->in[TFT_IN_FFN]);
+    connect(m, &b->up, &b->in[TFT_IN_FFN]);
+    connect(m, &b->down, &b->in[TFT_IN_DOWN]);
 }
 
 static uint32_t hadamard(struct tft_load *ld)
@@ -92,6 +105,7 @@ void tft_w8a8_inputs(struct tft_load *ld)
     }
     m->float_inputs = !ld->w8a8;
     m->byte_inputs = ld->w8a8;
+    m->group_inputs = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
@@ -99,11 +113,11 @@ void tft_w8a8_inputs(struct tft_load *ld)
             m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
         }
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
-        connect(b);
+        connect_block(m, b);
     }
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;
-    m->output.in = &m->head_in;
+    connect(m, &m->output, &m->head_in);
 }
 
 /* --------------------------------------------------------------------------------------- prefix */
@@ -124,7 +138,12 @@ static const uint16_t *prefix_rows(struct tft_load *ld, const char *name)
         return NULL;
     uint16_t *to =
         tft_arena_take(&ld->arena, (size_t)m->n_layer * m->n_prefix, (size_t)width * sizeof *to);
-    tft_load_expand_later(ld, t, to, TFT_NUM_F16);
+    tft_load_convert_later(ld, &(struct tft_conversion){
+                                   .tensor = t,
+                                   .rows = (uint64_t)m->n_layer * m->n_prefix,
+                                   .num = TFT_NUM_F16,
+                                   .to = to,
+                               });
     return to;
 }
 

@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 /* Rows are f32. Those that feed linear layers, TFT_XN, TFT_A and TFT_G, are bytes where the weights
-   take bytes. Letters for sizes are those of model.h: H is the number of heads. */
+   take bytes, or both where they take groups of bytes. Letters for sizes are those of model.h: H is the number of heads. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */
@@ -49,10 +49,15 @@ static inline uint32_t tft_buf_stride(const struct tft_model *m, enum tft_buf bu
     return buf == TFT_LOGITS ? width : ((width + TFT_LINE - 1) / TFT_LINE | 1) * TFT_LINE;
 }
 
-/* From a row of bytes to the next, likewise. A row has room for the padding of a panel's rows. */
+/* From a row of bytes to the next, likewise. A row has room for the padding of a panel's rows, or
+   for groups (simd/packed.h). */
 static inline uint32_t tft_buf_byte_stride(const struct tft_model *m, enum tft_buf buf)
 {
-    return ((tft_buf_width(m, buf) + 63) / 64 | 1) * 64;
+    uint32_t width = tft_buf_width(m, buf);
+    if (m->group_inputs)
+        width = (uint32_t)tft_groups_bytes((width + TFT_STEP_GROUP - 1) / TFT_STEP_GROUP *
+                                           TFT_STEP_GROUP);
+    return ((width + 63) / 64 | 1) * 64;
 }
 
 #endif

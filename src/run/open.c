@@ -119,9 +119,9 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
             continue;
         if (m->float_inputs || !(feeds || b == TFT_U))
             s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
-        if (m->byte_inputs && feeds) {
+        if ((m->byte_inputs || m->group_inputs) && feeds) {
             s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_buf_byte_stride(m, b));
-            s->affine[b] = m->float_inputs ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
+            s->affine[b] = m->byte_inputs && m->float_inputs ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
         }
     }
     if (!m->byte_inputs)
@@ -206,7 +206,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 static void clear_padding(struct tft_session *s)
 {
     struct tft_pass shape = {.m = s->m, .s = s};
-    for (enum tft_buf b = 0; b < TFT_N_BUF; b++)
+    for (enum tft_buf b = 0; b < TFT_N_BUF && s->m->byte_inputs; b++)
         for (uint32_t t = 0; s->bytes[b] && t < byte_rows(s); t++) {
             uint32_t width = tft_pass_width(&shape, b);
             memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);

@@ -6,6 +6,8 @@
  *
  *   floats.c  rows of f32, f16 or bf16: tensors of a file in place, or expanded when it is opened
  *   i8.c      panels of int8: what `tuffet quantize` writes
+ *   packed.c  panels of codes of 2 to 8 bits: tensors of GGUF's quantized types, which pack.c lays
+ *             out when the file is opened; split.c takes their blocks apart
  *   stored.c  a tensor in the file's own type, read row by row: no products
  *
  * All functions may be called from several threads at once.
@@ -34,8 +36,9 @@ struct tft_mat {
 struct tft_product {
     float *y;             /* [n, end - begin], rows ldy apart */
     size_t ldy;
-    const float *x;       /* [n, cols], rows ldx apart: what a format without takes_bytes reads */
-    const uint8_t *bytes; /* [n, cols padded as in a panel], rows ldx apart: with takes_bytes */
+    const float *x;       /* [n, cols], rows ldx apart: formats that take floats */
+    const uint8_t *bytes; /* [n, cols padded as in a panel], rows ldx apart: with takes_bytes;
+                             [n] rows of groups (simd/packed.h), ldx apart: with packing */
     size_t ldx;
     const struct tft_affine *affine; /* what the bytes of token i stand for: affine[i * step] */
     size_t step;                     /* 1, or 0 if all tokens share one */
@@ -44,12 +47,17 @@ struct tft_product {
     size_t n;
 };
 
+struct tft_parts;
+
 struct tft_format {
     const char *name;
     enum tft_dtype type;      /* a tensor of this type is used in place */
     enum tft_weights weights; /* the public name */
     enum tft_num num;         /* formats of floats: their slot in struct tft_kernels */
-    bool takes_bytes;         /* product() multiplies 8-bit activations; otherwise floats */
+    bool takes_bytes;         /* product() multiplies 8-bit activations of one scale */
+    const struct tft_packing *packing; /* product() multiplies groups of 8-bit activations; NULL for
+                                          formats that do not */
+    void (*split)(struct tft_parts *p, const unsigned char *block); /* with packing: see split.h */
 
     /* Bytes of a matrix with its padding and all that lies beside it: what one product reads. */
     uint64_t (*bytes)(const struct tft_mat *w);
@@ -66,10 +74,24 @@ struct tft_format {
 extern const struct tft_format tft_format_f32, tft_format_f16, tft_format_bf16, tft_format_i8,
     tft_format_stored;
 
-/* By enum tft_weights: every format that can be multiplied. */
-extern const struct tft_format *const tft_formats[TFT_WEIGHTS_I8 + 1];
-
-/* The format that uses a tensor of `type` in place; NULL: the tensor has to be expanded. */
+/* The format that uses a tensor of `type` in place. */
 const struct tft_format *tft_format_of(enum tft_dtype type);
+
+/* The format whose packed weights hold a tensor of `type`; NULL: there is none. */
+const struct tft_format *tft_format_packed(enum tft_dtype type);
+
+/* The format of floats that tensors are expanded to: TFT_WEIGHTS_F32, _F16 or _BF16. */
+const struct tft_format *tft_format_of_floats(enum tft_weights weights);
+
+/* ---- packed weights: f has `packing` */
+
+/* The size of a matrix of cols columns, a multiple of packing->block. */
+uint64_t tft_packed_bytes(const struct tft_format *f, uint32_t rows, uint32_t cols);
+
+/* Lays n <= 16 rows of a tensor out as a panel: to: [tft_packed_bytes(f, 16, cols)], rows: [n] rows
+   as the file has them. False if a factor is infinite or NaN; *bad is then the byte of its block
+   from `rows` on. */
+bool tft_pack_panel(void *to, const struct tft_format *f, const unsigned char *rows, uint32_t n,
+                    uint32_t cols, uint64_t *bad);
 
 #endif

@@ -33,14 +33,16 @@ class Inspect(Case):
     def test_memory_depends_on_the_options(self):
         def memory(*args):
             return self.json("inspect", self.toy(type="q8_0"), *args)["memory"]
-        f32, f16 = memory(), memory("--weights=f16")
+        stored, f32, f16 = memory(), memory("--weights=f32"), memory("--weights=f16")
         facts = self.json("inspect", self.toy(type="q8_0"))
         embedding = next(t for t in facts["tensors"] if t["name"] == "token_embd.weight")
         # the embedding is read by rows
         expanded = facts["types"]["Q8_0"]["bytes"] - embedding["bytes"]
         # 34 bytes hold 32 numbers
         self.assertEqual(f32["weights"] - f16["weights"], expanded // 34 * 32 * 2)
-        self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * f32["kv_per_token"])
+        # codes are held as they are, with rows padded to multiples of 16
+        self.assertLess(stored["weights"], 1.3 * expanded)
+        self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * stored["kv_per_token"])
         self.assertEqual(memory("--ctx=100")["context"], 100)
         self.assertLess(memory("--ctx=100")["session"], f32["session"])
         self.assertIsNone(memory("--ctx=257")["session"])

@@ -19,8 +19,8 @@ const struct cli_option cli_tokenizer_option_list[] = {
 };
 
 const struct cli_option cli_model_option_list[] = {
-    {0, "weights", CLI_WORD, &cli_model_options.weights, "f32|f16|bf16",
-     "expand Q8_0, Q4_K and other quantized weights to this type"},
+    {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
+     "hold quantized weights as the file has them (default), or expand them to this type"},
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",
      "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "
      "dotprod or i8mm (default the best that the CPU has)"},
@@ -91,7 +91,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
         return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s",
                         o->cpu, tft_cpu_name());
 
-    cli_progress_begin(&progress, "expanding weights");
+    cli_progress_begin(&progress, "preparing weights");
     struct tft_model_opts opts = {
         .size = sizeof opts,
         .tokenizer = o->tokenizer,

@@ -22,7 +22,7 @@ struct facts {
 
     bool runs;                /* whether tuffet can run the model */
     struct tft_error why_not; /* if it cannot */
-    size_t weights;           /* bytes that opening the model takes: expanded weights */
+    size_t weights;           /* bytes that opening the model takes: packed or expanded weights */
     char kv[TFT_KV_TEXT];     /* the cache of the next three */
     size_t kv_per_token;      /* bytes */
     size_t session;           /* bytes; 0: such a session is not possible */

@@ -86,7 +86,7 @@ static void show_memory(const struct facts *f)
     printf("%s, %zu bytes a token\n", f->kv, f->kv_per_token);
     put_label("memory");
     put_bytes(f->weights);
-    fputs(" for expanded weights", stdout);
+    fputs(" for weights", stdout);
     if (f->session) {
         fputs(", ", stdout);
         put_bytes(f->session);

@@ -15,6 +15,9 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
         product.ldx = tft_pass_byte_stride(p, from);
         product.affine = fixed ? &l->in->affine : &p->s->affine[from][t];
         product.step = !fixed;
+    } else if (w->format->packing) {
+        product.bytes = tft_pass_bytes(p, from, t);
+        product.ldx = tft_pass_byte_stride(p, from);
     } else {
         product.x = tft_pass_row(p, from, t);
         product.ldx = tft_pass_stride(p, from);

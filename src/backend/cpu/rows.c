@@ -139,12 +139,17 @@ static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf bu
 
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    if (in->range != TFT_RANGE_TOKEN && in->range != TFT_RANGE_TENSOR)
+    if (in->range == TFT_RANGE_FLOAT || in->range == TFT_RANGE_STATIC)
         return;
     uint32_t begin, end;
     struct tft_affine q = {0};
     tft_pass_touch(p, 0, BIT(buf));
     tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end && in->range == TFT_RANGE_GROUPS; t++)
+        p->m->kern.quantize_groups(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),
+                                   tft_pass_width(p, buf));
+    if (in->range == TFT_RANGE_GROUPS)
+        return;
     if (in->range == TFT_RANGE_TENSOR)
         q = common_affine(p, buf, begin, end);
     for (uint32_t t = begin; t < end; t++) {

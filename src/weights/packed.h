@@ -1,0 +1,11 @@
+/* Inside of packed weights: their formats, and how a block of the file is taken apart. */
+#ifndef TFT_WEIGHTS_PACKED_H
+#define TFT_WEIGHTS_PACKED_H
+
+#include "weights/format.h"
+#include "weights/split.h"
+
+enum { TFT_PACKED_FORMATS = 20 };
+extern const struct tft_format tft_packed_formats[TFT_PACKED_FORMATS];
+
+#endif
