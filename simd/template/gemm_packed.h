@@ -7,10 +7,10 @@
  * Parameters, besides those of packed_unpack.h:
  *
  *   p_acc                       sums of 16 rows; p_start(n): all are n
- *   p_quads                     two quads of a panel; p_load(number, wide, zero)
+ *   p_quads                     two quads of a panel; p_take(a, b, wide, zero) of registers
  *   p_dot(acc, w, x, wide)      acc + products with 8 signed bytes
  *   p_floats(acc)               the sums as a v16
- *   PACKED_SIGNED               1 if p_load subtracts zero from wide numbers, 0 if it never does;
+ *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers, 0 if it never does;
  *                               what is not subtracted p_start takes care of
  *   PACKED_TOKENS               of a tile: at most 6
  *   PACKED_PANELS               1 or 2
@@ -43,6 +43,15 @@ FORCE_INLINE v16 packed_begin(const struct tft_gemm_packed *g, const float *y, s
     return g->bias ? v_add(v, v_load_n(g->bias + n, rows)) : v;
 }
 
+FORCE_INLINE p_quads packed_load(const uint8_t *number, bool wide, uint8_t zero)
+{
+    breg a[2][QUAD_REGS];
+    UNROLL for (int i = 0; i < 2; i++)
+        UNROLL for (int r = 0; r < QUAD_REGS; r++)
+            a[i][r] = b_repeat(number + i * TFT_QUAD_CODES, r, 64);
+    return p_take(a[0], a[1], wide, zero);
+}
+
 /* Tokens m .. m + mt - 1, and np panels from panel `first` of the range on; mt, np, group and wide
    are constants after inlining. */
 FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct packed_range *w,
@@ -73,8 +82,8 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
         UNROLL for (size_t j = 0; j < group; j += 2 * TFT_QUAD) {
             p_quads q[PACKED_PANELS];
             UNROLL for (size_t p = 0; p < np; p++)
-                q[p] = p_load(w->number[first + p] + (k - w->first + j) * TFT_PANEL, wide,
-                              g->how->zero);
+                q[p] = packed_load(w->number[first + p] + (k - w->first + j) * TFT_PANEL, wide,
+                                   g->how->zero);
             UNROLL for (size_t i = 0; i < mt; i++)
                 UNROLL for (size_t p = 0; p < np; p++)
                     acc[i][p] = p_dot(acc[i][p], q[p], row + i * g->ldx + k + j, wide);
@@ -147,9 +156,16 @@ static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct pa
         ISA(packed_narrow32)(g, w, np);
 }
 
+#include "packed_one.h"
+
 static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
 {
     const struct tft_packing *how = g->how;
+    tft_gemm_packed_fn *one = g->M == 1 ? ISA(packed_one)(how) : NULL;
+    if (one) {
+        one(g);
+        return;
+    }
     size_t panel = tft_packed_panel(how, g->K), record = tft_packed_record(how);
     struct packed_range w;
     for (w.n = 0; w.n < g->N; w.n += PACKED_PANELS * TFT_PANEL) {

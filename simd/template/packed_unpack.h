@@ -24,42 +24,43 @@ FORCE_INLINE int packed_width(enum tft_bits bits)
     return bits == TFT_BITS_1 ? 1 : bits == TFT_BITS_2 ? 2 : 4;
 }
 
-/* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
-enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
+/* What the bits above `low` stand for: for b_lookup. */
+FORCE_INLINE void packed_above(uint8_t above[16], enum tft_bits low)
+{
+    memset(above, 0, 16);
+    for (unsigned c = 0; c < 4; c++)
+        above[c] = (uint8_t)(c << packed_width(low));
+}
 
-/* to: [quads, 64]. high: TFT_BITS_COUNT if there are no further bits. */
+/* The numbers of one quad, whose bits are at `from` and, if high is not TFT_BITS_COUNT, at `rest`.
+   levels: [16], or NULL. */
+FORCE_INLINE void packed_quad(breg *a, const uint8_t *from, const uint8_t *rest, enum tft_bits low,
+                              enum tft_bits high, const uint8_t *above, const uint8_t *levels)
+{
+    unpack_bits(a, from, low == TFT_BITS_8 ? 8 : packed_width(low));
+    if (high != TFT_BITS_COUNT) {
+        breg b[QUAD_REGS];
+        unpack_bits(b, rest, packed_width(high));
+        UNROLL for (int r = 0; r < QUAD_REGS; r++)
+            a[r] = b_add(a[r], b_lookup(above, b[r]));
+    }
+    if (levels)
+        UNROLL for (int r = 0; r < QUAD_REGS; r++)
+            a[r] = b_lookup(levels, a[r]);
+}
+
+/* to: [quads, 64] */
 FORCE_INLINE void packed_bits(uint8_t *to, const uint8_t *from, size_t quads, enum tft_bits low,
                               enum tft_bits high, const uint8_t *levels)
 {
-    uint8_t above[16] = {0}; /* what further bits stand for */
+    uint8_t above[16];
     size_t low_bytes = tft_codes_bytes(low, 1),
            high_bytes = high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(high, 1);
     const uint8_t *rest = from + quads * low_bytes;
-    for (unsigned c = 0; c < 4; c++)
-        above[c] = (uint8_t)(c << packed_width(low));
+    packed_above(above, low);
     for (size_t q = 0; q < quads; q++, from += low_bytes, rest += high_bytes, to += 64) {
-        breg a[QUAD_REGS], b[QUAD_REGS];
-        if (low_bytes * q % PACKED_LINE == 0)
-            __builtin_prefetch(from + PACKED_AHEAD);
-        unpack_bits(a, from, packed_width(low));
-        if (high != TFT_BITS_COUNT) {
-            unpack_bits(b, rest, packed_width(high));
-            UNROLL for (int r = 0; r < QUAD_REGS; r++)
-                a[r] = b_add(a[r], b_lookup(above, b[r]));
-        }
-        if (levels)
-            UNROLL for (int r = 0; r < QUAD_REGS; r++)
-                a[r] = b_lookup(levels, a[r]);
-        packed_store(to, a);
-    }
-}
-
-FORCE_INLINE void packed_bytes(uint8_t *to, const uint8_t *from, size_t quads)
-{
-    for (size_t q = 0; q < quads; q++, from += 64, to += 64) {
         breg a[QUAD_REGS];
-        __builtin_prefetch(from + PACKED_AHEAD);
-        unpack_bits(a, from, 8);
+        packed_quad(a, from, rest, low, high, above, levels);
         packed_store(to, a);
     }
 }
@@ -138,7 +139,7 @@ FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct 
     else if (p->book)
         packed_book(to, from, p, 8);
     else if (p->low == TFT_BITS_8)
-        packed_bytes(to, from, quads);
+        packed_bits(to, from, quads, TFT_BITS_8, TFT_BITS_COUNT, NULL);
     else if (p->low == TFT_BITS_3_LEVELS)
         packed_trits(to, from, quads);
     else if (p->low == TFT_BITS_4 && p->levels)

@@ -22,15 +22,13 @@ static inline p_acc p_start(int32_t n)
     return a;
 }
 
-static inline p_quads p_load(const uint8_t *number, bool wide, uint8_t zero)
+static inline p_quads p_take(const breg *a, const breg *b, bool wide, uint8_t zero)
 {
     p_quads q;
-    UNROLL for (int i = 0; i < 2; i++)
-        UNROLL for (int p = 0; p < PARTS; p++) {
-            q.r[i][p] = i_load(number + i * TFT_QUAD_CODES + p * BYTES);
-            if (PACKED_SIGNED && wide)
-                q.r[i][p] = b_sub(q.r[i][p], b_set(zero));
-        }
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        q.r[0][p] = PACKED_SIGNED && wide ? b_sub(a[p], b_set(zero)) : a[p];
+        q.r[1][p] = PACKED_SIGNED && wide ? b_sub(b[p], b_set(zero)) : b[p];
+    }
     return q;
 }
 

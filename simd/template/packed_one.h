@@ -1,0 +1,142 @@
+/*
+ * gemm_packed for one token, which waits for memory: numbers are multiplied in the registers that
+ * they are unpacked in. For packings of plain bits; the others take the way of gemm_packed.h, which
+ * has the parameters.
+ */
+#ifndef TFT_TEMPLATE_PACKED_ONE_H
+#define TFT_TEMPLATE_PACKED_ONE_H
+
+#include "packed_unpack.h"
+
+/* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
+enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
+
+/* Scale and minimum of group g. */
+FORCE_INLINE void packed_group(v16 *scale, v16 *min, const uint8_t *from, size_t g, v16 factor,
+                               v16 minimum, const struct tft_packing *p)
+{
+    int8_t s[TFT_PANEL], t[TFT_PANEL];
+    const int8_t *at = (const int8_t *)from + g * TFT_PANEL;
+    switch (p->scales) {
+    case TFT_SCALES_BYTES:
+        *scale = v_mul(factor, v_load_i8(at));
+        if (p->has_min)
+            *min = v_mul(minimum, v_load_i8(at + p->block / p->group * TFT_PANEL));
+        break;
+    case TFT_SCALES_NIBBLES:
+        packed_nibbles(s, t, (const uint8_t *)at);
+        *scale = v_mul(factor, v_load_i8(s));
+        *min = v_mul(minimum, v_load_i8(t));
+        break;
+    default:
+        *scale = factor;
+        *min = v_sub(v_set(-0.0f), minimum);
+    }
+}
+
+/* The numbers of a group times those of a token. x, codes, rest: of the first column. */
+FORCE_INLINE p_acc packed_dot(p_acc acc, const int8_t *x, const uint8_t *codes,
+                              const uint8_t *rest, const uint8_t *above,
+                              const struct tft_packing *p)
+{
+    const size_t low = tft_codes_bytes(p->low, 1),
+                 high = p->high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(p->high, 1);
+    UNROLL for (size_t q = 0; q < p->group / TFT_QUAD; q += 2) {
+        breg a[2][QUAD_REGS];
+        UNROLL for (size_t i = q; i < q + 2; i++)
+            packed_quad(a[i - q], codes + i * low, rest + i * high, p->low, p->high, above,
+                        p->levels);
+        acc = p_dot(acc, p_take(a[0], a[1], p->wide, p->zero),
+                    (const uint8_t *)x + q * TFT_QUAD, p->wide);
+    }
+    return acc;
+}
+
+/* One panel; the fields of p are constants after inlining. */
+FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint8_t *record,
+                              const struct tft_packing *p)
+{
+    const int32_t zero = PACKED_SIGNED && p->wide ? 0 : p->zero;
+    const size_t scales = tft_packed_factor_bytes(p), codes = scales + tft_packed_scale_bytes(p),
+                 rest = codes + tft_codes_bytes(p->low, p->block / TFT_QUAD),
+                 low = tft_codes_bytes(p->low, p->group / TFT_QUAD),
+                 high = p->high == TFT_BITS_COUNT ? 0
+                                                  : tft_codes_bytes(p->high, p->group / TFT_QUAD);
+    const size_t size = tft_packed_record(p), share = size / (p->block / p->group); /* of a group: less than a line above low + high */
+    const int32_t *minus = tft_groups_minus(g->x, g->K, p->group);
+    const float *step = tft_groups_step(g->x, g->K);
+    uint8_t above[16];
+    packed_above(above, p->low);
+    for (size_t k = 0; k < g->K; k += p->block, record += size) {
+        v16 factor = packed_factor(record, p), minimum = v_set(0);
+        if (p->has_min)
+            minimum = v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16);
+        for (size_t i = 0; i < p->block / p->group; i++) {
+            size_t at = k / p->group + i;
+            UNROLL for (size_t line = 0; line <= low + high; line += PACKED_LINE)
+                __builtin_prefetch(record + i * share + line + PACKED_AHEAD);
+            v16 scale, min, s = v_set(step[(k + i * p->group) / TFT_STEP_GROUP]);
+            p_acc acc = packed_dot(p_start(minus[at] * zero), (const int8_t *)g->x + k + i * p->group,
+                                   record + codes + i * low, record + rest + i * high, above, p);
+            packed_group(&scale, &min, record + scales, i, factor, minimum, p);
+            if (p->has_min)
+                v = v_fma(min, v_mul(v_set((float)minus[at]), s), v);
+            v = v_fma(v_mul(p_floats(acc), scale), s, v);
+        }
+    }
+    return v;
+}
+
+/* All panels. The arguments replace fields of g->how, so that they are constants. */
+FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits low,
+                                enum tft_bits high, uint8_t group, bool levels, bool wide)
+{
+    struct tft_packing p = *g->how;
+    size_t size = tft_packed_panel(&p, g->K);
+    const uint8_t *w = g->w;
+    p.low = low;
+    p.high = high;
+    p.group = group;
+    p.wide = wide;
+    if (!levels)
+        p.levels = NULL;
+    for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
+        v16 v = packed_begin(g, g->y + n, n, g->N - n);
+        v_store_n(g->y + n, packed_panel(v, g, w, &p), g->N - n);
+    }
+}
+
+#define PACKED_ONE(name, low, high, group, levels, wide)                                           \
+    static __attribute__((noinline)) void ISA(packed_one_##name)(const struct tft_gemm_packed *g)  \
+    {                                                                                              \
+        packed_panels(g, low, high, group, levels, wide);                                          \
+    }
+
+PACKED_ONE(8, TFT_BITS_8, TFT_BITS_COUNT, 32, false, true)
+PACKED_ONE(6, TFT_BITS_4, TFT_BITS_2, 16, false, false)
+PACKED_ONE(5, TFT_BITS_4, TFT_BITS_1, 32, false, false)
+PACKED_ONE(4, TFT_BITS_4, TFT_BITS_COUNT, 32, false, false)
+PACKED_ONE(4_levels, TFT_BITS_4, TFT_BITS_COUNT, 32, true, false)
+PACKED_ONE(4_wide_levels, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true)
+PACKED_ONE(3, TFT_BITS_2, TFT_BITS_1, 16, false, false)
+PACKED_ONE(2_of_16, TFT_BITS_2, TFT_BITS_COUNT, 16, false, false)
+PACKED_ONE(2_of_32, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false)
+
+static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
+{
+    if (p->book || p->low == TFT_BITS_3_LEVELS)
+        return NULL;
+    if (p->low == TFT_BITS_8)
+        return ISA(packed_one_8);
+    if (p->low == TFT_BITS_2)
+        return p->high == TFT_BITS_1 ? ISA(packed_one_3)
+               : p->group == 16      ? ISA(packed_one_2_of_16)
+                                     : ISA(packed_one_2_of_32);
+    if (p->levels)
+        return p->wide ? ISA(packed_one_4_wide_levels) : ISA(packed_one_4_levels);
+    return p->high == TFT_BITS_2   ? ISA(packed_one_6)
+           : p->high == TFT_BITS_1 ? ISA(packed_one_5)
+                                   : ISA(packed_one_4);
+}
+
+#endif
