@@ -245,9 +245,10 @@ typedef void tft_range_fn(const float *x, size_t n, float *min, float *max);
 /* y: [n] bytes, x: [n]. y[i] = q(x[i]) */
 typedef void tft_quantize_fn(uint8_t *y, const float *x, size_t n, const struct tft_affine *q);
 
-/* y: a row of groups (packed.h) of n numbers, aligned to 4; x: [n]; n is a multiple of 32. q and
-   step of 32 numbers are fold(x, 127), which "attention on codes" below defines. */
-typedef void tft_quantize_groups_fn(uint8_t *y, const float *x, size_t n);
+/* Numbers first .. first + n - 1 of a row of groups (packed.h) of K numbers, y, which is aligned to
+   4. x: [n]; all sizes are multiples of 32. q and step of 32 numbers are fold(x, 127), which
+   "attention on codes" below defines. */
+typedef void tft_quantize_groups_fn(uint8_t *y, size_t K, size_t first, const float *x, size_t n);
 
 /* y: [n] bytes: q of exactly the float that the kernel of the same name without _u8 returns. */
 typedef void tft_rmsnorm_u8_fn(uint8_t *y, const float *x, const float *w, size_t n, float eps,

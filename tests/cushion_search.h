@@ -9,17 +9,6 @@
 #include "models/open.h"
 #include "tools/quantize/search/cushion_search.h"
 
-/* A model whose quantized tensors are expanded to floats, as the search computes with them. */
-static inline struct tft_model *expanded(const char *path)
-{
-    struct tft_model_opts o = {.size = sizeof o, .weights = TFT_WEIGHTS_F32};
-    struct tft_model *m;
-    struct tft_error err;
-    if (tft_model_open(&m, path, &o, &err) != TFT_OK)
-        fail_msg("%s", err.msg);
-    return m;
-}
-
 enum { SAMPLE = 30, SAMPLES = 5, TEXT = SAMPLES * SAMPLE };
 
 static int32_t text[TEXT];

@@ -28,6 +28,17 @@ static inline struct tft_model *opened(const char *path)
     return m;
 }
 
+/* A model whose quantized tensors are expanded to floats. */
+static inline struct tft_model *opened_as_floats(const char *path)
+{
+    struct tft_model_opts o = {.size = sizeof o, .weights = TFT_WEIGHTS_F32};
+    struct tft_model *m;
+    struct tft_error err;
+    if (tft_model_open(&m, path, &o, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
 static inline struct tft_session *session(const struct tft_model *m, struct tft_session_opts o)
 {
     struct tft_session *s;

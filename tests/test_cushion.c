@@ -133,7 +133,7 @@ static void the_loss_is_that_of_the_paper(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct cushion_opts o = usual(&toys[i]);
         for (uint32_t n = 0; n <= 3; n++) {
-            struct tft_model *whole = expanded(written(&toys[i]));
+            struct tft_model *whole = opened_as_floats(written(&toys[i]));
             struct tft_session *s =
                 session(whole, (struct tft_session_opts){.n_threads = 1, .n_batch = 64});
             int32_t all[3 + SAMPLE];
@@ -266,7 +266,7 @@ static void the_likelihood_is_that_of_the_logits(void **state)
         else
             t.n_vocab = 1100; /* so many that the head is expanded in parts */
         toy_tokens(5, t.n_vocab, text, TEXT);
-        struct tft_model *whole = expanded(written(&t));
+        struct tft_model *whole = opened_as_floats(written(&t));
         double want = surprise(whole, NULL, 0, text, SAMPLE);
         tft_model_close(whole);
         struct tft_model *m = unexpanded(&t);
@@ -318,7 +318,7 @@ static void what_costs_the_text_too_much_is_refused(void **state)
     int others = 0;
     for (int i = 0; i < N_TOYS; i++) {
         const char *path = written(&toys[i]);
-        struct tft_model *m = unexpanded_at(path), *whole = expanded(path);
+        struct tft_model *m = unexpanded_at(path), *whole = opened_as_floats(path);
         struct cushion_opts o = usual(&toys[i]);
         int32_t token[FINALISTS];
         double l[FINALISTS], nats[FINALISTS];
@@ -500,7 +500,7 @@ static void what_is_not_worth_it_before_the_last_goes_to_the_end(void **state)
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         const struct turn *t = &turns[i];
         const char *path = written(&toys[t->toy]);
-        struct tft_model *m = unexpanded_at(path), *whole = expanded(path);
+        struct tft_model *m = unexpanded_at(path), *whole = opened_as_floats(path);
         struct cushion_opts o = turning(t);
         struct cushion c = found(m, &o);
         const struct cushion_round *r = c.round;

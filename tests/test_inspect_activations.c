@@ -220,7 +220,7 @@ static void inputs_agree_with_the_runtime(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++) {
-        struct tft_model *m = opened(written(&toys[i]));
+        struct tft_model *m = opened_as_floats(written(&toys[i]));
         struct activations a = run(m, (struct activations_opts){.n_threads = 2});
         struct tft_session *s = session(
             m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .n_logits = WINDOW});

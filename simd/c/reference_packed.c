@@ -173,14 +173,14 @@ void tft_ref_gemm_packed(const struct tft_gemm_packed *g)
             panel(g, m, g->M - m < TOKENS ? g->M - m : TOKENS, n);
 }
 
-void tft_ref_quantize_groups(uint8_t *y, const float *x, size_t n)
+void tft_ref_quantize_groups(uint8_t *y, size_t K, size_t first, const float *x, size_t n)
 {
-    float *step = (float *)(void *)(y + n);
-    int32_t *minus32 = (int32_t *)(void *)(step + n / TFT_STEP_GROUP),
-            *minus16 = minus32 + n / TFT_STEP_GROUP;
-    for (size_t k = 0; k < n; k += TFT_STEP_GROUP) {
+    float *step = (float *)(void *)(y + K);
+    int32_t *minus32 = (int32_t *)(void *)(step + K / TFT_STEP_GROUP),
+            *minus16 = minus32 + K / TFT_STEP_GROUP;
+    for (size_t k = first; k < first + n; k += TFT_STEP_GROUP) {
         int32_t q[TFT_STEP_GROUP], sum[2] = {0, 0};
-        step[k / TFT_STEP_GROUP] = fold(q, x + k, TFT_STEP_GROUP, 127);
+        step[k / TFT_STEP_GROUP] = fold(q, x + k - first, TFT_STEP_GROUP, 127);
         for (size_t i = 0; i < TFT_STEP_GROUP; i++) {
             ((int8_t *)y)[k + i] = (int8_t)q[i];
             sum[i / 16] += q[i];

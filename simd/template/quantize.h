@@ -12,11 +12,11 @@ static void ISA(quantize)(uint8_t *y, const float *x, size_t n, const struct tft
 }
 
 /* fold(x, 127) of kernels.h, 32 numbers at a time. */
-static void ISA(quantize_groups)(uint8_t *y, const float *x, size_t n)
+static void ISA(quantize_groups)(uint8_t *y, size_t K, size_t first, const float *x, size_t n)
 {
-    float *step = (float *)(void *)(y + n);
-    int32_t *minus32 = (int32_t *)(void *)(step + n / 32), *minus16 = minus32 + n / 32;
-    for (size_t g = 0; g < n / 32; g++, x += 32) {
+    float *step = (float *)(void *)(y + K);
+    int32_t *minus32 = (int32_t *)(void *)(step + K / 32), *minus16 = minus32 + K / 32;
+    for (size_t g = first / 32; g < (first + n) / 32; g++, x += 32) {
         v16 a[2] = {v_load(x), v_load(x + 16)}, most = v_set(0);
         UNROLL for (int i = 0; i < 2; i++)
             most = v_max(v_mask(a[i], 0x7fffffff), most);

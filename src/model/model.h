@@ -123,6 +123,7 @@ struct tft_model {
     bool float_inputs; /* the input of some linear layer is computed as floats first */
     bool byte_inputs;  /* some linear layer takes 8-bit activations of one scale */
     bool group_inputs; /* some linear layer takes 8-bit activations in groups */
+    bool float_hidden; /* the hidden activations of some layer are rows of floats first */
 
     struct tft_tokenizer *tokenizer;  /* NULL if the file has none */
     const char *name, *chat_template; /* NUL-terminated; NULL if the file has none */

@@ -105,7 +105,7 @@ void tft_w8a8_inputs(struct tft_load *ld)
     }
     m->float_inputs = !ld->w8a8;
     m->byte_inputs = ld->w8a8;
-    m->group_inputs = false;
+    m->group_inputs = m->float_hidden = false;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
@@ -114,6 +114,8 @@ void tft_w8a8_inputs(struct tft_load *ld)
         }
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
         connect_block(m, b);
+        m->float_hidden |= b->in[TFT_IN_DOWN].range != TFT_RANGE_STATIC &&
+                           b->in[TFT_IN_DOWN].range != TFT_RANGE_GROUPS;
     }
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;

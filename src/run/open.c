@@ -98,33 +98,41 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Rows of bytes: one for each token of a pass, and at least one for each thread, which may make a
-   row for itself (tft_cpu_own_row). */
+/* Normalised rows: one for each token of a pass, and at least one for each thread, which may make a
+   row for itself (tft_cpu_own_row). Other rows of bytes are as many. */
 static uint32_t byte_rows(const struct tft_session *s)
 {
     return s->n_batch > (uint32_t)s->n_threads ? s->n_batch : (uint32_t)s->n_threads;
 }
 
-/* Rows of activations. Where all linear layers take bytes of a static range, the buffers that feed
-   them have no rows of floats. A device has rows of its own, but for those that go to and from
-   it. */
+/* Whether a buffer has rows of floats. Where all linear layers take bytes of a static range, those
+   that feed them have none, and hidden activations are rows of floats for some kinds of input only. */
+static bool has_floats(const struct tft_model *m, enum tft_buf b)
+{
+    if (b == TFT_G || b == TFT_U)
+        return m->float_hidden;
+    return m->float_inputs || (b != TFT_XN && b != TFT_A);
+}
+
+/* Rows of activations. A device has rows of its own, but for those that go to and from it. */
 static void layout_rows(struct tft_session *s, struct tft_arena *a)
 {
     const struct tft_model *m = s->m;
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G;
-        size_t rows = b == TFT_LOGITS ? s->n_logits : s->n_batch;
+        size_t rows = b == TFT_LOGITS ? s->n_logits : b == TFT_XN ? byte_rows(s) : s->n_batch;
         if (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
             continue;
-        if (m->float_inputs || !(feeds || b == TFT_U))
+        if (has_floats(m, b))
             s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
         if ((m->byte_inputs || m->group_inputs) && feeds) {
             s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_buf_byte_stride(m, b));
-            s->affine[b] = m->byte_inputs && m->float_inputs ? tft_arena_take(a, rows, sizeof *s->affine[b]) : NULL;
+            if (m->byte_inputs && m->float_inputs)
+                s->affine[b] = tft_arena_take(a, rows, sizeof *s->affine[b]);
         }
     }
-    if (!m->byte_inputs)
+    if (!m->byte_inputs && !m->group_inputs)
         return;
 
     s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);

@@ -44,7 +44,7 @@ class Inspect(Case):
         self.assertLess(stored["weights"], 1.3 * expanded)
         self.assertEqual(memory("--kv=f32")["kv_per_token"], 2 * stored["kv_per_token"])
         self.assertEqual(memory("--ctx=100")["context"], 100)
-        self.assertLess(memory("--ctx=100")["session"], f32["session"])
+        self.assertLess(memory("--ctx=100")["session"], stored["session"])
         self.assertIsNone(memory("--ctx=257")["session"])
         self.assertIn(b"a session of 257 tokens is not possible",
                       self.tuffet("inspect", self.toy(), "--ctx=257"))

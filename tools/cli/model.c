@@ -20,7 +20,7 @@ const struct cli_option cli_tokenizer_option_list[] = {
 
 const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
-     "hold quantized weights as the file has them (default), or expand them to this type"},
+     "hold quantized weights as stored in the file, or expand them"},
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",
      "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "
      "dotprod or i8mm (default the best that the CPU has)"},

@@ -125,8 +125,9 @@ static struct row evaluate(const struct tft_model_info *m, double kv_bytes, cons
     double products = 2 * product_macs(m, decode, n),
            flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
-    double by_flops = m->weights == TFT_WEIGHTS_I8 ? products / 1e9 / l->int8_gops
-                                                   : flops / 1e9 / l->fma_gflops;
+    bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
+    double by_flops =
+        integers ? products / 1e9 / l->int8_gops : flops / 1e9 / l->fma_gflops;
     return (struct row){
         .what = decode ? "decode" : "prefill",
         .tokens = n,
@@ -358,7 +359,7 @@ const struct cli_command command_bench = {
              "in the same run; for a GPU they are what its clocks allow. The share is the time "
              "that the tighter limit alone would take, divided by the measured time. It may exceed "
              "100 %: a model that fits in the CPU's caches reads faster than from memory. If the "
-             "weights are int8, the share of arithmetic counts their products only, not "
+             "weights are int8 or codes, the share of arithmetic counts their products only, not "
              "attention.\n"
              "\n"
              "--shape writes the model to a file in the folder TMPDIR, or else /tmp, and removes "

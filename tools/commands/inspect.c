@@ -130,7 +130,7 @@ const struct cli_command command_inspect = {
         "    inputs: {static, token, tensor: inputs with each kind of range,\n"
         "      lossy: static inputs with an error over 1 %,\n"
         "      worst: the 8 worst of these at most, [{name, error, min, max}]}\n"
-        "  memory: {weights: bytes of packed or expanded weights, kv_per_token, context, session}\n"
+        "  memory: {weights: bytes beside the file, kv_per_token, context, session}\n"
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"
         "  chat_template: its format, or \"unknown\"\n"

@@ -30,6 +30,11 @@ static struct magnitudes_rows rows_of(const struct tft_pass *p, enum tft_buf buf
                                       const struct tft_linear *l)
 {
     struct magnitudes_rows r = {.n = p->n, .width = tft_pass_width(p, buf)};
+    if (!p->s->buf[buf] && l->in->range == TFT_RANGE_GROUPS) {
+        r.bytes = tft_pass_bytes(p, buf, 0);
+        r.stride = tft_pass_byte_stride(p, buf);
+        return r;
+    }
     if (!l || !l->w.format->takes_bytes) {
         r.x = tft_pass_row(p, buf, 0);
         r.stride = tft_pass_stride(p, buf);
@@ -304,7 +309,7 @@ bool activations_bare(struct tft_model *bare, const struct tft_model *m)
     bare->n_prefix = 0;
     bare->prefix_x = NULL;
     bare->prefix_bos = false;
-    bare->float_inputs = true;
+    bare->float_inputs = bare->float_hidden = true;
     bare->block = malloc(m->n_layer * sizeof *bare->block);
     for (uint32_t l = 0; bare->block && l < m->n_layer; l++) {
         bare->block[l] = m->block[l];

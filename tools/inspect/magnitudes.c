@@ -23,6 +23,12 @@ static const float *get_row(const struct magnitudes_rows *r, size_t i, float *sc
     if (r->x)
         return r->x + i * r->stride;
     const uint8_t *bytes = r->bytes + i * r->stride;
+    if (!r->q) {
+        const float *step = tft_groups_step(bytes, r->width);
+        for (size_t k = 0; k < r->width; k++)
+            scratch[k] = (float)(int8_t)bytes[k] * step[k / TFT_STEP_GROUP];
+        return scratch;
+    }
     const struct tft_affine *q = &r->q[i * r->step];
     for (size_t k = 0; k < r->width; k++)
         scratch[k] = (float)(bytes[k] - q->zero) * q->scale;

@@ -15,7 +15,7 @@ struct magnitudes_rows {
     size_t n, width, stride;    /* stride: from row to row, in floats or in bytes */
     const float *x;             /* NULL: the rows are bytes */
     const uint8_t *bytes;
-    const struct tft_affine *q; /* row i is quantized by q[i * step] */
+    const struct tft_affine *q; /* row i is quantized by q[i * step]; NULL: in groups (packed.h) */
     size_t step;
 };
 

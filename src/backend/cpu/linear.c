@@ -8,18 +8,18 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
 {
     const struct tft_mat *w = &l->w;
     struct tft_product product = {.y = y, .ldy = ldy, .bias = l->bias, .add = add, .n = n};
+    uint32_t row = tft_cpu_own_row(p, from, l->in) ? (uint32_t)p->tid : t;
     if (w->format->takes_bytes) {
         bool fixed = l->in->range == TFT_RANGE_STATIC;
-        uint32_t row = tft_cpu_own_row(p, from, l->in) ? (uint32_t)p->tid : t;
         product.bytes = tft_pass_bytes(p, from, row);
         product.ldx = tft_pass_byte_stride(p, from);
         product.affine = fixed ? &l->in->affine : &p->s->affine[from][t];
         product.step = !fixed;
     } else if (w->format->packing) {
-        product.bytes = tft_pass_bytes(p, from, t);
+        product.bytes = tft_pass_bytes(p, from, row);
         product.ldx = tft_pass_byte_stride(p, from);
     } else {
-        product.x = tft_pass_row(p, from, t);
+        product.x = tft_pass_row(p, from, row);
         product.ldx = tft_pass_stride(p, from);
     }
     w->format->product(&p->m->kern, w, &product, begin, end);
@@ -73,6 +73,14 @@ static void activate(const struct tft_kernels *kern, float *g, const float *u, s
         kern->hadamard(g, n, in->hadamard);
 }
 
+/* The same as numbers `first` .. first + n - 1 of a row of groups; g is overwritten. */
+static void activate_groups(const struct tft_pass *p, uint32_t t, size_t first, float *g,
+                            const float *u, size_t n, const struct tft_input *in)
+{
+    activate(&p->m->kern, g, u, n, in);
+    p->m->kern.quantize_groups(tft_pass_bytes(p, TFT_G, t), p->m->n_ff, first, g, n);
+}
+
 /* y: [n] bytes of the same; g is overwritten. */
 static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u,
                         size_t n, const struct tft_input *in)
@@ -106,7 +114,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
 
 /* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still
    in the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of
-   the Hadamard transform. The fewer the tokens, the longer the slice: a few tokens wait for weights
+   the Hadamard transform, and whole groups. The fewer the tokens, the longer the slice: a few tokens wait for weights
    to come from memory, and long runs come quickest. */
 static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
                          const struct tft_linear *up, const struct tft_linear *down)
@@ -129,16 +137,21 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
             product(p, w->gate, slice, gate ? gate : up, TFT_XN, false, i, i + rows, t, n);
             if (gate)
                 product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n);
-            for (uint32_t j = 0; j < n; j++)
-                activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, w->gate + j * slice,
-                            gate ? w->up + j * slice : NULL, rows, down->in);
+            for (uint32_t j = 0; j < n; j++) {
+                float *g = w->gate + j * slice, *u = gate ? w->up + j * slice : NULL;
+                if (down->in->range == TFT_RANGE_GROUPS)
+                    activate_groups(p, t + j, i, g, u, rows, down->in);
+                else
+                    activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, g, u, rows,
+                                down->in);
+            }
         }
 }
 
 void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                     const struct tft_linear *down)
 {
-    if (down->in->range == TFT_RANGE_STATIC)
+    if (down->in->range == TFT_RANGE_STATIC || down->in->range == TFT_RANGE_GROUPS)
         hidden_bytes(p, gate, up, down);
     else
         hidden_floats(p, gate, up, down);

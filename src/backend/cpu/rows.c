@@ -23,10 +23,11 @@ void tft_cpu_embed(struct tft_pass *p)
 
 /* ---------------------------------------------------------------------------------------- norms */
 
-static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t)
+/* h = norm of the row of token t. */
+static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h)
 {
     const struct tft_kernels *kern = &p->m->kern;
-    float *h = tft_pass_row(p, TFT_XN, t), *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
+    float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
     if (w->b)
         kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
     else
@@ -44,18 +45,33 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
         kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
 }
 
+/* Row `row` of a buffer, which is complete, as groups of bytes. */
+static void quantize_groups(const struct tft_pass *p, enum tft_buf buf, uint32_t row)
+{
+    size_t width = tft_pass_width(p, buf);
+    p->m->kern.quantize_groups(tft_pass_bytes(p, buf, row), width, 0, tft_pass_row(p, buf, row),
+                               width);
+}
+
+/* A tap sees the row of the token, not a thread's own. */
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    return buf == TFT_XN && in->range == TFT_RANGE_STATIC && p->n - p->first == 1;
+    bool range = in->range == TFT_RANGE_STATIC || (in->range == TFT_RANGE_GROUPS && !p->s->tap);
+    return buf == TFT_XN && range && p->n - p->first == 1;
 }
 
 void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l)
 {
     const struct tft_affine *q = &l->in->affine;
-    uint32_t begin, end;
+    uint32_t begin, end, own = (uint32_t)p->tid;
     if (tft_cpu_own_row(p, TFT_XN, l->in)) {
         tft_pass_touch(p, BIT(TFT_X), 0);
-        norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_XN, (uint32_t)p->tid), q);
+        if (l->in->range == TFT_RANGE_STATIC) {
+            norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_XN, own), q);
+        } else {
+            norm_row(p, w, p->first, tft_pass_row(p, TFT_XN, own));
+            quantize_groups(p, TFT_XN, own);
+        }
         return;
     }
     tft_pass_touch(p, BIT(TFT_X), BIT(TFT_XN));
@@ -64,7 +80,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
         if (l->in->range == TFT_RANGE_STATIC)
             norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_XN, t), q);
         else
-            norm_row(p, w, t);
+            norm_row(p, w, t, tft_pass_row(p, TFT_XN, t));
     tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
@@ -145,11 +161,11 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
     struct tft_affine q = {0};
     tft_pass_touch(p, 0, BIT(buf));
     tft_pass_share_tokens(p, &begin, &end);
-    for (uint32_t t = begin; t < end && in->range == TFT_RANGE_GROUPS; t++)
-        p->m->kern.quantize_groups(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),
-                                   tft_pass_width(p, buf));
-    if (in->range == TFT_RANGE_GROUPS)
+    if (in->range == TFT_RANGE_GROUPS) {
+        for (uint32_t t = begin; t < end; t++)
+            quantize_groups(p, buf, t);
         return;
+    }
     if (in->range == TFT_RANGE_TENSOR)
         q = common_affine(p, buf, begin, end);
     for (uint32_t t = begin; t < end; t++) {
