@@ -5,12 +5,13 @@
 /* Bit number `bit` of each code. */
 static void pack_1(uint8_t to[8], const uint8_t c[64], unsigned bit)
 {
-    for (int b = 0; b < 8; b++) {
-        unsigned byte = 0;
-        for (int l = 0; l < 8; l++)
-            byte |= (c[8 * l + b] >> bit & 1u) << l;
-        to[b] = (uint8_t)byte;
+    uint64_t bytes = 0; /* eight codes at a time, a byte each */
+    for (int l = 0; l < 8; l++) {
+        uint64_t eight;
+        memcpy(&eight, c + 8 * l, 8);
+        bytes |= (eight >> bit & 0x0101010101010101) << l;
     }
+    memcpy(to, &bytes, 8);
 }
 
 static void pack_2(uint8_t to[16], const uint8_t c[64])

@@ -46,8 +46,9 @@ static unsigned char *put_scales(unsigned char *to, const struct record *b,
 static unsigned char *put_plane(unsigned char *to, struct record *b, enum tft_bits bits,
                                 unsigned shift, size_t quads)
 {
+    const unsigned mask = tft_bits_levels(bits) - 1;
     for (size_t i = 0; i < quads * TFT_QUAD_CODES; i++)
-        b->plane[i] = (uint8_t)(b->code[i] >> shift & (tft_bits_levels(bits) - 1));
+        b->plane[i] = (uint8_t)(b->code[i] >> shift & mask);
     tft_codes_pack(to, b->plane, bits, quads);
     return to + tft_codes_bytes(bits, quads);
 }

@@ -142,15 +142,22 @@ void tft_split_q5_k(struct tft_parts *p, const unsigned char *b)
             p->code[32 * g + j] |= (uint8_t)((b[16 + j] >> g & 1) << 4);
 }
 
+/* 128 codes of 6 bits: each 32 have half of 32 bytes of `low` and two bits of those of `high`. */
+static void six_bit_codes(uint8_t *code, const unsigned char *low, const unsigned char *high)
+{
+    for (int j = 0; j < 32; j++) {
+        code[j] = (uint8_t)((low[j] & 15) | (high[j] & 3) << 4);
+        code[32 + j] = (uint8_t)((low[32 + j] & 15) | (high[j] & 12) << 2);
+        code[64 + j] = (uint8_t)(low[j] >> 4 | (high[j] & 48));
+        code[96 + j] = (uint8_t)(low[32 + j] >> 4 | (high[j] & 192) >> 2);
+    }
+}
+
 void tft_split_q6_k(struct tft_parts *p, const unsigned char *b)
 {
     p->factor = tft_load_u16(b + 208);
-    for (int run = 0; run < 8; run++) { /* of 32 codes; see dequant.c */
-        const unsigned char *low = b + run / 4 * 64 + run % 2 * 32, *high = b + 128 + run / 4 * 32;
-        for (int j = 0; j < 32; j++)
-            p->code[32 * run + j] = (uint8_t)((low[j] >> run / 2 % 2 * 4 & 15) |
-                                              (high[j] >> run % 4 * 2 & 3) << 4);
-    }
+    six_bit_codes(p->code, b, b + 128);
+    six_bit_codes(p->code + 128, b + 64, b + 160);
     for (int g = 0; g < 16; g++)
         p->scale[g] = (int8_t)b[192 + g];
 }
@@ -168,10 +175,11 @@ void tft_split_iq4_xs(struct tft_parts *p, const unsigned char *b)
 
 /* ---- books */
 
+/* Bit j of `signs` as code j: eight codes at a time, a byte each. */
 static void eight_signs(uint8_t *code, uint32_t signs)
 {
-    for (int j = 0; j < 8; j++)
-        code[j] = signs >> j & 1;
+    uint64_t bits = (signs & 255) * UINT64_C(0x0101010101010101) & 0x8040201008040201;
+    tft_store_u64(code, (bits + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101);
 }
 
 /* A u32 of 4 x 7 signs, whose eighth makes the number of negative ones even, and a 4-bit scale. */

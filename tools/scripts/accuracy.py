@@ -104,7 +104,8 @@ def main():
         return json.loads(run.stdout)
 
     def perplexity(model, *args):
-        found = tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx, *args)
+        found = tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx,
+                       "--weights", "f32", *args)
         return found["ppl"]
 
     def lambada(model, *args):
@@ -112,7 +113,7 @@ def main():
         if not a.lambada:
             return ""
         found = tuffet("eval", model, "--task", "lambada", "-f", a.lambada, "-n", a.passages,
-                       "--ctx", a.ctx, *args)
+                       "--ctx", a.ctx, "--weights", "f32", *args)
         error = f" ± {100 * found['acc_stderr']:.1f}" if found["acc_stderr"] is not None else ""
         return f" {100 * found['acc']:.1f}{error} % |"
 
