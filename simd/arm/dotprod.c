@@ -159,12 +159,47 @@ static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 #define CODED_WAYS 4
 #include "simd/template/codes_attention.h"
 
+/* gemm_packed */
+#include "packed_neon.h"
+
+typedef d_acc p_acc;
+
+static inline p_acc p_start(int32_t n, bool wide)
+{
+    (void)wide;
+    return (p_acc){{vdupq_n_s32(n), vdupq_n_s32(n), vdupq_n_s32(n), vdupq_n_s32(n)}};
+}
+
+static inline p_acc p_dot(p_acc acc, p_quads w, const uint8_t *x, bool wide)
+{
+    int8x8_t b = vreinterpret_s8_u8(vld1_u8(x));
+    (void)wide;
+    UNROLL for (int i = 0; i < 4; i++) {
+        acc.r[i] = vdotq_lane_s32(acc.r[i], w.r[0][i], b, 0);
+        acc.r[i] = vdotq_lane_s32(acc.r[i], w.r[1][i], b, 1);
+    }
+    TOGETHER(acc.r);
+    return acc;
+}
+
+static inline v16 p_floats(p_acc acc, bool wide)
+{
+    (void)wide;
+    EACH_PART(vcvtq_f32_s32(acc.r[p]));
+}
+
+/* 12 registers of sums, 12 of floats, 3 of tokens, weights one after the other: 29 of 32 */
+#define PACKED_TOKENS 3
+#define PACKED_PANELS 1
+#include "simd/template/gemm_packed.h"
+
 TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
          vdotq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 16)
 
 void tft_rung_dotprod(struct tft_kernels *k)
 {
     fill_codes(k);
+    fill_packed(k);
     k->gemm_i8 = gemm_i8_dotprod;
     k->peak_int8 = peak_int8_dotprod;
 }

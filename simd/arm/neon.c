@@ -181,6 +181,67 @@ static inline void c_store(int32_t *sum, c_acc acc, bool i16, bool add)
 #define CODED_WAYS 4
 #include "simd/template/codes_attention.h"
 
+/*
+ * gemm_packed. A product of a narrow number, at most 63, and a byte of a token, at most 127, is at
+ * most 8001, and an int16 holds the sum of four. A wide number is at most 128: an int16 holds the
+ * sum of two products.
+ */
+#include "packed_neon.h"
+
+/* Narrow numbers: r[0 .. 3], a sum for each row. Wide ones: r[0 .. 7], two sums for each row, which
+   p_floats adds. */
+typedef struct {
+    int32x4_t r[8];
+} p_acc;
+
+/* With wide numbers, n is 0. */
+static inline p_acc p_start(int32_t n, bool wide)
+{
+    p_acc a;
+    UNROLL for (int i = 0; i < 8; i++)
+        a.r[i] = vdupq_n_s32(wide || i >= 4 ? 0 : n);
+    return a;
+}
+
+static inline int8x16_t p_repeat(const uint8_t *x)
+{
+    int32_t quad;
+    memcpy(&quad, x, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(quad));
+}
+
+static inline p_acc p_dot(p_acc acc, p_quads w, const uint8_t *x, bool wide)
+{
+    int8x16_t a = p_repeat(x), b = p_repeat(x + 4);
+    UNROLL for (int i = 0; i < 4; i++) {
+        int16x8_t low = vmull_s8(vget_low_s8(w.r[0][i]), vget_low_s8(a)),
+                  high = vmull_high_s8(w.r[0][i], a);
+        low = vmlal_s8(low, vget_low_s8(w.r[1][i]), vget_low_s8(b));
+        high = vmlal_high_s8(high, w.r[1][i], b);
+        if (wide) {
+            acc.r[2 * i] = vpadalq_s16(acc.r[2 * i], low);
+            acc.r[2 * i + 1] = vpadalq_s16(acc.r[2 * i + 1], high);
+        } else {
+            acc.r[i] = vpadalq_s16(acc.r[i], vpaddq_s16(low, high));
+        }
+    }
+    TOGETHER(acc.r);
+    if (wide)
+        TOGETHER(acc.r + 4);
+    return acc;
+}
+
+static inline v16 p_floats(p_acc acc, bool wide)
+{
+    EACH_PART(vcvtq_f32_s32(wide ? vpaddq_s32(acc.r[2 * p], acc.r[2 * p + 1]) : acc.r[p]));
+}
+
+/* 8 registers of sums, with wide numbers 16, 8 of floats, 4 of tokens; the others for weights and
+   products */
+#define PACKED_TOKENS 2
+#define PACKED_PANELS 1
+#include "simd/template/gemm_packed.h"
+
 /* smull and sadalp, 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
          vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)),
@@ -191,6 +252,7 @@ void tft_rung_neon(struct tft_kernels *k)
 {
     fill_floats(k);
     fill_codes(k);
+    fill_packed(k);
     k->gemm_i8 = gemm_i8_neon;
     k->peak_int8 = peak_int8_neon;
 }

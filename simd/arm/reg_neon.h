@@ -63,14 +63,6 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return vcvtq_f32_s32(vsubq_s32(vshlq_n_s32(vld1q_s32(p), 1), vdupq_n_s32(shift)));
 }
 
-static inline reg r_load_i8(const int8_t *p)
-{
-    int32_t four;
-    memcpy(&four, p, 4);
-    int8x8_t b = vreinterpret_s8_s32(vdup_n_s32(four));
-    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(b))));
-}
-
 static inline reg r_difference(const int32_t *p, const int32_t *q)
 {
     return vcvtq_f32_s32(vsubq_s32(vld1q_s32(p), vld1q_s32(q)));

@@ -25,6 +25,7 @@
  *   b_repeat(p, r, period)       the r-th BYTES of the bytes p[0] .. p[period - 1] repeated; period
  *                                is a constant 8, 16, 32 or 64
  *   b_shift(a, n)                shifts each group of 8 bytes, as a number, right by n[0], n[1] ..
+ *   or unpack_bits of quad.h     if HAVE_UNPACK_BITS
  *
  *   c_put(to, a)                 stores the codes of a quad, 64 bytes, in the order that c_dot
  *                                wants; a: [64 / BYTES]

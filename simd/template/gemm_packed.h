@@ -6,10 +6,10 @@
  *
  * Parameters, besides those of packed_unpack.h:
  *
- *   p_acc                       sums of 16 rows; p_start(n): all are n
+ *   p_acc                       sums of 16 rows, in any layout; p_start(n, wide): all are n
  *   p_quads                     two quads of a panel; p_take(a, b, wide, zero) of registers
  *   p_dot(acc, w, x, wide)      acc + products with 8 signed bytes
- *   p_floats(acc)               the sums as a v16
+ *   p_floats(acc, wide)         the sums as a v16
  *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers, 0 if it never does;
  *                               what is not subtracted p_start takes care of
  *   PACKED_TOKENS               of a tile: at most 6
@@ -77,7 +77,7 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
         UNROLL for (size_t i = 0; i < mt; i++) {
             int32_t minus = tft_groups_minus(row + i * g->ldx, g->K, group)[k / group];
             UNROLL for (size_t p = 0; p < np; p++)
-                acc[i][p] = p_start(minus * zero);
+                acc[i][p] = p_start(minus * zero, wide);
         }
         UNROLL for (size_t j = 0; j < group; j += 2 * TFT_QUAD) {
             p_quads q[PACKED_PANELS];
@@ -97,7 +97,7 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
                     v[i][p] = v_fma(v_load(w->min[first + p] + at), t, v[i][p]);
             }
             UNROLL for (size_t p = 0; p < np; p++) {
-                v16 sum = v_mul(p_floats(acc[i][p]), v_load(w->scale[first + p] + at));
+                v16 sum = v_mul(p_floats(acc[i][p], wide), v_load(w->scale[first + p] + at));
                 v[i][p] = v_fma(sum, v_set(step), v[i][p]);
             }
         }

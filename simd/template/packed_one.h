@@ -76,12 +76,13 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
             UNROLL for (size_t line = 0; line <= low + high; line += PACKED_LINE)
                 __builtin_prefetch(record + i * share + line + PACKED_AHEAD);
             v16 scale, min, s = v_set(step[(k + i * p->group) / TFT_STEP_GROUP]);
-            p_acc acc = packed_dot(p_start(minus[at] * zero), (const int8_t *)g->x + k + i * p->group,
-                                   record + codes + i * low, record + rest + i * high, above, p);
+            p_acc acc = p_start(minus[at] * zero, p->wide);
+            acc = packed_dot(acc, (const int8_t *)g->x + k + i * p->group,
+                             record + codes + i * low, record + rest + i * high, above, p);
             packed_group(&scale, &min, record + scales, i, factor, minimum, p);
             if (p->has_min)
                 v = v_fma(min, v_mul(v_set((float)minus[at]), s), v);
-            v = v_fma(v_mul(p_floats(acc), scale), s, v);
+            v = v_fma(v_mul(p_floats(acc, p->wide), scale), s, v);
         }
     }
     return v;

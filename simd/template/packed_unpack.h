@@ -3,8 +3,7 @@
  * group. Parameters: ISA(name), quad.h, and
  *
  *   b_store(p, a)          BYTES bytes
- *   b_lookup(table, a)     table[a[i]] for each byte a[i] < 16; table: [16]
- *   r_load_i8(p)           LANES int8 as floats
+ *   r_load_i8(p)           LANES int8 as floats; or v_load_i8, if HAVE_LOAD_I8
  */
 #ifndef TFT_TEMPLATE_PACKED_UNPACK_H
 #define TFT_TEMPLATE_PACKED_UNPACK_H
@@ -38,12 +37,8 @@ FORCE_INLINE void packed_quad(breg *a, const uint8_t *from, const uint8_t *rest,
                               enum tft_bits high, const uint8_t *above, const uint8_t *levels)
 {
     unpack_bits(a, from, low == TFT_BITS_8 ? 8 : packed_width(low));
-    if (high != TFT_BITS_COUNT) {
-        breg b[QUAD_REGS];
-        unpack_bits(b, rest, packed_width(high));
-        UNROLL for (int r = 0; r < QUAD_REGS; r++)
-            a[r] = b_add(a[r], b_lookup(above, b[r]));
-    }
+    if (high != TFT_BITS_COUNT)
+        unpack_above(a, rest, packed_width(high), packed_width(low), above);
     if (levels)
         UNROLL for (int r = 0; r < QUAD_REGS; r++)
             a[r] = b_lookup(levels, a[r]);
@@ -158,7 +153,9 @@ FORCE_INLINE void packed_numbers(uint8_t *to, const uint8_t *from, const struct 
 
 /* ---- scales and minima */
 
+#ifndef HAVE_LOAD_I8
 FORCE_INLINE v16 v_load_i8(const int8_t *x) { EACH_PART(r_load_i8(x + p * LANES)); }
+#endif
 
 /* factor * unit of each row. */
 FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *p)

@@ -3,8 +3,12 @@
  *
  *   breg, BYTES            a register of 16, 32 or 64 bytes
  *   b_set, b_and, b_add    in every byte; b_subs(a, b): the larger of a - b and 0; b_min
+ *   b_lookup(table, a)     table[a[i]] for each byte a[i] < 16; table: [16]
  *   b_shift(a, n)          64-bit lane i shifted right by n[i]
  *   b_repeat(p, r, period) register r of `period` bytes that repeat
+ *
+ * A rung that has a better way defines HAVE_UNPACK_BITS, unpack_bits and unpack_above; it needs no
+ * b_shift.
  */
 #ifndef TFT_TEMPLATE_QUAD_H
 #define TFT_TEMPLATE_QUAD_H
@@ -15,6 +19,7 @@ enum { QUAD_REGS = TFT_QUAD_CODES / BYTES };
 
 _Static_assert(QUAD_REGS * BYTES == TFT_QUAD_CODES, "a quad is a whole number of registers");
 
+#ifndef HAVE_UNPACK_BITS
 /* A quad of 1, 2, 4 or 8 bits. */
 FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
 {
@@ -25,6 +30,17 @@ FORCE_INLINE void unpack_bits(breg *a, const uint8_t *from, int bits)
         a[r] = b_and(b_shift(b_repeat(from, r, 8 * bits), n + r * BYTES / 8),
                      b_set((uint8_t)((1 << bits) - 1)));
 }
+
+/* Adds the codes of a quad of 1 or 2 bits, times 2^n, to a. above: [16] c << n of each code c. */
+FORCE_INLINE void unpack_above(breg *a, const uint8_t *from, int bits, int n, const uint8_t *above)
+{
+    breg b[QUAD_REGS];
+    (void)n;
+    unpack_bits(b, from, bits);
+    UNROLL for (int r = 0; r < QUAD_REGS; r++)
+        a[r] = b_add(a[r], b_lookup(above, b[r]));
+}
+#endif
 
 /* The first of the digits of base 3 that v still has, which goes out of v. The digit is the overflow
    of 3 v: 1 from v = 86 on, 2 from 171 on. */

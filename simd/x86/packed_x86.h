@@ -14,8 +14,9 @@ typedef struct {
     ireg r[2][PARTS];
 } p_quads;
 
-static inline p_acc p_start(int32_t n)
+static inline p_acc p_start(int32_t n, bool wide)
 {
+    (void)wide;
     p_acc a;
     UNROLL for (int p = 0; p < PARTS; p++)
         a.r[p] = i_set(n);
@@ -44,6 +45,10 @@ static inline p_acc p_dot(p_acc acc, p_quads w, const uint8_t *x, bool wide)
     return acc;
 }
 
-static inline v16 p_floats(p_acc acc) { EACH_PART(i_floats(acc.r[p])); }
+static inline v16 p_floats(p_acc acc, bool wide)
+{
+    (void)wide;
+    EACH_PART(i_floats(acc.r[p]));
+}
 
 #include "simd/template/gemm_packed.h"
