@@ -90,7 +90,8 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
 
 /* All panels. The arguments replace fields of g->how, so that they are constants. */
 FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits low,
-                                enum tft_bits high, uint8_t group, bool levels, bool wide)
+                                enum tft_bits high, uint8_t group, bool levels, bool wide,
+                                enum tft_packed_scales scales, bool has_min)
 {
     struct tft_packing p = *g->how;
     size_t size = tft_packed_panel(&p, g->K);
@@ -99,6 +100,9 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     p.high = high;
     p.group = group;
     p.wide = wide;
+    p.scales = scales;
+    p.has_min = has_min;
+    p.book = 0;
     if (!levels)
         p.levels = NULL;
     for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
@@ -107,37 +111,40 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 }
 
-#define PACKED_ONE(name, low, high, group, levels, wide)                                           \
+/* A function for each packing that a format has. Its arguments: low, high, group, levels, wide,
+   scales, has_min. */
+#define PACKED_ONES(X)                                                                             \
+    X(8, TFT_BITS_8, TFT_BITS_COUNT, 32, false, true, TFT_SCALES_NONE, false)                      \
+    X(6, TFT_BITS_4, TFT_BITS_2, 16, false, false, TFT_SCALES_BYTES, false)                        \
+    X(5, TFT_BITS_4, TFT_BITS_1, 32, false, false, TFT_SCALES_NONE, false)                         \
+    X(5_min, TFT_BITS_4, TFT_BITS_1, 32, false, false, TFT_SCALES_NONE, true)                      \
+    X(5_scales, TFT_BITS_4, TFT_BITS_1, 32, false, false, TFT_SCALES_BYTES, true)                  \
+    X(4, TFT_BITS_4, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)                     \
+    X(4_min, TFT_BITS_4, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, true)                  \
+    X(4_scales, TFT_BITS_4, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_BYTES, true)              \
+    X(4_levels, TFT_BITS_4, TFT_BITS_COUNT, 32, true, false, TFT_SCALES_NONE, false)               \
+    X(4_wide, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true, TFT_SCALES_NONE, false)                  \
+    X(4_wide_scales, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true, TFT_SCALES_BYTES, false)          \
+    X(3, TFT_BITS_2, TFT_BITS_1, 16, false, false, TFT_SCALES_BYTES, false)                        \
+    X(2, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false, TFT_SCALES_NONE, false)                     \
+    X(2_scales, TFT_BITS_2, TFT_BITS_COUNT, 16, false, false, TFT_SCALES_NIBBLES, true)
+
+#define PACKED_ONE(name, ...)                                                                      \
     static __attribute__((noinline)) void ISA(packed_one_##name)(const struct tft_gemm_packed *g)  \
     {                                                                                              \
-        packed_panels(g, low, high, group, levels, wide);                                          \
+        packed_panels(g, __VA_ARGS__);                                                             \
     }
+PACKED_ONES(PACKED_ONE)
 
-PACKED_ONE(8, TFT_BITS_8, TFT_BITS_COUNT, 32, false, true)
-PACKED_ONE(6, TFT_BITS_4, TFT_BITS_2, 16, false, false)
-PACKED_ONE(5, TFT_BITS_4, TFT_BITS_1, 32, false, false)
-PACKED_ONE(4, TFT_BITS_4, TFT_BITS_COUNT, 32, false, false)
-PACKED_ONE(4_levels, TFT_BITS_4, TFT_BITS_COUNT, 32, true, false)
-PACKED_ONE(4_wide_levels, TFT_BITS_4, TFT_BITS_COUNT, 32, true, true)
-PACKED_ONE(3, TFT_BITS_2, TFT_BITS_1, 16, false, false)
-PACKED_ONE(2_of_16, TFT_BITS_2, TFT_BITS_COUNT, 16, false, false)
-PACKED_ONE(2_of_32, TFT_BITS_2, TFT_BITS_COUNT, 32, false, false)
-
+/* NULL if p has none. */
 static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
 {
-    if (p->book || p->low == TFT_BITS_3_LEVELS)
-        return NULL;
-    if (p->low == TFT_BITS_8)
-        return ISA(packed_one_8);
-    if (p->low == TFT_BITS_2)
-        return p->high == TFT_BITS_1 ? ISA(packed_one_3)
-               : p->group == 16      ? ISA(packed_one_2_of_16)
-                                     : ISA(packed_one_2_of_32);
-    if (p->levels)
-        return p->wide ? ISA(packed_one_4_wide_levels) : ISA(packed_one_4_levels);
-    return p->high == TFT_BITS_2   ? ISA(packed_one_6)
-           : p->high == TFT_BITS_1 ? ISA(packed_one_5)
-                                   : ISA(packed_one_4);
+#define PACKED_IS(name, l, h, g, v, w, s, m)                                                       \
+    if (!p->book && p->low == l && p->high == h && p->group == g && !p->levels == !v &&            \
+        p->wide == w && p->scales == s && p->has_min == m)                                         \
+        return ISA(packed_one_##name);
+    PACKED_ONES(PACKED_IS)
+    return NULL;
 }
 
 #endif
