@@ -108,7 +108,11 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
                       p + 1 < np ? TFT_PANEL : last);
 }
 
-#define PACKED_CASE(mt)                                                                                case mt:                                                                                               if (mt <= PACKED_TOKENS)                                                                               packed_tile(g, w, m, p, mt <= PACKED_TOKENS ? mt : 1, 1, group, wide);                         break
+#define PACKED_CASE(mt)                                                                            \
+    case mt:                                                                                       \
+        if (mt <= PACKED_TOKENS)                                                                   \
+            packed_tile(g, w, m, p, mt <= PACKED_TOKENS ? mt : 1, 1, group, wide);                 \
+        break
 
 /* All tokens with np panels. */
 FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
@@ -131,7 +135,12 @@ FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct pa
 }
 
 /* A function for each kind of tile: the compiler gives up on one with all of them. */
-#define PACKED_TOKENS_OF(name, group, wide)                                                            static __attribute__((noinline)) void ISA(name)(const struct tft_gemm_packed *g,                                                                   const struct packed_range *w, size_t np)           {                                                                                                      packed_tokens(g, w, np, group, wide);                                                          }
+#define PACKED_TOKENS_OF(name, group, wide)                                                        \
+    static __attribute__((noinline)) void ISA(name)(const struct tft_gemm_packed *g,               \
+                                                    const struct packed_range *w, size_t np)       \
+    {                                                                                              \
+        packed_tokens(g, w, np, group, wide);                                                      \
+    }
 
 PACKED_TOKENS_OF(packed_narrow16, 16, false)
 PACKED_TOKENS_OF(packed_narrow32, 32, false)

@@ -62,7 +62,8 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
                  low = tft_codes_bytes(p->low, p->group / TFT_QUAD),
                  high = p->high == TFT_BITS_COUNT ? 0
                                                   : tft_codes_bytes(p->high, p->group / TFT_QUAD);
-    const size_t size = tft_packed_record(p), share = size / (p->block / p->group); /* of a group: less than a line above low + high */
+    const size_t size = tft_packed_record(p),
+                 share = size / (p->block / p->group); /* of a group: within a line of low + high */
     const int32_t *minus = tft_groups_minus(g->x, g->K, p->group);
     const float *step = tft_groups_step(g->x, g->K);
     uint8_t above[16];

@@ -169,7 +169,7 @@ FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *
     return v_mul(v_load(f), v_set(p->unit));
 }
 
-/* Two groups of 16 nibbles, of which the low halves are n of `even` and the high halves of `odd`. */
+/* Two groups of 16 nibbles: the low halves of the bytes are `even`, the high halves `odd`. */
 FORCE_INLINE void packed_nibbles(int8_t *even, int8_t *odd, const uint8_t *from)
 {
     for (size_t r = 0; r < TFT_PANEL; r++) {

@@ -42,8 +42,8 @@ FORCE_INLINE void unpack_above(breg *a, const uint8_t *from, int bits, int n, co
 }
 #endif
 
-/* The first of the digits of base 3 that v still has, which goes out of v. The digit is the overflow
-   of 3 v: 1 from v = 86 on, 2 from 171 on. */
+/* The first of the digits of base 3 that v still has, which goes out of v. The digit is the
+   overflow of 3 v: 1 from v = 86 on, 2 from 171 on. */
 FORCE_INLINE void quad_digit(breg *digit, breg *v)
 {
     UNROLL for (int r = 0; r < QUAD_REGS; r++) {
