@@ -141,7 +141,8 @@ static uint64_t logits_of(const char *path, int threads, uint32_t chunk, float *
     uint64_t h = 0xcbf29ce484222325;
     toy_tokens(3, m->n_vocab, tokens, N_TOKENS);
     for (uint32_t at = 0; at < N_TOKENS;) {
-        uint32_t stop = at < 1 ? 1 : at < 8 ? 8 : N_TOKENS, n = stop - at < chunk ? stop - at : chunk;
+        uint32_t stop = at < 1 ? 1 : at < 8 ? 8 : N_TOKENS;
+        uint32_t n = stop - at < chunk ? stop - at : chunk;
         assert_int_equal(tft_prefill(s, tokens + at, n), TFT_OK);
         at += n;
         if (at == stop)

@@ -25,8 +25,8 @@ static struct tft_str str(const char *s)
     return (struct tft_str){s, strlen(s)};
 }
 
-/* Where a block has its factor d and the minimum m, and what m is for a mean of about 0. Other bytes
-   of a block may have any value. */
+/* Where a block has its factor d and the minimum m, and what m is for a mean of about 0. The other
+   bytes of a block may have any value. */
 static const struct field {
     enum tft_dtype type;
     int d, m; /* bytes; -1: none */

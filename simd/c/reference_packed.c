@@ -6,7 +6,7 @@
 #include "fold.h"
 #include "simd/half.h"
 
-/* ------------------------------------------------------------------------- the parts of a record */
+/* ------------------------------------------------------------------------ the parts of a record */
 
 static uint16_t u16_at(const uint8_t *p)
 {

@@ -50,8 +50,8 @@ void tft_source_close(struct tft_source *s);
    padding included. Reads the whole file. */
 uint32_t tft_source_checksum(const struct tft_source *s);
 
-/* The `n` bytes at `from`, which lie in the file, have been read and will hardly be read again: gives
-   their memory back if the file is mapped. */
+/* The `n` bytes at `from`, which lie in the file, have been read and will hardly be read again.
+   Gives their memory back if the file is mapped. */
 void tft_source_forget(const struct tft_source *s, const unsigned char *from, uint64_t n);
 
 /* Finds by name; NULL if there is none. */

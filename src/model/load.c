@@ -177,9 +177,9 @@ struct part {
 /* The matrix w, of which nothing can be used in place, is made when the file is opened. */
 static void convert(struct tft_load *ld, struct tft_mat *w, enum use use)
 {
-    const struct tft_format *packed =
-        use == FOR_PRODUCTS && ld->weights == TFT_WEIGHTS_STORED ? tft_format_packed(w->tensor->type)
-                                                                 : NULL;
+    const struct tft_format *packed = NULL;
+    if (use == FOR_PRODUCTS && ld->weights == TFT_WEIGHTS_STORED)
+        packed = tft_format_packed(w->tensor->type);
     struct tft_conversion c = {.tensor = w->tensor, .first = w->first, .rows = w->rows};
     size_t size;
     if (packed) {

@@ -37,8 +37,8 @@ enum tft_range {
     TFT_RANGE_TOKEN,  /* 8 bits; the scale and the zero-point come from the token's own range */
     TFT_RANGE_TENSOR, /* 8 bits; they come from the range of all tokens of a pass. Results depend on
                          how tokens were fed: for comparisons only */
-    TFT_RANGE_GROUPS, /* 8 bits in groups of 32 with a step of their own each (simd/packed.h), beside
-                         the floats: for packed weights */
+    TFT_RANGE_GROUPS, /* 8 bits in groups of 32 with a step of their own each (simd/packed.h): for
+                         packed weights. Normalised rows and attention's output are floats too */
 };
 
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */

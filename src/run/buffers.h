@@ -5,7 +5,8 @@
 #include "model/model.h"
 
 /* Rows are f32. Those that feed linear layers, TFT_XN, TFT_A and TFT_G, are bytes where the weights
-   take bytes, or both where they take groups of bytes. Letters for sizes are those of model.h: H is the number of heads. */
+   take bytes, or both where they take groups of bytes. Letters for sizes are those of model.h: H is
+   the number of heads. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */

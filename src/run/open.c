@@ -106,7 +106,7 @@ static uint32_t byte_rows(const struct tft_session *s)
 }
 
 /* Whether a buffer has rows of floats. Where all linear layers take bytes of a static range, those
-   that feed them have none, and hidden activations are rows of floats for some kinds of input only. */
+   that feed them have none. Hidden activations are rows of floats for some kinds of input only. */
 static bool has_floats(const struct tft_model *m, enum tft_buf b)
 {
     if (b == TFT_G || b == TFT_U)

@@ -206,7 +206,7 @@ static void quantize_groups(struct check *c)
             default: break;
             }
         ref->quantize_groups(want, n, 0, x, n);
-        size_t part = n ? 32 * check_below(c, n / 32 + 1) : 0; /* in two parts, the last one first */
+        size_t part = 32 * check_below(c, n / 32 + 1); /* in two parts, the last one first */
         now->quantize_groups(got, n, part, x + part, n - part);
         now->quantize_groups(got, n, 0, x, part);
         check_same(c, want, got, bytes, "n %zu", n);

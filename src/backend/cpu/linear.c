@@ -114,8 +114,8 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
 
 /* A slice of the hidden rows for a tile of tokens at a time: what the two products leave is still
    in the cache when it becomes bytes, and no other copy of it is made. A slice is whole blocks of
-   the Hadamard transform, and whole groups. The fewer the tokens, the longer the slice: a few tokens wait for weights
-   to come from memory, and long runs come quickest. */
+   the Hadamard transform, and whole groups. The fewer the tokens, the longer the slice: a few
+   tokens wait for weights to come from memory, and long runs come quickest. */
 static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
                          const struct tft_linear *up, const struct tft_linear *down)
 {
