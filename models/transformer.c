@@ -8,7 +8,7 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
-    if (t->fused_qkv && !ld->w8a8) {
+    if (t->fused_qkv && !ld->w8a8 && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)) {
         const char *qkv = "blk.%u.attn_qkv";
         uint32_t all = q + 2 * kv, d = m->n_embd;
         b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, t->qkv_bias);

@@ -28,8 +28,8 @@ struct tft_transformer {
     bool learned_positions; /* position_embd */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     bool qk_norm;           /* RMSNorm of each head of q and k, before the rotation */
-    bool fused_qkv;         /* one tensor attn_qkv has the rows of q, k and v, in that order. A W8A8
-                               file has three tensors, each of whole panels. */
+    bool fused_qkv;         /* one tensor attn_qkv has the rows of q, k and v, in that order. W8A8
+                               and packed files have three tensors, each of whole panels. */
     bool qkv_bias, o_bias, ffn_bias;
     bool gelu;              /* of up, without a gate; otherwise SwiGLU */
 };

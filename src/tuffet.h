@@ -152,8 +152,10 @@ struct tft_model_opts {
     enum tft_weights weights; /* what becomes of matrices that are quantized in the file. STORED:
                                  their codes are laid side by side in about as much memory as they
                                  take in the file, and activations are rounded to 8 bits in groups
-                                 of 32. F32, F16 or BF16: they are expanded to floats. Tensors of
-                                 f32, f16, bf16 and int8 are used in place, as the file has them. */
+                                 of 32; those of a file of tuffet pack are used in place. F32, F16
+                                 or BF16: they are expanded to floats, which those of tuffet pack
+                                 cannot be. Tensors of f32, f16, bf16 and int8 are used in place, as
+                                 the file has them. */
     bool vocab_only;          /* open only the tokenizer, of any architecture; such a model cannot
                                  have sessions */
     int n_threads;            /* for packing and expanding: 1 to 1024, 0: tft_cpu_threads() */
@@ -176,14 +178,14 @@ struct tft_model_opts {
  *
  * The file is mapped, not read, so processes share its pages. Do not truncate it while the model is
  * open; to replace it, rename a new file over it. Opening takes almost no time unless there are
- * quantized tensors to be packed or expanded.
+ * quantized tensors to be packed or expanded; tuffet pack makes a file that is packed already.
  *
  * With opts->device the weights are copied to the device, and the cache of each session is there.
  *
  * TFT_ERR_ARG: an option outside its limits. TFT_ERR_IO: the file cannot be read. TFT_ERR_FORMAT:
  * the file is damaged. TFT_ERR_UNSUPPORTED: an architecture, tensor type or vocabulary that tuffet
- * does not know, or a float model on a device. TFT_ERR_NOMEM: too little memory, here or on the
- * device. TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
+ * does not know, a float model on a device, or floats of a packed file. TFT_ERR_NOMEM: too little
+ * memory, here or on the device. TFT_ERR_DEVICE: the device, its driver or its plug-in is missing.
  */
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);

@@ -1,6 +1,7 @@
 /*
  * The keys and tensors that tuffet adds to a GGUF file. `tuffet quantize` writes them,
- * model/w8a8.c reads them; docs/file-format.md has the whole format.
+ * model/w8a8.c reads them; those of packed files are by `tuffet pack`, for model/packed.c.
+ * docs/file-format.md has the whole format.
  *
  * Arrays "per input" have TFT_LAYER_INPUTS elements for each layer (enum in model.h), in the order
  * of the layers, then one for the input of the head.
@@ -14,7 +15,7 @@
 #define TFT_KEY_VERSION "tuffet.version"
 enum { TFT_FILE_VERSION = 1 };
 
-/* u32: rows of the embedding without padding */
+/* u32: rows of the embedding without padding. Packed files have it too. */
 #define TFT_KEY_VOCAB "tuffet.vocab_size"
 
 /* f32[], u8[] per input: the scale and the zero-point of 8-bit activations, struct tft_affine */
@@ -53,6 +54,20 @@ enum { TFT_FILE_VERSION = 1 };
    group's range that is kept, SKVQ eq. 2's alpha, for keys and for values */
 #define TFT_KEY_KV_CLIP_K "tuffet.kv.clip.k"
 #define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
+
+/* ---- packed files */
+
+/* u32: TFT_PACKED_VERSION, of the layout in simd/packed.h. A file with this key has packed
+   matrices. */
+#define TFT_KEY_PACKED "tuffet.packed"
+enum { TFT_PACKED_VERSION = 1 };
+
+/* i32[], one for each tensor, in the order of the file: the type (file/dtype.h) whose codes a
+   packed tensor has; -1: the tensor is not packed */
+#define TFT_KEY_PACKED_TYPES "tuffet.packed.types"
+
+/* The data of packed tensors is aligned to this many bytes, a cache line. */
+enum { TFT_PACKED_ALIGNMENT = 64 };
 
 /* ---- values for people: how the file was made. No computation depends on them. */
 

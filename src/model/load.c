@@ -195,8 +195,46 @@ static void convert(struct tft_load *ld, struct tft_mat *w, enum use use)
     tft_load_convert_later(ld, &c);
 }
 
+/* The format of a packed tensor; NULL: there is no such tensor, or it is not packed. */
+static const struct tft_format *packed_format(const struct tft_load *ld, const char *name)
+{
+    const struct tft_tensor *t = ld->packed ? tft_source_tensor(ld->s, name) : NULL;
+    int64_t type = -1;
+    if (t)
+        tft_value_int(ld->packed, (uint64_t)(t - ld->s->tensor), &type);
+    return type < 0 ? NULL : tft_format_packed((enum tft_dtype)type);
+}
+
+/* Panels of a packed file, in place. */
+static struct tft_mat packed_panels(struct tft_load *ld, const struct part *p, enum use use,
+                                    const struct tft_format *f)
+{
+    struct tft_mat w = {.format = f, .rows = p->rows, .cols = p->cols};
+    if (use == AS_F32)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is packed and should have floats",
+                      p->name);
+    else if (p->rows != p->tensor_rows)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is packed, but several layers share it",
+                      p->name);
+    else if (p->cols % f->packing->block)
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "the tensor %s has rows of %u numbers, not a multiple of %u as %s needs",
+                      p->name, p->cols, f->packing->block, f->name);
+    w.tensor = find(ld, p->name,
+                    (const uint64_t[4]){tft_packed_bytes(f, TFT_PANEL, p->cols),
+                                        tft_panel_rows(p->rows) / TFT_PANEL, 1, 1});
+    if (w.tensor)
+        w.data = w.tensor->data;
+    ld->m->n_params += (uint64_t)p->rows * p->cols;
+    return w;
+}
+
 static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use use)
 {
+    const struct tft_format *packed = packed_format(ld, p->name);
+    if (packed)
+        return packed_panels(ld, p, use, packed);
+
     struct tft_mat w = {.rows = p->rows, .cols = p->cols, .first = p->first};
     const struct tft_tensor *t = w.tensor =
         find(ld, p->name, (const uint64_t[4]){p->cols, p->tensor_rows, 1, 1});
@@ -273,6 +311,13 @@ static void count_product(struct tft_load *ld, const struct tft_mat *w)
     ld->m->weight_bytes += w->format->bytes(w);
 }
 
+bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    return tft_source_tensor(ld->s, name) != NULL;
+}
+
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias)
 {
@@ -300,23 +345,27 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
 void tft_load_embedding(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
-    const struct tft_tensor *t = tft_source_tensor(ld->s, "token_embd.weight");
+    const char *name = "token_embd.weight";
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
     const struct tft_value *tokens = tft_source_value(ld->s, TFT_KEY_VOCAB);
+    bool packed = packed_format(ld, name) != NULL;
     uint64_t n = t ? t->ne[1] : 0;
     if (!t)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor token_embd.weight is missing");
-    else if (n > INT32_MAX - TFT_PANEL)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing", name);
+    else if (n > (INT32_MAX - TFT_PANEL) / (packed ? TFT_PANEL : 1))
         tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens is too large",
                       (unsigned long long)n);
-    else if (ld->w8a8 && (!tokens || !tft_value_uint(tokens, 0, &n) || n < 1 ||
-                          tft_panel_rows((size_t)n) != t->ne[1]))
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu rows of token_embd.weight",
-                      TFT_KEY_VOCAB, (unsigned long long)t->ne[1]);
+    else if ((ld->w8a8 || packed) &&
+             (!tokens || tokens->is_array || !tft_value_uint(tokens, 0, &n) || n < 1 ||
+              n > INT32_MAX ||
+              tft_panel_rows((size_t)n) != t->ne[1] * (packed ? TFT_PANEL : 1)))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu %s of %s", TFT_KEY_VOCAB,
+                      (unsigned long long)t->ne[1], packed ? "panels" : "rows", name);
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;
     m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
-                        : matrix(ld, &(struct part){"token_embd.weight", m->n_vocab, 0, m->n_vocab, m->n_embd},
+                        : matrix(ld, &(struct part){name, m->n_vocab, 0, m->n_vocab, m->n_embd},
                                  BY_ROW);
 }
 

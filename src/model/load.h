@@ -24,6 +24,8 @@ struct tft_load {
     enum tft_weights weights; /* what becomes of tensors that cannot be used in place */
     bool unexpanded;          /* nothing: tft_format_stored */
     bool w8a8;                          /* a file of `tuffet quantize`: see w8a8.h */
+    const struct tft_value *packed;     /* [s->n_tensor] the types of packed tensors; NULL if the
+                                           file is not one of `tuffet pack`: see packed.h */
     struct tft_arena arena;
     struct tft_block block;          /* replaces the model's blocks in the counting run */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
@@ -42,6 +44,9 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
 float tft_load_real(struct tft_load *ld, const char *key, float def);
 
 bool tft_load_has(const struct tft_load *ld, const char *key);
+
+/* Whether the file has a matrix of this name: fmt as below. */
+bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* The keys that all architectures share: context length, widths, numbers of layers and heads.
    Allocates the blocks. */

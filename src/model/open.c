@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "model/keys.h"
 #include "model/load.h"
+#include "model/packed.h"
 #include "model/w8a8.h"
 #include "port/port.h"
 
@@ -39,6 +40,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     if (vocab_only)
         return;
     tft_w8a8_version(ld);
+    tft_packed_version(ld);
     m->arch->load(ld);
     tft_w8a8_inputs(ld);
     tft_w8a8_prefix(ld);
