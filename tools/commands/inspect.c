@@ -41,7 +41,7 @@ static int verify(const struct tft_source *s)
     uint64_t want;
     if (!v)
         return cli_fail("%s: the file has no checksum: --verify needs one, as in files that tuffet "
-                        "quantize wrote",
+                        "quantize and tuffet pack wrote",
                         s->name);
     if (v->is_array || !tft_value_uint(v, 0, &want) || want > UINT32_MAX)
         return cli_fail("%s: byte %" PRIu64 ": " TFT_CHECKSUM_KEY " is not a 32-bit number",
@@ -130,6 +130,7 @@ const struct cli_command command_inspect = {
         "    inputs: {static, token, tensor: inputs with each kind of range,\n"
         "      lossy: static inputs with an error over 1 %,\n"
         "      worst: the 8 worst of these at most, [{name, error, min, max}]}\n"
+        "  packed: {TYPE: tensors that tuffet pack made of this type}, or null\n"
         "  memory: {weights: bytes beside the file, kv_per_token, context, session}\n"
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"

@@ -139,6 +139,8 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
     f->session = tft_session_bytes(&m, so);
     f->parameters = m.n_params; /* without padding, scales and the prefix */
+    if (tft_source_value(&f->s, TFT_KEY_PACKED))
+        f->packed = tft_source_value(&f->s, TFT_KEY_PACKED_TYPES);
     if (m.output.w.format->takes_bytes)
         read_quantized(f, &m);
 }
@@ -147,6 +149,15 @@ void facts_read(struct facts *f, enum tft_weights weights, const struct tft_sess
 {
     read_values(f);
     plan(f, weights, so);
+}
+
+size_t facts_packed(const struct facts *f, uint32_t type)
+{
+    size_t n = 0;
+    int64_t packed;
+    for (uint64_t i = 0; i < f->packed->n; i++)
+        n += tft_value_int(f->packed, i, &packed) && packed == type;
+    return n;
 }
 
 void facts_close(struct facts *f)

@@ -20,6 +20,9 @@ struct facts {
     /* 0: unknown */
     uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward;
 
+    const struct tft_value *packed; /* [tensors] the types of packed ones, else -1; NULL: the file
+                                       is not packed, or cannot run */
+
     bool runs;                /* whether tuffet can run the model */
     struct tft_error why_not; /* if it cannot */
     size_t weights;           /* bytes that opening the model takes: packed or expanded weights */
@@ -44,6 +47,9 @@ struct facts {
    `weights`, and of a session with so->capacity and so->kv. Apart from s and verified, *f is zero
    before. */
 void facts_read(struct facts *f, enum tft_weights weights, const struct tft_session_opts *so);
+
+/* How many packed tensors of this type (file/dtype.h) a packed file has. */
+size_t facts_packed(const struct facts *f, uint32_t type);
 
 /* Prints the facts of the file `path` to standard output, as text or as a JSON object. */
 void facts_print(const struct facts *f, const char *path);

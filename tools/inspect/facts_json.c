@@ -97,6 +97,18 @@ static void json_quantized(const struct facts *f)
     putchar('}');
 }
 
+static void json_packed(const struct facts *f)
+{
+    char separator = '{';
+    json_key("packed");
+    for (uint32_t type = 0; f->packed && type < TENSOR_TYPES; type++)
+        if (facts_packed(f, type)) {
+            printf("%c\"%s\":%zu", separator, tft_dtype_name(type), facts_packed(f, type));
+            separator = ',';
+        }
+    fputs(!f->packed ? "null" : separator == '{' ? "{}" : "}", stdout);
+}
+
 static void json_tokenizer(const struct facts *f)
 {
     json_key("tokenizer");
@@ -158,6 +170,7 @@ void facts_print_json(const struct facts *f, const char *path)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
     json_quantized(f);
+    json_packed(f);
     json_memory(f);
     json_tokenizer(f);
     if (f->verified) {

@@ -80,6 +80,18 @@ static void show_tensors(const struct facts *f)
     }
 }
 
+static void show_packed(const struct facts *f)
+{
+    const char *separator = "packed: ";
+    put_label("weights");
+    for (uint32_t type = 0; type < TENSOR_TYPES; type++)
+        if (facts_packed(f, type)) {
+            printf("%s%zu %s", separator, facts_packed(f, type), tft_dtype_name(type));
+            separator = ", ";
+        }
+    putchar('\n');
+}
+
 static void show_memory(const struct facts *f)
 {
     put_label("KV cache");
@@ -188,6 +200,8 @@ void facts_print(const struct facts *f, const char *path)
     show_tensors(f);
     if (f->quantized)
         show_quantized(f);
+    if (f->packed)
+        show_packed(f);
     if (f->runs)
         show_memory(f);
     show_tokenizer(f);
