@@ -16,7 +16,7 @@ doors = {
     "src/text": {"tokenizer.h"},
     "src/weights": {"format.h"},
     "src/kv": {"kv.h", "policy.h"},
-    "src/model": {"model.h", "open.h", "load.h", "keys.h", "rope.h"},
+    "src/model": {"model.h", "open.h", "load.h", "convert.h", "keys.h", "rope.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},

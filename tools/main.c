@@ -10,6 +10,7 @@ static const struct cli_command *const commands[] = {
     &command_run,
     &command_chat,
     &command_quantize,
+    &command_pack,
     &command_ppl,
 #if TUFFET_EVAL
     &command_eval,

@@ -7,8 +7,9 @@ import unittest
 
 from program import PATIENCE, TUFFET, Case, main
 
-COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "ppl": "MODEL",
-            "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL", "eval": "MODEL"}
+COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "pack": "MODEL",
+            "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
+            "eval": "MODEL"}
 
 
 class Common(Case):
@@ -64,6 +65,7 @@ class Common(Case):
             (["run", toy, "--json=yes"], "takes no value"),
             (["run", toy, "-p", "a", "-f", "b"], "two prompts"),
             (["ppl", toy], "-f FILE"),
+            (["pack", toy], "-o FILE"),
             (["chat", toy, "--template", "morse"], "chatml"),
             (["tokenize", toy, "-p", "a", "-f", "b"], "two texts"),
             (["tokenize", toy, "-p", "a", "--decode", "--bos"], "cannot be combined with --bos"),

@@ -5,6 +5,6 @@
 #include "tools/cli/cli.h"
 
 extern const struct cli_command command_bench, command_chat, command_eval, command_inspect,
-    command_ppl, command_quantize, command_run, command_tokenize;
+    command_pack, command_ppl, command_quantize, command_run, command_tokenize;
 
 #endif

@@ -1,0 +1,140 @@
+"""tuffet pack, and the other commands on its result."""
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import PATIENCE, TUFFET, WRAPPER, Case, main
+
+TEXT = b"hello world, once upon a time and the end. " * 20
+
+
+def string(s):
+    return struct.pack("<Q", len(s)) + s.encode()
+
+
+def large(path, tokens):
+    """A llama with one layer whose embedding has many rows, all zero, in a file with holes."""
+    shapes = {"token_embd": (32, tokens), "output_norm": (32,), "blk.0.attn_norm": (32,),
+              "blk.0.ffn_norm": (32,), "blk.0.attn_q": (32, 32), "blk.0.attn_k": (32, 32),
+              "blk.0.attn_v": (32, 32), "blk.0.attn_output": (32, 32), "blk.0.ffn_gate": (32, 32),
+              "blk.0.ffn_up": (32, 32), "blk.0.ffn_down": (32, 32)}
+    numbers = {"context_length": 64, "embedding_length": 32, "block_count": 1,
+               "feed_forward_length": 32, "attention.head_count": 2}
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(numbers) + 2)
+    head += string("general.architecture") + struct.pack("<I", 8) + string("llama")
+    head += string("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5)
+    for key, value in numbers.items():
+        head += string("llama." + key) + struct.pack("<II", 4, value)
+    at = 0
+    for name, shape in shapes.items():
+        q8_0 = len(shape) == 2
+        head += string(name + ".weight") + struct.pack("<I", len(shape))
+        head += struct.pack(f"<{len(shape)}QIQ", *shape, 8 if q8_0 else 0, at)
+        at += (34 * shape[1] if q8_0 else 128) + 31 & ~31
+    with open(path, "wb") as f:
+        f.write(head)
+        f.truncate((len(head) + 31 & ~31) + at)
+
+
+class Pack(Case):
+    def packed(self, out="out", **settings):
+        self.assertEqual(self.tuffet("pack", self.toy(**settings), "-o", self.path(out)), b"")
+        return self.path(out)
+
+    def test_json(self):
+        made = self.json("pack", self.toy(type="q8_0"), "-o", self.path("j"), "-t2")
+        self.assertEqual(set(made), {"seconds", "tensors", "packed", "bytes"})
+        facts = self.json("inspect", self.path("j"), "--verify")
+        self.assertEqual(made["tensors"], len(facts["tensors"]))
+        self.assertEqual(made["bytes"], sum(t["bytes"] for t in facts["tensors"]))
+        self.assertEqual(facts["packed"], {"Q8_0": made["packed"]})
+        self.assertIsNone(self.json("inspect", self.toy(type="q8_0"))["packed"])
+
+    def test_the_other_commands_take_it(self):
+        text = self.write("text", TEXT)
+        for settings in [{}, {"tied": 1}, {"arch": "gpt2", "vocab": "gpt2"},
+                         {"arch": "qwen2", "tied": 1}, {"arch": "qwen3"}]:
+            settings = {"type": "q8_0", "endless": 1, **settings}
+            toy, model = self.toy(**settings), self.packed(**settings)
+            for args in [["-t1"], ["-t3"], ["--cpu=c"], ["--kv=kivi:group=16"]]:
+                args = ["-phello world", "-s3", "-n30", *args]
+                self.assertEqual(self.tuffet("run", model, *args), self.tuffet("run", toy, *args))
+            args = ["-f", text, "--ctx=64"]
+            self.assertEqual(self.json("ppl", model, *args)["ppl"],
+                             self.json("ppl", toy, *args)["ppl"])
+            args = ["-phello world"]
+            self.assertEqual(self.tuffet("tokenize", model, *args),
+                             self.tuffet("tokenize", toy, *args))
+        rows = self.json("bench", model, "-p9", "-n3", "-r1", "-t1")["rows"]
+        self.assertEqual([row["what"] for row in rows], ["prefill", "decode"])
+        self.tuffet("inspect", model, "--activations", text)
+
+    def test_inspect(self):
+        model = self.packed(type="q8_0")
+        facts, toy = self.json("inspect", model), self.json("inspect", self.toy(type="q8_0"))
+        self.assertLess(facts["memory"]["weights"], 4096)  # no matrix
+        self.assertLess(4096, toy["memory"]["weights"])
+        self.assertEqual((facts["parameters"], facts["runs"], facts["w8a8"]),
+                         (toy["parameters"], True, None))
+        self.assertEqual(facts["values"]["tuffet.packed"], 1)
+        for key, value in toy["values"].items():
+            self.assertEqual(facts["values"][key], value)
+        self.assertRegex(self.tuffet("inspect", model).decode(), r"\nweights +packed: 15 Q8_0\n")
+
+    def test_what_cannot_be_packed(self):
+        model, text, out = self.packed(type="q8_0"), self.write("text", TEXT), self.path("none")
+        floats, w8a8 = self.toy(), self.path("w8a8")
+        self.json("quantize", floats, "-o", w8a8, "--calib", text)
+        for path, why in [(floats, "has no quantized matrices: there is nothing to pack"),
+                          (w8a8, "is a W8A8 model, which runs as it is: there is nothing to pack"),
+                          (model, "its weights are packed already: take the file"),
+                          (text, "neither a GGUF file"), ("no such file", "No such file")]:
+            line = self.fails("pack", path, "-o", out)
+            self.assertTrue(line.startswith(f"tuffet: {path}: ") and why in line, line)
+        self.assertIn("its weights are packed already: take the file that it was packed from",
+                      self.fails("quantize", model, "-o", out, "--calib", text))
+        for weights in ["f32", "f16", "bf16"]:
+            self.assertIn("its weights are packed and cannot become floats: open the file that it "
+                          "was packed from",
+                          self.fails("run", model, "-phello", f"--weights={weights}"))
+        self.assertFalse(os.path.exists(out))
+        for path in [self.folder.name, "/no such folder/x"]:
+            self.assertIn(f"tuffet: {path}: cannot be",
+                          self.fails("pack", self.toy(type="q8_0"), "-o", path))
+
+    def test_a_bad_scale(self):
+        toy = self.toy(type="q8_0")
+        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"]
+                  if t["name"] == "blk.1.ffn_up.weight") + 34 * 3
+        data = self.read(toy)
+        bad = self.write("bad", data[:at] + b"\0\x7c" + data[at + 2:])
+        self.assertEqual(self.fails("pack", bad, "-o", self.path("none")),
+                         f"tuffet: {bad}: byte {at}: the tensor blk.1.ffn_up.weight has a scale "
+                         "that is infinite or not a number")
+        self.assertFalse(os.path.exists(self.path("none")))
+
+    @unittest.skipIf(WRAPPER, "too slow under emulation")
+    @unittest.skipIf(shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30,
+                     "a file of 300 MB wants a larger disk")
+    def test_an_interrupt_leaves_nothing(self):
+        model, before = self.path("large"), self.write("out-old", b"old")
+        large(model, 300_000_000 // 34)
+        for out in ["out-new", "out-old"]:
+            with subprocess.Popen([*TUFFET, "pack", model, "-o", self.path(out), "-t1"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+                time.sleep(0.5)
+                self.assertIsNone(p.poll(), "it was too quick")
+                p.send_signal(signal.SIGINT)
+                said = p.communicate(timeout=PATIENCE)
+            self.assertEqual((p.returncode, *said), (130, b"", b""))
+            self.assertEqual([name for name in os.listdir(self.folder.name)
+                              if name.startswith("out-")], ["out-old"])
+        self.assertEqual(self.read(before), b"old")
+
+
+main()
