@@ -162,6 +162,25 @@ static void models_of_every_type(void **state)
         }
 }
 
+/* Old files are read by this layout: where it changes, TFT_PACKED_VERSION must too. */
+static void the_layout_is_that_of_the_version(void **state)
+{
+    (void)state;
+    static const uint64_t layout = 0x998b1e236b406467;
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < TFT_PACKED_FORMATS; i++) {
+        struct toy t = toy(tft_packed_formats[i].type);
+        struct tft_model *m = opened(packed(written(&t)));
+        const struct tft_tensor *x = tft_source_tensor(&m->source, "blk.0.attn_k.weight");
+        for (size_t k = 0; k < x->bytes; k++)
+            h = (h ^ x->data[k]) * 0x100000001b3;
+        tft_model_close(m);
+    }
+    assert_int_equal(TFT_PACKED_VERSION, 1);
+    if (h != layout)
+        fail_msg("0x%016llx", (unsigned long long)h);
+}
+
 /* What is written depends neither on the number of threads nor on earlier files. */
 static void the_file_is_the_same_with_any_number_of_threads(void **state)
 {
@@ -563,6 +582,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_of_every_type),
+        cmocka_unit_test(the_layout_is_that_of_the_version),
         cmocka_unit_test(the_file_is_the_same_with_any_number_of_threads),
         cmocka_unit_test(a_tensor_that_layers_share_is_split),
         cmocka_unit_test(keys_and_other_tensors_are_copied),
