@@ -34,37 +34,43 @@ FORCE_INLINE void packed_group(v16 *scale, v16 *min, const uint8_t *from, size_t
     }
 }
 
+/* Bytes of `quads` quads; none for TFT_BITS_COUNT. */
+FORCE_INLINE size_t packed_plane(enum tft_bits bits, size_t quads)
+{
+    return bits == TFT_BITS_COUNT ? 0 : tft_codes_bytes(bits, quads);
+}
+
 /* The numbers of a group times those of a token. x, codes, rest: of the first column. */
 FORCE_INLINE p_acc packed_dot(p_acc acc, const int8_t *x, const uint8_t *codes,
                               const uint8_t *rest, const uint8_t *above,
-                              const struct tft_packing *p)
+                              const struct tft_packing *p, enum tft_bits low, enum tft_bits high,
+                              size_t group, bool wide)
 {
-    const size_t low = tft_codes_bytes(p->low, 1),
-                 high = p->high == TFT_BITS_COUNT ? 0 : tft_codes_bytes(p->high, 1);
-    UNROLL for (size_t q = 0; q < p->group / TFT_QUAD; q += 2) {
+    UNROLL for (size_t q = 0; q < group / TFT_QUAD; q += 2) {
         breg a[2][QUAD_REGS];
-        UNROLL for (size_t i = q; i < q + 2; i++)
-            packed_quad(a[i - q], codes + i * low, rest + i * high, p->low, p->high, above,
-                        p->levels);
-        acc = p_dot(acc, p_take(a[0], a[1], p->wide, p->zero),
-                    (const uint8_t *)x + q * TFT_QUAD, p->wide);
+        UNROLL for (size_t i = 0; i < 2; i++)
+            packed_quad(a[i], codes + (q + i) * packed_plane(low, 1),
+                        rest + (q + i) * packed_plane(high, 1), low, high, above, p->levels);
+        acc = p_dot(acc, p_take(a[0], a[1], wide, p->zero), (const uint8_t *)x + q * TFT_QUAD,
+                    wide);
     }
     return acc;
 }
 
-/* One panel; the fields of p are constants after inlining. */
+/* One panel. low_bits and the arguments after it are those of p as constants, for loops that are
+   unrolled. */
 FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint8_t *record,
-                              const struct tft_packing *p)
+                              const struct tft_packing *p, enum tft_bits low_bits,
+                              enum tft_bits high_bits, size_t group, bool wide)
 {
-    const int32_t zero = PACKED_SIGNED && p->wide ? 0 : p->zero;
+    const int32_t zero = PACKED_SIGNED && wide ? 0 : p->zero;
     const size_t scales = tft_packed_factor_bytes(p), codes = scales + tft_packed_scale_bytes(p),
-                 rest = codes + tft_codes_bytes(p->low, p->block / TFT_QUAD),
-                 low = tft_codes_bytes(p->low, p->group / TFT_QUAD),
-                 high = p->high == TFT_BITS_COUNT ? 0
-                                                  : tft_codes_bytes(p->high, p->group / TFT_QUAD);
+                 rest = codes + tft_codes_bytes(low_bits, p->block / TFT_QUAD),
+                 low = packed_plane(low_bits, group / TFT_QUAD),
+                 high = packed_plane(high_bits, group / TFT_QUAD);
     const size_t size = tft_packed_record(p),
-                 share = size / (p->block / p->group); /* of a group: within a line of low + high */
-    const int32_t *minus = tft_groups_minus(g->x, g->K, p->group);
+                 share = size / (p->block / group); /* of a group: within a line of low + high */
+    const int32_t *minus = tft_groups_minus(g->x, g->K, group);
     const float *step = tft_groups_step(g->x, g->K);
     uint8_t above[16];
     packed_above(above, p->low);
@@ -72,24 +78,24 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
         v16 factor = packed_factor(record, p), minimum = v_set(0);
         if (p->has_min)
             minimum = v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16);
-        for (size_t i = 0; i < p->block / p->group; i++) {
-            size_t at = k / p->group + i;
+        for (size_t i = 0; i < p->block / group; i++) {
+            size_t at = k / group + i;
             UNROLL for (size_t line = 0; line <= low + high; line += PACKED_LINE)
                 __builtin_prefetch(record + i * share + line + PACKED_AHEAD);
-            v16 scale, min, s = v_set(step[(k + i * p->group) / TFT_STEP_GROUP]);
-            p_acc acc = p_start(minus[at] * zero, p->wide);
-            acc = packed_dot(acc, (const int8_t *)g->x + k + i * p->group,
-                             record + codes + i * low, record + rest + i * high, above, p);
+            v16 scale, min, s = v_set(step[(k + i * group) / TFT_STEP_GROUP]);
+            p_acc acc = p_start(minus[at] * zero, wide);
+            acc = packed_dot(acc, (const int8_t *)g->x + k + i * group, record + codes + i * low,
+                             record + rest + i * high, above, p, low_bits, high_bits, group, wide);
             packed_group(&scale, &min, record + scales, i, factor, minimum, p);
             if (p->has_min)
                 v = v_fma(min, v_mul(v_set((float)minus[at]), s), v);
-            v = v_fma(v_mul(p_floats(acc, p->wide), scale), s, v);
+            v = v_fma(v_mul(p_floats(acc, wide), scale), s, v);
         }
     }
     return v;
 }
 
-/* All panels. The arguments replace fields of g->how, so that they are constants. */
+/* All panels. The arguments replace fields of g->how by constants. */
 FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits low,
                                 enum tft_bits high, uint8_t group, bool levels, bool wide,
                                 enum tft_packed_scales scales, bool has_min)
@@ -108,7 +114,8 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
         p.levels = NULL;
     for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
         v16 v = packed_begin(g, g->y + n, n, g->N - n);
-        v_store_n(g->y + n, packed_panel(v, g, w, &p), g->N - n);
+        v_store_n(g->y + n, packed_panel(v, g, w, &p, low, high, group, wide),
+                  g->N - n);
     }
 }
 
