@@ -181,17 +181,17 @@ static void convert(struct tft_load *ld, struct tft_mat *w, enum use use)
     if (use == FOR_PRODUCTS && ld->weights == TFT_WEIGHTS_STORED)
         packed = tft_format_packed(w->tensor->type);
     struct tft_conversion c = {.tensor = w->tensor, .first = w->first, .rows = w->rows};
-    size_t size;
     if (packed) {
         w->format = c.packed = packed;
-        size = (size_t)tft_packed_bytes(packed, w->rows, w->cols);
+        c.to = tft_arena_take(&ld->arena, tft_panel_rows(w->rows) / TFT_PANEL,
+                              (size_t)tft_packed_bytes(packed, TFT_PANEL, w->cols));
     } else {
         w->format = use == AS_F32 ? &tft_format_f32 : tft_format_of_floats(ld->weights);
         c.num = w->format->num;
-        size = (size_t)w->rows * w->cols * tft_num_bytes(c.num);
+        c.to = tft_arena_take(&ld->arena, w->rows, w->cols * tft_num_bytes(c.num));
     }
     w->first = 0;
-    w->data = c.to = tft_arena_take(&ld->arena, size, 1);
+    w->data = c.to;
     tft_load_convert_later(ld, &c);
 }
 
