@@ -155,6 +155,19 @@ static uint64_t logits_of(const char *path, int threads, uint32_t chunk, float *
     return h;
 }
 
+/* The last logits of the same model with its weights expanded. */
+static void logits_of_floats(const char *path, float *last)
+{
+    struct tft_model *m = opened_as_floats(path);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+    int32_t tokens[N_TOKENS];
+    toy_tokens(3, m->n_vocab, tokens, N_TOKENS);
+    assert_int_equal(tft_prefill(s, tokens, N_TOKENS), TFT_OK);
+    memcpy(last, tft_logits(s, 0), m->n_vocab * sizeof *last);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 /* |a - b|^2 / |b|^2 */
 static double difference(const float *a, const float *b, size_t n)
 {
@@ -182,17 +195,8 @@ static void models_of_every_type(void **state)
         }
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 
-        /* with floats, and what the rounding of activations costs */
-        struct tft_model_opts o = {.size = sizeof o, .weights = TFT_WEIGHTS_F32};
-        struct tft_model *m;
-        assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
-        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
-        int32_t tokens[N_TOKENS];
-        toy_tokens(3, m->n_vocab, tokens, N_TOKENS);
-        assert_int_equal(tft_prefill(s, tokens, N_TOKENS), TFT_OK);
-        memcpy(floats, tft_logits(s, 0), sizeof floats);
-        tft_session_close(s);
-        tft_model_close(m);
+        /* what the rounding of activations costs */
+        logits_of_floats(path, floats);
         double off = difference(got, floats, t.n_vocab);
         if (!(off > 0 && off < 5e-3))
             fail_msg("%s: %g from the logits of floats", tft_packed_formats[i].name, off);
@@ -219,16 +223,7 @@ static void parts_of_a_tensor(void **state)
     float got[70], floats[70];
     uint64_t h = logits_of(path, 2, 3, got);
     assert_int_equal(logits_of(path, 1, N_TOKENS, NULL), h);
-    struct tft_model_opts o = {.size = sizeof o, .weights = TFT_WEIGHTS_F32};
-    struct tft_model *m;
-    assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
-    int32_t tokens[N_TOKENS];
-    toy_tokens(3, m->n_vocab, tokens, N_TOKENS);
-    assert_int_equal(tft_prefill(s, tokens, N_TOKENS), TFT_OK);
-    memcpy(floats, tft_logits(s, 0), sizeof floats);
-    tft_session_close(s);
-    tft_model_close(m);
+    logits_of_floats(path, floats);
     assert_true(difference(got, floats, 70) < 1e-3);
 }
 
