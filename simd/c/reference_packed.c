@@ -61,7 +61,7 @@ static unsigned number(const struct tft_packing *p, const struct planes *c, size
     return p->levels ? p->levels[code] : code;
 }
 
-/* With a book: number i of the record, of which c->low has the signs. */
+/* Number i of a record with a book. c->low has the signs. */
 static unsigned number_of_book(const struct tft_packing *p, const struct planes *c,
                                const uint8_t *codes, size_t i)
 {

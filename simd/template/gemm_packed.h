@@ -1,8 +1,8 @@
 /*
- * gemm_packed of kernels.h. One or two panels are unpacked, PACKED_RANGE columns at a time, into a
- * buffer that stays in an L1 cache while all tokens go by: for one token as for many. The sums of a
- * tile, which are integers within a group and floats over groups, stay in registers; from one range
- * of columns to the next the floats are in y.
+ * gemm_packed of kernels.h, for several tokens; packed_one.h is for one. PACKED_RANGE columns of
+ * one or two panels are unpacked into a buffer, which stays in an L1 cache while all tokens are
+ * multiplied by it. A tile keeps its sums in registers: integers within a group, floats over
+ * groups. Between two ranges of columns, the floats are in y.
  *
  * Parameters, besides those of packed_unpack.h:
  *
@@ -10,8 +10,8 @@
  *   p_quads                     two quads of a panel; p_take(a, b, wide, zero) of registers
  *   p_dot(acc, w, x, wide)      acc + products with 8 signed bytes
  *   p_floats(acc, wide)         the sums as a v16
- *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers, 0 if it never does;
- *                               what is not subtracted p_start takes care of
+ *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers, 0 if it never does.
+ *                               Where it does not, sums start at -zero times the sum of x instead
  *   PACKED_TOKENS               of a tile: at most 6
  *   PACKED_PANELS               1 or 2
  */

@@ -1,7 +1,8 @@
 /*
- * gemm_packed for one token, which waits for memory: numbers are multiplied in the registers that
- * they are unpacked in. For packings of plain bits; the others take the way of gemm_packed.h, which
- * has the parameters.
+ * gemm_packed for one token. Its time is that of reading the weights, so it must read at an even
+ * pace: numbers are multiplied in the registers that they are unpacked in. A packing with a book or
+ * with three levels has no function here; gemm_packed.h multiplies one token of it as it does many.
+ * Parameters: gemm_packed.h.
  */
 #ifndef TFT_TEMPLATE_PACKED_ONE_H
 #define TFT_TEMPLATE_PACKED_ONE_H
@@ -11,36 +12,14 @@
 /* Bytes between a prefetch and the use of what it brings: two pages, as in gemm_i8.h. */
 enum { PACKED_AHEAD = 8192, PACKED_LINE = 64 };
 
-/* Scale and minimum of group g. */
-FORCE_INLINE void packed_group(v16 *scale, v16 *min, const uint8_t *from, size_t g, v16 factor,
-                               v16 minimum, const struct tft_packing *p)
-{
-    int8_t s[TFT_PANEL], t[TFT_PANEL];
-    const int8_t *at = (const int8_t *)from + g * TFT_PANEL;
-    switch (p->scales) {
-    case TFT_SCALES_BYTES:
-        *scale = v_mul(factor, v_load_i8(at));
-        if (p->has_min)
-            *min = v_mul(minimum, v_load_i8(at + p->block / p->group * TFT_PANEL));
-        break;
-    case TFT_SCALES_NIBBLES:
-        packed_nibbles(s, t, (const uint8_t *)at);
-        *scale = v_mul(factor, v_load_i8(s));
-        *min = v_mul(minimum, v_load_i8(t));
-        break;
-    default:
-        *scale = factor;
-        *min = v_sub(v_set(-0.0f), minimum);
-    }
-}
-
 /* Bytes of `quads` quads; none for TFT_BITS_COUNT. */
 FORCE_INLINE size_t packed_plane(enum tft_bits bits, size_t quads)
 {
     return bits == TFT_BITS_COUNT ? 0 : tft_codes_bytes(bits, quads);
 }
 
-/* The numbers of a group times those of a token. x, codes, rest: of the first column. */
+/* Returns acc + the products of a group of weights and a token. x: the token's bytes of that group.
+   codes, rest: where the group's low and high bits begin. */
 FORCE_INLINE p_acc packed_dot(p_acc acc, const int8_t *x, const uint8_t *codes,
                               const uint8_t *rest, const uint8_t *above,
                               const struct tft_packing *p, enum tft_bits low, enum tft_bits high,
@@ -75,9 +54,7 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
     uint8_t above[16];
     packed_above(above, p->low);
     for (size_t k = 0; k < g->K; k += p->block, record += size) {
-        v16 factor = packed_factor(record, p), minimum = v_set(0);
-        if (p->has_min)
-            minimum = v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16);
+        v16 factor = packed_factor(record, p), minimum = packed_minimum(record, p);
         for (size_t i = 0; i < p->block / group; i++) {
             size_t at = k / group + i;
             UNROLL for (size_t line = 0; line <= low + high; line += PACKED_LINE)
@@ -86,7 +63,7 @@ FORCE_INLINE v16 packed_panel(v16 v, const struct tft_gemm_packed *g, const uint
             p_acc acc = p_start(minus[at] * zero, wide);
             acc = packed_dot(acc, (const int8_t *)g->x + k + i * group, record + codes + i * low,
                              record + rest + i * high, above, p, low_bits, high_bits, group, wide);
-            packed_group(&scale, &min, record + scales, i, factor, minimum, p);
+            packed_scale(&scale, &min, record + scales, i, factor, minimum, p);
             if (p->has_min)
                 v = v_fma(min, v_mul(v_set((float)minus[at]), s), v);
             v = v_fma(v_mul(p_floats(acc, wide), scale), s, v);
@@ -114,8 +91,7 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
         p.levels = NULL;
     for (size_t n = 0; n < g->N; n += TFT_PANEL, w += size) {
         v16 v = packed_begin(g, g->y + n, n, g->N - n);
-        v_store_n(g->y + n, packed_panel(v, g, w, &p, low, high, group, wide),
-                  g->N - n);
+        v_store_n(g->y + n, packed_panel(v, g, w, &p, low, high, group, wide), g->N - n);
     }
 }
 
@@ -144,7 +120,7 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     }
 PACKED_ONES(PACKED_ONE)
 
-/* NULL if p has none. */
+/* The function for p; NULL: there is none. */
 static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
 {
 #define PACKED_IS(name, l, h, g, v, w, s, m)                                                       \

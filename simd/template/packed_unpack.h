@@ -170,11 +170,45 @@ FORCE_INLINE v16 packed_factor(const uint8_t *record, const struct tft_packing *
 }
 
 /* Two groups of 16 nibbles: the low halves of the bytes are `even`, the high halves `odd`. */
-FORCE_INLINE void packed_nibbles(int8_t *even, int8_t *odd, const uint8_t *from)
+FORCE_INLINE void packed_nibbles(int8_t *low, int8_t *high, const uint8_t *from)
 {
     for (size_t r = 0; r < TFT_PANEL; r++) {
-        even[r] = from[r] & 15;
-        odd[r] = (int8_t)(from[r] >> 4);
+        low[r] = from[r] & 15;
+        high[r] = (int8_t)(from[r] >> 4);
+    }
+}
+
+/* The minimum of each row of a record that has one. */
+FORCE_INLINE v16 packed_minimum(const uint8_t *record, const struct tft_packing *p)
+{
+    return p->has_min ? v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16)
+                      : v_set(0);
+}
+
+/* Scale and minimum of group g; `from`: the scales of its record. */
+FORCE_INLINE void packed_scale(v16 *scale, v16 *min, const uint8_t *from, size_t g, v16 factor,
+                               v16 minimum, const struct tft_packing *p)
+{
+    int8_t low[TFT_PANEL], high[TFT_PANEL];
+    const int8_t *at = (const int8_t *)from + g * TFT_PANEL;
+    switch (p->scales) {
+    case TFT_SCALES_BYTES:
+        *scale = v_mul(factor, v_load_i8(at));
+        if (p->has_min)
+            *min = v_mul(minimum, v_load_i8(at + p->block / p->group * TFT_PANEL));
+        break;
+    case TFT_SCALES_NIBBLES:
+        packed_nibbles(low, high, (const uint8_t *)at);
+        *scale = v_mul(factor, v_load_i8(low));
+        *min = v_mul(minimum, v_load_i8(high));
+        break;
+    case TFT_SCALES_ODD: /* factor * (2 n + 1): all steps are exact */
+        packed_nibbles(low, high, from + g / 2 * TFT_PANEL);
+        *scale = v_fma(v_add(factor, factor), v_load_i8(g % 2 ? high : low), factor);
+        break;
+    default:
+        *scale = factor;
+        *min = v_sub(v_set(-0.0f), minimum);
     }
 }
 
@@ -183,41 +217,12 @@ FORCE_INLINE void packed_scales(float *scale, float *min, const uint8_t *record,
                                 const struct tft_packing *p)
 {
     const uint8_t *from = record + tft_packed_factor_bytes(p);
-    size_t groups = p->block / p->group;
-    v16 factor = packed_factor(record, p), minimum = v_set(0);
-    int8_t a[TFT_PANEL], b[TFT_PANEL];
-    if (p->has_min)
-        minimum = v_load_num(record + TFT_PANEL * (p->exponent ? 1 : 2), 0, TFT_NUM_F16);
-    switch (p->scales) {
-    case TFT_SCALES_BYTES:
-        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
-            const int8_t *at = (const int8_t *)from + i;
-            v_store(scale + i, v_mul(factor, v_load_i8(at)));
-            if (p->has_min)
-                v_store(min + i, v_mul(minimum, v_load_i8(at + groups * TFT_PANEL)));
-        }
-        break;
-    case TFT_SCALES_NIBBLES:
-        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
-            packed_nibbles(a, b, from + i);
-            v_store(scale + i, v_mul(factor, v_load_i8(a)));
-            v_store(min + i, v_mul(minimum, v_load_i8(b)));
-        }
-        break;
-    case TFT_SCALES_ODD: /* factor * (2 n + 1), exact in each step */
-        for (size_t i = 0; i < groups * TFT_PANEL; i += 2 * TFT_PANEL) {
-            packed_nibbles(a, b, from + i / 2);
-            v16 twice = v_add(factor, factor);
-            v_store(scale + i, v_fma(twice, v_load_i8(a), factor));
-            v_store(scale + i + TFT_PANEL, v_fma(twice, v_load_i8(b), factor));
-        }
-        break;
-    default:
-        for (size_t i = 0; i < groups * TFT_PANEL; i += TFT_PANEL) {
-            v_store(scale + i, factor);
-            if (p->has_min)
-                v_store(min + i, v_sub(v_set(-0.0f), minimum));
-        }
+    v16 factor = packed_factor(record, p), minimum = packed_minimum(record, p), s, t = v_set(0);
+    for (size_t g = 0; g < p->block / p->group; g++) {
+        packed_scale(&s, &t, from, g, factor, minimum, p);
+        v_store(scale + g * TFT_PANEL, s);
+        if (p->has_min)
+            v_store(min + g * TFT_PANEL, t);
     }
 }
 

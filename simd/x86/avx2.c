@@ -62,30 +62,14 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
-/*
- * gemm_packed without dot products of bytes. A product of a narrow number, at most 63, and a byte
- * of a token, at most 127, is at most 8001, and an int16 holds the sum of four. A wide one is at
- * most 128 * 127: an int16 holds the sum of two, of its magnitude and the byte with its sign.
- */
+/* gemm_packed */
 static inline ireg i_magnitude(ireg w) { return _mm256_abs_epi8(w); }
 static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 
-static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wide)
-{
-    const ireg ones = i_set(0x00010001);
-    if (wide) {
-        ireg first = i_maddubs(i_magnitude(w0), i_signed(x0, w0)),
-             second = i_maddubs(i_magnitude(w1), i_signed(x1, w1));
-        return i_add(acc, i_add(i_madd(first, ones), i_madd(second, ones)));
-    }
-    return i_add(acc, i_madd(i_add16(i_maddubs(w0, x0), i_maddubs(w1, x1)), ones));
-}
-
-#define PACKED_SIGNED 1
 /* 6 sums and 6 floats: some of the 4 registers of weights and of the 2 of a token wait in memory */
 #define PACKED_TOKENS 3
 #define PACKED_PANELS 1
-#include "packed_x86.h"
+#include "packed_madd.h"
 
 /* The instructions of madd_block.h. */
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),

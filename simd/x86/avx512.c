@@ -22,33 +22,17 @@
 #define CODED_WAYS 1
 #include "coded_madd.h"
 
-/*
- * gemm_packed without dot products of bytes. A product of a narrow number, at most 63, and a byte
- * of a token, at most 127, is at most 8001, and an int16 holds the sum of four. A wide one is at
- * most 128 * 127: an int16 holds the sum of two, of its magnitude and the byte with its sign.
- */
+/* gemm_packed */
 static inline ireg i_magnitude(ireg w) { return _mm512_abs_epi8(w); }
 static inline ireg i_signed(ireg x, ireg w)
 {
     return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
 }
 
-static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wide)
-{
-    const ireg ones = i_set(0x00010001);
-    if (wide) {
-        ireg first = i_maddubs(i_magnitude(w0), i_signed(x0, w0)),
-             second = i_maddubs(i_magnitude(w1), i_signed(x1, w1));
-        return i_add(acc, i_add(i_madd(first, ones), i_madd(second, ones)));
-    }
-    return i_add(acc, i_madd(i_add16(i_maddubs(w0, x0), i_maddubs(w1, x1)), ones));
-}
-
-#define PACKED_SIGNED 1
 /* 8 sums and 8 floats, 4 registers of weights, products: 24 of 32 registers */
 #define PACKED_TOKENS 4
 #define PACKED_PANELS 2
-#include "packed_x86.h"
+#include "packed_madd.h"
 
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
          _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)

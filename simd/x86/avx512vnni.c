@@ -54,17 +54,10 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #include "coded_x86.h"
 
 /* gemm_packed */
-static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wide)
-{
-    (void)wide;
-    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, w0, x0), w1, x1);
-}
-
-#define PACKED_SIGNED 0
 /* 12 sums and 12 floats, 4 registers of weights, one of a token: 29 of 32 registers */
 #define PACKED_TOKENS 6
 #define PACKED_PANELS 2
-#include "packed_x86.h"
+#include "packed_vnni.h"
 
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),
          2 * 64)

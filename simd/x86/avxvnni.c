@@ -50,17 +50,10 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #include "coded_x86.h"
 
 /* gemm_packed */
-static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wide)
-{
-    (void)wide;
-    return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(acc, w0, x0), w1, x1);
-}
-
-#define PACKED_SIGNED 0
 /* 6 sums and 6 floats, 2 registers of weights, one of a token: 15 of 16 registers */
 #define PACKED_TOKENS 3
 #define PACKED_PANELS 1
-#include "packed_x86.h"
+#include "packed_vnni.h"
 
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),
          2 * 32)

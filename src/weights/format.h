@@ -74,7 +74,7 @@ struct tft_format {
 extern const struct tft_format tft_format_f32, tft_format_f16, tft_format_bf16, tft_format_i8,
     tft_format_stored;
 
-/* The format that uses a tensor of `type` in place. */
+/* The format that uses a tensor of `type` in place, as the file has it; NULL: there is none. */
 const struct tft_format *tft_format_of(enum tft_dtype type);
 
 /* The format whose packed weights hold a tensor of `type`; NULL: there is none. */

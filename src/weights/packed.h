@@ -1,4 +1,4 @@
-/* Inside of packed weights: their formats, and how a block of the file is taken apart. */
+/* The formats of packed weights, a row for each type. Only src/weights/ and tests use the list. */
 #ifndef TFT_WEIGHTS_PACKED_H
 #define TFT_WEIGHTS_PACKED_H
 

@@ -1,0 +1,23 @@
+/*
+ * The products of packed_x86.h without dot products of bytes. A product of a narrow number, at most
+ * 63, and a byte of a token, at most 127, is at most 8001: an int16 holds the sum of four. A
+ * product of a wide number is at most 128 * 127: an int16 holds the sum of two. Its factors are the
+ * magnitude of the number, and the byte with the sign of the number.
+ *
+ * Parameters, besides those of packed_x86.h: i_magnitude(w) = |w|, and i_signed(x, w) = x, or -x
+ * where w < 0, of bytes.
+ */
+#define PACKED_SIGNED 1
+
+static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wide)
+{
+    const ireg ones = i_set(0x00010001);
+    if (wide) {
+        ireg first = i_maddubs(i_magnitude(w0), i_signed(x0, w0)),
+             second = i_maddubs(i_magnitude(w1), i_signed(x1, w1));
+        return i_add(acc, i_add(i_madd(first, ones), i_madd(second, ones)));
+    }
+    return i_add(acc, i_madd(i_add16(i_maddubs(w0, x0), i_maddubs(w1, x1)), ones));
+}
+
+#include "packed_x86.h"
