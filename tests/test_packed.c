@@ -227,6 +227,47 @@ static void parts_of_a_tensor(void **state)
     assert_true(difference(got, floats, 70) < 1e-3);
 }
 
+/* Each thread makes the normalised row of a single token for itself, also where a session has room
+   for fewer tokens than threads. */
+static void more_threads_than_tokens(void **state)
+{
+    (void)state;
+    struct toy t = toy(TFT_Q4_0);
+    struct tft_model *m = opened(written(&t));
+    int32_t tokens[N_TOKENS];
+    uint64_t h[2] = {0};
+    toy_tokens(3, m->n_vocab, tokens, N_TOKENS);
+    for (int i = 0; i < 2; i++) {
+        struct tft_session *s =
+            session(m, (struct tft_session_opts){.n_threads = i ? 7 : 1, .n_batch = 1});
+        assert_int_equal(tft_prefill(s, tokens, N_TOKENS), TFT_OK);
+        h[i] = hash_logits(h[i], s);
+        tft_session_close(s);
+    }
+    assert_true(h[0] == h[1]);
+    tft_model_close(m);
+}
+
+/* A model in the memory of the caller, which stays as it is: nothing of it is given back. */
+static void a_model_in_memory(void **state)
+{
+    (void)state;
+    struct toy t = toy(TFT_Q4_K);
+    const char *path = written(&t);
+    struct tft_map file;
+    struct tft_model *m;
+    assert_int_equal(tft_port_map(&file, path), 0);
+    /* pages of its own: the kernel would clear them if they were given back */
+    unsigned char *copy = aligned_alloc(4096, (file.size + 4095) / 4096 * 4096);
+    assert_non_null(copy);
+    memcpy(copy, file.data, file.size);
+    assert_int_equal(tft_model_open_mem(&m, copy, file.size, NULL, NULL), TFT_OK);
+    assert_memory_equal(copy, file.data, file.size);
+    tft_model_close(m);
+    free(copy);
+    tft_port_unmap(&file);
+}
+
 /* A scale that is no number, in the file of a model: one line says where. */
 static void a_model_with_a_bad_scale(void **state)
 {
@@ -261,6 +302,8 @@ int main(void)
         cmocka_unit_test(an_infinite_scale_is_refused),
         cmocka_unit_test(models_of_every_type),
         cmocka_unit_test(parts_of_a_tensor),
+        cmocka_unit_test(more_threads_than_tokens),
+        cmocka_unit_test(a_model_in_memory),
         cmocka_unit_test(a_model_with_a_bad_scale),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
