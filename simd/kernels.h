@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "codes.h"
+#include "low_panel.h"
 #include "packed.h"
 #include "panel.h"
 
@@ -127,6 +128,18 @@ struct tft_gemm_i8 {
 };
 
 typedef void tft_gemm_i8_fn(const struct tft_gemm_i8 *g);
+
+/*
+ * The same product of weights that are held as codes (low_panel.h), with the same bits. They are in
+ * w->codes instead of g->w->data, which is not read.
+ */
+struct tft_low_panels {
+    const uint8_t *codes; /* [ceil(N / 16)] panels */
+    struct tft_low how;
+    size_t cols; /* without padding: columns from here up to g->w->cols do not count */
+};
+
+typedef void tft_gemm_low_fn(const struct tft_gemm_i8 *g, const struct tft_low_panels *w);
 
 /*
  * y = x W^T of groups of bytes and packed weights (packed.h). scale[n][g] = factor * unit * s and
@@ -500,6 +513,7 @@ struct tft_kernels {
 
     tft_gemm_fn *gemm[TFT_NUM_COUNT];
     tft_gemm_i8_fn *gemm_i8;
+    tft_gemm_low_fn *gemm_low;
     tft_gemm_packed_fn *gemm_packed;
     tft_unpack_fn *unpack;
 

@@ -69,21 +69,45 @@ static void gemm_bf16_c(const struct tft_gemm *g)
     gemm(g, TFT_NUM_BF16);
 }
 
+/* y[m][n] of the sum acc. */
+static void finish_i8(const struct tft_gemm_i8 *g, size_t m, size_t n, uint32_t acc)
+{
+    const struct tft_affine *q = &g->xq[m * g->xq_step];
+    float *y = &g->y[m * g->ldy + n];
+    int32_t d = (int32_t)(acc - (uint32_t)q->zero * (uint32_t)g->w->rowsum[n]);
+    float v = (float)d * (q->scale * g->w->scale[n]);
+    if (g->bias)
+        v += g->bias[n];
+    *y = g->add ? *y + v : v;
+}
+
 static void gemm_i8_c(const struct tft_gemm_i8 *g)
 {
     const struct tft_panels *w = g->w;
     for (size_t n = 0; n < g->N; n++)
         for (size_t m = 0; m < g->M; m++) {
-            const struct tft_affine *q = &g->xq[m * g->xq_step];
-            float *y = &g->y[m * g->ldy + n];
             int32_t acc = 0;
             for (size_t k = 0; k < w->cols; k++)
                 acc += g->x[m * g->ldx + k] * w->data[tft_panel_at(n, k, w->cols)];
-            int32_t d = (int32_t)((uint32_t)acc - (uint32_t)q->zero * (uint32_t)w->rowsum[n]);
-            float v = (float)d * (q->scale * w->scale[n]);
-            if (g->bias)
-                v += g->bias[n];
-            *y = g->add ? *y + v : v;
+            finish_i8(g, m, n, (uint32_t)acc);
+        }
+}
+
+/* At most 16 tokens at a time, which share the unpacking of a row. */
+static void gemm_low_c(const struct tft_gemm_i8 *g, const struct tft_low_panels *w)
+{
+    enum { TOKENS = 16 };
+    for (size_t n = 0; n < g->N; n++)
+        for (size_t m = 0; m < g->M; m += TOKENS) {
+            size_t tokens = g->M - m < TOKENS ? g->M - m : TOKENS;
+            uint32_t acc[TOKENS] = {0};
+            for (size_t k = 0; k < w->cols; k++) {
+                int v = tft_low_at(w->codes, &w->how, n, k, w->cols);
+                for (size_t i = 0; i < tokens; i++)
+                    acc[i] += (uint32_t)(g->x[(m + i) * g->ldx + k] * v);
+            }
+            for (size_t i = 0; i < tokens; i++)
+                finish_i8(g, m + i, n, acc[i]);
         }
 }
 
@@ -347,6 +371,7 @@ void tft_rung_c(struct tft_kernels *k)
                 [TFT_NUM_BF16] = gemm_bf16_c,
             },
         .gemm_i8 = gemm_i8_c,
+        .gemm_low = gemm_low_c,
         .gemm_packed = tft_ref_gemm_packed,
         .unpack = tft_ref_unpack,
         .rmsnorm = rmsnorm_c,

@@ -5,29 +5,6 @@
 #include "codes_batch.h"
 #include "quad.h"
 
-/* A quad of any width, a: [QUAD_REGS]; 3 levels as a 2-bit quad. */
-FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
-{
-    breg high[QUAD_REGS];
-    switch (bits) {
-    case TFT_BITS_1: unpack_bits(a, from, 1); break;
-    case TFT_BITS_4: unpack_bits(a, from, 4); break;
-    case TFT_BITS_8:
-        UNROLL for (int r = 0; r < QUAD_REGS; r++)
-            a[r] = b_add(b_repeat(from, r, 64), b_set(128));
-        break;
-    case TFT_BITS_3:
-        unpack_bits(a, from, 2);
-        unpack_bits(high, from + 16, 1);
-        UNROLL for (int r = 0; r < QUAD_REGS; r++) {
-            high[r] = b_add(high[r], high[r]);
-            a[r] = b_add(a[r], b_add(high[r], high[r]));
-        }
-        break;
-    default: unpack_bits(a, from, 2);
-    }
-}
-
 /* Five quads of 3 levels. */
 FORCE_INLINE void unpack_five(uint8_t *to, const uint8_t *from)
 {

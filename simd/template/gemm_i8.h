@@ -193,14 +193,37 @@ static __attribute__((noinline)) void ISA(dot_panel)(const struct tft_gemm_i8 *g
         dot_finish(o, NULL, false);
 }
 
+/* A product, or a range of its columns: sums of the ranges before wait in `carry`. */
+struct dot_job {
+    const struct tft_gemm_i8 *g; /* of the columns of the range */
+    int32_t *carry;              /* [M, DOT_PANELS, 16], NULL if the range is all columns */
+    bool first, last;            /* range of the product, with carry */
+};
+
+FORCE_INLINE void dot_carry(const struct dot_job *j, int32_t *sum, size_t m, size_t n,
+                            size_t tokens, size_t np)
+{
+    int32_t *carry = j->carry + m * DOT_PANELS * TFT_PANEL + n;
+    for (size_t i = 0; i < tokens; i++, carry += DOT_PANELS * TFT_PANEL, sum += np * TFT_PANEL)
+        UNROLL for (size_t l = 0; l < np * TFT_PANEL; l++) {
+            sum[l] = (int32_t)((j->first ? 0 : (uint32_t)carry[l]) + (uint32_t)sum[l]);
+            carry[l] = sum[l];
+        }
+}
+
 /* The outputs of `tokens` tokens from m on and np panels from row n on. mt = ceil(tokens /
    DOT_ROWS) and np are constants after inlining. */
-FORCE_INLINE void dot_store_tile(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens,
+FORCE_INLINE void dot_store_tile(const struct dot_job *j, size_t m, size_t n, size_t tokens,
                                  size_t mt, size_t np)
 {
     _Alignas(64) int32_t sum[DOT_ACCS * DOT_ROWS * TFT_PANEL];
+    const struct tft_gemm_i8 *g = j->g;
     size_t cols = g->w->cols;
     dot_tile(sum, g->x + m * g->ldx, g->ldx, g->w->data + n * cols, cols, tokens, mt, np);
+    if (j->carry)
+        dot_carry(j, sum, m, n, tokens, np);
+    if (j->carry && !j->last)
+        return;
     for (size_t p = 0; p < np; p++)
         ISA(dot_panel)(g, m, n + p * TFT_PANEL, tokens, sum + p * TFT_PANEL, np * TFT_PANEL);
 }
@@ -211,10 +234,10 @@ enum { DOT_SINGLE = DOT_PANELS == 1 ? DOT_TOKENS : 8 };
 #define DOT_CASE(mt, np)                                                                           \
     case mt:                                                                                       \
         if (mt <= DOT_TOKENS && np <= DOT_PANELS)                                                  \
-            dot_store_tile(g, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                          \
+            dot_store_tile(j, m, n, DOT_ROWS == 1 ? mt : tokens, mt, np);                          \
         break
 
-static void ISA(dot_two_panels)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+static void ISA(dot_two_panels)(const struct dot_job *j, size_t m, size_t n, size_t tokens)
 {
     switch ((tokens + DOT_ROWS - 1) / DOT_ROWS) {
         DOT_CASE(12, 2);
@@ -224,7 +247,7 @@ static void ISA(dot_two_panels)(const struct tft_gemm_i8 *g, size_t m, size_t n,
     }
 }
 
-static void ISA(dot_one_panel)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+static void ISA(dot_one_panel)(const struct dot_job *j, size_t m, size_t n, size_t tokens)
 {
     switch ((tokens + DOT_ROWS - 1) / DOT_ROWS) {
         DOT_CASE(8, 1);
@@ -239,27 +262,35 @@ static void ISA(dot_one_panel)(const struct tft_gemm_i8 *g, size_t m, size_t n, 
 }
 
 /* At most DOT_TOKENS units of tokens by DOT_PANELS panels, or the last panel. */
-static void ISA(dot_tokens)(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens)
+static void ISA(dot_tokens)(const struct dot_job *j, size_t m, size_t n, size_t tokens)
 {
     enum { MAX = DOT_SINGLE * DOT_ROWS };
-    if (DOT_PANELS == 2 && tokens > MAX && n + TFT_PANEL < g->N)
-        ISA(dot_two_panels)(g, m, n, tokens);
+    if (DOT_PANELS == 2 && tokens > MAX && n + TFT_PANEL < j->g->N)
+        ISA(dot_two_panels)(j, m, n, tokens);
     else
-        for (size_t end = min_size(g->N, n + DOT_PANELS * TFT_PANEL); n < end; n += TFT_PANEL)
+        for (size_t end = min_size(j->g->N, n + DOT_PANELS * TFT_PANEL); n < end; n += TFT_PANEL)
             for (size_t i = 0; i < tokens; i += MAX)
-                ISA(dot_one_panel)(g, m + i, n, min_size(MAX, tokens - i));
+                ISA(dot_one_panel)(j, m + i, n, min_size(MAX, tokens - i));
 }
 
 /* A block is as many tokens as stay in an L2 cache of 1 MiB while panels go by. */
+enum { DOT_TILE = DOT_TOKENS * DOT_ROWS };
+
+FORCE_INLINE size_t dot_block(size_t cols)
+{
+    enum { BYTES_OF_BLOCK = 768 * 1024 };
+    return (BYTES_OF_BLOCK / (cols + 1) / DOT_TILE + 1) * DOT_TILE;
+}
+
 static void ISA(gemm_i8)(const struct tft_gemm_i8 *g)
 {
-    enum { BLOCK_BYTES = 768 * 1024, TILE = DOT_TOKENS * DOT_ROWS };
-    size_t block = (BLOCK_BYTES / (g->w->cols + 1) / TILE + 1) * TILE;
+    const struct dot_job j = {.g = g};
+    size_t block = dot_block(g->w->cols);
     for (size_t first = 0; first < g->M; first += block)
         for (size_t n = 0, end = min_size(g->M, first + block); n < g->N;
              n += DOT_PANELS * TFT_PANEL)
-            for (size_t m = first; m < end; m += TILE)
-                ISA(dot_tokens)(g, m, n, min_size(TILE, end - m));
+            for (size_t m = first; m < end; m += DOT_TILE)
+                ISA(dot_tokens)(&j, m, n, min_size(DOT_TILE, end - m));
 }
 
 #endif

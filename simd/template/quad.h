@@ -42,6 +42,25 @@ FORCE_INLINE void unpack_above(breg *a, const uint8_t *from, int bits, int n, co
 }
 #endif
 
+/* A quad of any width, a: [QUAD_REGS]; 3 levels as a 2-bit quad. */
+FORCE_INLINE void unpack_quad(breg *a, const uint8_t *from, enum tft_bits bits)
+{
+    static const uint8_t high[16] = {0, 4};
+    switch (bits) {
+    case TFT_BITS_1: unpack_bits(a, from, 1); break;
+    case TFT_BITS_4: unpack_bits(a, from, 4); break;
+    case TFT_BITS_8:
+        UNROLL for (int r = 0; r < QUAD_REGS; r++)
+            a[r] = b_add(b_repeat(from, r, 64), b_set(128));
+        break;
+    case TFT_BITS_3:
+        unpack_bits(a, from, 2);
+        unpack_above(a, from + 16, 1, 2, high);
+        break;
+    default: unpack_bits(a, from, 2);
+    }
+}
+
 /* The first of the digits of base 3 that v still has, which goes out of v. The digit is the
    overflow of 3 v: 1 from v = 86 on, 2 from 171 on. */
 FORCE_INLINE void quad_digit(breg *digit, breg *v)

@@ -53,9 +53,6 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 
-/* gemm_i8 for many tokens */
-#include "madd_block.h"
-
 /* 8 registers of sums, 2 or 4 of codes, factors, products: all 16 */
 #define CODED_TILE 4
 #define CODED_DIRECT 4
@@ -71,6 +68,14 @@ static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 #define PACKED_PANELS 1
 #include "packed_madd.h"
 
+/* gemm_low for few tokens: an int16 holds the sum of 4 pairs of products with 15, 2 * 255 * 15, or
+   8 with 7. */
+#define LOW_RUN(bits) ((bits) == TFT_BITS_4 ? 4 : 8)
+#include "low_x86.h"
+
+/* gemm_i8 and gemm_low for many tokens */
+#include "madd_block.h"
+
 /* The instructions of madd_block.h. */
 TFT_PEAK(peak_int8_avx2, __m256i, _mm256_set1_epi16(1),
          _mm256_add_epi32(acc[i], _mm256_madd_epi16(a, acc[i])), 2 * 16)
@@ -81,5 +86,6 @@ void tft_rung_avx2(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_blocks_avx2;
+    k->gemm_low = gemm_low_blocks_avx2;
     k->peak_int8 = peak_int8_avx2;
 }

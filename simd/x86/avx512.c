@@ -34,6 +34,10 @@ static inline ireg i_signed(ireg x, ireg w)
 #define PACKED_PANELS 2
 #include "packed_madd.h"
 
+/* gemm_low: an int16 holds the sum of 4 pairs of products with 15, 2 * 255 * 15, or 8 with 7. */
+#define LOW_RUN(bits) ((bits) == TFT_BITS_4 ? 4 : 8)
+#include "low_x86.h"
+
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),
          _mm512_add_epi32(acc[i], _mm512_madd_epi16(a, acc[i])), 2 * 32)
 
@@ -43,5 +47,6 @@ void tft_rung_avx512(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_avx512;
+    k->gemm_low = gemm_low_avx512;
     k->peak_int8 = peak_int8_avx512;
 }

@@ -59,6 +59,10 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #define PACKED_PANELS 2
 #include "packed_vnni.h"
 
+/* gemm_low */
+#define LOW_RUN(bits) LOW_STEP
+#include "low_x86.h"
+
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),
          2 * 64)
 
@@ -67,5 +71,6 @@ void tft_rung_avx512vnni(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_avx512vnni;
+    k->gemm_low = gemm_low_avx512vnni;
     k->peak_int8 = peak_int8_avx512vnni;
 }

@@ -55,6 +55,10 @@ static inline ireg i_total8(ireg acc) { return acc; }
 #define PACKED_PANELS 1
 #include "packed_vnni.h"
 
+/* gemm_low */
+#define LOW_RUN(bits) LOW_STEP
+#include "low_x86.h"
+
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),
          2 * 32)
 
@@ -63,5 +67,6 @@ void tft_rung_avxvnni(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_avxvnni;
+    k->gemm_low = gemm_low_avxvnni;
     k->peak_int8 = peak_int8_avxvnni;
 }

@@ -124,6 +124,16 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
 }
 
+/* For low_x86.h. i_widen_u8: LANES bytes. */
+static inline ireg i_sub(ireg a, ireg b) { return _mm512_sub_epi32(a, b); }
+static inline ireg i_mullo(ireg a, ireg b) { return _mm512_mullo_epi32(a, b); }
+static inline ireg i_mullo16(ireg a, ireg b) { return _mm512_mullo_epi16(a, b); }
+static inline ireg i_right4(ireg a) { return _mm512_srli_epi32(a, 4); }
+static inline ireg i_widen_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+
 /* Registers of int16 and of bytes, for coded_x86.h and codes_attention.h. */
 static inline ireg i_add16(ireg a, ireg b) { return _mm512_add_epi16(a, b); }
 static inline ireg i_maddubs(ireg a, ireg b) { return _mm512_maddubs_epi16(a, b); }

@@ -134,6 +134,7 @@ void check_gemm(struct check *c);
 void check_rows(struct check *c);
 void check_attention(struct check *c);
 void check_int8(struct check *c);
+void check_low(struct check *c);
 void check_packed(struct check *c);
 void check_codes(struct check *c);
 void check_fit(struct check *c);

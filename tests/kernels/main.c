@@ -41,6 +41,7 @@ int main(int argc, char **argv)
         check_rows(&c);
         check_attention(&c);
         check_int8(&c);
+        check_low(&c);
         check_packed(&c);
         check_codes(&c);
         check_fit(&c);
