@@ -193,6 +193,9 @@ static inline v16 p_floats(p_acc acc, bool wide)
 #define PACKED_PANELS 1
 #include "simd/template/gemm_packed.h"
 
+/* gemm_low */
+#include "low_udot.h"
+
 TFT_PEAK(peak_int8_dotprod, int32x4_t, vdupq_n_s32(0x01010101),
          vdotq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 16)
 
@@ -201,5 +204,6 @@ void tft_rung_dotprod(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_dotprod;
+    k->gemm_low = gemm_low_dotprod;
     k->peak_int8 = peak_int8_dotprod;
 }

@@ -79,11 +79,16 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 #define DOT_PANELS 1
 #include "simd/template/gemm_i8.h"
 
+/* gemm_low */
+#include "coded_neon.h"
+#include "low_udot.h"
+
 TFT_PEAK(peak_int8_i8mm, int32x4_t, vdupq_n_s32(0x01010101),
          vmmlaq_s32(acc[i], vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)), 2 * 32)
 
 void tft_rung_i8mm(struct tft_kernels *k)
 {
     k->gemm_i8 = gemm_i8_i8mm;
+    k->gemm_low = gemm_low_i8mm;
     k->peak_int8 = peak_int8_i8mm;
 }

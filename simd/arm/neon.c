@@ -242,6 +242,59 @@ static inline v16 p_floats(p_acc acc, bool wide)
 #define PACKED_PANELS 1
 #include "simd/template/gemm_packed.h"
 
+/*
+ * gemm_low: products of codes and the bytes of a token, both unsigned, are at most 15 * 255, and
+ * 16 bits hold the sum of 17. A part has a sum for each column of a quad, two rows a register, and
+ * an l_acc two sums a row.
+ */
+typedef struct {
+    uint16x8_t r[8];
+} l_part;
+typedef struct {
+    uint32x4_t r[8];
+} l_acc;
+
+static inline l_part l_none(void)
+{
+    l_part a;
+    UNROLL for (int i = 0; i < 8; i++)
+        a.r[i] = vdupq_n_u16(0);
+    return a;
+}
+
+static inline l_acc l_zero(void)
+{
+    l_acc a;
+    UNROLL for (int i = 0; i < 8; i++)
+        a.r[i] = vdupq_n_u32(0);
+    return a;
+}
+
+static inline l_part l_dot(l_part part, const breg *a, const uint8_t *x)
+{
+    uint32_t quad;
+    memcpy(&quad, x, 4);
+    uint8x16_t b = vreinterpretq_u8_u32(vdupq_n_u32(quad));
+    UNROLL for (int i = 0; i < 4; i++) {
+        part.r[2 * i] = vmlal_u8(part.r[2 * i], vget_low_u8(a[i]), vget_low_u8(b));
+        part.r[2 * i + 1] = vmlal_high_u8(part.r[2 * i + 1], a[i], b);
+    }
+    return part;
+}
+
+static inline l_acc l_sum(l_acc acc, l_part part)
+{
+    UNROLL for (int i = 0; i < 8; i++)
+        acc.r[i] = vpadalq_u16(acc.r[i], part.r[i]);
+    return acc;
+}
+
+#define l_rows(acc)                                                                                \
+    ((l_total){{vpaddq_u32((acc).r[0], (acc).r[1]), vpaddq_u32((acc).r[2], (acc).r[3]),            \
+                vpaddq_u32((acc).r[4], (acc).r[5]), vpaddq_u32((acc).r[6], (acc).r[7])}})
+#define LOW_RUN(bits) LOW_STEP
+#include "low_neon.h"
+
 /* smull and sadalp, 8 products. */
 TFT_PEAK(peak_int8_neon, int32x4_t, vdupq_n_s32(0x01010101),
          vpadalq_s16(acc[i], vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)),
@@ -254,5 +307,6 @@ void tft_rung_neon(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_neon;
+    k->gemm_low = gemm_low_neon;
     k->peak_int8 = peak_int8_neon;
 }
