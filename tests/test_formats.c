@@ -50,6 +50,32 @@ static struct tft_mat int8(void)
                             .rowsum = rowsum};
 }
 
+/* Panels of codes, likewise. */
+static struct tft_mat codes(unsigned bits, unsigned group)
+{
+    static uint8_t data[3 * 128 * 16];
+    const struct tft_format *f = tft_format_low(bits, group);
+    size_t cols = tft_panel_cols(COLS), size = tft_low_group_bytes(f->low),
+           groups = 3 * tft_low_groups(f->low, cols);
+    int z = 1 << (bits - 1), most = 127 / z < 15 ? 127 / z : 15;
+    assert_true(groups * size <= sizeof data);
+    for (size_t i = 0; i < groups * size; i++)
+        data[i] = i % size < TFT_PANEL ? (uint8_t)(1 + (int)(random_u32() % (unsigned)most) + 16 * z)
+                                       : (uint8_t)random_u32();
+    for (size_t n = 0; n < ROWS; n++) {
+        scale[n] = 0.5f + 0.25f * random_even();
+        rowsum[n] = 0;
+        for (size_t k = 0; k < COLS; k++) {
+            int q = tft_low_at(data, f->low, n, k, cols);
+            assert_in_range(q + 127, 0, 254);
+            rowsum[n] += q;
+            numbers[FIRST + n][k] = (float)q * scale[n];
+        }
+    }
+    return (struct tft_mat){
+        .format = f, .rows = ROWS, .cols = COLS, .data = data, .scale = scale, .rowsum = rowsum};
+}
+
 static void fill(void)
 {
     random_fill(&numbers[0][0], sizeof numbers / sizeof(float));
@@ -148,6 +174,24 @@ static void panels_of_int8(void **state)
     check_format(&w, 48 * (64 + 4 + 4));
 }
 
+static void panels_of_codes(void **state)
+{
+    (void)state;
+    for (unsigned bits = 2; bits <= 4; bits++)
+        for (unsigned group = 32; group <= 128; group *= 2) {
+            struct tft_mat w = codes(bits, group);
+            size_t padded = group < 64 ? 64 : group;
+            check_format(&w, 48 * (padded * bits / 8 + padded / group + 4 + 4));
+        }
+    assert_null(tft_format_low(5, 64));
+    assert_null(tft_format_low(1, 64));
+    assert_null(tft_format_low(4, 16));
+    assert_null(tft_format_low(4, 0));
+    assert_null(tft_format_low(36, 64));
+    assert_null(tft_format_low(4, 256));
+    assert_null(tft_format_low(0, 0));
+}
+
 /* A tensor in blocks: each is an f16 scale and 32 int8. */
 static void a_stored_tensor(void **state)
 {
@@ -188,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_of_floats),
         cmocka_unit_test(panels_of_int8),
+        cmocka_unit_test(panels_of_codes),
         cmocka_unit_test(a_stored_tensor),
         cmocka_unit_test(the_format_of_a_tensor),
     };

@@ -18,6 +18,11 @@ enum { TFT_FILE_VERSION = 1 };
 /* u32: rows of the embedding without padding. Packed files have it too. */
 #define TFT_KEY_VOCAB "tuffet.vocab_size"
 
+/* i32[], one element for each tensor of the file, in the order of the file: bits + 256 * group of a
+   matrix that is held as codes (simd/low_panel.h), otherwise 0. Absent: no matrix is.
+   TFT_FILE_VERSION does not say so: older programs refuse the shape of such a matrix. */
+#define TFT_KEY_WEIGHT_CODES "tuffet.weights.codes"
+
 /* f32[], u8[] per input: the scale and the zero-point of 8-bit activations, struct tft_affine */
 #define TFT_KEY_INPUT_SCALE "tuffet.input.scale"
 #define TFT_KEY_INPUT_ZERO "tuffet.input.zero"

@@ -256,20 +256,36 @@ static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use
     return w;
 }
 
+/* The format of the matrix in tensor t of a W8A8 file: panels of int8, or of codes. */
+static const struct tft_format *w8a8_format(const struct tft_load *ld, const struct tft_tensor *t)
+{
+    uint64_t code = 0;
+    if (ld->codes)
+        tft_value_uint(ld->codes, (uint64_t)(t - ld->s->tensor), &code);
+    return code ? tft_format_low(code & 255, (unsigned)code >> 8) : &tft_format_i8;
+}
+
 /* "NAME.weight", "NAME.scale" and "NAME.rowsum" of a W8A8 file. */
 static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
 {
     char name[80];
     uint64_t padded = tft_panel_rows(rows), width = tft_panel_cols(cols);
-    const uint64_t panels_ne[4] = {width, padded, 1, 1}, rows_ne[4] = {padded, 1, 1, 1};
+    uint64_t panels_ne[4] = {width, padded, 1, 1};
+    const uint64_t rows_ne[4] = {padded, 1, 1, 1};
     struct tft_mat w = {.format = &tft_format_i8, .rows = rows, .cols = cols};
     if (cols > TFT_PANEL_MAX_K)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u numbers; int8 rows have %d at most",
                       stem, cols, TFT_PANEL_MAX_K);
 
     snprintf(name, sizeof name, "%s.weight", stem);
+    w.tensor = tft_source_tensor(ld->s, name);
+    if (w.tensor)
+        w.format = w8a8_format(ld, w.tensor);
+    if (w.format->low) {
+        panels_ne[0] = tft_low_panel(w.format->low, width);
+        panels_ne[1] = padded / TFT_PANEL;
+    }
     w.data = tft_load_exactly(ld, name, TFT_I8, panels_ne);
-    w.tensor = w.data ? tft_source_tensor(ld->s, name) : NULL;
     snprintf(name, sizeof name, "%s.scale", stem);
     w.scale = tft_load_exactly(ld, name, TFT_F32, rows_ne);
     snprintf(name, sizeof name, "%s.rowsum", stem);
@@ -348,19 +364,19 @@ void tft_load_embedding(struct tft_load *ld)
     const char *name = "token_embd.weight";
     const struct tft_tensor *t = tft_source_tensor(ld->s, name);
     const struct tft_value *tokens = tft_source_value(ld->s, TFT_KEY_VOCAB);
-    bool packed = packed_format(ld, name) != NULL;
+    bool by_panel = packed_format(ld, name) || (t && ld->w8a8 && w8a8_format(ld, t)->low);
     uint64_t n = t ? t->ne[1] : 0;
     if (!t)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is missing", name);
-    else if (n > (INT32_MAX - TFT_PANEL) / (packed ? TFT_PANEL : 1))
+    else if (n > (INT32_MAX - TFT_PANEL) / (by_panel ? TFT_PANEL : 1))
         tft_load_fail(ld, TFT_ERR_FORMAT, "a vocabulary of %llu tokens is too large",
                       (unsigned long long)n);
-    else if ((ld->w8a8 || packed) &&
+    else if ((ld->w8a8 || by_panel) &&
              (!tokens || tokens->is_array || !tft_value_uint(tokens, 0, &n) || n < 1 ||
               n > INT32_MAX ||
-              tft_panel_rows((size_t)n) != t->ne[1] * (packed ? TFT_PANEL : 1)))
+              tft_panel_rows((size_t)n) != t->ne[1] * (by_panel ? TFT_PANEL : 1)))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s does not fit the %llu %s of %s", TFT_KEY_VOCAB,
-                      (unsigned long long)t->ne[1], packed ? "panels" : "rows", name);
+                      (unsigned long long)t->ne[1], by_panel ? "panels" : "rows", name);
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;

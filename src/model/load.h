@@ -23,9 +23,11 @@ struct tft_load {
     enum tft_status status; /* sticky */
     enum tft_weights weights; /* what becomes of tensors that cannot be used in place */
     bool unexpanded;          /* nothing: tft_format_stored */
-    bool w8a8;                          /* a file of `tuffet quantize`: see w8a8.h */
-    const struct tft_value *packed;     /* [s->n_tensor] the types of packed tensors; NULL if the
-                                           file is not one of `tuffet pack`: see packed.h */
+    bool w8a8;                      /* a file of `tuffet quantize`: see w8a8.h */
+    const struct tft_value *codes;  /* [s->n_tensor] TFT_KEY_WEIGHT_CODES of such a file, checked;
+                                       NULL: no matrix is held as codes */
+    const struct tft_value *packed; /* [s->n_tensor] the types of packed tensors; NULL if the file
+                                       is not one of `tuffet pack`: see packed.h */
     struct tft_arena arena;
     struct tft_block block;          /* replaces the model's blocks in the counting run */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */

@@ -40,6 +40,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     if (vocab_only)
         return;
     tft_w8a8_version(ld);
+    tft_w8a8_codes(ld);
     tft_packed_version(ld);
     m->arch->load(ld);
     tft_w8a8_inputs(ld);

@@ -20,6 +20,37 @@ void tft_w8a8_version(struct tft_load *ld)
                       (unsigned long long)version, TFT_FILE_VERSION);
 }
 
+/* --------------------------------------------------------------------------------------- codes */
+
+void tft_w8a8_codes(struct tft_load *ld)
+{
+    const struct tft_source *s = ld->s;
+    const struct tft_value *v = ld->w8a8 ? tft_source_value(s, TFT_KEY_WEIGHT_CODES) : NULL;
+    ld->codes = NULL;
+    if (!v || ld->status != TFT_OK)
+        return;
+    if (!v->is_array || v->n != s->n_tensor) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of %zu numbers, one for each tensor",
+                      TFT_KEY_WEIGHT_CODES, s->n_tensor);
+        return;
+    }
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const struct tft_tensor *t = &s->tensor[i];
+        uint64_t code;
+        if (!tft_value_uint(v, i, &code) || code > UINT16_MAX ||
+            (code && !tft_format_low(code & 255, (unsigned)code >> 8)))
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                          "element %zu of %s is neither 0 nor 2 to 4 bits + 256 * a group of 32, "
+                          "64 or 128",
+                          i, TFT_KEY_WEIGHT_CODES);
+        else if (code && t->type != TFT_I8)
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s names the tensor %.*s, which has type %s",
+                          TFT_KEY_WEIGHT_CODES, TFT_STR_ARG(t->name),
+                          tft_dtype_info(t->type)->name);
+    }
+    ld->codes = ld->status == TFT_OK ? v : NULL;
+}
+
 /* --------------------------------------------------------------------------------------- inputs */
 
 struct input_arrays {

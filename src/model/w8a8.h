@@ -13,6 +13,9 @@
 /* Sets ld->w8a8. Refuses another version of the format. */
 void tft_w8a8_version(struct tft_load *ld);
 
+/* Sets ld->codes. */
+void tft_w8a8_codes(struct tft_load *ld);
+
 /* Sets m->prefix_bos, all that a tokenizer opened by itself has to know of the prefix. */
 void tft_w8a8_prefix_bos(struct tft_load *ld);
 

@@ -6,6 +6,7 @@
  *
  *   floats.c  rows of f32, f16 or bf16: tensors of a file in place, or expanded when it is opened
  *   i8.c      panels of int8: what `tuffet quantize` writes
+ *   low.c     panels of codes of 4, 3 or 2 bits that stand for int8: the same, in fewer bytes
  *   packed.c  panels of codes of 2 to 8 bits: tensors of GGUF's quantized types, which pack.c lays
  *             out when the file is opened; split.c takes their blocks apart
  *   stored.c  a tensor in the file's own type, read row by row: no products
@@ -26,7 +27,7 @@ struct tft_mat {
     uint32_t first;   /* row 0 is this row of `data` and of `tensor`: gpt2's q, k and v are parts of
                          one tensor */
     const void *data; /* laid out as the format says; NULL for tft_format_stored */
-    const float *scale;              /* tft_format_i8: as in struct tft_panels. NULL for others */
+    const float *scale;              /* with takes_bytes: as in struct tft_panels; otherwise NULL */
     const int32_t *rowsum;           /* likewise */
     const struct tft_tensor *tensor; /* the tensor that holds the matrix or that `data` was expanded
                                         from; NULL if a tool made `data` */
@@ -57,6 +58,7 @@ struct tft_format {
     bool takes_bytes;         /* product() multiplies 8-bit activations of one scale */
     const struct tft_packing *packing; /* product() multiplies groups of 8-bit activations; NULL for
                                           formats that do not */
+    const struct tft_low *low; /* with takes_bytes: how `data` holds codes; NULL: it holds int8 */
     void (*split)(struct tft_parts *p, const unsigned char *block); /* with packing: see split.h */
 
     /* Bytes of a matrix with its padding and all that lies beside it: what one product reads. */
@@ -73,6 +75,10 @@ struct tft_format {
 
 extern const struct tft_format tft_format_f32, tft_format_f16, tft_format_bf16, tft_format_i8,
     tft_format_stored;
+
+/* The format of int8 panels that are held as codes of `bits` bits with groups of `group` columns;
+   NULL: there is none. */
+const struct tft_format *tft_format_low(unsigned bits, unsigned group);
 
 /* The format that uses a tensor of `type` in place, as the file has it; NULL: there is none. */
 const struct tft_format *tft_format_of(enum tft_dtype type);
