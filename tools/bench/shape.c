@@ -30,11 +30,18 @@ struct matrix {
     int32_t *sum; /* [rows] the sum of each row's weights */
 };
 
-/* The file is written in two runs over all tensors: first their descriptions, then their data. */
+enum { MOST_TENSORS = 2048 };
+
+/* Three runs over all tensors: the first counts them, the second writes their descriptions, the
+   third their data. */
 struct shape_writer {
     const struct shape *s;
+    const struct tft_low *low; /* how weights are held as codes; NULL: they are int8 */
     struct tft_gguf_writer *gguf;
-    bool data; /* the second run */
+    bool counted; /* the second run and the third */
+    bool data;    /* the third run */
+    size_t n_tensor;
+    int32_t codes[MOST_TENSORS]; /* [n_tensor] TFT_KEY_WEIGHT_CODES */
     bool (*progress)(double done);
     bool stopped;
     uint64_t random;
@@ -48,11 +55,14 @@ static struct tft_str str(const char *s)
 }
 
 static void describe(struct shape_writer *w, const char *name, const char *suffix,
-                     enum tft_dtype type, uint32_t n_dims, uint64_t cols, uint64_t rows)
+                     enum tft_dtype type, uint32_t n_dims, const uint64_t *ne)
 {
     char full[80];
     snprintf(full, sizeof full, "%s%s", name, suffix);
-    tft_gguf_put_tensor(w->gguf, str(full), type, n_dims, (const uint64_t[]){cols, rows});
+    if (w->counted)
+        tft_gguf_put_tensor(w->gguf, str(full), type, n_dims, ne);
+    else if (w->n_tensor < MOST_TENSORS)
+        w->n_tensor++;
 }
 
 /* bytes: a multiple of 8. */
@@ -75,19 +85,58 @@ static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
         sum[i / TFT_QUAD % TFT_PANEL] += panel[i];
 }
 
+static int zero(const struct tft_low *low)
+{
+    return (int)tft_bits_levels(low->bits) / 2;
+}
+
+/* Random codes are there already: replaces the bytes of s and z, and sums the rows. */
+static void fill_codes(struct shape_writer *w, size_t cols, int32_t *sum)
+{
+    const struct tft_low *low = w->low;
+    uint8_t *at = (uint8_t *)w->panel, code[TFT_LOW_MAX_GROUP * TFT_PANEL];
+    for (size_t i = 0; i < tft_low_groups(low, cols); i++, at += tft_low_group_bytes(low)) {
+        int32_t of_codes[TFT_PANEL] = {0};
+        tft_codes_unpack(code, at + TFT_PANEL, low->bits, low->group / TFT_QUAD);
+        for (size_t j = 0; j < low->group; j++)
+            for (size_t r = 0; r < TFT_PANEL; r++)
+                of_codes[r] += code[j / TFT_QUAD * TFT_QUAD_CODES + r * TFT_QUAD + j % TFT_QUAD];
+        for (size_t r = 0; r < TFT_PANEL; r++) {
+            int s = 1 + at[r] % TFT_LOW_MAX_SCALE;
+            at[r] = (uint8_t)(s | zero(low) << 4);
+            sum[r] += s * (of_codes[r] - low->group * zero(low));
+        }
+    }
+}
+
+/* Bytes of a panel of 16 rows. */
+static size_t panel_bytes(const struct shape_writer *w, size_t cols)
+{
+    return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
+}
+
 /* The weights of a matrix. */
 static void put_weights(struct shape_writer *w, struct matrix *x)
 {
-    size_t bytes = (size_t)TFT_PANEL * x->cols;
+    size_t bytes = panel_bytes(w, x->cols);
     if (!w->data) {
-        describe(w, x->name, ".weight", TFT_I8, 2, x->cols, x->rows);
-        w->all += (double)x->rows * x->cols;
+        if (w->low && !w->counted && w->n_tensor < MOST_TENSORS)
+            w->codes[w->n_tensor] = (w->low->bits == TFT_BITS_4   ? 4
+                                     : w->low->bits == TFT_BITS_3 ? 3
+                                                                  : 2) +
+                                    256 * w->low->group;
+        const uint64_t of_codes[] = {bytes, x->rows / TFT_PANEL}, of_int8[] = {x->cols, x->rows};
+        describe(w, x->name, ".weight", TFT_I8, 2, w->low ? of_codes : of_int8);
+        w->all += (double)bytes * (x->rows / TFT_PANEL);
         return;
     }
     x->sum = calloc(x->rows, sizeof *x->sum);
     for (uint32_t i = 0; x->sum && i < x->rows && !w->stopped; i += TFT_PANEL) {
         fill_panel(w, bytes);
-        sum_rows(w->panel, x->cols, x->sum + i);
+        if (w->low)
+            fill_codes(w, x->cols, x->sum + i);
+        else
+            sum_rows(w->panel, x->cols, x->sum + i);
         tft_gguf_put_data(w->gguf, w->panel, bytes);
         w->done += (double)bytes;
         w->stopped = w->progress && !w->progress(w->done / w->all);
@@ -99,20 +148,30 @@ static void put_vector(struct shape_writer *w, const char *name, const char *suf
                        float value)
 {
     if (!w->data)
-        describe(w, name, suffix, TFT_F32, 1, n, 1);
+        describe(w, name, suffix, TFT_F32, 1, (const uint64_t[]){n});
     for (uint32_t i = 0; w->data && i < n; i++)
         tft_gguf_put_data(w->gguf, &value, sizeof value);
 }
 
+/* The standard deviation of the weights: uniform int8 numbers, or the product of s = 1 .. 15 and
+   uniform codes. */
+static float deviation(const struct tft_low *low)
+{
+    return !low                      ? 73.0f
+           : low->bits == TFT_BITS_4 ? 42.0f
+           : low->bits == TFT_BITS_3 ? 21.0f
+                                     : 11.0f;
+}
+
 /* The scales, bias and row sums of a matrix. The scales make the output about as large as the
-   input: uniform int8 numbers have a standard deviation of 73. */
+   input. */
 static void put_scales(struct shape_writer *w, struct matrix *x)
 {
-    put_vector(w, x->name, ".scale", x->rows, 1 / (73 * sqrtf((float)x->cols)));
+    put_vector(w, x->name, ".scale", x->rows, 1 / (deviation(w->low) * sqrtf((float)x->cols)));
     if (x->bias)
         put_vector(w, x->name, ".bias", x->rows, 0.1f);
     if (!w->data)
-        describe(w, x->name, ".rowsum", TFT_I32, 1, x->rows, 1);
+        describe(w, x->name, ".rowsum", TFT_I32, 1, (const uint64_t[]){x->rows});
     else if (x->sum)
         tft_gguf_put_data(w->gguf, x->sum, x->rows * sizeof *x->sum);
     free(x->sum);
@@ -142,8 +201,8 @@ static void put_importance(struct shape_writer *w)
 {
     const struct shape *s = w->s;
     if (!w->data)
-        tft_gguf_put_tensor(w->gguf, str(TFT_KEY_KV_IMPORTANCE), TFT_F32, 3,
-                            (const uint64_t[]){s->head, s->kv_heads, s->layers});
+        describe(w, TFT_KEY_KV_IMPORTANCE, "", TFT_F32, 3,
+                 (const uint64_t[]){s->head, s->kv_heads, s->layers});
     for (uint32_t i = 0; w->data && i < s->layers * s->kv_heads * s->head; i++) {
         float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
         tft_gguf_put_data(w->gguf, &x, sizeof x);
@@ -220,12 +279,18 @@ static void put_values(struct shape_writer *w)
     tft_gguf_put_u32(w->gguf, TFT_KEY_VOCAB, s->vocab);
     tft_gguf_put_u32(w->gguf, TFT_KEY_HADAMARD, 128); /* as in a model with --rotate o+down */
     put_inputs(w);
+    if (w->low)
+        tft_gguf_put_array(w->gguf, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, w->codes, w->n_tensor);
 }
 
-enum tft_status shape_write(const char *name, const char *path, bool (*progress)(double done),
-                            struct tft_error *err)
+enum tft_status shape_write(const char *name, unsigned bits, const char *path,
+                            bool (*progress)(double done), struct tft_error *err)
 {
     struct shape_writer w = {.progress = progress, .random = 0x9e3779b97f4a7c15};
+    const struct tft_format *format = bits < 8 ? tft_format_low(bits, SHAPE_GROUP) : &tft_format_i8;
+    if (!format || bits > 8)
+        return TFT_ERR_ARG;
+    w.low = format->low;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (strcmp(shapes[i].name, name) == 0)
             w.s = &shapes[i];
@@ -235,6 +300,9 @@ enum tft_status shape_write(const char *name, const char *path, bool (*progress)
     if (status != TFT_OK)
         return status;
     w.panel = malloc((size_t)TFT_PANEL * (w.s->width > w.s->ffn ? w.s->width : w.s->ffn));
+    put_tensors(&w);
+    w.counted = true;
+    w.all = 0;
     put_values(&w);
     put_tensors(&w);
     w.data = true;

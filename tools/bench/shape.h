@@ -9,10 +9,13 @@
 
 #define SHAPE_NAMES "smollm2-135m|qwen2.5-0.5b|llama-3.2-1b"
 
-/* Writes the model `name` to a file. progress: NULL, or called from time to time with done = 0 ..
+/* The columns of a group of codes. */
+enum { SHAPE_GROUP = 64 };
+
+/* Writes the model `name` with weights of 8, 4, 3 or 2 bits to a file. progress: NULL, or called from time to time with done = 0 ..
    1; if it returns false, the writing stops, and the result is TFT_OK without a file. TFT_ERR_ARG
-   if the name is not one of SHAPE_NAMES. */
-enum tft_status shape_write(const char *name, const char *path, bool (*progress)(double done),
-                            struct tft_error *err);
+   if the name is not one of SHAPE_NAMES, or there are no such weights. */
+enum tft_status shape_write(const char *name, unsigned bits, const char *path,
+                            bool (*progress)(double done), struct tft_error *err);
 
 #endif
