@@ -8,6 +8,7 @@
 
 #include "simd/kernels.h"
 #include "tools/quantize/round/pack.h"
+#include "tools/quantize/round/pack_low.h"
 #include "random.h"
 
 enum { MOST_ROWS = 48, MOST_COLS = 80, STRIDE = 90 };
@@ -188,13 +189,44 @@ static void the_kernel_reads_it(void **state)
     }
 }
 
+/* Each code is where tft_low_at finds it, and stands for its number. */
+static void codes_of_low_bits(void **state)
+{
+    (void)state;
+    enum { ROWS = 13, COLS = 150, APART = 160, K = 160 };
+    static uint8_t code[ROWS * APART], factors[ROWS * 8], to[16 * 256];
+    static const enum tft_bits widths[] = {TFT_BITS_2, TFT_BITS_3, TFT_BITS_4};
+    int32_t sums[16];
+    for (unsigned i = 0; i < 9; i++) {
+        struct tft_low low = {widths[i / 3], (uint8_t)(32 << i % 3)};
+        size_t groups = tft_low_groups(&low, COLS);
+        assert_true(tft_low_panel(&low, K) <= sizeof to);
+        assert_int_equal(pack_low_key(&low), (int)(2 + i / 3) + 256 * (32 << i % 3));
+        for (size_t k = 0; k < sizeof code; k++)
+            code[k] = (uint8_t)(random_u32() % tft_bits_levels(low.bits));
+        for (size_t k = 0; k < ROWS * groups; k++)
+            factors[k] = pack_low_factors(1 + (int)(random_u32() % 8), (int)(random_u32() % 16));
+        pack_low_panel(to, sums, &low, code, APART, factors, ROWS, COLS);
+        for (size_t n = 0; n < 16; n++) {
+            int sum = 0;
+            for (size_t k = 0; k < COLS && n < ROWS; k++) {
+                uint8_t f = factors[n * groups + k / low.group];
+                int want = (f & 15) * (code[n * APART + k] - (f >> 4));
+                assert_int_equal(tft_low_at(to, &low, n, k, K), want);
+                sum += want;
+            }
+            assert_int_equal(sums[n], sum);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape),         cmocka_unit_test(scales),
         cmocka_unit_test(ties_to_even),        cmocka_unit_test(extremes),
         cmocka_unit_test(not_finite),          cmocka_unit_test(in_pieces),
-        cmocka_unit_test(the_kernel_reads_it),
+        cmocka_unit_test(the_kernel_reads_it), cmocka_unit_test(codes_of_low_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
