@@ -11,6 +11,8 @@
 #include "caches.h"
 #include "w8a8.h"
 
+#include "low_copies.h"
+
 static struct tft_model *opened_on(const char *path, const char *device, uint32_t layers)
 {
     struct tft_model *m;
@@ -116,6 +118,19 @@ static void some_of_the_layers(void **state)
 
 /* Rows that a thread block reads in more than one piece, and heads of more channels than a thread
    block has threads. */
+static void weights_of_low_bits(void **state)
+{
+    (void)state;
+    char i8[64], low[64];
+    snprintf(i8, sizeof i8, "%s", in_folder("i8.gguf"));
+    snprintf(low, sizeof low, "%s", in_folder("low.gguf"));
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = usual(&toys[i]);
+        write_copies(quantized(&toys[i], &o), i8, low, 3 * i);
+        compare(low, i % 2, "f16");
+    }
+}
+
 static void wide_rows_and_heads(void **state)
 {
     (void)state;
@@ -381,6 +396,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_architecture),
         cmocka_unit_test(dynamic_ranges),
         cmocka_unit_test(some_of_the_layers),
+        cmocka_unit_test(weights_of_low_bits),
         cmocka_unit_test(wide_rows_and_heads),
         cmocka_unit_test(quantized_caches),
         cmocka_unit_test(tokens_that_a_filter_keeps),

@@ -33,7 +33,7 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
             err, TFT_ERR_ARG,
             "%s: opened with vocab_only: there is nothing to compute on %s",
             m->source.name, name);
-    if (m->embed.format != &tft_format_i8)
+    if (!m->embed.format->takes_bytes)
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
             "%s: has weights of %s; %s computes W8A8 files: make one with tuffet quantize",

@@ -18,6 +18,7 @@ enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struc
 struct weight {
     const void *host;
     size_t bytes;
+    const struct tft_mat *codes; /* the device gets the int8 panels that they stand for, or NULL */
     void *device;
 };
 

@@ -33,13 +33,18 @@ enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struc
 /* ----------------------------------------------------------------------------- lists of weights */
 
 /* Each list function is called twice: the first time d->weights is NULL, and it only counts. */
-static void list(struct device *d, const void *host, size_t bytes)
+static void list_weight(struct device *d, struct weight w)
 {
-    if (!host)
+    if (!w.host)
         return;
     if (d->weights)
-        d->weights[d->n_weights] = (struct weight){host, bytes, NULL};
+        d->weights[d->n_weights] = w;
     d->n_weights++;
+}
+
+static void list(struct device *d, const void *host, size_t bytes)
+{
+    list_weight(d, (struct weight){.host = host, .bytes = bytes});
 }
 
 static void list_matrix(struct device *d, const struct tft_mat *w)
@@ -47,7 +52,9 @@ static void list_matrix(struct device *d, const struct tft_mat *w)
     size_t rows = tft_panel_rows(w->rows);
     if (!w->data)
         return;
-    list(d, w->data, rows * tft_panel_cols(w->cols));
+    list_weight(d, (struct weight){.host = w->data,
+                                   .bytes = rows * tft_panel_cols(w->cols),
+                                   .codes = w->format->low ? w : NULL});
     list(d, w->scale, rows * sizeof *w->scale);
     list(d, w->rowsum, rows * sizeof *w->rowsum);
 }
@@ -138,6 +145,26 @@ static enum tft_status copy_affine(struct device *d, void *to, struct tft_error 
     return tft_cuda_status(e, "copying weights", err);
 }
 
+/* A matrix of codes as panels of int8. */
+static enum tft_status copy_codes(void *to, const struct tft_mat *w, struct tft_error *err)
+{
+    size_t cols = tft_panel_cols(w->cols);
+    int8_t *panel = calloc(TFT_PANEL, cols);
+    enum tft_status status =
+        panel ? TFT_OK : tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
+    for (size_t n = 0; n < tft_panel_rows(w->rows) && status == TFT_OK; n += TFT_PANEL) {
+        for (size_t k = 0; k < w->cols; k++)
+            for (size_t r = 0; r < TFT_PANEL; r++)
+                panel[tft_panel_at(r, k, cols)] =
+                    (int8_t)tft_low_at(w->data, w->format->low, n + r, k, w->cols);
+        status = tft_cuda_status(cudaMemcpy((int8_t *)to + n * cols, panel, TFT_PANEL * cols,
+                                            cudaMemcpyHostToDevice),
+                                 "copying weights", err);
+    }
+    free(panel);
+    return status;
+}
+
 static enum tft_status copy_all(struct device *d, struct tft_error *err)
 {
     struct tft_arena a = {0};
@@ -151,8 +178,10 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
     for (size_t i = 0; i < d->n_weights && status == TFT_OK; i++) {
         struct weight *w = &d->weights[i];
         w->device = tft_arena_take(&a, w->bytes, 1);
-        status = tft_cuda_status(cudaMemcpy(w->device, w->host, w->bytes, cudaMemcpyHostToDevice),
-                                 "copying weights", err);
+        status = w->codes ? copy_codes(w->device, w->codes, err)
+                          : tft_cuda_status(cudaMemcpy(w->device, w->host, w->bytes,
+                                                       cudaMemcpyHostToDevice),
+                                            "copying weights", err);
     }
     if (status == TFT_OK)
         status = copy_affine(d, tft_arena_take(&a, n_inputs(d->m), sizeof *d->affine), err);
