@@ -366,6 +366,126 @@ static void the_error_is_that_of_the_ranges(void **state)
     assert_true(least < all);
 }
 
+/* ---- weights of few bits */
+
+static struct quantize_opts few_bits(const struct toy *t, uint8_t bits)
+{
+    struct quantize_opts o = usual(t);
+    memset(o.bits, bits, sizeof o.bits);
+    o.group = 32;
+    return o;
+}
+
+static void few_bits_on_every_rung_with_any_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++) {
+        struct quantize_opts o = few_bits(&toys[i], 4);
+        o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
+        o.nearest = i == 1;
+        uint64_t want = hash_file(quantized(&toys[i], &o));
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            o.n_threads = 1 + rung % 3;
+            assert_int_equal(hash_file(quantized(&toys[i], &o)), want);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+}
+
+/* The most different numbers among 32 inputs of a row. */
+static int most_levels(const struct tft_mat *w)
+{
+    int most = 0;
+    const int8_t *data = w->data;
+    for (size_t r = 0; r < w->rows; r++)
+        for (size_t first = 0; first < w->cols; first += 32) {
+            bool seen[256] = {false};
+            int levels = 0;
+            for (size_t k = first; k < w->cols && k < first + 32; k++) {
+                int v = data[tft_panel_at(r, k, tft_panel_cols(w->cols))] + 128;
+                levels += !seen[v];
+                seen[v] = true;
+            }
+            most = levels > most ? levels : most;
+        }
+    return most;
+}
+
+static void matrices_have_their_bits(void **state)
+{
+    (void)state;
+    for (uint8_t bits = 2; bits <= 4; bits++) {
+        struct quantize_opts o = few_bits(&toys[0], bits);
+        o.bits[MAT_DOWN] = 8;
+        o.bits[MAT_K] = 2;
+        struct tft_model *m = opened(quantized(&toys[0], &o));
+        for (uint32_t l = 0; l < m->n_layer; l++)
+            for (int i = 0; i < LAYER_MATS; i++) {
+                int levels = most_levels(&layers_linear(&m->block[l], i)->w);
+                if (i == MAT_DOWN)
+                    assert_true(levels > 16);
+                else if (i == MAT_K)
+                    assert_true(levels > 2 && levels <= 4);
+                else
+                    assert_true(levels > 1 << (bits - 1) && levels <= 1 << bits);
+            }
+        assert_true(most_levels(&m->embed) > 16 && most_levels(&m->output.w) > 16);
+        tft_model_close(m);
+    }
+}
+
+/* What the text meets behind rounded layers is near what it meets in the float model, however
+   weights are folded and unfolded; feedback brings logits nearer. */
+static void few_bits_near_the_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        for (int how = 0; how < 4; how++) {
+            struct quantize_opts o = few_bits(&toys[i], 4), eight = usual(&toys[i]);
+            struct quantize_input ranges[MOST_INPUTS];
+            o.smooth = how & 1 ? 0.5f : 0;
+            o.rotate = how & 2 && rotatable(&toys[i]) ? QUANTIZE_ROTATE_ALL : o.rotate;
+            o.kv = toys[i].head_dim % 4 == 0 ? "skvq:group=16" : NULL;
+            eight.smooth = o.smooth;
+            eight.rotate = o.rotate;
+            eight.kv = o.kv;
+            quantized(&toys[i], &eight);
+            memcpy(ranges, result, sizeof ranges);
+            double d = distance(&toys[i], quantized(&toys[i], &o), 40);
+            if (!(d < 0.6))
+                fail_msg("%s, %d: off by %.3f of the logits of floats", toys[i].arch, how, d);
+            for (uint32_t j = 0; j < quantize_inputs(&(struct tft_model){.n_layer = 2}); j++) {
+                float was = ranges[j].max - ranges[j].min, is = result[j].max - result[j].min;
+                if (fabsf(is - was) > 0.3f * was)
+                    fail_msg("%s, %d: input %u has a range of %g, not %g", toys[i].arch, how, j,
+                             (double)is, (double)was);
+            }
+        }
+}
+
+static float streams[2][2][TEXT][64];
+
+static void store_stream(void *user, uint32_t layer, const float *x, size_t stride)
+{
+    for (size_t t = 0; t < TEXT; t++)
+        memcpy(streams[*(int *)user][layer][t], x + t * stride, 64 * sizeof *x);
+}
+
+/* The outputs are the float model's even where the text goes through rounded layers. */
+static void outputs_are_those_of_floats(void **state)
+{
+    (void)state;
+    const struct toy *t = &toys[2];
+    for (int i = 0; i < 2; i++) {
+        struct quantize_opts o = i ? few_bits(t, 2) : usual(t);
+        o.outputs = store_stream;
+        o.outputs_user = &i;
+        quantized(t, &o);
+    }
+    assert_memory_equal(streams[1], streams[0], sizeof streams[0]);
+}
+
 static void fails(const char *from, const struct quantize_opts *o, const char *why)
 {
     struct tft_error err;
@@ -434,6 +554,26 @@ static bool stop(void *user, double done)
 
 /* Stops at each call of progress: after each of the 3 windows of 2 layers (twice with smoothing)
    and of the head, and at the end. */
+static void stopped_while_rounding(void **state)
+{
+    (void)state;
+    struct tft_model *m;
+    files_in_folder(true);
+    assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
+    struct quantize_opts o = few_bits(&toys[0], 3);
+    o.progress = stop;
+    for (unsigned last = 1, calls = 0; last != calls + 1; last++) {
+        struct stop s = {.last = last};
+        bool stopped;
+        o.user = &s;
+        assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, NULL), TFT_OK);
+        assert_int_equal(files_in_folder(false), stopped ? 1 : 2);
+        calls = stopped ? last : s.calls;
+        assert_int_equal(stopped, s.calls == last && s.done < 1);
+    }
+    tft_model_close(m);
+}
+
 static void stopped_leaves_no_file(void **state)
 {
     (void)state;
@@ -691,8 +831,13 @@ int main(void)
         cmocka_unit_test(the_importance_of_channels),
         cmocka_unit_test(the_model_is_as_it_was),
         cmocka_unit_test(the_error_is_that_of_the_ranges),
+        cmocka_unit_test(few_bits_on_every_rung_with_any_threads),
+        cmocka_unit_test(matrices_have_their_bits),
+        cmocka_unit_test(few_bits_near_the_floats),
+        cmocka_unit_test(outputs_are_those_of_floats),
         cmocka_unit_test(bad_input_leaves_no_file),
         cmocka_unit_test(stopped_leaves_no_file),
+        cmocka_unit_test(stopped_while_rounding),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_damaged_calibration_is_refused),
         cmocka_unit_test(a_damaged_prefix_of_few_bits_is_refused),

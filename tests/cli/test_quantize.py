@@ -225,6 +225,10 @@ class Quantize(Case):
                      "--rotate=none", "--rotate=o+down",
                      "--cushion=auto --cushion-tau=9 --cushion-cost=9 --cushion-max=2 "
                      "--cushion-sample=6",
+                     "--bits=4", "--bits=3", "--bits=2", "--bits=4 --group=32",
+                     "--bits=4 --rounding=nearest", "--bits=4,ffn_down=8", "--bits=ffn_down=4",
+                     "--bits=4 --tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 "
+                     "--tune-rate=0.1",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world",
                      "--intact-tokens=5,1", "--dynamic=all",
                      "--dynamic=all --dynamic-per=tensor",
@@ -234,8 +238,18 @@ class Quantize(Case):
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
         for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="],
-                     ["--cushion=none"], ["--rotate=auto"]]:
+                     ["--cushion=none"], ["--rotate=auto"], ["--bits=8"], ["--bits=4,8"]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
+
+    def test_bits_of_weights(self):
+        model = self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")
+        kept = "int8 per channel, of 3 bits in groups of 32: attn_q attn_k attn_output ffn_gate " \
+               "ffn_up, of 4 bits in groups of 32: attn_v"
+        self.assertEqual(self.json("inspect", model)["w8a8"]["weights"], kept)
+        self.assertTrue(self.tuffet("run", model, "-phello", "-s3", "-n5"))
+        wrong = self.fails(*self.arguments("--bits=5"), status=2)
+        self.assertIn("--bits", wrong)
+        self.assertEqual(self.left(), ["out"])
 
     def test_a_cache_of_the_file(self):
         plain = self.quantized()
@@ -540,6 +554,8 @@ class Quantize(Case):
             (["--intact=none", "--intact-tokens=1"], "exclude each other"),
             (["--intact-text=a", "--intact-tokens=1"], "exclude each other"),
             (["--calib-tokens=0"], "at least 1"),
+            (["--group=16"], "32, 64 or 128"), (["--rounding=up"], "gptq|nearest"),
+            (["--bits=4", "--weights=per-tensor"], "leave out --weights per-tensor"),
             (["--calib-tokens=100"], "less than the window of 255"),
         ]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
@@ -549,6 +565,11 @@ class Quantize(Case):
             for list in [item, "0," + item + ",0"]:
                 self.assertIn(f'"{item}" is not an input',
                               self.fails(*self.arguments("--dynamic", list), status=2))
+        for item in ["5", "1", "0", "", "16", "44", "four", "4 ", "ffn_down", "ffn_down=5", "ffn=4",
+                     "ffn_down=", "=4", "output=4", "ffn_down:4", "ffn_down=4=4"]:
+            for list in [item, "4," + item + ",ffn_up=8"]:
+                self.assertIn(f'"{item}" is neither 2, 3, 4 or 8',
+                              self.fails(*self.arguments("--bits", list), status=2))
         for list in ["", "x", "1,x", "1,", ",1", "1,,2", "-1", "420", "4294967297",
                      "99999999999999999999", "1 2", "1;2"]:
             self.assertIn(f'like 1,13, not "{list}"',

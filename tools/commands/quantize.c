@@ -14,12 +14,12 @@
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
 static struct {
-    const char *out, *calib, *dynamic, *kv;
-    uint32_t tokens, window;
-    int method, rotate, per_tensor, dynamic_per;
+    const char *out, *calib, *dynamic, *kv, *bits;
+    uint32_t tokens, window, group;
+    int method, rotate, per_tensor, dynamic_per, nearest;
     float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f};
+} opt = {.tokens = 8192, .percentile = 99.99f, .bits = "8", .group = 64};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
@@ -40,6 +40,13 @@ static const struct cli_option options[] = {
      "(all), by Hadamard transforms"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
      "use one scale for each row of a weight matrix, or one for the matrix"},
+    {0, "bits", CLI_TEXT, &opt.bits, "LIST",
+     "round weights to 2, 3, 4 or 8 bits (default 8); those of a part otherwise, like "
+     "\"4,ffn_down=8\""},
+    {0, "group", CLI_COUNT, &opt.group, "N",
+     "give N = 32, 64 or 128 weights of 2 to 4 bits a scale of their own"},
+    {0, "rounding", CLI_WORD, &opt.nearest, "gptq|nearest",
+     "round weights of 2 to 4 bits so that each makes up for the errors of others, or to nearest"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
      "measure the range of these inputs at run time: all, or layers and parts like "
      "\"0-3,ffn_down,5.attn_q,output\""},
@@ -114,6 +121,39 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
                              p, m->n_layer);
         next = p[n] ? p + n + 1 : NULL;
     }
+    return CLI_OK;
+}
+
+/* ---- bits of the weights */
+
+/* Parses one item of --bits, the n bytes at p: "4", or "ffn_down=4". */
+static bool take_bits(uint8_t bits[LAYER_MATS], const char *p, size_t n)
+{
+    bool found = n == 1;
+    if (!n || !strchr("2348", p[n - 1]))
+        return false;
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (n == 1 || (p[n - 2] == '=' && is(p, n - 2, quantize_matrix_name(i)))) {
+            bits[i] = (uint8_t)(p[n - 1] - '0');
+            found = true;
+        }
+    return found;
+}
+
+static int take_all_bits(uint8_t bits[LAYER_MATS])
+{
+    bool few = false;
+    for (const char *p = opt.bits, *next; p; p = next) {
+        size_t n = strcspn(p, ",");
+        if (!take_bits(bits, p, n))
+            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a part with these, like "
+                             "ffn_down=8", (int)n, p);
+        next = p[n] ? p + n + 1 : NULL;
+    }
+    for (int i = 0; i < LAYER_MATS; i++)
+        few |= bits[i] < 8;
+    if (few && opt.per_tensor)
+        return cli_usage("--bits below 8 has a scale for each row: leave out --weights per-tensor");
     return CLI_OK;
 }
 
@@ -262,12 +302,15 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                                  : (enum quantize_rotate)(opt.rotate - 1),
                                    .per_tensor = opt.per_tensor,
                                    .prefix_type = command_prefix_type(),
+                                   .group = opt.group,
+                                   .nearest = opt.nearest,
                                    .kv = opt.kv,
                                    .n_threads = (int)cli_model_options.threads,
                                }};
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;
+    take_all_bits(o->bits);
     int status = range ? take_dynamic(m, range) : cli_fail("out of memory");
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
@@ -296,6 +339,7 @@ static int check_options(void)
 {
     struct tft_kv_policy kv;
     struct tft_error err;
+    uint8_t bits[LAYER_MATS];
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
     if (!opt.calib)
@@ -304,6 +348,10 @@ static int check_options(void)
         return cli_usage("--smooth must be within 0 .. 1");
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile must be above 0 and at most 100");
+    if (opt.group != 32 && opt.group != 64 && opt.group != 128)
+        return cli_usage("--group must be 32, 64 or 128");
+    if (take_all_bits(bits) != CLI_OK)
+        return CLI_USAGE;
     return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }
 

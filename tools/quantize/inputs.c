@@ -2,6 +2,28 @@
 
 #include <stdio.h>
 
+const char *quantize_matrix_name(int which)
+{
+    static const char *const name[LAYER_MATS] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                                 "ffn_gate", "ffn_up", "ffn_down"};
+    return name[which];
+}
+
+uint32_t quantize_matrix_input(int which)
+{
+    return which < MAT_O       ? TFT_IN_ATTN
+           : which == MAT_O    ? TFT_IN_O
+           : which == MAT_DOWN ? TFT_IN_DOWN
+                               : TFT_IN_FFN;
+}
+
+size_t quantize_input_width(const struct tft_model *m, uint32_t which)
+{
+    return which == TFT_IN_O      ? (size_t)m->n_head * m->head_dim
+           : which == TFT_IN_DOWN ? m->n_ff
+                                  : m->n_embd;
+}
+
 const char *quantize_part_name(uint32_t which)
 {
     static const char *const part[TFT_LAYER_INPUTS] = {[TFT_IN_ATTN] = "attn_q",

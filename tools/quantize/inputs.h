@@ -1,9 +1,19 @@
-/* The inputs of a model's linear layers: their number, their names, and what quantize() found out
-   about each. Linear layers that read the same numbers share an input (struct tft_input). */
+/* The matrices of a layer, and the inputs of a model's linear layers: their number, their names, and
+   what quantize() found out about each. Linear layers that read the same numbers share an input
+   (struct tft_input). */
 #ifndef QUANTIZE_INPUTS_H
 #define QUANTIZE_INPUTS_H
 
 #include "model/model.h"
+
+/* The matrices of a layer, in the order of the file. */
+enum { MAT_Q, MAT_K, MAT_V, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
+
+/* "ffn_gate" */
+const char *quantize_matrix_name(int which);
+
+/* The input that it reads: TFT_IN_ATTN .. TFT_IN_DOWN. */
+uint32_t quantize_matrix_input(int which);
 
 /* Result for one input, over the calibration text. */
 struct quantize_input {
@@ -17,6 +27,9 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
 {
     return m->n_layer * TFT_LAYER_INPUTS + 1;
 }
+
+/* Numbers of a layer's input. */
+size_t quantize_input_width(const struct tft_model *m, uint32_t which);
 
 /* Name of a layer's input, after the first linear layer that reads it: "ffn_down". */
 const char *quantize_part_name(uint32_t which);

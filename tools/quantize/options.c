@@ -2,6 +2,19 @@
 
 #include "tools/quantize/round/rotate.h"
 
+bool quantize_low_bits(const struct quantize_opts *o, int matrix)
+{
+    return o->bits[matrix] && o->bits[matrix] < 8;
+}
+
+bool quantize_any_low_bits(const struct quantize_opts *o)
+{
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (quantize_low_bits(o, i))
+            return true;
+    return false;
+}
+
 bool quantize_rotate_all_possible(const struct tft_model *m)
 {
     return !m->out_norm.b && !m->pos_embed.data;

@@ -3,6 +3,7 @@
 #define QUANTIZE_OPTIONS_H
 
 #include "model/model.h"
+#include "tools/quantize/inputs.h"
 #include "tools/quantize/measure/histogram.h"
 
 /* Rotations. Each value includes those before it: of attention's output, a head at a time
@@ -26,6 +27,9 @@ struct quantize_opts {
     float smooth;             /* SmoothQuant's alpha; 0: no smoothing */
     enum quantize_rotate rotate;
     bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
+    uint8_t bits[LAYER_MATS]; /* of each weight of a matrix: 2, 3 or 4 (low_bits.h); 8 or 0: int8 */
+    uint32_t group;           /* 2 to 4 bits: weights that share a scale and a zero */
+    bool nearest;             /* ... are rounded to nearest, without feedback */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
     uint32_t n_prefix;
@@ -46,6 +50,10 @@ struct quantize_opts {
 /* The strongest rotation that costs nothing at run time: ALL; or O_DOWN where the norms are
    LayerNorm (RMSNorm is needed), or where a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
+
+/* Whether a matrix has fewer than 8 bits, and whether any has. */
+bool quantize_low_bits(const struct quantize_opts *o, int matrix);
+bool quantize_any_low_bits(const struct quantize_opts *o);
 
 /* Whether the residual stream can be rotated: all norms are RMSNorm. */
 bool quantize_rotate_all_possible(const struct tft_model *m);

@@ -8,6 +8,8 @@
 #include "tools/quantize/measure/key_importance.h"
 #include "tools/quantize/measure/kv_calibrate.h"
 #include "tools/quantize/measure/layers.h"
+#include "tools/quantize/measure/moments.h"
+#include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
@@ -24,12 +26,21 @@ struct conversion {
     struct model_writer file;
     bool stopped;
     uint32_t layers_done;
-    uint32_t runs; /* of the current layer over the text: 1 while smoothing has had its run */
+    uint32_t steps; /* of the current layer that are done: runs over the text, and rounding */
+    bool measuring; /* the run that runs is the one that the KV cache is calibrated from */
     struct tft_error bad; /* the first failure */
 
     float *smooth[2];     /* [D] factors that the inputs of attention and FFN are divided by */
     float *w_max, *x_max; /* [D] largest weight and input of each channel */
     uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] */
+
+    /* where weights have fewer than 8 bits; else zeros */
+    bool low_bits;
+    struct moments moments;
+    struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: has 8 bits */
+    float *exact; /* [n_windows, window, stride] the float model's residual stream, if o->outputs
+                     wants it: that in `y` went through rounded layers */
+    int now;      /* the matrix that is being rounded */
 };
 
 static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK || c->stopped; }
@@ -56,26 +67,45 @@ static void choose_smooth(struct conversion *c, struct tft_block *b, uint32_t l)
     c->stats.untransformed = true;
     layers_run(&c->y, l, true);
     c->stats.untransformed = false;
-    c->runs = 1;
+    c->steps++;
     smooth_input(c, b, TFT_IN_ATTN);
     smooth_input(c, b, TFT_IN_FFN);
     input_stats_clear(&c->stats);
 }
 
-/* Gives the rows of v and the columns of o the channel order that the KV cache wants for values, as
-   attention mixes values channel by channel: SKVQ, eq. 1 and algorithm 1. The order of keys cannot
-   be fused: RoPE, between their rows and the cache, rotates pairs of channels. */
-static void reorder_values(struct conversion *c, struct tft_block *b)
+/* Permutes a KV head's rows of v, and the columns of o that read them. */
+static void permute_head(const struct conversion *c, struct tft_block *b, uint32_t head,
+                         const int32_t *order)
 {
-    const struct tft_model *m = c->m;
-    uint32_t dim = m->head_dim;
-    const int32_t *order = c->kv.value_order;
-    for (uint32_t h = 0; order && h < m->n_head_kv; h++)
-        channel_order_rows(layers_weights(&b->v) + (size_t)h * dim * b->v.w.cols, b->v.w.cols, dim,
-                   b->v.w.cols, order + h * dim);
-    for (uint32_t h = 0; order && h < m->n_head; h++)
+    uint32_t dim = c->m->head_dim, shared = c->m->n_head / c->m->n_head_kv;
+    channel_order_rows(layers_weights(&b->v) + (size_t)head * dim * b->v.w.cols, b->v.w.cols, dim,
+                       b->v.w.cols, order);
+    for (uint32_t h = head * shared; h < (head + 1) * shared; h++)
         channel_order_columns(layers_weights(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
-                      order + h / (m->n_head / m->n_head_kv) * dim);
+                              order);
+}
+
+/* Gives values the channel order that the KV cache wants, as attention mixes values channel by
+   channel: SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows
+   and the cache, rotates pairs of channels. */
+static void reorder_values(const struct conversion *c, struct tft_block *b)
+{
+    const int32_t *order = c->kv.value_order;
+    for (uint32_t h = 0; order && h < c->m->n_head_kv; h++)
+        permute_head(c, b, h, order + h * c->m->head_dim);
+}
+
+/* Undoes reorder_values. */
+static void restore_values(const struct conversion *c, struct tft_block *b)
+{
+    uint32_t dim = c->m->head_dim;
+    int32_t inverse[CHANNEL_ORDER_MAX];
+    const int32_t *order = c->kv.value_order;
+    for (uint32_t h = 0; order && h < c->m->n_head_kv; h++) {
+        for (uint32_t d = 0; d < dim; d++)
+            inverse[order[h * dim + d]] = (int32_t)d;
+        permute_head(c, b, h, inverse);
+    }
 }
 
 /* Fuses smoothing, rotation and order into the layer's matrices, so that its output stays the same.
@@ -97,6 +127,30 @@ static void fold(struct conversion *c, struct tft_block *b)
     if (down)
         rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
                               b->down.w.cols, down);
+}
+
+/* Undoes fold. */
+static void unfold(struct conversion *c, struct tft_block *b)
+{
+    static const uint32_t from_norm[] = {TFT_IN_ATTN, TFT_IN_FFN};
+    const struct tft_model *m = c->m;
+    uint32_t head = quantize_head_block(m, c->o), down = quantize_down_block(m, c->o);
+    struct tft_linear *l[3];
+    if (down) {
+        float *w = layers_weights(&b->down);
+        rotate_columns_online(w, b->down.w.cols, b->down.w.rows, b->down.w.cols, down);
+        m->kern.scale(w, (float)down, (size_t)b->down.w.rows * b->down.w.cols);
+    }
+    restore_values(c, b);
+    if (head) {
+        rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
+        rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
+    }
+    for (int i = 0; i < 2 && c->o->smooth > 0; i++)
+        for (size_t j = 0, n = layers_readers(b, from_norm[i], l); j < n; j++)
+            for (size_t row = 0; row < l[j]->w.rows; row++)
+                smooth_divide(layers_weights(l[j]) + row * l[j]->w.cols, c->smooth[i],
+                              l[j]->w.cols);
 }
 
 /* Copies the layer's keys and values of the prefix, the values as the rotated weights make them. */
@@ -134,25 +188,78 @@ static void progress(struct conversion *c, double done)
         c->stopped = true;
 }
 
-/* After each window. With smoothing, a layer has two runs over the windows; the head has one. */
+/* done: 0..1 of the current step of the layer. The head has one step. */
+static bool step_progress(struct conversion *c, double done)
+{
+    double steps = c->layers_done == c->m->n_layer
+                       ? 1
+                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + (c->exact != NULL);
+    progress(c, (c->layers_done + (c->steps + done) / steps) / (c->m->n_layer + 1.0));
+    return !c->stopped;
+}
+
+/* After each window. */
 static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
-    if (!c->stats.untransformed) { /* the layer's last run */
+    if (c->measuring) {
         key_importance_add(&c->importance, c->y.s, c->layers_done, c->o->window);
         kv_calibrate_add(&c->kv, c->y.s);
     }
-    double runs = c->o->smooth > 0 && c->layers_done < c->m->n_layer ? 2 : 1;
-    progress(c, (c->layers_done + (c->runs + done) / runs) / (c->m->n_layer + 1.0));
-    return !c->stopped;
+    if (c->stats.moments)
+        moments_add(c->stats.moments);
+    return step_progress(c, done);
 }
 
 static void finish_input(struct conversion *c, uint32_t index)
 {
+    c->result[index] = (struct quantize_input){0};
     input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
 }
 
-/* Everything for layer l but writing it. */
+/* Runs the text through the layer, to count its inputs. If weights will be rounded to few bits,
+   this only measures: the text goes on once they are. The prefix always goes on in floats, as its
+   keys and values are those of the float model (IntactKV, section 3). */
+static void measure(struct conversion *c, uint32_t l)
+{
+    c->measuring = true;
+    c->stats.moments = c->low_bits ? &c->moments : NULL;
+    if (c->low_bits)
+        moments_clear(&c->moments);
+    layers_run_prefix(&c->y, l, false);
+    layers_run_text(&c->y, l, c->low_bits);
+    c->stats.moments = NULL;
+    c->measuring = false;
+    c->steps++;
+}
+
+/* Calls o->outputs with the float model's residual stream. */
+static void give_outputs(struct conversion *c, uint32_t l)
+{
+    float *text = c->y.text;
+    tft_tap_fn *tap = c->y.s->tap;
+    if (!c->o->outputs)
+        return;
+    if (c->exact) {
+        c->y.text = c->exact;
+        c->y.s->tap = NULL;
+        layers_run_text(&c->y, l, false);
+        c->steps++;
+    }
+    if (!failed(c))
+        c->o->outputs(c->o->outputs_user, l, c->y.text, c->y.stride);
+    c->y.text = text;
+    c->y.s->tap = tap;
+}
+
+static void finish_inputs(struct conversion *c, uint32_t l)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
+        finish_input(c, l * TFT_LAYER_INPUTS + i);
+    input_stats_clear(&c->stats);
+}
+
+/* Everything for layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_block *b = &c->m->block[l];
@@ -163,14 +270,13 @@ static void prepare_layer(struct conversion *c, uint32_t l)
     if (!failed(c))
         choose_smooth(c, b, l);
     if (!failed(c))
-        layers_run(&c->y, l, false);
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
-        finish_input(c, l * TFT_LAYER_INPUTS + i);
-    input_stats_clear(&c->stats);
+        measure(c, l);
+    if (!failed(c))
+        finish_inputs(c, l);
+    if (!failed(c))
+        give_outputs(c, l);
     if (failed(c))
         return;
-    if (c->o->outputs)
-        c->o->outputs(c->o->outputs_user, l, c->y.text, c->y.stride);
     copy_prefix(c, l);
     size_t prefix = (size_t)l * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
     kv_calibrate_finish(&c->kv, l, c->prefix_k + prefix, c->prefix_v + prefix);
@@ -178,18 +284,113 @@ static void prepare_layer(struct conversion *c, uint32_t l)
     fold(c, b);
 }
 
+/* ------------------------------------------------------------------------------------- few bits */
+
+static bool round_progress(void *user, double done)
+{
+    struct conversion *c = user;
+    return step_progress(c, (c->now + done) / LAYER_MATS);
+}
+
+static void fail_memory(struct conversion *c)
+{
+    if (!failed(c))
+        tft_fail(&c->bad, TFT_ERR_NOMEM, "%s: out of memory to round the weights of layer %u",
+                 c->m->source.name, c->layers_done);
+}
+
+/* Which channel of the moments a column of the matrices is: values are reordered. map: [width];
+   NULL if memory is short */
+static uint32_t *channel_map(const struct conversion *c, uint32_t which)
+{
+    size_t n = quantize_input_width(c->m, which), dim = c->m->head_dim;
+    const int32_t *order = which == TFT_IN_O ? c->kv.value_order : NULL;
+    uint32_t *map = malloc(n * sizeof *map), shared = c->m->n_head / c->m->n_head_kv;
+    for (size_t k = 0; map && k < n; k++)
+        map[k] = (uint32_t)(order ? k / dim * dim + (size_t)order[k / dim / shared * dim + k % dim]
+                                  : k);
+    return map;
+}
+
+/* Rounds the matrices that read input `which`. */
+static void round_readers(struct conversion *c, struct tft_block *b, uint32_t which)
+{
+    struct metric metric = {0};
+    struct low_bits_how how = {.metric = &metric,
+                               .kern = &c->m->kern,
+                               .n_threads = c->y.s->n_threads,
+                               .progress = round_progress,
+                               .user = c};
+    uint32_t *map = channel_map(c, which);
+    if (!map || !metric_open(&metric, c->moments.h[which], quantize_input_width(c->m, which),
+                             c->moments.correlated, map, c->o->group, how.kern, how.n_threads))
+        fail_memory(c);
+    for (int i = 0; i < LAYER_MATS && !failed(c); i++) {
+        struct tft_linear *l = layers_linear(b, i);
+        struct low_bits *q = &c->rounded[i];
+        if (!l || !quantize_low_bits(c->o, i) || quantize_matrix_input(i) != which)
+            continue;
+        c->now = i;
+        if (!low_bits_open(q, l->w.rows, l->w.cols, c->o->bits[i], c->o->group) ||
+            !low_bits_round(q, layers_weights(l), &how))
+            fail_memory(c);
+    }
+    metric_close(&metric);
+    free(map);
+}
+
+/* Rounds the layer's matrices that have few bits. */
+static void round_layer(struct conversion *c, struct tft_block *b)
+{
+    for (uint32_t which = 0; which < TFT_LAYER_INPUTS && !failed(c); which++)
+        if (c->moments.h[which])
+            round_readers(c, b, which);
+    c->steps++;
+}
+
+/* Makes the loaded layer compute with the rounded weights. */
+static void use_rounded(struct conversion *c, struct tft_block *b)
+{
+    int8_t row[TFT_PANEL_MAX_K];
+    for (int i = 0; i < LAYER_MATS; i++) {
+        const struct low_bits *q = &c->rounded[i];
+        for (size_t r = 0; r < q->rows; r++) {
+            float *to = layers_weights(layers_linear(b, i)) + r * q->cols;
+            low_bits_int8(q, r, row);
+            for (size_t k = 0; k < q->cols; k++)
+                to[k] = (float)row[k] * q->row_scale[r];
+        }
+        low_bits_close(&c->rounded[i]);
+    }
+    unfold(c, b);
+}
+
+/* The text goes on through the rounded layer, whose inputs give the ranges. */
+static void run_rounded(struct conversion *c, uint32_t l)
+{
+    use_rounded(c, &c->m->block[l]);
+    layers_run_text(&c->y, l, false);
+    if (!failed(c))
+        finish_inputs(c, l);
+}
+
 static void put_layer(struct conversion *c, uint32_t l)
 {
     bool smooth = c->o->smooth > 0;
     if (!c->file.describe)
         prepare_layer(c, l);
+    if (!c->file.describe && !failed(c) && c->low_bits)
+        round_layer(c, &c->m->block[l]);
     if (!failed(c))
-        write_layer(&c->file, l, smooth ? c->smooth[0] : NULL, smooth ? c->smooth[1] : NULL);
+        write_layer(&c->file, l, smooth ? c->smooth[0] : NULL, smooth ? c->smooth[1] : NULL,
+                    c->rounded);
     if (c->file.describe)
         return;
+    if (!failed(c) && c->low_bits)
+        run_rounded(c, l);
     layers_unload(&c->y, l);
     c->layers_done++;
-    c->runs = 0;
+    c->steps = 0;
 }
 
 static void put_head(struct conversion *c)
@@ -236,6 +437,20 @@ static void convert(struct conversion *c)
     progress(c, 1);
 }
 
+static bool alloc_low_bits(struct conversion *c)
+{
+    bool wanted[TFT_LAYER_INPUTS] = {false};
+    size_t text = c->y.n_windows * c->o->window * c->y.stride * sizeof *c->exact;
+    for (int i = 0; i < LAYER_MATS; i++)
+        wanted[quantize_matrix_input(i)] |= quantize_low_bits(c->o, i);
+    if (!moments_open(&c->moments, c->m, c->o->window, !c->o->nearest, wanted, c->y.s->n_threads))
+        return false;
+    c->exact = c->o->outputs ? malloc(text) : NULL;
+    if (c->exact)
+        memcpy(c->exact, c->y.text, text);
+    return c->exact || !c->o->outputs;
+}
+
 static bool alloc_all(struct conversion *c)
 {
     const struct tft_model *m = c->m;
@@ -252,6 +467,7 @@ static bool alloc_all(struct conversion *c)
     return c->prefix_k && c->prefix_v && c->w_max && c->x_max && c->smooth[0] && c->smooth[1] &&
            key_importance_open(&c->importance, m) &&
            kv_calibrate_open(&c->kv, m, c->o, c->y.s->n_threads) &&
+           (!c->low_bits || alloc_low_bits(c)) &&
            input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->smooth);
 }
 
@@ -260,6 +476,10 @@ static void free_all(struct conversion *c)
     input_stats_close(&c->stats);
     key_importance_close(&c->importance);
     kv_calibrate_close(&c->kv);
+    moments_close(&c->moments);
+    for (int i = 0; i < LAYER_MATS; i++)
+        low_bits_close(&c->rounded[i]);
+    free(c->exact);
     free(c->prefix_k);
     free(c->prefix_v);
     free(c->w_max);
@@ -309,7 +529,8 @@ static enum tft_status check_arguments(const struct tft_model *m, const struct q
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,
                          struct quantize_input *result, bool *stopped, struct tft_error *err)
 {
-    struct conversion c = {.m = m, .o = o, .result = result};
+    struct conversion c = {
+        .m = m, .o = o, .result = result, .low_bits = quantize_any_low_bits(o)};
     enum tft_status status = check_arguments(m, o, err);
     *stopped = false;
     if (status == TFT_OK)

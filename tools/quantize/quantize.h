@@ -10,7 +10,7 @@
  *             take the outliers                                     search/cushion_search.h
  *   measure   run the text through each layer, watch its inputs     quantize(), measure/
  *   round     smooth, rotate and reorder the layer's weights, then
- *             round them to int8                                    quantize(), round/
+ *             round them to int8, or to fewer bits (--bits)         quantize(), round/
  *   write     the layer to the GGUF file                            quantize(), write/
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
@@ -22,17 +22,26 @@
  *      for each layer:   expand its weights to f32; x = layer(x), counting what each linear layer
  *                        reads; choose scales; fold, rotate, round and write the weights
  *
+ * If weights get fewer than 8 bits, their rounding needs the moments of the layer's inputs, and
+ * later layers should meet the errors of earlier ones, as they will at run time (GPTQ):
+ *
+ *      for each layer:   expand its weights; run the layer, counting what each linear layer reads,
+ *                        but keep x; fold, rotate, round and write the weights;
+ *                        x = rounded layer(x), counting again for the ranges
+ *
  * So memory holds the weights of one layer, x, and the statistics of one layer. If the residual
  * stream is rotated, x and the expanded weights are rotated first, and all later steps see a model
  * with the same outputs.
  *
  * Files:
  *
- *   inputs.h                  names and results of the inputs of linear layers
+ *   inputs.h                  names of matrices; names and results of inputs of linear layers
  *   options.h                 struct quantize_opts
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
+ *     low_bits.h              weights to 2, 3 or 4 bits
+ *     metric.h                what errors of weights cost
  *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
  *     smooth.h                SmoothQuant factors
  *     rotate.h                Hadamard rotation of attention's output and of ffn_down's input
@@ -41,6 +50,7 @@
  *   measure/                  what the calibration text shows
  *     layers.h                runs the float model a layer at a time
  *     histogram.h             numbers of one input, and the range that holds them best
+ *     moments.h               second moments of a layer's inputs
  *     input_stats.h           histograms of all inputs of the layer that runs
  *     worst_inputs.h          the inputs that lose most, for people
  *     text_loss.h             -ln p of the text

@@ -11,13 +11,6 @@ static struct histogram *histogram_of(const struct input_stats *st, uint32_t whi
     return &st->histogram[which * (uint32_t)st->n_threads + (uint32_t)tid];
 }
 
-static size_t input_width(const struct tft_model *m, uint32_t which)
-{
-    return which == TFT_IN_O      ? (size_t)m->n_head * m->head_dim
-           : which == TFT_IN_DOWN ? m->n_ff
-                                  : m->n_embd;
-}
-
 /* Changes x: [n] to what the quantized model's linear layer will read. */
 static void transform(const struct input_stats *st, uint32_t which, float *x, size_t n)
 {
@@ -38,16 +31,17 @@ static void transform(const struct input_stats *st, uint32_t which, float *x, si
 void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
                  const float *rows, size_t stride)
 {
-    (void)first;
     const struct input_stats *st = user;
     uint32_t which = in->index % TFT_LAYER_INPUTS;
-    size_t width = input_width(st->m, which);
+    size_t width = quantize_input_width(st->m, which);
     float *x = st->row + (size_t)tid * st->widest;
     for (size_t i = 0; i < n; i++) {
         memcpy(x, rows + i * stride, width * sizeof *x);
         if (!st->untransformed)
             transform(st, which, x, width);
         histogram_add(histogram_of(st, which, tid), x, 1, width);
+        if (st->moments)
+            moments_put(st->moments, which, first + i, x);
     }
 }
 
@@ -92,7 +86,7 @@ static bool take_histograms(struct input_stats *st)
     st->histogram = calloc((size_t)TFT_LAYER_INPUTS * (size_t)st->n_threads, sizeof *st->histogram);
     for (uint32_t which = 0; st->histogram && which < TFT_LAYER_INPUTS; which++)
         for (int i = 0; i < st->n_threads; i++)
-            if (!histogram_init(histogram_of(st, which, i), input_width(st->m, which)))
+            if (!histogram_init(histogram_of(st, which, i), quantize_input_width(st->m, which)))
                 return false;
     return st->histogram;
 }
@@ -103,7 +97,7 @@ bool input_stats_open(struct input_stats *st, const struct tft_model *m,
     *st = (struct input_stats){
         .m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
-        st->widest = input_width(m, which) > st->widest ? input_width(m, which) : st->widest;
+        st->widest = quantize_input_width(m, which) > st->widest ? quantize_input_width(m, which) : st->widest;
     st->row = calloc((size_t)n_threads, st->widest * sizeof *st->row);
     return st->row && take_histograms(st);
 }

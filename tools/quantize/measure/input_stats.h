@@ -4,6 +4,7 @@
 #define QUANTIZE_MEASURE_INPUT_STATS_H
 
 #include "tools/quantize/inputs.h"
+#include "tools/quantize/measure/moments.h"
 #include "tools/quantize/options.h"
 
 struct input_stats {
@@ -12,6 +13,7 @@ struct input_stats {
     int n_threads;
     const float *smooth[2]; /* [D] factors that the inputs of attention and FFN are divided by */
     bool untransformed;     /* count inputs as they are: neither smoothed nor rotated */
+    struct moments *moments;     /* gets the rows too; NULL: none wanted */
     struct histogram *histogram; /* [TFT_LAYER_INPUTS, threads] of the layer that runs; the head's
                                     are at TFT_IN_ATTN */
     size_t widest;               /* numbers of the widest input */

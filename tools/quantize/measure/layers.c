@@ -279,11 +279,20 @@ static void run_windows(const struct layers *y, struct layers_pass pass, bool dr
     }
 }
 
+void layers_run_prefix(struct layers *y, uint32_t l, bool dry)
+{
+    run_prefix(y, (struct layers_pass){.part = LAYERS_LAYER, .layer = l}, dry);
+}
+
+void layers_run_text(struct layers *y, uint32_t l, bool dry)
+{
+    run_windows(y, (struct layers_pass){.part = LAYERS_LAYER, .layer = l}, dry);
+}
+
 void layers_run(struct layers *y, uint32_t l, bool dry)
 {
-    struct layers_pass pass = {.part = LAYERS_LAYER, .layer = l};
-    run_prefix(y, pass, dry); /* even if dry: the text attends to its keys and values */
-    run_windows(y, pass, dry);
+    layers_run_prefix(y, l, dry); /* even if dry: the text attends to its keys and values */
+    layers_run_text(y, l, dry);
 }
 
 void layers_run_head(struct layers *y)

@@ -3,12 +3,10 @@
 #ifndef QUANTIZE_MEASURE_LAYERS_H
 #define QUANTIZE_MEASURE_LAYERS_H
 
+#include "tools/quantize/inputs.h"
 #include "tools/quantize/options.h"
 #include "tools/quantize/round/rotate_residual.h"
 #include "run/session.h"
-
-/* The matrices of a layer, in the order of the file. */
-enum { MAT_Q, MAT_K, MAT_V, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
 
 struct layers {
     struct tft_model *m;
@@ -91,6 +89,10 @@ void layers_run_pass(const struct layers *y, const struct layers_pass *pass);
 /* Runs layer l over the prefix and the text; s->tap sees the inputs of the text only. With `dry`,
    `prefix` and `text` stay unchanged. */
 void layers_run(struct layers *y, uint32_t l, bool dry);
+
+/* The two halves of layers_run. Text attends to the keys and values that the prefix had last. */
+void layers_run_prefix(struct layers *y, uint32_t l, bool dry);
+void layers_run_text(struct layers *y, uint32_t l, bool dry);
 
 /* Runs the last norm over each window, for s->tap. */
 void layers_run_head(struct layers *y);

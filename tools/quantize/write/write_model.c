@@ -108,6 +108,28 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
         scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
 }
 
+/* Panels of weights that are rounded already. */
+static void put_rounded(struct model_writer *f, const struct low_bits *q, int which)
+{
+    size_t cols = tft_panel_cols(q->cols);
+    int8_t *row = (int8_t *)f->rows;
+    for (size_t i = 0; i < tft_panel_rows(q->rows); i += TFT_PANEL) {
+        memset(f->panel, 0, TFT_PANEL * cols);
+        for (size_t n = 0; n < TFT_PANEL; n++) {
+            int32_t sum = 0;
+            if (i + n < q->rows)
+                low_bits_int8(q, i + n, row);
+            for (size_t k = 0; i + n < q->rows && k < q->cols; k++) {
+                f->panel[tft_panel_at(n, k, cols)] = row[k];
+                sum += row[k];
+            }
+            f->scale[which][i + n] = i + n < q->rows ? q->row_scale[i + n] : 1;
+            f->rowsum[which][i + n] = sum;
+        }
+        tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
+    }
+}
+
 /* The panels of matrix `which`. Its scales and row sums are kept for put_scales. */
 static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
                        const struct tft_mat *w, int which)
@@ -116,6 +138,10 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
     if (f->describe) {
         describe(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
                  ".weight");
+        return;
+    }
+    if (f->rounded && f->rounded[which].rows) {
+        put_rounded(f, &f->rounded[which], which);
         return;
     }
     choose_scales(f, fmt, layer, w, f->scale[which]);
@@ -159,6 +185,7 @@ static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
 /* w: must be the model's own struct: layers_rows compares its address */
 static void put_matrix(struct model_writer *f, const char *name, const struct tft_mat *w)
 {
+    f->rounded = NULL;
     put_panels(f, name, 0, w, 0);
     if (!failed(f))
         put_scales(f, name, 0, &(struct tft_linear){.w = *w}, 0);
@@ -180,10 +207,12 @@ void write_embedding(struct model_writer *f)
 
 /* Panels first, in the order in which a token uses them, so that they are read from memory in one
    run. The small tensors follow. */
-void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn)
+void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn,
+                 const struct low_bits *rounded)
 {
     const struct tft_model *m = f->m;
     struct tft_block *b = &m->block[l];
+    f->rounded = rounded;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
             put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
@@ -285,6 +314,23 @@ static void put_search(struct model_writer *f, const struct cushion *c)
     tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
 }
 
+/* "int8 per channel", "int8 per channel, of 4 bits in groups of 64: attn_q attn_k". */
+static void put_weights(struct model_writer *f)
+{
+    const struct quantize_opts *o = f->o;
+    char text[256];
+    int n = snprintf(text, sizeof text, "int8 per %s", o->per_tensor ? "tensor" : "channel");
+    for (uint32_t bits = 2; bits < 8; bits++)
+        for (int i = 0, found = 0; i < LAYER_MATS; i++)
+            if (o->bits[i] == bits) {
+                if (!found++)
+                    n += snprintf(text + n, sizeof text - (size_t)n,
+                                  ", of %u bits in groups of %u:", bits, o->group);
+                n += snprintf(text + n, sizeof text - (size_t)n, " %s", quantize_matrix_name(i));
+            }
+    put_text(f, TFT_KEY_WEIGHTS, text);
+}
+
 void write_values(struct model_writer *f)
 {
     static const char *const methods[] = {"min-max", "percentile", "mse"};
@@ -299,7 +345,7 @@ void write_values(struct model_writer *f)
     tft_gguf_put_u32(f->w, TFT_KEY_VERSION, TFT_FILE_VERSION);
     tft_gguf_put_checksum(f->w, TFT_CHECKSUM_KEY);
     tft_gguf_put_u32(f->w, TFT_KEY_VOCAB, f->m->n_vocab);
-    put_text(f, TFT_KEY_WEIGHTS, o->per_tensor ? "int8 per tensor" : "int8 per channel");
+    put_weights(f);
     f->scale_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, n);
     f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);

@@ -6,6 +6,7 @@
 #include "file/file.h"
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/measure/layers.h"
+#include "tools/quantize/round/low_bits.h"
 
 struct model_writer {
     const struct layers *y;
@@ -15,6 +16,7 @@ struct model_writer {
     struct tft_gguf_writer *w;
     bool describe;               /* describe tensors; else write their data */
     const int32_t *value_order;  /* [G, E] of the layer that is written, or NULL */
+    const struct low_bits *rounded; /* [LAYER_MATS] of the layer that is written, or NULL */
     float *row, *bias;           /* [widest vector of the model] scratch */
     float *rows;                 /* [16, widest row of a matrix] scratch */
     int8_t *panel;               /* likewise, padded */
@@ -37,8 +39,10 @@ void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
 /* Tensors, in this order, from the model as it is at the call. */
 void write_embedding(struct model_writer *f);
-/* attn, ffn: [D] factors that the norms' weights are divided by, or NULL */
-void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn);
+/* attn, ffn: [D] factors that the norms' weights are divided by, or NULL. rounded: NULL, or
+   [LAYER_MATS] the matrices that are rounded; one without rows is rounded to int8 here. */
+void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn,
+                 const struct low_bits *rounded);
 void write_head(struct model_writer *f);
 /* k, v: [n_layer, n_prefix, G, E] */
 void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v);

@@ -1,0 +1,121 @@
+#include "tools/quantize/measure/moments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "port/port.h"
+#include "tools/quantize/inputs.h"
+
+enum { ROWS = 64 }; /* of h that a thread computes at a time */
+
+static float *alloc_zeros(size_t rows, size_t cols)
+{
+    size_t bytes;
+    return tft_mul(rows, cols * sizeof(float), &bytes) ? calloc(bytes + 1, 1) : NULL;
+}
+
+bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
+                  const bool wanted[TFT_LAYER_INPUTS], int n_threads)
+{
+    size_t widest = 0;
+    *s = (struct moments){
+        .m = m, .n_threads = n_threads, .window = window, .correlated = correlated};
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        size_t n = quantize_input_width(m, i);
+        widest = n > widest ? n : widest;
+        if (!wanted[i])
+            continue;
+        s->x[i] = alloc_zeros(window, n);
+        s->h[i] = alloc_zeros(correlated ? n : 1, n);
+        if (!s->x[i] || !s->h[i])
+            return false;
+    }
+    s->columns = alloc_zeros(widest, window);
+    return s->columns;
+}
+
+void moments_close(struct moments *s)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        free(s->x[i]);
+        free(s->h[i]);
+    }
+    free(s->columns);
+    *s = (struct moments){0};
+}
+
+void moments_clear(const struct moments *s)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        size_t n = quantize_input_width(s->m, i);
+        if (s->h[i])
+            memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
+    }
+}
+
+void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x)
+{
+    size_t n = quantize_input_width(s->m, which);
+    if (s->x[which])
+        memcpy(s->x[which] + i * n, x, n * sizeof *x);
+}
+
+struct add_task {
+    const struct moments *s;
+    uint32_t which;
+};
+
+/* columns = x^T, for a share of the channels */
+static void transpose(void *arg, int tid, int n_threads)
+{
+    const struct add_task *task = arg;
+    const struct moments *s = task->s;
+    size_t n = quantize_input_width(s->m, task->which), window = s->window,
+           begin = n * (size_t)tid / (size_t)n_threads,
+           end = n * (size_t)(tid + 1) / (size_t)n_threads;
+    for (size_t t = 0; t < window; t++)
+        for (size_t k = begin; k < end; k++)
+            s->columns[k * window + t] = s->x[task->which][t * n + k];
+}
+
+static void add_diagonal(const struct moments *s, float *h, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t t = 0; t < s->window; t++)
+            h[k] += s->columns[k * s->window + t] * s->columns[k * s->window + t];
+}
+
+/* Blocks of rows in turns, as the last ones are the longest. */
+static void add(void *arg, int tid, int n_threads)
+{
+    const struct add_task *task = arg;
+    const struct moments *s = task->s;
+    float *h = s->h[task->which];
+    size_t n = quantize_input_width(s->m, task->which), window = s->window;
+    if (!s->correlated && tid == 0)
+        add_diagonal(s, h, n);
+    for (size_t i = (size_t)tid * ROWS; s->correlated && i < n; i += (size_t)n_threads * ROWS) {
+        size_t rows = n - i < ROWS ? n - i : ROWS;
+        s->m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){.y = h + i * n,
+                                                        .ldy = n,
+                                                        .x = s->columns + i * window,
+                                                        .ldx = window,
+                                                        .w = s->columns,
+                                                        .add = true,
+                                                        .M = rows,
+                                                        .N = i + rows,
+                                                        .K = window});
+    }
+}
+
+void moments_add(const struct moments *s)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        if (!s->h[i])
+            continue;
+        struct add_task task = {s, i};
+        tft_port_team(s->n_threads, transpose, &task);
+        tft_port_team(s->n_threads, add, &task);
+    }
+}

@@ -1,0 +1,34 @@
+/* Second moments of the inputs of a layer's linear layers: sums of x x^T over the calibration text,
+   for metric.h. */
+#ifndef QUANTIZE_MEASURE_MOMENTS_H
+#define QUANTIZE_MEASURE_MOMENTS_H
+
+#include "model/model.h"
+
+struct moments {
+    const struct tft_model *m;
+    int n_threads;
+    uint32_t window;
+    bool correlated;            /* all pairs of channels; else each with itself */
+    float *x[TFT_LAYER_INPUTS]; /* [window, width] inputs of the window that runs */
+    float *columns;             /* [widest, window] scratch */
+    float *h[TFT_LAYER_INPUTS]; /* [width, width] sums at and below the diagonal; or [width] */
+};
+
+/* wanted: whether input i is. False if memory is short. close accepts all zeros, and a failed open.
+ */
+bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
+                  const bool wanted[TFT_LAYER_INPUTS], int n_threads);
+void moments_close(struct moments *s);
+
+/* Call before the next layer. */
+void moments_clear(const struct moments *s);
+
+/* Takes row i of the window of input `which`; threads may call it for different rows. */
+void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x);
+
+/* Adds the window to the sums, once all its rows are there. The result does not depend on the
+   number of threads. */
+void moments_add(const struct moments *s);
+
+#endif

@@ -1,0 +1,364 @@
+#include "tools/quantize/round/low_bits.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "port/port.h"
+
+bool low_bits_open(struct low_bits *q, size_t rows, size_t cols, uint32_t bits, uint32_t group)
+{
+    size_t n;
+    *q = (struct low_bits){.bits = bits,
+                           .group = group,
+                           .rows = rows,
+                           .cols = cols,
+                           .groups = (cols + group - 1) / group};
+    if (!tft_mul(rows, cols, &n))
+        return false;
+    q->code = malloc(n + 1);
+    q->scale = malloc(rows * q->groups + 1);
+    q->zero = malloc(rows * q->groups + 1);
+    q->row_scale = malloc((rows + 1) * sizeof *q->row_scale);
+    return q->code && q->scale && q->zero && q->row_scale;
+}
+
+void low_bits_close(struct low_bits *q)
+{
+    free(q->code);
+    free(q->scale);
+    free(q->zero);
+    free(q->row_scale);
+    *q = (struct low_bits){0};
+}
+
+void low_bits_int8(const struct low_bits *q, size_t row, int8_t *to)
+{
+    const uint8_t *code = q->code + row * q->cols;
+    for (size_t k = 0; k < q->cols; k++) {
+        size_t g = row * q->groups + k / q->group;
+        to[k] = (int8_t)(q->scale[g] * (code[k] - q->zero[g]));
+    }
+}
+
+/* ------------------------------------------------------------------------------------- a group */
+
+enum { LANES = 8, CANDIDATES = LOW_BITS_SCALE * 4, FINALISTS = 5 };
+
+/* Some weights of a row that share s and z, in units of the row's scale and in the order of places.
+   Arrays are padded with zeros to whole LANES. */
+struct group {
+    size_t n;
+    int levels;                   /* the largest code */
+    float weight[LOW_BITS_GROUP]; /* what is rounded */
+    float target[LOW_BITS_GROUP]; /* the weight with the feedback of the groups before */
+    float cost[LOW_BITS_GROUP];   /* of an error, squared */
+    const float *factor;          /* [n, LOW_BITS_GROUP] L within the group; NULL: no feedback */
+};
+
+/* A scale and zero, and the multiples of the scale that the codes can be: low .. high. */
+struct candidate {
+    int scale, zero;
+    float low, high, cost;
+};
+
+/* The nearest multiple for v = w / scale, between low and high. Adding 1.5 * 2^23 rounds a small
+   float to an integer, ties to even, like rintf, which compilers do not vectorize for old CPUs. */
+static inline float multiple(float v, float low, float high)
+{
+    v = v > low ? v : low; /* also if v is NaN */
+    v = v < high ? v : high;
+    return (v + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* The cost of rounding each target to the nearest. */
+static float cost_nearest(const struct group *g, const struct candidate *c)
+{
+    float inverse = 1 / (float)c->scale, scale = (float)c->scale, sum[LANES] = {0}, all = 0;
+    for (size_t i = 0; i < g->n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) {
+            float w = g->target[i + j], e = w - scale * multiple(w * inverse, c->low, c->high);
+            sum[j] += g->cost[i + j] * e * e;
+        }
+    for (size_t j = 0; j < LANES; j++)
+        all += sum[j];
+    return all;
+}
+
+/* Rounds with feedback from each weight to those after it. w8: [n]. Returns the cost, or one above
+   `most` as soon as it is reached. */
+static float round_group(const struct group *g, const struct candidate *c, float most, float *w8)
+{
+    float inverse = 1 / (float)c->scale, scale = (float)c->scale, t[LOW_BITS_GROUP], cost = 0;
+    memcpy(t, g->target, sizeof t);
+    for (size_t i = g->n; i-- > 0 && !(cost > most);) {
+        w8[i] = scale * multiple(t[i] * inverse, c->low, c->high);
+        float e = t[i] - w8[i];
+        cost += g->cost[i] * e * e;
+        if (!g->factor)
+            continue;
+        const float *l = g->factor + i * LOW_BITS_GROUP;
+        e = g->weight[i] - w8[i];
+        for (size_t j = 0; j < i; j++)
+            t[j] += e * l[j];
+    }
+    return cost;
+}
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static int most(int a, int b) { return a > b ? a : b; }
+
+static struct candidate candidate_of(const struct group *g, int scale, int zero)
+{
+    int limit = 127 / scale;
+    return (struct candidate){.scale = scale,
+                              .zero = zero,
+                              .low = (float)most(-zero, -limit),
+                              .high = (float)least(g->levels - zero, limit)};
+}
+
+/* Lists scales from that of the whole range of the targets down to about half of it, and zeros that
+   clip both ends alike, or one by up to `aside` steps more. Returns how many. */
+static size_t list_candidates(const struct group *g, int aside, struct candidate *list)
+{
+    float low = 0, high = 0; /* codes cannot be far from 0 */
+    size_t n = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        low = g->target[i] < low ? g->target[i] : low;
+        high = g->target[i] > high ? g->target[i] : high;
+    }
+    float step = fminf(fmaxf((high - low) / (float)g->levels, 0), 2 * LOW_BITS_SCALE);
+    int top = most(1, least((int)ceilf(step), LOW_BITS_SCALE)),
+        bottom = least(top, most(1, (int)(step * 0.5f)));
+    for (int scale = top; scale >= bottom; scale--) {
+        float middle = (float)g->levels / 2 - (low + high) / 2 / (float)scale;
+        int zero = (int)floorf(fminf(fmaxf(middle, 0), LOW_BITS_ZERO));
+        for (int z = most(zero - aside, 0); z <= least(zero + 1 + aside, LOW_BITS_ZERO); z++) {
+            list[n] = candidate_of(g, scale, z);
+            list[n].cost = cost_nearest(g, &list[n]);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* The cost of the group rounded to nearest. */
+static float group_cost(const struct group *g)
+{
+    struct candidate list[CANDIDATES];
+    float best = FLT_MAX;
+    for (size_t i = 0, n = list_candidates(g, 0, list); i < n; i++)
+        best = list[i].cost < best ? list[i].cost : best;
+    return best;
+}
+
+/* Chooses scale and zero, and rounds. w8: [n] */
+static struct candidate choose(const struct group *g, float *w8)
+{
+    struct candidate list[CANDIDATES], best = {0};
+    float trial[LOW_BITS_GROUP], best_cost = INFINITY;
+    size_t n = list_candidates(g, 1, list), tries = g->factor ? FINALISTS : 1;
+    for (size_t i = 0; i < tries && i < n; i++) {
+        size_t next = i;
+        for (size_t j = i + 1; j < n; j++)
+            next = list[j].cost < list[next].cost ? j : next;
+        struct candidate c = list[next];
+        list[next] = list[i];
+        float cost = round_group(g, &c, best_cost, trial);
+        if (i == 0 || cost < best_cost) {
+            best_cost = cost;
+            best = c;
+            memcpy(w8, trial, sizeof trial);
+        }
+    }
+    return best;
+}
+
+/* ------------------------------------------------------------------------------------ a matrix */
+
+struct matrix {
+    struct low_bits *q;
+    const float *w;
+    const struct metric *metric;
+    const struct tft_kernels *kern;
+    float *error;   /* [rows, cols] weight minus rounded weight, by place */
+    float *target;  /* [rows, group] feedback to the group that is rounded */
+    float *columns; /* [group, cols] its columns of L, each from the place after the group */
+    float *within;  /* [group, LOW_BITS_GROUP] L within the group */
+    size_t group;   /* which, in the order of places */
+};
+
+static void share(const struct matrix *a, int tid, int n_threads, size_t *begin, size_t *end)
+{
+    *begin = a->q->rows * (size_t)tid / (size_t)n_threads;
+    *end = a->q->rows * (size_t)(tid + 1) / (size_t)n_threads;
+}
+
+/* feedback: [n], or NULL: none */
+static void load_group(const struct matrix *a, struct group *g, size_t which, size_t row,
+                       float scale, const float *feedback)
+{
+    const struct metric *m = a->metric;
+    const float *w = a->w + row * a->q->cols;
+    size_t first = m->begin[which], end = m->begin[which + 1];
+    memset(g, 0, sizeof *g);
+    g->n = end - first;
+    g->levels = (1 << a->q->bits) - 1;
+    for (size_t i = 0; i < g->n; i++) {
+        float v = w[m->column[first + i]];
+        g->weight[i] = v / scale;
+        g->target[i] = (feedback ? v + feedback[i] : v) / scale;
+        g->cost[i] = m->weight[first + i];
+    }
+}
+
+/* The step that the widest group of a row needs if nothing is clipped. */
+static double widest_step(const struct low_bits *q, const float *w)
+{
+    double step = 0;
+    for (size_t first = 0; first < q->cols; first += q->group) {
+        double low = 0, high = 0;
+        for (size_t k = first; k < q->cols && k < first + q->group; k++) {
+            low = fmin(low, w[k]);
+            high = fmax(high, w[k]);
+        }
+        step = fmax(step, (high - low) / ((1 << q->bits) - 1));
+        step = fmax(step, fmax(high, -low) / 127 * LOW_BITS_SCALE);
+    }
+    return step;
+}
+
+/* A small scale lets s be chosen finely, but clips the widest groups. */
+static float choose_row_scale(const struct matrix *a, size_t row)
+{
+    static const float parts[] = {1, 0.85f, 0.72f, 0.61f, 0.52f};
+    double step = widest_step(a->q, a->w + row * a->q->cols), best_cost = INFINITY;
+    float best = 1;
+    for (size_t i = 0; step > 0 && i < sizeof parts / sizeof *parts; i++) {
+        float scale = fmaxf((float)(step / LOW_BITS_SCALE) * parts[i], FLT_MIN);
+        double cost = 0;
+        for (size_t which = 0; which < a->q->groups; which++) {
+            struct group g;
+            load_group(a, &g, which, row, scale, NULL);
+            cost += (double)group_cost(&g);
+        }
+        cost *= (double)scale * (double)scale;
+        if (i == 0 || cost < best_cost) {
+            best_cost = cost;
+            best = scale;
+        }
+    }
+    return best;
+}
+
+static void choose_row_scales(void *arg, int tid, int n_threads)
+{
+    const struct matrix *a = arg;
+    size_t begin, end;
+    share(a, tid, n_threads, &begin, &end);
+    for (size_t row = begin; row < end; row++)
+        a->q->row_scale[row] = choose_row_scale(a, row);
+}
+
+/* What the groups before lost, for a thread's rows. */
+static void feed_back(const struct matrix *a, size_t begin, size_t end)
+{
+    const struct metric *m = a->metric;
+    size_t n = m->begin[a->group + 1] - m->begin[a->group], after = m->begin[a->group + 1];
+    if (after == m->n)
+        memset(a->target + begin * n, 0, (end - begin) * n * sizeof *a->target);
+    else
+        a->kern->gemm[TFT_NUM_F32](&(struct tft_gemm){.y = a->target + begin * n,
+                                                      .ldy = n,
+                                                      .x = a->error + begin * m->n + after,
+                                                      .ldx = m->n,
+                                                      .w = a->columns,
+                                                      .M = end - begin,
+                                                      .N = n,
+                                                      .K = m->n - after});
+}
+
+static void put_group(const struct matrix *a, const struct group *g, size_t row,
+                      const struct candidate *c, const float *w8)
+{
+    const struct metric *m = a->metric;
+    struct low_bits *q = a->q;
+    size_t first = m->begin[a->group], at = row * q->groups + m->column[first] / q->group;
+    q->scale[at] = (uint8_t)c->scale;
+    q->zero[at] = (uint8_t)c->zero;
+    for (size_t i = 0; i < g->n; i++) {
+        size_t k = m->column[first + i];
+        q->code[row * q->cols + k] = (uint8_t)((int)w8[i] / c->scale + c->zero);
+        if (a->error)
+            a->error[row * q->cols + first + i] =
+                a->w[row * q->cols + k] - w8[i] * q->row_scale[row];
+    }
+}
+
+static void round_rows(void *arg, int tid, int n_threads)
+{
+    const struct matrix *a = arg;
+    size_t begin, end, n = a->metric->begin[a->group + 1] - a->metric->begin[a->group];
+    share(a, tid, n_threads, &begin, &end);
+    if (a->error && begin < end)
+        feed_back(a, begin, end);
+    for (size_t row = begin; row < end; row++) {
+        struct group g;
+        float w8[LOW_BITS_GROUP];
+        load_group(a, &g, a->group, row, a->q->row_scale[row],
+                   a->error ? a->target + row * n : NULL);
+        g.factor = a->within;
+        struct candidate c = choose(&g, w8);
+        put_group(a, &g, row, &c, w8);
+    }
+}
+
+/* Copies what the next group needs of L. */
+static void load_factor(const struct matrix *a)
+{
+    const struct metric *m = a->metric;
+    size_t first = m->begin[a->group], end = m->begin[a->group + 1];
+    for (size_t i = first; i < end; i++)
+        memcpy(a->within + (i - first) * LOW_BITS_GROUP, m->factor + i * m->n + first,
+               (i - first) * sizeof *a->within);
+    for (size_t k = end; k < m->n; k++)
+        for (size_t i = first; i < end; i++)
+            a->columns[(i - first) * (m->n - end) + k - end] = m->factor[k * m->n + i];
+}
+
+static bool take_memory(struct matrix *a)
+{
+    size_t errors, targets, n = a->q->cols, group = a->q->group;
+    if (!a->metric->factor)
+        return true;
+    if (!tft_mul(a->q->rows, n * sizeof *a->error, &errors) ||
+        !tft_mul(a->q->rows, group * sizeof *a->target, &targets))
+        return false;
+    a->error = malloc(errors + 1);
+    a->target = malloc(targets + 1);
+    a->columns = malloc(group * n * sizeof *a->columns);
+    a->within = malloc(group * LOW_BITS_GROUP * sizeof *a->within);
+    return a->error && a->target && a->columns && a->within;
+}
+
+bool low_bits_round(struct low_bits *q, const float *w, const struct low_bits_how *how)
+{
+    struct matrix a = {.q = q, .w = w, .metric = how->metric, .kern = how->kern};
+    bool ok = take_memory(&a);
+    if (ok)
+        tft_port_team(how->n_threads, choose_row_scales, &a);
+    for (a.group = q->groups; ok && a.group-- > 0;) {
+        if (a.error)
+            load_factor(&a);
+        tft_port_team(how->n_threads, round_rows, &a);
+        ok = !how->progress || how->progress(how->user, 1 - (double)a.group / (double)q->groups);
+    }
+    free(a.error);
+    free(a.target);
+    free(a.columns);
+    free(a.within);
+    return ok;
+}
