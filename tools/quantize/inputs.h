@@ -1,5 +1,5 @@
-/* The matrices of a layer, and the inputs of a model's linear layers: their number, their names, and
-   what quantize() found out about each. Linear layers that read the same numbers share an input
+/* The matrices of a layer, and the inputs of a model's linear layers: their number, their names,
+   and what quantize() found out about each. Linear layers that read the same numbers share an input
    (struct tft_input). */
 #ifndef QUANTIZE_INPUTS_H
 #define QUANTIZE_INPUTS_H

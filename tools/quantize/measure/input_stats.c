@@ -96,8 +96,10 @@ bool input_stats_open(struct input_stats *st, const struct tft_model *m,
 {
     *st = (struct input_stats){
         .m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
-    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
-        st->widest = quantize_input_width(m, which) > st->widest ? quantize_input_width(m, which) : st->widest;
+    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
+        size_t n = quantize_input_width(m, which);
+        st->widest = n > st->widest ? n : st->widest;
+    }
     st->row = calloc((size_t)n_threads, st->widest * sizeof *st->row);
     return st->row && take_histograms(st);
 }

@@ -155,11 +155,11 @@ static float group_cost(const struct group *g)
     return best;
 }
 
-/* Chooses scale and zero, and rounds. w8: [n] */
-static struct candidate choose(const struct group *g, float *w8)
+/* Chooses scale and zero, and rounds. w8: [n]; cost: of the result */
+static struct candidate choose(const struct group *g, float *w8, float *cost)
 {
     struct candidate list[CANDIDATES], best = {0};
-    float trial[LOW_BITS_GROUP], best_cost = INFINITY;
+    float trial[LOW_BITS_GROUP];
     size_t n = list_candidates(g, 1, list), tries = g->factor ? FINALISTS : 1;
     for (size_t i = 0; i < tries && i < n; i++) {
         size_t next = i;
@@ -167,9 +167,9 @@ static struct candidate choose(const struct group *g, float *w8)
             next = list[j].cost < list[next].cost ? j : next;
         struct candidate c = list[next];
         list[next] = list[i];
-        float cost = round_group(g, &c, best_cost, trial);
-        if (i == 0 || cost < best_cost) {
-            best_cost = cost;
+        float now = round_group(g, &c, i ? *cost : INFINITY, trial);
+        if (i == 0 || now < *cost) {
+            *cost = now;
             best = c;
             memcpy(w8, trial, sizeof trial);
         }
@@ -186,8 +186,10 @@ struct matrix {
     const struct tft_kernels *kern;
     float *error;   /* [rows, cols] weight minus rounded weight, by place */
     float *target;  /* [rows, group] feedback to the group that is rounded */
-    float *columns; /* [group, cols] its columns of L, each from the place after the group */
+    float *columns; /* [group, cols] its columns of L, each from the place after the group; in later
+                       sweeps its rows of H */
     float *within;  /* [group, LOW_BITS_GROUP] L within the group */
+    float *weight;  /* [group] D within the group */
     size_t group;   /* which, in the order of places */
 };
 
@@ -307,11 +309,11 @@ static void round_rows(void *arg, int tid, int n_threads)
         feed_back(a, begin, end);
     for (size_t row = begin; row < end; row++) {
         struct group g;
-        float w8[LOW_BITS_GROUP];
+        float w8[LOW_BITS_GROUP], cost;
         load_group(a, &g, a->group, row, a->q->row_scale[row],
                    a->error ? a->target + row * n : NULL);
         g.factor = a->within;
-        struct candidate c = choose(&g, w8);
+        struct candidate c = choose(&g, w8, &cost);
         put_group(a, &g, row, &c, w8);
     }
 }
@@ -329,6 +331,109 @@ static void load_factor(const struct matrix *a)
             a->columns[(i - first) * (m->n - end) + k - end] = m->factor[k * m->n + i];
 }
 
+/* -------------------------------------------------------------------------------------- sweeps */
+
+/* Where there is feedback. The second sweep lowers the cost of stories15M's matrices by 3 to 4 %, a
+   third would by another 1 %. */
+enum { SWEEPS = 2 };
+
+/* Copies the group's rows of H, and factorizes what is within the group: L D L^T. */
+static void load_block(const struct matrix *a)
+{
+    const struct metric *m = a->metric;
+    size_t first = m->begin[a->group], n = m->begin[a->group + 1] - first;
+    metric_rows(m, first, n, a->columns);
+    for (size_t i = 0; i < n; i++) {
+        float *row = a->within + i * LOW_BITS_GROUP;
+        double d = (double)a->columns[i * m->n + first + i];
+        for (size_t j = 0; j < i; j++) {
+            const float *other = a->within + j * LOW_BITS_GROUP;
+            double v = (double)a->columns[i * m->n + first + j];
+            for (size_t k = 0; k < j; k++)
+                v -= (double)row[k] * (double)other[k] * (double)a->weight[k];
+            row[j] = (float)(v / (double)a->weight[j]);
+            d -= (double)row[j] * (double)row[j] * (double)a->weight[j];
+        }
+        a->weight[i] = (float)d;
+    }
+}
+
+/* Sets the group's targets to the best weights for the errors that the row has elsewhere.
+   gradient: [n] (e H) of the group; error: [n] e; both in units of the row's scale on return. */
+static void aim(const struct matrix *a, struct group *g, const float *gradient, const float *error,
+                float scale)
+{
+    const struct metric *m = a->metric;
+    size_t first = m->begin[a->group];
+    float v[LOW_BITS_GROUP];
+    for (size_t i = 0; i < g->n; i++) {
+        float sum = gradient[i];
+        const float *h = a->columns + i * m->n + first;
+        for (size_t j = 0; j < g->n; j++)
+            sum -= error[j] * h[j];
+        v[i] = -sum / scale; /* what others ask of the group: x L D L^T = v */
+    }
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t j = 0; j < i; j++)
+            v[i] -= v[j] * a->within[i * LOW_BITS_GROUP + j];
+    for (size_t i = g->n; i-- > 0;) {
+        v[i] /= a->weight[i];
+        for (size_t j = i + 1; j < g->n; j++)
+            v[i] -= v[j] * a->within[j * LOW_BITS_GROUP + i];
+    }
+    for (size_t i = 0; i < g->n; i++) {
+        g->target[i] = g->weight[i] - v[i];
+        g->weight[i] = g->target[i];
+        g->cost[i] = a->weight[i];
+    }
+}
+
+/* The cost of the numbers that the group has. */
+static float cost_now(const struct matrix *a, const struct group *g, size_t row)
+{
+    const struct metric *m = a->metric;
+    const struct low_bits *q = a->q;
+    size_t first = m->begin[a->group], at = row * q->groups + m->column[first] / q->group;
+    float e[LOW_BITS_GROUP], cost = 0;
+    for (size_t i = g->n; i-- > 0;) {
+        int code = q->code[row * q->cols + m->column[first + i]];
+        e[i] = g->target[i] - (float)(q->scale[at] * (code - q->zero[at]));
+        float sum = e[i];
+        for (size_t j = i + 1; j < g->n; j++)
+            sum += e[j] * a->within[j * LOW_BITS_GROUP + i];
+        cost += g->cost[i] * sum * sum;
+    }
+    return cost;
+}
+
+static void round_rows_again(void *arg, int tid, int n_threads)
+{
+    const struct matrix *a = arg;
+    const struct metric *m = a->metric;
+    size_t begin, end, first = m->begin[a->group], n = m->begin[a->group + 1] - first;
+    share(a, tid, n_threads, &begin, &end);
+    if (begin == end)
+        return;
+    a->kern->gemm[TFT_NUM_F32](&(struct tft_gemm){.y = a->target + begin * n,
+                                                  .ldy = n,
+                                                  .x = a->error + begin * m->n,
+                                                  .ldx = m->n,
+                                                  .w = a->columns,
+                                                  .M = end - begin,
+                                                  .N = n,
+                                                  .K = m->n});
+    for (size_t row = begin; row < end; row++) {
+        struct group g;
+        float w8[LOW_BITS_GROUP], scale = a->q->row_scale[row], cost;
+        load_group(a, &g, a->group, row, scale, NULL);
+        aim(a, &g, a->target + row * n, a->error + row * m->n + first, scale);
+        g.factor = a->within;
+        struct candidate c = choose(&g, w8, &cost);
+        if (cost < cost_now(a, &g, row))
+            put_group(a, &g, row, &c, w8);
+    }
+}
+
 static bool take_memory(struct matrix *a)
 {
     size_t errors, targets, n = a->q->cols, group = a->q->group;
@@ -341,24 +446,40 @@ static bool take_memory(struct matrix *a)
     a->target = malloc(targets + 1);
     a->columns = malloc(group * n * sizeof *a->columns);
     a->within = malloc(group * LOW_BITS_GROUP * sizeof *a->within);
-    return a->error && a->target && a->columns && a->within;
+    a->weight = malloc(group * sizeof *a->weight);
+    return a->error && a->target && a->columns && a->within && a->weight;
+}
+
+/* Rounds each group, in the order of the metric. done: sweeps before this one; after the first, a
+   group changes only if that lowers the cost. */
+static bool sweep(struct matrix *a, const struct low_bits_how *how, int done, int sweeps)
+{
+    for (a->group = a->q->groups; a->group-- > 0;) {
+        if (done)
+            load_block(a);
+        else if (a->error)
+            load_factor(a);
+        tft_port_team(how->n_threads, done ? round_rows_again : round_rows, a);
+        double share_done = 1 - (double)a->group / (double)a->q->groups;
+        if (how->progress && !how->progress(how->user, (done + share_done) / sweeps))
+            return false;
+    }
+    return true;
 }
 
 bool low_bits_round(struct low_bits *q, const float *w, const struct low_bits_how *how)
 {
     struct matrix a = {.q = q, .w = w, .metric = how->metric, .kern = how->kern};
     bool ok = take_memory(&a);
+    int sweeps = a.error ? SWEEPS : 1;
     if (ok)
         tft_port_team(how->n_threads, choose_row_scales, &a);
-    for (a.group = q->groups; ok && a.group-- > 0;) {
-        if (a.error)
-            load_factor(&a);
-        tft_port_team(how->n_threads, round_rows, &a);
-        ok = !how->progress || how->progress(how->user, 1 - (double)a.group / (double)q->groups);
-    }
+    for (int i = 0; ok && i < sweeps; i++)
+        ok = sweep(&a, how, i, sweeps);
     free(a.error);
     free(a.target);
     free(a.columns);
     free(a.within);
+    free(a.weight);
     return ok;
 }

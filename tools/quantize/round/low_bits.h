@@ -17,7 +17,8 @@
  * rounded one after the other, and what a group loses is given to the groups that follow. The
  * feedback is LDLQ's (QuIP: Chee et al. 2023, eq. 2 and theorem 6), which gives the same numbers
  * from one Cholesky factorization, without an inverse. Unlike in both papers, s and z of a group
- * are those of the least cost after feedback within the group.
+ * are those of the least cost after feedback within the group, and a second sweep rounds each group
+ * again, with all other groups as they are now.
  */
 #ifndef QUANTIZE_ROUND_LOW_BITS_H
 #define QUANTIZE_ROUND_LOW_BITS_H

@@ -142,17 +142,27 @@ static bool cholesky(float *a, size_t n, float *above, const struct tft_kernels 
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-/* H in the order of places, with `damp` added to its diagonal. */
-static void gather(struct metric *m, const float *h, const uint32_t *map, float damp)
+/* H at places i and j. */
+static float moment(const struct metric *m, size_t i, size_t j)
+{
+    size_t r = m->column[i], c = m->column[j];
+    r = m->map ? m->map[r] : r;
+    c = m->map ? m->map[c] : c;
+    return (r > c ? m->h[r * m->n + c] : m->h[c * m->n + r]) + (i == j ? m->damp : 0);
+}
+
+void metric_rows(const struct metric *m, size_t first, size_t n, float *to)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < m->n; j++)
+            to[i * m->n + j] = moment(m, first + i, j);
+}
+
+static void gather(struct metric *m)
 {
     for (size_t i = 0; i < m->n; i++)
-        for (size_t j = 0; j <= i; j++) {
-            size_t r = m->column[i], c = m->column[j];
-            r = map ? map[r] : r;
-            c = map ? map[c] : c;
-            m->factor[i * m->n + j] =
-                (r > c ? h[r * m->n + c] : h[c * m->n + r]) + (i == j ? damp : 0);
-        }
+        for (size_t j = 0; j <= i; j++)
+            m->factor[i * m->n + j] = moment(m, i, j);
 }
 
 /* L L^T becomes L D L^T with ones on L's diagonal. */
@@ -167,15 +177,15 @@ static void take_out_diagonal(struct metric *m)
         m->weight[i] *= m->weight[i];
 }
 
-static bool factorize(struct metric *m, const float *h, const uint32_t *map, float damp,
-                      const struct tft_kernels *kern, int n_threads)
+static bool factorize(struct metric *m, const struct tft_kernels *kern, int n_threads)
 {
     size_t bytes;
     float *above = malloc(BLOCK * m->n * sizeof *above);
     bool ok = false;
     m->factor = tft_mul(m->n, m->n * sizeof *m->factor, &bytes) ? malloc(bytes) : NULL;
-    for (int tries = 0; above && m->factor && !ok && tries < 6; tries++, damp *= 10) {
-        gather(m, h, map, damp);
+    for (int tries = 0; above && m->factor && !ok && tries < 6; tries++) {
+        m->damp *= tries ? 10 : 1;
+        gather(m);
         ok = cholesky(m->factor, m->n, above, kern, n_threads);
     }
     free(above);
@@ -185,33 +195,34 @@ static bool factorize(struct metric *m, const float *h, const uint32_t *map, flo
 }
 
 /* diagonal: [n] scratch */
-static bool fill(struct metric *m, float *diagonal, const float *h, bool correlated,
-                 const uint32_t *map, const struct tft_kernels *kern, int n_threads)
+static bool fill(struct metric *m, float *diagonal, bool correlated, const struct tft_kernels *kern,
+                 int n_threads)
 {
     double sum = 0;
     for (size_t k = 0; k < m->n; k++) {
-        size_t c = map ? map[k] : k;
-        diagonal[k] = h[correlated ? c * m->n + c : c];
+        size_t c = m->map ? m->map[k] : k;
+        diagonal[k] = m->h[correlated ? c * m->n + c : c];
         sum += (double)diagonal[k];
     }
-    float damp = sum > 0 ? (float)(sum / (double)m->n * 0.01) : 1;
-    if (!isfinite(damp) || !choose_order(m, diagonal))
+    m->damp = sum > 0 ? (float)(sum / (double)m->n * 0.01) : 1;
+    if (!isfinite(m->damp) || !choose_order(m, diagonal))
         return false;
     for (size_t i = 0; i < m->n; i++)
-        m->weight[i] = diagonal[m->column[i]] + damp;
-    return !correlated || factorize(m, h, map, damp, kern, n_threads);
+        m->weight[i] = diagonal[m->column[i]] + m->damp;
+    return !correlated || factorize(m, kern, n_threads);
 }
 
 bool metric_open(struct metric *m, const float *h, size_t n, bool correlated, const uint32_t *map,
                  uint32_t group, const struct tft_kernels *kern, int n_threads)
 {
-    *m = (struct metric){.n = n, .group = group, .groups = (n + group - 1) / group};
+    *m = (struct metric){
+        .n = n, .group = group, .groups = (n + group - 1) / group, .h = h, .map = map};
     float *diagonal = malloc(n * sizeof *diagonal);
     m->column = malloc(n * sizeof *m->column);
     m->begin = malloc((m->groups + 1) * sizeof *m->begin);
     m->weight = malloc(n * sizeof *m->weight);
     bool ok = diagonal && m->column && m->begin && m->weight &&
-              fill(m, diagonal, h, correlated, map, kern, n_threads);
+              fill(m, diagonal, correlated, kern, n_threads);
     free(diagonal);
     return ok;
 }

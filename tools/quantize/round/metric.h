@@ -29,7 +29,11 @@ struct metric {
     uint32_t *column; /* [n] the column at each place */
     uint32_t *begin;  /* [groups + 1] the first place of each group, in the order of places */
     float *weight;    /* [n] D_i of each place */
-    float *factor;    /* [n, n] L, of which only what is below the diagonal is used; NULL: errors
+    /* of metric_open, which must stay valid, and what was added to the diagonal */
+    const float *h;
+    const uint32_t *map;
+    float damp;
+    float *factor; /* [n, n] L, of which only what is below the diagonal is used; NULL: errors
                           are taken as uncorrelated, and weight is the diagonal of H */
 };
 
@@ -41,5 +45,8 @@ struct metric {
 bool metric_open(struct metric *m, const float *h, size_t n, bool correlated, const uint32_t *map,
                  uint32_t group, const struct tft_kernels *kern, int n_threads);
 void metric_close(struct metric *m);
+
+/* to: [n, m->n] = rows first .. first + n - 1 of H in the order of places. Needs correlations. */
+void metric_rows(const struct metric *m, size_t first, size_t n, float *to);
 
 #endif
