@@ -225,7 +225,7 @@ static void the_metric_is_that_of_the_moments(void **state)
                 got += (double)m.factor[i * COLS + k] * (double)m.weight[k] *
                        (i == j ? (double)m.factor[i * COLS + k] : (double)m.factor[j * COLS + k]);
             double want =
-                (double)h[map[m.column[i]] * COLS + map[m.column[j]]] + (i == j ? 0.01 * mean : 0);
+                (double)h[map[m.column[i]] * COLS + map[m.column[j]]] + (i == j ? 0.1 * mean : 0);
             assert_true(fabs(got - want) < 1e-4 * mean);
         }
     for (size_t g = 0; g < m.groups; g++) /* consecutive columns, the largest last */

@@ -142,6 +142,12 @@ static bool cholesky(float *a, size_t n, float *above, const struct tft_kernels 
 
 /* ------------------------------------------------------------------------------------ the whole */
 
+/* The part of the mean moment that is added. GPTQ's is 0.01, for 262,144 tokens. After fewer, or if
+   the text at run time is of another kind, rounding trusts correlations too much with so little.
+   Perplexity of stories15M, 4 bits, calibrated on 2,490 tokens of essays / 8,192 of stories:
+     0.01: 6.617 / 12.969   0.03: 6.408 / 12.859   0.1: 6.449 / 12.900   0.3: 6.382 / 13.040 */
+static const double DAMP = 0.1;
+
 /* H at places i and j. */
 static float moment(const struct metric *m, size_t i, size_t j)
 {
@@ -204,7 +210,7 @@ static bool fill(struct metric *m, float *diagonal, bool correlated, const struc
         diagonal[k] = m->h[correlated ? c * m->n + c : c];
         sum += (double)diagonal[k];
     }
-    m->damp = sum > 0 ? (float)(sum / (double)m->n * 0.01) : 1;
+    m->damp = sum > 0 ? (float)(sum / (double)m->n * DAMP) : 1;
     if (!isfinite(m->damp) || !choose_order(m, diagonal))
         return false;
     for (size_t i = 0; i < m->n; i++)

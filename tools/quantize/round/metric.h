@@ -38,7 +38,7 @@ struct metric {
 };
 
 /* h: [n, n] = H times any factor, at and below the diagonal; or [n], the diagonal alone, if
-   !correlated. map: NULL, or channel map[k] of h is column k's. 1 % of the mean moment is added to
+   !correlated. map: NULL, or channel map[k] of h is column k's. 10 % of the mean moment is added to
    the diagonal, or more until H is positive definite to the precision of floats (GPTQ, section
    3.3, step 3). False if memory is short, or H is not finite. close accepts all zeros, and a failed
    open. */
