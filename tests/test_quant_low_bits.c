@@ -38,8 +38,8 @@ static void check(const struct low_bits *q)
         low_bits_int8(q, r, row);
         for (size_t k = 0; k < q->cols; k++) {
             size_t g = r * ((q->cols + q->group - 1) / q->group) + k / q->group;
-            int s = q->scale[g], z = q->zero[g], c = q->code[r * q->cols + k];
-            assert_true(s >= 1 && s <= 15 && z <= 15 && c < 1 << q->bits);
+            int s = q->factors[g] & 15, z = q->factors[g] >> 4, c = q->code[r * q->cols + k];
+            assert_true(s >= 1 && c < 1 << q->bits);
             assert_true(abs(s * (c - z)) <= 127);
             assert_int_equal(row[k], s * (c - z));
         }
@@ -264,8 +264,7 @@ static void the_same_on_every_rung_with_any_threads(void **state)
         tft_kernels_fill(&kern, rung);
         struct low_bits q = rounded(ROWS, COLS, 4, 64, true, 1 + rung % 3);
         assert_memory_equal(q.code, want.code, MOST);
-        assert_memory_equal(q.scale, want.scale, ROWS * q.groups);
-        assert_memory_equal(q.zero, want.zero, ROWS * q.groups);
+        assert_memory_equal(q.factors, want.factors, ROWS * q.groups);
         assert_memory_equal(q.row_scale, want.row_scale, ROWS * sizeof *q.row_scale);
         low_bits_close(&q);
     }

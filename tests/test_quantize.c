@@ -393,17 +393,25 @@ static void few_bits_on_every_rung_with_any_threads(void **state)
     }
 }
 
+/* A weight as the int8 number that it stands for. */
+static int weight_at(const struct tft_mat *w, size_t row, size_t col)
+{
+    size_t cols = tft_panel_cols(w->cols);
+    const int8_t *data = w->data;
+    return w->format->low ? tft_low_at(w->data, w->format->low, row, col, cols)
+                          : data[tft_panel_at(row, col, cols)];
+}
+
 /* The most different numbers among 32 inputs of a row. */
 static int most_levels(const struct tft_mat *w)
 {
     int most = 0;
-    const int8_t *data = w->data;
     for (size_t r = 0; r < w->rows; r++)
         for (size_t first = 0; first < w->cols; first += 32) {
             bool seen[256] = {false};
             int levels = 0;
             for (size_t k = first; k < w->cols && k < first + 32; k++) {
-                int v = data[tft_panel_at(r, k, tft_panel_cols(w->cols))] + 128;
+                int v = weight_at(w, r, k) + 128;
                 levels += !seen[v];
                 seen[v] = true;
             }
@@ -422,7 +430,9 @@ static void matrices_have_their_bits(void **state)
         struct tft_model *m = opened(quantized(&toys[0], &o));
         for (uint32_t l = 0; l < m->n_layer; l++)
             for (int i = 0; i < LAYER_MATS; i++) {
-                int levels = most_levels(&layers_linear(&m->block[l], i)->w);
+                const struct tft_mat *w = &layers_linear(&m->block[l], i)->w;
+                int levels = most_levels(w);
+                assert_int_equal(w->format->low != NULL, i != MAT_DOWN);
                 if (i == MAT_DOWN)
                     assert_true(levels > 16);
                 else if (i == MAT_K)

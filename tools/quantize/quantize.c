@@ -377,14 +377,15 @@ static void run_rounded(struct conversion *c, uint32_t l)
 static void put_layer(struct conversion *c, uint32_t l)
 {
     bool smooth = c->o->smooth > 0;
-    if (!c->file.describe)
+    bool data = c->file.pass == WRITE_DATA;
+    if (data)
         prepare_layer(c, l);
-    if (!c->file.describe && !failed(c) && c->low_bits)
+    if (data && !failed(c) && c->low_bits)
         round_layer(c, &c->m->block[l]);
     if (!failed(c))
         write_layer(&c->file, l, smooth ? c->smooth[0] : NULL, smooth ? c->smooth[1] : NULL,
                     c->rounded);
-    if (c->file.describe)
+    if (!data)
         return;
     if (!failed(c) && c->low_bits)
         run_rounded(c, l);
@@ -395,7 +396,7 @@ static void put_layer(struct conversion *c, uint32_t l)
 
 static void put_head(struct conversion *c)
 {
-    if (!c->file.describe) {
+    if (c->file.pass == WRITE_DATA) {
         c->stats.untransformed = true; /* the head's input is neither smoothed nor rotated */
         layers_run_head(&c->y);
         if (!failed(c))
@@ -407,10 +408,10 @@ static void put_head(struct conversion *c)
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-/* Called twice: to describe the tensors, then to make and write them. */
-static void put_tensors(struct conversion *c, bool describe)
+/* In the last pass, layers are made as well. */
+static void put_tensors(struct conversion *c, enum write_pass pass)
 {
-    c->file.describe = describe;
+    write_start_pass(&c->file, pass);
     write_embedding(&c->file);
     for (uint32_t l = 0; l < c->m->n_layer && !failed(c); l++)
         put_layer(c, l);
@@ -418,7 +419,7 @@ static void put_tensors(struct conversion *c, bool describe)
         put_head(c);
     if (!failed(c))
         write_prefix(&c->file, c->prefix_k, c->prefix_v);
-    if (!failed(c) && !describe)
+    if (!failed(c) && pass == WRITE_DATA)
         key_importance_finish(&c->importance);
     if (!failed(c))
         write_importance(&c->file, c->importance.importance);
@@ -428,9 +429,10 @@ static void put_tensors(struct conversion *c, bool describe)
 
 static void convert(struct conversion *c)
 {
+    put_tensors(c, WRITE_COUNT);
     write_values(&c->file);
-    put_tensors(c, true);
-    put_tensors(c, false);
+    put_tensors(c, WRITE_DESCRIPTIONS);
+    put_tensors(c, WRITE_DATA);
     if (failed(c))
         return;
     write_inputs(&c->file, c->result);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "port/port.h"
+#include "tools/quantize/round/pack_low.h"
 
 bool low_bits_open(struct low_bits *q, size_t rows, size_t cols, uint32_t bits, uint32_t group)
 {
@@ -19,17 +20,15 @@ bool low_bits_open(struct low_bits *q, size_t rows, size_t cols, uint32_t bits, 
     if (!tft_mul(rows, cols, &n))
         return false;
     q->code = malloc(n + 1);
-    q->scale = malloc(rows * q->groups + 1);
-    q->zero = malloc(rows * q->groups + 1);
+    q->factors = malloc(rows * q->groups + 1);
     q->row_scale = malloc((rows + 1) * sizeof *q->row_scale);
-    return q->code && q->scale && q->zero && q->row_scale;
+    return q->code && q->factors && q->row_scale;
 }
 
 void low_bits_close(struct low_bits *q)
 {
     free(q->code);
-    free(q->scale);
-    free(q->zero);
+    free(q->factors);
     free(q->row_scale);
     *q = (struct low_bits){0};
 }
@@ -38,8 +37,8 @@ void low_bits_int8(const struct low_bits *q, size_t row, int8_t *to)
 {
     const uint8_t *code = q->code + row * q->cols;
     for (size_t k = 0; k < q->cols; k++) {
-        size_t g = row * q->groups + k / q->group;
-        to[k] = (int8_t)(q->scale[g] * (code[k] - q->zero[g]));
+        uint8_t factors = q->factors[row * q->groups + k / q->group];
+        to[k] = (int8_t)(pack_low_scale(factors) * (code[k] - pack_low_zero(factors)));
     }
 }
 
@@ -289,8 +288,7 @@ static void put_group(const struct matrix *a, const struct group *g, size_t row,
     const struct metric *m = a->metric;
     struct low_bits *q = a->q;
     size_t first = m->begin[a->group], at = row * q->groups + m->column[first] / q->group;
-    q->scale[at] = (uint8_t)c->scale;
-    q->zero[at] = (uint8_t)c->zero;
+    q->factors[at] = pack_low_factors(c->scale, c->zero);
     for (size_t i = 0; i < g->n; i++) {
         size_t k = m->column[first + i];
         q->code[row * q->cols + k] = (uint8_t)((int)w8[i] / c->scale + c->zero);
@@ -394,10 +392,11 @@ static float cost_now(const struct matrix *a, const struct group *g, size_t row)
     const struct metric *m = a->metric;
     const struct low_bits *q = a->q;
     size_t first = m->begin[a->group], at = row * q->groups + m->column[first] / q->group;
+    int scale = pack_low_scale(q->factors[at]), zero = pack_low_zero(q->factors[at]);
     float e[LOW_BITS_GROUP], cost = 0;
     for (size_t i = g->n; i-- > 0;) {
         int code = q->code[row * q->cols + m->column[first + i]];
-        e[i] = g->target[i] - (float)(q->scale[at] * (code - q->zero[at]));
+        e[i] = g->target[i] - (float)(scale * (code - zero));
         float sum = e[i];
         for (size_t j = i + 1; j < g->n; j++)
             sum += e[j] * a->within[j * LOW_BITS_GROUP + i];

@@ -36,7 +36,7 @@ struct low_bits {
     size_t rows, cols;
     size_t groups;         /* of a row */
     uint8_t *code;         /* [rows, cols] */
-    uint8_t *scale, *zero; /* [rows, groups] */
+    uint8_t *factors;      /* [rows, groups] pack_low_factors(s, z) */
     float *row_scale;      /* [rows]; positive normal numbers */
 };
 

@@ -22,7 +22,7 @@ void pack_low_panel(uint8_t *to, int32_t *rowsum, const struct tft_low *low, con
             for (size_t k = first; k < end; k++) {
                 uint8_t c = code[n * stride + k];
                 quads[tft_panel_at(n, k - first, low->group)] = c;
-                rowsum[n] += (f & 15) * (c - (f >> 4));
+                rowsum[n] += pack_low_scale(f) * (c - pack_low_zero(f));
             }
         }
         tft_codes_pack(to + TFT_PANEL, quads, low->bits, low->group / TFT_QUAD);

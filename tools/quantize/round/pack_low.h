@@ -19,6 +19,16 @@ static inline uint8_t pack_low_factors(int s, int z)
     return (uint8_t)(s | z << 4);
 }
 
+static inline int pack_low_scale(uint8_t factors)
+{
+    return factors & 15;
+}
+
+static inline int pack_low_zero(uint8_t factors)
+{
+    return factors >> 4;
+}
+
 /* bits + 256 * group */
 int32_t pack_low_key(const struct tft_low *low);
 

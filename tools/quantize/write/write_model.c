@@ -9,6 +9,7 @@
 #include "tools/quantize/search/cushion.h"
 #include "base/error.h"
 #include "tools/quantize/round/pack.h"
+#include "tools/quantize/round/pack_low.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "model/keys.h"
 #include "tools/quantize/round/rotate.h"
@@ -21,11 +22,14 @@ static bool failed(const struct model_writer *f)
 
 /* -------------------------------------------------------------------------------------- vectors */
 
-/* Describes a tensor whose name is fmt, with the layer, and suffix. */
+/* Counts a tensor, or describes it. Its name is fmt, with the layer, and suffix. */
 static void describe(struct model_writer *f, enum tft_dtype type, uint32_t n_dims,
                      const uint64_t *ne, const char *fmt, unsigned layer, const char *suffix)
 {
     char name[80];
+    f->n_tensors++;
+    if (f->pass == WRITE_COUNT)
+        return;
     int n = snprintf(name, sizeof name, fmt, layer);
     n += snprintf(name + n, sizeof name - (size_t)n, "%s", suffix);
     tft_gguf_put_tensor(f->w, (struct tft_str){name, (size_t)n}, type, n_dims, ne);
@@ -37,7 +41,7 @@ static void put_floats(struct model_writer *f, const char *fmt, unsigned layer, 
 {
     if (!v)
         return;
-    if (f->describe) {
+    if (f->pass < WRITE_DATA) {
         describe(f, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows}, fmt, layer, suffix);
         return;
     }
@@ -108,26 +112,38 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
         scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
 }
 
+/* How matrix `which` holds codes; NULL: it holds int8. */
+static const struct tft_low *codes_of(const struct model_writer *f, int which)
+{
+    return f->in_layer && quantize_low_bits(f->o, which)
+               ? tft_format_low(f->o->bits[which], f->o->group)->low
+               : NULL;
+}
+
+static void describe_panels(struct model_writer *f, const char *fmt, unsigned layer,
+                            const struct tft_mat *w, int which)
+{
+    const struct tft_low *low = codes_of(f, which);
+    uint64_t cols = tft_panel_cols(w->cols), rows = tft_panel_rows(w->rows);
+    uint64_t panels[] = {low ? tft_low_panel(low, cols) : cols, low ? rows / TFT_PANEL : rows};
+    if (low && f->codes)
+        f->codes[f->n_tensors] = pack_low_key(low);
+    describe(f, TFT_I8, 2, panels, fmt, layer, ".weight");
+}
+
 /* Panels of weights that are rounded already. */
 static void put_rounded(struct model_writer *f, const struct low_bits *q, int which)
 {
-    size_t cols = tft_panel_cols(q->cols);
-    int8_t *row = (int8_t *)f->rows;
-    for (size_t i = 0; i < tft_panel_rows(q->rows); i += TFT_PANEL) {
-        memset(f->panel, 0, TFT_PANEL * cols);
-        for (size_t n = 0; n < TFT_PANEL; n++) {
-            int32_t sum = 0;
-            if (i + n < q->rows)
-                low_bits_int8(q, i + n, row);
-            for (size_t k = 0; i + n < q->rows && k < q->cols; k++) {
-                f->panel[tft_panel_at(n, k, cols)] = row[k];
-                sum += row[k];
-            }
-            f->scale[which][i + n] = i + n < q->rows ? q->row_scale[i + n] : 1;
-            f->rowsum[which][i + n] = sum;
-        }
-        tft_gguf_put_data(f->w, f->panel, TFT_PANEL * cols);
+    const struct tft_low *low = codes_of(f, which);
+    size_t padded = tft_panel_rows(q->rows);
+    for (size_t i = 0; i < padded; i += TFT_PANEL) {
+        size_t rows = q->rows - i < TFT_PANEL ? q->rows - i : TFT_PANEL;
+        pack_low_panel((uint8_t *)f->panel, f->rowsum[which] + i, low, q->code + i * q->cols,
+                       q->cols, q->factors + i * q->groups, rows, q->cols);
+        tft_gguf_put_data(f->w, f->panel, tft_low_panel(low, tft_panel_cols(q->cols)));
     }
+    for (size_t i = 0; i < padded; i++)
+        f->scale[which][i] = i < q->rows ? q->row_scale[i] : 1;
 }
 
 /* The panels of matrix `which`. Its scales and row sums are kept for put_scales. */
@@ -135,12 +151,11 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
                        const struct tft_mat *w, int which)
 {
     size_t cols = tft_panel_cols(w->cols);
-    if (f->describe) {
-        describe(f, TFT_I8, 2, (const uint64_t[]){cols, tft_panel_rows(w->rows)}, fmt, layer,
-                 ".weight");
+    if (f->pass < WRITE_DATA) {
+        describe_panels(f, fmt, layer, w, which);
         return;
     }
-    if (f->rounded && f->rounded[which].rows) {
+    if (codes_of(f, which)) {
         put_rounded(f, &f->rounded[which], which);
         return;
     }
@@ -158,7 +173,7 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
 static const float *value_bias(struct model_writer *f, const struct tft_linear *l)
 {
     uint32_t rotated = quantize_head_block(f->m, f->o), dim = f->m->head_dim;
-    if (!l->bias || f->describe)
+    if (!l->bias || f->pass < WRITE_DATA)
         return l->bias;
     float *copy = memcpy(f->bias, l->bias, l->w.rows * sizeof *copy);
     if (rotated)
@@ -176,7 +191,7 @@ static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
     size_t rows = tft_panel_rows(l->w.rows);
     put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
     put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
-    if (f->describe)
+    if (f->pass < WRITE_DATA)
         describe(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
     else
         tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
@@ -185,7 +200,7 @@ static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
 /* w: must be the model's own struct: layers_rows compares its address */
 static void put_matrix(struct model_writer *f, const char *name, const struct tft_mat *w)
 {
-    f->rounded = NULL;
+    f->in_layer = false;
     put_panels(f, name, 0, w, 0);
     if (!failed(f))
         put_scales(f, name, 0, &(struct tft_linear){.w = *w}, 0);
@@ -212,6 +227,7 @@ void write_layer(struct model_writer *f, uint32_t l, const float *attn, const fl
 {
     const struct tft_model *m = f->m;
     struct tft_block *b = &m->block[l];
+    f->in_layer = true;
     f->rounded = rounded;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
@@ -247,7 +263,9 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
     uint32_t n = f->o->n_prefix;
     if (!n)
         return;
-    if (f->describe) {
+    if (f->pass == WRITE_COUNT) {
+        f->n_tensors += 2;
+    } else if (f->pass == WRITE_DESCRIPTIONS) {
         prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_K, strlen(TFT_KEY_PREFIX_K)}, m, type,
                         n);
         prefix_describe(f->w, (struct tft_str){TFT_KEY_PREFIX_V, strlen(TFT_KEY_PREFIX_V)}, m, type,
@@ -266,7 +284,7 @@ static void put_heads(struct model_writer *f, const char *name, enum tft_dtype t
                       const void *data, uint64_t n)
 {
     const struct tft_model *m = f->m;
-    if (data && f->describe)
+    if (data && f->pass < WRITE_DATA)
         describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
     else if (data)
         tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_layer * tft_dtype_info(type)->bytes);
@@ -331,6 +349,18 @@ static void put_weights(struct model_writer *f)
     put_text(f, TFT_KEY_WEIGHTS, text);
 }
 
+void write_start_pass(struct model_writer *f, enum write_pass pass)
+{
+    if (pass == WRITE_DESCRIPTIONS)
+        f->codes = calloc(f->n_tensors + 1, sizeof *f->codes);
+    if (pass == WRITE_DESCRIPTIONS && !f->codes)
+        tft_fail(f->bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", f->m->source.name);
+    if (pass == WRITE_DATA && quantize_any_low_bits(f->o))
+        tft_gguf_fill_array(f->w, f->codes_place, TFT_VALUE_I32, f->codes, f->n_tensors);
+    f->pass = pass;
+    f->n_tensors = 0;
+}
+
 void write_values(struct model_writer *f)
 {
     static const char *const methods[] = {"min-max", "percentile", "mse"};
@@ -350,6 +380,9 @@ void write_values(struct model_writer *f)
     f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
     f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
+    if (quantize_any_low_bits(o))
+        f->codes_place =
+            tft_gguf_put_array_later(f->w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, f->n_tensors);
     tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));
 
     if (o->kv)
@@ -387,10 +420,7 @@ void write_inputs(struct model_writer *f, const struct quantize_input *result)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static bool alloc_scratch(struct model_writer *f)
 {
@@ -400,7 +430,7 @@ static bool alloc_scratch(struct model_writer *f)
     f->row = malloc(tft_panel_rows(rows) * sizeof *f->row);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
-    f->panel = malloc(TFT_PANEL * tft_panel_cols(cols));
+    f->panel = malloc(TFT_PANEL * (tft_panel_cols(cols) + TFT_LOW_MAX_GROUP));
     for (int i = 0; i < LAYER_MATS; i++) {
         /* the first one also serves embedding and head */
         size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
@@ -432,6 +462,7 @@ void write_close(struct model_writer *f, bool keep)
     free(f->bias);
     free(f->rows);
     free(f->panel);
+    free(f->codes);
     for (int i = 0; i < LAYER_MATS; i++) {
         free(f->scale[i]);
         free(f->rowsum[i]);

@@ -1,5 +1,5 @@
-/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited twice
-   in the same order, once to describe them and once to write their data. */
+/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited three times
+   in the same order: to count them, to describe them, and to write their data. */
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H
 
@@ -8,14 +8,19 @@
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/round/low_bits.h"
 
+enum write_pass { WRITE_COUNT, WRITE_DESCRIPTIONS, WRITE_DATA };
+
 struct model_writer {
     const struct layers *y;
     const struct tft_model *m;
     const struct quantize_opts *o;
     struct tft_error *bad; /* the first failure; nothing is written after it */
     struct tft_gguf_writer *w;
-    bool describe;               /* describe tensors; else write their data */
+    enum write_pass pass;        /* set by write_start_pass */
+    size_t n_tensors;            /* that the pass has come by */
+    int32_t *codes;              /* [n_tensors] TFT_KEY_WEIGHT_CODES, from the first pass on */
     const int32_t *value_order;  /* [G, E] of the layer that is written, or NULL */
+    bool in_layer;               /* matrices of layers can have few bits */
     const struct low_bits *rounded; /* [LAYER_MATS] of the layer that is written, or NULL */
     float *row, *bias;           /* [widest vector of the model] scratch */
     float *rows;                 /* [16, widest row of a matrix] scratch */
@@ -23,7 +28,7 @@ struct model_writer {
     float *scale[LAYER_MATS];    /* [most rows, padded] of each matrix of the layer */
     int32_t *rowsum[LAYER_MATS]; /* likewise */
     /* offsets in the file of the arrays that write_inputs fills */
-    uint64_t scale_place, zero_place, range_place, error_place;
+    uint64_t scale_place, zero_place, range_place, error_place, codes_place;
 };
 
 /* value_order: as in struct kv_calibration. Failures, here and below, go to *bad, which may hold an
@@ -33,14 +38,17 @@ void write_open(struct model_writer *f, const struct layers *y, const int32_t *v
                 const char *path, struct tft_error *bad);
 void write_close(struct model_writer *f, bool keep);
 
-/* All values. Arrays of the inputs are filled in later, by write_inputs; result: [inputs] */
+/* Tensors that are put after this are counted, described or written. */
+void write_start_pass(struct model_writer *f, enum write_pass pass);
+
+/* All values, after the first pass. Arrays of the inputs are filled in later, by write_inputs; result: [inputs] */
 void write_values(struct model_writer *f);
 void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
 /* Tensors, in this order, from the model as it is at the call. */
 void write_embedding(struct model_writer *f);
 /* attn, ffn: [D] factors that the norms' weights are divided by, or NULL. rounded: NULL, or
-   [LAYER_MATS] the matrices that are rounded; one without rows is rounded to int8 here. */
+   [LAYER_MATS] the matrices that have few bits; others are rounded to int8 here. */
 void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn,
                  const struct low_bits *rounded);
 void write_head(struct model_writer *f);
