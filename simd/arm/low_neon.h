@@ -1,5 +1,9 @@
 /* What gemm_low.h wants of NEON, besides l_part and l_acc. Parameter: l_rows(acc), the sums of four
    times four rows, a u32x4 for each. */
+
+/* Keeps gcc from unpacking several quads at once, for which there are too few registers. */
+#define LOW_FENCE() __asm__ volatile("" ::: "memory")
+
 typedef struct {
     uint32x4_t r[4];
 } l_total;

@@ -8,7 +8,7 @@ static inline l_acc l_zero(void)
     return (l_acc){{vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0)}};
 }
 
-static inline l_part l_none(void) { return l_zero(); }
+static inline l_part l_run(l_acc acc) { return acc; }
 
 static inline l_part l_dot(l_part part, const breg *a, const uint8_t *x)
 {
@@ -22,9 +22,8 @@ static inline l_part l_dot(l_part part, const breg *a, const uint8_t *x)
 
 static inline l_acc l_sum(l_acc acc, l_part part)
 {
-    UNROLL for (int i = 0; i < 4; i++)
-        acc.r[i] = vaddq_u32(acc.r[i], part.r[i]);
-    return acc;
+    (void)acc;
+    return part;
 }
 
 #define l_rows(acc) ((l_total){{(acc).r[0], (acc).r[1], (acc).r[2], (acc).r[3]}})

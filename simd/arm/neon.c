@@ -254,9 +254,10 @@ typedef struct {
     uint32x4_t r[8];
 } l_acc;
 
-static inline l_part l_none(void)
+static inline l_part l_run(l_acc acc)
 {
     l_part a;
+    (void)acc;
     UNROLL for (int i = 0; i < 8; i++)
         a.r[i] = vdupq_n_u16(0);
     return a;

@@ -7,15 +7,16 @@
  *
  * Parameters, besides those of gemm_i8.h and low_unpack.h:
  *
- *   l_part, l_none()          sums of the products of at most LOW_RUN(bits) quads: a power of two
- *                             up to LOW_STEP
+ *   l_part, l_run(acc)        sums of the products of a run of at most LOW_RUN(bits) quads, a power
+ *                             of two up to LOW_STEP; a run starts from zeros, or from acc itself
  *   l_dot(part, a, x)         part + products of the codes a: [QUAD_REGS] and the bytes x: [4]
  *   l_acc, l_zero()           sums of 16 rows: int32
- *   l_sum(acc, part)          acc + part
+ *   l_sum(acc, part)          acc + the products of the run that began as l_run(acc)
  *   l_total                   likewise, a sum for each row; l_begin(): zeros
  *   l_group(t, acc, bytes, x) t + s * (acc - z * x), s and z of the 16 bytes of a group;
  *                             x is at most 255 * 128
  *   l_store(sum, t)           the 16 sums in order
+ *   LOW_FENCE()               what follows each quad, where a compiler needs it
  */
 #ifndef TFT_TEMPLATE_GEMM_LOW_H
 #define TFT_TEMPLATE_GEMM_LOW_H
@@ -87,12 +88,13 @@ FORCE_INLINE void low_panel(int32_t *sum, const struct low_few *f, const uint8_t
             UNROLL for (size_t first = 0; first < LOW_STEP; first += run) {
                 l_part part[LOW_FEW];
                 UNROLL for (size_t i = 0; i < mt; i++)
-                    part[i] = l_none();
+                    part[i] = l_run(acc[i]);
                 UNROLL for (size_t q = first; q < first + run; q++) {
                     breg a[QUAD_REGS];
                     unpack_quad(a, w + q * size, bits);
                     UNROLL for (size_t t = 0; t < mt; t++)
                         part[t] = l_dot(part[t], a, x + t * next + k + q * TFT_QUAD);
+                    LOW_FENCE();
                 }
                 UNROLL for (size_t i = 0; i < mt; i++)
                     acc[i] = l_sum(acc[i], part[i]);

@@ -4,6 +4,8 @@
  *   i_dot8, i_total8   as for coded_x86.h; the unsigned bytes are those of a token
  *   LOW_RUN(bits)
  */
+#define LOW_FENCE()
+
 typedef struct {
     ireg r[PARTS];
 } l_part, l_acc, l_total;
@@ -16,7 +18,12 @@ static inline l_acc l_zero(void)
     return a;
 }
 
-static inline l_part l_none(void) { return l_zero(); }
+static inline l_part l_run(l_acc acc)
+{
+    (void)acc;
+    return l_zero();
+}
+
 static inline l_total l_begin(void) { return l_zero(); }
 
 static inline l_part l_dot(l_part part, const breg *a, const uint8_t *x)
