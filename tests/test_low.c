@@ -38,30 +38,53 @@ static void the_logits_of_int8(void **state)
 
 /* ---- files that make no sense */
 
-enum damage { NONE, NO_KEY, SHORT, NOT_AN_ARRAY, FLOATS, BITS, GROUP, NEGATIVE, NORM, OTHER_WIDTH };
+enum damage {
+    NONE,
+    NO_KEY,
+    NO_VERSION,
+    STRAY, /* the key in a file that has none */
+    SHORT,
+    LONG,
+    NOT_AN_ARRAY,
+    FLOATS,
+    BITS,
+    GROUP,
+    NEGATIVE,
+    NORM,
+    OTHER_WIDTH,
+    OTHER_GROUP,
+    NO_CODES,
+    ALL_CODES,
+};
 
-/* Copies a file of codes with a damaged key. */
+/* Copies a file, with damage to the key of codes. */
 static const char *damaged(const char *from, enum damage what)
 {
     const char *to = in_folder("damaged.gguf");
     struct tft_source s;
     struct tft_gguf_writer *w;
     struct tft_error err;
-    int32_t codes[MOST];
+    int32_t codes[MOST] = {0};
     assert_int_equal(tft_source_open(&s, from, NULL, NULL, NULL), TFT_OK);
     assert_int_equal(tft_gguf_create(&w, to, NULL), TFT_OK);
+    if (what == STRAY)
+        tft_gguf_put_array(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, codes, 1);
     for (size_t i = 0; i < s.n_value; i++) {
         const struct tft_value *v = &s.value[i];
+        if (what == NO_VERSION && tft_str_is(v->key, TFT_KEY_VERSION))
+            continue;
         if (!tft_str_is(v->key, TFT_KEY_WEIGHT_CODES)) {
             tft_gguf_put_value(w, v);
             continue;
         }
-        size_t first = s.n_tensor, norm = 0;
+        size_t first = s.n_tensor, last = 0, norm = 0, int8 = 0;
         for (size_t k = s.n_tensor; k-- > 0;) {
             uint64_t code;
             assert_true(tft_value_uint(v, k, &code));
             codes[k] = (int32_t)code;
             first = code ? k : first;
+            last = code && k > last ? k : last;
+            int8 = !code && s.tensor[k].type == TFT_I8 ? k : int8;
             norm = ends_with(s.tensor[k].name, "_norm.weight") ? k : norm;
         }
         if (what == BITS)
@@ -74,6 +97,12 @@ static const char *damaged(const char *from, enum damage what)
             codes[norm] = 4 + 256 * 64;
         if (what == OTHER_WIDTH)
             codes[first] ^= 4 ^ 2;
+        if (what == OTHER_GROUP)
+            codes[last] = (codes[last] & 255) + 256 * (codes[last] >> 8 == 128 ? 64 : 128);
+        if (what == NO_CODES)
+            codes[last] = 0;
+        if (what == ALL_CODES)
+            codes[int8] = 4 + 256 * 64;
         float floats[MOST] = {0};
         if (what == FLOATS)
             tft_gguf_put_array(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_F32, floats, s.n_tensor);
@@ -81,7 +110,7 @@ static const char *damaged(const char *from, enum damage what)
             tft_gguf_put_u32(w, TFT_KEY_WEIGHT_CODES, 4 + 256 * 64);
         else if (what != NO_KEY)
             tft_gguf_put_array(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, codes,
-                               s.n_tensor - (what == SHORT));
+                               s.n_tensor - (what == SHORT) + (what == LONG));
     }
     for (size_t i = 0; i < s.n_tensor; i++)
         tft_gguf_put_tensor(w, s.tensor[i].name, s.tensor[i].type, s.tensor[i].n_dims,
@@ -104,22 +133,29 @@ static void keys_that_make_no_sense(void **state)
     } cases[] = {
         {NONE, TFT_OK, ""},
         {NO_KEY, TFT_ERR_FORMAT, "token_embd.weight"},
+        {NO_VERSION, TFT_ERR_FORMAT, "the tensor token_embd.weight is "},
         {SHORT, TFT_ERR_FORMAT, "is not an array of"},
+        {LONG, TFT_ERR_FORMAT, "is not an array of"},
         {NOT_AN_ARRAY, TFT_ERR_FORMAT, "is not an array of"},
-        {FLOATS, TFT_ERR_UNSUPPORTED, "neither 0 nor 2 to 4 bits"},
-        {BITS, TFT_ERR_UNSUPPORTED, "neither 0 nor 2 to 4 bits"},
-        {GROUP, TFT_ERR_UNSUPPORTED, "neither 0 nor 2 to 4 bits"},
-        {NEGATIVE, TFT_ERR_UNSUPPORTED, "neither 0 nor 2 to 4 bits"},
-        {NORM, TFT_ERR_FORMAT, "norm.weight, which has type"},
-        {OTHER_WIDTH, TFT_ERR_FORMAT, "token_embd.weight is "},
+        {FLOATS, TFT_ERR_UNSUPPORTED, "of the tensor token_embd.weight is neither 0 nor 2 to 4"},
+        {BITS, TFT_ERR_UNSUPPORTED, "of the tensor token_embd.weight is neither 0 nor 2 to 4"},
+        {GROUP, TFT_ERR_UNSUPPORTED, "of the tensor token_embd.weight is neither 0 nor 2 to 4"},
+        {NEGATIVE, TFT_ERR_UNSUPPORTED, "of the tensor token_embd.weight is neither 0 nor 2 to 4"},
+        {NORM, TFT_ERR_FORMAT, "norm.weight has codes, but it has type F32"},
+        {OTHER_WIDTH, TFT_ERR_FORMAT, "the tensor token_embd.weight is "},
+        {OTHER_GROUP, TFT_ERR_FORMAT, "the tensor output.weight is "},
+        {NO_CODES, TFT_ERR_FORMAT, "the tensor output.weight is "},
+        {ALL_CODES, TFT_ERR_FORMAT, "the tensor blk."},
     };
     char i8[64], low[64];
     snprintf(i8, sizeof i8, "%s", in_folder("i8.gguf"));
     snprintf(low, sizeof low, "%s", in_folder("low.gguf"));
     struct quantize_opts o = usual(&toys[0]);
     write_copies(quantized(&toys[0], &o), i8, low, 0);
+    struct tft_model *m;
+    assert_int_equal(tft_model_open(&m, damaged(written(&toys[0]), STRAY), NULL, NULL), TFT_OK);
+    tft_model_close(m);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tft_model *m;
         struct tft_error err = {0};
         const char *path = damaged(low, cases[i].what);
         enum tft_status status = tft_model_open(&m, path, NULL, &err);

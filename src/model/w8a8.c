@@ -40,13 +40,14 @@ void tft_w8a8_codes(struct tft_load *ld)
         if (!tft_value_uint(v, i, &code) || code > UINT16_MAX ||
             (code && !tft_format_low(code & 255, (unsigned)code >> 8)))
             tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
-                          "element %zu of %s is neither 0 nor 2 to 4 bits + 256 * a group of 32, "
-                          "64 or 128",
-                          i, TFT_KEY_WEIGHT_CODES);
+                          "%s of the tensor %.*s is neither 0 nor 2 to 4 bits + 256 * a group of "
+                          "32, 64 or 128",
+                          TFT_KEY_WEIGHT_CODES, TFT_STR_ARG(t->name));
         else if (code && t->type != TFT_I8)
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s names the tensor %.*s, which has type %s",
-                          TFT_KEY_WEIGHT_CODES, TFT_STR_ARG(t->name),
-                          tft_dtype_info(t->type)->name);
+            tft_load_fail(ld, TFT_ERR_FORMAT,
+                          "%s says that the tensor %.*s has codes, but it has type %s and should "
+                          "have I8",
+                          TFT_KEY_WEIGHT_CODES, TFT_STR_ARG(t->name), tft_dtype_name(t->type));
     }
     ld->codes = ld->status == TFT_OK ? v : NULL;
 }
