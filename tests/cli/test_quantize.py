@@ -248,8 +248,28 @@ class Quantize(Case):
         self.assertEqual(self.json("inspect", model)["w8a8"]["weights"], kept)
         self.assertTrue(self.tuffet("run", model, "-phello", "-s3", "-n5"))
         wrong = self.fails(*self.arguments("--bits=5"), status=2)
-        self.assertIn("--bits", wrong)
+        self.assertIn('--bits: "5" is neither 2, 3, 4 or 8', wrong)
         self.assertEqual(self.left(), ["out"])
+
+    def test_inspect_shows_bits(self):
+        model = self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")
+        facts = self.json("inspect", model)
+        kinds = {t["name"]: t["type"] for t in facts["tensors"] if t["name"].endswith("weight")}
+        for part, kind in {"attn_q": "int3 g32", "attn_v": "int4 g32", "ffn_up": "int3 g32",
+                           "ffn_down": "I8", "attn_norm": "F32"}.items():
+            self.assertEqual([kinds[f"blk.{layer}.{part}.weight"] for layer in range(2)],
+                             [kind] * 2)
+        self.assertEqual({kind: facts["types"][kind]["tensors"] for kind in facts["types"]
+                          if kind.startswith("i")}, {"int3 g32": 10, "int4 g32": 2})
+        own = sum(t["bytes"] for t in facts["tensors"] if not t["name"].startswith("tuffet."))
+        self.assertAlmostEqual(facts["bits"], 8 * own / facts["parameters"], delta=1e-4)
+        self.assertLess(facts["bits"], self.json("inspect", self.quantized())["bits"])
+        self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")
+        text = self.tuffet("inspect", model).decode()
+        self.assertRegex(text, r"\ntensors .*, 10 int3 g32 \(.* kB\), 2 int4 g32 \(.*\)[\n,]")
+        self.assertRegex(text, rf"\nparameters +{facts['parameters']}, {facts['bits']:.2f} bits each")
+        self.assertRegex(self.tuffet("inspect", model, "--tensors").decode(),
+                         r"\nint4 g32 .* blk\.0\.attn_v\.weight\n")
 
     def test_a_cache_of_the_file(self):
         plain = self.quantized()

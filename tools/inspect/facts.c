@@ -8,6 +8,7 @@
 #include "model/keys.h"
 #include "model/open.h"
 #include "models/registry.h"
+#include "tensors.h"
 #include "tools/chat/template.h"
 #include "tools/quantize/inputs.h"
 
@@ -139,6 +140,7 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
     f->session = tft_session_bytes(&m, so);
     f->parameters = m.n_params; /* without padding, scales and the prefix */
+    f->bits = 8.0 * (double)tensors_bytes(&f->s) / (double)f->parameters;
     if (tft_source_value(&f->s, TFT_KEY_PACKED))
         f->packed = tft_source_value(&f->s, TFT_KEY_PACKED_TYPES);
     if (m.output.w.format->takes_bytes)

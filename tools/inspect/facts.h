@@ -25,6 +25,7 @@ struct facts {
 
     bool runs;                /* whether tuffet can run the model */
     struct tft_error why_not; /* if it cannot */
+    double bits;              /* of the file for each parameter, scales and padding included */
     size_t weights;           /* bytes that opening the model takes: packed or expanded weights */
     char kv[TFT_KV_TEXT];     /* the cache of the next three */
     size_t kv_per_token;      /* bytes */

@@ -130,16 +130,12 @@ static void json_tokenizer(const struct facts *f)
 static void json_types(const struct tft_source *s)
 {
     struct tensor_total total[TENSOR_TYPES];
-    const char *separator = "";
-    tensors_by_type(s, total);
+    size_t n = tensors_by_type(s, total);
     json_key("types");
     putchar('{');
-    for (uint32_t type = 0; type < TENSOR_TYPES; type++)
-        if (total[type].tensors) {
-            printf("%s\"%s\":{\"tensors\":%zu,\"bytes\":%" PRIu64 "}", separator,
-                   tft_dtype_name(type), total[type].tensors, total[type].bytes);
-            separator = ",";
-        }
+    for (size_t i = 0; i < n; i++)
+        printf("%s\"%s\":{\"tensors\":%zu,\"bytes\":%" PRIu64 "}", i ? "," : "", total[i].type,
+               total[i].tensors, total[i].bytes);
     putchar('}');
 }
 
@@ -169,6 +165,11 @@ void facts_print_json(const struct facts *f, const char *path)
                                 : (struct tft_str){f->why_not.msg, strlen(f->why_not.msg)});
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_number(numbers[i].key, numbers[i].n, numbers[i].n > 0);
+    json_key("bits");
+    if (f->bits > 0)
+        printf("%.6g", f->bits);
+    else
+        fputs("null", stdout);
     json_quantized(f);
     json_packed(f);
     json_memory(f);

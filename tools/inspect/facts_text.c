@@ -64,19 +64,21 @@ static void show_dimensions(const struct facts *f)
 static void show_tensors(const struct facts *f)
 {
     struct tensor_total total[TENSOR_TYPES];
-    tensors_by_type(&f->s, total);
+    size_t n = tensors_by_type(&f->s, total);
     put_label("tensors");
     printf("%zu", f->s.n_tensor);
-    for (uint32_t type = 0, any = 0; type < TENSOR_TYPES; type++)
-        if (total[type].tensors) {
-            printf("%s %zu %s (", any++ ? "," : ":", total[type].tensors, tft_dtype_name(type));
-            put_bytes(total[type].bytes);
-            putchar(')');
-        }
+    for (size_t i = 0; i < n; i++) {
+        printf("%s %zu %s (", i ? "," : ":", total[i].tensors, total[i].type);
+        put_bytes(total[i].bytes);
+        putchar(')');
+    }
     putchar('\n');
     if (f->parameters) {
         put_label("parameters");
-        printf("%" PRIu64 "\n", f->parameters);
+        printf("%" PRIu64, f->parameters);
+        if (f->bits > 0)
+            printf(", %.2f bits each", f->bits);
+        putchar('\n');
     }
 }
 

@@ -10,12 +10,23 @@ void tensors_print(const struct tft_source *s);
 /* [{"name":...},...] */
 void tensors_print_json(const struct tft_source *s);
 
-/* The tensors of each type, by enum tft_dtype. */
-enum { TENSOR_TYPES = 64 }; /* more than there are types */
+enum {
+    TENSOR_TYPES = 64, /* more than there are types, and than a file has */
+    TENSOR_TYPE = 16   /* room for the name of one */
+};
+
+/* The tensors of a type: one of ggml, or codes for weights of 4, 3 or 2 bits, "int4 g64". */
 struct tensor_total {
+    char type[TENSOR_TYPE];
+    uint32_t order; /* of ggml's number, then of the codes */
     size_t tensors;
     uint64_t bytes;
 };
-void tensors_by_type(const struct tft_source *s, struct tensor_total total[TENSOR_TYPES]);
+
+/* Returns the number of types. */
+size_t tensors_by_type(const struct tft_source *s, struct tensor_total total[TENSOR_TYPES]);
+
+/* The bytes of all tensors that the architecture has, without those of the prefix and the cache. */
+uint64_t tensors_bytes(const struct tft_source *s);
 
 #endif
