@@ -60,8 +60,24 @@ class Bench(Case):
         self.assertEqual([(r["what"], r["kv"]) for r in rows],
                          [("prefill", "tuffet"), ("decode", "tuffet")])
 
+    def test_bits_of_a_shape(self):
+        """A token reads 4 bits and 1/8 of each of smollm2's weights, and 64 of each row."""
+        rows = self.json("bench", "--shape", "smollm2-135m", "--bits=4", "-p1", "-n1", "-r1", "-t1",
+                         "-c64")["rows"]
+        self.assertEqual([r["what"] for r in rows], ["prefill", "decode"])
+        matrices = 30 * [(576, 576), (192, 576), (192, 576), (576, 576), (1536, 576), (1536, 576),
+                         (576, 1536)] + [(49152, 576)]
+        bits = sum(rows * (columns * 4.125 + 64) for rows, columns in matrices)
+        self.assertAlmostEqual(rows[1]["gbps"] / rows[1]["tok_s"], bits / 8e9, delta=bits / 8e11)
+
     def test_wrong_use(self):
         model = self.toy()
+        for bits in ["0", "1", "5", "7", "16"]:
+            self.assertIn("--bits", self.fails("bench", "--shape", "smollm2-135m", "--bits", bits,
+                                               status=2))
+        self.assertIn("with --shape", self.fails("bench", model, "--bits=4", status=2))
+        self.assertIn("--shape must be one of",
+                      self.fails("bench", "--shape=none", "--bits=4", status=2))
         for list in ["", "0", "1,x", "1;2", "2000", "1," * 17]:
             self.assertIn("--threads", self.fails("bench", model, "-t", list, status=2))
         self.assertIn("at least 1", self.fails("bench", model, "-r", "0", status=2))

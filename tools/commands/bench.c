@@ -22,7 +22,7 @@ static struct {
     uint32_t prefill, decode, depth, runs, bits;
     const char *threads, *shape;
     bool json;
-} opt = {.runs = 5};
+} opt = {.runs = 5, .bits = 8};
 
 static const struct cli_option options[] = {
     {'p', "prefill", CLI_COUNT, &opt.prefill, "N",
@@ -36,7 +36,7 @@ static const struct cli_option options[] = {
      "numbers of threads, \"1,2,4\" (default 1, and one for each CPU)"},
     {0, "shape", CLI_TEXT, &opt.shape, "NAME",
      "instead of MODEL, use random weights in the shape of a known model: " SHAPE_NAMES},
-    {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8 (default), 4, 3 or 2"},
+    {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: limits, with the most threads of the list, and rows"},
     {0},
@@ -311,7 +311,7 @@ static int open_shape(struct tft_model **m)
         return cli_fail("%s: cannot create a file there: name another folder in TMPDIR", dir);
     close(fd);
     cli_progress_begin(&writing, "writing random weights");
-    enum tft_status status = shape_write(opt.shape, opt.bits ? opt.bits : 8, path, show_written, &err);
+    enum tft_status status = shape_write(opt.shape, opt.bits, path, show_written, &err);
     cli_progress_end(&writing);
     int result = cli_interrupted()  ? CLI_INTERRUPTED
                  : status == TFT_OK ? cli_open_model(m, path, false)
@@ -332,7 +332,7 @@ static int run_bench(const char *path)
         return cli_usage("--threads needs a list of numbers like 1,2,4, not \"%s\"", opt.threads);
     if (!path == !opt.shape)
         return cli_usage("give either MODEL or --shape");
-    if (opt.bits && (!opt.shape || (opt.bits != 8 && (opt.bits < 2 || opt.bits > 4))))
+    if (opt.bits != 8 && (!opt.shape || opt.bits < 2 || opt.bits > 4))
         return cli_usage("--bits must be 8, 4, 3 or 2, with --shape");
 
     cli_catch_interrupts();
