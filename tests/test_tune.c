@@ -49,7 +49,8 @@ static void make_text(const struct toy *t)
         text[i] = i % 7 < 5 ? 2 + i % 7 : text[i];
 }
 
-static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uint32_t n_prefix)
+static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tft_range kind,
+                                      uint32_t n_prefix)
 {
     static struct quantize_input result[INPUTS];
     enum tft_range range[INPUTS];
@@ -70,11 +71,18 @@ static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uin
                               .n_threads = 1,
                               .method = RANGE_PERCENTILE,
                               .param = 99.9,
+                              .group = 32,
                               .outputs = keep};
+    memset(o.bits, bits, sizeof o.bits);
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
     tft_model_close(m);
     return opened(in_folder("q.gguf"));
+}
+
+static struct tft_model *quantized(const struct toy *t, enum tft_range kind, uint32_t n_prefix)
+{
+    return quantized_to(8, t, kind, n_prefix);
 }
 
 static struct tune_opts usual(void)
@@ -161,10 +169,8 @@ static void outputs_are_those_of_floats(void **state)
 
 /* ---- matrix products */
 
-static void columns_of_panels(void **state)
+static void columns_of(struct tft_model *m)
 {
-    (void)state;
-    struct tft_model *m = quantized(&toys[0], TFT_RANGE_STATIC, 2);
     const struct tft_linear *all[] = {&m->block[0].q, &m->block[1].k, &m->block[2].gate,
                                       &m->block[0].down, &m->output};
     for (int threads = 1; threads <= 3; threads += 2)
@@ -195,7 +201,17 @@ static void columns_of_panels(void **state)
             free(want);
             matmul_close(p);
         }
-    tft_model_close(m);
+}
+
+static void columns_of_panels(void **state)
+{
+    static const uint8_t bits[] = {8, 4, 3, 2};
+    (void)state;
+    for (size_t i = 0; i < sizeof bits; i++) {
+        struct tft_model *m = quantized_to(bits[i], &toys[0], TFT_RANGE_STATIC, 2);
+        columns_of(m);
+        tft_model_close(m);
+    }
 }
 
 /* ---- tuning */

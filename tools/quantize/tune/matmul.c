@@ -121,12 +121,31 @@ void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add)
 
 /* ----------------------------------------------------------------------------------------- back */
 
+/* to: [cols] = columns k .. k + cols - 1 of a row of panels of codes. */
+static void expand_codes(float *to, const struct tft_mat *w, size_t row, size_t k, size_t cols)
+{
+    const struct tft_low *low = w->format->low;
+    size_t size = tft_codes_bytes(low->bits, 1), at = row % TFT_PANEL;
+    const uint8_t *panel = (const uint8_t *)w->data +
+                           row / TFT_PANEL * tft_low_panel(low, tft_panel_cols(w->cols));
+    for (size_t i = 0; i < cols; i++, k++) {
+        const uint8_t *group = panel + k / low->group * tft_low_group_bytes(low),
+                      *quad = group + TFT_PANEL + k % low->group / TFT_QUAD * size;
+        int code = tft_low_code(quad, low->bits, at * TFT_QUAD + k % TFT_QUAD);
+        to[i] = (float)((group[at] & 15) * (code - (group[at] >> 4))) * w->scale[row];
+    }
+}
+
 /* to: [rows, cols] = rows first .. first + rows - 1 and columns k .. k + cols - 1 of W. `first`
    begins a panel, and k four quads. */
 static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
                    size_t cols)
 {
     const int8_t *data = w->data;
+    for (size_t r = 0; r < rows && w->format->low; r++)
+        expand_codes(to + r * cols, w, first + r, k, cols);
+    if (w->format->low)
+        return;
     for (size_t r = 0; r < rows; r++) {
         const int8_t *from = data + tft_panel_at(first + r, k, tft_panel_cols(w->cols));
         float scale = w->scale[first + r];
