@@ -73,7 +73,9 @@ static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tf
                               .param = 99.9,
                               .group = 32,
                               .outputs = keep};
-    memset(o.bits, bits, sizeof o.bits);
+    static uint8_t matrix_bits[8 * LAYER_MATS];
+    memset(matrix_bits, bits, sizeof matrix_bits);
+    o.bits = matrix_bits;
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
     assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
     tft_model_close(m);

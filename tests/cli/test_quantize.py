@@ -242,9 +242,8 @@ class Quantize(Case):
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
 
     def test_bits_of_weights(self):
-        model = self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")
-        kept = "int8 per channel, of 3 bits in groups of 32: attn_q attn_k attn_output ffn_gate " \
-               "ffn_up, of 4 bits in groups of 32: attn_v"
+        model = self.quantized("--bits=3,ffn_down=8,1.attn_v=4,0-1.attn_q=2,0=4", "--group=32")
+        kept = "int8 per channel, in groups of 32 of 2 bits in 1 matrices, 3 in 4, 4 in 8"
         self.assertEqual(self.json("inspect", model)["w8a8"]["weights"], kept)
         self.assertTrue(self.tuffet("run", model, "-phello", "-s3", "-n5"))
         wrong = self.fails(*self.arguments("--bits=5"), status=2)
@@ -586,7 +585,8 @@ class Quantize(Case):
                 self.assertIn(f'"{item}" is not an input',
                               self.fails(*self.arguments("--dynamic", list), status=2))
         for item in ["5", "1", "0", "", "16", "44", "four", "4 ", "ffn_down", "ffn_down=5", "ffn=4",
-                     "ffn_down=", "=4", "output=4", "ffn_down:4", "ffn_down=4=4"]:
+                     "ffn_down=", "=4", "output=4", "ffn_down:4", "ffn_down=4=4", "0.=4", "1-0=4",
+                     "9=4", "0.ffn=4", "0-=4", "0.attn_q"]:
             for list in [item, "4," + item + ",ffn_up=8"]:
                 self.assertIn(f'"{item}" is neither 2, 3, 4 or 8',
                               self.fails(*self.arguments("--bits", list), status=2))

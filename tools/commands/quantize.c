@@ -41,8 +41,8 @@ static const struct cli_option options[] = {
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
      "use one scale for each row of a weight matrix, or one for the matrix"},
     {0, "bits", CLI_TEXT, &opt.bits, "LIST",
-     "round weights to 2, 3, 4 or 8 bits (default 8); those of a part otherwise, like "
-     "\"4,ffn_down=8\""},
+     "round weights to 2, 3, 4 or 8 bits (default 8); those of some matrices or layers otherwise, "
+     "like \"4,attn_v=8,0-3.ffn_down=8\""},
     {0, "group", CLI_COUNT, &opt.group, "N",
      "give N = 32, 64 or 128 weights of 2 to 4 bits a scale of their own"},
     {0, "rounding", CLI_WORD, &opt.nearest, "gptq|nearest",
@@ -126,35 +126,47 @@ static int take_dynamic(const struct tft_model *m, enum tft_range *range)
 
 /* ---- bits of the weights */
 
-/* Parses one item of --bits, the n bytes at p: "4", or "ffn_down=4". */
-static bool take_bits(uint8_t bits[LAYER_MATS], const char *p, size_t n)
+/* Parses one item of --bits, the n bytes at p: "4", or layers, a matrix, or both with a dot
+   between them, and then "=4". bits: [n_layer, LAYER_MATS], or NULL: any layers will do. */
+static bool take_bits(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
 {
-    bool found = n == 1;
-    if (!n || !strchr("2348", p[n - 1]))
+    const char *end = p + n - 2;
+    uint32_t from = 0, to = n_layer - 1;
+    if (!n || !strchr("2348", p[n - 1]) || (n > 1 && (n < 3 || *end != '=')))
         return false;
+    bool every = n == 1, layers = n > 1 && *p >= '0' && *p <= '9', found = false;
+    if (layers && (!take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
+        return false;
+    every |= layers && p == end;
+    p += layers && p != end;
     for (int i = 0; i < LAYER_MATS; i++)
-        if (n == 1 || (p[n - 2] == '=' && is(p, n - 2, quantize_matrix_name(i)))) {
-            bits[i] = (uint8_t)(p[n - 1] - '0');
+        if (every || is(p, (size_t)(end - p), quantize_matrix_name(i))) {
             found = true;
+            for (uint32_t l = from; bits && l <= to; l++)
+                bits[l * LAYER_MATS + (uint32_t)i] = (uint8_t)(end[1] - '0');
         }
     return found;
 }
 
-static int take_all_bits(uint8_t bits[LAYER_MATS])
+static int take_all_bits(uint8_t *bits, uint32_t n_layer)
 {
-    bool few = false;
     for (const char *p = opt.bits, *next; p; p = next) {
         size_t n = strcspn(p, ",");
-        if (!take_bits(bits, p, n))
-            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a part with these, like "
-                             "ffn_down=8", (int)n, p);
+        if (!take_bits(bits, n_layer, p, n))
+            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, with "
+                             "these, like ffn_down=8 or 0-3.attn_v=8", (int)n, p);
         next = p[n] ? p + n + 1 : NULL;
     }
-    for (int i = 0; i < LAYER_MATS; i++)
-        few |= bits[i] < 8;
-    if (few && opt.per_tensor)
-        return cli_usage("--bits below 8 has a scale for each row: leave out --weights per-tensor");
     return CLI_OK;
+}
+
+static int choose_bits(const struct tft_model *m, const struct quantize_opts *o, uint8_t *bits)
+{
+    memset(bits, 8, (size_t)m->n_layer * LAYER_MATS);
+    int status = take_all_bits(bits, m->n_layer);
+    if (status == CLI_OK && o->per_tensor && quantize_low_bits(o, 0, m->n_layer))
+        return cli_usage("--bits below 8 has a scale for each row: leave out --weights per-tensor");
+    return status;
 }
 
 /* ---- the report */
@@ -309,9 +321,12 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                }};
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
+    uint8_t *bits = calloc(m->n_layer, LAYER_MATS);
     int32_t *ids = NULL;
-    take_all_bits(o->bits);
-    int status = range ? take_dynamic(m, range) : cli_fail("out of memory");
+    o->bits = bits;
+    int status = range && bits ? take_dynamic(m, range) : cli_fail("out of memory");
+    if (status == CLI_OK)
+        status = choose_bits(m, o, bits);
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
@@ -331,6 +346,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = make(m, &run);
     command_prefix_free(&prefix, status);
     free(range);
+    free(bits);
     free(ids);
     return status;
 }
@@ -339,7 +355,6 @@ static int check_options(void)
 {
     struct tft_kv_policy kv;
     struct tft_error err;
-    uint8_t bits[LAYER_MATS];
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
     if (!opt.calib)
@@ -350,7 +365,7 @@ static int check_options(void)
         return cli_usage("--percentile must be above 0 and at most 100");
     if (opt.group != 32 && opt.group != 64 && opt.group != 128)
         return cli_usage("--group must be 32, 64 or 128");
-    if (take_all_bits(bits) != CLI_OK)
+    if (take_all_bits(NULL, UINT32_MAX) != CLI_OK)
         return CLI_USAGE;
     return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
 }

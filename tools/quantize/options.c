@@ -2,16 +2,17 @@
 
 #include "tools/quantize/round/rotate.h"
 
-bool quantize_low_bits(const struct quantize_opts *o, int matrix)
+uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix)
 {
-    return o->bits[matrix] && o->bits[matrix] < 8;
+    return o->bits ? o->bits[layer * LAYER_MATS + (uint32_t)matrix] : 8;
 }
 
-bool quantize_any_low_bits(const struct quantize_opts *o)
+bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end)
 {
-    for (int i = 0; i < LAYER_MATS; i++)
-        if (quantize_low_bits(o, i))
-            return true;
+    for (uint32_t l = first; l < end; l++)
+        for (int i = 0; i < LAYER_MATS; i++)
+            if (quantize_bits(o, l, i) < 8)
+                return true;
     return false;
 }
 

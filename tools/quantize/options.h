@@ -27,9 +27,10 @@ struct quantize_opts {
     float smooth;             /* SmoothQuant's alpha; 0: no smoothing */
     enum quantize_rotate rotate;
     bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
-    uint8_t bits[LAYER_MATS]; /* of each weight of a matrix: 2, 3 or 4 (low_bits.h); 8 or 0: int8 */
-    uint32_t group;           /* 2 to 4 bits: weights that share a scale and a zero */
-    bool nearest;             /* ... are rounded to nearest, without feedback */
+    const uint8_t *bits;   /* [n_layer, LAYER_MATS] of a weight of each matrix: 2, 3 or 4
+                              (low_bits.h), or 8; NULL: all have 8 */
+    uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero */
+    bool nearest;          /* ... are rounded to nearest, without feedback */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
     uint32_t n_prefix;
@@ -51,9 +52,11 @@ struct quantize_opts {
    LayerNorm (RMSNorm is needed), or where a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
 
-/* Whether a matrix has fewer than 8 bits, and whether any has. */
-bool quantize_low_bits(const struct quantize_opts *o, int matrix);
-bool quantize_any_low_bits(const struct quantize_opts *o);
+/* Bits of a weight: 8, or 2 to 4. */
+uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix);
+
+/* Whether any of layers first .. end - 1 has a matrix of few bits. */
+bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end);
 
 /* Whether the residual stream can be rotated: all norms are RMSNorm. */
 bool quantize_rotate_all_possible(const struct tft_model *m);

@@ -328,10 +328,11 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
     for (int i = 0; i < LAYER_MATS && !failed(c); i++) {
         struct tft_linear *l = layers_linear(b, i);
         struct low_bits *q = &c->rounded[i];
-        if (!l || !quantize_low_bits(c->o, i) || quantize_matrix_input(i) != which)
+        uint32_t bits = quantize_bits(c->o, c->layers_done, i);
+        if (!l || bits == 8 || quantize_matrix_input(i) != which)
             continue;
         c->now = i;
-        if (!low_bits_open(q, l->w.rows, l->w.cols, c->o->bits[i], c->o->group) ||
+        if (!low_bits_open(q, l->w.rows, l->w.cols, bits, c->o->group) ||
             !low_bits_round(q, layers_weights(l), &how))
             fail_memory(c);
     }
@@ -443,8 +444,9 @@ static bool alloc_low_bits(struct conversion *c)
 {
     bool wanted[TFT_LAYER_INPUTS] = {false};
     size_t text = c->y.n_windows * c->o->window * c->y.stride * sizeof *c->exact;
-    for (int i = 0; i < LAYER_MATS; i++)
-        wanted[quantize_matrix_input(i)] |= quantize_low_bits(c->o, i);
+    for (uint32_t l = 0; l < c->m->n_layer; l++)
+        for (int i = 0; i < LAYER_MATS; i++)
+            wanted[quantize_matrix_input(i)] |= quantize_bits(c->o, l, i) < 8;
     if (!moments_open(&c->moments, c->m, c->o->window, !c->o->nearest, wanted, c->y.s->n_threads))
         return false;
     c->exact = c->o->outputs ? malloc(text) : NULL;
@@ -532,7 +534,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
                          struct quantize_input *result, bool *stopped, struct tft_error *err)
 {
     struct conversion c = {
-        .m = m, .o = o, .result = result, .low_bits = quantize_any_low_bits(o)};
+        .m = m, .o = o, .result = result, .low_bits = quantize_low_bits(o, 0, m->n_layer)};
     enum tft_status status = check_arguments(m, o, err);
     *stopped = false;
     if (status == TFT_OK)

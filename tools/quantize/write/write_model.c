@@ -115,9 +115,8 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
 /* How matrix `which` holds codes; NULL: it holds int8. */
 static const struct tft_low *codes_of(const struct model_writer *f, int which)
 {
-    return f->in_layer && quantize_low_bits(f->o, which)
-               ? tft_format_low(f->o->bits[which], f->o->group)->low
-               : NULL;
+    uint32_t bits = f->in_layer ? quantize_bits(f->o, f->layer, which) : 8;
+    return bits < 8 ? tft_format_low(bits, f->o->group)->low : NULL;
 }
 
 static void describe_panels(struct model_writer *f, const char *fmt, unsigned layer,
@@ -228,6 +227,7 @@ void write_layer(struct model_writer *f, uint32_t l, const float *attn, const fl
     const struct tft_model *m = f->m;
     struct tft_block *b = &m->block[l];
     f->in_layer = true;
+    f->layer = l;
     f->rounded = rounded;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
@@ -332,20 +332,25 @@ static void put_search(struct model_writer *f, const struct cushion *c)
     tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
 }
 
-/* "int8 per channel", "int8 per channel, of 4 bits in groups of 64: attn_q attn_k". */
+/* "int8 per channel", "int8 per channel, in groups of 32 of 3 bits in 22 matrices, 4 in 132". */
 static void put_weights(struct model_writer *f)
 {
     const struct quantize_opts *o = f->o;
     char text[256];
     int n = snprintf(text, sizeof text, "int8 per %s", o->per_tensor ? "tensor" : "channel");
-    for (uint32_t bits = 2; bits < 8; bits++)
-        for (int i = 0, found = 0; i < LAYER_MATS; i++)
-            if (o->bits[i] == bits) {
-                if (!found++)
-                    n += snprintf(text + n, sizeof text - (size_t)n,
-                                  ", of %u bits in groups of %u:", bits, o->group);
-                n += snprintf(text + n, sizeof text - (size_t)n, " %s", quantize_matrix_name(i));
-            }
+    if (quantize_low_bits(o, 0, f->m->n_layer))
+        n += snprintf(text + n, sizeof text - (size_t)n, ", in groups of %u", o->group);
+    for (uint32_t bits = 2, listed = 0; bits < 8; bits++) {
+        uint32_t matrices = 0;
+        for (uint32_t l = 0; l < f->m->n_layer; l++)
+            for (int i = 0; i < LAYER_MATS; i++)
+                matrices +=
+                    layers_linear(&f->m->block[l], i) && quantize_bits(o, l, i) == bits;
+        if (matrices)
+            n += snprintf(text + n, sizeof text - (size_t)n, listed++ ? ", %u in %u"
+                                                                    : " of %u bits in %u matrices",
+                          bits, matrices);
+    }
     put_text(f, TFT_KEY_WEIGHTS, text);
 }
 
@@ -355,7 +360,7 @@ void write_start_pass(struct model_writer *f, enum write_pass pass)
         f->codes = calloc(f->n_tensors + 1, sizeof *f->codes);
     if (pass == WRITE_DESCRIPTIONS && !f->codes)
         tft_fail(f->bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", f->m->source.name);
-    if (pass == WRITE_DATA && quantize_any_low_bits(f->o))
+    if (pass == WRITE_DATA && quantize_low_bits(f->o, 0, f->m->n_layer))
         tft_gguf_fill_array(f->w, f->codes_place, TFT_VALUE_I32, f->codes, f->n_tensors);
     f->pass = pass;
     f->n_tensors = 0;
@@ -380,7 +385,7 @@ void write_values(struct model_writer *f)
     f->zero_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, n);
     f->range_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, n);
     f->error_place = tft_gguf_put_array_later(f->w, TFT_KEY_INPUT_ERROR, TFT_VALUE_F32, n);
-    if (quantize_any_low_bits(o))
+    if (quantize_low_bits(o, 0, f->m->n_layer))
         f->codes_place =
             tft_gguf_put_array_later(f->w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, f->n_tensors);
     tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));

@@ -20,7 +20,8 @@ struct model_writer {
     size_t n_tensors;            /* that the pass has come by */
     int32_t *codes;              /* [n_tensors] TFT_KEY_WEIGHT_CODES, from the first pass on */
     const int32_t *value_order;  /* [G, E] of the layer that is written, or NULL */
-    bool in_layer;               /* matrices of layers can have few bits */
+    bool in_layer;               /* matrices of layers can have few bits, ... */
+    uint32_t layer;              /* ... of this one */
     const struct low_bits *rounded; /* [LAYER_MATS] of the layer that is written, or NULL */
     float *row, *bias;           /* [widest vector of the model] scratch */
     float *rows;                 /* [16, widest row of a matrix] scratch */
