@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "kv/kv.h"
-#include "port/port.h"
 #include "run/session.h"
-#include "tools/quantize/measure/held_out.h"
+#include "tools/quantize/measure/divergence.h"
 
 /* Tokens of text to measure costs on, and to compare the results on, rounded up to whole
    windows. */
@@ -39,17 +37,12 @@ struct searcher {
     struct knapsack_item
         *item;        /* [n_units] keys of layer 0, values of layer 0, keys of layer 1, .. */
     float *bits;      /* [n_units] of the cache that format_kv describes */
-    uint32_t *window; /* [n_windows] indices of those that are measured now */
-    uint32_t n_windows, scored;
-    float *reference;     /* [n_windows, scored, V] logits with the f16 cache */
-    double *divergence;   /* [scored] */
-    double work, total_work; /* in windows */
-    bool stopped;
+    struct divergence d; /* from the f16 cache */
 };
 
 static bool failed(const struct searcher *z)
 {
-    return z->bad.code != TFT_OK || z->stopped;
+    return z->bad.code != TFT_OK || z->d.stopped;
 }
 
 /* -------------------------------------------------------------------- text of a cache policy */
@@ -103,108 +96,15 @@ static size_t block_bytes(struct searcher *z, const char *kv)
     return failed(z) ? 0 : tft_kv_block_bytes(&shape, &policy);
 }
 
-/* ----------------------------------------------------------------------------------- divergence */
-
-/* Computes logits of the second half of a window with the cache kv. Returns the session. */
-static struct tft_session *run_window(struct searcher *z, const char *kv, uint32_t window)
-{
-    struct tft_session_opts so = {.size = sizeof so,
-                                  .capacity = z->o->window,
-                                  .n_batch = z->scored,
-                                  .n_logits = z->scored,
-                                  .n_threads = z->o->n_threads,
-                                  .kv = kv};
-    struct tft_session *s = NULL;
-    const int32_t *ids = z->o->text + (size_t)window * z->o->window;
-    if (tft_session_open(&s, z->m, &so, &z->bad) == TFT_OK &&
-        tft_prefill(s, ids, z->o->window) != TFT_OK)
-        tft_fail(&z->bad, TFT_ERR_ARG, "%s: the text has an invalid token", z->m->source.name);
-    z->work++;
-    if (z->o->progress && !z->o->progress(z->o->user, fmin(z->work / z->total_work, 1)))
-        z->stopped = true;
-    return s;
-}
-
-struct compare_task {
-    const struct searcher *z;
-    const struct tft_session *s;
-    const float *reference; /* [scored, V] */
-};
-
-/* The sum of p ln (p / q), p and q given as logits. */
-static double divergence(const float *p, const float *q, uint32_t n)
-{
-    double p_max = -INFINITY, q_max = -INFINITY, p_sum = 0, q_sum = 0, sum = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        p_max = fmax(p_max, (double)p[i]);
-        q_max = fmax(q_max, (double)q[i]);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        double e = exp((double)p[i] - p_max);
-        p_sum += e;
-        q_sum += exp((double)q[i] - q_max);
-        sum += e * ((double)p[i] - (double)q[i]);
-    }
-    return sum / p_sum - (p_max + log(p_sum)) + (q_max + log(q_sum));
-}
-
-static void compare(void *arg, int tid, int n_threads)
-{
-    const struct compare_task *c = arg;
-    uint32_t n = c->z->scored, vocab = c->z->m->n_vocab;
-    for (uint32_t i = (uint32_t)tid; i < n; i += (uint32_t)n_threads)
-        c->z->divergence[i] = divergence(c->reference + (size_t)i * vocab,
-                                         tft_logits(c->s, n - 1 - i), vocab);
-}
-
-/* Logits of z's windows with the f16 cache. */
-static void measure_reference(struct searcher *z)
-{
-    size_t each = (size_t)z->scored * z->m->n_vocab, bytes;
-    free(z->reference);
-    z->reference = tft_mul(each * z->n_windows, sizeof *z->reference, &bytes) ? malloc(bytes)
-                                                                              : NULL;
-    if (!z->reference)
-        tft_fail(&z->bad, TFT_ERR_NOMEM, "%s: out of memory for the logits of %u tokens",
-                 z->m->source.name, z->scored * z->n_windows);
-    for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
-        struct tft_session *s = run_window(z, "f16", z->window[i]);
-        for (uint32_t j = 0; j < z->scored && !failed(z); j++)
-            memcpy(z->reference + i * each + (size_t)j * z->m->n_vocab,
-                   tft_logits(s, z->scored - 1 - j), z->m->n_vocab * sizeof(float));
-        tft_session_close(s);
-    }
-}
-
-/* Mean divergence of the cache kv over z's windows. */
-static double measure(struct searcher *z, const char *kv)
-{
-    double sum = 0;
-    int n_threads = !tft_port_threaded() ? 1 : z->o->n_threads ? z->o->n_threads : tft_port_cpus();
-    for (uint32_t i = 0; i < z->n_windows && !failed(z); i++) {
-        struct tft_session *s = run_window(z, kv, z->window[i]);
-        struct compare_task c = {z, s, z->reference + (size_t)i * z->scored * z->m->n_vocab};
-        if (!failed(z))
-            tft_port_team(n_threads, compare, &c);
-        tft_session_close(s);
-        for (uint32_t j = 0; j < z->scored && !failed(z); j++)
-            sum += z->divergence[j];
-    }
-    if (!failed(z) && !isfinite(sum))
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model computes logits that are not finite",
-                 z->m->source.name);
-    return sum / ((double)z->scored * z->n_windows);
-}
+/* ---------------------------------------------------------------------------------------- costs */
 
 /* Measures the policy of format_bits. */
 static double measure_bits(struct searcher *z, uint32_t first, uint32_t step, float bits)
 {
     char kv[TFT_KV_TEXT];
     format_bits(z, first, step, bits, kv);
-    return failed(z) ? 0 : measure(z, kv);
+    return failed(z) ? 0 : divergence_measure(&z->d, kv);
 }
-
-/* ---------------------------------------------------------------------------------------- costs */
 
 static bool mixed(const struct searcher *z, uint32_t side)
 {
@@ -339,44 +239,24 @@ static void choose(struct searcher *z)
         z->r->unit[i].bits = z->bits[i];
 }
 
-/* -------------------------------------------------------------------------------------- windows */
-
-/* Fills z->window with held-out windows, or with others, of about `tokens` tokens in total, spread
-   evenly. */
-static void choose_windows(struct searcher *z, bool held, uint32_t tokens)
-{
-    uint32_t have = 0, want = (tokens + z->o->window - 1) / z->o->window;
-    for (uint32_t i = 0; i < z->o->n_windows; i++)
-        if (held_out(i, z->o->n_windows) == held)
-            z->window[have++] = i;
-    z->n_windows = have < want ? have : want;
-    for (uint32_t i = 0; i < z->n_windows; i++)
-        z->window[i] = z->window[(size_t)i * have / z->n_windows];
-}
-
-static uint32_t count_windows(struct searcher *z, bool held, uint32_t tokens)
-{
-    choose_windows(z, held, tokens);
-    return z->n_windows;
-}
+/* --------------------------------------------------------------------------------------- search */
 
 static void search(struct searcher *z)
 {
-    uint32_t judged = count_windows(z, true, JUDGED_TOKENS),
-             measured = count_windows(z, false, MEASURED_TOKENS);
+    uint32_t judged = divergence_pick(&z->d, true, JUDGED_TOKENS),
+             measured = divergence_pick(&z->d, false, MEASURED_TOKENS);
     double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
-    z->total_work = measured * (z->n_units + points + 2) + 3.0 * judged;
-    measure_reference(z);
+    z->d.total_work = measured * (z->n_units + points + 2) + 3.0 * judged;
+    divergence_refer(&z->d, "f16");
     z->r->floor = failed(z) ? 0 : measure_bits(z, 0, 1, 16);
     measure_side(z, KEYS);
     measure_side(z, VALUES);
     if (!failed(z))
         choose(z);
-    choose_windows(z, true, JUDGED_TOKENS);
-    if (!failed(z))
-        measure_reference(z);
-    z->r->uniform.divergence = failed(z) ? 0 : measure(z, z->r->uniform.kv);
-    z->r->searched.divergence = failed(z) ? 0 : measure(z, z->r->searched.kv);
+    divergence_pick(&z->d, true, JUDGED_TOKENS);
+    divergence_refer(&z->d, "f16");
+    z->r->uniform.divergence = divergence_measure(&z->d, z->r->uniform.kv);
+    z->r->searched.divergence = divergence_measure(&z->d, z->r->searched.kv);
     z->r->better = z->r->searched.divergence < z->r->uniform.divergence;
 }
 
@@ -435,13 +315,10 @@ static void set_budget(struct searcher *z)
 static bool alloc_all(struct searcher *z)
 {
     z->n_units = 2 * z->m->n_layer;
-    z->scored = z->o->window / 2;
     z->item = calloc(z->n_units, sizeof *z->item);
     z->bits = malloc(z->n_units * sizeof *z->bits);
-    z->window = malloc(z->o->n_windows * sizeof *z->window);
-    z->divergence = malloc(z->scored * sizeof *z->divergence);
     z->r->unit = calloc(z->n_units, sizeof *z->r->unit);
-    return z->item && z->bits && z->window && z->divergence && z->r->unit;
+    return z->item && z->bits && z->r->unit;
 }
 
 void kv_search_free(struct kv_search *r)
@@ -465,13 +342,11 @@ static void prepare(struct searcher *z)
 
 static enum tft_status finish(struct searcher *z, struct tft_error *err)
 {
-    free(z->item);
-    free(z->bits);
-    free(z->window);
-    free(z->divergence);
-    free(z->reference);
     if (failed(z))
         kv_search_free(z->r);
+    free(z->item);
+    free(z->bits);
+    divergence_close(&z->d);
     if (z->bad.code != TFT_OK && err)
         *err = z->bad;
     return z->bad.code;
@@ -493,8 +368,16 @@ enum tft_status kv_search(const struct tft_model *m, const struct kv_search_opts
 {
     struct searcher z = {.m = m, .o = o, .r = r};
     prepare(&z);
+    divergence_open(&z.d, m,
+                    &(struct divergence_opts){.text = o->text,
+                                              .n_windows = o->n_windows,
+                                              .window = o->window,
+                                              .n_threads = o->n_threads,
+                                              .progress = o->progress,
+                                              .user = o->user},
+                    &z.bad);
     if (!failed(&z))
         search(&z);
-    *stopped = z.stopped;
+    *stopped = z.d.stopped;
     return finish(&z, err);
 }

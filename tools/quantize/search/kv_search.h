@@ -3,10 +3,7 @@
  * token, from measurements. AsymKV (section 8) names as its limitation that it needs a trial for
  * each pair of layer counts l_k, l_v; this search does not.
  *
- * The cost of a cache is the Kullback-Leibler divergence of its next-token distribution from that
- * of the f16 cache, the mean over the second halves of some windows of the calibration text. All
- * tokens of the vocabulary count, not only the one that comes next: perplexity, a difference of two
- * large numbers, is noisier.
+ * The cost of a cache is its divergence (divergence.h) from the f16 cache.
  *
  * With 8-bit activations the divergence has a floor. A cache that only adds in another order
  * changes the rounding of some activations, which costs 0.001 nats for tinyllama; a cache whose
