@@ -46,9 +46,10 @@ class Quantize(Case):
     def test_json(self):
         found = self.json(*self.arguments())
         self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune",
-                                      "kv_search", "inputs"})
+                                      "kv_search", "bits_search", "inputs"})
         self.assertIsNone(found["tune"])
         self.assertIsNone(found["kv_search"])
+        self.assertIsNone(found["bits_search"])
         # the context without BOS
         self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))
         for i in found["inputs"]:
@@ -249,6 +250,40 @@ class Quantize(Case):
         wrong = self.fails(*self.arguments("--bits=5"), status=2)
         self.assertIn('--bits: "5" is neither 2, 3, 4 or 8', wrong)
         self.assertEqual(self.left(), ["out"])
+
+    def test_search_for_bits_of_weights(self):
+        budget = ["--bits-search=5.5", "--group=32"]
+        found = self.json(*self.arguments(*budget))["bits_search"]
+        model = self.path("out")
+        self.assertEqual(len(found["matrices"]), 14)
+        self.assertEqual(found["matrices"][7]["name"], "blk.1.attn_q")
+        self.assertLessEqual(found["bits"], 5.5)
+        self.assertGreater(min(m["loss"] for m in found["matrices"]), found["floor"])
+        kinds = {t["name"]: t["type"] for t in self.json("inspect", model)["tensors"]}
+        for m in found["matrices"]:
+            self.assertEqual(kinds[m["name"] + ".weight"],
+                             "I8" if m["bits"] == 8 else f"int{m['bits']} g32")
+        self.assertEqual(self.read(self.quantized("--bits", found["as"], "--group=32",
+                                                  out="out-by-hand")), self.read(model))
+        said = subprocess.run([*TUFFET, *self.arguments(*budget, out="out-said")],
+                              capture_output=True, text=True, check=True).stderr
+        self.assertIn(f"bits each in the layers: --bits {found['as']}\n", said)
+        self.assertEqual(self.left(), ["out", "out-by-hand", "out-said"])
+
+    def test_budgets_of_bits_that_cannot_be_met(self):
+        for budget in ["", "0", "-2", "x", "2.5.1", "2,5", "1e1", "nan", "8.1", "MB", "0MB", "5GB",
+                       "5MB ", "5B", "9999999999MB", "99999999999999999999MB", " 2"]:
+            self.assertIn(f'like 700MB, not "{budget}"',
+                          self.fails(*self.arguments("--bits-search", budget), status=2))
+        for args, why in [(["--bits-search=2"], "bits with groups of 64, more than the budget of 2"),
+                          (["--bits-search=0.001MB"], "more than the budget of 1000"),
+                          (["--bits-search=5", "--calib-tokens=40", "--calib-window=40"], "two windows")]:
+            self.assertIn(why, self.fails(*self.arguments(*args)))
+        for args, why in [(["--bits-search=4", "--bits=4"], "exclude each other"),
+                          (["--bits-search=4", "--weights=per-tensor"],
+                           "leave out --weights per-tensor")]:
+            self.assertIn(why, self.fails(*self.arguments(*args), status=2))
+        self.assertEqual(self.left(), [])
 
     def test_inspect_shows_bits(self):
         model = self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")

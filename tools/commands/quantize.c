@@ -5,6 +5,7 @@
 #include "kv/policy.h"
 #include "models/open.h"
 #include "tools/commands/commands.h"
+#include "tools/quantize/command_bits.h"
 #include "tools/quantize/command_kv.h"
 #include "tools/quantize/command_prefix.h"
 #include "tools/quantize/command_tune.h"
@@ -19,7 +20,7 @@ static struct {
     int method, rotate, per_tensor, dynamic_per, nearest;
     float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f, .bits = "8", .group = 64};
+} opt = {.tokens = 8192, .percentile = 99.99f, .group = 64};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
@@ -164,7 +165,8 @@ static int choose_bits(const struct tft_model *m, const struct quantize_opts *o,
 {
     memset(bits, 8, (size_t)m->n_layer * LAYER_MATS);
     int status = take_all_bits(bits, m->n_layer);
-    if (status == CLI_OK && o->per_tensor && quantize_low_bits(o, 0, m->n_layer))
+    bool few = command_bits_wanted() || quantize_low_bits(o, 0, m->n_layer);
+    if (status == CLI_OK && o->per_tensor && few)
         return cli_usage("--bits below 8 has a scale for each row: leave out --weights per-tensor");
     return status;
 }
@@ -175,8 +177,10 @@ static int choose_bits(const struct tft_model *m, const struct quantize_opts *o,
 struct quantize_run {
     struct quantize_opts o;
     struct quantize_input *result; /* [inputs] */
+    uint8_t *matrix_bits;          /* [n_layer, LAYER_MATS] o.bits */
     struct command_tune tune;
     struct command_kv kv;
+    struct bits_search bits;
     uint64_t start;
 };
 
@@ -188,6 +192,7 @@ static void report_people(const struct tft_model *m, const struct quantize_run *
     if (o->cushion)
         command_prefix_report(m, o->cushion);
     command_tune_report(&run->tune);
+    command_bits_report(&run->bits);
     command_kv_report(&run->kv);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         if (o->range[i] == TFT_RANGE_STATIC)
@@ -211,6 +216,8 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
     command_tune_json(&run->tune);
     fputs(",\"kv_search\":", stdout);
     command_kv_json(&run->kv);
+    fputs(",\"bits_search\":", stdout);
+    command_bits_json(&run->bits);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &run->result[i];
@@ -254,6 +261,8 @@ static int make(struct tft_model *m, struct quantize_run *run)
     const char *tuned = path;
     if (status == CLI_OK)
         status = command_tune_begin(&run->tune, m, &run->o, &path);
+    if (status == CLI_OK && command_bits_wanted())
+        status = command_bits_run(m, &run->o, opt.out, run->matrix_bits, &run->bits);
     if (status == CLI_OK)
         status = convert(m, run, path);
     if (status == CLI_OK)
@@ -264,6 +273,7 @@ static int make(struct tft_model *m, struct quantize_run *run)
         report_json(m, run);
     else if (status == CLI_OK)
         report_people(m, run);
+    bits_search_free(&run->bits);
     command_kv_free(&run->kv);
     command_tune_free(&run->tune);
     free(run->result);
@@ -321,12 +331,12 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                }};
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
-    uint8_t *bits = calloc(m->n_layer, LAYER_MATS);
     int32_t *ids = NULL;
-    o->bits = bits;
-    int status = range && bits ? take_dynamic(m, range) : cli_fail("out of memory");
+    run.matrix_bits = calloc(m->n_layer, LAYER_MATS);
+    o->bits = run.matrix_bits;
+    int status = range && o->bits ? take_dynamic(m, range) : cli_fail("out of memory");
     if (status == CLI_OK)
-        status = choose_bits(m, o, bits);
+        status = choose_bits(m, o, run.matrix_bits);
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
     if (status == CLI_OK) {
@@ -346,7 +356,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = make(m, &run);
     command_prefix_free(&prefix, status);
     free(range);
-    free(bits);
+    free(run.matrix_bits);
     free(ids);
     return status;
 }
@@ -365,6 +375,8 @@ static int check_options(void)
         return cli_usage("--percentile must be above 0 and at most 100");
     if (opt.group != 32 && opt.group != 64 && opt.group != 128)
         return cli_usage("--group must be 32, 64 or 128");
+    if (opt.bits && command_bits_wanted())
+        return cli_usage("--bits and --bits-search exclude each other");
     if (take_all_bits(NULL, UINT32_MAX) != CLI_OK)
         return CLI_USAGE;
     return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
@@ -382,6 +394,8 @@ static int run_quantize(const char *path)
         status = command_tune_check();
     if (status == CLI_OK)
         status = command_kv_check();
+    if (status == CLI_OK)
+        status = command_bits_check();
     if (status != CLI_OK)
         return status;
 
@@ -407,6 +421,7 @@ const struct cli_command command_quantize = {
             {"Quantization and output", options},
             {"Prefix", command_prefix_option_list},
             {"Tuning of the prefix", command_tune_option_list},
+            {"Bits of the weights", command_bits_option_list},
             {"Bits of the KV cache", command_kv_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_thread_option_list},

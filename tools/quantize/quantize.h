@@ -16,6 +16,8 @@
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
  *   rewrite   the file with the tuned prefix or the chosen cache    write/rewrite_model.h
  *
+ * With --bits-search, a file of 8 bits is made and searched first (search/bits_search.h).
+ *
  * quantize() visits each layer once, with the whole text:
  *
  *      x = embed(text)
@@ -54,6 +56,7 @@
  *     input_stats.h           histograms of all inputs of the layer that runs
  *     worst_inputs.h          the inputs that lose most, for people
  *     text_loss.h             -ln p of the text
+ *     divergence.h            how far a change moves predictions
  *     key_importance.h        cost of an error in each channel of the keys
  *     kv_calibrate.h          channel order and clip for the KV cache that the file names
  *     kv_clip.h               SKVQ's clip alpha
@@ -61,6 +64,7 @@
  *     cushion.h               the result of a search for a cushion
  *     cushion_search.h        the search: CushionCache, algorithm 1
  *     cushion_checkpoint.h    its state in a file, to resume from
+ *     bits_search.h           bits of each matrix of the layers
  *     kv_search.h             bits of each layer's keys and values in the KV cache
  *     knapsack.h              the exact optimum within a budget of bytes
  *   tune/                     training of the prefix
@@ -72,7 +76,8 @@
  *     write_model.h           the file that quantize() makes
  *     rewrite_model.h         a copy of it with another prefix or KV cache
  *   quantize.h                quantize(): measure, round and write
- *   command_prefix.h, command_tune.h, command_kv.h   options and messages of tuffet quantize
+ *   command_prefix.h, command_tune.h, command_bits.h, command_kv.h   options and messages of
+ *                             tuffet quantize
  *
  * docs/file-format.md describes the file, docs/kv-cache.md the KV cache.
  */

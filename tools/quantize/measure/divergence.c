@@ -116,15 +116,19 @@ void divergence_refer(struct divergence *d, const char *kv)
     }
 }
 
+int divergence_threads(const struct divergence *d)
+{
+    return !tft_port_threaded() ? 1 : d->o.n_threads ? d->o.n_threads : tft_port_cpus();
+}
+
 double divergence_measure(struct divergence *d, const char *kv)
 {
     double sum = 0;
-    int n_threads = !tft_port_threaded() ? 1 : d->o.n_threads ? d->o.n_threads : tft_port_cpus();
     for (uint32_t i = 0; i < d->n_picked && !failed(d); i++) {
         struct tft_session *s = run_window(d, kv, d->picked[i]);
         struct compare_task c = {d, s, d->reference + (size_t)i * d->scored * d->m->n_vocab};
         if (!failed(d))
-            tft_port_team(n_threads, compare, &c);
+            tft_port_team(divergence_threads(d), compare, &c);
         tft_session_close(s);
         for (uint32_t j = 0; j < d->scored && !failed(d); j++)
             sum += d->each[j];

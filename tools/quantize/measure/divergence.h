@@ -45,4 +45,7 @@ uint32_t divergence_pick(struct divergence *d, bool held, uint32_t tokens);
 void divergence_refer(struct divergence *d, const char *kv);
 double divergence_measure(struct divergence *d, const char *kv);
 
+/* The threads that a team of the measurements has. */
+int divergence_threads(const struct divergence *d);
+
 #endif

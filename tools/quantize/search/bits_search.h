@@ -1,0 +1,62 @@
+/*
+ * Chooses the bits of each matrix of the layers within a budget, from measurements. More bits go to
+ * the matrices whose rounding moves the model's predictions most.
+ *
+ * One matrix after the other is rounded to 2 bits, to nearest, with all others at 8, and the
+ * divergence (measure/divergence.h) from the model with 8 bits is its loss. Two bits, because what
+ * 4 bits in one matrix cost is less than the noise: any small change makes some activations round
+ * the other way, and that alone costs the floor, which is subtracted. An error of half the size
+ * costs a quarter, as the divergence is least, and its gradient 0, where nothing changed. So
+ *
+ *      cost(matrix, b) = (loss at 2 bits - floor) e(b) / e(2)
+ *
+ * where e(b) is the squared error of some rows rounded to b bits; 8 bits cost nothing. Costs are
+ * taken to add up, and knapsack.h finds the bits with the least sum within the budget.
+ */
+#ifndef QUANTIZE_SEARCH_BITS_SEARCH_H
+#define QUANTIZE_SEARCH_BITS_SEARCH_H
+
+#include "model/model.h"
+
+struct bits_search_opts {
+    const int32_t *text; /* [n_windows, window] */
+    uint32_t n_windows;  /* at least 2 */
+    uint32_t window;
+    uint32_t group; /* as in struct quantize_opts */
+    double bits;    /* budget: mean bits of a weight of the layers, all overhead included, */
+    uint64_t bytes; /* or, if it is not 0, bytes of the file */
+    int n_threads;  /* 0: all CPUs */
+    bool (*progress)(void *user, double done); /* false: stop */
+    void *user;
+};
+
+struct bits_found {
+    bool there;   /* the architecture has this matrix */
+    double loss;  /* at 2 bits, in nats per token */
+    uint8_t bits; /* result */
+};
+
+struct bits_search {
+    uint32_t n_layer;
+    struct bits_found *matrix; /* [n_layer, LAYER_MATS]; bits_search_free frees it */
+    double floor;              /* loss of a change that is no loss */
+    double bits;               /* mean bits of a weight of the result */
+};
+
+/* Fails if the budget is in bits and cannot be met by a model of these shapes: m, of any weights. */
+enum tft_status bits_search_check(struct tft_model *m, const struct bits_search_opts *o,
+                                  struct tft_error *err);
+
+/* m: a W8A8 model whose layers have 8 bits. Its matrices are replaced during the search, so that
+   nothing else may use it. If *stopped: TFT_OK, and *r is all zeros. A budget that cannot be met
+   fails with a message that says the least that can. */
+enum tft_status bits_search(struct tft_model *m, const struct bits_search_opts *o,
+                            struct bits_search *r, bool *stopped, struct tft_error *err);
+
+/* Accepts all zeros. */
+void bits_search_free(struct bits_search *r);
+
+/* text = what --bits takes for these bits: "4,attn_v=8,0-2.ffn_down=8". False if it does not fit. */
+bool bits_search_text(const struct bits_search *r, char *text, size_t size);
+
+#endif
