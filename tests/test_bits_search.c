@@ -128,7 +128,7 @@ static void losses_are_those_of_quantized_models(void **state)
     uint8_t bits[3 * LAYER_MATS];
     o.bits = bits;
     o.group = GROUP;
-    o.nearest = true;
+    o.rounding = QUANTIZE_NEAREST;
     for (size_t i = 0; i < matrices(&r); i++) {
         memset(bits, 8, sizeof bits);
         bits[i] = 2;

@@ -80,6 +80,16 @@ static void the_product_stays(void **state)
     }
 }
 
+static void rows_are_divided(void **state)
+{
+    (void)state;
+    float w[] = {2, -4, 6, 1, 0, 3};
+    const float s[] = {2, 0.5f}, want[] = {1, -2, 3, 2, 0, 6};
+    smooth_rows(w, 2, 3, s);
+    for (size_t i = 0; i < 6; i++)
+        assert_true(w[i] == want[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +97,7 @@ int main(void)
         cmocka_unit_test(dead_and_absurd_channels_stay),
         cmocka_unit_test(largest_of_all_who_share),
         cmocka_unit_test(the_product_stays),
+        cmocka_unit_test(rows_are_divided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,10 @@
 #include <math.h>
 
 #include "file/file.h"
+
 #include "models/open.h"
 #include "run/pass.h"
+#include "simd/half.h"
 #include "tools/quantize/measure/layers.h"
 #include "random.h"
 #include "w8a8.h"
@@ -392,7 +394,7 @@ static void few_bits_on_every_rung_with_any_threads(void **state)
     for (int i = 0; i < N_TOYS; i++) {
         struct quantize_opts o = few_bits(&toys[i], 4);
         o.rotate = i % 2 == 0 ? QUANTIZE_ROTATE_ALL : o.rotate;
-        o.nearest = i == 1;
+        o.rounding = (enum quantize_rounding)(i % 3);
         uint64_t want = hash_file(quantized(&toys[i], &o));
         for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
             assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
@@ -508,6 +510,175 @@ static void unfolding_undoes_folding(void **state)
     }
 }
 
+static void awq_near_the_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOYS; i++)
+        for (int r = QUANTIZE_ROTATE_NONE; r <= QUANTIZE_ROTATE_ALL; r++) {
+            struct quantize_opts o = few_bits(&toys[i], 4);
+            o.rotate = rotatable(&toys[i]) ? (enum quantize_rotate)r : o.rotate;
+            o.rounding = QUANTIZE_AWQ;
+            double d = distance(&toys[i], quantized(&toys[i], &o), 40);
+            if (!(d < 0.6))
+                fail_msg("%s, %d: off by %.3f of the logits of floats", toys[i].arch, r, d);
+        }
+}
+
+/* The length of a column, as it is in the file. */
+static double column_size(const struct tft_mat *w, size_t col)
+{
+    double sum = 0;
+    for (size_t row = 0; row < w->rows; row++)
+        sum += pow(weight_at(w, row, col) * (double)w->scale[row], 2);
+    return sqrt(sum);
+}
+
+/* The matrix's column is f times that of the other. Rounding to few bits changes lengths a bit. */
+static void assert_columns(const struct tft_mat *scaled, const struct tft_mat *plain, size_t col,
+                           double f)
+{
+    double slack = scaled->format->low ? 0.2 : 0.03;
+    assert_float_equal(column_size(scaled, col), f * column_size(plain, col),
+                       slack * f * column_size(plain, col));
+}
+
+/* A model whose matrices marked in `few` have 4 bits: by AWQ, or to nearest. */
+static struct tft_model *scaled_model(const struct toy *t, enum quantize_rotate rotate,
+                                      const bool few[LAYER_MATS], enum quantize_rounding rounding)
+{
+    struct quantize_opts o = usual(t);
+    o.rotate = rotate;
+    o.rounding = rounding;
+    o.group = 32;
+    for (int i = 0; i < LAYER_MATS; i++)
+        give(i, few[i] ? 4 : 8);
+    o.bits = matrix_bits;
+    return opened(quantized(t, &o));
+}
+
+static double spread; /* the largest factor over the least, of the inputs that were checked */
+
+static void note_spread(double least, double most)
+{
+    spread = fmax(spread, most / least);
+}
+
+/* Columns that read a norm are multiplied by what the norm is divided by. */
+static void check_norm(const struct tft_norm *scaled, const struct tft_norm *plain,
+                       struct tft_linear *a[3], struct tft_linear *b[3], size_t n, size_t width)
+{
+    double least = INFINITY, most = 0;
+    for (size_t k = 0; k < width; k++) {
+        double f = (double)plain->w[k] / (double)scaled->w[k];
+        least = fmin(least, f);
+        most = fmax(most, f);
+        if (plain->b)
+            assert_float_equal(plain->b[k], f * (double)scaled->b[k], 1e-4 * fabs(f));
+        for (size_t i = 0; i < n; i++)
+            assert_columns(&a[i]->w, &b[i]->w, k, f);
+    }
+    note_spread(least, most);
+}
+
+static void awq_moves_factors_from_norms_to_their_readers(void **state)
+{
+    (void)state;
+    static const bool few[LAYER_MATS] = {[MAT_Q] = true, [MAT_UP] = true};
+    spread = 1;
+    for (int i = 0; i < N_TOYS; i++) {
+        enum quantize_rotate rotate = i == 2 ? QUANTIZE_ROTATE_ALL : QUANTIZE_ROTATE_NONE;
+        struct tft_model *a = scaled_model(&toys[i], rotate, few, QUANTIZE_AWQ),
+                         *b = scaled_model(&toys[i], rotate, few, QUANTIZE_NEAREST);
+        for (uint32_t l = 0; l < a->n_layer; l++) {
+            struct tft_linear *of_a[3], *of_b[3];
+            size_t n = layers_readers(&a->block[l], TFT_IN_ATTN, of_a);
+            layers_readers(&b->block[l], TFT_IN_ATTN, of_b);
+            check_norm(&a->block[l].attn_norm, &b->block[l].attn_norm, of_a, of_b, n, a->n_embd);
+            n = layers_readers(&a->block[l], TFT_IN_FFN, of_a);
+            layers_readers(&b->block[l], TFT_IN_FFN, of_b);
+            check_norm(&a->block[l].ffn_norm, &b->block[l].ffn_norm, of_a, of_b, n, a->n_embd);
+        }
+        tft_model_close(a);
+        tft_model_close(b);
+    }
+    assert_true(spread > 1.2);
+}
+
+/* Rows of v, its bias, and the values of the prefix are divided by what the columns of o that read
+   them, those of all heads that share a KV head, are multiplied by. */
+static void check_values(const struct tft_model *a, const struct tft_model *b, uint32_t l)
+{
+    const struct tft_block *is = &a->block[l], *was = &b->block[l];
+    size_t dim = a->head_dim, width = a->n_head_kv * dim, shared = a->n_head / a->n_head_kv;
+    double least = INFINITY, most = 0;
+    for (size_t r = 0; r < width; r++) {
+        double f = (double)was->v.w.scale[r] / (double)is->v.w.scale[r];
+        least = fmin(least, f);
+        most = fmax(most, f);
+        if (is->v.bias)
+            assert_float_equal(was->v.bias[r], f * (double)is->v.bias[r], 1e-5 * f);
+        for (size_t t = 0; t < a->n_prefix; t++) {
+            size_t at = (l * a->n_prefix + t) * width + r;
+            double want = (double)tft_f16_to_f32(b->prefix_v[at]);
+            assert_float_equal(f * (double)tft_f16_to_f32(a->prefix_v[at]), want,
+                               2e-3 * (fabs(want) + 1e-3));
+        }
+        for (size_t h = r / dim * shared; h < (r / dim + 1) * shared; h++)
+            assert_columns(&is->o.w, &was->o.w, h * dim + r % dim, f);
+    }
+    note_spread(least, most);
+}
+
+static void check_down(const struct tft_block *is, const struct tft_block *was, bool scaled)
+{
+    double least = INFINITY, most = 0;
+    for (size_t r = 0; r < is->up.w.rows; r++) {
+        double f = (double)was->up.w.scale[r] / (double)is->up.w.scale[r];
+        least = fmin(least, f);
+        most = fmax(most, f);
+        assert_columns(&is->down.w, &was->down.w, r, f);
+    }
+    assert_true(scaled ? most > least : least == 1 && most == 1);
+}
+
+static void awq_moves_factors_from_rows_to_their_readers(void **state)
+{
+    (void)state;
+    static const bool few[LAYER_MATS] = {[MAT_O] = true, [MAT_DOWN] = true};
+    spread = 1;
+    for (int i = 0; i < N_TOYS; i++) {
+        enum quantize_rotate rotate = i == 0   ? QUANTIZE_ROTATE_O
+                                      : i == 2 ? QUANTIZE_ROTATE_O_DOWN
+                                               : QUANTIZE_ROTATE_NONE;
+        struct tft_model *a = scaled_model(&toys[i], rotate, few, QUANTIZE_AWQ),
+                         *b = scaled_model(&toys[i], rotate, few, QUANTIZE_NEAREST);
+        for (uint32_t l = 0; l < a->n_layer; l++) {
+            check_values(a, b, l);
+            check_down(&a->block[l], &b->block[l], i < 2);
+        }
+        tft_model_close(a);
+        tft_model_close(b);
+    }
+    assert_true(spread > 1.2);
+}
+
+/* Values have the sizes and the order that the KV cache was calibrated for. */
+static void awq_leaves_values_that_are_calibrated(void **state)
+{
+    (void)state;
+    struct quantize_opts o = few_bits(&toys[2], 4);
+    give(MAT_V, 8);
+    o.kv = "skvq:group=16,window=20";
+    o.rounding = QUANTIZE_NEAREST;
+    struct tft_model *b = opened(quantized(&toys[2], &o));
+    o.rounding = QUANTIZE_AWQ;
+    struct tft_model *a = opened(quantized(&toys[2], &o));
+    size_t n = (size_t)a->n_prefix * a->n_head_kv * a->head_dim;
+    assert_memory_equal(a->prefix_v, b->prefix_v, n * sizeof *a->prefix_v);
+    tft_model_close(a);
+    tft_model_close(b);
+}
+
 static float streams[2][2][TEXT][64];
 
 static void store_stream(void *user, uint32_t layer, const float *x, size_t stride)
@@ -606,6 +777,7 @@ static void stopped_while_rounding(void **state)
     assert_int_equal(tft_model_open_unexpanded(&m, written(&toys[0]), NULL, NULL), TFT_OK);
     struct quantize_opts o = few_bits(&toys[0], 3);
     o.progress = stop;
+    o.rounding = QUANTIZE_AWQ;
     for (unsigned last = 1, calls = 0; last != calls + 1; last++) {
         struct stop s = {.last = last};
         bool stopped;
@@ -879,6 +1051,10 @@ int main(void)
         cmocka_unit_test(matrices_have_their_bits),
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(unfolding_undoes_folding),
+        cmocka_unit_test(awq_near_the_floats),
+        cmocka_unit_test(awq_moves_factors_from_norms_to_their_readers),
+        cmocka_unit_test(awq_moves_factors_from_rows_to_their_readers),
+        cmocka_unit_test(awq_leaves_values_that_are_calibrated),
         cmocka_unit_test(outputs_are_those_of_floats),
         cmocka_unit_test(bad_input_leaves_no_file),
         cmocka_unit_test(stopped_leaves_no_file),

@@ -227,7 +227,8 @@ class Quantize(Case):
                      "--cushion=auto --cushion-tau=9 --cushion-cost=9 --cushion-max=2 "
                      "--cushion-sample=6",
                      "--bits=4", "--bits=3", "--bits=2", "--bits=4 --group=32",
-                     "--bits=4 --rounding=nearest", "--bits=4,ffn_down=8", "--bits=ffn_down=4",
+                     "--bits=4 --rounding=nearest", "--bits=4 --rounding=awq",
+                     "--bits=4,ffn_down=8", "--bits=ffn_down=4",
                      "--bits=4 --tune --calib-window=32 --calib-tokens=64 --tune-epochs=1 "
                      "--tune-rate=0.1",
                      "--weights=per-tensor", "--intact=none", "--intact-text=hello world",
@@ -239,7 +240,8 @@ class Quantize(Case):
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
         for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="],
-                     ["--cushion=none"], ["--rotate=auto"], ["--bits=8"], ["--bits=4,8"]]:
+                     ["--cushion=none"], ["--rotate=auto"], ["--bits=8"], ["--bits=4,8"],
+                     ["--rounding=awq"]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
 
     def test_bits_of_weights(self):
@@ -608,7 +610,8 @@ class Quantize(Case):
             (["--intact=none", "--intact-tokens=1"], "exclude each other"),
             (["--intact-text=a", "--intact-tokens=1"], "exclude each other"),
             (["--calib-tokens=0"], "at least 1"),
-            (["--group=16"], "32, 64 or 128"), (["--rounding=up"], "gptq|nearest"),
+            (["--group=16"], "32, 64 or 128"), (["--rounding=up"], "gptq|nearest|awq"),
+            (["--bits=4", "--rounding=awq", "--smooth=0.5"], "scale the same inputs"),
             (["--bits=4", "--weights=per-tensor"], "leave out --weights per-tensor"),
             (["--calib-tokens=100"], "less than the window of 255"),
         ]:

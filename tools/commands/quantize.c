@@ -17,7 +17,7 @@ enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 static struct {
     const char *out, *calib, *dynamic, *kv, *bits;
     uint32_t tokens, window, group;
-    int method, rotate, per_tensor, dynamic_per, nearest;
+    int method, rotate, per_tensor, dynamic_per, rounding;
     float percentile, smooth;
     bool json;
 } opt = {.tokens = 8192, .percentile = 99.99f, .group = 64};
@@ -46,8 +46,9 @@ static const struct cli_option options[] = {
      "like \"4,attn_v=8,0-3.ffn_down=8\""},
     {0, "group", CLI_COUNT, &opt.group, "N",
      "give N = 32, 64 or 128 weights of 2 to 4 bits a scale of their own"},
-    {0, "rounding", CLI_WORD, &opt.nearest, "gptq|nearest",
-     "round weights of 2 to 4 bits so that each makes up for the errors of others, or to nearest"},
+    {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
+     "round weights of 2 to 4 bits so that each makes up for the errors of others, to nearest, or "
+     "to nearest after scaling those that read large inputs"},
     {0, "dynamic", CLI_TEXT, &opt.dynamic, "LIST",
      "measure the range of these inputs at run time: all, or layers and parts like "
      "\"0-3,ffn_down,5.attn_q,output\""},
@@ -325,7 +326,7 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                    .per_tensor = opt.per_tensor,
                                    .prefix_type = command_prefix_type(),
                                    .group = opt.group,
-                                   .nearest = opt.nearest,
+                                   .rounding = (enum quantize_rounding)opt.rounding,
                                    .kv = opt.kv,
                                    .n_threads = (int)cli_model_options.threads,
                                }};
@@ -371,6 +372,8 @@ static int check_options(void)
         return cli_usage("give a calibration text: --calib FILE");
     if (opt.smooth > 1)
         return cli_usage("--smooth must be within 0 .. 1");
+    if (opt.smooth > 0 && opt.rounding == QUANTIZE_AWQ)
+        return cli_usage("--smooth and --rounding awq scale the same inputs: choose one");
     if (opt.percentile > 100 || opt.percentile == 0)
         return cli_usage("--percentile must be above 0 and at most 100");
     if (opt.group != 32 && opt.group != 64 && opt.group != 128)

@@ -16,6 +16,10 @@ enum quantize_rotate {
     QUANTIZE_ROTATE_ALL
 };
 
+/* How weights of few bits are rounded: with feedback (low_bits.h); to nearest; to nearest, with
+   inputs scaled by AWQ (awq.h). */
+enum quantize_rounding { QUANTIZE_GPTQ, QUANTIZE_NEAREST, QUANTIZE_AWQ };
+
 struct cushion;
 
 struct quantize_opts {
@@ -24,13 +28,13 @@ struct quantize_opts {
     uint32_t window; /* tokens that are computed as one sequence; at most n_text */
     enum range_method method; /* how the static range of an input is chosen */
     double param;             /* parameter of the method: percent for RANGE_PERCENTILE */
-    float smooth;             /* SmoothQuant's alpha; 0: no smoothing */
+    float smooth;             /* SmoothQuant's alpha; 0: no smoothing, which AWQ needs */
     enum quantize_rotate rotate;
     bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
     const uint8_t *bits;   /* [n_layer, LAYER_MATS] of a weight of each matrix: 2, 3 or 4
                               (low_bits.h), or 8; NULL: all have 8 */
     uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero */
-    bool nearest;          /* ... are rounded to nearest, without feedback */
+    enum quantize_rounding rounding; /* of these */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
     uint32_t n_prefix;

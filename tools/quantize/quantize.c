@@ -9,6 +9,7 @@
 #include "tools/quantize/measure/kv_calibrate.h"
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/measure/moments.h"
+#include "tools/quantize/round/awq.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/round/rotate.h"
@@ -26,11 +27,13 @@ struct conversion {
     struct model_writer file;
     bool stopped;
     uint32_t layers_done;
-    uint32_t steps; /* of the current layer that are done: runs over the text, and rounding */
+    uint32_t steps; /* of the current layer that are done: runs over the text, AWQ, rounding */
     bool measuring; /* the run that runs is the one that the KV cache is calibrated from */
     struct tft_error bad; /* the first failure */
 
-    float *smooth[2];     /* [D] factors that the inputs of attention and FFN are divided by */
+    float *factor[TFT_LAYER_INPUTS]; /* [width] what the inputs of the current layer are divided
+                                        by, once they are rotated: SmoothQuant or AWQ */
+    float *value_factor; /* [G, E] those of attention's output, which heads share */
     float *w_max, *x_max; /* [D] largest weight and input of each channel */
     uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] */
 
@@ -40,7 +43,7 @@ struct conversion {
     struct low_bits rounded[LAYER_MATS]; /* of the current layer; no rows: has 8 bits */
     float *exact; /* [n_windows, window, stride] the float model's residual stream, if o->outputs
                      wants it: that in `y` went through rounded layers */
-    int now;      /* the matrix that is being rounded */
+    int now;      /* the matrix that is being rounded; the input, while AWQ scales it */
 };
 
 static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK || c->stopped; }
@@ -56,7 +59,7 @@ static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t whi
     for (size_t i = 0; i < n; i++)
         smooth_columns_max(c->w_max, layers_weights(l[i]), d, l[i]->w.rows, d);
     histogram_absmax(input_stats_of(&c->stats, which), c->x_max);
-    smooth_factors(c->smooth[which == TFT_IN_FFN], c->x_max, c->w_max, d, c->o->smooth);
+    smooth_factors(c->factor[which], c->x_max, c->w_max, d, c->o->smooth);
 }
 
 /* Runs the layer once without smoothing, to choose the factors. */
@@ -108,62 +111,86 @@ static void restore_values(const struct conversion *c, struct tft_block *b)
     }
 }
 
-/* Fuses smoothing, rotation and order into the layer's matrices, so that its output stays the same.
-   */
-static void fold(struct conversion *c, struct tft_block *b)
+/* Undone by itself: the Hadamard matrix of a head is its own inverse. */
+static void rotate_values(const struct conversion *c, struct tft_block *b)
 {
-    static const uint32_t from_norm[] = {TFT_IN_ATTN, TFT_IN_FFN};
-    uint32_t head = quantize_head_block(c->m, c->o), down = quantize_down_block(c->m, c->o);
-    struct tft_linear *l[3];
-    for (int i = 0; i < 2 && c->o->smooth > 0; i++)
-        for (size_t j = 0, n = layers_readers(b, from_norm[i], l); j < n; j++)
-            smooth_columns(layers_weights(l[j]), l[j]->w.cols, l[j]->w.rows, l[j]->w.cols,
-                           c->smooth[i]);
-    if (head) {
-        rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
-        rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
-    }
-    reorder_values(c, b);
+    uint32_t head = quantize_head_block(c->m, c->o);
+    if (!head)
+        return;
+    rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
+    rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
+}
+
+static void rotate_down(const struct conversion *c, struct tft_block *b)
+{
+    uint32_t down = quantize_down_block(c->m, c->o);
     if (down)
         rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
                               b->down.w.cols, down);
 }
 
-/* Undoes fold. */
-static void unfold(struct conversion *c, struct tft_block *b)
+static void restore_down(const struct conversion *c, struct tft_block *b)
 {
-    static const uint32_t from_norm[] = {TFT_IN_ATTN, TFT_IN_FFN};
-    const struct tft_model *m = c->m;
-    uint32_t head = quantize_head_block(m, c->o), down = quantize_down_block(m, c->o);
-    struct tft_linear *l[3];
-    if (down) {
-        float *w = layers_weights(&b->down);
-        rotate_columns_online(w, b->down.w.cols, b->down.w.rows, b->down.w.cols, down);
-        m->kern.scale(w, (float)down, (size_t)b->down.w.rows * b->down.w.cols);
-    }
-    restore_values(c, b);
-    if (head) {
-        rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
-        rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
-    }
-    for (int i = 0; i < 2 && c->o->smooth > 0; i++)
-        for (size_t j = 0, n = layers_readers(b, from_norm[i], l); j < n; j++)
-            for (size_t row = 0; row < l[j]->w.rows; row++)
-                smooth_divide(layers_weights(l[j]) + row * l[j]->w.cols, c->smooth[i],
-                              l[j]->w.cols);
+    uint32_t down = quantize_down_block(c->m, c->o);
+    rotate_down(c, b);
+    if (down)
+        c->m->kern.scale(layers_weights(&b->down), (float)down,
+                         (size_t)b->down.w.rows * b->down.w.cols);
 }
 
-/* Copies the layer's keys and values of the prefix, the values as the rotated weights make them. */
+/* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
+   by those of the inputs that they make. Norms are divided when they are written. */
+static void scale_inputs(const struct conversion *c, struct tft_block *b)
+{
+    for (int i = 0; i < LAYER_MATS; i++) {
+        struct tft_linear *l = layers_linear(b, i);
+        if (l)
+            smooth_columns(layers_weights(l), l->w.cols, l->w.rows, l->w.cols,
+                           c->factor[quantize_matrix_input(i)]);
+    }
+    smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, c->value_factor);
+    smooth_rows(layers_weights(&b->up), b->up.w.rows, b->up.w.cols, c->factor[TFT_IN_DOWN]);
+}
+
+/* Undoes scale_inputs. */
+static void unscale_inputs(const struct conversion *c, struct tft_block *b)
+{
+    for (size_t row = 0; row < b->v.w.rows; row++)
+        c->m->kern.scale(layers_weights(&b->v) + row * b->v.w.cols, c->value_factor[row],
+                         b->v.w.cols);
+    for (size_t row = 0; row < b->up.w.rows; row++)
+        c->m->kern.scale(layers_weights(&b->up) + row * b->up.w.cols,
+                         c->factor[TFT_IN_DOWN][row], b->up.w.cols);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        struct tft_linear *l = layers_linear(b, i);
+        for (size_t row = 0; l && row < l->w.rows; row++)
+            smooth_divide(layers_weights(l) + row * l->w.cols, c->factor[quantize_matrix_input(i)],
+                          l->w.cols);
+    }
+}
+
+/* Undoes what rotation, scaling and order have made of the layer's matrices. */
+static void unfold(struct conversion *c, struct tft_block *b)
+{
+    restore_values(c, b);
+    unscale_inputs(c, b);
+    rotate_values(c, b);
+    restore_down(c, b);
+}
+
+/* Copies the layer's keys and values of the prefix, the values as the rotated and scaled weights
+   make them. */
 static void copy_prefix(struct conversion *c, uint32_t l)
 {
-    size_t n = (size_t)c->o->n_prefix * c->m->n_head_kv * c->m->head_dim,
-           block = quantize_head_block(c->m, c->o);
+    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim, n = c->o->n_prefix * width,
+           rotated = quantize_head_block(c->m, c->o), block = rotated ? rotated : 1;
     uint16_t *v = c->prefix_v + l * n;
     layers_prefix_kv(&c->y, l, c->prefix_k + l * n, v);
-    for (size_t i = 0; block && i < n; i += block) {
+    for (size_t i = 0; i < n; i += block) {
         float part[ROTATE_MAX];
         c->m->kern.widen[TFT_NUM_F16](part, v + i, block);
         rotate_columns(part, block, 1, block, block);
+        smooth_divide(part, c->value_factor + i % width, block);
         c->m->kern.narrow[TFT_NUM_F16](v + i, part, block);
     }
 }
@@ -180,7 +207,7 @@ static void reorder_prefix(struct conversion *c, uint32_t l)
     }
 }
 
-/* -------------------------------------------------------------------------------------- a layer */
+/* ----------------------------------------------------------------------------------- measuring */
 
 static void progress(struct conversion *c, double done)
 {
@@ -188,12 +215,19 @@ static void progress(struct conversion *c, double done)
         c->stopped = true;
 }
 
+/* Whether AWQ chooses factors. */
+static bool scales_moments(const struct conversion *c)
+{
+    return c->low_bits && c->o->rounding == QUANTIZE_AWQ;
+}
+
 /* done: 0..1 of the current step of the layer. The head has one step. */
 static bool step_progress(struct conversion *c, double done)
 {
     double steps = c->layers_done == c->m->n_layer
                        ? 1
-                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + (c->exact != NULL);
+                       : 1 + (c->o->smooth > 0) + 2 * c->low_bits + scales_moments(c) +
+                             (c->exact != NULL);
     progress(c, (c->layers_done + (c->steps + done) / steps) / (c->m->n_layer + 1.0));
     return !c->stopped;
 }
@@ -259,10 +293,117 @@ static void finish_inputs(struct conversion *c, uint32_t l)
     input_stats_clear(&c->stats);
 }
 
+/* ----------------------------------------------------------------------------------------- AWQ */
+
+static bool awq_progress(void *user, double done)
+{
+    struct conversion *c = user;
+    return step_progress(c, (c->now + done) / TFT_LAYER_INPUTS);
+}
+
+static void fail_memory(struct conversion *c)
+{
+    if (!failed(c))
+        tft_fail(&c->bad, TFT_ERR_NOMEM, "%s: out of memory to round the weights of layer %u",
+                 c->m->source.name, c->layers_done);
+}
+
+/* Whether what makes the input can be divided. Values keep their sizes if the KV cache is
+   calibrated for them; ffn_down's input comes from up where there is a gate, channel by channel unless it is
+   rotated. */
+static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
+{
+    if (which == TFT_IN_O)
+        return !c->kv.value_order && !c->kv.alpha[1];
+    if (which == TFT_IN_DOWN)
+        return b->gate.w.rows && !b->up.bias && !quantize_down_block(c->m, c->o);
+    return true;
+}
+
+/* The KV head's channel that channel k of attention's output is a mix of. */
+static size_t value_channel(const struct tft_model *m, size_t k)
+{
+    size_t shared = m->n_head / m->n_head_kv;
+    return k / m->head_dim / shared * m->head_dim + k % m->head_dim;
+}
+
+/* size: [width] = the moments; those of attention's output summed over the heads that share a
+   value. value_factor is scratch. */
+static void input_sizes(struct conversion *c, uint32_t which, float *size)
+{
+    size_t n = quantize_input_width(c->m, which);
+    memcpy(size, c->moments.h[which], n * sizeof *size);
+    if (which != TFT_IN_O)
+        return;
+    memset(c->value_factor, 0,
+           (size_t)c->m->n_head_kv * c->m->head_dim * sizeof *c->value_factor);
+    for (size_t k = 0; k < n; k++)
+        c->value_factor[value_channel(c->m, k)] += size[k];
+    for (size_t k = 0; k < n; k++)
+        size[k] = c->value_factor[value_channel(c->m, k)];
+}
+
+/* Chooses the factors of an input, and divides its moments by their squares. size: [width] scratch
+ */
+static void scale_input(struct conversion *c, struct tft_block *b, uint32_t which, float *size)
+{
+    struct awq_how how = {.group = c->o->group,
+                          .kern = &c->m->kern,
+                          .n_threads = c->y.s->n_threads,
+                          .progress = awq_progress,
+                          .user = c};
+    float *moment = c->moments.h[which], *factor = c->factor[which];
+    struct awq_input x = {
+        .n = quantize_input_width(c->m, which), .moment = moment, .size = size};
+    for (int i = 0; i < LAYER_MATS; i++) {
+        const struct tft_linear *l = layers_linear(b, i);
+        uint32_t bits = quantize_bits(c->o, c->layers_done, i);
+        if (l && bits < 8 && quantize_matrix_input(i) == which)
+            x.reader[x.n_readers++] =
+                (struct awq_matrix){layers_weights(l), l->w.rows, bits};
+    }
+    input_sizes(c, which, size);
+    c->now = (int)which;
+    if (!awq_choose(factor, &x, &how))
+        fail_memory(c);
+    for (size_t k = 0; k < x.n; k++)
+        moment[k] /= factor[k] * factor[k];
+}
+
+/* Chooses the factors of all inputs, from moments and weights that are rotated already. */
+static void choose_awq(struct conversion *c, struct tft_block *b)
+{
+    size_t widest = 0;
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
+        widest = quantize_input_width(c->m, i) > widest ? quantize_input_width(c->m, i) : widest;
+    float *size = malloc(widest * sizeof *size);
+    if (!size)
+        fail_memory(c);
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
+        if (c->moments.h[i] && can_scale(c, b, i))
+            scale_input(c, b, i, size);
+    for (size_t k = 0; k < quantize_input_width(c->m, TFT_IN_O); k++)
+        c->value_factor[value_channel(c->m, k)] = c->factor[TFT_IN_O][k];
+    free(size);
+    c->steps++;
+}
+
+/* -------------------------------------------------------------------------------------- a layer */
+
+static void reset_factors(struct conversion *c)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
+        for (size_t k = 0; k < quantize_input_width(c->m, i); k++)
+            c->factor[i][k] = 1;
+    for (size_t k = 0; k < (size_t)c->m->n_head_kv * c->m->head_dim; k++)
+        c->value_factor[k] = 1;
+}
+
 /* Everything for layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_block *b = &c->m->block[l];
+    reset_factors(c);
     layers_load(&c->y, l);
     write_check(&c->file, l);
     if (!failed(c))
@@ -277,11 +418,18 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         give_outputs(c, l);
     if (failed(c))
         return;
+    rotate_values(c, b);
+    rotate_down(c, b);
+    if (scales_moments(c))
+        choose_awq(c, b);
+    if (failed(c))
+        return;
     copy_prefix(c, l);
     size_t prefix = (size_t)l * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
     kv_calibrate_finish(&c->kv, l, c->prefix_k + prefix, c->prefix_v + prefix);
     reorder_prefix(c, l);
-    fold(c, b);
+    scale_inputs(c, b);
+    reorder_values(c, b);
 }
 
 /* ------------------------------------------------------------------------------------- few bits */
@@ -290,13 +438,6 @@ static bool round_progress(void *user, double done)
 {
     struct conversion *c = user;
     return step_progress(c, (c->now + done) / LAYER_MATS);
-}
-
-static void fail_memory(struct conversion *c)
-{
-    if (!failed(c))
-        tft_fail(&c->bad, TFT_ERR_NOMEM, "%s: out of memory to round the weights of layer %u",
-                 c->m->source.name, c->layers_done);
 }
 
 /* Which channel of the moments a column of the matrices is: values are reordered. map: [width];
@@ -377,15 +518,15 @@ static void run_rounded(struct conversion *c, uint32_t l)
 
 static void put_layer(struct conversion *c, uint32_t l)
 {
-    bool smooth = c->o->smooth > 0;
     bool data = c->file.pass == WRITE_DATA;
+    const struct write_factors factors = {c->factor[TFT_IN_ATTN], c->factor[TFT_IN_FFN],
+                                          c->value_factor};
     if (data)
         prepare_layer(c, l);
     if (data && !failed(c) && c->low_bits)
         round_layer(c, &c->m->block[l]);
     if (!failed(c))
-        write_layer(&c->file, l, smooth ? c->smooth[0] : NULL, smooth ? c->smooth[1] : NULL,
-                    c->rounded);
+        write_layer(&c->file, l, &factors, c->rounded);
     if (!data)
         return;
     if (!failed(c) && c->low_bits)
@@ -447,12 +588,25 @@ static bool alloc_low_bits(struct conversion *c)
     for (uint32_t l = 0; l < c->m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++)
             wanted[quantize_matrix_input(i)] |= quantize_bits(c->o, l, i) < 8;
-    if (!moments_open(&c->moments, c->m, c->o->window, !c->o->nearest, wanted, c->y.s->n_threads))
+    bool correlated = c->o->rounding == QUANTIZE_GPTQ;
+    if (!moments_open(&c->moments, c->m, c->o->window, correlated, wanted, c->y.s->n_threads))
         return false;
     c->exact = c->o->outputs ? malloc(text) : NULL;
     if (c->exact)
         memcpy(c->exact, c->y.text, text);
     return c->exact || !c->o->outputs;
+}
+
+static bool alloc_factors(struct conversion *c)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        c->factor[i] = malloc(quantize_input_width(c->m, i) * sizeof *c->factor[i]);
+        if (!c->factor[i])
+            return false;
+    }
+    c->value_factor =
+        malloc((size_t)c->m->n_head_kv * c->m->head_dim * sizeof *c->value_factor);
+    return c->value_factor;
 }
 
 static bool alloc_all(struct conversion *c)
@@ -463,16 +617,11 @@ static bool alloc_all(struct conversion *c)
     c->prefix_v = malloc(prefix * sizeof *c->prefix_v);
     c->w_max = malloc(m->n_embd * sizeof *c->w_max);
     c->x_max = malloc(m->n_embd * sizeof *c->x_max);
-    for (int i = 0; i < 2; i++) {
-        c->smooth[i] = malloc(m->n_embd * sizeof *c->smooth[i]);
-        for (uint32_t j = 0; c->smooth[i] && j < m->n_embd; j++)
-            c->smooth[i][j] = 1;
-    }
-    return c->prefix_k && c->prefix_v && c->w_max && c->x_max && c->smooth[0] && c->smooth[1] &&
+    return c->prefix_k && c->prefix_v && c->w_max && c->x_max && alloc_factors(c) &&
            key_importance_open(&c->importance, m) &&
            kv_calibrate_open(&c->kv, m, c->o, c->y.s->n_threads) &&
            (!c->low_bits || alloc_low_bits(c)) &&
-           input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->smooth);
+           input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->factor);
 }
 
 static void free_all(struct conversion *c)
@@ -488,8 +637,9 @@ static void free_all(struct conversion *c)
     free(c->prefix_v);
     free(c->w_max);
     free(c->x_max);
-    free(c->smooth[0]);
-    free(c->smooth[1]);
+    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+        free(c->factor[i]);
+    free(c->value_factor);
 }
 
 /* Fails if o->kv is invalid, or needs calibration and the model cannot use it. */

@@ -45,6 +45,7 @@
  *     low_bits.h              weights to 2, 3 or 4 bits
  *     metric.h                what errors of weights cost
  *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
+ *     awq.h                   AWQ factors
  *     smooth.h                SmoothQuant factors
  *     rotate.h                Hadamard rotation of attention's output and of ffn_down's input
  *     rotate_residual.h       rotation of the residual stream

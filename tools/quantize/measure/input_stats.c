@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tools/quantize/round/smooth.h"
 
 static struct histogram *histogram_of(const struct input_stats *st, uint32_t which, int tid)
 {
@@ -17,15 +18,11 @@ static void transform(const struct input_stats *st, uint32_t which, float *x, si
     uint32_t block = which == TFT_IN_O      ? quantize_head_block(st->m, st->o)
                      : which == TFT_IN_DOWN ? quantize_down_block(st->m, st->o)
                                             : 0;
-    if (which == TFT_IN_ATTN || which == TFT_IN_FFN) {
-        const float *factor = st->smooth[which == TFT_IN_FFN];
-        for (size_t j = 0; j < n; j++)
-            x[j] /= factor[j];
-    }
     if (block)
         st->m->kern.hadamard(x, n, block);
     if (which == TFT_IN_O && block)
         st->m->kern.scale(x, 1 / sqrtf((float)block), n);
+    smooth_divide(x, st->factor[which], n);
 }
 
 void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
@@ -92,10 +89,10 @@ static bool take_histograms(struct input_stats *st)
 }
 
 bool input_stats_open(struct input_stats *st, const struct tft_model *m,
-                      const struct quantize_opts *o, int n_threads, float *const smooth[2])
+                      const struct quantize_opts *o, int n_threads,
+                      float *const factor[TFT_LAYER_INPUTS])
 {
-    *st = (struct input_stats){
-        .m = m, .o = o, .n_threads = n_threads, .smooth = {smooth[0], smooth[1]}};
+    *st = (struct input_stats){.m = m, .o = o, .n_threads = n_threads, .factor = factor};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
         size_t n = quantize_input_width(m, which);
         st->widest = n > st->widest ? n : st->widest;

@@ -11,8 +11,8 @@ struct input_stats {
     const struct tft_model *m;
     const struct quantize_opts *o;
     int n_threads;
-    const float *smooth[2]; /* [D] factors that the inputs of attention and FFN are divided by */
-    bool untransformed;     /* count inputs as they are: neither smoothed nor rotated */
+    float *const *factor; /* [TFT_LAYER_INPUTS][width] what each input is divided by */
+    bool untransformed;   /* count inputs as they are: neither divided nor rotated */
     struct moments *moments;     /* gets the rows too; NULL: none wanted */
     struct histogram *histogram; /* [TFT_LAYER_INPUTS, threads] of the layer that runs; the head's
                                     are at TFT_IN_ATTN */
@@ -20,9 +20,10 @@ struct input_stats {
     float *row;                  /* [threads, widest] scratch */
 };
 
-/* False if memory is short. close accepts all zeros, and a failed open. */
+/* factor: must stay valid. False if memory is short. close accepts all zeros, and a failed open. */
 bool input_stats_open(struct input_stats *st, const struct tft_model *m,
-                      const struct quantize_opts *o, int n_threads, float *const smooth[2]);
+                      const struct quantize_opts *o, int n_threads,
+                      float *const factor[TFT_LAYER_INPUTS]);
 void input_stats_close(struct input_stats *st);
 
 /* Counts rows of an input: a tft_tap_fn, whose `user` is the struct input_stats. */

@@ -26,6 +26,13 @@ void smooth_columns(float *w, size_t stride, size_t rows, size_t cols, const flo
             w[j] *= s[j];
 }
 
+void smooth_rows(float *w, size_t rows, size_t cols, const float *s)
+{
+    for (size_t i = 0; i < rows; i++, w += cols)
+        for (size_t j = 0; j < cols; j++)
+            w[j] /= s[i];
+}
+
 void smooth_divide(float *v, const float *s, size_t n)
 {
     for (size_t j = 0; j < n; j++)

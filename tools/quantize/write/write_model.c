@@ -168,7 +168,7 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
     }
 }
 
-/* The bias of v, rotated and reordered like v's rows. */
+/* The bias of v, rotated, divided and reordered like v's rows. */
 static const float *value_bias(struct model_writer *f, const struct tft_linear *l)
 {
     uint32_t rotated = quantize_head_block(f->m, f->o), dim = f->m->head_dim;
@@ -177,6 +177,7 @@ static const float *value_bias(struct model_writer *f, const struct tft_linear *
     float *copy = memcpy(f->bias, l->bias, l->w.rows * sizeof *copy);
     if (rotated)
         rotate_columns(copy, l->w.rows, 1, l->w.rows, rotated);
+    smooth_divide(copy, f->factors->values, l->w.rows);
     for (uint32_t i = 0; f->value_order && i < l->w.rows; i += dim)
         channel_order_columns(copy + i, dim, 1, dim, f->value_order + i);
     return copy;
@@ -221,7 +222,7 @@ void write_embedding(struct model_writer *f)
 
 /* Panels first, in the order in which a token uses them, so that they are read from memory in one
    run. The small tensors follow. */
-void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn,
+void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
                  const struct low_bits *rounded)
 {
     const struct tft_model *m = f->m;
@@ -229,16 +230,17 @@ void write_layer(struct model_writer *f, uint32_t l, const float *attn, const fl
     f->in_layer = true;
     f->layer = l;
     f->rounded = rounded;
+    f->factors = factors;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
             put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
             put_scales(f, mat_names[i], l, layers_linear(b, i), i);
-    put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, attn);
+    put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, factors->attn);
     put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
     put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
-    put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, ffn);
+    put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, factors->ffn);
 }
 
 /* Whether the head shares the embedding's panels. With a rotated residual stream it cannot: the

@@ -10,6 +10,12 @@
 
 enum write_pass { WRITE_COUNT, WRITE_DESCRIPTIONS, WRITE_DATA };
 
+/* What vectors of a layer are divided by. */
+struct write_factors {
+    const float *attn, *ffn; /* [D] the norms' weights and biases */
+    const float *values;     /* [G, E] the bias of v, before it is reordered */
+};
+
 struct model_writer {
     const struct layers *y;
     const struct tft_model *m;
@@ -23,6 +29,7 @@ struct model_writer {
     bool in_layer;               /* matrices of layers can have few bits, ... */
     uint32_t layer;              /* ... of this one */
     const struct low_bits *rounded; /* [LAYER_MATS] of the layer that is written, or NULL */
+    const struct write_factors *factors; /* of the layer that is written */
     float *row, *bias;           /* [widest vector of the model] scratch */
     float *rows;                 /* [16, widest row of a matrix] scratch */
     int8_t *panel;               /* likewise, padded */
@@ -48,9 +55,9 @@ void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
 /* Tensors, in this order, from the model as it is at the call. */
 void write_embedding(struct model_writer *f);
-/* attn, ffn: [D] factors that the norms' weights are divided by, or NULL. rounded: NULL, or
-   [LAYER_MATS] the matrices that have few bits; others are rounded to int8 here. */
-void write_layer(struct model_writer *f, uint32_t l, const float *attn, const float *ffn,
+/* rounded: NULL, or [LAYER_MATS] the matrices that have few bits; others are rounded to int8 here.
+ */
+void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
                  const struct low_bits *rounded);
 void write_head(struct model_writer *f);
 /* k, v: [n_layer, n_prefix, G, E] */
