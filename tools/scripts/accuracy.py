@@ -12,12 +12,11 @@ standard error. --search adds rows for the prefix that `tuffet quantize --cushio
 --tune adds rows in which the last prefix learns from the calibration text.
 """
 import argparse
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
+
+from measure import Tuffet, percent
 
 # (words of a row, options of tuffet quantize)
 NOT_ROTATED = ("", ["--rotate", "none"])
@@ -93,15 +92,8 @@ def arguments():
 
 def main():
     a = arguments()
+    tuffet = Tuffet(a.tuffet)
     tokenizer = ["--tokenizer", a.tokenizer] if a.tokenizer else []
-
-    def tuffet(*args, refusable=False):
-        run = subprocess.run([a.tuffet, *args, "--json"], stdout=subprocess.PIPE, check=False)
-        if run.returncode == 1 and refusable:
-            return None
-        if run.returncode:
-            sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
-        return json.loads(run.stdout)
 
     def perplexity(model, *args):
         found = tuffet("ppl", model, "-f", a.text, "-n", a.tokens, "--ctx", a.ctx,
@@ -114,8 +106,8 @@ def main():
             return ""
         found = tuffet("eval", model, "--task", "lambada", "-f", a.lambada, "-n", a.passages,
                        "--ctx", a.ctx, "--weights", "f32", *args)
-        error = f" ± {100 * found['acc_stderr']:.1f}" if found["acc_stderr"] is not None else ""
-        return f" {100 * found['acc']:.1f}{error} % |"
+        error = f" ± {percent(found['acc_stderr'])}" if found["acc_stderr"] is not None else ""
+        return f" {percent(found['acc'])}{error} % |"
 
     float_ppl = perplexity(a.model, *tokenizer)
     title, rule = (" LAMBADA |", "---:|") if a.lambada else ("", "")

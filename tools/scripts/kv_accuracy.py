@@ -15,9 +15,9 @@ LAMBADA.
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
+
+from measure import Tuffet, percent
 
 # skvq by itself is left out: it works only with files of tuffet quantize --kv skvq.
 CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "kivi:group=64",
@@ -65,17 +65,12 @@ def arguments():
 
 def main():
     a = arguments()
-
-    def tuffet(*args):
-        run = subprocess.run([a.tuffet, *args, "--json"], stdout=subprocess.PIPE, check=False)
-        if run.returncode:
-            sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
-        return json.loads(run.stdout)
+    tuffet = Tuffet(a.tuffet)
 
     def accuracy(kv, questions, n):
         found = tuffet("eval", a.model, "--task", "lambada", "-f", questions, "-n", str(n),
                        "--kv", kv)
-        return f" {100 * found['acc']:.1f} % |"
+        return f" {percent(found['acc'])} % |"
 
     with tempfile.TemporaryDirectory() as folder:
         asked = []
