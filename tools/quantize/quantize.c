@@ -309,8 +309,8 @@ static void fail_memory(struct conversion *c)
 }
 
 /* Whether what makes the input can be divided. Values keep their sizes if the KV cache is
-   calibrated for them; ffn_down's input comes from up where there is a gate, channel by channel unless it is
-   rotated. */
+   calibrated for them. ffn_down's input is up times another number, channel by channel, where there
+   is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
     if (which == TFT_IN_O)

@@ -9,7 +9,7 @@
  *   search    for a cushion (--cushion): tokens whose keys and values, put before every sequence,
  *             take the outliers                                     search/cushion_search.h
  *   measure   run the text through each layer, watch its inputs     quantize(), measure/
- *   round     smooth, rotate and reorder the layer's weights, then
+ *   round     smooth or scale, rotate and reorder the layer's weights, then
  *             round them to int8, or to fewer bits (--bits)         quantize(), round/
  *   write     the layer to the GGUF file                            quantize(), write/
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
