@@ -1,5 +1,5 @@
-/* What gemm_low.h wants of NEON, besides l_part and l_acc. Parameter: l_rows(acc), the sums of four
-   times four rows, a u32x4 for each. */
+/* The parameters of gemm_low.h on NEON. The file that includes this one defines l_part, l_acc, and
+   l_rows(acc): the sums of 16 rows, four in each uint32x4_t. */
 
 /* Keeps gcc from unpacking several quads at once, for which there are too few registers. */
 #define LOW_FENCE() __asm__ volatile("" ::: "memory")

@@ -2,7 +2,7 @@
  * gemm_packed of kernels.h, for several tokens; packed_one.h is for one. PACKED_RANGE columns of
  * one or two panels are unpacked into a buffer, which stays in an L1 cache while all tokens are
  * multiplied by it. A tile keeps its sums in registers: integers within a group, floats over
- * groups. Between two ranges of columns, the floats are in y.
+ * groups. From one range of columns to the next, y holds the sums.
  *
  * Parameters, besides those of packed_unpack.h:
  *

@@ -109,7 +109,7 @@ static inline reg r_doubled(const int32_t *p, int32_t shift)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(i_add(i_load(p), i_load(p)), i_set(shift)));
 }
 
-/* For low_x86.h. i_widen_u8: LANES bytes. */
+/* For low_x86.h. i_widen_u8 makes LANES integers of 32 bits from as many bytes. */
 static inline ireg i_sub(ireg a, ireg b) { return _mm256_sub_epi32(a, b); }
 static inline ireg i_mullo(ireg a, ireg b) { return _mm256_mullo_epi32(a, b); }
 static inline ireg i_mullo16(ireg a, ireg b) { return _mm256_mullo_epi16(a, b); }

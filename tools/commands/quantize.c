@@ -155,8 +155,8 @@ static int take_all_bits(uint8_t *bits, uint32_t n_layer)
     for (const char *p = opt.bits, *next; p; p = next) {
         size_t n = strcspn(p, ",");
         if (!take_bits(bits, n_layer, p, n))
-            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, with "
-                             "these, like ffn_down=8 or 0-3.attn_v=8", (int)n, p);
+            return cli_usage("--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, "
+                             "with these, like ffn_down=8 or 0-3.attn_v=8", (int)n, p);
         next = p[n] ? p + n + 1 : NULL;
     }
     return CLI_OK;

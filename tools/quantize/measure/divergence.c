@@ -45,7 +45,8 @@ uint32_t divergence_pick(struct divergence *d, bool held, uint32_t tokens)
     return d->n_picked;
 }
 
-/* Computes logits of the second half of a window. Returns the session. */
+/* Computes the logits of the second half of a window. They are in the session that it returns,
+   which the caller closes. */
 static struct tft_session *run_window(struct divergence *d, const char *kv, uint32_t window)
 {
     struct tft_session_opts so = {.size = sizeof so,

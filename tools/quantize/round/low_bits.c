@@ -57,7 +57,7 @@ struct group {
     const float *factor;          /* [n, LOW_BITS_GROUP] L within the group; NULL: no feedback */
 };
 
-/* A scale and zero, and the multiples of the scale that the codes can be: low .. high. */
+/* A scale s and zero z to try. Weights become s * (c - z), and c - z is in low .. high. */
 struct candidate {
     int scale, zero;
     float low, high, cost;

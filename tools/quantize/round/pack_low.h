@@ -33,8 +33,9 @@ static inline int pack_low_zero(uint8_t factors)
 int32_t pack_low_key(const struct tft_low *low);
 
 /* Packs one panel. to: [tft_low_panel(low, tft_panel_cols(cols))]; rowsum: [16]; code: [rows,
-   cols], rows `stride` apart, each less than 2^bits; factors: [rows, tft_low_groups(low, cols)], from
-   pack_low_factors; rows <= 16, cols <= TFT_PANEL_MAX_K. Every s * (c - z) must be in -127 .. 127.
+   cols], rows `stride` apart, each less than 2^bits; factors: [rows, tft_low_groups(low, cols)],
+   from pack_low_factors; rows <= 16, cols <= TFT_PANEL_MAX_K. Every s * (c - z) must be in
+   -127 .. 127.
    Codes of missing rows and columns become 0, and do not count in rowsum. */
 void pack_low_panel(uint8_t *to, int32_t *rowsum, const struct tft_low *low, const uint8_t *code,
                     size_t stride, const uint8_t *factors, size_t rows, size_t cols);

@@ -123,7 +123,7 @@ static void use_fewest(struct searcher *z, struct tft_mat *w)
     low_bits_close(&q);
 }
 
-/* ----------------------------------------------------------------------------------------- costs */
+/* ---------------------------------------------------------------------------------------- costs */
 
 /* Loss of a model whose first matrix is larger by one part in 4096. */
 static double measure_floor(struct searcher *z)
@@ -170,7 +170,7 @@ static void fill_bytes(struct searcher *z)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- budget */
+/* --------------------------------------------------------------------------------------- budget */
 
 /* The number of weights of the layers, and what they take with 8 bits. */
 static double weights(struct searcher *z, uint64_t *bytes)
@@ -252,7 +252,7 @@ static void search(struct searcher *z)
         choose(z, bytes);
 }
 
-/* --------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static size_t larger(size_t a, size_t b)
 {
@@ -354,7 +354,7 @@ enum tft_status bits_search(struct tft_model *m, const struct bits_search_opts *
     return finish(&z, err);
 }
 
-/* ------------------------------------------------------------------------------------------ text */
+/* ----------------------------------------------------------------------------------------- text */
 
 static bool append(char *text, size_t size, const char *part)
 {

@@ -23,8 +23,8 @@ struct bits_search_opts {
     uint32_t n_windows;  /* at least 2 */
     uint32_t window;
     uint32_t group; /* as in struct quantize_opts */
-    double bits;    /* budget: mean bits of a weight of the layers, all overhead included, */
-    uint64_t bytes; /* or, if it is not 0, bytes of the file */
+    double bits;    /* budget: mean bits of a weight of the layers, with scales and zeros */
+    uint64_t bytes; /* if it is not 0, the budget is the size of the file in bytes instead */
     int n_threads;  /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
@@ -39,11 +39,12 @@ struct bits_found {
 struct bits_search {
     uint32_t n_layer;
     struct bits_found *matrix; /* [n_layer, LAYER_MATS]; bits_search_free frees it */
-    double floor;              /* loss of a change that is no loss */
-    double bits;               /* mean bits of a weight of the result */
+    double floor;              /* divergence that a change too small to matter causes */
+    double bits;               /* of a weight of the layers: the mean that was reached */
 };
 
-/* Fails if the budget is in bits and cannot be met by a model of these shapes: m, of any weights. */
+/* Fails if there is too little text, or if a budget in bits cannot be met by a model of m's shapes,
+   whatever its weights are. */
 enum tft_status bits_search_check(struct tft_model *m, const struct bits_search_opts *o,
                                   struct tft_error *err);
 
@@ -56,7 +57,7 @@ enum tft_status bits_search(struct tft_model *m, const struct bits_search_opts *
 /* Accepts all zeros. */
 void bits_search_free(struct bits_search *r);
 
-/* text = what --bits takes for these bits: "4,attn_v=8,0-2.ffn_down=8". False if it does not fit. */
+/* text = the result as --bits takes it: "4,attn_v=8,0-2.ffn_down=8". False if it does not fit. */
 bool bits_search_text(const struct bits_search *r, char *text, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited three times
-   in the same order: to count them, to describe them, and to write their data. */
+/* Writes the W8A8 file (keys.h): first all values, then the tensors. Tensors are visited three
+   times in the same order: to count them, to describe them, and to write their data. */
 #ifndef QUANTIZE_WRITE_WRITE_MODEL_H
 #define QUANTIZE_WRITE_WRITE_MODEL_H
 
@@ -49,7 +49,8 @@ void write_close(struct model_writer *f, bool keep);
 /* Tensors that are put after this are counted, described or written. */
 void write_start_pass(struct model_writer *f, enum write_pass pass);
 
-/* All values, after the first pass. Arrays of the inputs are filled in later, by write_inputs; result: [inputs] */
+/* All values, after the first pass. Arrays of the inputs are filled in later, by write_inputs;
+   result: [inputs] */
 void write_values(struct model_writer *f);
 void write_inputs(struct model_writer *f, const struct quantize_input *result);
 
