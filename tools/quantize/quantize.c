@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tools/quantize/fold.h"
 #include "tools/quantize/measure/input_stats.h"
 #include "tools/quantize/measure/key_importance.h"
 #include "tools/quantize/measure/kv_calibrate.h"
@@ -12,7 +13,6 @@
 #include "tools/quantize/round/awq.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
-#include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
 #include "tools/quantize/write/write_model.h"
 
@@ -31,9 +31,7 @@ struct conversion {
     bool measuring; /* the run that runs is the one that the KV cache is calibrated from */
     struct tft_error bad; /* the first failure */
 
-    float *factor[TFT_LAYER_INPUTS]; /* [width] what the inputs of the current layer are divided
-                                        by, once they are rotated: SmoothQuant or AWQ */
-    float *value_factor; /* [G, E] those of attention's output, which heads share */
+    struct fold fold; /* of the current layer; SmoothQuant or AWQ choose its factors */
     float *w_max, *x_max; /* [D] largest weight and input of each channel */
     uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] */
 
@@ -48,7 +46,7 @@ struct conversion {
 
 static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK || c->stopped; }
 
-/* -------------------------------------------------------------------------------------- folding */
+/* ------------------------------------------------------------------------------------ smoothing */
 
 /* Chooses the smoothing factors of a norm's output. */
 static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t which)
@@ -59,7 +57,7 @@ static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t whi
     for (size_t i = 0; i < n; i++)
         smooth_columns_max(c->w_max, layers_weights(l[i]), d, l[i]->w.rows, d);
     histogram_absmax(input_stats_of(&c->stats, which), c->x_max);
-    smooth_factors(c->factor[which], c->x_max, c->w_max, d, c->o->smooth);
+    smooth_factors(c->fold.factor[which], c->x_max, c->w_max, d, c->o->smooth);
 }
 
 /* Runs the layer once without smoothing, to choose the factors. */
@@ -76,135 +74,13 @@ static void choose_smooth(struct conversion *c, struct tft_block *b, uint32_t l)
     input_stats_clear(&c->stats);
 }
 
-/* Permutes a KV head's rows of v, and the columns of o that read them. */
-static void permute_head(const struct conversion *c, struct tft_block *b, uint32_t head,
-                         const int32_t *order)
-{
-    uint32_t dim = c->m->head_dim, shared = c->m->n_head / c->m->n_head_kv;
-    channel_order_rows(layers_weights(&b->v) + (size_t)head * dim * b->v.w.cols, b->v.w.cols, dim,
-                       b->v.w.cols, order);
-    for (uint32_t h = head * shared; h < (head + 1) * shared; h++)
-        channel_order_columns(layers_weights(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
-                              order);
-}
-
-/* Gives values the channel order that the KV cache wants, as attention mixes values channel by
-   channel: SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows
-   and the cache, rotates pairs of channels. */
-static void reorder_values(const struct conversion *c, struct tft_block *b)
-{
-    const int32_t *order = c->kv.value_order;
-    for (uint32_t h = 0; order && h < c->m->n_head_kv; h++)
-        permute_head(c, b, h, order + h * c->m->head_dim);
-}
-
-/* Undoes reorder_values. */
-static void restore_values(const struct conversion *c, struct tft_block *b)
-{
-    uint32_t dim = c->m->head_dim;
-    int32_t inverse[CHANNEL_ORDER_MAX];
-    const int32_t *order = c->kv.value_order;
-    for (uint32_t h = 0; order && h < c->m->n_head_kv; h++) {
-        for (uint32_t d = 0; d < dim; d++)
-            inverse[order[h * dim + d]] = (int32_t)d;
-        permute_head(c, b, h, inverse);
-    }
-}
-
-/* Undone by itself: the Hadamard matrix of a head is its own inverse. */
-static void rotate_values(const struct conversion *c, struct tft_block *b)
-{
-    uint32_t head = quantize_head_block(c->m, c->o);
-    if (!head)
-        return;
-    rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
-    rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
-}
-
-static void rotate_down(const struct conversion *c, struct tft_block *b)
-{
-    uint32_t down = quantize_down_block(c->m, c->o);
-    if (down)
-        rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
-                              b->down.w.cols, down);
-}
-
-static void restore_down(const struct conversion *c, struct tft_block *b)
-{
-    uint32_t down = quantize_down_block(c->m, c->o);
-    rotate_down(c, b);
-    if (down)
-        c->m->kern.scale(layers_weights(&b->down), (float)down,
-                         (size_t)b->down.w.rows * b->down.w.cols);
-}
-
-/* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
-   by those of the inputs that they make. Norms are divided when they are written. */
-static void scale_inputs(const struct conversion *c, struct tft_block *b)
-{
-    for (int i = 0; i < LAYER_MATS; i++) {
-        struct tft_linear *l = layers_linear(b, i);
-        if (l)
-            smooth_columns(layers_weights(l), l->w.cols, l->w.rows, l->w.cols,
-                           c->factor[quantize_matrix_input(i)]);
-    }
-    smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, c->value_factor);
-    smooth_rows(layers_weights(&b->up), b->up.w.rows, b->up.w.cols, c->factor[TFT_IN_DOWN]);
-}
-
-/* Undoes scale_inputs. */
-static void unscale_inputs(const struct conversion *c, struct tft_block *b)
-{
-    for (size_t row = 0; row < b->v.w.rows; row++)
-        c->m->kern.scale(layers_weights(&b->v) + row * b->v.w.cols, c->value_factor[row],
-                         b->v.w.cols);
-    for (size_t row = 0; row < b->up.w.rows; row++)
-        c->m->kern.scale(layers_weights(&b->up) + row * b->up.w.cols,
-                         c->factor[TFT_IN_DOWN][row], b->up.w.cols);
-    for (int i = 0; i < LAYER_MATS; i++) {
-        struct tft_linear *l = layers_linear(b, i);
-        for (size_t row = 0; l && row < l->w.rows; row++)
-            smooth_divide(layers_weights(l) + row * l->w.cols, c->factor[quantize_matrix_input(i)],
-                          l->w.cols);
-    }
-}
-
-/* Undoes what rotation, scaling and order have made of the layer's matrices. */
-static void unfold(struct conversion *c, struct tft_block *b)
-{
-    restore_values(c, b);
-    unscale_inputs(c, b);
-    rotate_values(c, b);
-    restore_down(c, b);
-}
-
 /* Copies the layer's keys and values of the prefix, the values as the rotated and scaled weights
    make them. */
 static void copy_prefix(struct conversion *c, uint32_t l)
 {
-    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim, n = c->o->n_prefix * width,
-           rotated = quantize_head_block(c->m, c->o), block = rotated ? rotated : 1;
-    uint16_t *v = c->prefix_v + l * n;
-    layers_prefix_kv(&c->y, l, c->prefix_k + l * n, v);
-    for (size_t i = 0; i < n; i += block) {
-        float part[ROTATE_MAX];
-        c->m->kern.widen[TFT_NUM_F16](part, v + i, block);
-        rotate_columns(part, block, 1, block, block);
-        smooth_divide(part, c->value_factor + i % width, block);
-        c->m->kern.narrow[TFT_NUM_F16](v + i, part, block);
-    }
-}
-
-static void reorder_prefix(struct conversion *c, uint32_t l)
-{
-    size_t width = (size_t)c->m->n_head_kv * c->m->head_dim, n = c->o->n_prefix * width,
-           dim = c->m->head_dim;
-    uint16_t *v = c->prefix_v + l * n, old[CHANNEL_ORDER_MAX];
-    for (size_t i = 0; c->kv.value_order && i < n; i += dim) {
-        memcpy(old, v + i, dim * sizeof *old);
-        for (size_t d = 0; d < dim; d++)
-            v[i + d] = old[c->kv.value_order[i % width + d]];
-    }
+    size_t n = (size_t)c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
+    layers_prefix_kv(&c->y, l, c->prefix_k + l * n, c->prefix_v + l * n);
+    fold_prefix(&c->fold, c->prefix_v + l * n);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */
@@ -328,19 +204,19 @@ static size_t value_channel(const struct tft_model *m, size_t k)
 }
 
 /* size: [width] = the moments; those of attention's output summed over the heads that share a
-   value. value_factor is scratch. */
+   value. The values' factors are scratch. */
 static void input_sizes(struct conversion *c, uint32_t which, float *size)
 {
     size_t n = quantize_input_width(c->m, which);
     memcpy(size, c->moments.h[which], n * sizeof *size);
     if (which != TFT_IN_O)
         return;
-    memset(c->value_factor, 0,
-           (size_t)c->m->n_head_kv * c->m->head_dim * sizeof *c->value_factor);
+    memset(c->fold.values, 0,
+           (size_t)c->m->n_head_kv * c->m->head_dim * sizeof *c->fold.values);
     for (size_t k = 0; k < n; k++)
-        c->value_factor[value_channel(c->m, k)] += size[k];
+        c->fold.values[value_channel(c->m, k)] += size[k];
     for (size_t k = 0; k < n; k++)
-        size[k] = c->value_factor[value_channel(c->m, k)];
+        size[k] = c->fold.values[value_channel(c->m, k)];
 }
 
 /* Chooses the factors of an input, and divides its moments by their squares. size: [width] scratch
@@ -352,7 +228,7 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
                           .n_threads = c->y.s->n_threads,
                           .progress = awq_progress,
                           .user = c};
-    float *moment = c->moments.h[which], *factor = c->factor[which];
+    float *moment = c->moments.h[which], *factor = c->fold.factor[which];
     struct awq_input x = {
         .n = quantize_input_width(c->m, which), .moment = moment, .size = size};
     for (int i = 0; i < LAYER_MATS; i++) {
@@ -383,27 +259,18 @@ static void choose_awq(struct conversion *c, struct tft_block *b)
         if (c->moments.h[i] && can_scale(c, b, i))
             scale_input(c, b, i, size);
     for (size_t k = 0; k < quantize_input_width(c->m, TFT_IN_O); k++)
-        c->value_factor[value_channel(c->m, k)] = c->factor[TFT_IN_O][k];
+        c->fold.values[value_channel(c->m, k)] = c->fold.factor[TFT_IN_O][k];
     free(size);
     c->steps++;
 }
 
 /* -------------------------------------------------------------------------------------- a layer */
 
-static void reset_factors(struct conversion *c)
-{
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
-        for (size_t k = 0; k < quantize_input_width(c->m, i); k++)
-            c->factor[i][k] = 1;
-    for (size_t k = 0; k < (size_t)c->m->n_head_kv * c->m->head_dim; k++)
-        c->value_factor[k] = 1;
-}
-
 /* Everything for layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_block *b = &c->m->block[l];
-    reset_factors(c);
+    fold_reset(&c->fold);
     layers_load(&c->y, l);
     write_check(&c->file, l);
     if (!failed(c))
@@ -418,8 +285,7 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         give_outputs(c, l);
     if (failed(c))
         return;
-    rotate_values(c, b);
-    rotate_down(c, b);
+    fold_rotate(&c->fold, b);
     if (scales_moments(c))
         choose_awq(c, b);
     if (failed(c))
@@ -427,9 +293,8 @@ static void prepare_layer(struct conversion *c, uint32_t l)
     copy_prefix(c, l);
     size_t prefix = (size_t)l * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
     kv_calibrate_finish(&c->kv, l, c->prefix_k + prefix, c->prefix_v + prefix);
-    reorder_prefix(c, l);
-    scale_inputs(c, b);
-    reorder_values(c, b);
+    fold_prefix_order(&c->fold, c->prefix_v + prefix);
+    fold_scale(&c->fold, b);
 }
 
 /* ------------------------------------------------------------------------------------- few bits */
@@ -504,7 +369,7 @@ static void use_rounded(struct conversion *c, struct tft_block *b)
         }
         low_bits_close(&c->rounded[i]);
     }
-    unfold(c, b);
+    fold_undo(&c->fold, b);
 }
 
 /* The text goes on through the rounded layer, whose inputs give the ranges. */
@@ -519,8 +384,8 @@ static void run_rounded(struct conversion *c, uint32_t l)
 static void put_layer(struct conversion *c, uint32_t l)
 {
     bool data = c->file.pass == WRITE_DATA;
-    const struct write_factors factors = {c->factor[TFT_IN_ATTN], c->factor[TFT_IN_FFN],
-                                          c->value_factor};
+    const struct write_factors factors = {c->fold.factor[TFT_IN_ATTN], c->fold.factor[TFT_IN_FFN],
+                                          c->fold.values};
     if (data)
         prepare_layer(c, l);
     if (data && !failed(c) && c->low_bits)
@@ -597,18 +462,6 @@ static bool alloc_low_bits(struct conversion *c)
     return c->exact || !c->o->outputs;
 }
 
-static bool alloc_factors(struct conversion *c)
-{
-    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-        c->factor[i] = malloc(quantize_input_width(c->m, i) * sizeof *c->factor[i]);
-        if (!c->factor[i])
-            return false;
-    }
-    c->value_factor =
-        malloc((size_t)c->m->n_head_kv * c->m->head_dim * sizeof *c->value_factor);
-    return c->value_factor;
-}
-
 static bool alloc_all(struct conversion *c)
 {
     const struct tft_model *m = c->m;
@@ -617,11 +470,12 @@ static bool alloc_all(struct conversion *c)
     c->prefix_v = malloc(prefix * sizeof *c->prefix_v);
     c->w_max = malloc(m->n_embd * sizeof *c->w_max);
     c->x_max = malloc(m->n_embd * sizeof *c->x_max);
-    return c->prefix_k && c->prefix_v && c->w_max && c->x_max && alloc_factors(c) &&
+    return c->prefix_k && c->prefix_v && c->w_max && c->x_max &&
            key_importance_open(&c->importance, m) &&
            kv_calibrate_open(&c->kv, m, c->o, c->y.s->n_threads) &&
+           fold_open(&c->fold, m, c->o, c->kv.value_order) &&
            (!c->low_bits || alloc_low_bits(c)) &&
-           input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->factor);
+           input_stats_open(&c->stats, m, c->o, c->y.s->n_threads, c->fold.factor);
 }
 
 static void free_all(struct conversion *c)
@@ -637,9 +491,7 @@ static void free_all(struct conversion *c)
     free(c->prefix_v);
     free(c->w_max);
     free(c->x_max);
-    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
-        free(c->factor[i]);
-    free(c->value_factor);
+    fold_close(&c->fold);
 }
 
 /* Fails if o->kv is invalid, or needs calibration and the model cannot use it. */

@@ -38,6 +38,7 @@
  * Files:
  *
  *   inputs.h                  names of matrices; names and results of inputs of linear layers
+ *   fold.h                    what inputs go through, moved into the matrices of a layer
  *   options.h                 struct quantize_opts
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range

@@ -1,0 +1,186 @@
+#include "tools/quantize/fold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/quantize/measure/layers.h"
+#include "tools/quantize/round/channel_order.h"
+#include "tools/quantize/round/rotate.h"
+#include "tools/quantize/round/smooth.h"
+
+/* Numbers of a token's values: [G, E]. */
+static size_t width_of_values(const struct fold *f)
+{
+    return (size_t)f->m->n_head_kv * f->m->head_dim;
+}
+
+bool fold_open(struct fold *f, const struct tft_model *m, const struct quantize_opts *o,
+               const int32_t *value_order)
+{
+    *f = (struct fold){.m = m, .o = o, .value_order = value_order};
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
+        f->factor[i] = malloc(quantize_input_width(m, i) * sizeof *f->factor[i]);
+        if (!f->factor[i])
+            return false;
+    }
+    f->values = malloc(width_of_values(f) * sizeof *f->values);
+    return f->values;
+}
+
+void fold_close(struct fold *f)
+{
+    for (int i = 0; i < TFT_LAYER_INPUTS; i++)
+        free(f->factor[i]);
+    free(f->values);
+    *f = (struct fold){0};
+}
+
+void fold_reset(const struct fold *f)
+{
+    for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
+        for (size_t k = 0; k < quantize_input_width(f->m, i); k++)
+            f->factor[i][k] = 1;
+    for (size_t k = 0; k < width_of_values(f); k++)
+        f->values[k] = 1;
+}
+
+/* ------------------------------------------------------------------------------------- matrices */
+
+/* Permutes a KV head's rows of v, and the columns of o that read them. */
+static void permute_head(const struct fold *f, struct tft_block *b, uint32_t head,
+                         const int32_t *order)
+{
+    uint32_t dim = f->m->head_dim, shared = f->m->n_head / f->m->n_head_kv;
+    channel_order_rows(layers_weights(&b->v) + (size_t)head * dim * b->v.w.cols, b->v.w.cols, dim,
+                       b->v.w.cols, order);
+    for (uint32_t h = head * shared; h < (head + 1) * shared; h++)
+        channel_order_columns(layers_weights(&b->o) + h * dim, b->o.w.cols, b->o.w.rows, dim,
+                              order);
+}
+
+/* Gives values the channel order that the KV cache wants, as attention mixes values channel by
+   channel: SKVQ, eq. 1 and algorithm 1. The order of keys cannot be fused: RoPE, between their rows
+   and the cache, rotates pairs of channels. */
+static void reorder_values(const struct fold *f, struct tft_block *b)
+{
+    const int32_t *order = f->value_order;
+    for (uint32_t h = 0; order && h < f->m->n_head_kv; h++)
+        permute_head(f, b, h, order + h * f->m->head_dim);
+}
+
+/* Undoes reorder_values. */
+static void restore_values(const struct fold *f, struct tft_block *b)
+{
+    uint32_t dim = f->m->head_dim;
+    int32_t inverse[CHANNEL_ORDER_MAX];
+    const int32_t *order = f->value_order;
+    for (uint32_t h = 0; order && h < f->m->n_head_kv; h++) {
+        for (uint32_t d = 0; d < dim; d++)
+            inverse[order[h * dim + d]] = (int32_t)d;
+        permute_head(f, b, h, inverse);
+    }
+}
+
+/* Undone by itself: the Hadamard matrix of a head is its own inverse. */
+static void rotate_values(const struct fold *f, struct tft_block *b)
+{
+    uint32_t head = quantize_head_block(f->m, f->o);
+    if (!head)
+        return;
+    rotate_rows(layers_weights(&b->v), b->v.w.cols, b->v.w.rows, b->v.w.cols, head);
+    rotate_columns(layers_weights(&b->o), b->o.w.cols, b->o.w.rows, b->o.w.cols, head);
+}
+
+static void rotate_down(const struct fold *f, struct tft_block *b)
+{
+    uint32_t down = quantize_down_block(f->m, f->o);
+    if (down)
+        rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
+                              b->down.w.cols, down);
+}
+
+static void restore_down(const struct fold *f, struct tft_block *b)
+{
+    uint32_t down = quantize_down_block(f->m, f->o);
+    rotate_down(f, b);
+    if (down)
+        f->m->kern.scale(layers_weights(&b->down), (float)down,
+                         (size_t)b->down.w.rows * b->down.w.cols);
+}
+
+/* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
+   by those of the inputs that they make. Norms are divided when they are written. */
+static void scale_inputs(const struct fold *f, struct tft_block *b)
+{
+    for (int i = 0; i < LAYER_MATS; i++) {
+        struct tft_linear *l = layers_linear(b, i);
+        if (l)
+            smooth_columns(layers_weights(l), l->w.cols, l->w.rows, l->w.cols,
+                           f->factor[quantize_matrix_input(i)]);
+    }
+    smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, f->values);
+    smooth_rows(layers_weights(&b->up), b->up.w.rows, b->up.w.cols, f->factor[TFT_IN_DOWN]);
+}
+
+/* Undoes scale_inputs. */
+static void unscale_inputs(const struct fold *f, struct tft_block *b)
+{
+    for (size_t row = 0; row < b->v.w.rows; row++)
+        f->m->kern.scale(layers_weights(&b->v) + row * b->v.w.cols, f->values[row],
+                         b->v.w.cols);
+    for (size_t row = 0; row < b->up.w.rows; row++)
+        f->m->kern.scale(layers_weights(&b->up) + row * b->up.w.cols,
+                         f->factor[TFT_IN_DOWN][row], b->up.w.cols);
+    for (int i = 0; i < LAYER_MATS; i++) {
+        struct tft_linear *l = layers_linear(b, i);
+        for (size_t row = 0; l && row < l->w.rows; row++)
+            smooth_divide(layers_weights(l) + row * l->w.cols, f->factor[quantize_matrix_input(i)],
+                          l->w.cols);
+    }
+}
+
+void fold_rotate(const struct fold *f, struct tft_block *b)
+{
+    rotate_values(f, b);
+    rotate_down(f, b);
+}
+
+void fold_scale(const struct fold *f, struct tft_block *b)
+{
+    scale_inputs(f, b);
+    reorder_values(f, b);
+}
+
+void fold_undo(const struct fold *f, struct tft_block *b)
+{
+    restore_values(f, b);
+    unscale_inputs(f, b);
+    rotate_values(f, b);
+    restore_down(f, b);
+}
+
+/* ----------------------------------------------------------------------------------- the prefix */
+
+void fold_prefix(const struct fold *f, uint16_t *v)
+{
+    size_t width = width_of_values(f), rotated = quantize_head_block(f->m, f->o),
+           block = rotated ? rotated : 1;
+    for (size_t i = 0; i < f->o->n_prefix * width; i += block) {
+        float part[ROTATE_MAX];
+        f->m->kern.widen[TFT_NUM_F16](part, v + i, block);
+        rotate_columns(part, block, 1, block, block);
+        smooth_divide(part, f->values + i % width, block);
+        f->m->kern.narrow[TFT_NUM_F16](v + i, part, block);
+    }
+}
+
+void fold_prefix_order(const struct fold *f, uint16_t *v)
+{
+    size_t width = width_of_values(f), dim = f->m->head_dim;
+    uint16_t old[CHANNEL_ORDER_MAX];
+    for (size_t i = 0; f->value_order && i < f->o->n_prefix * width; i += dim) {
+        memcpy(old, v + i, dim * sizeof *old);
+        for (size_t d = 0; d < dim; d++)
+            v[i + d] = old[f->value_order[i % width + d]];
+    }
+}

@@ -1,0 +1,44 @@
+/*
+ * Moves into the matrices of a layer what its inputs shall go through before they are rounded, so
+ * that the layer computes the same: rotation of attention's output and of ffn_down's input
+ * (round/rotate.h), division of inputs by factors (SmoothQuant or AWQ), and the order of channels
+ * that the KV cache wants for values.
+ */
+#ifndef QUANTIZE_FOLD_H
+#define QUANTIZE_FOLD_H
+
+#include "model/model.h"
+#include "tools/quantize/options.h"
+
+struct fold {
+    const struct tft_model *m;
+    const struct quantize_opts *o;
+    const int32_t *value_order;      /* [G, E] as in struct kv_calibration, or NULL */
+    float *factor[TFT_LAYER_INPUTS]; /* [width] what each input is divided by, once it is rotated */
+    float *values; /* [G, E] the factors of attention's output, which heads that share a value share
+                      too */
+};
+
+/* False if memory is short. value_order must stay valid, and may change. close accepts all zeros,
+   and a failed open. */
+bool fold_open(struct fold *f, const struct tft_model *m, const struct quantize_opts *o,
+               const int32_t *value_order);
+void fold_close(struct fold *f);
+
+/* Sets all factors to 1. Call it before each layer. */
+void fold_reset(const struct fold *f);
+
+/* The two steps, on a loaded layer (measure/layers.h); factors are chosen between them. Norms are
+   divided when they are written. */
+void fold_rotate(const struct fold *f, struct tft_block *b);
+void fold_scale(const struct fold *f, struct tft_block *b);
+
+/* Undoes both. */
+void fold_undo(const struct fold *f, struct tft_block *b);
+
+/* Do to the values of the prefix, v: [n_prefix, G, E] f16, what the steps do to the rows of attn_v:
+   rotation and factors, and the order. */
+void fold_prefix(const struct fold *f, uint16_t *v);
+void fold_prefix_order(const struct fold *f, uint16_t *v);
+
+#endif
