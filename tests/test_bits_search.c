@@ -121,6 +121,7 @@ static void losses_are_those_of_quantized_models(void **state)
     struct bits_search_opts so = opts(4);
     so.n_windows = 2; /* the second one is held out */
     struct bits_search r = searched(m, so);
+    assert_true(r.floor > 0); /* some activations are rounded the other way */
     size_t n = WINDOW / 2 * m->n_vocab;
     double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
     predict(m, want);
