@@ -1,5 +1,5 @@
 /* Panels of int8 (simd/panel.h) with a scale and a sum for each row: weights of a W8A8 file. */
-#include "weights/format.h"
+#include "weights/bytes.h"
 
 static uint64_t bytes(const struct tft_mat *w)
 {
@@ -25,19 +25,8 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
     size_t cols = tft_panel_cols(w->cols);
     struct tft_panels panels = {(const int8_t *)w->data + begin * cols, w->scale + begin,
                                 w->rowsum + begin, cols};
-    kern->gemm_i8(&(struct tft_gemm_i8){
-        .y = p->y,
-        .ldy = p->ldy,
-        .x = p->bytes,
-        .ldx = p->ldx,
-        .xq = p->affine,
-        .xq_step = p->step,
-        .w = &panels,
-        .bias = p->bias ? p->bias + begin : NULL,
-        .add = p->add,
-        .M = p->n,
-        .N = end - begin,
-    });
+    struct tft_gemm_i8 g = tft_bytes_product(p, &panels, begin, end);
+    kern->gemm_i8(&g);
 }
 
 /* Such a matrix is always a whole tensor: `first` is 0. */

@@ -1,6 +1,6 @@
 /* Panels of codes (simd/low_panel.h) with a scale and a sum for each row: weights of a W8A8 file
    that are int8 numbers in fewer bytes. */
-#include "weights/format.h"
+#include "weights/bytes.h"
 
 static uint64_t bytes(const struct tft_mat *w)
 {
@@ -25,19 +25,7 @@ static void product(const struct tft_kernels *kern, const struct tft_mat *w,
     struct tft_low_panels codes = {
         (const uint8_t *)w->data + begin / TFT_PANEL * tft_low_panel(w->format->low, cols),
         *w->format->low, w->cols};
-    struct tft_gemm_i8 g = {
-        .y = p->y,
-        .ldy = p->ldy,
-        .x = p->bytes,
-        .ldx = p->ldx,
-        .xq = p->affine,
-        .xq_step = p->step,
-        .w = &rows,
-        .bias = p->bias ? p->bias + begin : NULL,
-        .add = p->add,
-        .M = p->n,
-        .N = end - begin,
-    };
+    struct tft_gemm_i8 g = tft_bytes_product(p, &rows, begin, end);
     kern->gemm_low(&g, &codes);
 }
 

@@ -1,0 +1,28 @@
+/* What the two formats of W8A8 files share: int8 panels (i8.c), and panels of codes (low.c). */
+#ifndef TFT_BYTES_H
+#define TFT_BYTES_H
+
+#include "weights/format.h"
+
+/* The product p with rows [begin, end) of a matrix; rows: scales and row sums from `begin` on, and
+   its data unless it is held as codes. */
+static inline struct tft_gemm_i8 tft_bytes_product(const struct tft_product *p,
+                                                   const struct tft_panels *rows, size_t begin,
+                                                   size_t end)
+{
+    return (struct tft_gemm_i8){
+        .y = p->y,
+        .ldy = p->ldy,
+        .x = p->bytes,
+        .ldx = p->ldx,
+        .xq = p->affine,
+        .xq_step = p->step,
+        .w = rows,
+        .bias = p->bias ? p->bias + begin : NULL,
+        .add = p->add,
+        .M = p->n,
+        .N = end - begin,
+    };
+}
+
+#endif
