@@ -319,8 +319,9 @@ struct tft_session_opts {
  *      kivi              2@channel   2@token   at most 128             KIVI
  *      logquant          2@channel   2@token   64 to 96, sparser       LogQuant
  *                                              with age
- *      partial-logquant  2@channel   2@token   the same for keys; for  LogQuant, section 3.4
- *                                              values the newest 32
+ *      partial-logquant  2@channel   2@token   keys: 128 to 192,       LogQuant, section 3.4
+ *                                              sparser with age;
+ *                                              values: the newest 64
  *      asymkv            2x16/1      1@token   at most 128             AsymKV
  *                        @channel
  *      skvq              2@token     2@token   the newest 128 and the  SKVQ

@@ -59,7 +59,6 @@ static const struct policy {
     {"skvq:k=3,window=17,group=16", 1, 110, 0xaf5a7fba6c9f244a},
     {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x5b92dc4372e73490},
     {"kivi:residual=24,prefill=70", 0, 110, 0x1c3115371d0167db},
-    {"partial-logquant:window=8,prefill=75", 0, 110, 0xa17bf085a9cff29b},
     {"kivi:kr=fill:64,vr=window:48", 0, 330, 0xbb70a97165988fb8},
     {"logquant:kr=log2:21,vr=window:21,sinks=3", 1, 150, 0x25957e6cbe657fa7},
     {"tuffet:k=2.25@mixed,group=32,kr=window:9,vr=log2:11", 1, 290, 0x88b5b77cc9ad9802},

@@ -105,6 +105,8 @@ static void keys_and_values_may_be_apart(void **state)
         bool apart;
     } all[] = {
         {"kivi:vr=window:64", FILL, 128, WINDOW, 64, true},
+        {"partial-logquant", LOG2, 64, WINDOW, 64, true},
+        {"partial-logquant:window=9", LOG2, 9, WINDOW, 9, true},
         {"logquant:kr=fill:7,residual=9", FILL, 9, LOG2, 9, true},
         {"kivi:kr=fill:64,vr=fill:65", FILL, 64, FILL, 65, true},
         {"kr=log2:3,vr=window:0", LOG2, 3, WINDOW, 0, true},
@@ -581,7 +583,6 @@ static void what_is_none_is_refused_by_name(void **state)
         {"tuffet:clip=calibrated", "go with keys and values by token"},
         {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
         {"kivi:keep=3,vr=log2:9", "keep goes with retain=fill or retain=window"},
-        {"partial-logquant:vr=window:32", "values=window goes with retain=log2"},
         {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
         {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
         {"kivi:residual=1", "at least 2 tokens, not 1"},
