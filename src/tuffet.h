@@ -369,9 +369,6 @@ struct tft_session_opts {
  *                       and window
  *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
  *                       f16 slots for N tokens.
- *      values           kept, or window: log2 keeps the keys of its tokens f16, but the values of
- *                       those older than the newest N are rounded to their bits in place. Keys and
- *                       values with the same retain
  *
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
  * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The model's

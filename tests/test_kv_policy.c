@@ -623,7 +623,6 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
     }
     bool log2 = p->k.retain == LOG2 || p->v.retain == LOG2;
     sound = sound && p->prefill <= 1 << 20 && p->keep <= (log2 ? 0 : 1 << 15) &&
-            (!p->partial || !tft_kv_apart(p)) &&
             ((p->clip != TFT_KV_CALIBRATED && !p->reorder) ||
              (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound)

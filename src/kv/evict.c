@@ -223,39 +223,6 @@ static void put_values(struct rows j, uint32_t b)
     put_codes(&j, to, j.kv->head_dim, j.kv->block, quads);
 }
 
-/* Rounds the values of the first n slots, which stay, to what their codes would stand for. */
-static void round_values(struct rows j, uint32_t n)
-{
-    uint32_t block = j.kv->block, dim = j.kv->head_dim, group = j.kv->policy.group, step;
-    uint16_t none[TFT_BITS_COUNT] = {0};
-    struct tft_fit how = fit_of(j.kv, tft_kv_clips(&j.kv->policy));
-    put_half(&j, none, j.kv->layer[j.layer].v_bits);
-    gather(&j);
-    fit(&j, &how, true);
-    for (uint32_t t = 0; t < n; t++) {
-        uint16_t *to = (uint16_t *)(uintptr_t)row(&j, j.slot[t], &step);
-        for (uint32_t d = 0; d < dim; d++) {
-            size_t scale = (size_t)(d / group) * block + t;
-            to[d] = tft_f32_to_f16(
-                fmaf(j.w->code[d * block + t] - j.w->half[0], j.w->scale[scale], j.w->mid[scale]));
-        }
-    }
-}
-
-/* The same for the values of slots first .. first + n - 1, a block at a time. */
-static void round_range(struct rows j, uint32_t first, uint32_t n)
-{
-    uint32_t block = j.kv->block;
-    for (uint32_t i = 0; i < n; i += block) {
-        uint32_t now = n - i < block ? n - i : block;
-        /* A block is gathered whole: the last slot stands in for those that are missing. */
-        for (uint32_t t = 0; t < block; t++)
-            j.w->order[t] = first + i + (t < now ? t : now - 1);
-        j.slot = j.w->order;
-        round_values(j, now);
-    }
-}
-
 /* Moves slots order: [n] to slots base .. base + n - 1. */
 static void close_up(const struct rows *j, const uint32_t *order, uint32_t base, uint32_t n)
 {
@@ -291,6 +258,4 @@ void tft_kv_evict(const struct tft_kv *kv, const struct tft_kernels *kern, uint3
             put_values(j, e->first + b);
     }
     close_up(&j, e->order + e->n_blocks * kv->block, e->base, e->stay);
-    if (!j.keys)
-        round_range(j, e->round, e->n_round);
 }

@@ -85,8 +85,6 @@ struct tft_kv_eviction {
                                  block, then those that stay */
     uint32_t first, n_blocks; /* blocks first .. first + n_blocks - 1 are filled */
     uint32_t base, stay;      /* those that stay move to slots base .. base + stay - 1 */
-    uint32_t round, n_round;  /* then the values of slots round .. round + n_round - 1 are rounded
-                                 to what their codes would stand for: policy.partial */
 };
 
 /* Where the keys, or the values, of a chunk are. */
@@ -123,7 +121,6 @@ struct tft_kv_scratch {
     float *x;                  /* a block of floats, [E, block] or [block, E padded to 16] */
     uint8_t *code;             /* and its codes */
     float *half, *scale, *mid; /* and their scales */
-    uint32_t *order;           /* [block] */
     uint16_t *rows;            /* [slots that stay, E] */
 };
 

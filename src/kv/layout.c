@@ -149,7 +149,6 @@ static void layout_scratch(struct tft_kv *kv, struct tft_arena *a, int n_threads
         w.half = tft_arena_take(a, width, sizeof(float));
         w.scale = tft_arena_take(a, scales, sizeof(float));
         w.mid = tft_arena_take(a, scales, sizeof(float));
-        w.order = tft_arena_take(a, kv->block, sizeof *w.order);
         w.rows = tft_arena_take(a, stay, kv->head_dim * sizeof *w.rows);
         if (scratch)
             scratch[i] = w;

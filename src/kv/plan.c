@@ -10,23 +10,13 @@
 static struct tft_kv_eviction plan_eviction(const struct tft_kv *kv, enum tft_kv_which which,
                                             struct tft_retained *at, uint32_t *order)
 {
-    const struct tft_kv_policy *p = &kv->policy;
-    bool again = at->waiting || at->blocks;
     uint32_t n = at->waiting + at->kept, base = kv->n_prefix + at->sinks + at->named;
     struct tft_kv_eviction e = {.order = order, .first = at->blocks, .base = base};
-    uint32_t leave = tft_retain_evict(p, which, at, order, kv->other);
+    uint32_t leave = tft_retain_evict(&kv->policy, which, at, order, kv->other);
     for (uint32_t i = 0; i < n; i++)
         order[i] += base;
     e.n_blocks = leave / kv->block;
     e.stay = n - leave;
-    if (p->partial) {
-        /* Kept tokens that were among the newest `window` until now. The older half of those that
-           an earlier eviction kept has been rounded then. */
-        uint32_t from = again ? p->v.window / 2 : 0,
-                 end = at->kept > p->v.window ? at->kept - p->v.window : 0;
-        e.round = kv->n_prefix + at->sinks + at->named + at->waiting + from;
-        e.n_round = end > from ? end - from : 0;
-    }
     return e;
 }
 

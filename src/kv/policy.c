@@ -214,12 +214,6 @@ static bool set_reorder(struct tft_kv_policy *p, struct piece a)
     return p->reorder || is(a, "none");
 }
 
-static bool set_values(struct tft_kv_policy *p, struct piece a)
-{
-    p->partial = is(a, "window");
-    return p->partial || is(a, "kept");
-}
-
 static bool set_k(struct tft_kv_policy *p, struct piece a) { return set_side(&p->k, a); }
 static bool set_v(struct tft_kv_policy *p, struct piece a) { return set_side(&p->v, a); }
 static bool set_high(struct tft_kv_policy *p, struct piece a) { return set_bits_of_run(p, 0, a); }
@@ -263,7 +257,6 @@ static const struct {
     {"sinks", set_sinks, "a number of tokens"},
     {"prefill", set_prefill, "a number of tokens"},
     {"keep", set_keep, "a number of tokens"},
-    {"values", set_values, "kept or window"},
     {"scales", set_scales, "f16 or f8"},
     {"clip", set_clip, "none, centre, zero or calibrated"},
     {"reorder", set_reorder, "none or calibrated"},
@@ -294,12 +287,12 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, str
    (Xiao et al. 2023), section 3.2. */
 enum { F16_SINKS = 4 };
 
-/* The first run whose bits the axis does not allow (the text may name the axis after the bits), or
-   with f16 the first run of 16 bits. NULL: all runs are fine. */
-static const struct tft_kv_run *odd_run(const struct tft_kv_side *s, bool f16)
+/* The first run whose bits the axis does not allow: the text may name the axis after the bits.
+   NULL: all runs are fine. */
+static const struct tft_kv_run *odd_run(const struct tft_kv_side *s)
 {
     for (const struct tft_kv_run *r = s->run;; r++)
-        if (r->layers && (f16 ? r->bits == 16 : !can_have(s->axis, r->bits)))
+        if (r->layers && !can_have(s->axis, r->bits))
             return r;
         else if (r->layers == TFT_KV_REST)
             return NULL;
@@ -318,19 +311,13 @@ static const struct tft_kv_side *short_window(const struct tft_kv_policy *p)
 
 static enum tft_status check(const struct tft_kv_policy *p, struct tft_error *err)
 {
-    const struct tft_kv_run *k = odd_run(&p->k, false), *v = odd_run(&p->v, false);
+    const struct tft_kv_run *k = odd_run(&p->k), *v = odd_run(&p->v);
     if (p->v.axis == TFT_KV_MIXED)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's values cannot be mixed");
     if (k || v)
         return tft_fail(err, TFT_ERR_ARG, "a KV cache's %s cannot have %g bits",
                         !k ? "values" : p->k.axis == TFT_KV_MIXED ? "mixed keys" : "keys",
                         (double)(k ? k : v)->bits);
-    if (p->partial &&
-        (tft_kv_apart(p) || p->v.retain != TFT_KV_LOG2 || p->v.axis != TFT_KV_TOKEN ||
-         odd_run(&p->v, true)))
-        return tft_fail(err, TFT_ERR_ARG,
-                        "a KV cache's values=window goes with retain=log2, the same for keys and "
-                        "values, and with values that have codes, by token");
     if ((p->reorder || p->clip == TFT_KV_CALIBRATED) &&
         (p->k.axis != TFT_KV_TOKEN || p->v.axis != TFT_KV_TOKEN))
         return tft_fail(

@@ -58,8 +58,6 @@ enum tft_kv_clip {
 
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
-    bool partial;     /* LOG2: the value of a kept token is rounded to its bits once it is older
-                         than the newest `window` tokens: PartialLogQuant, LogQuant section 3.4 */
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
     uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2 */
     uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:

@@ -256,8 +256,6 @@ static void evict_once(struct gpu *g, const struct opened *h, uint32_t layer,
         .first_block = e->first,
         .stay = e->stay,
         .first_slot = e->base,
-        .rounded = which == TFT_KV_V ? e->n_round : 0,
-        .first_rounded = e->round,
     };
     tft_cuda_evict(
         g->stream, &blocks, &slots, &on_gpu, &clips,

@@ -274,8 +274,6 @@ static struct tft_cuda_eviction eviction_of(const struct device_session *ds,
         .first_block = e->first,
         .stay = e->stay,
         .first_slot = e->base,
-        .rounded = keys ? 0 : e->n_round,
-        .first_rounded = e->round,
     };
 }
 

@@ -403,26 +403,6 @@ static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, bo
         *stored(s, keys, first + blockIdx.x, d) = rows[at + d];
 }
 
-/* The values of slots `first_slot` on become what their codes would stand for (PartialLogQuant). A
-   thread block has one slot (blockIdx.x) of one head (blockIdx.y); a thread has one group of
-   channels. */
-static __global__ void round_values(struct eviction ev, uint32_t first_slot)
-{
-    uint32_t slot = first_slot + blockIdx.x, head = blockIdx.y,
-             first = threadIdx.x * ev.to.group_channels, left = ev.to.dim - first;
-    if (first >= ev.to.dim)
-        return;
-    struct source x = source_of(ev, head, &slot);
-    struct group g = {0, first, left < ev.to.group_channels ? left : ev.to.group_channels, true};
-    struct tft_fit how = fit_settings(ev, ev.to.v, head, g, ev.clips.n);
-    struct tft_fitted own = fit(x, g, half_of(ev, ev.to.v, head, 0), &how);
-    uint16_t *to =
-        (uint16_t *)ev.from.v + ((size_t)head * ev.from.capacity[1] + slot) * ev.to.dim + first;
-    for (uint32_t i = 0; i < g.n; i++)
-        to[i] = tft_f32_to_f16(
-            fmaf(tft_fitted_code(member(x, g, i), &own) - own.half, own.scale, own.mid));
-}
-
 void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
                     const struct tft_cuda_slots *from, const struct tft_cuda_eviction *e,
                     const struct tft_cuda_clips *clips, uint16_t *workspace)
@@ -436,8 +416,6 @@ void tft_cuda_evict(cudaStream_t stream, const struct tft_cuda_blocks *to,
         launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, workspace, e->keys,
                e->first_slot, e->stay);
     }
-    if (e->rounded)
-        launch(stream, round_values, dim3(e->rounded, to->heads), 32, 0, ev, e->first_rounded);
 }
 
 /* tft_kv_drop_blocks: drops the first n of `used` records. A thread moves 8 bytes of each record,

@@ -211,9 +211,6 @@ struct tft_cuda_eviction {
     uint32_t first_block;   /* index of the first of them */
     uint32_t stay;          /* tokens that stay in slots and close up, */
     uint32_t first_slot;    /* from this slot on */
-    uint32_t rounded;       /* slots whose values are then rounded to what their codes would stand
-                              for (PartialLogQuant), 0 of keys, */
-    uint32_t first_rounded; /* from this slot on */
 };
 
 /* Quantizes the evicted tokens into new blocks and closes the gaps in the slots, which are of f16.
