@@ -247,12 +247,66 @@ static void an_impossible_checkpoint_is_none(void **state)
     tft_model_close(m);
 }
 
+/* A model that differs in its last number only, such as a fine-tune of the last layer: the file is
+   as long, and the first MiB, positions for the most part, is the same. */
+static void another_model_starts_anew(void **state)
+{
+    (void)state;
+    enum { MANY = 1000, MIB = 1 << 20 };
+    struct cushion_opts o = small_search();
+    struct toy long_context = small;
+    struct tft_map map;
+    struct tft_error err;
+    struct cushion c, whole;
+    bool stopped;
+    int left = MANY;
+    long_context.n_ctx = 20000;
+    const char *path = written(&long_context);
+    o.user = &left;
+    assert_int_equal(tft_port_map(&map, path), 0);
+    size_t size = map.size;
+    unsigned char *file = malloc(size);
+    assert_non_null(file);
+    assert_true(size > MIB + 4096);
+    memcpy(file, map.data, size);
+    tft_port_unmap(&map);
+
+    o.checkpoint = in_folder("checkpoint");
+    remove(o.checkpoint);
+    struct tft_model *m = unexpanded_at(path);
+    left = 20;
+    assert_int_equal(cushion_search(m, &o, &c, &stopped, &err), TFT_OK);
+    assert_true(stopped && c.kept);
+    tft_model_close(m);
+
+    float last;
+    memcpy(&last, file + size - sizeof last, sizeof last);
+    last += 0.5f;
+    memcpy(file + size - sizeof last, &last, sizeof last);
+    path = in_folder("other.gguf");
+    assert_true(write_file(path, file, size));
+    free(file);
+    m = unexpanded_at(path);
+    const char *checkpoint = o.checkpoint;
+    o.checkpoint = NULL;
+    left = MANY;
+    whole = found(m, &o);
+    int steps = MANY - left;
+    o.checkpoint = checkpoint;
+    left = MANY;
+    c = found(m, &o);
+    assert_int_equal(MANY - left, steps);
+    assert_memory_equal(c.round, whole.round, sizeof c.round);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_stopped_goes_on),
         cmocka_unit_test(a_search_may_be_stopped_anywhere),
         cmocka_unit_test(an_impossible_checkpoint_is_none),
+        cmocka_unit_test(another_model_starts_anew),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -58,9 +58,9 @@ struct cushion_opts {
     double macs;     /* multiply-adds of a round's first stage; 0: 2e12, half a minute on two cores.
                         The smaller the model, the more text they allow; for a tiny one, all */
     int n_threads;
-    const char
-        *checkpoint; /* NULL, or a file that the state is saved to every few seconds, and that
-                               a search with the same options resumes from */
+    const char *checkpoint; /* NULL, or a file that the state is saved to every few seconds, and
+                               that a search of the same model file with the same options resumes
+                               from */
     /* done: 0..1 of the round. false: stop */
     bool (*progress)(void *user, uint32_t round, double done);
     void *user;
