@@ -1,5 +1,5 @@
 /* The gradients of both tuning losses against finite differences, in double precision (built with
-   TUNE_DOUBLE). */
+   TUNE_DOUBLE). Activations are really rounded: see tune_rounding.h. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -10,6 +10,7 @@
 #include "tools/quantize/quantize.h"
 #include "random.h"
 #include "tools/quantize/tune/sequence_loss.h"
+#include "tune_rounding.h"
 #include "tune_toys.h"
 
 enum { N = 34, CALIBRATION = 60 }; /* more than one tile of queries */
@@ -50,14 +51,20 @@ struct problem {
     size_t n;
 };
 
+static double loss_of(struct problem *p, enum rounding mode)
+{
+    assert_true(rounding_begin(mode));
+    return sequence_run(p->s, p->token, p->float_outputs, p->params, NULL).total;
+}
+
 /* Central difference. */
 static double slope(struct problem *p, size_t i)
 {
     const double h = 1e-6, at = p->params[i];
     p->params[i] = at + h;
-    double up = sequence_run(p->s, p->token, p->float_outputs, p->params, NULL).total;
+    double up = loss_of(p, REPLAY);
     p->params[i] = at - h;
-    double down = sequence_run(p->s, p->token, p->float_outputs, p->params, NULL).total;
+    double down = loss_of(p, REPLAY);
     p->params[i] = at;
     return (up - down) / (2 * h);
 }
@@ -66,6 +73,9 @@ static void compare(struct problem *p, const char *what)
 {
     double size = 0;
     memset(p->gradient, 0, p->n * sizeof *p->gradient);
+    double base = loss_of(p, RECORD);
+    assert_true(loss_of(p, REPLAY) == base);
+    assert_true(rounding_begin(ROUND));
     sequence_run(p->s, p->token, p->float_outputs, p->params, p->gradient);
     for (size_t i = 0; i < p->n; i++)
         size += p->gradient[i] * p->gradient[i];

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tune_rounding.h"
+
 struct matmul {
     size_t n, width;
     real *x; /* [n, width] */
@@ -27,7 +29,7 @@ static real clamp(real x, real low, real high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Clamped to the range, but not rounded: see real_round. */
+/* CushionCache, eq. 3: clamped to the range and rounded. */
 void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
                   const struct tft_affine *q, size_t step)
 {
@@ -36,8 +38,8 @@ void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++) {
             const struct tft_affine *a = &q[i * step];
-            p->x[i * width + j] = clamp(x[i * width + j], -a->zero * (real)a->scale,
-                                        (255 - a->zero) * (real)a->scale);
+            real t = clamp(x[i * width + j] / (real)a->scale, -a->zero, 255 - a->zero);
+            p->x[i * width + j] = rounding_straight_through(t) * (real)a->scale;
         }
 }
 
