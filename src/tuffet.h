@@ -402,9 +402,10 @@ TFT_API void tft_session_close(struct tft_session *s);
 /*
  * Sliding (opts.slide; StreamingLLM, Xiao et al. 2023). When a full session receives another token,
  * it first drops about an eighth of its capacity: the oldest tokens after the model's prefix and
- * after the first 4 (in a quantized cache: after its sinks, and only whole blocks). The remaining
- * tokens were computed with the dropped ones in view, and keep their positions relative to each
- * other. tft_pos and tft_tokens then describe what remains, and tft_sync computes everything anew.
+ * after the first 4 (in a quantized cache: after its sinks, and only whole blocks; with log2 those
+ * that were quantized first, so that tokens between them stay). The remaining tokens were computed
+ * with the dropped ones in view, and keep their positions relative to each other. tft_pos and
+ * tft_tokens then describe what remains, and tft_sync computes everything anew.
  *
  * Positions continue to grow, so a model with learned positions (gpt2) cannot slide:
  * tft_session_open returns TFT_ERR_UNSUPPORTED. It returns TFT_ERR_ARG if the capacity is too small

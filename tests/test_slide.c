@@ -234,6 +234,87 @@ static void what_is_computed_again_is_named_again(void **state)
     tft_model_close(m);
 }
 
+/* Places of a cache: slots, then blocks of 16 tokens in f16. row: gets the key, or the value. */
+static void row_at(const struct tft_kv *kv, int side, uint32_t place, uint16_t row[8])
+{
+    const struct tft_retained *at = &kv->at[side];
+    uint32_t slots = at->sinks + at->named + at->waiting + at->kept,
+             b = place < slots ? 0 : (place - slots) / 16,
+             i = (place < slots ? place : place - slots) % 16;
+    const uint16_t *key = place < slots ? tft_kv_keys(kv, 0, 0, place - i)
+                                        : tft_kv_f16_keys(kv, 0, 0, b),
+                   *value = place < slots ? tft_kv_values(kv, 0, 0, place)
+                                          : tft_kv_f16_values(kv, 0, 0, b) + (size_t)i * 8;
+    for (int d = 0; d < 8; d++)
+        row[d] = side == TFT_KV_K ? key[d * 16 + i] : value[d];
+}
+
+/* Whose keys a cache has, by comparison with a cache of all positions. Returns how many. */
+static uint32_t positions_held(const struct tft_session *s, const struct tft_session *all,
+                               bool held[FED])
+{
+    const struct tft_retained *at = &s->kv.at[TFT_KV_K];
+    uint32_t n = at->sinks + at->named + at->waiting + at->kept + at->blocks * 16;
+    uint16_t key[8], value[8], other[8];
+    memset(held, 0, FED * sizeof *held);
+    for (uint32_t place = 0; place < n; place++) {
+        uint32_t found = 0;
+        row_at(&s->kv, TFT_KV_K, place, key);
+        row_at(&s->kv, TFT_KV_V, place, value);
+        for (uint32_t i = 0; i < FED; i++) {
+            row_at(&all->kv, TFT_KV_K, i, other);
+            if (memcmp(key, other, sizeof key) != 0)
+                continue;
+            row_at(&all->kv, TFT_KV_V, i, other);
+            assert_memory_equal(value, other, sizeof value);
+            assert_false(held[i]);
+            held[i] = true;
+            found++;
+        }
+        assert_int_equal(found, 1);
+    }
+    return n;
+}
+
+/* The session lists the tokens that its cache has, and computes these again. */
+static void what_is_held_is_listed(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"bits=16,retain=log2:11,group=16",
+                                     "bits=16,retain=log2:4,group=16,sinks=3",
+                                     "bits=16,retain=fill:30,group=16,sinks=1",
+                                     "bits=16,retain=window:20,group=16,sinks=4"};
+    struct tft_model *m = opened(written(&one_layer));
+    struct tft_session *all = session(m, (struct tft_session_opts){.n_threads = 1});
+    for (size_t c = 0; c < sizeof kv / sizeof *kv; c++) {
+        struct tft_session *s = sliding(m, kv[c], 1, 50), *fresh = sliding(m, kv[c], 1, 512);
+        int32_t want[CAPACITY];
+        uint32_t n = 0;
+        bool held[FED];
+        assert_int_equal(tft_sync(all, tokens, FED), TFT_OK);
+        assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
+        assert_true(s->kv.dropped >= 5 * 16);
+        assert_int_equal(positions_held(s, all, held), tft_pos(s));
+        for (uint32_t i = 0; i < FED; i++)
+            if (held[i])
+                want[n++] = tokens[i];
+        for (uint32_t i = 0; i < n; i++)
+            if (tft_tokens(s)[i] != want[i])
+                fail_msg("%s: token %u of %u is %d, the cache has %d", kv[c], i, n,
+                         (int)tft_tokens(s)[i], (int)want[i]);
+        assert_int_equal(tft_rewind(s, n - 60), TFT_OK);
+        assert_int_equal(s->kv.held, 0);
+        assert_int_equal(tft_prefill(s, tokens, 1), TFT_OK);
+        want[n - 60] = tokens[0];
+        assert_int_equal(tft_prefill(fresh, want, n - 59), TFT_OK);
+        assert_int_equal(hash_logits(0, s), hash_logits(0, fresh));
+        tft_session_close(fresh);
+        tft_session_close(s);
+    }
+    tft_session_close(all);
+    tft_model_close(m);
+}
+
 /* Keys and values that are apart, but of 16 bits, are those of a cache of f16: so are the logits,
    but for the order of sums, if every value still meets its own key's probability. */
 static void apart_is_the_same_text(void **state)
@@ -297,6 +378,7 @@ int main(void)
         cmocka_unit_test(the_first_and_the_newest_stay),
         cmocka_unit_test(what_is_left_counts),
         cmocka_unit_test(what_a_filter_names_stays),
+        cmocka_unit_test(what_is_held_is_listed),
         cmocka_unit_test(back_and_on_again),
         cmocka_unit_test(apart_is_the_same_text),
         cmocka_unit_test(some_cannot),

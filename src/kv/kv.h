@@ -114,6 +114,7 @@ struct tft_kv_plan {
     uint32_t n_order;                        /* slots in all evictions' orders, which lie in
                                                 kv->order one after the other */
     struct tft_retained after[TFT_KV_SIDES]; /* where the tokens are when the pass is done */
+    const uint32_t *owner[TFT_KV_SIDES];     /* and whose the slots are: as kv->slot_owner */
 };
 
 /* A thread's workspace for evictions. */
@@ -142,9 +143,9 @@ struct tft_kv {
     uint32_t frozen;  /* tokens held at the last eviction. The cache cannot go back to as few or
                          fewer */
 
-    /* Where keys and values are apart: the token that each slot, and each place in a block, belongs
-       to. Tokens are counted from 0: those of the prefix first, then those held. Behind the slots
-       and blocks in use there may be anything. */
+    /* tft_kv_notes_owners: the token that each slot, and each place in a block, belongs to. Tokens
+       are counted from 0: those of the prefix first, then those held. Behind the slots and blocks
+       in use there may be anything. The values' are NULL unless keys and values are apart. */
     uint32_t *slot_owner[TFT_KV_SIDES];  /* [capacity] */
     uint32_t *block_owner[TFT_KV_SIDES]; /* [n_blocks, block] */
 
@@ -160,7 +161,7 @@ struct tft_kv {
     uint32_t max_chunks;        /* of a pass */
     uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
-    uint32_t *owner;            /* [n_owner] apart: the slots' owners behind each eviction */
+    uint32_t *owner;            /* [n_owner] the slots' owners behind each eviction, or NULL */
     uint32_t n_owner;
     uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };
@@ -182,8 +183,8 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
-/* Whether a cache can slide. The first blocks must have the same tokens on both sides, oldest
-   first. So keys and values that are apart cannot slide if one of them is LOG2. */
+/* Whether a cache can slide. The first blocks must have the same tokens on both sides. So keys and
+   values that are apart cannot slide if one of them is LOG2. */
 bool tft_kv_slides(const struct tft_kv_policy *policy);
 
 /* How many tokens a slide of a full cache drops, an eighth of the capacity in whole blocks or
@@ -218,6 +219,10 @@ struct tft_kv_drop {
    layers have done so. */
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n);
 void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d);
+
+/* Which tokens that drop takes, for a caller that commits it next: [n] in the order of their
+   positions, counted as owners are. NULL: the oldest ones behind the sinks, but for those named. */
+const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n);
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n);
 
 /* The same for one head: n slots from `from` on, n a multiple of 16; the first n of `blocks`. */

@@ -106,7 +106,7 @@ static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
 
 static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
 {
-    for (int i = 0; i < TFT_KV_SIDES; i++) {
+    for (uint32_t i = 0; i < tft_kv_planned_sides(&kv->policy); i++) {
         kv->slot_owner[i] = tft_arena_take(a, kv->capacity[i], sizeof(uint32_t));
         kv->block_owner[i] = tft_arena_take(a, kv->n_blocks, kv->block * sizeof(uint32_t));
     }
@@ -161,7 +161,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
 {
     size_t order = 0, owner = 0;
     uint32_t most = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
-    bool apart = tft_kv_apart(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
+    bool notes = tft_kv_notes_owners(&kv->policy), evicts = tft_kv_evicts(&kv->policy);
     kv->max_chunks = 1;
     for (uint32_t i = 0; evicts && i < tft_kv_planned_sides(&kv->policy); i++) {
         uint32_t n = tft_retain_evictions(&kv->policy, i, n_batch);
@@ -172,7 +172,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
         if (!tft_mul(n, kv->stay[i], &orders) || !tft_add(orders, kv->capacity[i], &orders) ||
             !tft_add(order, orders, &order) ||
             !tft_mul(n, (size_t)kv->n_prefix + kv->stay[i], &owners) ||
-            !tft_add(owner, apart ? owners : 0, &owner))
+            !tft_add(owner, notes ? owners : 0, &owner))
             a->failed = true;
     }
     if (order > UINT32_MAX || owner > UINT32_MAX)
@@ -181,7 +181,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
     kv->n_owner = (uint32_t)owner;
     kv->chunk = tft_arena_take(a, kv->max_chunks, sizeof *kv->chunk);
     kv->order = tft_arena_take(a, order, sizeof *kv->order);
-    kv->owner = apart ? tft_arena_take(a, owner, sizeof *kv->owner) : NULL;
+    kv->owner = notes ? tft_arena_take(a, owner, sizeof *kv->owner) : NULL;
     kv->other = tft_arena_take(a, evicts ? most : 0, 2 * sizeof *kv->other);
 }
 
@@ -209,7 +209,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     if (tft_kv_evicts(policy)) {
         kv->n_blocks = capacity / kv->block;
         layout_blocks(kv, a);
-        if (tft_kv_apart(policy))
+        if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);
         layout_scratch(kv, a, n_threads);
     }

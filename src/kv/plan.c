@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/heapsort.h"
+
 /* ---------------------------------------------------------------------------------------- plans */
 
 /* Plans the eviction that is due at *at, and moves *at on. order: as struct tft_kv_eviction. */
@@ -38,7 +40,7 @@ static void move_owners(const struct tft_kv *kv, enum tft_kv_which which,
 struct draft {
     struct tft_kv *kv;
     uint32_t *order, *free_owners; /* what is left of kv->order and kv->owner */
-    uint32_t *owner[TFT_KV_SIDES]; /* apart: of the slots in use */
+    uint32_t *owner[TFT_KV_SIDES]; /* of the slots in use; NULL where they are not noted */
 };
 
 /* Plans a side of the chunk that comes next. Returns how many tokens the side has room for. */
@@ -59,7 +61,7 @@ static uint32_t plan_side(struct draft *d, enum tft_kv_which which, struct tft_k
     }
     place->slot = kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
     place->blocks = at->blocks;
-    place->owner = d->owner[which];
+    place->owner = tft_kv_apart(&kv->policy) ? d->owner[which] : NULL;
     return tft_retain_room(&kv->policy, which, at);
 }
 
@@ -97,6 +99,8 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
         assert(!kv->owner || (size_t)(d.free_owners - kv->owner) <= kv->n_owner);
         kv->chunk[plan->n_chunk] = c;
     }
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        plan->owner[i] = d.owner[i];
     plan->n_order = (uint32_t)(d.order - kv->order);
 }
 
@@ -106,18 +110,23 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
     return (struct tft_kv_plan){.n_chunk = 1, .n_token = n, .chunk = chunk};
 }
 
+/* With those of the prefix. */
+static uint32_t slots_in_use(const struct tft_kv *kv, enum tft_kv_which which)
+{
+    const struct tft_retained *at = &kv->at[which];
+    return kv->n_prefix + at->sinks + at->named + at->waiting + at->kept;
+}
+
 void tft_kv_commit(struct tft_kv *kv)
 {
-    const struct tft_kv_chunk *last = &kv->chunk[kv->plan.n_chunk - 1];
     for (uint32_t i = 0; i < kv->plan.n_chunk; i++)
         if (tft_kv_chunk_evicts(&kv->chunk[i]))
             kv->frozen = kv->held + kv->chunk[i].from;
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        const struct tft_kv_place *place = &last->side[i];
-        if (place->owner != kv->slot_owner[i])
-            memcpy(kv->slot_owner[i], place->owner,
-                   (place->slot + last->to - last->from) * sizeof *place->owner);
+        const uint32_t *owner = kv->plan.owner[i];
         kv->at[i] = kv->plan.after[i];
+        if (owner != kv->slot_owner[i])
+            memcpy(kv->slot_owner[i], owner, slots_in_use(kv, i) * sizeof *owner);
     }
     kv->held += kv->plan.n_token;
 }
@@ -160,30 +169,55 @@ void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d)
                 tft_kv_drop_slots(kv, l, h, d->slot, d->n, d->used);
 }
 
-/* Drops the first n tokens in blocks from the owners of a side. Tokens in blocks come in order:
-   tft_kv_slides. Of those that stay, only named ones may come before some that are dropped. */
-static void drop_owners(struct tft_kv *kv, enum tft_kv_which which, uint32_t n)
+static bool before(const void *ctx, const void *a, const void *b)
 {
-    const struct tft_retained *at = &kv->at[which];
-    uint32_t *block = kv->block_owner[which], *slot = kv->slot_owner[which],
-             left = at->blocks * kv->block - n, named = kv->n_prefix + at->sinks,
-             others = named + at->named, end = others + at->waiting + at->kept;
-    for (uint32_t i = named, before = 0; i < others; i++) { /* named tokens come in order, too */
-        while (before < n && block[before] < slot[i])
-            before++;
-        slot[i] -= before;
+    (void)ctx;
+    return *(const uint32_t *)a < *(const uint32_t *)b;
+}
+
+const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n)
+{
+    uint32_t *dropped = kv->block_owner[TFT_KV_K];
+    if (dropped)
+        tft_heapsort(dropped, n, sizeof *dropped, before, NULL);
+    return dropped;
+}
+
+/* The number of a token when the tokens dropped: [n], in order, are gone. */
+static uint32_t moved_up(const uint32_t *dropped, uint32_t n, uint32_t token)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (dropped[middle] < token)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    for (uint32_t i = others; i < end; i++)
-        slot[i] -= n;
-    for (uint32_t i = 0; i < left; i++)
-        block[i] = block[n + i] - n;
+    return token - low;
+}
+
+/* Drops the first n tokens in blocks, which are those of `dropped`, from the owners of a side. */
+static void drop_owners(struct tft_kv *kv, enum tft_kv_which which, const uint32_t *dropped,
+                        uint32_t n)
+{
+    uint32_t *block = kv->block_owner[which], *slot = kv->slot_owner[which],
+             used = slots_in_use(kv, which), end = kv->at[which].blocks * kv->block;
+    for (uint32_t i = 0; i < used; i++)
+        slot[i] = moved_up(dropped, n, slot[i]);
+    for (uint32_t i = n; i < end; i++)
+        block[i] = moved_up(dropped, n, block[i]);
 }
 
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n)
 {
+    const uint32_t *dropped = tft_kv_dropped(kv, n);
+    for (uint32_t i = 0; dropped && i < tft_kv_planned_sides(&kv->policy); i++)
+        drop_owners(kv, i, dropped, n);
+    for (uint32_t i = 0; dropped && i < tft_kv_planned_sides(&kv->policy); i++)
+        memmove(kv->block_owner[i], kv->block_owner[i] + n,
+                (kv->at[i].blocks * kv->block - n) * sizeof *dropped);
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        if (tft_kv_apart(&kv->policy))
-            drop_owners(kv, i, n);
         if (tft_kv_evicts(&kv->policy))
             kv->at[i].blocks -= n / kv->block;
         else

@@ -96,6 +96,13 @@ static inline bool tft_kv_apart(const struct tft_kv_policy *p)
     return p->k.retain != p->v.retain || p->k.window != p->v.window;
 }
 
+/* Whether the cache notes which token each place belongs to: where keys and values are apart, and
+   where tokens are not evicted in the order in which they came. */
+static inline bool tft_kv_notes_owners(const struct tft_kv_policy *p)
+{
+    return tft_kv_apart(p) || p->k.retain == TFT_KV_LOG2;
+}
+
 /* Sides that have evictions of their own: both, or the keys alone, which the values follow. */
 static inline uint32_t tft_kv_planned_sides(const struct tft_kv_policy *p)
 {

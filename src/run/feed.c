@@ -79,13 +79,15 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
 
 /* -------------------------------------------------------------------------------------- sliding */
 
-/* Removes the oldest n tokens behind the sinks from the list, but for those that the filter
-   named. */
+/* Removes the n tokens that the cache drops from the list. */
 static void drop_tokens(struct tft_session *s, uint32_t n)
 {
+    const uint32_t *drop = tft_kv_dropped(&s->kv, n);
     uint32_t dropped = 0;
     for (uint32_t i = s->kv.policy.sinks; i < s->pos; i++) {
-        if (dropped < n && !(s->is_named && s->is_named[i])) {
+        bool goes = drop ? dropped < n && drop[dropped] == s->m->n_prefix + i
+                         : dropped < n && !(s->is_named && s->is_named[i]);
+        if (goes) {
             dropped++;
             continue;
         }
