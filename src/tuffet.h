@@ -366,7 +366,7 @@ struct tft_session_opts {
  *                       of all tokens at once, and a session does not slide with log2.
  *      sinks            the first N tokens stay f16 too
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
- *                       and window
+ *                       and window. A session without a filter refuses it.
  *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
  *                       f16 slots for N tokens.
  *

@@ -301,6 +301,12 @@ static bool wanted(void *user, uint64_t position, int32_t token)
     return position % 9 == 4 || token == 7;
 }
 
+static bool nothing(void *user, uint64_t position, int32_t token)
+{
+    (void)user, (void)position, (void)token;
+    return false;
+}
+
 static const struct {
     const char *kv;
     uint32_t sinks, keep;
@@ -318,6 +324,17 @@ static struct tft_session *with_filter(const struct tft_model *m, const char *kv
         m,
         (struct tft_session_opts){
             .n_threads = threads, .n_batch = batch, .kv = kv, .keep = wanted, .keep_user = &asked});
+}
+
+/* With a filter that names nothing. */
+static uint64_t unfiltered(const struct tft_model *m, const char *kv, const int32_t *a)
+{
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .kv = kv, .keep = nothing});
+    assert_int_equal(tft_prefill(s, a, LONG), TFT_OK);
+    uint64_t h = hash_logits(1, s);
+    tft_session_close(s);
+    return h;
 }
 
 static uint64_t fed_filtered(const struct tft_model *m, const char *kv, const int32_t *a,
@@ -350,7 +367,7 @@ static void a_filter_is_asked_once(void **state)
             named += n % 9 == 4 || a[n] == 7;
         }
         assert_int_equal(asked.n, n - filtered[i].sinks);
-        assert_int_not_equal(want, fresh(m, kv, a, LONG)); /* without it */
+        assert_int_not_equal(want, unfiltered(m, kv, a));
         assert_int_equal(fed_filtered(m, kv, a, 1, 1, 512), want);
         assert_int_equal(asked.n, n - filtered[i].sinks);
         assert_int_equal(fed_filtered(m, kv, a, 3, 31, 7), want);
@@ -429,7 +446,7 @@ static void memory_is_known_before(void **state)
     }
 }
 
-/* Room in f16 for a whole prompt, and for what a filter may name: only if there is one. */
+/* Room in f16 for a whole prompt, and for what a filter may name. */
 static void memory_of_what_stays(void **state)
 {
     (void)state;
@@ -446,7 +463,6 @@ static void memory_of_what_stays(void **state)
     o.kv = "kivi:residual=64,prefill=90";
     assert_int_equal(tft_session_bytes(m, &o), plain);
     o.kv = "kivi:residual=64,keep=32";
-    assert_int_equal(tft_session_bytes(m, &o), plain);
     o.keep = wanted;
     named = tft_session_bytes(m, &o);
     assert_in_range(named - plain, 32 * slot,
@@ -585,6 +601,15 @@ static void refused_by_name(void **state)
             "channels: make it with tuffet quantize");
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
+    struct tft_session_opts unnamed = {.size = sizeof unnamed, .kv = "kivi:keep=9"};
+    struct tft_session *s;
+    struct tft_error err = {0};
+    assert_int_equal(tft_session_open(&s, m, &unnamed, &err), TFT_ERR_ARG);
+    assert_string_equal(strstr(err.msg, "m.gguf"),
+                        "m.gguf: this KV cache's keep=9 needs a filter that names tokens: set "
+                        "tft_session_opts.keep, or leave keep out");
+    assert_int_equal(tft_session_bytes(m, &unnamed), 0);
+    assert_int_equal(tft_kv_bytes(m, "kivi:keep=9"), tft_kv_bytes(m, "kivi"));
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
     refused(m, "skvq", TFT_ERR_ARG,
             "m.gguf: not calibrated for this KV cache, but for none: make the file with tuffet "

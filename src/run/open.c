@@ -38,6 +38,16 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     return TFT_OK;
 }
 
+static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_model *m,
+                                  const char *text, struct tft_error *err)
+{
+    if (!m->arch)
+        return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
+                        m->source.name);
+    enum tft_status status = tft_kv_parse(kv, text ? text : m->kv_text, err);
+    return status == TFT_OK ? check_kv(kv, m, err) : status;
+}
+
 static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
                                const struct tft_model *m, const struct tft_session_opts *given,
                                struct tft_error *err)
@@ -45,10 +55,14 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
     *o = (struct tft_session_opts){0};
     if (given)
         memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
-    if (!m->arch)
+    enum tft_status status = resolve_kv(kv, m, o->kv, err);
+    if (status != TFT_OK)
+        return status;
+    if (kv->keep && !o->keep)
         return tft_fail(err, TFT_ERR_ARG,
-                        "%s: opened with vocab_only: there is no model to run",
-                        m->source.name);
+                        "%s: this KV cache's keep=%u needs a filter that names tokens: set "
+                        "tft_session_opts.keep, or leave keep out",
+                        m->source.name, kv->keep);
     uint32_t most = m->n_ctx - m->n_prefix;
     if (o->capacity > most)
         return tft_fail(err, TFT_ERR_ARG,
@@ -57,14 +71,6 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
     if (o->n_threads < 0 || o->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads: not within 0 .. %d", o->n_threads,
                         TFT_PORT_THREADS);
-
-    enum tft_status status = tft_kv_parse(kv, o->kv ? o->kv : m->kv_text, err);
-    if (!o->keep)
-        kv->keep = 0;
-    if (status == TFT_OK)
-        status = check_kv(kv, m, err);
-    if (status != TFT_OK)
-        return status;
 
     if (!o->capacity)
         o->capacity = most;
@@ -251,9 +257,8 @@ size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opt
 
 size_t tft_kv_bytes(const struct tft_model *m, const char *kv)
 {
-    struct tft_session_opts o = {.size = sizeof o, .kv = kv}, resolved;
     struct tft_kv_policy policy;
-    if (resolve(&resolved, &policy, m, &o, NULL) != TFT_OK)
+    if (resolve_kv(&policy, m, kv, NULL) != TFT_OK)
         return 0;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     return tft_kv_token_bytes(&shape, &policy);

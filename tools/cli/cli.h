@@ -107,8 +107,9 @@ extern struct cli_sampling_options {
 #define CLI_ANY_SEED UINT64_MAX
 extern const struct cli_option cli_sampling_option_list[];
 
-/* Checks --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this first. */
-int cli_check_kv(void);
+/* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this
+   first with that of cli_session_options. */
+int cli_check_kv(const char *text);
 
 /* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);

@@ -71,13 +71,17 @@ static void show_expanding(void *user, double done)
     cli_progress_at(user, done);
 }
 
-int cli_check_kv(void)
+int cli_check_kv(const char *text)
 {
     struct tft_kv_policy kv;
     struct tft_error err;
-    return tft_kv_parse(&kv, cli_session_options.kv, &err) == TFT_OK
-               ? CLI_OK
-               : cli_usage("--kv: %s", err.msg);
+    if (tft_kv_parse(&kv, text, &err) != TFT_OK)
+        return cli_usage("--kv: %s", err.msg);
+    if (kv.keep)
+        return cli_usage("--kv: keep=%u goes with a filter, which only a program that embeds "
+                         "tuffet can have: leave keep out",
+                         kv.keep);
+    return CLI_OK;
 }
 
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
@@ -85,7 +89,7 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     const struct cli_model_options *o = &cli_model_options;
     struct cli_progress progress;
     struct tft_error err;
-    if (cli_check_kv() != CLI_OK)
+    if (cli_check_kv(cli_session_options.kv) != CLI_OK)
         return CLI_USAGE;
     if (o->cpu && tft_cpu_limit(o->cpu) != TFT_OK)
         return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s",

@@ -336,7 +336,7 @@ static int run_bench(const char *path)
         return cli_usage("--bits must be 8, 4, 3 or 2, with --shape");
 
     cli_catch_interrupts();
-    int status = cli_check_kv();
+    int status = cli_check_kv(cli_session_options.kv);
     if (status == CLI_OK)
         status = opt.shape ? open_shape(&m) : cli_open_model(&m, path, false);
     if (status == CLI_OK) {

@@ -86,7 +86,7 @@ static int inspect_file(const char *path)
 static int inspect(const char *path)
 {
     const struct report_opts o = {opt.activations, opt.svg, opt.tokens, opt.json};
-    if (cli_check_kv() != CLI_OK)
+    if (cli_check_kv(cli_session_options.kv) != CLI_OK)
         return CLI_USAGE;
     if (opt.activations && (opt.values || opt.tensors || opt.verify))
         return cli_usage("--activations is a separate report: use it without --values, --tensors "

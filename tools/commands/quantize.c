@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/policy.h"
 #include "models/open.h"
 #include "tools/commands/commands.h"
 #include "tools/quantize/command_bits.h"
@@ -364,8 +363,6 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
 
 static int check_options(void)
 {
-    struct tft_kv_policy kv;
-    struct tft_error err;
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
     if (!opt.calib)
@@ -382,7 +379,7 @@ static int check_options(void)
         return cli_usage("--bits and --bits-search exclude each other");
     if (take_all_bits(NULL, UINT32_MAX) != CLI_OK)
         return CLI_USAGE;
-    return tft_kv_parse(&kv, opt.kv, &err) == TFT_OK ? CLI_OK : cli_usage("--kv: %s", err.msg);
+    return cli_check_kv(opt.kv);
 }
 
 static int run_quantize(const char *path)
