@@ -364,7 +364,8 @@ struct tft_session_opts {
  *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
  *                       are KIVI's published code. Where the two differ, attention holds the scores
  *                       of all tokens at once, and a session does not slide with log2.
- *      sinks            the first N tokens stay f16 too
+ *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides, if the
+ *                       model has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
  *                       and window. A session without a filter refuses it.
  *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
@@ -402,10 +403,13 @@ TFT_API void tft_session_close(struct tft_session *s);
 /*
  * Sliding (opts.slide; StreamingLLM, Xiao et al. 2023). When a full session receives another token,
  * it first drops about an eighth of its capacity: the oldest tokens after the model's prefix and
- * after the first 4 (in a quantized cache: after its sinks, and only whole blocks; with log2 those
- * that were quantized first, so that tokens between them stay). The remaining tokens were computed
- * with the dropped ones in view, and keep their positions relative to each other. tft_pos and
- * tft_tokens then describe what remains, and tft_sync computes everything anew.
+ * after the first 4, which attention rests on. The remaining tokens were computed with the dropped
+ * ones in view, and keep their positions relative to each other. tft_pos and tft_tokens then
+ * describe what remains, and tft_sync computes everything anew.
+ *
+ * A quantized cache keeps its sinks, and drops whole blocks; with log2 those that were quantized
+ * first, so that tokens between them stay. Where `kv` does not name sinks and the model has no
+ * prefix, a session that slides has 4 sinks, from its first token on.
  *
  * Positions continue to grow, so a model with learned positions (gpt2) cannot slide:
  * tft_session_open returns TFT_ERR_UNSUPPORTED. It returns TFT_ERR_ARG if the capacity is too small

@@ -128,6 +128,54 @@ static void the_first_and_the_newest_stay(void **state)
     tft_model_close(m);
 }
 
+/* StreamingLLM (Xiao et al. 2023), section 3.2: without the first four tokens attention loses its
+   sinks. So a session that slides keeps these as they are, if the model has no prefix and the cache
+   names no sinks. */
+static void four_tokens_stay_with_any_cache(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kv;
+        bool slide;
+        uint32_t n_prefix, sinks;
+    } all[] = {
+        {"kivi:residual=32,group=16", true, 0, 4},
+        {"logquant:window=11,group=16", true, 0, 4},
+        {"asymkv:residual=32,group=16", true, 0, 4},
+        {"rtn", true, 0, 4},
+        {"kivi:residual=32,group=16", false, 0, 0},
+        {"kivi:residual=32,group=16", true, 1, 0},
+        {"kivi:residual=32,group=16,sinks=0", true, 0, 0},
+        {"kivi:residual=32,group=16,sinks=2", true, 0, 2},
+        {"f16", true, 1, 4},
+    };
+    static uint16_t prefix[2][8];
+    struct tft_model *m = opened(written(&one_layer));
+    struct tft_session *f16 = session(m, (struct tft_session_opts){.n_threads = 1});
+    toy_tokens(4, m->n_vocab, tokens, FED);
+    assert_int_equal(tft_prefill(f16, tokens, FED), TFT_OK);
+    m->prefix_k = prefix[0];
+    m->prefix_v = prefix[1];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        m->n_prefix = all[i].n_prefix;
+        struct tft_session *s = session(
+            m, (struct tft_session_opts){
+                   .capacity = CAPACITY, .n_threads = 1, .kv = all[i].kv, .slide = all[i].slide});
+        assert_int_equal(tft_prefill(s, tokens, all[i].slide ? FED : CAPACITY), TFT_OK);
+        if (s->kv.policy.sinks != all[i].sinks)
+            fail_msg("%s, %u: %u sinks", all[i].kv, all[i].n_prefix, s->kv.policy.sinks);
+        assert_memory_equal(tft_tokens(s), tokens, all[i].sinks * sizeof *tokens);
+        for (uint32_t j = 0; j < all[i].sinks; j++)
+            assert_memory_equal(tft_kv_values(&s->kv, 0, 0, all[i].n_prefix + j),
+                                tft_kv_values(&f16->kv, 0, 0, j), 8 * sizeof(uint16_t));
+        assert_int_equal(s->kv.dropped > 0, all[i].slide);
+        tft_session_close(s);
+    }
+    m->n_prefix = 0;
+    tft_session_close(f16);
+    tft_model_close(m);
+}
+
 /* So do those that a filter has named, before all that came after them, and as they were. */
 static void what_a_filter_names_stays(void **state)
 {
@@ -161,7 +209,7 @@ static void what_is_left_counts(void **state)
 {
     (void)state;
     struct tft_model *m = opened(written(&one_layer));
-    const char *kv = "k=16@channel,v=16@channel,group=16,retain=window:20";
+    const char *kv = "k=16@channel,v=16@channel,group=16,retain=window:20,sinks=0";
     struct tft_session *s = sliding(m, kv, 1, 512),
                        *fresh = session(m, (struct tft_session_opts){.n_threads = 1});
     assert_int_equal(tft_prefill(s, tokens, FED), TFT_OK);
@@ -280,7 +328,7 @@ static uint32_t positions_held(const struct tft_session *s, const struct tft_ses
 static void what_is_held_is_listed(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"bits=16,retain=log2:11,group=16",
+    static const char *const kv[] = {"bits=16,retain=log2:11,group=16,sinks=0",
                                      "bits=16,retain=log2:4,group=16,sinks=3",
                                      "bits=16,retain=fill:30,group=16,sinks=1",
                                      "bits=16,retain=window:20,group=16,sinks=4"};
@@ -376,6 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(the_first_and_the_newest_stay),
+        cmocka_unit_test(four_tokens_stay_with_any_cache),
         cmocka_unit_test(what_is_left_counts),
         cmocka_unit_test(what_a_filter_names_stays),
         cmocka_unit_test(what_is_held_is_listed),

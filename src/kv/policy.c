@@ -224,6 +224,7 @@ static bool set_kr(struct tft_kv_policy *p, struct piece a) { return set_rule(&p
 static bool set_vr(struct tft_kv_policy *p, struct piece a) { return set_rule(&p->v, a); }
 static bool set_sinks(struct tft_kv_policy *p, struct piece a)
 {
+    p->names_sinks = true;
     return count(a, 1 << 15, &p->sinks);
 }
 static bool set_prefill(struct tft_kv_policy *p, struct piece a)
@@ -283,10 +284,6 @@ static enum tft_status set_knobs(struct tft_kv_policy *p, struct piece text, str
 
 /* ---- the policy as a whole */
 
-/* The first tokens of a sequence that slides stay, because attention rests on them: StreamingLLM
-   (Xiao et al. 2023), section 3.2. */
-enum { F16_SINKS = 4 };
-
 /* The first run whose bits the axis does not allow: the text may name the axis after the bits.
    NULL: all runs are fine. */
 static const struct tft_kv_run *odd_run(const struct tft_kv_side *s)
@@ -342,7 +339,7 @@ enum tft_status tft_kv_parse(struct tft_kv_policy *p, const char *text, struct t
     struct tft_error quiet;
     *p = (struct tft_kv_policy){
         .num = TFT_NUM_F16,
-        .sinks = F16_SINKS,
+        .sinks = TFT_KV_SLIDE_SINKS,
         .group = 32,
         .k = {.axis = TFT_KV_CHANNEL, .retain = TFT_KV_ALL, .window = 128},
         .v = {.axis = TFT_KV_TOKEN, .retain = TFT_KV_ALL, .window = 128},

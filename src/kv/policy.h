@@ -10,6 +10,10 @@
 #include "simd/kernels.h"
 #include "tuffet.h"
 
+/* The first tokens of a sequence that slides stay, because attention rests on them: StreamingLLM
+   (Xiao et al. 2023), section 3.2. */
+enum { TFT_KV_SLIDE_SINKS = 4 };
+
 /* How a number of a full block is held: an enum tft_bits, or this for f16. */
 enum { TFT_KV_BITS_F16 = TFT_BITS_COUNT };
 
@@ -59,6 +63,7 @@ enum tft_kv_clip {
 struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
+    bool names_sinks; /* the text has `sinks`; without it a session that slides may keep some */
     uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2 */
     uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:
                          SKVQ, section 3.2 and algorithm 1 */

@@ -78,6 +78,8 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot slide: its positions are learned, up to its context only",
                         m->source.name);
+    if (o->slide && tft_kv_evicts(kv) && !kv->names_sinks && !m->n_prefix)
+        kv->sinks = TFT_KV_SLIDE_SINKS;
     if (o->slide && !tft_kv_slides(kv))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a KV cache with different kr and vr, one of them log2, cannot slide",
