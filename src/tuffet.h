@@ -317,7 +317,7 @@ struct tft_session_opts {
  *      f16, f32          16, 32      16, 32    all                     no quantization, no knobs
  *      rtn               2@token     2@token   at most 32              round to nearest
  *      kivi              2@channel   2@token   at most 128             KIVI
- *      logquant          2@channel   2@token   64 to 96, sparser       LogQuant
+ *      logquant          2@channel   2@token   84 to 126, sparser      LogQuant
  *                                              with age
  *      partial-logquant  2@channel   2@token   keys: 128 to 192,       LogQuant, section 3.4
  *                                              sparser with age;

@@ -45,7 +45,7 @@ static const struct policy {
     {"rtn", 0, 330, 0x8b78e003e9d12ad5},
     {"kivi:residual=64", 0, 330, 0x2e589bf784ace85b},
     {"kivi:residual=48,bits=4", 1, 110, 0xbb337428ea370d6e},
-    {"logquant:window=21", 0, 150, 0x737f71c7eb452ac3},
+    {"logquant:window=21,group=32", 0, 150, 0x737f71c7eb452ac3},
     {"logquant:window=32,group=16", 1, 140, 0x29e0e07c764a0fb5},
     {"asymkv:lk=1,residual=32", 1, 80, 0x75f805762e0356be},
     {"skvq:reorder=none,clip=zero,window=33,v=1.5,group=16", 0, 140, 0xb02865c57d6d95c6},
@@ -60,7 +60,7 @@ static const struct policy {
     {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x5b92dc4372e73490},
     {"kivi:residual=24,prefill=70", 0, 110, 0x1c3115371d0167db},
     {"kivi:kr=fill:64,vr=window:48", 0, 330, 0xbb70a97165988fb8},
-    {"logquant:kr=log2:21,vr=window:21,sinks=3", 1, 150, 0x25957e6cbe657fa7},
+    {"logquant:kr=log2:21,vr=window:21,group=32,sinks=3", 1, 150, 0x25957e6cbe657fa7},
     {"tuffet:k=2.25@mixed,group=32,kr=window:9,vr=log2:11", 1, 290, 0x88b5b77cc9ad9802},
     {"k=16,v=8@channel,scales=f8,kr=log2:5,vr=fill:24,prefill=70", 0, 110, 0xb02697d823e57f88},
 };

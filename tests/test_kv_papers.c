@@ -244,17 +244,20 @@ static void logquant(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
+        /* section 4: R = 128, so W = 42; groups of 64 */
+        {.kv = "logquant", .n = 300, .rule = LOGQUANT, .window = 42, .axis = {CHANNEL, TOKEN},
+         .levels = {{4}, {4}}, .group = 64, .block = 64},
         /* seven compactions */
-        {.kv = "logquant", .n = 300, .rule = LOGQUANT, .window = 32, .axis = {CHANNEL, TOKEN},
-         .levels = {{4}, {4}}, .group = 32, .block = 32},
-        {.kv = "logquant:window=20", .toy = 1, .n = 190, .rule = LOGQUANT, .window = 20,
+        {.kv = "logquant:window=32,group=32", .n = 300, .rule = LOGQUANT, .window = 32,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
-        {.kv = "logquant:window=21", .n = 230, .rule = LOGQUANT, .window = 21,
+        {.kv = "logquant:window=20,group=32", .toy = 1, .n = 190, .rule = LOGQUANT, .window = 20,
+         .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "logquant:window=21,group=32", .n = 230, .rule = LOGQUANT, .window = 21,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
         /* 3W = 126: section 4.2.3 */
-        {.kv = "logquant:window=42,bits=4", .n = 300, .rule = LOGQUANT, .window = 42,
+        {.kv = "logquant:bits=4,group=32", .n = 300, .rule = LOGQUANT, .window = 42,
          .axis = {CHANNEL, TOKEN}, .levels = {{16}, {16}}, .group = 32, .block = 32},
-        {.kv = "logquant:window=5,group=64", .n = 160, .rule = LOGQUANT, .window = 5,
+        {.kv = "logquant:window=5", .n = 160, .rule = LOGQUANT, .window = 5,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 64, .block = 64},
         {.kv = "logquant:window=16,group=16", .n = 150, .rule = LOGQUANT, .window = 16,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 16, .block = 16},
@@ -321,7 +324,7 @@ static void whole_prompts(void **state)
         {.kv = "kivi:residual=40,prefill=120", .n = 170, .rule = KIVI, .window = 40,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 120},
-        {.kv = "logquant:window=11,prefill=140", .n = 200, .rule = LOGQUANT, .window = 11,
+        {.kv = "logquant:window=11,group=32,prefill=140", .n = 200, .rule = LOGQUANT, .window = 11,
          .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32,
          .prefill = 140},
         {.kv = "kivi:residual=64,prefill=64", .n = 140, .rule = KIVI, .window = 64,
@@ -398,8 +401,8 @@ static void an_intact_prefix(void **state)
         {.kv = "skvq:reorder=none,clip=zero,group=64,window=16", .n = 110, .n_prefix = PREFIX,
          .rule = SKVQ, .window = 16, .sinks = 5, .axis = {TOKEN, TOKEN}, .levels = {{4}, {4}},
          .group = 64, .block = 32, .clip = ZERO, .f8 = true},
-        {.kv = "logquant:window=21", .n = 160, .n_prefix = 1, .rule = LOGQUANT, .window = 21,
-         .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "logquant:window=21,group=32", .n = 160, .n_prefix = 1, .rule = LOGQUANT,
+         .window = 21, .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
     };
     ALL(cases);
 }
@@ -528,9 +531,9 @@ static void keys_and_values_apart(void **state)
         {.kv = "kivi:kr=fill:64,vr=window:64", .toy = 1, .n = 230, .rule = KIVI, .window = 64,
          .apart = true, .v_rule = SKVQ, .v_window = 64, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32},
-        {.kv = "logquant:kr=log2:21,vr=window:21", .n = 250, .n_prefix = PREFIX, .rule = LOGQUANT,
-         .window = 21, .apart = true, .v_rule = SKVQ, .v_window = 21, .axis = {CHANNEL, TOKEN},
-         .levels = {{4}, {4}}, .group = 32, .block = 32},
+        {.kv = "logquant:kr=log2:21,vr=window:21,group=32", .n = 250, .n_prefix = PREFIX,
+         .rule = LOGQUANT, .window = 21, .apart = true, .v_rule = SKVQ, .v_window = 21,
+         .axis = {CHANNEL, TOKEN}, .levels = {{4}, {4}}, .group = 32, .block = 32},
         {.kv = "partial-logquant:window=8,prefill=75,group=32", .n = 110, .rule = LOGQUANT,
          .window = 8, .apart = true, .v_rule = SKVQ, .v_window = 8, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32, .prefill = 75},

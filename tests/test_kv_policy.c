@@ -71,7 +71,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     static const struct says all[] = {
         {"rtn", FILL, 32, 0, 32, 32, false, TFT_KV_WHOLE, TOKEN, TOKEN, {2, 2}, {2, 2}},
         {"kivi", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
-        {"logquant", LOG2, 32, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
+        {"logquant", LOG2, 42, 0, 64, 64, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 2}, {2, 2}},
         {"asymkv", FILL, 128, 0, 32, 32, false, TFT_KV_WHOLE, CHANNEL, TOKEN, {2, 1}, {1, 1}},
         {"skvq", WINDOW, 128, 5, 32, 32, true, TFT_KV_CALIBRATED, TOKEN, TOKEN, {2, 2}, {2, 2}},
     };
@@ -217,8 +217,8 @@ static void knobs_override(void **state)
          WINDOW,
          100,
          0,
-         32,
-         32,
+         64,
+         64,
          false,
          TFT_KV_WHOLE,
          CHANNEL,

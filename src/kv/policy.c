@@ -12,8 +12,9 @@ static const struct {
     /* round to nearest, by token, no window */
     {"rtn", "bits=2,group=32,k=@token,v=@token,retain=fill:32"},
     {"kivi", "bits=2,group=32,k=@channel,v=@token,retain=fill:128"},
-    {"logquant", "bits=2,group=32,k=@channel,v=@token,retain=log2:32"},
-    /* W is half of the 128 tokens that the paper's KIVI keeps, because keys keep 3 W, values W. */
+    /* Section 4: W is a third of the 128 tokens that KIVI keeps, and of the variant half of them:
+       there the keys keep up to 3 W, the values W. */
+    {"logquant", "bits=2,group=64,k=@channel,v=@token,retain=log2:42"},
     {"partial-logquant", "bits=2,group=64,k=@channel,v=@token,kr=log2:64,vr=window:64"},
     {"asymkv", "high=2,low=1,lk=16,lv=0,group=32,k=@channel,v=@token,retain=fill:128"},
     /* Groups of 32 as in table 3. The paper's groups take channels of all heads, ours of one
