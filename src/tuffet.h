@@ -368,8 +368,10 @@ struct tft_session_opts {
  *                       model has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
  *                       and window. A session without a filter refuses it.
- *      prefill          evict nothing until the prompt exceeds N tokens, then catch up (0). Takes
- *                       f16 slots for N tokens.
+ *      prefill          N: evict nothing until the prompt exceeds N tokens, then catch up (0).
+ *                       Takes f16 slots for N tokens.
+ *                       prompt: the same until tft_prompt_end. Takes f16 slots for the session's
+ *                       capacity, and does not slide.
  *
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
  * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The model's
@@ -426,6 +428,13 @@ TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens
 
 /* tft_prefill of one token: the step of generation. */
 TFT_API enum tft_status tft_decode(struct tft_session *s, int32_t token);
+
+/* With a cache of prefill=prompt: the tokens that the session holds are the prompt. When the next
+   token comes, the prompt is quantized as the cache's other knobs say: the same bits as with
+   prefill=N, N being tft_pos. Nothing is quantized before. Does nothing in other sessions, in an
+   empty one, and if the prompt has ended: a second prompt behind it is text like any other. A
+   rewind, also that of tft_sync, to before its end makes it open again. */
+TFT_API void tft_prompt_end(struct tft_session *s);
 
 /* Makes the session hold exactly tokens[n]: keeps the longest common beginning, drops the rest, and
    computes the new suffix. At least one token is computed, so that the logits are those of the last

@@ -284,6 +284,55 @@ static void several_logits(void **state)
     tft_model_close(m);
 }
 
+/* A prompt whose end the program tells is one whose length was known. */
+static void the_end_of_a_prompt(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kv, *length_known;
+    } all[] = {
+        {"skvq:clip=zero,window=33,group=16,prefill=prompt",
+         "skvq:clip=zero,window=33,group=16,prefill=90"},
+        {"logquant:window=11,group=16,prefill=prompt", "logquant:window=11,group=16,prefill=90"},
+        {"kivi:residual=100,prefill=prompt", "kivi:residual=100"}, /* longer than the prompt */
+    };
+    enum { PROMPT = 90 };
+    struct tft_model *m = model(1);
+    int32_t a[LONG], b[LONG];
+    toy_tokens(1, m->n_vocab, a, LONG);
+    toy_tokens(2, m->n_vocab, b, LONG);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tft_session *s = session(
+            m, (struct tft_session_opts){.n_threads = 1, .n_batch = 64, .kv = all[i].kv});
+        uint64_t f16 = fresh(m, "f16", a, LONG), want = fresh(m, all[i].length_known, a, LONG);
+        tft_prompt_end(s); /* there is no prompt yet */
+        assert_int_equal(tft_prefill(s, a, LONG), TFT_OK);
+        assert_int_equal(hash_logits(1, s), f16);
+        for (int again = 0; again < 3; again++) { /* the last time it goes on from its end */
+            assert_int_equal(tft_rewind(s, again < 2 ? PROMPT - 5 : PROMPT), TFT_OK);
+            for (int j = PROMPT - 5; again < 2 && j < PROMPT; j++)
+                assert_int_equal(tft_decode(s, a[j]), TFT_OK);
+            tft_prompt_end(s);
+            assert_int_equal(tft_prefill(s, a + PROMPT, LONG - PROMPT - 9), TFT_OK);
+            tft_prompt_end(s); /* it has ended */
+            assert_int_equal(tft_prefill(s, a + LONG - 9, 9), TFT_OK);
+            if (hash_logits(1, s) != want)
+                fail_msg("%s, %d: not as %s", all[i].kv, again, all[i].length_known);
+        }
+        /* another prompt, which has not ended */
+        assert_int_equal(tft_sync(s, b, LONG), TFT_OK);
+        assert_int_equal(hash_logits(1, s), fresh(m, "f16", b, LONG));
+        tft_session_close(s);
+    }
+    struct tft_session_opts o = {
+        .size = sizeof o, .kv = "kivi:prefill=prompt", .slide = true, .capacity = 600};
+    struct tft_session *s;
+    struct tft_error err;
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "prefill=prompt cannot slide"));
+    tft_model_close(m);
+}
+
 /* ---- a filter */
 
 static struct asked {
@@ -632,6 +681,7 @@ int main(void)
         cmocka_unit_test(back_twice_before_anything_is_computed),
         cmocka_unit_test(what_is_not_quantized_is_f16),
         cmocka_unit_test(several_logits),
+        cmocka_unit_test(the_end_of_a_prompt),
         cmocka_unit_test(a_filter_is_asked_once),
         cmocka_unit_test(a_filter_and_back),
         cmocka_unit_test(memory_is_known_before),

@@ -83,6 +83,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_int_equal(parsed("skvq").prefill + parsed("skvq").keep, 0);
     struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
     assert_true(p.prefill == 1024 && p.keep == 7);
+    assert_true(parsed("skvq:prefill=prompt").prefill == TFT_KV_PROMPT);
     p = parsed("tuffet");
     assert_true(tft_kv_evicts(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);
     assert_true(p.k.retain == TFT_KV_WINDOW && p.k.window == 128 && p.group == 64 &&
@@ -584,7 +585,7 @@ static void what_is_none_is_refused_by_name(void **state)
         {"logquant:keep=3", "keep goes with retain=fill or retain=window"},
         {"kivi:keep=3,vr=log2:9", "keep goes with retain=fill or retain=window"},
         {"kivi:keep=32769", "keep is a number of tokens, not \"32769\""},
-        {"kivi:prefill=1048577", "prefill is a number of tokens, not \"1048577\""},
+        {"kivi:prefill=1048577", "prefill is a number of tokens or prompt, not \"1048577\""},
         {"kivi:residual=1", "at least 2 tokens, not 1"},
         {"kivi:vr=log2:1", "at least 2 tokens, not 1"},
         {"logquant:window=0", "at least 2 tokens, not 0"},
@@ -622,7 +623,8 @@ static void assert_sound(const char *text, const struct tft_kv_policy *p)
         sound = sound && (p->k.axis != TFT_KV_MIXED || bits == 16 || (bits >= 1 && bits <= 4));
     }
     bool log2 = p->k.retain == LOG2 || p->v.retain == LOG2;
-    sound = sound && p->prefill <= 1 << 20 && p->keep <= (log2 ? 0 : 1 << 15) &&
+    sound = sound && (p->prefill <= 1 << 20 || p->prefill == TFT_KV_PROMPT) &&
+            p->keep <= (log2 ? 0 : 1 << 15) &&
             ((p->clip != TFT_KV_CALIBRATED && !p->reorder) ||
              (p->k.axis == TOKEN && p->v.axis == TOKEN));
     if (!sound)

@@ -230,6 +230,10 @@ static bool set_sinks(struct tft_kv_policy *p, struct piece a)
 }
 static bool set_prefill(struct tft_kv_policy *p, struct piece a)
 {
+    if (is(a, "prompt")) {
+        p->prefill = TFT_KV_PROMPT;
+        return true;
+    }
     return count(a, 1 << 20, &p->prefill);
 }
 static bool set_keep(struct tft_kv_policy *p, struct piece a)
@@ -257,7 +261,7 @@ static const struct {
     {"residual", set_window, "a number of tokens"},
     {"window", set_window, "a number of tokens"},
     {"sinks", set_sinks, "a number of tokens"},
-    {"prefill", set_prefill, "a number of tokens"},
+    {"prefill", set_prefill, "a number of tokens or prompt"},
     {"keep", set_keep, "a number of tokens"},
     {"scales", set_scales, "f16 or f8"},
     {"clip", set_clip, "none, centre, zero or calibrated"},

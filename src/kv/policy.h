@@ -39,6 +39,8 @@ enum tft_kv_retain {
     TFT_KV_ALL,    /* all tokens: f16 and f32, which evict nothing */
 };
 
+#define TFT_KV_PROMPT UINT32_MAX
+
 /* The knobs of the keys, or of the values. */
 struct tft_kv_side {
     enum tft_kv_axis axis;
@@ -64,7 +66,8 @@ struct tft_kv_policy {
     enum tft_num num; /* of slots: F16; or F32, for the policy "f32" alone */
     uint32_t sinks;   /* first tokens that are never evicted, nor dropped when a session slides */
     bool names_sinks; /* the text has `sinks`; without it a session that slides may keep some */
-    uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2 */
+    uint32_t prefill; /* nothing is evicted before more than N tokens have come: SKVQ, 3.2; or
+                         TFT_KV_PROMPT, until the program says where the prompt ends */
     uint32_t keep;    /* the most tokens that a session's filter may name, which then stay in slots:
                          SKVQ, section 3.2 and algorithm 1 */
     uint32_t group;   /* tokens, or channels, that share a scale */

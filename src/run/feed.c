@@ -159,6 +159,12 @@ enum tft_status tft_decode(struct tft_session *s, int32_t token)
     return tft_prefill(s, &token, 1);
 }
 
+void tft_prompt_end(struct tft_session *s)
+{
+    if (s->pos && s->kv.policy.prefill == TFT_KV_PROMPT)
+        s->kv.policy.prefill = s->pos;
+}
+
 enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 {
     if (pos > s->pos)
@@ -168,6 +174,8 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     bool slid = s->kv.dropped;
     s->pos = (uint32_t)pos;
     s->n_valid = 0;
+    if (s->whole_prompt && s->pos < s->kv.policy.prefill)
+        s->kv.policy.prefill = TFT_KV_PROMPT;
     tft_kv_rewind(&s->kv, s->pos);
     if (slid && !s->kv.dropped) { /* all is forgotten: positions begin anew */
         s->n_named = 0;

@@ -84,6 +84,11 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a KV cache with different kr and vr, one of them log2, cannot slide",
                         m->source.name);
+    if (o->slide && kv->prefill == TFT_KV_PROMPT)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: a KV cache with prefill=prompt cannot slide: give the prompt's "
+                        "length, prefill=N",
+                        m->source.name);
     if (o->slide && !tft_kv_slide_step(kv, o->capacity))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a capacity of %u tokens is too small for this KV cache to slide",
@@ -198,6 +203,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .n_logits = o->n_logits,
                               .n_threads = o->n_threads};
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
+    s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
     s->keep = o->keep;
     s->keep_user = o->keep_user;
 

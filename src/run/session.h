@@ -50,6 +50,8 @@ struct tft_session {
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
     struct tft_kv kv;
+    bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,
+                          kv.policy.prefill is its length */
 
     /* The filter: which tokens stay f16. */
     bool (*keep)(void *user, uint64_t position, int32_t token);

@@ -182,5 +182,7 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
         cli_progress_at(&progress, (double)(end - held + 1) / (double)(n - held + 1));
     } while (status == TFT_OK && end < n && !cli_interrupted());
     cli_progress_end(&progress);
+    if (status == TFT_OK)
+        tft_prompt_end(s);
     return status;
 }

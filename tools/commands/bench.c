@@ -87,6 +87,7 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     for (uint32_t r = 0; r < opt.runs + 1; r++) { /* the first run is a warm-up */
         /* tft_sync computes tokens again that have been quantized since */
         enum tft_status status = opt.depth ? tft_sync(s, ids, opt.depth) : tft_rewind(s, 0);
+        tft_prompt_end(s);
         uint64_t start = cli_ns();
         for (uint32_t i = 0; i < n && status == TFT_OK && !cli_interrupted();
              i += one_by_one ? 1 : n)
