@@ -8,9 +8,8 @@
 #include "tools/quantize/search/cushion_checkpoint.h"
 #include "base/crc32.h"
 #include "base/error.h"
-#include "tools/quantize/measure/layers.h"
 #include "tools/quantize/measure/text_loss.h"
-#include "tools/quantize/round/affine.h"
+#include "tools/quantize/search/sequences.h"
 
 /* A layer's weights are expanded, and packed, once for PASSES * PASS_TOKENS tokens. A stop loses
    the work on these. */
@@ -22,167 +21,47 @@ struct search {
     struct checkpoint state;
     uint32_t key; /* of the checkpoint file */
     time_t saved;
-    struct layers y;
-    struct quantize_opts shape;  /* options that layers.h reads */
+    struct sequences q;
     int32_t prefix[CUSHION_MAX]; /* the tokens found so far, or those of cushion_loss */
-    struct layers_capacity capacity;
     struct text_loss text_loss;
-    bool stopped;
-
-    int32_t *tokens;               /* [capacity.rows] of the sequences that run together */
-    double *loss;                  /* [capacity.rows] L_q of each sequence */
-    uint32_t n_seq, seq_len, skip; /* number of sequences, their length, and how many of
-                                      their first tokens do not count in L_q */
-
-    uint32_t tail; /* tokens of the prefix that come after the candidates of the round */
+    float *top;        /* [n_layer] the largest magnitude after each layer */
+    uint32_t tail;     /* tokens of the prefix that come after the candidates of the round */
     double round_work; /* total work of the round, in tokens times layers */
 };
 
-/* ------------------------------------------------------------------------------------------ L_q */
-
-/* |X - q(X)|^2, x: [n, width], rows `stride` apart */
-static double rounding(const struct tft_kernels *kern, const float *x, size_t stride, size_t n,
-                       size_t width)
+static bool report(void *user, double work)
 {
-    float min = 0, max = 0;
-    double sum = 0;
-    for (size_t t = 0; t < n; t++) {
-        float row_min, row_max;
-        kern->range(x + t * stride, width, &row_min, &row_max);
-        min = fminf(min, row_min);
-        max = fmaxf(max, row_max);
-    }
-    struct tft_affine q = affine_cover(min, max);
-    for (size_t t = 0; t < n; t++)
-        for (size_t j = 0; j < width; j++) {
-            double e = affine_error(x[t * stride + j], &q);
-            sum += e * e;
-        }
-    return sum;
-}
-
-/* Adds a block's part of L_q, from its output, to the loss of each sequence. */
-static void add_losses(void *arg, int tid, int n_threads)
-{
-    const struct search *k = arg;
-    size_t stride = k->y.stride;
-    for (uint32_t i = (uint32_t)tid; i < k->n_seq; i += (uint32_t)n_threads)
-        k->loss[i] += rounding(&k->m->kern, k->y.text + (i * k->seq_len + k->skip) * stride, stride,
-                               k->seq_len - k->skip, k->m->n_embd);
-}
-
-/* ------------------------------------------------------------------------------------ sequences */
-
-static void pass(struct search *k, int part, uint32_t layer, float *x, const int32_t *tokens,
-                 uint32_t n, uint32_t pos, uint32_t seq_len)
-{
-    struct layers_pass pass = {
-        .x = x, .tokens = tokens, .n = n, .pos = pos, .seq_len = seq_len, .layer = layer};
-    pass.part = part == LAYERS_EMBED ? LAYERS_EMBED : LAYERS_LAYER;
-    layers_run_pass(&k->y, &pass);
-}
-
-/* Copies the prefix's keys and values of a layer from sequence 0 to all others. */
-static void share_prefix(const struct search *k, uint32_t n_prefix, uint32_t n_seq)
-{
-    const struct tft_kv *kv = &k->y.s->kv;
-    size_t row = kv->head_dim * tft_num_bytes(kv->num),
-           panels = (n_prefix + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL;
-    for (uint32_t h = 0; h < kv->n_head_kv; h++)
-        for (uint32_t i = 1; i < n_seq; i++) {
-            memcpy(tft_kv_keys(kv, i, h, 0), tft_kv_keys(kv, 0, h, 0),
-                   panels * TFT_KEY_PANEL * row);
-            memcpy(tft_kv_values(kv, i, h, 0), tft_kv_values(kv, 0, h, 0), n_prefix * row);
-        }
-}
-
-static void report(struct search *k, double work)
-{
+    struct search *k = user;
     k->state.done += work;
-    if (k->o->progress &&
-        !k->o->progress(k->o->user, k->state.found.tried, fmin(k->state.done / k->round_work, 1)))
-        k->stopped = true;
+    return !k->o->progress ||
+           k->o->progress(k->o->user, k->state.found.tried, fmin(k->state.done / k->round_work, 1));
 }
 
-/* The largest magnitude in the residual stream of the first n rows. */
-static float largest(const struct search *k, uint32_t n)
+/* Notes the largest magnitude in the residual stream after the layer. */
+static void note_largest(void *user, uint32_t layer)
 {
-    float most = 0;
-    for (uint32_t t = 0; t < n; t++) {
-        float min, max;
-        k->m->kern.range(k->y.text + t * k->y.stride, k->m->n_embd, &min, &max);
-        most = fmaxf(most, fmaxf(-min, max));
-    }
-    return most;
+    struct search *k = user;
+    k->top[layer] = 0;
+    for (size_t t = 0; t < (size_t)k->q.n * k->q.len; t++)
+        k->top[layer] = fmaxf(k->top[layer], sequences_peak(&k->q, t));
 }
 
-/* How many sequences fit a pass, and the cache, which they share. */
-static uint32_t sequences_that_fit(const struct search *k, uint32_t n_prefix)
+/* Runs the sequences in k->q.tokens behind the first n_prefix tokens of k->prefix. */
+static void run_layers(struct search *k, uint32_t n_prefix, uint32_t n_seq,
+                       struct sequences_depth depth)
 {
-    const struct tft_kv *kv = &k->y.s->kv;
-    uint32_t slots = (n_prefix + k->seq_len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    uint32_t by_cache = k->m->n_layer * kv->capacity[TFT_KV_K] / slots,
-             by_rows = k->capacity.batch / k->seq_len;
-    return by_cache < by_rows ? by_cache : by_rows;
-}
-
-/* How many layers sequences run through, and whether in int8. */
-struct depth {
-    uint32_t layers;
-    bool int8;
-};
-
-/* Runs a layer over all sequences, `most` at a time. The prefix always runs in float. */
-static void run_layer(struct search *k, uint32_t l, bool int8, uint32_t n_prefix, uint32_t most)
-{
-    layers_load(&k->y, l);
-    if (n_prefix)
-        pass(k, LAYERS_LAYER, l, k->y.prefix, NULL, n_prefix, 0, n_prefix);
-    if (int8)
-        layers_pack(&k->y, l); /* if that fails, the layer stays float */
-    share_prefix(k, n_prefix, most);
-    for (uint32_t i = 0, n_seq; i < k->n_seq && !k->stopped; i += n_seq) {
-        n_seq = k->n_seq - i < most ? k->n_seq - i : most;
-        pass(k, LAYERS_LAYER, l, k->y.text + (size_t)i * k->seq_len * k->y.stride, NULL,
-             n_seq * k->seq_len, n_prefix, k->seq_len);
-        report(k, n_seq * k->seq_len);
-    }
-    layers_unload(&k->y, l);
-}
-
-/* Fills k->loss: [n_seq] for the sequences in k->tokens after the first n_prefix tokens of
-   k->prefix. top: NULL, or [layers] the largest magnitude in the residual stream after each layer.
-   */
-static void run_layers(struct search *k, uint32_t n_prefix, uint32_t n_seq, struct depth depth,
-                       float *top)
-{
-    struct tft_kv *kv = &k->y.s->kv;
-    uint32_t n = n_seq * k->seq_len, capacity = kv->capacity[TFT_KV_K],
-             most = sequences_that_fit(k, n_prefix);
-    k->n_seq = n_seq;
-    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] =
-        (n_prefix + k->seq_len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    memset(k->loss, 0, n_seq * sizeof *k->loss);
-    if (n_prefix)
-        pass(k, LAYERS_EMBED, 0, k->y.prefix, k->prefix, n_prefix, 0, n_prefix);
-    pass(k, LAYERS_EMBED, 0, k->y.text, k->tokens, n, n_prefix, k->seq_len);
-    for (uint32_t l = 0; l < depth.layers && !k->stopped; l++) {
-        run_layer(k, l, depth.int8, n_prefix, most < n_seq ? most : n_seq);
-        tft_port_team(k->y.s->n_threads, add_losses, k);
-        if (top)
-            top[l] = largest(k, n);
-    }
-    kv->capacity[TFT_KV_K] = kv->capacity[TFT_KV_V] = capacity;
+    k->q.n = n_seq;
+    sequences_run(&k->q, k->prefix, n_prefix, depth);
 }
 
 static double loss_of(struct search *k, uint32_t n_prefix, const int32_t *text, uint32_t n,
-                      bool int8, float *top)
+                      bool int8)
 {
-    memcpy(k->tokens, text, n * sizeof *text);
-    k->seq_len = n;
-    k->skip = 0;
-    run_layers(k, n_prefix, 1, (struct depth){k->m->n_layer, int8}, top);
-    return k->loss[0];
+    memcpy(k->q.tokens, text, n * sizeof *text);
+    k->q.len = n;
+    k->q.skip = 0;
+    run_layers(k, n_prefix, 1, (struct sequences_depth){k->m->n_layer, int8});
+    return k->q.loss[0];
 }
 
 /* -------------------------------------------------------------------------------------- samples */
@@ -239,35 +118,35 @@ static void put_candidate(struct search *k, uint32_t i, int64_t token, const int
                           uint32_t n_text)
 {
     const struct cushion *found = &k->state.found;
-    k->skip = 1 + k->tail;
-    k->seq_len = k->skip + n_text;
-    int32_t *to = k->tokens + (size_t)i * k->seq_len;
+    k->q.skip = 1 + k->tail;
+    k->q.len = k->q.skip + n_text;
+    int32_t *to = k->q.tokens + (size_t)i * k->q.len;
     *to = (int32_t)token;
     memcpy(to + 1, found->token + found->n - k->tail, k->tail * sizeof *to);
-    memcpy(to + k->skip, text, n_text * sizeof *to);
+    memcpy(to + k->q.skip, text, n_text * sizeof *to);
 }
 
-static void run_candidates(struct search *k, uint32_t n_seq, struct depth depth)
+static void run_candidates(struct search *k, uint32_t n_seq, struct sequences_depth depth)
 {
-    run_layers(k, k->state.found.n - k->tail, n_seq, depth, NULL);
+    run_layers(k, k->state.found.n - k->tail, n_seq, depth);
 }
 
 /* Computes the losses of all candidates that have not been tried yet. */
 static void try_candidates(struct search *k, const int32_t *text, uint32_t n_text,
-                           struct depth depth)
+                           struct sequences_depth depth)
 {
     struct checkpoint *state = &k->state;
-    uint32_t most = (uint32_t)k->capacity.rows / (1 + k->tail + n_text);
+    uint32_t most = (uint32_t)k->q.capacity.rows / (1 + k->tail + n_text);
     while (state->next < state->n) {
         uint32_t n_seq = state->n - state->next < most ? state->n - state->next : most;
         struct candidate *c = state->candidate + state->next;
         for (uint32_t i = 0; i < n_seq; i++)
             put_candidate(k, i, c[i].token, text, n_text);
         run_candidates(k, n_seq, depth);
-        if (k->stopped)
+        if (k->q.stopped)
             return;
         for (uint32_t i = 0; i < n_seq; i++)
-            c[i].loss = isnan(k->loss[i]) ? INFINITY : k->loss[i];
+            c[i].loss = isnan(k->q.loss[i]) ? INFINITY : k->q.loss[i];
         state->next += n_seq;
         save_at_times(k);
     }
@@ -315,22 +194,22 @@ static void rank(uint32_t *number, double *loss, uint32_t n, uint32_t i, double 
 static void find_worst(struct search *k, const struct texts *t, uint32_t layers, uint32_t *found,
                        uint32_t n)
 {
-    uint32_t most = (uint32_t)k->capacity.rows / t->seq_len;
+    uint32_t most = (uint32_t)k->q.capacity.rows / t->seq_len;
     double loss[CUSHION_SAMPLES];
     for (uint32_t i = 0; i < n; i++) {
         found[i] = 0;
         loss[i] = -1;
     }
-    for (uint32_t first = 0; t->n > 1 && first < t->n && !k->stopped; first += most) {
+    for (uint32_t first = 0; t->n > 1 && first < t->n && !k->q.stopped; first += most) {
         uint32_t n_seq = t->n - first < most ? t->n - first : most;
         for (uint32_t i = 0; i < n_seq; i++)
-            memcpy(k->tokens + i * t->seq_len, t->first + (first + i) * t->stride,
+            memcpy(k->q.tokens + i * t->seq_len, t->first + (first + i) * t->stride,
                    t->seq_len * sizeof *t->first);
-        k->seq_len = t->seq_len;
-        k->skip = t->skip;
-        run_layers(k, k->state.found.n, n_seq, (struct depth){layers, true}, NULL);
+        k->q.len = t->seq_len;
+        k->q.skip = t->skip;
+        run_layers(k, k->state.found.n, n_seq, (struct sequences_depth){layers, true});
         for (uint32_t i = 0; i < n_seq; i++)
-            rank(found, loss, n, first + i, k->loss[i]);
+            rank(found, loss, n, first + i, k->q.loss[i]);
     }
 }
 
@@ -341,7 +220,7 @@ static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
     uint32_t window;
     find_worst(k, &(struct texts){sample, n, windows_of(k, n), n + 1, 1}, k->state.layers, &window,
                1);
-    if (!k->stopped)
+    if (!k->q.stopped)
         k->state.window = window;
 }
 
@@ -353,7 +232,7 @@ static void choose_samples(struct search *k)
     struct cushion_round r = {.tail = k->tail};
     find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0},
                (k->m->n_layer + 1) / 2, r.sample, round_samples(k));
-    if (k->stopped)
+    if (k->q.stopped)
         return;
     k->state.found.round[k->state.found.tried] = r;
     k->state.sampled = 1;
@@ -428,12 +307,12 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
     struct checkpoint *state = &k->state;
     while (state->stage < stages) {
         const struct stage *s = &stage[state->stage];
-        struct depth depth = {s->first_layers ? state->layers : k->m->n_layer, s->first_layers};
+        struct sequences_depth depth = {s->first_layers ? state->layers : k->m->n_layer, s->first_layers};
         if (state->window == CHECKPOINT_NONE)
             choose_window(k, sample, s->text);
-        if (!k->stopped)
+        if (!k->q.stopped)
             try_candidates(k, window_text(k, sample, s->text), s->text, depth);
-        if (k->stopped)
+        if (k->q.stopped)
             return;
         qsort(state->candidate, state->n, sizeof *state->candidate, by_loss);
         begin_stage(k, state->stage + 1, (uint32_t)s->left);
@@ -445,8 +324,8 @@ static double mean_text_loss(const struct search *k, const struct cushion_round 
 {
     double sum = 0;
     for (uint32_t i = 0; i < round_samples(k); i++)
-        sum += text_loss_mean(&k->text_loss, &k->y,
-                              k->y.text + (i * k->seq_len + k->skip) * k->y.stride,
+        sum += text_loss_mean(&k->text_loss, &k->q.y,
+                              k->q.y.text + (i * k->q.len + k->q.skip) * k->q.y.stride,
                               sample_of(k, r, i), k->o->sample);
     return sum / round_samples(k);
 }
@@ -456,27 +335,30 @@ static double sum_losses(const struct search *k)
 {
     double sum = 0;
     for (uint32_t i = 0; i < round_samples(k); i++)
-        sum += k->loss[i];
+        sum += k->q.loss[i];
     return sum;
 }
 
 /* Losses of the prefix without a further token. */
-static void measure_prefix(struct search *k, float *top)
+static void measure_prefix(struct search *k)
 {
     struct checkpoint *state = &k->state;
     struct cushion_round *r = &state->found.round[state->found.tried];
-    k->seq_len = k->o->sample;
-    k->skip = 0;
+    k->q.len = k->o->sample;
+    k->q.skip = 0;
     for (uint32_t i = 0; i < round_samples(k); i++)
-        memcpy(k->tokens + (size_t)i * k->seq_len, sample_of(k, r, i),
-               k->seq_len * sizeof *k->tokens);
-    run_layers(k, state->found.n, round_samples(k), (struct depth){k->m->n_layer, false}, top);
-    if (k->stopped)
+        memcpy(k->q.tokens + (size_t)i * k->q.len, sample_of(k, r, i),
+               k->q.len * sizeof *k->q.tokens);
+    k->q.after_layer = note_largest;
+    run_layers(k, state->found.n, round_samples(k),
+               (struct sequences_depth){k->m->n_layer, false});
+    k->q.after_layer = NULL;
+    if (k->q.stopped)
         return;
     r->before = sum_losses(k);
-    state->alone = k->loss[0];
+    state->alone = k->q.loss[0];
     state->nats = mean_text_loss(k, r);
-    state->layers = first_layers(k->m, top);
+    state->layers = first_layers(k->m, k->top);
 }
 
 /* All tokens are candidates. */
@@ -489,14 +371,14 @@ static void begin_stages(struct search *k)
     begin_stage(k, 0, k->m->n_vocab);
 }
 
-static void begin_round(struct search *k, float *top)
+static void begin_round(struct search *k)
 {
     k->round_work = INFINITY;
     if (!k->state.sampled)
         choose_samples(k);
-    if (!k->stopped)
-        measure_prefix(k, top);
-    if (!k->stopped)
+    if (!k->q.stopped)
+        measure_prefix(k);
+    if (!k->q.stopped)
         begin_stages(k);
 }
 
@@ -511,8 +393,8 @@ static void try_finalist(struct search *k, const struct candidate *c)
         return;
     for (uint32_t i = 0; i < round_samples(k); i++)
         put_candidate(k, i, c->token, sample_of(k, r, i), k->o->sample);
-    run_candidates(k, round_samples(k), (struct depth){k->m->n_layer, false});
-    if (k->stopped)
+    run_candidates(k, round_samples(k), (struct sequences_depth){k->m->n_layer, false});
+    if (k->q.stopped)
         return;
     double lost = sum_losses(k), nats = mean_text_loss(k, r) - state->nats;
     bool little = lost < k->o->tau * r->before;
@@ -530,7 +412,7 @@ static void try_finalists(struct search *k)
     struct checkpoint *state = &k->state;
     while (state->next < state->n && !state->found.round[state->found.tried].taken) {
         try_finalist(k, state->candidate + state->next);
-        if (k->stopped)
+        if (k->q.stopped)
             return;
         state->next++;
         save_at_times(k);
@@ -573,21 +455,21 @@ static void end_round(struct search *k)
     }
 }
 
-static void run_round(struct search *k, float *top)
+static void run_round(struct search *k)
 {
     struct stage stage[STAGES];
     uint32_t stages = plan(k, stage);
     struct checkpoint *state = &k->state;
     struct cushion *c = &state->found;
     if (!state->layers)
-        begin_round(k, top);
+        begin_round(k);
     const int32_t *sample = sample_of(k, &c->round[c->tried], 0);
     k->round_work = work_of_round(k, stage, stages);
-    if (!k->stopped)
+    if (!k->q.stopped)
         run_stages(k, sample, stage, stages);
-    if (!k->stopped)
+    if (!k->q.stopped)
         try_finalists(k);
-    if (k->stopped)
+    if (k->q.stopped)
         return;
     end_round(k);
 }
@@ -656,9 +538,10 @@ static void resume(struct search *k)
 
 /* ------------------------------------------------------------------------------------ the whole */
 
-static enum tft_status open(struct search *k, struct tft_error *err)
+static enum tft_status open(struct search *k, const struct layers_capacity *capacity,
+                            struct tft_error *err)
 {
-    const struct tft_model *m = k->m;
+    struct tft_model *m = k->m;
     const struct cushion_opts *o = k->o;
     uint32_t n_ctx = m->n_ctx > CUSHION_MAX ? m->n_ctx - CUSHION_MAX : 0;
     if (!o->sample || o->sample > o->n_text || o->sample + 1 > n_ctx)
@@ -666,15 +549,14 @@ static enum tft_status open(struct search *k, struct tft_error *err)
             err, TFT_ERR_ARG,
             "%s: a sample of %u tokens does not fit the context of %u or the text of %zu",
             m->source.name, o->sample, m->n_ctx, o->n_text);
-    k->shape = (struct quantize_opts){.n_prefix = CUSHION_MAX, .n_threads = o->n_threads};
-    enum tft_status status = layers_open_empty(&k->y, k->m, &k->shape, &k->capacity, err);
+    enum tft_status status = sequences_open(&k->q, m, CUSHION_MAX, o->n_threads, capacity, err);
     if (status != TFT_OK)
         return status;
+    k->q.progress = report;
+    k->q.user = k;
     k->state.candidate = malloc(m->n_vocab * sizeof *k->state.candidate);
-    k->tokens = malloc(k->capacity.rows * sizeof *k->tokens);
-    k->loss = malloc(k->capacity.rows * sizeof *k->loss);
-    if (!k->state.candidate || !k->tokens || !k->loss ||
-        !text_loss_open(&k->text_loss, m, o->sample))
+    k->top = malloc(m->n_layer * sizeof *k->top);
+    if (!k->state.candidate || !k->top || !text_loss_open(&k->text_loss, m, o->sample))
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to search for a cushion",
                         m->source.name);
     return TFT_OK;
@@ -682,25 +564,20 @@ static enum tft_status open(struct search *k, struct tft_error *err)
 
 static void close(struct search *k)
 {
-    layers_close(&k->y);
+    sequences_close(&k->q);
     text_loss_close(&k->text_loss);
     free(k->state.candidate);
-    free(k->tokens);
-    free(k->loss);
+    free(k->top);
 }
 
 enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o, struct cushion *c,
                                bool *stopped, struct tft_error *err)
 {
     struct search k = {.m = m, .o = o};
-    float *top = malloc(m->n_layer * sizeof *top);
     /* a sample with a candidate and a token after it */
     uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS;
-    k.capacity = (struct layers_capacity){batch, PASSES * (size_t)batch, true};
     enum tft_status status =
-        top ? open(&k, err)
-            : tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to search for a cushion",
-                       m->source.name);
+        open(&k, &(struct layers_capacity){batch, PASSES * (size_t)batch, true}, err);
     struct cushion *found = &k.state.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};
     if (status == TFT_OK) {
@@ -708,15 +585,14 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
         if (o->checkpoint)
             resume(&k);
         memcpy(k.prefix, found->token, sizeof k.prefix);
-        while (!k.stopped && next_tail(&k, found, &k.tail))
-            run_round(&k, top);
+        while (!k.q.stopped && next_tail(&k, found, &k.tail))
+            run_round(&k);
     }
-    if (k.stopped)
+    if (k.q.stopped)
         save(&k);
     *c = *found;
-    *stopped = k.stopped;
+    *stopped = k.q.stopped;
     close(&k);
-    free(top);
     return status;
 }
 
@@ -724,11 +600,11 @@ enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o,
                              const int32_t *prefix, uint32_t n_prefix, const int32_t *text,
                              uint32_t n, bool int8, double *loss, struct tft_error *err)
 {
-    struct search k = {.m = m, .o = o, .capacity = {o->sample, o->sample, int8}, .round_work = 1};
-    enum tft_status status = open(&k, err);
+    struct search k = {.m = m, .o = o, .round_work = 1};
+    enum tft_status status = open(&k, &(struct layers_capacity){o->sample, o->sample, int8}, err);
     if (status == TFT_OK) {
         memcpy(k.prefix, prefix, n_prefix * sizeof *prefix);
-        *loss = loss_of(&k, n_prefix, text, n, int8, NULL);
+        *loss = loss_of(&k, n_prefix, text, n, int8);
     }
     close(&k);
     return status;

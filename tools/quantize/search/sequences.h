@@ -1,0 +1,47 @@
+/*
+ * Runs many short texts, each behind the same prefix, through the float model a layer at a time, and
+ * measures what 8 bits would lose in the residual stream.
+ */
+#ifndef QUANTIZE_SEARCH_SEQUENCES_H
+#define QUANTIZE_SEARCH_SEQUENCES_H
+
+#include "tools/quantize/measure/layers.h"
+
+struct sequences {
+    struct tft_model *m;
+    struct layers y; /* y.text has the residual stream: [n, len] rows, y.stride apart */
+    struct quantize_opts shape; /* options that layers.h reads */
+    struct layers_capacity capacity;
+    int32_t *tokens;  /* [n, len] of the sequences that run together: the caller's to fill */
+    double *loss;     /* [n] result: L_q of each sequence, summed over the layers that ran */
+    uint32_t n, len;  /* sequences and their length; n * len <= capacity.rows, len <= batch */
+    uint32_t skip;    /* their first tokens, which do not count in L_q */
+    /* NULL, or told after the rows of some sequences went through a layer; false: stop */
+    bool (*progress)(void *user, double rows);
+    /* NULL, or called after each layer */
+    void (*after_layer)(void *user, uint32_t layer);
+    void *user;
+    bool stopped;
+};
+
+/* How many layers sequences run through, and whether in int8: weights with a scale for each row,
+   inputs with a range for each token. The prefix always runs in floats. */
+struct sequences_depth {
+    uint32_t layers;
+    bool int8;
+};
+
+/* prefix: tokens of a prefix at most. On failure, too, sequences_close must follow. */
+enum tft_status sequences_open(struct sequences *q, struct tft_model *m, uint32_t prefix,
+                               int n_threads, const struct layers_capacity *capacity,
+                               struct tft_error *err);
+void sequences_close(struct sequences *q);
+
+/* Fills q->loss and q->y.text for the sequences in q->tokens behind prefix: [n_prefix]. */
+void sequences_run(struct sequences *q, const int32_t *prefix, uint32_t n_prefix,
+                   struct sequences_depth depth);
+
+/* The largest magnitude in the residual stream of row t. */
+float sequences_peak(const struct sequences *q, size_t t);
+
+#endif
