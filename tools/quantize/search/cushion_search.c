@@ -307,7 +307,8 @@ static void run_stages(struct search *k, const int32_t *sample, const struct sta
     struct checkpoint *state = &k->state;
     while (state->stage < stages) {
         const struct stage *s = &stage[state->stage];
-        struct sequences_depth depth = {s->first_layers ? state->layers : k->m->n_layer, s->first_layers};
+        struct sequences_depth depth = {s->first_layers ? state->layers : k->m->n_layer,
+                                        s->first_layers};
         if (state->window == CHECKPOINT_NONE)
             choose_window(k, sample, s->text);
         if (!k->q.stopped)

@@ -1,6 +1,6 @@
 /*
- * Runs many short texts, each behind the same prefix, through the float model a layer at a time, and
- * measures what 8 bits would lose in the residual stream.
+ * Runs many short texts, each behind the same prefix, through the float model a layer at a time,
+ * and measures what 8 bits would lose in the residual stream.
  */
 #ifndef QUANTIZE_SEARCH_SEQUENCES_H
 #define QUANTIZE_SEARCH_SEQUENCES_H
