@@ -91,7 +91,12 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 /* f32: SmoothQuant's alpha; 0: not smoothed */
 #define TFT_KEY_SMOOTH "tuffet.smooth"
 
-/* string: "intact" (tokens were given) or "cushion" (tokens were searched for) */
+/* f32[2]: the mean of -ln p of a token of text that was kept out of calibration, for the model of
+   floats and for this one; zeros: not measured */
+#define TFT_KEY_HELD_OUT "tuffet.held_out"
+
+/* string: "intact" (tokens were given), "pivots" (the text's own outliers) or "cushion" (tokens
+   were searched for) */
 #define TFT_KEY_PREFIX_METHOD "tuffet.prefix.method"
 
 /* f32, f32[]: the search for a cushion: its threshold tau, and two losses for each round, without

@@ -40,7 +40,8 @@ struct quantize_opts {
     uint32_t n_prefix;
     enum tft_dtype prefix_type; /* type of the prefix in the file: TFT_Q8_0 or TFT_Q4_1;
                                    0: TFT_F16 */
-    const struct cushion *cushion; /* the search that found the prefix; NULL: prefix was given */
+    const struct cushion *cushion; /* the search that found the prefix; NULL: there was none */
+    bool pivots;                   /* the prefix takes outliers that the text showed (pivots.h) */
     const enum tft_range *range;   /* [inputs] STATIC, or how the range is measured at run time */
     const char *kv;                /* KV cache policy to store as the file's default; NULL: none */
     int n_threads;
