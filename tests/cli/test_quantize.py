@@ -1,4 +1,5 @@
 """tuffet quantize, and the other commands on its result."""
+import math
 import os
 import random
 import re
@@ -44,20 +45,51 @@ class Quantize(Case):
             os.rmdir(path) if os.path.isdir(path) else os.remove(path)
 
     def test_json(self):
-        found = self.json(*self.arguments())
+        found = self.json(*self.arguments("--range=min-max"))
         self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune",
-                                      "kv_search", "bits_search", "inputs"})
+                                      "kv_search", "bits_search", "check", "inputs"})
         self.assertIsNone(found["tune"])
         self.assertIsNone(found["kv_search"])
         self.assertIsNone(found["bits_search"])
-        # the context without BOS
-        self.assertEqual((found["window"], found["tokens"] % 255, found["prefix"]), (255, 0, [1]))
+        # the context without the four tokens that a prefix may have
+        self.assertEqual((found["window"], found["tokens"] % 252, found["prefix"]), (252, 0, [1]))
         for i in found["inputs"]:
             self.assertEqual(set(i), {"name", "range", "scale", "zero", "min", "max", "error"})
             self.assertAlmostEqual(i["scale"], (i["max"] - i["min"]) / 255, delta=1e-4 * i["scale"])
             self.assertAlmostEqual(i["zero"], -i["min"] / i["scale"], delta=0.51)
             self.assertTrue(0 < i["error"] < 0.01, i)
-        self.assertEqual(self.tuffet(*self.arguments("-t1")), b"")  # no output
+        done = subprocess.run([*TUFFET, *self.arguments("-t1")], capture_output=True,
+                              timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        self.assertRegex(done.stderr, rb"\Acheck: [^\n]*\n\Z")
+
+    def test_the_check(self):
+        """A part of the text is kept out, and both models are measured on it."""
+        with open(self.text, "rb") as f:
+            words = f.read().split()
+        rng = random.Random(3)
+        text = self.write("long", b" ".join(rng.choice(words) for _ in range(5000)))
+        args = ["quantize", self.toy(endless=1), "-o", self.path("out"), "--calib", text,
+                "--calib-window=64", "--calib-tokens=2048"]
+        check = self.json(*args)["check"]
+        self.assertEqual(set(check), {"tokens", "floats", "file", "percent"})
+        self.assertEqual(check["tokens"], 2048 // 64 * 63)
+        self.assertAlmostEqual(check["percent"],
+                               100 * (math.exp(check["file"] - check["floats"]) - 1), delta=1e-3)
+        # a random model is no better than a guess, and its 8 bits are near it
+        self.assertAlmostEqual(check["file"], check["floats"], delta=0.2)
+        stored = self.json("inspect", self.path("out"))["values"]["tuffet.held_out"]
+        for a, b in zip(stored, [check["floats"], check["file"]], strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+        self.assertIn(b"correct", self.tuffet("inspect", self.path("out"), "--verify"))
+        done = subprocess.run([*TUFFET, *args], capture_output=True, timeout=PATIENCE)
+        self.assertRegex(done.stderr.decode(), r"check: perplexity \S+ on text that was kept out, "
+                                               r"[+-]\S+ % over floats\n\Z")
+        # two windows: nothing can be kept out
+        done = subprocess.run([*TUFFET, *args, "--calib-window=100", "--calib",
+                               self.write("brief", b" ".join(words[:120]))],
+                              capture_output=True, timeout=PATIENCE)
+        self.assertIn(b"check: not measured", done.stderr)
 
     def test_the_other_commands_take_it(self):
         model, ids = self.quantized(), "-phello world"
@@ -97,6 +129,8 @@ class Quantize(Case):
         self.assertGreater(len(worst), 2)
         self.assertEqual([w["name"] for w in about["inputs"].pop("worst")],
                          [w["name"] for w in worst][:8])
+        for key, x in about.pop("check").items():
+            self.assertAlmostEqual(x, made["check"][key], delta=1e-4)
         self.assertEqual(about, {
             "weights": "int8 per tensor",
             "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None},
@@ -118,7 +152,11 @@ class Quantize(Case):
         self.assertEqual(said[0],
                          f"{len(worst)} of 7 static inputs lose more than 1 % of their power "
                          "to 8 bits:")
-        self.assertEqual([line.split()[0] for line in said[1:]], [w["name"] for w in worst][:8])
+        self.assertEqual([line.split()[0] for line in said[1:-2]], [w["name"] for w in worst][:8])
+        self.assertGreater(made["check"]["percent"], 3)
+        self.assertTrue(said[-2].startswith("check: perplexity "))
+        self.assertTrue(said[-2].endswith(f", {made['check']['percent']:+.1f} % over floats"))
+        self.assertIn("warning: that is much", said[-1])
         done = subprocess.run([*TUFFET, *self.arguments("--range=percentile", "--percentile=60")],
                               capture_output=True, timeout=PATIENCE)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
@@ -220,7 +258,7 @@ class Quantize(Case):
 
     def test_every_option_changes_the_file(self):
         files = [self.read(self.quantized())]
-        for args in ["--calib-tokens=510", "--calib-window=100", "--range=mse",
+        for args in ["--calib-tokens=510", "--calib-window=100", "--range=min-max",
                      "--range=percentile",
                      "--range=percentile --percentile=90", "--smooth=0.8", "--rotate=o",
                      "--rotate=none", "--rotate=o+down",
@@ -239,8 +277,10 @@ class Quantize(Case):
                                                   *("--" + a for a in args.split(" --")[1:]))))
             self.assertIn(b"yes", self.tuffet("inspect", self.path("out")), args)
         self.assertEqual(len(set(files)), len(files))
-        for args in [["--intact=auto"], ["--intact=bos"], ["-t3"], ["--intact-text="],
-                     ["--cushion=none"], ["--rotate=auto"], ["--bits=8"], ["--bits=4,8"],
+        window = "--calib-window=252"
+        for args in [["--intact=auto"], ["--intact=bos", window], ["-t3"],
+                     ["--intact-text=", window], ["--cushion=none"], ["--rotate=auto"],
+                     ["--range=mse"], ["--bits=8"], ["--bits=4,8"],
                      ["--rounding=awq"]]:
             self.assertEqual(self.read(self.quantized(*args)), files[0], args)
 
@@ -360,6 +400,7 @@ class Quantize(Case):
         plain["values"].pop("tuffet.kv")
         for values in [facts["values"], plain["values"]]:
             values.pop("tuffet.checksum")
+            values.pop("tuffet.held_out")  # with the other cache
         self.assertEqual((facts["values"], [t["name"] for t in facts["tensors"]]),
                          (plain["values"], [t["name"] for t in plain["tensors"]]))
         self.assertIn(b"correct", self.tuffet("inspect", self.path("out"), "--verify"))
@@ -613,7 +654,7 @@ class Quantize(Case):
             (["--group=16"], "32, 64 or 128"), (["--rounding=up"], "gptq|nearest|awq"),
             (["--bits=4", "--rounding=awq", "--smooth=0.5"], "scale the same inputs"),
             (["--bits=4", "--weights=per-tensor"], "leave out --weights per-tensor"),
-            (["--calib-tokens=100"], "less than the window of 255"),
+            (["--calib-tokens=100"], "less than the window of 252"),
         ]:
             self.assertIn(why, self.fails(*self.arguments(*args), status=2))
         for item in ["99", "0-99", "1-0", "0-", "ffn", "0.", "0.ffn", "0.output", "0x1", "-1", "+1",
@@ -651,7 +692,7 @@ class Quantize(Case):
         many = ",".join(["1"] * 256)
         for args, why in [
             ([toy, "-o", out, "--calib", short],
-             f"{short}: a text of 2 tokens is too short for a window of 255"),
+             f"{short}: a text of 2 tokens is too short for a window of 252"),
             ([toy, "-o", out, "--calib", "no such text"], "no such text: No such file"),
             ([toy, "-o", self.path("nowhere/out"), "--calib", self.text],
              self.path("nowhere/out") + ": "),
@@ -661,7 +702,7 @@ class Quantize(Case):
              f"{quantized}: is already quantized: give the float model"),
             ([self.toy(vocab=""), "-o", out, "--calib", self.text], "no tokenizer"),
             ([toy, "-o", out, "--calib", self.text, "--calib-window=256"],
-             "no room for a window of 256 after a prefix of 1"),
+             "no room for a window of 256 after a prefix of 4"),
             ([toy, "-o", out, "--calib", self.text, "--intact-tokens", many],
              "no room for a window of 1 after a prefix of 256"),
             ([toy, "-o", out, "--calib", self.text, "-t2000"], "2000 threads"),

@@ -5,6 +5,7 @@
 #include "models/open.h"
 #include "tools/commands/commands.h"
 #include "tools/quantize/command_bits.h"
+#include "tools/quantize/command_check.h"
 #include "tools/quantize/command_kv.h"
 #include "tools/quantize/command_prefix.h"
 #include "tools/quantize/command_tune.h"
@@ -19,7 +20,7 @@ static struct {
     int method, rotate, per_tensor, dynamic_per, rounding;
     float percentile, smooth;
     bool json;
-} opt = {.tokens = 8192, .percentile = 99.99f, .group = 64};
+} opt = {.tokens = 8192, .method = RANGE_MSE, .percentile = 99.99f, .group = 64};
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
@@ -56,8 +57,8 @@ static const struct cli_option options[] = {
     {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
      "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, and "
-     "inputs with their ranges"},
+     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, "
+     "bits_search, check, and inputs with their ranges"},
     {0},
 };
 
@@ -181,6 +182,8 @@ struct quantize_run {
     struct command_tune tune;
     struct command_kv kv;
     struct bits_search bits;
+    struct command_check check;
+    uint32_t n_start; /* first tokens of the prefix that the model of floats has in the check */
     uint64_t start;
 };
 
@@ -198,6 +201,7 @@ static void report_people(const struct tft_model *m, const struct quantize_run *
         if (o->range[i] == TFT_RANGE_STATIC)
             worst_inputs_add(&l, (struct input_error){i, result[i].error, result[i].affine});
     worst_inputs_print(stderr, &l, m->n_layer);
+    command_check_report(&run->check);
 }
 
 static void report_json(const struct tft_model *m, const struct quantize_run *run)
@@ -218,6 +222,8 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
     command_kv_json(&run->kv);
     fputs(",\"bits_search\":", stdout);
     command_bits_json(&run->bits);
+    fputs(",\"check\":", stdout);
+    command_check_json(&run->check);
     fputs(",\"inputs\":[", stdout);
     for (uint32_t i = 0; i < quantize_inputs(m); i++) {
         const struct quantize_input *r = &run->result[i];
@@ -269,6 +275,9 @@ static int make(struct tft_model *m, struct quantize_run *run)
         status = command_tune_finish(&run->tune, tuned);
     if (status == CLI_OK)
         status = command_kv_finish(&run->kv, opt.out);
+    if (status == CLI_OK)
+        status = command_check_finish(&run->check, m, run->o.prefix, run->n_start, opt.out,
+                                      run->o.n_threads);
     if (status == CLI_OK && opt.json)
         report_json(m, run);
     else if (status == CLI_OK)
@@ -282,7 +291,8 @@ static int make(struct tft_model *m, struct quantize_run *run)
 
 /* Makes each window begin with BOS, like sequences at run time, if the model was trained with BOS
    and the prefix does not contain it. */
-static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids)
+static void begin_windows(const struct tft_model *m, const struct quantize_opts *o, int32_t *ids,
+                          struct command_check *check)
 {
     size_t with_bos = 0;
     int32_t bos = tft_token_bos(m);
@@ -291,25 +301,57 @@ static void begin_windows(const struct tft_model *m, const struct quantize_opts 
         given |= o->prefix[i] == bos;
     for (size_t i = 0; !given && i + o->window <= o->n_text; i += o->window)
         ids[i] = bos;
+    if (!given)
+        command_check_begin_windows(check, bos);
 }
 
-/* Sets the window and its share of the text ids. Fails unless prefix, window and text fit the model
-   and each other. */
-static int choose_window(const struct tft_model *m, struct quantize_opts *o, int32_t *ids)
+/* Sets the window. Fails unless prefix, window and text fit the model and each other. n_prefix: the
+   most that the prefix may have */
+static int choose_window(const struct tft_model *m, struct quantize_opts *o, uint32_t n_prefix)
 {
-    uint32_t room = o->n_prefix < m->n_ctx ? m->n_ctx - o->n_prefix : 0;
+    uint32_t room = n_prefix < m->n_ctx ? m->n_ctx - n_prefix : 0;
     o->window = opt.window ? opt.window : room < 512 ? room : 512;
     if (!o->window || o->window > room)
         return cli_fail("%s: the context of %u has no room for a window of %u after a prefix of %u",
-                        m->source.name, m->n_ctx, o->window ? o->window : 1, o->n_prefix);
+                        m->source.name, m->n_ctx, o->window ? o->window : 1, n_prefix);
     if (o->window > opt.tokens)
         return cli_usage("--calib-tokens %u is less than the window of %u", opt.tokens, o->window);
     if (o->n_text < o->window)
         return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib,
                         o->n_text, o->window);
-    o->n_text = quantize_spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
-    begin_windows(m, o, ids);
     return CLI_OK;
+}
+
+/* Finds the prefix, and takes the windows of the text ids that the model is calibrated with. */
+static int find_prefix(struct tft_model *m, struct quantize_run *run,
+                       struct command_prefix *prefix, int32_t *ids)
+{
+    struct quantize_opts *o = &run->o;
+    struct tft_error err;
+    uint32_t best = 0;
+    if (quantize_check(m, o, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    int status = command_prefix_look(prefix, m, ids, o->n_text, o->window);
+    if (status == CLI_OK)
+        status = command_prefix_search(prefix, m, opt.out, ids, o->n_text);
+    if (status != CLI_OK)
+        return status;
+    o->prefix = prefix->ids;
+    o->n_prefix = (uint32_t)prefix->n;
+    o->n_text = quantize_spread_windows(ids, o->n_text, o->window, opt.tokens / o->window);
+    begin_windows(m, o, ids, &run->check);
+    bool choice = prefix->n_choices > 1 && run->check.text.n_windows;
+    if (choice)
+        status = command_check_choose(&run->check, m, o, opt.out, prefix->choice,
+                                      prefix->n_choices, &best);
+    if (status == CLI_OK && choice)
+        status = command_prefix_take(prefix, best);
+    o->prefix = prefix->ids;
+    o->n_prefix = (uint32_t)prefix->n;
+    o->pivots = prefix->pivots;
+    o->cushion = prefix->searched ? &prefix->cushion : NULL;
+    run->n_start = command_prefix_start(prefix, m);
+    return status;
 }
 
 static int prepare(struct tft_model *m, const char *text, size_t len)
@@ -343,18 +385,18 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         ids = cli_tokenize(m, text, len, 0, &o->n_text);
         status = ids ? CLI_OK : CLI_FAILED;
     }
-    if (status == CLI_OK)
-        status = command_prefix_search(&prefix, m, opt.out, ids, o->n_text);
     o->text = ids;
     o->range = range;
-    o->prefix = prefix.ids;
-    o->n_prefix = (uint32_t)prefix.n;
-    o->cushion = prefix.searched ? &prefix.cushion : NULL;
     if (status == CLI_OK)
-        status = choose_window(m, o, ids);
+        status = choose_window(m, o, command_prefix_most(&prefix));
+    if (status == CLI_OK)
+        status = command_check_keep_out(&run.check, ids, &o->n_text, o->window, opt.tokens);
+    if (status == CLI_OK)
+        status = find_prefix(m, &run, &prefix, ids);
     if (status == CLI_OK)
         status = make(m, &run);
     command_prefix_free(&prefix, status);
+    command_check_free(&run.check);
     free(range);
     free(run.matrix_bits);
     free(ids);
@@ -439,6 +481,9 @@ const struct cli_command command_quantize = {
         "needs RMSNorm, so gpt2 cannot have it. auto means all; o+down for models with "
         "LayerNorm or a tied head.\n"
         "\n"
+        "--intact auto looks at which tokens the text has outliers, tries prefixes that take them, "
+        "and keeps the one behind which text that was kept out of calibration is predicted best.\n"
+        "\n"
         "--cushion searches all tokens (CushionCache). auto tries each on little text, in int8 "
         "and in a few layers, and the best in the whole float model: minutes per token for a "
         "model of 1 B parameters. A token is accepted, before the last one found or at the end "
@@ -457,11 +502,9 @@ const struct cli_command command_quantize = {
         "lose more. If this is no better on held-out text, all layers get the same bits.\n",
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
-        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13 "
-        "--range mse\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
-        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --range mse "
-        "--tune\n"
+        "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto --tune\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv-search 2.5\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --kv skvq:v=1.5\n",
     .run = run_quantize,

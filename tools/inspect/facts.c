@@ -103,6 +103,9 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     f->rotate_residual = uint_of(f, TFT_KEY_ROTATE_RESIDUAL);
     if (smooth)
         tft_value_real(smooth, 0, &f->smooth);
+    const struct tft_value *held = tft_source_value(&f->s, TFT_KEY_HELD_OUT);
+    f->checked = held && tft_value_real(held, 0, &f->held_out[0]) &&
+                 tft_value_real(held, 1, &f->held_out[1]);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
         read_input(f, i);
 }

@@ -40,6 +40,8 @@ struct facts {
     uint64_t inputs[TFT_RANGE_TENSOR + 1]; /* inputs with each kind of range */
     bool rotate_residual;
     double smooth;
+    bool checked;                   /* the file says what it loses, or that this was not measured */
+    double held_out[2];             /* -ln p of text that was kept out: of floats, of the file */
     const struct tft_value *prefix; /* its tokens; NULL: none */
     struct worst_inputs worst_inputs;
 };

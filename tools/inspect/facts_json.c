@@ -7,6 +7,7 @@
 #include "facts.h"
 #include "tensors.h"
 #include "tools/cli/cli.h"
+#include "tools/quantize/check.h"
 #include "tools/quantize/inputs.h"
 #include "values.h"
 
@@ -93,6 +94,12 @@ static void json_quantized(const struct facts *f)
     json_number("tokens", f->calibration_tokens, true);
     json_number("window", f->calibration_window, true);
     putchar('}');
+    json_key("check");
+    if (f->checked && f->held_out[0] != 0)
+        printf("{\"floats\":%.9g,\"file\":%.9g,\"percent\":%.9g}", f->held_out[0], f->held_out[1],
+               check_percent(f->held_out[0], f->held_out[1]));
+    else
+        fputs("null", stdout);
     json_inputs(f);
     putchar('}');
 }

@@ -6,6 +6,7 @@
 #include "facts.h"
 #include "tensors.h"
 #include "tools/cli/cli.h"
+#include "tools/quantize/check.h"
 #include "values.h"
 
 /* In decimal units. */
@@ -213,4 +214,6 @@ void facts_print(const struct facts *f, const char *path)
     put_label("runs");
     printf(f->runs ? "yes\n" : "no: %s\n", f->why_not.msg);
     worst_inputs_print(stdout, &f->worst_inputs, (uint32_t)f->layers);
+    if (f->checked)
+        check_print(stdout, f->held_out[0], f->held_out[1]);
 }

@@ -5,9 +5,11 @@
 
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/search/cushion_search.h"
+#include "tools/quantize/search/pivots.h"
 
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
+enum { LOOK_TOKENS = 8192 }; /* of the text, that are looked at for outliers */
 
 static struct {
     const char *intact_text, *intact_tokens;
@@ -18,7 +20,8 @@ static struct {
 
 const struct cli_option command_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
-     "store the keys and values of BOS as a prefix; auto: if the model begins texts with BOS"},
+     "store the keys and values of BOS as a prefix; auto: of BOS, if the model begins texts with "
+     "it, and of tokens like those at which the text has its outliers"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
      "store BOS and TEXT as a prefix, such as a system prompt"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",
@@ -110,14 +113,107 @@ static int choose(struct command_prefix *f, const struct tft_model *m)
                : cli_fail("%s: the vocabulary has no BOS for --intact bos", m->source.name);
 }
 
+/* Whether the text may say which tokens the prefix has. */
+static bool looks_for_pivots(void)
+{
+    return opt.intact == INTACT_AUTO && !opt.intact_text && !opt.intact_tokens;
+}
+
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
 {
     struct tft_error err;
     int status = choose(f, m);
-    if (status == CLI_OK && (f->n || opt.cushion != CUSHION_NONE) &&
+    if (status == CLI_OK &&
+        (f->n || looks_for_pivots() || opt.cushion != CUSHION_NONE) &&
         prefix_check_type(m, command_prefix_type(), &err) != TFT_OK)
         return cli_fail("%s", err.msg); /* before a search that takes minutes */
     return status;
+}
+
+uint32_t command_prefix_most(const struct command_prefix *f)
+{
+    bool searches = looks_for_pivots() || opt.cushion != CUSHION_NONE;
+    return searches && opt.most > f->n ? opt.most : (uint32_t)f->n;
+}
+
+uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_model *m)
+{
+    bool bos = f->n && f->ids[0] == tft_token_bos(m);
+    return opt.intact_text ? (uint32_t)f->n : bos;
+}
+
+/* ---- the text's own outliers */
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+static void add_choice(struct command_prefix *f, const int32_t *token, size_t n)
+{
+    struct check_prefix *to = &f->choice[f->n_choices++];
+    *to = (struct check_prefix){.n = (uint32_t)n};
+    memcpy(to->token, token, n * sizeof *token);
+}
+
+static int set_tokens(struct command_prefix *f, const int32_t *token, size_t n)
+{
+    int32_t *ids = malloc((n + 1) * sizeof *ids);
+    if (!ids)
+        return cli_fail("out of memory");
+    memcpy(ids, token, n * sizeof *ids);
+    free(f->ids);
+    f->ids = ids;
+    f->n = n;
+    return CLI_OK;
+}
+
+int command_prefix_take(struct command_prefix *f, uint32_t choice)
+{
+    f->pivots = choice > 0 && choice <= f->n_pivots;
+    return set_tokens(f, f->choice[choice].token, f->choice[choice].n);
+}
+
+int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int32_t *ids,
+                        size_t n, uint32_t window)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    struct pivots found;
+    bool stopped;
+    struct pivots_opts o = {
+        .n_windows = (uint32_t)(n / window),
+        .window = window,
+        .start = f->ids,
+        .n_start = (uint32_t)f->n,
+        .most = opt.most,
+        .n_threads = (int)cli_model_options.threads,
+        .progress = progress,
+        .user = &bar,
+    };
+    if (!looks_for_pivots() || f->n > opt.most)
+        return CLI_OK;
+    int32_t *text = malloc((n + 1) * sizeof *text);
+    if (!text)
+        return cli_fail("out of memory");
+    memcpy(text, ids, n * sizeof *text);
+    o.n_windows =
+        (uint32_t)(quantize_spread_windows(text, n, window, LOOK_TOKENS / window + 1) / window);
+    o.text = text;
+    cli_progress_begin(&bar, "looking for outliers");
+    enum tft_status status = pivots_search(m, &o, &found, &stopped, &err);
+    cli_progress_end(&bar);
+    free(text);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (stopped)
+        return CLI_INTERRUPTED;
+    add_choice(f, f->ids, f->n);
+    for (uint32_t i = 0; i < found.n; i++)
+        add_choice(f, found.prefix[i].token, found.prefix[i].n);
+    f->n_pivots = found.n;
+    return found.n ? command_prefix_take(f, 1) : CLI_OK;
 }
 
 /* ---- the search */
@@ -169,10 +265,11 @@ static int replace_start(struct command_prefix *f)
         return cli_fail("out of memory");
     memcpy(ids, c->token, c->n * sizeof *ids);
     memcpy(ids + c->n, f->ids + start, rest * sizeof *ids);
-    free(f->ids);
-    f->ids = ids;
-    f->n = c->n + rest;
-    return CLI_OK;
+    int status = set_tokens(f, ids, c->n + rest);
+    free(ids);
+    if (f->n_choices && c->n > start)
+        add_choice(f, f->ids, f->n);
+    return status;
 }
 
 int command_prefix_search(struct command_prefix *f, struct tft_model *m, const char *out,

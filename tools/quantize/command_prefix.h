@@ -5,13 +5,18 @@
 
 #include "tools/cli/cli.h"
 #include "model/model.h"
-#include "tools/quantize/search/cushion.h"
+#include "tools/quantize/command_check.h"
+#include "tools/quantize/search/pivots.h"
 
 struct command_prefix {
     int32_t *ids; /* [n] */
     size_t n;
+    bool pivots;            /* tokens are the text's own outliers */
     bool searched;
     struct cushion cushion; /* if searched */
+    struct check_prefix choice[PIVOT_PREFIXES + 2]; /* [n_choices] to choose from: the start, what
+                                                       the text showed, and what was searched */
+    uint32_t n_choices, n_pivots;
     char *checkpoint;       /* path */
 };
 
@@ -23,12 +28,23 @@ int command_prefix_check(void);
 /* Type of the prefix in the file: --prefix-bits. */
 enum tft_dtype command_prefix_type(void);
 
-/* choose: sets the tokens of the command line; f: all zeros. search: then adds those that --cushion
-   finds in the text ids: [n]; out: path of the output file. Both return CLI_OK, or the exit status
-   after a message on standard error. */
+/* choose: sets the tokens of the command line; f: all zeros. look: then adds those that take the
+   outliers of the text ids: [n], if the command line names none. search: then adds those that
+   --cushion finds in it; out: path of the output file. take: the prefix becomes that choice. All
+   return CLI_OK, or the exit status after a message on standard error. */
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m);
+int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int32_t *ids,
+                        size_t n, uint32_t window);
 int command_prefix_search(struct command_prefix *f, struct tft_model *m, const char *out,
                            const int32_t *ids, size_t n);
+int command_prefix_take(struct command_prefix *f, uint32_t choice);
+
+/* Tokens that the prefix may come to have. */
+uint32_t command_prefix_most(const struct command_prefix *f);
+
+/* How many of the prefix's first tokens the model of floats gets when the two are compared: BOS, or
+   the given text. */
+uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_model *m);
 
 /* Accepts all zeros. status: the program's exit status. The checkpoint of a search is removed if
    the model was written. */

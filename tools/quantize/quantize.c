@@ -508,8 +508,8 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     return status;
 }
 
-static enum tft_status check_arguments(const struct tft_model *m, const struct quantize_opts *o,
-                                       struct tft_error *err)
+enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
+                               struct tft_error *err)
 {
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
@@ -537,7 +537,7 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
 {
     struct conversion c = {
         .m = m, .o = o, .result = result, .low_bits = quantize_low_bits(o, 0, m->n_layer)};
-    enum tft_status status = check_arguments(m, o, err);
+    enum tft_status status = quantize_check(m, o, err);
     *stopped = false;
     if (status == TFT_OK)
         status = layers_open(&c.y, m, o, err);

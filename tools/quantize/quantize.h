@@ -6,8 +6,10 @@
  * The life of a run:
  *
  *   open      the float model, with its weights unexpanded            tft_model_open_unexpanded
- *   search    for a cushion (--cushion): tokens whose keys and values, put before every sequence,
- *             take the outliers                                     search/cushion_search.h
+ *   look      which tokens of the text are its outliers; the prefix gets tokens like them, whose
+ *             keys and values, put before every sequence, take the outliers   search/pivots.h
+ *   search    for a cushion (--cushion): for such tokens in the whole vocabulary
+ *                                                                   search/cushion_search.h
  *   measure   run the text through each layer, watch its inputs     quantize(), measure/
  *   round     smooth or scale, rotate and reorder the layer's weights, then
  *             round them to int8, or to fewer bits (--bits)         quantize(), round/
@@ -15,6 +17,7 @@
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
  *   rewrite   the file with the tuned prefix or the chosen cache    write/rewrite_model.h
+ *   check     what the file loses on text that was kept out         check.h
  *
  * With --bits-search, a file of 8 bits is made and searched first (search/bits_search.h).
  *
@@ -40,6 +43,7 @@
  *   inputs.h                  names of matrices; names and results of inputs of linear layers
  *   fold.h                    what inputs go through, moved into the matrices of a layer
  *   options.h                 struct quantize_opts
+ *   check.h                   the loss on text that was kept out, of floats and of a file
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
@@ -63,6 +67,8 @@
  *     kv_calibrate.h          channel order and clip for the KV cache that the file names
  *     kv_clip.h               SKVQ's clip alpha
  *   search/
+ *     pivots.h                prefixes that take the text's own outliers
+ *     sequences.h             short texts behind a prefix, and what 8 bits would lose
  *     cushion.h               the result of a search for a cushion
  *     cushion_search.h        the search: CushionCache, algorithm 1
  *     cushion_checkpoint.h    its state in a file, to resume from
@@ -77,9 +83,10 @@
  *   write/
  *     write_model.h           the file that quantize() makes
  *     rewrite_model.h         a copy of it with another prefix or KV cache
+ *     held_out.h              the check's result, into the finished file
  *   quantize.h                quantize(): measure, round and write
- *   command_prefix.h, command_tune.h, command_bits.h, command_kv.h   options and messages of
- *                             tuffet quantize
+ *   command_prefix.h, command_check.h, command_tune.h, command_bits.h, command_kv.h   options and
+ *                             messages of tuffet quantize
  *
  * docs/file-format.md describes the file, docs/kv-cache.md the KV cache.
  */
@@ -88,6 +95,10 @@
 
 #include "tools/quantize/inputs.h"
 #include "tools/quantize/options.h"
+
+/* Fails if m cannot be converted with these options: before a search that takes minutes. */
+enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
+                               struct tft_error *err);
 
 /* Converts m and writes the result to `path`. m: opened by tft_model_open_unexpanded; unchanged on
    return. result: [inputs]. On failure no file is left, and err says why. TFT_OK without a file if
