@@ -20,7 +20,8 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
 {
     size_t keep = (KEEP_TOKENS + window - 1) / window, unused = have > wanted ? have - wanted : 0;
-    return unused >= keep ? keep : least(keep, have / KEEP_PART);
+    size_t most = have < KEEP_PART ? have / 3 : have / KEEP_PART; /* one window of three or four */
+    return unused >= keep ? keep : least(keep, most);
 }
 
 int command_check_keep_out(struct command_check *c, int32_t *ids, size_t *n, uint32_t window,

@@ -130,10 +130,18 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     return status;
 }
 
+/* How many tokens the search begins with. Those of --intact-text, but for BOS, come after the
+   tokens that it finds. */
+static size_t search_start(const struct command_prefix *f)
+{
+    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
+}
+
 uint32_t command_prefix_most(const struct command_prefix *f)
 {
     bool searches = looks_for_pivots() || opt.cushion != CUSHION_NONE;
-    return searches && opt.most > f->n ? opt.most : (uint32_t)f->n;
+    size_t start = search_start(f);
+    return (uint32_t)f->n + (searches && opt.most > start ? opt.most - (uint32_t)start : 0);
 }
 
 uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_model *m)
@@ -246,13 +254,6 @@ static bool search_progress(void *user, uint32_t round, double done)
     }
     cli_progress_at(&b->bar, done);
     return !cli_interrupted();
-}
-
-/* How many tokens the search begins with. Those of --intact-text, but for BOS, come after the
-   tokens that it finds. */
-static size_t search_start(const struct command_prefix *f)
-{
-    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
 }
 
 /* Puts the tokens that the search found before the rest of the prefix. */
