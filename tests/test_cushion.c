@@ -700,6 +700,53 @@ static bool halt(void *user, uint32_t round, double done)
     return done < 0.3;
 }
 
+/* Algorithm 1: each round draws a sample, and the token that is best at the end of the prefix is
+   added if L_q falls below tau times its value before. */
+static void the_paper_s_own_algorithm(void **state)
+{
+    (void)state;
+    uint32_t drawn[SAMPLES] = {0};
+    for (int i = 0; i < N_TOYS; i++) {
+        struct cushion_opts o = usual(&toys[i]), one = o;
+        struct tft_model *m = unexpanded(&toys[i]);
+        int32_t prefix[CUSHION_MAX] = {3};
+        o.start = prefix;
+        o.n_start = 1;
+        o.most = 4;
+        o.paper = true;
+        o.tau = 0.97;
+        struct cushion c = found(m, &o);
+        uint32_t n = 1;
+        for (uint32_t r = 0; r < c.tried; r++) {
+            int32_t best = -1;
+            double least = INFINITY;
+            drawn[c.round[r].sample[0]]++;
+            one.text = sample_of(&c.round[r], 0);
+            double before = loss(m, &one, prefix, n);
+            for (int32_t t = 0; t < (int32_t)toys[i].n_vocab; t++) {
+                prefix[n] = t;
+                double l = loss(m, &one, prefix, n + 1);
+                best = l < least ? t : best;
+                least = fmin(least, l);
+            }
+            assert_int_equal(c.round[r].token, best);
+            assert_int_equal(c.round[r].tail, 0);
+            assert_true(c.round[r].before == before && c.round[r].after == least);
+            assert_int_equal(c.round[r].taken, least < o.tau * before);
+            assert_int_equal(r + 1 < c.tried || n + 1 == o.most, c.round[r].taken);
+            prefix[n] = best;
+            n += c.round[r].taken;
+        }
+        assert_int_equal(c.n, n);
+        assert_memory_equal(c.token, prefix, n * sizeof *prefix);
+        tft_model_close(m);
+    }
+    uint32_t others = 0;
+    for (int i = 1; i < SAMPLES; i++)
+        others += drawn[i];
+    assert_true(others > 0); /* not always the first sample */
+}
+
 static void it_ends(void **state)
 {
     (void)state;
@@ -740,6 +787,7 @@ int main(void)
         cmocka_unit_test(integers_rank_as_floats_do),
         cmocka_unit_test(sequences_of_bytes_do_not_see_each_other),
         cmocka_unit_test(the_first_stages_find_what_stands_out),
+        cmocka_unit_test(the_paper_s_own_algorithm),
         cmocka_unit_test(it_ends),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

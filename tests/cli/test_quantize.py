@@ -232,6 +232,17 @@ class Quantize(Case):
         self.assertIn("sample",
                       self.fails(*self.arguments("--cushion=auto", "--cushion-sample=100000")))
 
+    def test_the_paper_s_cushion(self):
+        """It begins with BOS alone, adds tokens at the end, and asks nothing of likelihood."""
+        found = self.json(*self.arguments("--cushion=paper", "--cushion-sample=6",
+                                          "--cushion-tau=9", "--cushion-max=3"))
+        self.assertIsNone(found["cushion"]["cost"])
+        rounds = found["cushion"]["rounds"]
+        self.assertEqual([r["place"] for r in rounds], ["end", "end"])
+        self.assertEqual(found["prefix"], [1, *(r["token"] for r in rounds)])
+        self.assertEqual(self.json("inspect", self.path("out"))["w8a8"]["prefix"]["method"],
+                         "cushion")
+
     def test_where_a_cushion_grows(self):
         """A token refused before the last one may be accepted at the end. One that costs the text
         too much is refused in both places."""

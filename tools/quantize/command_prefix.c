@@ -1,5 +1,6 @@
 #include "tools/quantize/command_prefix.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "tools/quantize/search/pivots.h"
 
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
-enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE };
+enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
 enum { LOOK_TOKENS = 8192 }; /* of the text, that are looked at for outliers */
 
 static struct {
@@ -28,7 +29,7 @@ const struct cli_option command_prefix_option_list[] = {
      "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
      "store the prefix with this many bits per number: F16, Q8_0 or Q4_1"},
-    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive",
+    {0, "cushion", CLI_WORD, &opt.cushion, "none|auto|exhaustive|paper",
      "search tokens for the prefix that take the outliers of activations"},
     {0, "cushion-max", CLI_COUNT, &opt.most, "N",
      "limit the prefix to N tokens, including those of --intact or --intact-tokens"},
@@ -116,7 +117,8 @@ static int choose(struct command_prefix *f, const struct tft_model *m)
 /* Whether the text may say which tokens the prefix has. */
 static bool looks_for_pivots(void)
 {
-    return opt.intact == INTACT_AUTO && !opt.intact_text && !opt.intact_tokens;
+    return opt.intact == INTACT_AUTO && !opt.intact_text && !opt.intact_tokens &&
+           opt.cushion != CUSHION_PAPER;
 }
 
 int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
@@ -302,8 +304,9 @@ int command_prefix_search(struct command_prefix *f, struct tft_model *m, const c
         .n_start = (uint32_t)start,
         .most = opt.most,
         .tau = (double)opt.tau,
-        .cost = (double)opt.cost,
+        .cost = opt.cushion == CUSHION_PAPER ? (double)INFINITY : (double)opt.cost,
         .exhaustive = opt.cushion == CUSHION_EXHAUSTIVE,
+        .paper = opt.cushion == CUSHION_PAPER,
         .n_threads = (int)cli_model_options.threads,
         .checkpoint = f->checkpoint,
         .progress = search_progress,
@@ -374,7 +377,9 @@ void command_prefix_json(const struct cushion *c)
         fputs("null", stdout);
         return;
     }
-    printf("{\"tau\":%.6g,\"cost\":%.6g,\"rounds\":[", c->tau, c->cost);
+    printf("{\"tau\":%.6g", c->tau);
+    cli_json_number("cost", c->cost);
+    fputs(",\"rounds\":[", stdout);
     for (uint32_t i = 0; i < c->tried; i++) {
         fputs(i ? "," : "", stdout);
         json_round(&c->round[i]);

@@ -86,7 +86,7 @@ static const int32_t *sample_of(const struct search *k, const struct cushion_rou
 /* How many samples a round has. */
 static uint32_t round_samples(const struct search *k)
 {
-    return (uint32_t)least(CUSHION_SAMPLES, samples(k));
+    return k->o->paper ? 1 : (uint32_t)least(CUSHION_SAMPLES, samples(k));
 }
 
 /* -------------------------------------------------------------------------------------- a round */
@@ -224,13 +224,24 @@ static void choose_window(struct search *k, const int32_t *sample, uint32_t n)
         k->state.window = window;
 }
 
+/* A sample that is as good as random, and the same in every run: multiplicative hashing of the
+   round's number. */
+static uint32_t draw_sample(const struct search *k)
+{
+    return (uint32_t)(((uint64_t)(k->state.found.tried + 1) * 2654435769u & UINT32_MAX) *
+                          samples(k) >> 32);
+}
+
 /* Looks at half of the layers: massive activations arise there, and in later layers the stream
    grows for any text. */
 static void choose_samples(struct search *k)
 {
     const struct cushion_opts *o = k->o;
     struct cushion_round r = {.tail = k->tail};
-    find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0},
+    if (o->paper)
+        r.sample[0] = draw_sample(k);
+    else
+        find_worst(k, &(struct texts){o->text, o->sample, samples(k), o->sample, 0},
                (k->m->n_layer + 1) / 2, r.sample, round_samples(k));
     if (k->q.stopped)
         return;
@@ -252,10 +263,11 @@ enum { STAGES = 8, FIRST_TEXT = 1, MORE_TEXT = 4, FEWER = 16, FINALISTS = 4 };
    after BOS, L_q on a newline is 0.005 after a newline, and 85 after most tokens. */
 static uint32_t plan(const struct search *k, struct stage stage[STAGES])
 {
+    bool exhaustive = k->o->exhaustive || k->o->paper;
     double n = k->m->n_vocab, macs = (double)k->m->matmul_macs - n * k->m->n_embd,
            text = fmax((k->o->macs > 0 ? k->o->macs : 2e12) / (n * macs), FIRST_TEXT);
     uint32_t i = 0;
-    for (; i + 1 < STAGES && text < k->o->sample && n > FINALISTS && !k->o->exhaustive;
+    for (; i + 1 < STAGES && text < k->o->sample && n > FINALISTS && !exhaustive;
          i++, text *= MORE_TEXT) {
         n = fmax(floor(n / FEWER), FINALISTS);
         stage[i] = (struct stage){(uint32_t)text, i < 2, (size_t)n};
@@ -426,7 +438,7 @@ static bool next_tail(const struct search *k, const struct cushion *c, uint32_t 
 {
     const struct cushion_round *last = c->tried ? &c->round[c->tried - 1] : NULL;
     bool failed = last && !last->taken;
-    *tail = c->n > k->o->n_start && !failed;
+    *tail = c->n > k->o->n_start && !failed && !k->o->paper;
     return c->n < k->o->most && (!failed || last->tail);
 }
 
@@ -488,7 +500,7 @@ static uint32_t hash_of_search(const struct search *k)
         double tau, cost, macs;
         uint32_t sample, most, n_start, exhaustive;
     } all = {s->size,   o->n_text, o->tau,     o->cost,      o->macs,
-             o->sample, o->most,   o->n_start, o->exhaustive};
+             o->sample, o->most,   o->n_start, o->exhaustive + 2u * o->paper};
     uint32_t crc = tft_crc32(tft_crc32(0, &all, sizeof all), s->data, s->size);
     crc = tft_crc32(crc, o->start, o->n_start * sizeof *o->start);
     return tft_crc32(crc, o->text, o->n_text * sizeof *o->text);

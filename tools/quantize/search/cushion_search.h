@@ -8,7 +8,7 @@
  * the range of this X, of the tokens of t alone. The search ends when the best token does not lower
  * L_q below tau times its value before (eq. 10).
  *
- * Differences from the paper, and their reasons:
+ * Differences from the paper, and their reasons (cushion_opts.paper has none of them):
  *
  * Samples. The paper draws a new sample for each token. Here a token is judged by the four samples
  * of the text with the highest L_q so far, as some outliers are rare: after BOS and a newline,
@@ -55,6 +55,8 @@ struct cushion_opts {
     double tau;
     double cost;     /* most nats that the mean -ln p may rise per accepted token; INFINITY: any */
     bool exhaustive; /* try all tokens on the whole sample */
+    bool paper;      /* algorithm 1 to the letter: exhaustive, one sample drawn for each round, and
+                        tokens only at the end of the prefix; `cost` should be INFINITY */
     double macs;     /* multiply-adds of a round's first stage; 0: 2e12, half a minute on two cores.
                         The smaller the model, the more text they allow; for a tiny one, all */
     int n_threads;
