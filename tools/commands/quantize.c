@@ -11,6 +11,7 @@
 #include "tools/quantize/command_tune.h"
 #include "tools/quantize/measure/worst_inputs.h"
 #include "tools/quantize/quantize.h"
+#include "tools/quantize/windows.h"
 
 enum { ROTATE_AUTO }; /* then enum quantize_rotate */
 
@@ -346,6 +347,8 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
                                       prefix->n_choices, &best);
     if (status == CLI_OK && choice)
         status = command_prefix_take(prefix, best);
+    if (status == CLI_OK && choice && !opt.json)
+        command_prefix_report_choice(prefix, m);
     o->prefix = prefix->ids;
     o->n_prefix = (uint32_t)prefix->n;
     o->pivots = prefix->pivots;

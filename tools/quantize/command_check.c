@@ -6,6 +6,7 @@
 
 #include "tools/cli/cli.h"
 #include "tools/quantize/quantize.h"
+#include "tools/quantize/windows.h"
 #include "tools/quantize/write/held_out.h"
 
 /* Tokens that are kept out, and the part of a short text that may be; tokens that a model to choose
@@ -84,7 +85,8 @@ static int measure_file(const struct command_check *c, const char *path, const c
 
 /* ---- choosing a prefix */
 
-/* Makes a model with the prefix, and measures it. result: [inputs] scratch */
+/* Makes a model with the prefix, and measures it. from: its text is little. result: [inputs]
+   scratch */
 static int try_prefix(const struct command_check *c, struct tft_model *m,
                       const struct quantize_opts *from, const char *path,
                       struct check_prefix *prefix, struct quantize_input *result,
@@ -98,7 +100,6 @@ static int try_prefix(const struct command_check *c, struct tft_model *m,
     o.kv = NULL;
     o.prefix = prefix->token;
     o.n_prefix = prefix->n;
-    o.n_text = least(o.n_text, (TRIAL_TOKENS + o.window - 1) / o.window * o.window);
     o.progress = progress;
     o.user = &bar;
     cli_progress_begin(&bar, title);
@@ -114,18 +115,27 @@ int command_check_choose(struct command_check *c, struct tft_model *m,
     static const char suffix[] = ".trial";
     char title[64], *trial = malloc(strlen(path) + sizeof suffix);
     struct quantize_input *result = malloc(quantize_inputs(m) * sizeof *result);
-    int status = trial && result ? CLI_OK : cli_fail("out of memory");
+    int32_t *text = malloc((o->n_text + 1) * sizeof *text);
+    struct quantize_opts with = *o;
+    int status = trial && result && text ? CLI_OK : cli_fail("out of memory");
+    if (text) {
+        memcpy(text, o->text, o->n_text * sizeof *text);
+        with.text = text;
+        with.n_text = quantize_spread_windows(text, o->n_text, o->window,
+                                              (TRIAL_TOKENS + o->window - 1) / o->window);
+    }
     *best = 0;
     for (uint32_t i = 0; i < n && status == CLI_OK; i++) {
         snprintf(title, sizeof title, "trying prefix %u of %u", (unsigned)i + 1, (unsigned)n);
         strcat(strcpy(trial, path), suffix);
-        status = try_prefix(c, m, o, trial, &prefix[i], result, title);
+        status = try_prefix(c, m, &with, trial, &prefix[i], result, title);
         remove(trial);
         if (prefix[i].nats < prefix[*best].nats)
             *best = i;
     }
     free(trial);
     free(result);
+    free(text);
     return status;
 }
 

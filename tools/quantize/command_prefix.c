@@ -7,6 +7,7 @@
 #include "tools/quantize/round/prefix_pack.h"
 #include "tools/quantize/search/cushion_search.h"
 #include "tools/quantize/search/pivots.h"
+#include "tools/quantize/windows.h"
 
 enum { INTACT_AUTO, INTACT_NONE, INTACT_BOS };
 enum { CUSHION_NONE, CUSHION_AUTO, CUSHION_EXHAUSTIVE, CUSHION_PAPER };
@@ -65,16 +66,6 @@ bool quantize_take_number(const char **p, uint32_t *n)
     *n = (uint32_t)strtoul(*p, NULL, 10);
     *p += digits;
     return true;
-}
-
-size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted)
-{
-    size_t have = n / window;
-    if (have <= wanted)
-        return n;
-    for (size_t i = 0; i < wanted; i++)
-        memmove(ids + i * window, ids + i * have / wanted * window, window * sizeof *ids);
-    return wanted * window;
 }
 
 /* ---- given tokens */
@@ -337,6 +328,22 @@ void command_prefix_free(struct command_prefix *f, int status)
 }
 
 /* ---- the report */
+
+void command_prefix_report_choice(const struct command_prefix *f, const struct tft_model *m)
+{
+    for (uint32_t i = 0; i < f->n_choices; i++) {
+        const struct check_prefix *p = &f->choice[i];
+        fprintf(stderr, "prefix: perplexity %.4g behind", exp(p->nats));
+        for (uint32_t t = 0; t < p->n; t++) {
+            size_t len;
+            const char *piece = tft_token_text(m, p->token[t], true, &len);
+            fprintf(stderr, " %d \"", (int)p->token[t]);
+            cli_put_escaped(stderr, piece, len);
+            putc('"', stderr);
+        }
+        fputs(p->n ? "\n" : " no prefix\n", stderr);
+    }
+}
 
 static void report_round(const struct tft_model *m, const struct cushion_round *r)
 {

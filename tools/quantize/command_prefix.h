@@ -50,6 +50,9 @@ uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_m
    the model was written. */
 void command_prefix_free(struct command_prefix *f, int status);
 
+/* Prints what was chosen among to standard error. */
+void command_prefix_report_choice(const struct command_prefix *f, const struct tft_model *m);
+
 /* Prints the search: a line for each round on standard error; a JSON object, or null if c is NULL,
    on standard output. */
 void command_prefix_report(const struct tft_model *m, const struct cushion *c);
@@ -57,9 +60,5 @@ void command_prefix_json(const struct cushion *c);
 
 /* Parses a number of at most 9 digits at *p and moves *p past it. */
 bool quantize_take_number(const char **p, uint32_t *n);
-
-/* Keeps `wanted` windows of the text ids: [n], spread evenly over it. Returns the new number of
-   tokens. */
-size_t quantize_spread_windows(int32_t *ids, size_t n, size_t window, size_t wanted);
 
 #endif

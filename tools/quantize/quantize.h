@@ -43,6 +43,7 @@
  *   inputs.h                  names of matrices; names and results of inputs of linear layers
  *   fold.h                    what inputs go through, moved into the matrices of a layer
  *   options.h                 struct quantize_opts
+ *   windows.h                 windows of the text
  *   check.h                   the loss on text that was kept out, of floats and of a file
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range

@@ -225,25 +225,30 @@ static int by_prefix_loss(const void *a, const void *b)
     return (x->loss > y->loss) - (x->loss < y->loss);
 }
 
-/* Prefixes longer than *p, least loss first, to k->r. False if no pivot is left, or no room. */
+/* Prefixes that begin with *p, and are longer, replace those in k->r if the best of them is better
+   than *p. */
 static bool extend(struct search *k, const struct pivots_prefix *p)
 {
-    struct pivots *r = k->r;
+    struct pivots_prefix next[PIVOT_PREFIXES];
+    uint32_t n;
     find_places(k);
     find_candidates(k, k->o->most - p->n);
-    if (!k->n_candidates)
-        return false;
     try_candidates(k, p);
-    r->n = k->n_candidates < PIVOT_PREFIXES ? k->n_candidates : PIVOT_PREFIXES;
-    for (uint32_t i = 0; i < r->n && !k->q.stopped; i++) {
-        struct pivots_prefix *to = &r->prefix[i];
-        *to = *p;
-        memcpy(to->token + p->n, k->candidate[i].token,
-               k->candidate[i].n * sizeof *to->token);
-        to->n += k->candidate[i].n;
-        scan(k, to, false);
+    n = k->n_candidates < PIVOT_PREFIXES ? k->n_candidates : PIVOT_PREFIXES;
+    for (uint32_t i = 0; i < n && !k->q.stopped; i++) {
+        const struct candidate *c = &k->candidate[i];
+        next[i] = *p;
+        memcpy(next[i].token + p->n, c->token, c->n * sizeof *c->token);
+        next[i].n += c->n;
+        scan(k, &next[i], false);
     }
-    qsort(r->prefix, r->n, sizeof *r->prefix, by_prefix_loss);
+    if (!n || k->q.stopped)
+        return false;
+    qsort(next, n, sizeof *next, by_prefix_loss);
+    if (!(next[0].loss < p->loss))
+        return false;
+    k->r->n = n;
+    memcpy(k->r->prefix, next, n * sizeof *next);
     return true;
 }
 
@@ -252,20 +257,16 @@ static void search(struct search *k)
     struct pivots *r = k->r;
     const struct pivots_opts *o = k->o;
     uint32_t half = (k->q.m->n_layer + 1) / 2;
-    double text = (double)text_tokens(k);
     k->layers = half;
-    k->all_work = text * half * (1 + PIVOT_PREFIXES + 2);
+    k->all_work = (double)text_tokens(k) * half * (1 + PIVOT_PREFIXES + 2);
     memcpy(r->start.token, o->start, o->n_start * sizeof *o->start);
     r->start.n = o->n_start;
     scan(k, &r->start, true);
     k->layers = layers_of_pivots(k);
     struct pivots_prefix best = r->start;
-    while (best.left && best.n < o->most && !k->q.stopped) {
-        if (best.n > r->start.n)
-            scan(k, &best, false); /* the peaks behind it, for its pivots */
-        if (k->q.stopped || !extend(k, &best) || !(r->prefix[0].loss < best.loss))
-            break;
+    while (best.left && best.n < o->most && !k->q.stopped && extend(k, &best)) {
         best = r->prefix[0];
+        scan(k, &best, false); /* the peaks behind it, for its pivots */
     }
 }
 
