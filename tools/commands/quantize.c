@@ -4,6 +4,7 @@
 
 #include "models/open.h"
 #include "tools/commands/commands.h"
+#include "tools/quantize/calibration_text.h"
 #include "tools/quantize/command_bits.h"
 #include "tools/quantize/command_check.h"
 #include "tools/quantize/command_kv.h"
@@ -26,7 +27,8 @@ static struct {
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the model to FILE"},
     {0, "calib", CLI_TEXT, &opt.calib, "FILE",
-     "calibrate on the text in FILE; do not evaluate the model on it"},
+     "calibrate on the text in FILE (default: one that the program contains); do not evaluate the "
+     "model on it"},
     {0, "calib-tokens", CLI_COUNT, &opt.tokens, "N",
      "use N tokens of the calibration text, in windows spread evenly over it"},
     {0, "calib-window", CLI_COUNT, &opt.window, "N",
@@ -318,8 +320,8 @@ static int choose_window(const struct tft_model *m, struct quantize_opts *o, uin
     if (o->window > opt.tokens)
         return cli_usage("--calib-tokens %u is less than the window of %u", opt.tokens, o->window);
     if (o->n_text < o->window)
-        return cli_fail("%s: a text of %zu tokens is too short for a window of %u", opt.calib,
-                        o->n_text, o->window);
+        return cli_fail("%s: a text of %zu tokens is too short for a window of %u",
+                        opt.calib ? opt.calib : "the calibration text", o->n_text, o->window);
     return CLI_OK;
 }
 
@@ -410,8 +412,6 @@ static int check_options(void)
 {
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
-    if (!opt.calib)
-        return cli_usage("give a calibration text: --calib FILE");
     if (opt.smooth > 1)
         return cli_usage("--smooth must be within 0 .. 1");
     if (opt.smooth > 0 && opt.rounding == QUANTIZE_AWQ)
@@ -444,15 +444,17 @@ static int run_quantize(const char *path)
     if (status != CLI_OK)
         return status;
 
-    char *text = cli_read(opt.calib, &len);
+    char *given = opt.calib ? cli_read(opt.calib, &len) : NULL;
     cli_catch_interrupts();
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
-    status = text ? CLI_OK : CLI_FAILED;
-    if (text && tft_model_open_unexpanded(&m, path, &mo, &err) != TFT_OK)
+    status = given || !opt.calib ? CLI_OK : CLI_FAILED;
+    if (status == CLI_OK && tft_model_open_unexpanded(&m, path, &mo, &err) != TFT_OK)
         status = cli_fail("%s", err.msg);
     if (status == CLI_OK)
-        status = prepare(m, text, len);
-    free(text);
+        status = given ? prepare(m, given, len)
+                       : prepare(m, (const char *)quantize_calibration_text,
+                                 quantize_calibration_bytes);
+    free(given);
     tft_model_close(m);
     return status;
 }
@@ -506,6 +508,7 @@ const struct cli_command command_quantize = {
         "token's distribution from that with an f16 cache, and gives more bits to layers that "
         "lose more. If this is no better on held-out text, all layers get the same bits.\n",
     .examples =
+        "tuffet quantize model.gguf -o model.w8a8.gguf\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"

@@ -1,0 +1,11 @@
+/* The text that tuffet quantize calibrates on if it is given none: calibration.txt, some thirty
+   pieces of prose, conversation, code, tables and other languages, written for this. */
+#ifndef QUANTIZE_CALIBRATION_TEXT_H
+#define QUANTIZE_CALIBRATION_TEXT_H
+
+#include <stddef.h>
+
+extern const unsigned char quantize_calibration_text[]; /* [quantize_calibration_bytes] UTF-8 */
+extern const size_t quantize_calibration_bytes;
+
+#endif
