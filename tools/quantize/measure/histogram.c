@@ -103,48 +103,89 @@ static double edge(size_t bin)
     return x;
 }
 
-struct sums {
-    double error, power;
+/* The points that a bin's numbers are taken to be at: x[i] = sign * (from + i * step), each for
+   `share` of its numbers. */
+struct points {
+    double from, step, share;
+    int n;
 };
 
 /*
- * Adds a bin's error and power, as if its numbers were spread evenly over the part of it below
- * `most`. A bin that is narrow compared with a step counts as one point. A wider one, near the ends
- * of the range, counts as several: a single point would fall on a step or between two by chance.
+ * A bin's numbers are taken to be spread evenly over the part of it below `most`. A bin that is
+ * narrow compared with a step of q counts as one point. A wider one, near the ends of the range,
+ * counts as several: a single point would fall on a step or between two by chance.
  */
-static void sum_bin(struct sums *sum, size_t bin, int sign, double count, double most,
-                    const struct tft_affine *q)
+static struct points points_of(size_t bin, double most, const struct tft_affine *q)
 {
-    double from = edge(bin), width = fmin(edge(bin + 1), most) - from;
-    int points = width * 4 < q->scale ? 1 : 8;
-    if (bin == 0) { /* zero and numbers too small to matter */
-        points = 1;
-        width = 0;
-    }
-    for (int i = 0; i < points; i++) {
-        float x = (float)(sign * (from + width * (i + 0.5) / points));
-        double e = affine_error(x, q);
-        sum->error += e * e * count / points;
-        sum->power += (double)x * x * count / points;
-    }
+    double from = edge(bin), to = edge(bin + 1), width = (to < most ? to : most) - from;
+    if (bin == 0) /* zero and numbers too small to matter */
+        return (struct points){from, 0, 1, 1};
+    if (width * 4 < q->scale)
+        return (struct points){from + width / 2, 0, 1, 1};
+    return (struct points){from + width / 16, width / 8, 0.125, 8};
 }
 
-static struct sums sums_of(const struct histogram *h, struct range r, const struct tft_affine *q)
+static double bin_error(size_t bin, int sign, double count, double most,
+                        const struct tft_affine *q)
 {
-    struct sums sum = {0, 0};
-    for (size_t b = 0; b < NOT_FINITE; b++) {
+    struct points p = points_of(bin, most, q);
+    double sum = 0;
+    for (int i = 0; i < p.n; i++) {
+        double e = affine_error((float)(sign * (p.from + i * p.step)), q);
+        sum += e * e;
+    }
+    return sum * (count * p.share);
+}
+
+static double bin_power(size_t bin, double count, double most, const struct tft_affine *q)
+{
+    struct points p = points_of(bin, most, q);
+    double sum = 0;
+    for (int i = 0; i < p.n; i++)
+        sum += (p.from + i * p.step) * (p.from + i * p.step);
+    return sum * (count * p.share);
+}
+
+/* The magnitudes that occur are in bins first .. end - 1 of either sign. */
+struct span {
+    size_t first, end;
+};
+
+static struct span span_of(const struct histogram *h)
+{
+    struct span s = {NOT_FINITE, 0};
+    for (size_t b = 0; b < NOT_FINITE; b++)
+        if (h->bin[b] || h->bin[NEGATIVE + b]) {
+            s.first = b < s.first ? b : s.first;
+            s.end = b + 1;
+        }
+    return s;
+}
+
+/* sum (x - q(x))^2; or some number that is not below `limit`, if the sum is not. The largest
+   numbers come first: if they are beyond the range, they decide. */
+static double error_of(const struct histogram *h, struct span span, struct range r,
+                       const struct tft_affine *q, double limit)
+{
+    double sum = 0;
+    for (size_t b = span.end; b-- > span.first && sum < limit;) {
         if (h->bin[b])
-            sum_bin(&sum, b, 1, (double)h->bin[b], r.high, q);
+            sum += bin_error(b, 1, (double)h->bin[b], r.high, q);
         if (h->bin[NEGATIVE + b])
-            sum_bin(&sum, b, -1, (double)h->bin[NEGATIVE + b], -r.low, q);
+            sum += bin_error(b, -1, (double)h->bin[NEGATIVE + b], -r.low, q);
     }
     return sum;
 }
 
 double histogram_error(const struct histogram *h, const struct tft_affine *q)
 {
-    struct sums sum = sums_of(h, full_range(h), q);
-    return sum.power > 0 ? sum.error / sum.power : 0;
+    struct span span = span_of(h);
+    struct range r = full_range(h);
+    double power = 0;
+    for (size_t b = span.first; b < span.end; b++)
+        power += bin_power(b, (double)h->bin[b], r.high, q) +
+                 bin_power(b, (double)h->bin[NEGATIVE + b], -r.low, q);
+    return power > 0 ? error_of(h, span, r, q, INFINITY) / power : 0;
 }
 
 /* ---- methods */
@@ -176,6 +217,7 @@ static struct range percentile(const struct histogram *h, double percent)
 
 struct mse_search {
     const struct histogram *h;
+    struct span span;
     struct range whole, range; /* of all numbers, and the best so far */
     double error;
 };
@@ -185,7 +227,7 @@ static bool try_range(struct mse_search *best, double low, double high)
 {
     struct range r = {fmax(low, best->whole.low), fmin(high, best->whole.high)};
     struct tft_affine q = affine_cover(r.low, r.high);
-    double error = sums_of(best->h, best->whole, &q).error;
+    double error = error_of(best->h, best->span, best->whole, &q, best->error);
     if (error >= best->error)
         return false;
     best->error = error;
@@ -199,7 +241,8 @@ static bool try_range(struct mse_search *best, double low, double high)
 static struct range least_error(const struct histogram *h)
 {
     enum { HALVINGS = 12 };
-    struct mse_search best = {.h = h, .whole = full_range(h), .error = DBL_MAX};
+    struct mse_search best = {
+        .h = h, .span = span_of(h), .whole = full_range(h), .error = DBL_MAX};
     best.range = best.whole;
     for (int i = 0; i <= HALVINGS; i++)
         for (int j = 0; j <= HALVINGS; j++)

@@ -19,11 +19,3 @@ struct tft_affine affine_cover(double low, double high)
     q.zero = (int32_t)rint(-low / q.scale);
     return q;
 }
-
-double affine_error(float x, const struct tft_affine *q)
-{
-    float low = (float)-q->zero, high = (float)(255 - q->zero), t = x * q->inverse;
-    t = t > low ? t : low;
-    t = t < high ? t : high;
-    return x - (double)rintf(t) * q->scale;
-}
