@@ -105,7 +105,11 @@ static int try_prefix(const struct command_check *c, struct tft_model *m,
     cli_progress_begin(&bar, title);
     enum tft_status status = quantize(m, path, &o, result, &stopped, &err);
     int code = end_step(&bar, status, stopped, &err);
-    return code == CLI_OK ? measure_file(c, path, title, o.n_threads, &prefix->nats) : code;
+    if (code == CLI_OK)
+        code = measure_file(c, path, title, o.n_threads, &prefix->nats);
+    if (isnan(prefix->nats))
+        prefix->nats = (double)INFINITY;
+    return code;
 }
 
 int command_check_choose(struct command_check *c, struct tft_model *m,
