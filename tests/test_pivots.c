@@ -13,10 +13,10 @@
 #include "tools/quantize/search/pivots.h"
 #include "toy.h"
 
-enum { BOS = 1, NEWLINE = 2, FIRST_WORD = 4, WINDOWS = 6, WINDOW = 48, WIDTH = 32 };
+enum { BOS = 1, NEWLINE = 2, LOUD = 3, FIRST_WORD = 4, WINDOWS = 6, WINDOW = 48, WIDTH = 32 };
 
-/* Channels of the residual stream. The embedding of a token has 1 at ONE and 4 at a channel that
-   says which token it is. */
+/* Channels of the residual stream. The embedding of a token has 1 at ONE and 4, that of LOUD 60,
+   at a channel that says which token it is. */
 enum { ONE, IS_BOS, IS_NEWLINE, WORDS, OUTLIER = 30, SHARE = 31 };
 
 static const struct toy toy = {.arch = "llama",
@@ -70,7 +70,8 @@ static void make(const struct tft_source *s, unsigned char *file)
     for (size_t token = 0; token < toy.n_vocab; token++) {
         set(s, file, "token_embd.weight", token, ONE, 1);
         set(s, file, "token_embd.weight", token,
-            token == BOS || token == NEWLINE ? token : WORDS + token % (OUTLIER - WORDS), 4);
+            token == BOS || token == NEWLINE ? token : WORDS + token % (OUTLIER - WORDS),
+            token == LOUD ? 60 : 4);
     }
     /* the first two numbers of a head are rotated */
     set(s, file, "blk.0.attn_q.weight", 2, IS_NEWLINE, 1.2f);
@@ -173,6 +174,32 @@ static void the_first_newline_goes_into_the_prefix(void **state)
     tft_model_close(m);
 }
 
+/* No prefix takes LOUD, which has a large number wherever it stands. */
+static void what_no_prefix_takes_is_no_prefix(void **state)
+{
+    (void)state;
+    int32_t text[WINDOWS * WINDOW];
+    uint32_t loud = 0;
+    struct tft_model *m = made();
+    write_text(text);
+    for (size_t i = 5; i < WINDOWS * WINDOW; i += 41)
+        if (text[i] != NEWLINE) {
+            text[i] = LOUD;
+            loud++;
+        }
+    struct pivots r = found(m, text, 4, 1);
+    assert_int_equal(r.start.left, WINDOWS - 1 + loud);
+    assert_in_range(r.n, 1, PIVOT_PREFIXES);
+    for (uint32_t i = 0; i < r.n; i++) {
+        bool has_newline = false;
+        for (uint32_t t = 1; t < r.prefix[i].n; t++)
+            has_newline |= r.prefix[i].token[t] == NEWLINE;
+        assert_true(has_newline);
+        assert_int_equal(r.prefix[i].left, loud);
+    }
+    tft_model_close(m);
+}
+
 static void the_same_with_any_threads(void **state)
 {
     (void)state;
@@ -245,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_newline_goes_into_the_prefix),
+        cmocka_unit_test(what_no_prefix_takes_is_no_prefix),
         cmocka_unit_test(the_same_with_any_threads),
         cmocka_unit_test(where_there_is_no_outlier_nothing_is_found),
         cmocka_unit_test(a_prefix_that_is_full_stays),

@@ -225,8 +225,8 @@ static int by_prefix_loss(const void *a, const void *b)
     return (x->loss > y->loss) - (x->loss < y->loss);
 }
 
-/* Prefixes that begin with *p, and are longer, replace those in k->r if the best of them is better
-   than *p. */
+/* Prefixes that begin with *p, and are longer, replace those in k->r if the best of them leaves
+   fewer pivots. */
 static bool extend(struct search *k, const struct pivots_prefix *p)
 {
     struct pivots_prefix next[PIVOT_PREFIXES];
@@ -245,7 +245,7 @@ static bool extend(struct search *k, const struct pivots_prefix *p)
     if (!n || k->q.stopped)
         return false;
     qsort(next, n, sizeof *next, by_prefix_loss);
-    if (!(next[0].loss < p->loss))
+    if (next[0].left >= p->left || !(next[0].loss < p->loss))
         return false;
     k->r->n = n;
     memcpy(k->r->prefix, next, n * sizeof *next);

@@ -14,7 +14,8 @@
  *      pivot after a word and none after BOS. Each is put behind the prefix, and before the places
  *      of the text where the pivots are. Those whose error of 8 bits there is least, L_q of
  *      cushion_search.h, run before the whole text.
- *   3  Where no pivot is left, a prefix is found. If none is, the best one goes to 1.
+ *   3  Where no pivot is left, a prefix is found. If none is, the best one goes to 1, as long as
+ *      fewer are left each time.
  *
  * Where CushionCache's search (cushion_search.h) tries every token of the vocabulary, this tries
  * some forty, and needs seconds where that needs minutes. It cannot find a token that the text does
