@@ -1,7 +1,7 @@
 /*
  * What a W8A8 file loses on text that nothing was fitted to: the mean of -ln p of its tokens,
- * beside that of the model of floats. Ranges that are fixed from text, and prefixes that were searched or
- * tuned, may serve their own text only; a user has one text, and this is the second opinion.
+ * beside that of the model of floats. Ranges that are fixed from text may serve only that text, and
+ * so may prefixes that were searched or tuned. A user has one text: this is the second opinion.
  */
 #ifndef QUANTIZE_CHECK_H
 #define QUANTIZE_CHECK_H

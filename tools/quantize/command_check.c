@@ -22,6 +22,8 @@ static size_t windows_to_keep(size_t have, size_t wanted, uint32_t window)
 {
     size_t keep = (KEEP_TOKENS + window - 1) / window, unused = have > wanted ? have - wanted : 0;
     size_t most = have < KEEP_PART ? have / 3 : have / KEEP_PART; /* one window of three or four */
+    if (window < 2)
+        return 0; /* nothing is predicted in a window of one token */
     return unused >= keep ? keep : least(keep, most);
 }
 

@@ -23,7 +23,7 @@ static struct {
 const struct cli_option command_prefix_option_list[] = {
     {0, "intact", CLI_WORD, &opt.intact, "auto|none|bos",
      "store the keys and values of BOS as a prefix; auto: of BOS, if the model begins texts with "
-     "it, and of tokens like those at which the text has its outliers"},
+     "it, and of tokens that are outliers in the text"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
      "store BOS and TEXT as a prefix, such as a system prompt"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",

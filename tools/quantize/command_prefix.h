@@ -39,7 +39,7 @@ int command_prefix_search(struct command_prefix *f, struct tft_model *m, const c
                            const int32_t *ids, size_t n);
 int command_prefix_take(struct command_prefix *f, uint32_t choice);
 
-/* Tokens that the prefix may come to have. */
+/* The most tokens that the prefix can have after look and search. */
 uint32_t command_prefix_most(const struct command_prefix *f);
 
 /* How many of the prefix's first tokens the model of floats gets when the two are compared: BOS, or

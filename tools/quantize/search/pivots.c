@@ -47,7 +47,7 @@ static size_t text_tokens(const struct search *k)
     return (size_t)k->o->n_windows * k->o->window;
 }
 
-/* ------------------------------------------------------------------------ the text and its peaks */
+/* ----------------------------------------------------------------------- the text and its peaks */
 
 struct note_task {
     struct search *k;
