@@ -76,6 +76,9 @@ class Bench(Case):
             self.assertIn("--bits", self.fails("bench", "--shape", "smollm2-135m", "--bits", bits,
                                                status=2))
         self.assertIn("with --shape", self.fails("bench", model, "--bits=4", status=2))
+        self.assertIn("goes with --shape", self.fails("bench", model, "--dynamic=token", status=2))
+        self.assertIn("--dynamic", self.fails("bench", "--shape=smollm2-135m", "--dynamic=row",
+                                              status=2))
         self.assertIn("--shape must be one of",
                       self.fails("bench", "--shape=none", "--bits=4", status=2))
         for list in ["", "0", "1,x", "1;2", "2000", "1," * 17]:

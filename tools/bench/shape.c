@@ -37,6 +37,7 @@ enum { MOST_TENSORS = 2048 };
 struct shape_writer {
     const struct shape *s;
     const struct tft_low *low; /* how weights are held as codes; NULL: they are int8 */
+    enum tft_range range;      /* of every input */
     struct tft_gguf_writer *gguf;
     bool counted; /* the second run and the third */
     bool data;    /* the third run */
@@ -241,8 +242,8 @@ static void put_u32(struct shape_writer *w, const char *key, uint32_t v)
     tft_gguf_put_u32(w->gguf, full, v);
 }
 
-/* Each input has the static range -4 .. 4: the output of a norm with weights of 1 is about normally
-   distributed. */
+/* The static range of each input is -4 .. 4: the output of a norm with weights of 1 is about
+   normally distributed. Dynamic ranges do not read it. */
 static void put_inputs(struct shape_writer *w)
 {
     enum { MOST = 64 * TFT_LAYER_INPUTS + 1 };
@@ -252,7 +253,7 @@ static void put_inputs(struct shape_writer *w)
     for (size_t i = 0; i < n; i++) {
         scale[i] = 8.0f / 255;
         zero[i] = 128;
-        range[i] = TFT_RANGE_STATIC;
+        range[i] = (uint8_t)w->range;
     }
     tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_SCALE, TFT_VALUE_F32, scale, n);
     tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_ZERO, TFT_VALUE_U8, zero, n);
@@ -283,16 +284,17 @@ static void put_values(struct shape_writer *w)
         tft_gguf_put_array(w->gguf, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, w->codes, w->n_tensor);
 }
 
-enum tft_status shape_write(const char *name, unsigned bits, const char *path,
-                            bool (*progress)(double done), struct tft_error *err)
+enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err)
 {
-    struct shape_writer w = {.progress = progress, .random = 0x9e3779b97f4a7c15};
-    const struct tft_format *format = bits < 8 ? tft_format_low(bits, SHAPE_GROUP) : &tft_format_i8;
-    if (!format || bits > 8)
+    struct shape_writer w = {
+        .range = o->range, .progress = o->progress, .random = 0x9e3779b97f4a7c15};
+    const struct tft_format *format =
+        o->bits < 8 ? tft_format_low(o->bits, SHAPE_GROUP) : &tft_format_i8;
+    if (!format || o->bits > 8)
         return TFT_ERR_ARG;
     w.low = format->low;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (strcmp(shapes[i].name, name) == 0)
+        if (strcmp(shapes[i].name, o->name) == 0)
             w.s = &shapes[i];
     if (!w.s)
         return TFT_ERR_ARG;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "model/model.h"
 #include "tuffet.h"
 
 #define SHAPE_NAMES "smollm2-135m|qwen2.5-0.5b|llama-3.2-1b"
@@ -12,10 +13,16 @@
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
 
-/* Writes the model `name` with weights of 8, 4, 3 or 2 bits to a file. progress: NULL, or called from time to time with done = 0 ..
-   1; if it returns false, the writing stops, and the result is TFT_OK without a file. TFT_ERR_ARG
-   if the name is not one of SHAPE_NAMES, or there are no such weights. */
-enum tft_status shape_write(const char *name, unsigned bits, const char *path,
-                            bool (*progress)(double done), struct tft_error *err);
+struct shape_opts {
+    const char *name;     /* one of SHAPE_NAMES */
+    unsigned bits;        /* of a weight: 8, 4, 3 or 2 */
+    enum tft_range range; /* how the ranges of activations are measured */
+    bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; if it
+                                      returns false, the writing stops */
+};
+
+/* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG: there
+   is no such name, or there are no such weights. */
+enum tft_status shape_write(const struct shape_opts *o, const char *path, struct tft_error *err);
 
 #endif

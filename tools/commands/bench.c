@@ -21,6 +21,7 @@
 static struct {
     uint32_t prefill, decode, depth, runs, bits;
     const char *threads, *shape;
+    int dynamic;
     bool json;
 } opt = {.runs = 5, .bits = 8};
 
@@ -37,6 +38,9 @@ static const struct cli_option options[] = {
     {0, "shape", CLI_TEXT, &opt.shape, "NAME",
      "instead of MODEL, use random weights in the shape of a known model: " SHAPE_NAMES},
     {0, "bits", CLI_COUNT, &opt.bits, "N", "bits of a weight of --shape: 8, 4, 3 or 2"},
+    {0, "dynamic", CLI_WORD, &opt.dynamic, "no|token|tensor",
+     "let --shape measure the ranges of activations while it runs, for each token or over all "
+     "tokens of a pass, as a model of quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: limits, with the most threads of the list, and rows"},
     {0},
@@ -301,6 +305,7 @@ static bool show_written(double done)
    those of the file cache. */
 static int open_shape(struct tft_model **m)
 {
+    static const enum tft_range ranges[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
     const char *dir = getenv("TMPDIR");
     char path[4096];
     struct tft_error err;
@@ -312,7 +317,8 @@ static int open_shape(struct tft_model **m)
         return cli_fail("%s: cannot create a file there: name another folder in TMPDIR", dir);
     close(fd);
     cli_progress_begin(&writing, "writing random weights");
-    enum tft_status status = shape_write(opt.shape, opt.bits, path, show_written, &err);
+    struct shape_opts o = {opt.shape, opt.bits, ranges[opt.dynamic], show_written};
+    enum tft_status status = shape_write(&o, path, &err);
     cli_progress_end(&writing);
     int result = cli_interrupted()  ? CLI_INTERRUPTED
                  : status == TFT_OK ? cli_open_model(m, path, false)
@@ -335,6 +341,8 @@ static int run_bench(const char *path)
         return cli_usage("give either MODEL or --shape");
     if (opt.bits != 8 && (!opt.shape || opt.bits < 2 || opt.bits > 4))
         return cli_usage("--bits must be 8, 4, 3 or 2, with --shape");
+    if (opt.dynamic && !opt.shape)
+        return cli_usage("--dynamic goes with --shape: tuffet quantize --dynamic makes a MODEL");
 
     cli_catch_interrupts();
     int status = cli_check_kv(cli_session_options.kv);

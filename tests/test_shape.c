@@ -1,0 +1,62 @@
+/* Models of random weights: that they are what was asked for. */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "folder.h"
+#include "model/model.h"
+#include "tools/bench/shape.h"
+
+static bool stop(double done) { return done < 0.5; }
+
+static bool go_on(double done)
+{
+    assert_true(done >= 0 && done <= 1);
+    return true;
+}
+
+/* All inputs have the range that was asked for, and a token can be computed. */
+static void test_ranges(void **state)
+{
+    static const enum tft_range range[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct shape_opts o = {.name = "smollm2-135m", .bits = 8, .range = range[i], go_on};
+        const char *path = in_folder("shape.gguf");
+        struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
+        struct tft_model *m;
+        struct tft_session *s;
+        assert_int_equal(shape_write(&o, path, NULL), TFT_OK);
+        assert_int_equal(tft_model_open(&m, path, NULL, NULL), TFT_OK);
+        assert_int_equal(m->n_layer, 30);
+        for (uint32_t l = 0; l < m->n_layer; l++)
+            for (int in = 0; in < TFT_LAYER_INPUTS; in++)
+                assert_int_equal(m->block[l].in[in].range, range[i]);
+        assert_int_equal(m->output.in->range, range[i]);
+        assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
+        assert_int_equal(tft_decode(s, 1), TFT_OK);
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
+static void test_what_there_is_not(void **state)
+{
+    static const struct shape_opts o[] = {
+        {.name = "smollm2", .bits = 8}, {.name = "smollm2-135m", .bits = 5},
+        {.name = "smollm2-135m", .bits = 16}};
+    (void)state;
+    files_in_folder(true);
+    for (size_t i = 0; i < sizeof o / sizeof *o; i++)
+        assert_int_equal(shape_write(&o[i], in_folder("none.gguf"), NULL), TFT_ERR_ARG);
+    struct shape_opts stopped = {
+        .name = "smollm2-135m", .bits = 4, .range = TFT_RANGE_STATIC, .progress = stop};
+    assert_int_equal(shape_write(&stopped, in_folder("none.gguf"), NULL), TFT_OK);
+    assert_int_equal(files_in_folder(false), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranges),
+                                       cmocka_unit_test(test_what_there_is_not)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
