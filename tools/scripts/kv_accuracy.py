@@ -9,15 +9,13 @@ docs/kv-cache.md explains the caches and has results.
 
 --lambada adds a column: the accuracy of `tuffet eval` on the first --passages passages. --needle
 adds another: how often the model recalls a number that stands somewhere in the given texts, at
-several depths of contexts of several lengths. --needle-out keeps these questions, in the format of
-LAMBADA.
+several depths of contexts of several lengths.
 """
 import argparse
-import json
-import os
 import tempfile
 
 from measure import Tuffet, percent
+from needle import Needle
 
 # skvq by itself is left out: it works only with files of tuffet quantize --kv skvq.
 CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "kivi:group=64",
@@ -28,25 +26,6 @@ CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "k
           "skvq:reorder=none,clip=zero,sinks=0", "skvq:reorder=none,clip=zero,window=0", "tuffet",
           "tuffet:k=2.25@mixed", "tuffet:k=2.5@mixed", "tuffet:k=3@mixed,v=3", "tuffet:v=16",
           "tuffet:retain=log2:64", "tuffet:window=0"]
-LENGTHS, DEPTHS = (512, 1024, 1536, 2000), (0.1, 0.3, 0.5, 0.7, 0.9)
-
-
-def needles(texts, letters_a_token):
-    """Questions: a text that contains a sentence, then that sentence again. The last word of it is
-    what the model must predict."""
-    n = 0
-    for text in texts:
-        for length in LENGTHS:
-            letters = int((length - 60) * letters_a_token)
-            if len(text) < letters:
-                continue
-            for depth in DEPTHS:
-                n += 1
-                number = 10000 + n * 7919 % 90000
-                secret = f"The secret number of the lighthouse keeper is {number}"
-                at = text.rfind(". ", 0, int(letters * depth) + 2) + 2
-                yield {"text": f"{text[:at]}{secret}. {text[at:letters]}\n\n{secret}"}
-
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__,
@@ -59,7 +38,6 @@ def arguments():
     p.add_argument("--lambada", help="lambada_test.jsonl")
     p.add_argument("--passages", default="500", help="passages of --lambada to score (500)")
     p.add_argument("--needle", action="append", default=[], help="a long text; may be repeated")
-    p.add_argument("--needle-out", help="the file to write the questions to")
     p.add_argument("--kv", action="append", help="a cache; may be repeated")
     return p.parse_args()
 
@@ -68,27 +46,18 @@ def main():
     a = arguments()
     tuffet = Tuffet(a.tuffet)
 
-    def accuracy(kv, questions, n):
-        found = tuffet("eval", a.model, "--task", "lambada", "-f", questions, "-n", str(n),
+    def lambada(kv):
+        found = tuffet("eval", a.model, "--task", "lambada", "-f", a.lambada, "-n", a.passages,
                        "--kv", kv)
         return f" {percent(found['acc'])} % |"
 
     with tempfile.TemporaryDirectory() as folder:
-        asked = []
-        for name in a.needle:
-            with open(name, encoding="utf-8", errors="replace") as f:
-                text = f.read()
-            tokens = len(tuffet("tokenize", a.model, "-f", name)["tokens"])
-            asked += needles([text], len(text) / tokens)
-        path = a.needle_out or os.path.join(folder, "needle.jsonl")
-        with open(path, "w", encoding="utf-8") as f:
-            f.writelines(json.dumps(i) + "\n" for i in asked)
-
+        needle = Needle(tuffet, a.model, a.needle, folder)
         shape = tuffet("inspect", a.model)
         numbers = 2 * shape["layers"] * shape["kv_heads"] * shape["head"]
         titles = ["cache", "bits", "perplexity", "over f16"]
         titles += ["LAMBADA"] if a.lambada else []
-        titles += [f"needle, {len(asked)}"] if asked else []
+        titles += [f"needle, {needle.total()}"] if a.needle else []
         print(f"| {' | '.join(titles)} |\n|---{'|---:' * (len(titles) - 1)}|")
         base = None
         for kv in a.kv or CACHES:
@@ -99,9 +68,9 @@ def main():
             base = base or ppl
             row = f"| `{kv}` | {bits:.2f} | {ppl:.3f} | {100 * (ppl / base - 1):+.1f} % |"
             if a.lambada:
-                row += accuracy(kv, a.lambada, a.passages)
-            if asked:
-                row += accuracy(kv, path, len(asked))
+                row += lambada(kv)
+            if a.needle:
+                row += f" {percent(needle.mean(needle.found(kv)))} % |"
             print(row, flush=True)
 
 
