@@ -282,6 +282,7 @@ static void the_same_with_any_threads(void **state)
         for (uint32_t i = 0; i < quantize_inputs(m); i++)
             assert_true(same(&a.linear[i], &one.linear[i]));
         assert_memory_equal(a.sink, one.sink, m->n_layer * m->n_head * sizeof *a.sink);
+        assert_memory_equal(a.cost, one.cost, m->n_layer * m->n_head * sizeof *a.cost);
         activations_close(&a);
     }
     activations_close(&one);
@@ -360,6 +361,19 @@ static struct tft_mat nothing(uint32_t rows, uint32_t cols)
         .format = &tft_format_f32, .rows = rows, .cols = cols, .data = zeros};
 }
 
+/* The newest of t - 1 tokens receive as many of t + 1 equal shares. Keys of 2 bits change nothing
+   that they did not score. */
+static void check_equal_shares(const struct activations *a)
+{
+    struct cache_cost_found f = cache_cost_mean(a->cost, a->n_layer * a->n_head);
+    double share = 0, queries = 0, size = cache_cost_size[0];
+    for (int t = (WINDOW / 2 + 7) & ~7; t < WINDOW; t += 8, queries++)
+        share += fmin(size, t - 1) / (t + 1);
+    assert_true(queries > 0 && fabs(f.kept[COST_NEWEST][0] - share / queries) < 1e-6);
+    assert_true(f.error[COST_KEY] > 0 && f.error[COST_SCORE] == 0 && f.error[COST_WEIGHT] < 1e-12 &&
+                f.error[COST_KEY_OUTPUT] < 1e-12 && f.error[COST_VALUE_OUTPUT] > 0);
+}
+
 /* If all keys score the same, each receives the same attention. The first token attends to itself
    only, and is not counted. */
 static void equal_keys_share_attention(void **state)
@@ -375,6 +389,7 @@ static void equal_keys_share_attention(void **state)
     for (uint32_t i = 0; i < m->n_layer * m->n_head; i++)
         assert_true(fabs(a.sink[i] - want) < 1e-6);
     assert_true(fabs(activations_sink(&a, 1) - want) < 1e-6);
+    check_equal_shares(&a);
     activations_close(&a);
     tft_model_close(m);
 }
@@ -434,6 +449,40 @@ static void attention_agrees_with_the_runtime(void **state)
 static bool near(double a, double b, double by)
 {
     return fabs(a - b) <= by * fabs(b);
+}
+
+/* A head's keys are those of the session's cache: 2 bits of 32 tokens of a channel lose what they
+   lose there. */
+static void keys_are_those_of_the_cache(void **state)
+{
+    enum { HEAD = 12, LAYER = 1, KV_HEAD = 1 };
+    (void)state;
+    struct tft_model *m = opened(written(&toys[0]));
+    struct activations a =
+        run(m, (struct activations_opts){.n_threads = 2, .n_text = WINDOW, .kv = "f32"});
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .n_batch = WINDOW, .kv = "f32"});
+    assert_int_equal(tft_prefill(s, text, WINDOW), TFT_OK);
+    double want = 0, queries = 0;
+    for (int t = (WINDOW / 2 + 7) & ~7; t < WINDOW; t += 8, queries++)
+        for (int i = 0; i <= t; i++)
+            for (int d = 0; d < HEAD; d++) {
+                float low = INFINITY, high = -INFINITY, x[32];
+                for (int j = i & ~31; j < (i & ~31) + 32 && j < WINDOW; j++) {
+                    const float *panel = tft_kv_keys(&s->kv, LAYER, KV_HEAD, (uint32_t)j & ~15u);
+                    x[j % 32] = panel[d * 16 + j % 16];
+                    low = fminf(low, x[j % 32]);
+                    high = fmaxf(high, x[j % 32]);
+                }
+                float step = (high - low) / 3, is = x[i % 32];
+                double error = (double)(low + rintf((is - low) / step) * step - is);
+                want += error * error / (t + 1) / HEAD;
+            }
+    const struct cache_cost_found *f = &a.cost[LAYER * m->n_head + 2 * KV_HEAD];
+    assert_true(f->queries == queries && near(f->error[COST_KEY], want, 1e-4));
+    tft_session_close(s);
+    activations_close(&a);
+    tft_model_close(m);
 }
 
 /* The magnitudes of a W8A8 model are near those of its model of floats. The inputs of its linear
@@ -570,6 +619,7 @@ int main(void)
         cmocka_unit_test(windows),
         cmocka_unit_test(equal_keys_share_attention),
         cmocka_unit_test(attention_agrees_with_the_runtime),
+        cmocka_unit_test(keys_are_those_of_the_cache),
         cmocka_unit_test(bytes_are_near_the_floats),
         cmocka_unit_test(a_bare_model_has_no_prefix),
         cmocka_unit_test(progress_can_stop_it),

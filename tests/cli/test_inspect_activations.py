@@ -38,6 +38,22 @@ class Activations(Case):
         for name in self.drawn():
             os.remove(self.path(name))
 
+    def test_what_a_cache_would_change(self):
+        run = self.found(DEMO, "--tokens=250")["runs"][0]
+        self.assertNotIn("kept", run["blocks"][-1])  # that is the last norm
+        for block in run["blocks"][:-1]:
+            self.assertEqual(list(block["kept"]), ["newest", "fill", "log2", "heavy", "best"])
+            for size in range(3):
+                shares = [kept[size] for kept in block["kept"].values()]
+                self.assertTrue(0 <= min(shares) and max(shares) == shares[-1] < 1)
+            self.assertEqual(list(block["keys_of_2_bits"]), ["keys", "scores", "weights", "output"])
+            self.assertEqual(list(block["values_of_2_bits"]), ["values", "output"])
+            for error in [*block["keys_of_2_bits"].values(), *block["values_of_2_bits"].values()]:
+                self.assertGreater(error, 0)
+        self.assertIn("What a quantized KV cache changes",
+                      self.tuffet("inspect", DEMO, "--activations", self.text,
+                                  "--tokens=250").decode())
+
     def test_json(self):
         found = self.found(DEMO, "--tokens=100")
         self.assertEqual(set(found), {"file", "text", "tokens", "windows", "runs"})
@@ -53,7 +69,8 @@ class Activations(Case):
                          [f"blk.{i}.{p}" for i in range(facts["layers"]) for p in parts]
                          + ["output"])
         for row in run["blocks"] + run["inputs"]:
-            self.assertEqual(set(row) - {"attention", "heads"},
+            self.assertEqual(set(row) - {"attention", "heads", "kept", "keys_of_2_bits",
+                                         "values_of_2_bits"},
                              {"name", "top", "top_10_percent", "median", "largest", "window",
                               "position", "channel", "token", "text"})
             magnitudes = [*row["top"], row["top_10_percent"], row["median"]]

@@ -18,6 +18,8 @@ struct run {
     size_t positions;       /* of keys, in whole panels */
     float *row;             /* [threads, widest] */
     float *score;           /* [threads, positions] */
+    float *panel;           /* [threads, E, TFT_KEY_PANEL] */
+    struct cache_cost_room **room; /* [threads] */
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan; /* of a window */
 };
@@ -79,15 +81,15 @@ static void measure(struct run *k, const struct tft_pass *p, enum tft_buf buf,
 
 /* ------------------------------------------------------------------------------------ attention */
 
-/* The share that the first `n_first` positions get of the attention of token t's head. */
-static double share_of_first(const struct run *k, const struct tft_pass *p, uint32_t t,
-                             uint32_t head, uint32_t n_first)
+/* The weights of token t's head after softmax, but for their sum, which it returns. */
+static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t t, uint32_t head,
+                         float *score)
 {
     const struct tft_model *m = k->m;
     const struct tft_kv *kv = &k->s->kv;
     uint32_t group = m->n_head / m->n_head_kv, n = p->pos + t + 1;
-    float *score = k->score + (size_t)p->tid * k->positions, max, sum;
     const float *q = tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim;
+    float max, sum;
     m->kern.score[kv->num](&(struct tft_score){
         .s = score,
         .lds = k->positions,
@@ -100,20 +102,49 @@ static double share_of_first(const struct run *k, const struct tft_pass *p, uint
         .scale = 1.0f / sqrtf((float)m->head_dim),
     });
     m->kern.softmax(score, n, &max, &sum);
-    double first = 0;
-    for (uint32_t i = 0; i < n_first; i++)
-        first += (double)score[i];
-    return first / (double)sum;
+    return (double)sum;
+}
+
+/* keys, values: [n, E] those of a KV head, as floats. */
+static void head_rows(const struct run *k, uint32_t head, uint32_t n, float *panel, float *keys,
+                      float *values)
+{
+    const struct tft_kv *kv = &k->s->kv;
+    size_t e = kv->head_dim;
+    k->m->kern.widen[kv->num](values, tft_kv_values(kv, k->layer, head, 0), n * e);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i % TFT_KEY_PANEL == 0)
+            k->m->kern.widen[kv->num](panel, tft_kv_keys(kv, k->layer, head, i),
+                                      e * TFT_KEY_PANEL);
+        for (size_t d = 0; d < e; d++)
+            keys[i * e + d] = panel[d * TFT_KEY_PANEL + i % TFT_KEY_PANEL];
+    }
 }
 
 static void measure_head(struct run *k, const struct tft_pass *p, uint32_t head)
 {
     struct activations *a = k->a;
+    const struct tft_model *m = k->m;
+    struct cache_cost_room *room = k->room[p->tid];
+    float *score = k->score + (size_t)p->tid * k->positions;
     uint32_t skip = a->n_prefix ? 0 : 1; /* the first token can attend to itself only */
+    uint32_t n_first = a->n_prefix ? a->n_prefix : 1, n = p->pos + p->n;
+    size_t at = (size_t)k->layer * a->n_head + head;
+    float *keys = cache_cost_begin(room, n, a->n_prefix);
     double total = 0;
-    for (uint32_t t = skip; t < p->n; t++)
-        total += share_of_first(k, p, t, head, a->n_prefix ? a->n_prefix : 1);
-    a->sink[(size_t)k->layer * a->n_head + head] += total / (p->n - skip) / a->n_window;
+    head_rows(k, head / (m->n_head / m->n_head_kv), n,
+              k->panel + (size_t)p->tid * m->head_dim * TFT_KEY_PANEL, keys,
+              keys + (size_t)n * m->head_dim);
+    for (uint32_t t = 0; t < p->n; t++) {
+        double sum = weights_of(k, p, t, head, score), first = 0;
+        for (uint32_t i = 0; i < n_first; i++)
+            first += (double)score[i];
+        total += t < skip ? 0 : first / sum;
+        cache_cost_row(room, &a->cost[at],
+                      tft_pass_row(p, TFT_Q, t) + (size_t)head * m->head_dim, score,
+                      p->pos + t + 1, sum);
+    }
+    a->sink[at] += total / (p->n - skip) / a->n_window;
 }
 
 /* -------------------------------------------------------------------------------------- running */
@@ -231,7 +262,14 @@ static bool allocate(struct run *k)
     a->linear = calloc((size_t)a->n_layer * TFT_LAYER_INPUTS + 1, sizeof *a->linear);
     a->token_top = calloc(a->n_layer + 1, a->window * sizeof *a->token_top);
     a->sink = calloc(a->n_layer, a->n_head * sizeof *a->sink);
-    return k->row && k->score && a->tokens && a->stream && a->linear && a->token_top && a->sink;
+    a->cost = calloc(a->n_layer, a->n_head * sizeof *a->cost);
+    k->room = calloc(threads, sizeof *k->room);
+    k->panel = calloc(threads * TFT_KEY_PANEL, m->head_dim * sizeof *k->panel);
+    bool rooms = k->room && k->panel;
+    for (size_t i = 0; rooms && i < threads; i++)
+        rooms = (k->room[i] = cache_cost_open(m->n_prefix + a->window, m->head_dim)) != NULL;
+    return rooms && k->row && k->score && a->tokens && a->stream && a->linear && a->token_top &&
+           a->sink && a->cost;
 }
 
 bool activations_bos(const struct tft_model *m)
@@ -267,6 +305,10 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
         for (; k.window < a->n_window && !*stopped; k.window++)
             *stopped = !run_window(&k);
     }
+    for (int i = 0; k.room && i < k.s->n_threads; i++)
+        cache_cost_close(k.room[i]);
+    free(k.room);
+    free(k.panel);
     free(k.row);
     free(k.score);
     tft_session_close(k.s);
@@ -280,6 +322,7 @@ void activations_close(struct activations *a)
     free(a->linear);
     free(a->token_top);
     free(a->sink);
+    free(a->cost);
     *a = (struct activations){0};
 }
 

@@ -11,6 +11,7 @@
 #ifndef INSPECT_ACTIVATIONS_H
 #define INSPECT_ACTIVATIONS_H
 
+#include "cache_cost.h"
 #include "magnitudes.h"
 #include "model/model.h"
 
@@ -49,6 +50,7 @@ struct activations {
     double *sink;                     /* [n_layer, n_head] the share of attention that the prefix
                                          receives, or else the first token: the average over the
                                          tokens after it */
+    struct cache_cost_found *cost;      /* [n_layer, n_head] sums over all windows */
 };
 
 /* Whether a text begins with BOS for this model: it was trained with BOS, and its prefix does not

@@ -53,6 +53,33 @@ static void json_attention(const struct activations *a, uint32_t layer)
     putchar(']');
 }
 
+/* What a cache may do to the attention of a layer. */
+static void json_cache(const struct activations *a, uint32_t layer)
+{
+    static const char *const errors[COST_ERRORS] = {"keys",   "scores", "weights",
+                                                         "output", "values", "output"};
+    struct cache_cost_found f =
+        cache_cost_mean(a->cost + (size_t)layer * a->n_head, a->n_head);
+    fputs(",\"kept\":{", stdout);
+    for (int rule = 0; rule < COST_RULES; rule++) {
+        printf("%s\"%s\":[", rule ? "," : "", cache_cost_rule_name[rule]);
+        for (int s = 0; s < COST_SIZES; s++) {
+            fputs(s ? "," : "", stdout);
+            json_real(f.queries > 0 ? f.kept[rule][s] : NAN);
+        }
+        putchar(']');
+    }
+    for (int e = 0; e < COST_ERRORS; e++) {
+        fputs(e == COST_KEY     ? "},\"keys_of_2_bits\":{"
+              : e == COST_VALUE ? "},\"values_of_2_bits\":{"
+                                     : ",",
+              stdout);
+        printf("\"%s\":", errors[e]);
+        json_real(f.queries > 0 ? f.error[e] : NAN);
+    }
+    putchar('}');
+}
+
 static void json_tokens(const struct report *r, int run)
 {
     const struct activations *a = &r->run[run];
@@ -76,8 +103,10 @@ static void json_run(const struct report *r, int run)
     for (uint32_t l = 0; l <= a->n_layer; l++) {
         fputs(l ? "," : "", stdout);
         json_input(r, a, &a->stream[l], report_stream_name(a, l, name));
-        if (l < a->n_layer)
+        if (l < a->n_layer) {
             json_attention(a, l);
+            json_cache(a, l);
+        }
         putchar('}');
     }
     fputs("],\"inputs\":[", stdout);

@@ -99,6 +99,39 @@ static void show_linear(const struct report *r)
         }
 }
 
+enum { SHOWN_SIZE = 1 }; /* of cache_cost_size */
+
+static void show_cache_row(const char *name, const struct cache_cost_found *f)
+{
+    double keys = f->error[COST_KEY_OUTPUT], values = f->error[COST_VALUE_OUTPUT];
+    printf("%-12s", name);
+    for (int rule = 0; rule < COST_RULES; rule++)
+        printf(" %8.1f", 100 * f->kept[rule][SHOWN_SIZE]);
+    printf(" %12.3g %12.3g %8.3g\n", keys, values, keys / values);
+}
+
+/* What quantized caches would do, in the run with the prefix, if there is one. */
+static void show_cache(const struct report *r)
+{
+    const struct activations *a = &r->run[r->n_runs - 1];
+    char name[64];
+    struct cache_cost_found all = cache_cost_mean(a->cost, a->n_layer * a->n_head);
+    if (all.queries == 0)
+        return; /* the windows are too short */
+    printf("\nWhat a quantized KV cache changes. Share of attention, in percent, that %u tokens "
+           "receive\nwhich it keeps in f16; mean squared error of attention's output with keys, or "
+           "values, of\n2 bits\n%-12s",
+           (unsigned)cache_cost_size[SHOWN_SIZE], "");
+    for (int rule = 0; rule < COST_RULES; rule++)
+        printf(" %8s", cache_cost_rule_name[rule]);
+    printf(" %12s %12s %8s\n", "keys", "values", "ratio");
+    for (uint32_t l = 0; l < a->n_layer; l++) {
+        struct cache_cost_found f = cache_cost_mean(a->cost + (size_t)l * a->n_head, a->n_head);
+        show_cache_row(report_stream_name(a, l, name), &f);
+    }
+    show_cache_row("all", &all);
+}
+
 static void show_pivots(const struct report *r, int run)
 {
     enum { SHOWN = 8 };
@@ -123,6 +156,7 @@ void report_print_text(const struct report *r)
     show_heading(r);
     show_stream(r);
     show_linear(r);
+    show_cache(r);
     for (int i = 0; i < r->n_runs; i++) {
         printf("\nTokens that stand out at the input of %s, more than %d times the median token",
                report_stream_name(&r->run[i], r->worst, name), ACTIVATIONS_PIVOT);

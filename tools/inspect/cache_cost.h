@@ -1,0 +1,71 @@
+/*
+ * What a KV cache may do to a head's attention, measured on the head as it is:
+ *
+ *   - how much attention those tokens receive that a rule keeps in f16: LogQuant, figure 4;
+ *   - what 2 bits of the keys, or of the values, change in each step of attention: AsymKV,
+ *     figures 1 and 2.
+ *
+ * Both are averages over every COST_STEP-th query of the second half of a window. The first
+ * two tokens and the prefix, which attention rests on, count for no rule.
+ */
+#ifndef INSPECT_CACHE_COST_H
+#define INSPECT_CACHE_COST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { COST_STEP = 8, COST_FIRST = 2, COST_GROUP = 32, COST_LEVELS = 4 };
+
+/* Which R tokens are kept. */
+enum cache_cost_rule {
+    COST_NEWEST, /* the newest R: SKVQ, StreamingLLM */
+    COST_FILL,   /* those since the last multiple of R: KIVI */
+    COST_LOG2,   /* at most R, sparser with age: LogQuant, algorithm 1 with W = R / 3 */
+    COST_HEAVY,  /* the newest R / 2, and R / 2 that received most so far: H2O (Zhang et al.
+                         2023) */
+    COST_BEST,   /* the R that receive most now: no rule can do better */
+    COST_RULES
+};
+extern const char *const cache_cost_rule_name[COST_RULES]; /* "newest", "fill", ... */
+enum { COST_SIZES = 3 };
+extern const uint32_t cache_cost_size[COST_SIZES]; /* R: 48, 96, 192 */
+
+/* Mean squared errors. With keys of 2 bits: of the keys, of scores before softmax, of weights behind
+   it, of what attention gives. With values of 2 bits: of the values, of what attention gives. */
+enum cache_cost_error {
+    COST_KEY,
+    COST_SCORE,
+    COST_WEIGHT,
+    COST_KEY_OUTPUT,
+    COST_VALUE,
+    COST_VALUE_OUTPUT,
+    COST_ERRORS
+};
+
+/* Sums over queries, of which cache_cost_mean makes averages. */
+struct cache_cost_found {
+    double queries;
+    double kept[COST_RULES][COST_SIZES]; /* shares of attention that kept tokens receive */
+    double error[COST_ERRORS];
+};
+
+/* Memory for one head at a time. */
+struct cache_cost_room;
+struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim); /* NULL: no memory */
+void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
+
+/* Begins a head of a window with n positions, the first n_prefix of them of the prefix. Returns
+   where the caller puts its keys, [n, E], and its values, which come n E numbers later, before the
+   first row. */
+float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix);
+
+/* The next row, for each token of the text in turn. q: [E]. weight: [n] what softmax gave for the
+   positions up to the token, which is at position n - 1; their sum is `sum`. */
+void cache_cost_row(struct cache_cost_room *r, struct cache_cost_found *f, const float *q,
+                   const float *weight, uint32_t n, double sum);
+
+/* The averages over all queries of n heads; all zeros if there are none. */
+struct cache_cost_found cache_cost_mean(const struct cache_cost_found *f, uint32_t n);
+
+#endif
