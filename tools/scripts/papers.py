@@ -11,6 +11,7 @@ with each other only.
 import argparse
 import os
 import tempfile
+from statistics import mean
 
 from measure import Scores, Tuffet, over, percent, print_row, print_titles
 from needle import Needle, heat_map
@@ -229,6 +230,46 @@ def asymkv(p):
     p.forget()
 
 
+def logquant_4(p):
+    """LogQuant, figure 4: attention to the tokens that a rule keeps, in percent"""
+    blocks = attention(p)
+    rules = blocks[0]["kept"]
+    for at, size in enumerate(SIZES):
+        print_titles([f"{size} tokens"], rules)
+        n = len(blocks)
+        for name, part in (("first third of the layers", blocks[:n // 3]),
+                           ("second", blocks[n // 3:2 * n // 3]), ("last", blocks[2 * n // 3:])):
+            print_row(name, *(f"{100 * mean(b['kept'][r][at] for b in part):.1f}"
+                              for r in rules))
+        print()
+
+
+def asymkv_1(p):
+    """AsymKV, figure 1: mean squared errors in the steps of attention, with 2 bits"""
+    blocks = attention(p)
+    print_titles(["step"], ["keys", "values", "keys / values"])
+
+    def of(side, step):
+        return mean(b[f"{side}_of_2_bits"][step] for b in blocks)
+
+    keys, values = of("keys", "keys"), of("values", "values")
+    print_row("the numbers (equation 6)", f"{keys:.3g}", f"{values:.3g}", f"{keys / values:.3g}")
+    print_row("scores (equation 1)", f"{of('keys', 'scores'):.3g}", "", "")
+    print_row("weights (equation 2)", f"{of('keys', 'weights'):.3g}", "", "")
+    keys, values = of("keys", "output"), of("values", "output")
+    print_row("the output (equation 3)", f"{keys:.3g}", f"{values:.3g}", f"{keys / values:.3g}")
+
+
+SIZES = (48, 96, 192)
+
+
+def attention(p):
+    """What tuffet inspect says of each block of the model of floats."""
+    found = p.tuffet("inspect", p.a.model, "--activations", p.a.text, "--tokens", "2048",
+                     "--ctx", str(min(512, int(p.a.ctx) - 1)), *p.tokenizer)
+    return found["runs"][-1]["blocks"][:-1]
+
+
 def skvq(p):
     """SKVQ, tables 1, 3 and 4 and figure 6: what each part adds, groups, and the window"""
     print_titles(["step"], ["bits", "perplexity", "over f16"])
@@ -275,7 +316,8 @@ def needle(p):
 
 TABLES = {"cushion-1": cushion_1, "cushion-3": cushion_3, "cushion-5": cushion_5,
           "cushion-8": cushion_8, "cushion-9": cushion_9, "intact-4": intact_4,
-          "logquant-6": logquant_6, "asymkv": asymkv, "skvq": skvq, "needle": needle}
+          "logquant-4": logquant_4, "logquant-6": logquant_6,
+          "asymkv-1": asymkv_1, "asymkv": asymkv, "skvq": skvq, "needle": needle}
 
 
 def main():
