@@ -46,11 +46,12 @@ class Quantize(Case):
 
     def test_json(self):
         found = self.json(*self.arguments("--range=min-max"))
-        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "cushion", "tune",
-                                      "kv_search", "bits_search", "check", "inputs"})
+        self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "tried", "cushion",
+                                      "tune", "kv_search", "bits_search", "check", "inputs"})
         self.assertIsNone(found["tune"])
         self.assertIsNone(found["kv_search"])
         self.assertIsNone(found["bits_search"])
+        self.assertEqual(found["tried"], [])
         # the context without the four tokens that a prefix may have
         self.assertEqual((found["window"], found["tokens"] % 252, found["prefix"]), (252, 0, [1]))
         for i in found["inputs"]:
@@ -217,6 +218,18 @@ class Quantize(Case):
         self.assertEqual([round(v, 2) for v in facts["values"]["tuffet.prefix.losses"]], losses)
         self.tuffet("run", self.path("out"), "-phello", "-n5")
         return found["prefix"], found["cushion"]
+
+    def test_what_was_tried(self):
+        """The prefix is the one of those tried that predicts the kept-out text best."""
+        found = self.json(*self.arguments("--cushion=auto", "--cushion-tau=9", "--cushion-cost=9",
+                                          "--cushion-max=3", "--cushion-sample=6",
+                                          "--calib-window=32"))
+        self.assertGreater(len(found["tried"]), 1)
+        self.assertEqual(found["tried"][0]["tokens"], [1])
+        best = min(found["tried"], key=lambda prefix: prefix["perplexity"])
+        self.assertEqual(found["prefix"], best["tokens"])
+        self.assertEqual(self.json("inspect", self.path("out"))["w8a8"]["prefix"]["tokens"],
+                         best["tokens"])
 
     def test_a_cushion(self):
         """A cushion begins with the given tokens, ends where no token lowers the error enough, and

@@ -60,8 +60,8 @@ static const struct cli_option options[] = {
     {0, "kv", CLI_TEXT, &opt.kv, "CACHE",
      "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: seconds, tokens, window, prefix, cushion, tune, kv_search, "
-     "bits_search, check, and inputs with their ranges"},
+     "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
+     "cushion, tune, kv_search, bits_search, check, and inputs with their ranges"},
     {0},
 };
 
@@ -186,6 +186,7 @@ struct quantize_run {
     struct command_kv kv;
     struct bits_search bits;
     struct command_check check;
+    const struct command_prefix *prefix;
     uint32_t n_start; /* first tokens of the prefix that the model of floats has in the check */
     uint64_t start;
 };
@@ -217,7 +218,9 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
            o->n_text / o->window * o->window, o->window);
     for (uint32_t i = 0; i < o->n_prefix; i++)
         printf(i ? ",%d" : "%d", (int)o->prefix[i]);
-    fputs("],\"cushion\":", stdout);
+    fputs("],\"tried\":", stdout);
+    command_prefix_json_choice(run->prefix);
+    fputs(",\"cushion\":", stdout);
     command_prefix_json(o->cushion);
     fputs(",\"tune\":", stdout);
     command_tune_json(&run->tune);
@@ -375,7 +378,8 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
                                    .rounding = (enum quantize_rounding)opt.rounding,
                                    .kv = opt.kv,
                                    .n_threads = (int)cli_model_options.threads,
-                               }};
+                               },
+                               .prefix = &prefix};
     struct quantize_opts *o = &run.o;
     enum tft_range *range = malloc(quantize_inputs(m) * sizeof *range);
     int32_t *ids = NULL;

@@ -170,10 +170,16 @@ static int set_tokens(struct command_prefix *f, const int32_t *token, size_t n)
     return CLI_OK;
 }
 
-int command_prefix_take(struct command_prefix *f, uint32_t choice)
+static int take(struct command_prefix *f, uint32_t choice)
 {
     f->pivots = choice > 0 && choice <= f->n_pivots;
     return set_tokens(f, f->choice[choice].token, f->choice[choice].n);
+}
+
+int command_prefix_take(struct command_prefix *f, uint32_t choice)
+{
+    f->tried = true;
+    return take(f, choice);
 }
 
 int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int32_t *ids,
@@ -214,7 +220,7 @@ int command_prefix_look(struct command_prefix *f, struct tft_model *m, const int
     for (uint32_t i = 0; i < found.n; i++)
         add_choice(f, found.prefix[i].token, found.prefix[i].n);
     f->n_pivots = found.n;
-    return found.n ? command_prefix_take(f, 1) : CLI_OK;
+    return found.n ? take(f, 1) : CLI_OK;
 }
 
 /* ---- the search */
@@ -343,6 +349,21 @@ void command_prefix_report_choice(const struct command_prefix *f, const struct t
         }
         fputs(p->n ? "\n" : " no prefix\n", stderr);
     }
+}
+
+void command_prefix_json_choice(const struct command_prefix *f)
+{
+    putchar('[');
+    for (uint32_t i = 0; f->tried && i < f->n_choices; i++) {
+        const struct check_prefix *p = &f->choice[i];
+        fputs(i ? ",{\"tokens\":[" : "{\"tokens\":[", stdout);
+        for (uint32_t t = 0; t < p->n; t++)
+            printf(t ? ",%d" : "%d", (int)p->token[t]);
+        putchar(']');
+        cli_json_number("perplexity", exp(p->nats));
+        putchar('}');
+    }
+    putchar(']');
 }
 
 static void report_round(const struct tft_model *m, const struct cushion_round *r)

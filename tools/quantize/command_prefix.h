@@ -17,6 +17,7 @@ struct command_prefix {
     struct check_prefix choice[PIVOT_PREFIXES + 2]; /* [n_choices] to choose from: the start, what
                                                        the text showed, and what was searched */
     uint32_t n_choices, n_pivots;
+    bool tried;             /* the choices have losses */
     char *checkpoint;       /* path */
 };
 
@@ -50,8 +51,10 @@ uint32_t command_prefix_start(const struct command_prefix *f, const struct tft_m
    the model was written. */
 void command_prefix_free(struct command_prefix *f, int status);
 
-/* Prints what was chosen among to standard error. */
+/* Prints what was chosen among: lines on standard error; a JSON array on standard output, which is
+   empty if nothing was tried. */
 void command_prefix_report_choice(const struct command_prefix *f, const struct tft_model *m);
+void command_prefix_json_choice(const struct command_prefix *f);
 
 /* Prints the search: a line for each round on standard error; a JSON object, or null if c is NULL,
    on standard output. */
