@@ -13,14 +13,15 @@
 #include "tools/quantize/search/pivots.h"
 #include "toy.h"
 
-enum { BOS = 1, NEWLINE = 2, LOUD = 3, FIRST_WORD = 4, WINDOWS = 6, WINDOW = 48, WIDTH = 32 };
+enum { BOS = 1, NEWLINE = 2, LOUD = 3, FIRST_WORD = 4, LOUD_TOO = 33, VOCAB = 40, WINDOWS = 6,
+       WINDOW = 48, WIDTH = 32 };
 
-/* Channels of the residual stream. The embedding of a token has 1 at ONE and 4, that of LOUD 60,
-   at a channel that says which token it is. */
+/* Channels of the residual stream. The embedding of a token has 1 at ONE and 4, that of LOUD and of
+   LOUD_TOO .. VOCAB - 1 60, at a channel that says which token it is. */
 enum { ONE, IS_BOS, IS_NEWLINE, WORDS, OUTLIER = 30, SHARE = 31 };
 
 static const struct toy toy = {.arch = "llama",
-                               .n_vocab = 40,
+                               .n_vocab = VOCAB,
                                .n_ctx = 64,
                                .n_embd = WIDTH,
                                .n_layer = 2,
@@ -71,7 +72,7 @@ static void make(const struct tft_source *s, unsigned char *file)
         set(s, file, "token_embd.weight", token, ONE, 1);
         set(s, file, "token_embd.weight", token,
             token == BOS || token == NEWLINE ? token : WORDS + token % (OUTLIER - WORDS),
-            token == LOUD ? 60 : 4);
+            token == LOUD || token >= LOUD_TOO ? 60 : 4);
     }
     /* the first two numbers of a head are rotated */
     set(s, file, "blk.0.attn_q.weight", 2, IS_NEWLINE, 1.2f);
@@ -113,7 +114,7 @@ static struct tft_model *made(void)
 static void write_text(int32_t *text)
 {
     uint64_t seed = 5;
-    toy_tokens(seed, toy.n_vocab - FIRST_WORD, text, WINDOWS * WINDOW);
+    toy_tokens(seed, LOUD_TOO - FIRST_WORD, text, WINDOWS * WINDOW);
     for (size_t i = 0; i < WINDOWS * WINDOW; i++)
         text[i] += FIRST_WORD;
     for (size_t w = 0; w + 1 < WINDOWS; w++)
@@ -200,6 +201,23 @@ static void what_no_prefix_takes_is_no_prefix(void **state)
     tft_model_close(m);
 }
 
+/* Of eight candidates of one token, one helps. They run two at a time, and each is judged by
+   itself. */
+static void candidates_are_judged_one_by_one(void **state)
+{
+    (void)state;
+    int32_t text[WINDOWS * WINDOW];
+    struct tft_model *m = made();
+    write_text(text);
+    for (int32_t i = WINDOW, loud = LOUD_TOO; i < WINDOWS * WINDOW; i++)
+        text[i] = i % 20 == 0 && loud < VOCAB ? loud++ : text[i] == NEWLINE ? FIRST_WORD : text[i];
+    struct pivots r = found(m, text, 2, 1);
+    assert_int_equal(r.n, PIVOT_PREFIXES);
+    assert_int_equal(r.prefix[0].n, 2);
+    assert_int_equal(r.prefix[0].token[1], NEWLINE);
+    tft_model_close(m);
+}
+
 static void the_same_with_any_threads(void **state)
 {
     (void)state;
@@ -273,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_newline_goes_into_the_prefix),
         cmocka_unit_test(what_no_prefix_takes_is_no_prefix),
+        cmocka_unit_test(candidates_are_judged_one_by_one),
         cmocka_unit_test(the_same_with_any_threads),
         cmocka_unit_test(where_there_is_no_outlier_nothing_is_found),
         cmocka_unit_test(a_prefix_that_is_full_stays),
