@@ -530,6 +530,11 @@ class Quantize(Case):
         self.assertEqual(prefix("--intact-tokens=0,419"), [0, 419])
         self.assertEqual(prefix("--intact-text=hello"),
                          [1, *self.json("tokenize", self.toy(), "-phello")["tokens"]])
+        marked = "<|user|>\nhello</s>\n"
+        tokens = self.json("tokenize", self.toy(), "--special", "-p", marked)["tokens"]
+        self.assertLess(len(tokens), 8)
+        for text in [marked, "<s>" + marked]:  # BOS once
+            self.assertEqual(prefix("--intact-text", text, model=self.toy()), [1, *tokens])
         # fills the context
         self.assertEqual(len(prefix("--intact-tokens", ",".join(["1"] * 200), "--calib-window=56")),
                          200)

@@ -25,7 +25,7 @@ const struct cli_option command_prefix_option_list[] = {
      "store the keys and values of BOS as a prefix; auto: of BOS, if the model begins texts with "
      "it, and of tokens that are outliers in the text"},
     {0, "intact-text", CLI_TEXT, &opt.intact_text, "TEXT",
-     "store BOS and TEXT as a prefix, such as a system prompt"},
+     "store BOS and TEXT as a prefix; <|names|> of special tokens in it become these tokens"},
     {0, "intact-tokens", CLI_TEXT, &opt.intact_tokens, "IDS",
      "store these tokens as a prefix, such as \"1,13\""},
     {0, "prefix-bits", CLI_WORD, &opt.bits, "16|8|4",
@@ -86,13 +86,24 @@ static int read_tokens(struct command_prefix *f, const struct tft_model *m)
     }
 }
 
-static int choose(struct command_prefix *f, const struct tft_model *m)
+/* BOS, where texts begin with it, and the given text. A text may spell BOS itself. */
+static int read_text(struct command_prefix *f, const struct tft_model *m)
 {
     const char *text = opt.intact_text ? opt.intact_text : "";
+    int32_t bos = tft_token_bos(m);
+    f->ids = cli_tokenize(m, text, strlen(text), TFT_ADD_BOS | TFT_PARSE_SPECIAL, &f->n);
+    if (!f->ids)
+        return CLI_FAILED;
+    if (f->n > 1 && f->ids[0] == bos && f->ids[1] == bos)
+        memmove(f->ids, f->ids + 1, --f->n * sizeof *f->ids);
+    return CLI_OK;
+}
+
+static int choose(struct command_prefix *f, const struct tft_model *m)
+{
     if (opt.intact_tokens)
         return read_tokens(f, m);
-    f->ids = cli_tokenize(m, text, strlen(text), TFT_ADD_BOS, &f->n);
-    if (!f->ids)
+    if (read_text(f, m) != CLI_OK)
         return CLI_FAILED;
     if (opt.intact == INTACT_NONE)
         f->n = 0;
