@@ -1,6 +1,7 @@
 /*
  * The keys and tensors that tuffet adds to a GGUF file. `tuffet quantize` writes them,
- * model/w8a8.c reads them; those of packed files are by `tuffet pack`, for model/packed.c.
+ * model/w8a8.c and model/prefix.c read them; those of packed files are by `tuffet pack`, for
+ * model/packed.c.
  * docs/file-format.md has the whole format.
  *
  * Arrays "per input" have TFT_LAYER_INPUTS elements for each layer (enum in model.h), in the order

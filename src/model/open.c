@@ -6,6 +6,7 @@
 #include "model/keys.h"
 #include "model/load.h"
 #include "model/packed.h"
+#include "model/prefix.h"
 #include "model/w8a8.h"
 #include "port/port.h"
 
@@ -36,7 +37,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->name = copy_text(ld, "general.name");
     m->chat_template = copy_text(ld, "tokenizer.chat_template");
     m->kv_text = copy_text(ld, TFT_KEY_KV);
-    tft_w8a8_prefix_bos(ld);
+    tft_prefix_bos(ld);
     if (vocab_only)
         return;
     tft_w8a8_version(ld);
@@ -44,7 +45,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     tft_packed_version(ld);
     m->arch->load(ld);
     tft_w8a8_inputs(ld);
-    tft_w8a8_prefix(ld);
+    tft_prefix_load(ld);
     tft_w8a8_kv(ld);
     if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
         tft_load_fail(ld, TFT_ERR_FORMAT,

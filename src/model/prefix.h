@@ -1,0 +1,14 @@
+/* The prefix of a model file: keys and values that come before every sequence. CushionCache (section
+   4), IntactKV. keys.h names what a file has of it. */
+#ifndef TFT_PREFIX_H
+#define TFT_PREFIX_H
+
+#include "model/load.h"
+
+/* Sets m->prefix_bos, all that a tokenizer opened by itself has to know of the prefix. */
+void tft_prefix_bos(struct tft_load *ld);
+
+/* Loads the prefix, after the architecture has loaded. */
+void tft_prefix_load(struct tft_load *ld);
+
+#endif
