@@ -269,6 +269,28 @@ enum { TFT_TEXT_MAX = 4096 };
 TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int32_t id,
                              char out[TFT_TEXT_MAX]);
 
+/* ------------------------------------------------------------------------------------- prefixes */
+
+/*
+ * A model file may have a prefix, keys and values that come before every sequence; tft_model_info
+ * has its size. It may also have named prefixes: the prefix and then more text, such as a system
+ * message in the model's chat format. A session that has one of them begins behind that text, and
+ * does not compute it.
+ */
+struct tft_prefix_info {
+    size_t size;           /* sizeof(struct tft_prefix_info), set by the caller */
+    const char *name;      /* owned by the model, as all below */
+    const char *system;    /* the system message that the text contains, or NULL */
+    const int32_t *tokens; /* [n_tokens] of the text, behind the model's prefix */
+    uint32_t n_tokens;
+    uint32_t positions; /* of the model's context, with those of its prefix */
+};
+
+/* Fills the fields that lie within info->size with named prefix 0, 1, ... of the model.
+   TFT_ERR_ARG: there are not so many. */
+TFT_API enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
+                                            struct tft_prefix_info *info);
+
 /* ------------------------------------------------------------------------------------- sessions */
 
 struct tft_session; /* one sequence of tokens, its KV cache, and the logits after its last tokens */

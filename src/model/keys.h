@@ -46,6 +46,19 @@ enum { TFT_FILE_VERSION = 1 };
 /* Tensor F32 [D], optional: the residual stream of the prefix's last token, after the last layer */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"
 
+/* string[], optional: names of further prefixes, each [a-z0-9_-]{1,32} and not "main". A named
+   prefix is the prefix above and then tokens of text, for which the file has the same tensors and
+   values, with the name inside. SYSTEM is a string, optional: the system message that the tokens
+   spell in the model's chat format. */
+#define TFT_KEY_PREFIX_NAMES "tuffet.prefix.names"
+#define TFT_KEY_NAMED_TOKENS "tuffet.prefix.%s.tokens"
+#define TFT_KEY_NAMED_SYSTEM "tuffet.prefix.%s.system"
+#define TFT_KEY_NAMED_K "tuffet.prefix.%s.k"
+#define TFT_KEY_NAMED_V "tuffet.prefix.%s.v"
+#define TFT_KEY_NAMED_X "tuffet.prefix.%s.x"
+enum { TFT_PREFIX_NAMES = 64, TFT_PREFIX_NAME = 32, TFT_PREFIX_KEY = 64 }; /* most names; bytes of
+                                                       a name; of a key with a name, with its NUL */
+
 /* string, optional: the cache policy of sessions that name none, written as in tft_session_opts */
 #define TFT_KEY_KV "tuffet.kv"
 

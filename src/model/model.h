@@ -85,6 +85,15 @@ struct tft_stage {
 };
 enum { TFT_STAGES = 2 }; /* the CPU, and a device */
 
+/* The model's prefix, followed by tokens of text. */
+struct tft_named_prefix {
+    const char *name, *system; /* NUL-terminated; system: NULL if the file has none */
+    uint32_t n;                /* tokens of the text */
+    const int32_t *tokens;     /* [n] */
+    const uint16_t *k, *v;     /* [n_layer, n, G, E] f16, keys rotated */
+    const float *x;            /* [D] as prefix_x, after the text */
+};
+
 struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
     struct tft_kernels kern;
@@ -109,6 +118,8 @@ struct tft_model {
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */
+    const struct tft_named_prefix *named; /* [n_named] prefixes that a session may have instead */
+    uint32_t n_named;
 
     /* The KV cache of sessions that do not name one, and what was calibrated for it */
     const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
@@ -139,6 +150,12 @@ struct tft_model {
     void *memory;                          /* everything above that is not in the file */
     size_t memory_size;
 };
+
+/* The prefix of that name; NULL if there is none, or name is NULL. */
+const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const char *name);
+
+/* Whether n bytes may be the name of a prefix. */
+bool tft_prefix_name_valid(const char *name, size_t n);
 
 /* y: [cols] = row `row` of a matrix as floats. */
 static inline void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row,

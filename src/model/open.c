@@ -46,6 +46,7 @@ static void load(struct tft_load *ld, bool vocab_only)
     m->arch->load(ld);
     tft_w8a8_inputs(ld);
     tft_prefix_load(ld);
+    tft_prefix_load_named(ld);
     tft_w8a8_kv(ld);
     if (ld->status == TFT_OK && m->tokenizer && tft_tokenizer_size(m->tokenizer) != m->n_vocab)
         tft_load_fail(ld, TFT_ERR_FORMAT,

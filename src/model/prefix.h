@@ -1,5 +1,5 @@
-/* The prefix of a model file: keys and values that come before every sequence. CushionCache (section
-   4), IntactKV. keys.h names what a file has of it. */
+/* The prefixes of a model file: keys and values that come before every sequence. CushionCache
+   (section 4), IntactKV. keys.h names what a file has of them. */
 #ifndef TFT_PREFIX_H
 #define TFT_PREFIX_H
 
@@ -8,7 +8,8 @@
 /* Sets m->prefix_bos, all that a tokenizer opened by itself has to know of the prefix. */
 void tft_prefix_bos(struct tft_load *ld);
 
-/* Loads the prefix, after the architecture has loaded. */
+/* Loads the prefix, after the architecture has loaded; then the named ones. */
 void tft_prefix_load(struct tft_load *ld);
+void tft_prefix_load_named(struct tft_load *ld);
 
 #endif
