@@ -298,7 +298,8 @@ struct tft_session; /* one sequence of tokens, its KV cache, and the logits afte
 struct tft_session_opts {
     size_t size;                           /* sizeof(struct tft_session_opts) */
     const struct tft_allocator *allocator; /* must outlive the session; NULL: the C library */
-    uint32_t capacity; /* how many tokens fit; 0: the model's context length, which is the most */
+    uint32_t capacity; /* how many tokens fit; 0: the model's context length, less the text of a
+                          named prefix, which is the most */
     uint32_t n_batch;  /* tokens computed in one pass, at most; 0: 512. More takes memory, fewer
                           makes prefill slower. */
     uint32_t n_logits; /* how many of the newest tokens of a call keep their logits; 0: 1. At most
@@ -314,7 +315,7 @@ struct tft_session_opts {
      *
      * It is called once for each appended token except the sinks (which stay f16 anyway), oldest
      * first, before the token is computed, by the thread that calls tft_prefill, tft_decode,
-     * tft_sync or tft_rewind. `position` is the number of tokens before it, without the model's
+     * tft_sync or tft_rewind. `position` is the number of tokens before it, without the session's
      * prefix. The session remembers the answer, also when it computes the token again after a
      * rewind. There is one exception. When tft_rewind makes a session that has slid compute all of
      * its tokens again, positions are counted from 0 again. tft_rewind then asks for each token.
@@ -324,6 +325,7 @@ struct tft_session_opts {
      */
     bool (*keep)(void *user, uint64_t position, int32_t token);
     void *keep_user;
+    const char *prefix; /* name of the prefix that the session begins with; NULL: the model's own */
 };
 
 /*
@@ -413,10 +415,10 @@ TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_ses
 
 /* Opens a session in one allocation of exactly that size. The caller closes *out with
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity
-   beyond the model's context length, a vocab_only model, n_threads outside 0..1024, an invalid `kv`
-   or one that the file is not calibrated for. TFT_ERR_UNSUPPORTED: a quantized cache for a head
-   size that it does not support. TFT_ERR_NOMEM: too little memory, here or on the device.
-   TFT_ERR_DEVICE: the device has failed. */
+   beyond the model's context length, a vocab_only model, n_threads outside 0..1024, a prefix that
+   the file does not have, an invalid `kv` or one that the file is not calibrated for.
+   TFT_ERR_UNSUPPORTED: a quantized cache for a head size that it does not support. TFT_ERR_NOMEM:
+   too little memory, here or on the device. TFT_ERR_DEVICE: the device has failed. */
 TFT_API enum tft_status tft_session_open(struct tft_session **out, const struct tft_model *m,
                                          const struct tft_session_opts *opts,
                                          struct tft_error *err);
@@ -426,7 +428,7 @@ TFT_API void tft_session_close(struct tft_session *s);
 
 /*
  * Sliding (opts.slide; StreamingLLM, Xiao et al. 2023). When a full session receives another token,
- * it first drops about an eighth of its capacity: the oldest tokens after the model's prefix and
+ * it first drops about an eighth of its capacity: the oldest tokens after its prefix and
  * after the first 4, which attention rests on. The remaining tokens were computed with the dropped
  * ones in view, and keep their positions relative to each other. tft_pos and tft_tokens then
  * describe what remains, and tft_sync computes everything anew.
@@ -444,8 +446,8 @@ TFT_API void tft_session_close(struct tft_session *s);
    nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
    n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
    there are no logits.
-   n = 0 is valid while the session is empty, if the model's prefix ends in a token: the logits are
-   then those that follow the prefix. */
+   n = 0 is valid while the session is empty, if its prefix ends in a token: the logits are then
+   those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
 
 /* tft_prefill of one token: the step of generation. */

@@ -372,7 +372,7 @@ static void what_a_gpu_that_fails_leaves(void **state)
         tft_session_close(s);
         tft_model_close(m);
     }
-    with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: copying the model's prefix: ");
+    with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: copying the session's prefix: ");
 }
 
 /* Whether the real plug-in is tested on a machine without a GPU. */

@@ -34,9 +34,10 @@ static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
 static enum tft_status after_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
-    if (s->pos || !m->prefix_x)
+    const float *x = s->named ? s->named->x : m->prefix_x;
+    if (s->pos || !x)
         return TFT_ERR_ARG;
-    memcpy(s->buf[TFT_X], m->prefix_x, m->n_embd * sizeof(float));
+    memcpy(s->buf[TFT_X], x, m->n_embd * sizeof(float));
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
     struct tft_pass p = {.m = m, .s = s, .plan = &plan, .n_threads = 1, .n = 1, .n_logits = 1};
@@ -63,7 +64,7 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
                              .tokens = s->tokens + from,
                              .n = step,
                              .n_logits = n ? 0 : n_logits,
-                             .pos = s->m->n_prefix + s->kv.dropped + from};
+                             .pos = s->kv.n_prefix + s->kv.dropped + from};
         enum tft_status status = run(&p, 0);
         if (status != TFT_OK) {
             s->n_valid = 0;
@@ -85,7 +86,7 @@ static void drop_tokens(struct tft_session *s, uint32_t n)
     const uint32_t *drop = tft_kv_dropped(&s->kv, n);
     uint32_t dropped = 0;
     for (uint32_t i = s->kv.policy.sinks; i < s->pos; i++) {
-        bool goes = drop ? dropped < n && drop[dropped] == s->m->n_prefix + i
+        bool goes = drop ? dropped < n && drop[dropped] == s->kv.n_prefix + i
                          : dropped < n && !(s->is_named && s->is_named[i]);
         if (goes) {
             dropped++;

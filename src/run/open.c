@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "session.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { DEFAULT_BATCH = 512 };
@@ -48,6 +49,19 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
     return status == TFT_OK ? check_kv(kv, m, err) : status;
 }
 
+/* Lists the prefixes that there are. */
+static enum tft_status no_prefix(const struct tft_model *m, const char *name, struct tft_error *err)
+{
+    char list[120] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->n_named && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", m->named[i].name);
+    if (n >= sizeof list)
+        memcpy(list + sizeof list - 4, "...", 4);
+    return tft_fail(err, TFT_ERR_ARG, "%s: no prefix \"%.40s\": %s%s", m->source.name, name,
+                    n ? "it has " : "tuffet quantize --intact-system makes some", list);
+}
+
 static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy *kv,
                                const struct tft_model *m, const struct tft_session_opts *given,
                                struct tft_error *err)
@@ -63,7 +77,10 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
                         "%s: this KV cache's keep=%u needs a filter that names tokens: set "
                         "tft_session_opts.keep, or leave keep out",
                         m->source.name, kv->keep);
-    uint32_t most = m->n_ctx - m->n_prefix;
+    const struct tft_named_prefix *named = tft_model_prefix(m, o->prefix);
+    if (o->prefix && !named)
+        return no_prefix(m, o->prefix, err);
+    uint32_t n_prefix = m->n_prefix + (named ? named->n : 0), most = m->n_ctx - n_prefix;
     if (o->capacity > most)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a capacity of %u is beyond the model's context of %u", m->source.name,
@@ -78,7 +95,7 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot slide: its positions are learned, up to its context only",
                         m->source.name);
-    if (o->slide && tft_kv_evicts(kv) && !kv->names_sinks && !m->n_prefix)
+    if (o->slide && tft_kv_evicts(kv) && !kv->names_sinks && !n_prefix)
         kv->sinks = TFT_KV_SLIDE_SINKS;
     if (o->slide && !tft_kv_slides(kv))
         return tft_fail(err, TFT_ERR_ARG,
@@ -198,6 +215,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     struct tft_session discarded, *place = tft_arena_take(a, 1, sizeof *place),
                                   *s = place ? place : &discarded;
     *s = (struct tft_session){.m = m,
+                              .named = tft_model_prefix(m, o->prefix),
                               .capacity = o->capacity,
                               .n_batch = o->n_batch,
                               .n_logits = o->n_logits,
@@ -208,7 +226,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     s->keep_user = o->keep_user;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
-    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->n_threads);
     s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)
@@ -235,21 +253,24 @@ static void clear_padding(struct tft_session *s)
         }
 }
 
-/* The model's keys and values take their places before all others; nothing ever overwrites them. */
+/* The prefix's keys and values take their places before all others; nothing ever overwrites
+   them. */
 static void put_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim;
     float *k = s->scratch[0].q, *v = s->scratch[0].o;
     for (uint32_t l = 0; l < m->n_host; l++)
-        for (uint32_t pos = 0; pos < m->n_prefix; pos++)
+        for (uint32_t pos = 0; pos < s->kv.n_prefix; pos++) {
+            const uint16_t *keys, *values;
+            tft_session_prefix_row(s, l, pos, &keys, &values);
             for (uint32_t h = 0; h < m->n_head_kv; h++) {
-                size_t at = (((size_t)l * m->n_prefix + pos) * m->n_head_kv + h) * dim;
-                m->kern.widen[TFT_NUM_F16](k, m->prefix_k + at, dim);
-                m->kern.widen[TFT_NUM_F16](v, m->prefix_v + at, dim);
+                m->kern.widen[TFT_NUM_F16](k, keys + h * dim, dim);
+                m->kern.widen[TFT_NUM_F16](v, values + h * dim, dim);
                 tft_kv_store_key(&s->kv, l, h, pos, k);
                 tft_kv_store_value(&s->kv, &m->kern, l, h, pos, v);
             }
+        }
 }
 
 size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
@@ -309,7 +330,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     }
     clear_padding(s);
     put_prefix(s);
-    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);
     status = open_stages(s, err);
     if (status != TFT_OK)

@@ -43,6 +43,8 @@ struct tft_session {
     uint32_t capacity, n_batch, n_logits; /* as in tft_session_opts */
     int n_threads;
 
+    const struct tft_named_prefix *named; /* text behind the model's prefix, or NULL */
+
     /* The tokens. The prefix comes before them and is not counted. */
     uint32_t pos;     /* tokens held. The cache has kv.held of them: fewer after a rewind past an
                          eviction; the next call computes the rest again */
@@ -100,6 +102,26 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .key_order = m->key_order,
         .clip = {m->kv_clip[0], m->kv_clip[1]},
     };
+}
+
+/* Likewise of a session, whose prefix may be a named one. */
+static inline struct tft_kv_shape tft_session_kv_shape(const struct tft_session *s)
+{
+    struct tft_kv_shape shape = tft_model_kv_shape(s->m);
+    shape.n_prefix += s->named ? s->named->n : 0;
+    return shape;
+}
+
+/* *k, *v = [G, E] f16 of position pos of the prefix in layer l. */
+static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t l, uint32_t pos,
+                                          const uint16_t **k, const uint16_t **v)
+{
+    const struct tft_model *m = s->m;
+    bool text = pos >= m->n_prefix;
+    size_t width = (size_t)m->n_head_kv * m->head_dim,
+           row = text ? (size_t)l * s->named->n + pos - m->n_prefix : (size_t)l * m->n_prefix + pos;
+    *k = (text ? s->named->k : m->prefix_k) + row * width;
+    *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
 
 #endif

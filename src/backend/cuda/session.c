@@ -246,35 +246,37 @@ void tft_cuda_wait(struct device_session *ds)
 
 /* --------------------------------------------------------------------------- open and close */
 
-/* to: [n, stride] = n rows of the prefix at `from`, as floats */
-static void widen_prefix(const struct device_session *ds, float *to, const uint16_t *from,
-                         uint32_t n, size_t stride)
+/* k, v: [n, stride] = rows first .. first + n - 1 of the prefix in layer l, as floats */
+static void widen_prefix(const struct device_session *ds, float *k, float *v, uint32_t l,
+                         uint32_t first, uint32_t n, size_t stride)
 {
     const struct tft_model *m = ds->session->m;
     size_t width = (size_t)m->n_head_kv * m->head_dim;
-    for (uint32_t i = 0; i < n; i++)
-        m->kern.widen[TFT_NUM_F16](to + i * stride, from + i * width, width);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t *keys, *values;
+        tft_session_prefix_row(ds->session, l, first + i, &keys, &values);
+        m->kern.widen[TFT_NUM_F16](k + i * stride, keys, width);
+        m->kern.widen[TFT_NUM_F16](v + i * stride, values, width);
+    }
 }
 
-/* Stores the model's prefix in the first slots, n_batch rows at a time, as if its rows were the
+/* Stores the session's prefix in the first slots, n_batch rows at a time, as if its rows were the
    keys and values of tokens of a pass. */
 static enum tft_status put_prefix(struct device_session *ds, struct tft_error *err)
 {
     const struct tft_model *m = ds->session->m;
     struct tft_pass shape = {.m = m};
-    size_t stride = tft_pass_stride(&shape, TFT_K), width = (size_t)m->n_head_kv * m->head_dim;
-    uint32_t batch = ds->session->n_batch;
-    float *k = m->n_prefix ? malloc(2 * stride * batch * sizeof *k) : NULL;
-    if (m->n_prefix && !k)
+    size_t stride = tft_pass_stride(&shape, TFT_K);
+    uint32_t batch = ds->session->n_batch, n_prefix = ds->session->kv.n_prefix;
+    float *k = n_prefix ? malloc(2 * stride * batch * sizeof *k) : NULL;
+    if (n_prefix && !k)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     float *v = k ? k + batch * stride : NULL;
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
-        for (uint32_t slot = 0, n; slot < m->n_prefix; slot += n) {
+        for (uint32_t slot = 0, n; slot < n_prefix; slot += n) {
             struct tft_cuda_slots slots = tft_cuda_slots_of(ds, l);
-            size_t from = ((size_t)l * m->n_prefix + slot) * width;
-            n = m->n_prefix - slot < batch ? m->n_prefix - slot : batch;
-            widen_prefix(ds, k, m->prefix_k + from, n, stride);
-            widen_prefix(ds, v, m->prefix_v + from, n, stride);
+            n = n_prefix - slot < batch ? n_prefix - slot : batch;
+            widen_prefix(ds, k, v, l, slot, n, stride);
             *ds->staged.start = (struct tft_cuda_start){.slot = {slot, slot}};
             tft_cuda_upload(ds, ds->uploaded.start, ds->staged.start, sizeof *ds->staged.start);
             tft_cuda_upload(ds, ds->buf[TFT_K], k, n * stride * sizeof *k);
@@ -284,7 +286,7 @@ static enum tft_status put_prefix(struct device_session *ds, struct tft_error *e
             tft_cuda_wait(ds);
         }
     free(k);
-    return tft_cuda_status(ds->error, "copying the model's prefix", err);
+    return tft_cuda_status(ds->error, "copying the session's prefix", err);
 }
 
 /* Copies what blocks need besides their records: widths and order of the keys' channels, and
