@@ -275,7 +275,13 @@ TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int3
  * A model file may have a prefix, keys and values that come before every sequence; tft_model_info
  * has its size. It may also have named prefixes: the prefix and then more text, such as a system
  * message in the model's chat format. A session that has one of them begins behind that text, and
- * does not compute it.
+ * does not compute it. So do not feed that text:
+ *
+ *      o.prefix = tft_prefix_best(m, ids, n);           // ids: all n tokens of the prompt
+ *      size_t held = tft_prefix_held(m, o.prefix, ids, n);
+ *      if (tft_session_open(&s, m, &o, &err) != TFT_OK)
+ *          return puts(err.msg), 1;
+ *      tft_prefill(s, ids + held, n - held);            // held may be all of them
  */
 struct tft_prefix_info {
     size_t size;           /* sizeof(struct tft_prefix_info), set by the caller */
@@ -290,6 +296,16 @@ struct tft_prefix_info {
    TFT_ERR_ARG: there are not so many. */
 TFT_API enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
                                             struct tft_prefix_info *info);
+
+/* How many tokens at the start of a prompt ids[n] the prefix of that name holds (NULL: the model's
+   own): BOS if the prefix has it, and all tokens of its text or none. 0 if there is no such prefix.
+   All n only if the prefix ends in a token, see tft_prefill. */
+TFT_API size_t tft_prefix_held(const struct tft_model *m, const char *name, const int32_t *ids,
+                               size_t n);
+
+/* The name of the prefix that holds most of the prompt, for tft_session_opts.prefix; NULL: none
+   holds more than the model's own. Owned by the model. */
+TFT_API const char *tft_prefix_best(const struct tft_model *m, const int32_t *ids, size_t n);
 
 /* ------------------------------------------------------------------------------------- sessions */
 

@@ -109,7 +109,7 @@ static inline void write_prefixes(const char *from, const char *to, const struct
         tft_gguf_put_value(w, &s->value[i]);
     put_prefix_values(w, p, n);
     if (text >= 0)
-        tft_gguf_put_u32(w, "tuffet.prefix.text", (uint32_t)text);
+        tft_gguf_put_u32(w, TFT_KEY_PREFIX_TEXT, (uint32_t)text);
     for (int data = 0; data < 2; data++) {
         for (size_t i = 0; i < s->n_tensor; i++)
             if (data)

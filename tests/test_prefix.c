@@ -193,6 +193,83 @@ static void the_list(void **state)
     tft_model_close(bare);
 }
 
+/* ---- what a prompt needs */
+
+static const struct toy speaking = {.arch = "llama",
+                                    .n_vocab = TOY_VOCAB,
+                                    .n_ctx = 64,
+                                    .n_embd = 16,
+                                    .n_layer = 1,
+                                    .n_head = 1,
+                                    .n_head_kv = 1,
+                                    .head_dim = 16,
+                                    .n_ff = 16,
+                                    .n_rot = 16,
+                                    .vocab = "llama"};
+
+static void holds(const struct tft_model *m, const char *name, const int32_t *ids, size_t n,
+                  size_t want)
+{
+    assert_int_equal(tft_prefix_held(m, name, ids, n), want);
+    const char *best = tft_prefix_best(m, ids, n);
+    assert_true(tft_prefix_held(m, best, ids, n) >= want);
+}
+
+/* 1 is BOS. */
+static void what_a_prefix_holds(void **state)
+{
+    (void)state;
+    static const int32_t two[] = {30, 31}, four[] = {30, 31, 32, 33}, bos_five[] = {1, 5},
+                         cushion[] = {1, 9, 13, 20, 21};
+    const struct prefix_text all[] = {{.tokens = cushion, .n = 5},
+                                      {.name = "two", .tokens = two, .n = 2},
+                                      {.name = "four", .tokens = four, .n = 4},
+                                      {.name = "same", .tokens = two, .n = 2, .no_x = true}};
+    const char *path = in_folder("held.gguf");
+    written(&speaking);
+
+    /* of the own prefix, the last two tokens are text */
+    write_prefixes(in_folder("m.gguf"), path, all, 4, 2);
+    struct tft_model *m = opened(path);
+    const int32_t ids[] = {1, 20, 21, 30, 31, 32, 33, 40};
+    holds(m, NULL, ids, 8, 3);
+    holds(m, "two", ids, 8, 5);
+    holds(m, "four", ids, 8, 7);
+    assert_string_equal(tft_prefix_best(m, ids, 8), "four");
+    holds(m, NULL, ids + 1, 7, 2); /* tft_tokenize adds no BOS */
+    holds(m, "four", ids + 1, 7, 6);
+    holds(m, "four", ids, 7, 7); /* all of it */
+    holds(m, "four", ids, 6, 1); /* not all of its text: BOS alone */
+    assert_string_equal(tft_prefix_best(m, ids, 6), "two");
+    assert_string_equal(tft_prefix_best(m, ids, 5), "two");
+    holds(m, "same", ids, 6, 5);
+    holds(m, "same", ids, 5, 0); /* it could not go on: its logits are unknown */
+    holds(m, NULL, ids, 3, 3);
+    holds(m, NULL, ids, 2, 1);
+    holds(m, NULL, ids + 3, 5, 0); /* without the prefix's text */
+    holds(m, "four", ids + 3, 5, 0);
+    assert_null(tft_prefix_best(m, ids + 3, 5));
+    holds(m, "five", ids, 8, 0);
+    holds(m, NULL, NULL, 0, 0);
+    tft_model_close(m);
+
+    /* without text of its own, and with a named one that has BOS */
+    write_prefixes(in_folder("m.gguf"), path, all, 4, -1);
+    m = opened(path);
+    holds(m, NULL, ids, 8, 1);
+    holds(m, NULL, ids + 1, 7, 0);
+    holds(m, "four", ids + 3, 5, 4);
+    holds(m, "four", (const int32_t[]){1, 30, 31, 32, 33}, 5, 5);
+    tft_model_close(m);
+    write_prefixes(in_folder("m.gguf"), path,
+                   &(struct prefix_text){.name = "b", .tokens = bos_five, .n = 2}, 1, -1);
+    m = opened(path);
+    holds(m, "b", (const int32_t[]){1, 5, 6}, 3, 2);
+    holds(m, "b", (const int32_t[]){5, 6}, 2, 0);
+    holds(m, NULL, (const int32_t[]){1, 5, 6}, 3, 0);
+    tft_model_close(m);
+}
+
 static void a_list_too_long_for_a_message(void **state)
 {
     (void)state;
@@ -215,7 +292,8 @@ static void a_list_too_long_for_a_message(void **state)
 
 /* ---- damaged files */
 
-enum damage { NAMES, NO_NAMES, MANY_NAMES, NUMBERS, TOKENS_OF, NO_TOKENS, SYSTEM, SHAPE, NO_ROWS };
+enum damage { NAMES, NO_NAMES, MANY_NAMES, NUMBERS, TOKENS_OF, NO_TOKENS, SYSTEM, TEXT_OF, SHAPE,
+              NO_ROWS };
 
 /* Copies prefixed.gguf with one thing wrong. */
 static const char *damaged(enum damage what, const char *name, uint32_t number)
@@ -243,7 +321,11 @@ static const char *damaged(enum damage what, const char *name, uint32_t number)
                                number ? LONG : 400 - MAIN);
         else if (tft_str_is(key, "tuffet.prefix.long.system") && what == SYSTEM)
             tft_gguf_put_u32(w, "tuffet.prefix.long.system", 1);
-        else if (!(tokens && what == NO_TOKENS))
+        else if (tft_str_is(key, "tuffet.prefix.tokens") && what == TEXT_OF) {
+            const int32_t gap[MAIN] = {1, -1, 3};
+            tft_gguf_put_array(w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, gap, MAIN);
+            tft_gguf_put_u32(w, TFT_KEY_PREFIX_TEXT, number);
+        } else if (!(tokens && what == NO_TOKENS))
             tft_gguf_put_value(w, &s.value[i]);
     }
     for (int data = 0; data < 2; data++)
@@ -289,6 +371,8 @@ static void damaged_files_are_refused(void **state)
         {TOKENS_OF, "", 0, "tuffet.prefix.long.tokens is missing, or not an array of 1 to 396 to"},
         {TOKENS_OF, "", 47, "tuffet.prefix.long.tokens has an element that is no token below 47"},
         {TOKENS_OF, "", UINT32_MAX, "tuffet.prefix.long.tokens has an element that is no token"},
+        {TEXT_OF, "", 4, "tuffet.prefix.text is not a number of 0 to 3 tokens"},
+        {TEXT_OF, "", 2, "tuffet.prefix.tokens has an element that is no token below 47"},
         {SYSTEM, "", 0, "tuffet.prefix.long.system is not a string"},
         {NO_ROWS, "tuffet.prefix.long.k", 0, "the tensor tuffet.prefix.long.k is missing"},
         {NO_ROWS, "tuffet.prefix.long.v", 0, "the tensor tuffet.prefix.long.v is missing"},
@@ -305,6 +389,7 @@ static void damaged_files_are_refused(void **state)
         if (!strstr(err.msg, cases[i].why) || strchr(err.msg, '\n'))
             fail_msg("case %zu: \"%s\" is not \"%s\"", i, err.msg, cases[i].why);
     }
+    tft_model_close(opened(damaged(TEXT_OF, "", 1))); /* the position without a token is no text */
     struct tft_model *m = opened(damaged(NO_ROWS, "tuffet.prefix.long.x", 0));
     struct tft_session *s = session(m, (struct tft_session_opts){.prefix = "long"});
     assert_int_equal(tft_prefill(s, NULL, 0), TFT_ERR_ARG);
@@ -318,6 +403,7 @@ int main(void)
         cmocka_unit_test(as_if_its_tokens_were_fed),
         cmocka_unit_test(as_one_prefix),
         cmocka_unit_test(the_list),
+        cmocka_unit_test(what_a_prefix_holds),
         cmocka_unit_test(a_list_too_long_for_a_message),
         cmocka_unit_test(damaged_files_are_refused),
     };

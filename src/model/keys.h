@@ -46,6 +46,9 @@ enum { TFT_FILE_VERSION = 1 };
 /* Tensor F32 [D], optional: the residual stream of the prefix's last token, after the last layer */
 #define TFT_KEY_PREFIX_X "tuffet.prefix.x"
 
+/* u32, optional: how many of the prefix's last tokens are text, which a prompt may begin with */
+#define TFT_KEY_PREFIX_TEXT "tuffet.prefix.text"
+
 /* string[], optional: names of further prefixes, each [a-z0-9_-]{1,32} and not "main". A named
    prefix is the prefix above and then tokens of text, for which the file has the same tensors and
    values, with the name inside. SYSTEM is a string, optional: the system message that the tokens

@@ -38,6 +38,21 @@ static const float *residual(struct tft_load *ld, const char *name)
                : NULL;
 }
 
+/* The last n elements of v, as tokens. */
+static const int32_t *tokens(struct tft_load *ld, const struct tft_value *v, uint64_t n)
+{
+    int32_t *to = tft_arena_take(&ld->arena, (size_t)n, sizeof *to);
+    for (uint64_t i = 0; i < n && ld->status == TFT_OK; i++) {
+        int64_t id;
+        if (!tft_value_int(v, v->n - n + i, &id) || id < 0 || id >= (int64_t)ld->m->n_vocab)
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%.*s has an element that is no token below %u",
+                          TFT_STR_ARG(v->key), ld->m->n_vocab);
+        else if (to)
+            to[i] = (int32_t)id;
+    }
+    return to;
+}
+
 void tft_prefix_bos(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -54,11 +69,25 @@ void tft_prefix_bos(struct tft_load *ld)
     }
 }
 
+/* v: the tokens of the prefix */
+static void load_text(struct tft_load *ld, const struct tft_value *v)
+{
+    const struct tft_value *count = tft_source_value(ld->s, TFT_KEY_PREFIX_TEXT);
+    uint64_t n = 0;
+    if (count && (count->is_array || !tft_value_uint(count, 0, &n) || n > v->n))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a number of 0 to %u tokens",
+                      TFT_KEY_PREFIX_TEXT, ld->m->n_prefix);
+    if (ld->status != TFT_OK)
+        return;
+    ld->m->n_prefix_text = (uint32_t)n;
+    ld->m->prefix_text = tokens(ld, v, n);
+}
+
 void tft_prefix_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
-    m->n_prefix = 0;
+    m->n_prefix = m->n_prefix_text = 0;
     if (!v || ld->status != TFT_OK)
         return;
     if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
@@ -70,6 +99,7 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_k = rows(ld, TFT_KEY_PREFIX_K, m->n_prefix);
     m->prefix_v = rows(ld, TFT_KEY_PREFIX_V, m->n_prefix);
     m->prefix_x = residual(ld, TFT_KEY_PREFIX_X);
+    load_text(ld, v);
 }
 
 /* ------------------------------------------------------------------------------- named prefixes */
@@ -91,21 +121,6 @@ static const char *copy_text(struct tft_load *ld, struct tft_str s)
         text[s.n] = 0;
     }
     return text;
-}
-
-/* The last n elements of v, as tokens. */
-static const int32_t *tokens(struct tft_load *ld, const struct tft_value *v, uint64_t n)
-{
-    int32_t *to = tft_arena_take(&ld->arena, (size_t)n, sizeof *to);
-    for (uint64_t i = 0; i < n && ld->status == TFT_OK; i++) {
-        int64_t id;
-        if (!tft_value_int(v, v->n - n + i, &id) || id < 0 || id >= (int64_t)ld->m->n_vocab)
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%.*s has an element that is no token below %u",
-                          TFT_STR_ARG(v->key), ld->m->n_vocab);
-        else if (to)
-            to[i] = (int32_t)id;
-    }
-    return to;
 }
 
 /* key: a key with %s for the name. */
@@ -210,4 +225,42 @@ enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
     };
     memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
     return TFT_OK;
+}
+
+/* -------------------------------------------------------------------------- what a prompt needs */
+
+static bool begins(const int32_t *ids, size_t n, const int32_t *with, size_t n_with)
+{
+    return n >= n_with && (!n_with || memcmp(ids, with, n_with * sizeof *ids) == 0);
+}
+
+/* p: NULL for the model's own prefix */
+static size_t held(const struct tft_model *m, const struct tft_named_prefix *p, const int32_t *ids,
+                   size_t n)
+{
+    size_t bos = m->prefix_bos && n && ids[0] == tft_token_bos(m), at = bos,
+           more = p ? p->n : 0;
+    if (begins(ids + at, n - at, m->prefix_text, m->n_prefix_text) &&
+        begins(ids + at + m->n_prefix_text, n - at - m->n_prefix_text, p ? p->tokens : NULL, more))
+        at += m->n_prefix_text + more;
+    bool logits = p ? p->x : m->prefix_x;
+    return at < n || logits ? at : 0;
+}
+
+size_t tft_prefix_held(const struct tft_model *m, const char *name, const int32_t *ids, size_t n)
+{
+    const struct tft_named_prefix *p = tft_model_prefix(m, name);
+    return name && !p ? 0 : held(m, p, ids, n);
+}
+
+const char *tft_prefix_best(const struct tft_model *m, const int32_t *ids, size_t n)
+{
+    const char *best = NULL;
+    size_t most = held(m, NULL, ids, n);
+    for (uint32_t i = 0; i < m->n_named; i++) {
+        size_t here = held(m, &m->named[i], ids, n);
+        best = here > most ? m->named[i].name : best;
+        most = here > most ? here : most;
+    }
+    return best;
 }
