@@ -238,8 +238,9 @@ static bool begins(const int32_t *ids, size_t n, const int32_t *with, size_t n_w
 static size_t held(const struct tft_model *m, const struct tft_named_prefix *p, const int32_t *ids,
                    size_t n)
 {
-    size_t bos = m->prefix_bos && n && ids[0] == tft_token_bos(m), at = bos,
-           more = p ? p->n : 0;
+    if (!n)
+        return 0;
+    size_t at = m->prefix_bos && ids[0] == tft_token_bos(m), more = p ? p->n : 0;
     if (begins(ids + at, n - at, m->prefix_text, m->n_prefix_text) &&
         begins(ids + at + m->n_prefix_text, n - at - m->n_prefix_text, p ? p->tokens : NULL, more))
         at += m->n_prefix_text + more;

@@ -109,8 +109,8 @@ class Common(Case):
     def test_options_out_of_range(self):
         for args, why in [(["-c", "257"], "257"), (["-t", "2000"], "thread"),
                           (["--cpu", "abacus"], '"abacus"')]:
-            for command in ["run", "chat"]:
-                self.assertIn(why, self.fails(command, self.toy(), *args))
+            for command in [["run"], ["chat", "--template=zephyr"]]:
+                self.assertIn(why, self.fails(*command, self.toy(), *args))
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
     def test_a_full_disk(self):

@@ -579,6 +579,29 @@ class Quantize(Case):
         # no prefix, so no error
         self.json(*self.arguments("--prefix-bits=4", "--intact=none", model=narrow))
 
+    def test_a_prompt_that_begins_with_the_prefix(self):
+        text, more = "hello world, once", " upon a time and"
+        bare, held = self.quantized(), self.quantized("--intact-text", text, out="out2")
+        facts = self.json("inspect", held)["values"]
+        self.assertEqual(facts["tuffet.prefix.text"], len(facts["tuffet.prefix.tokens"]) - 1)
+        self.assertNotIn("tuffet.prefix.text", self.json("inspect", bare)["values"])
+
+        def run(*args, model=held):
+            found = self.json("run", model, "-n12", "--temp=0", *args)
+            return found["text"], found["prompt_tokens"], found["prefix_tokens"]
+        tokens = [len(self.json("tokenize", bare, "-p", t)["tokens"]) for t in [text, text + more]]
+        self.assertEqual(run("-p", text + more)[1:], (tokens[1], tokens[0]))
+        self.assertEqual(run("-p", text + more, model=bare)[1:], (tokens[1], 0))
+        # a prompt that is the text, and one that is empty, begin where the prefix ends
+        self.assertEqual(run("-p", text), (run("-p", "", "--special")[0], tokens[0], tokens[0]))
+        self.assertEqual(run("-p", text + more, "--special")[2], tokens[0])
+        self.assertEqual(run("-p", "<s>" + text, "--special")[1:], (tokens[0] + 1, tokens[0] + 1))
+        # other text comes behind it
+        self.assertEqual(run("-p", "the end")[2], 0)
+        # one that is fed twice over is another
+        self.assertNotEqual(run("-p", text + more)[0],
+                            run("-p", text + "," + text + more)[0])
+
     def tuned(self, *args):
         """The report of tuning with one window of five held out, and the model's perplexity."""
         found = self.json(*self.arguments("--calib-window=32", "--calib-tokens=160", *args))["tune"]

@@ -19,8 +19,8 @@ class Run(Case):
         for seed in range(1, 6):
             args = ["run", self.toy(), "-phello", "-s", str(seed)]
             answer = self.json(*args)
-            self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens", "tok_s",
-                                           "prompt_tok_s", "seed"})
+            self.assertEqual(set(answer), {"text", "stop", "tokens", "prompt_tokens",
+                                           "prefix_tokens", "tok_s", "prompt_tok_s", "seed"})
             self.assertEqual((answer["seed"], answer["prompt_tokens"]), (seed, 2))
             self.assertEqual(self.tuffet(*args).decode(), answer["text"] + "\n")
 

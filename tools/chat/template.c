@@ -145,6 +145,19 @@ const struct template_format *template_recognize(const char *jinja)
     return name ? template_named(name) : NULL;
 }
 
+const struct template_format *template_choose(const struct tft_model *m, const char *name,
+                                              const char *path)
+{
+    const char *jinja = tft_model_chat_template(m);
+    const struct template_format *f =
+        name ? template_named(name) : jinja ? template_recognize(jinja) : NULL;
+    if (!f)
+        cli_fail("%s: %s: name the format with --template: %s", path,
+                 jinja ? "its chat template is not a known one" : "the file has no chat template",
+                 template_names());
+    return f;
+}
+
 /* ---- rendering */
 
 static bool is_space(char c)
@@ -359,6 +372,68 @@ int32_t *template_tokenize(const struct template_text *t, const struct tft_model
     else
         cli_fail("cannot tokenize the conversation: %s",
                  out.n ? tft_status_text(out.status) : "it has no tokens");
+    return NULL;
+}
+
+/* ---- a system message */
+
+/* What a user may begin with. A tokenizer may merge the last of the markup with the first of it. */
+static const char *const openings[] = {"Hello", "what", "7",   "\n\n\n",
+                                       "  1",   "\"A",  "- b", "\xc3\xa9"};
+enum { OPENINGS = sizeof openings / sizeof *openings };
+
+/* The tokens of a conversation in which the user says `opening` first. system: or NULL */
+static int32_t *begin(const struct template_format *f, const struct tft_model *m,
+                      const char *system, const char *opening, size_t *n)
+{
+    struct template_text t = {0};
+    bool goes_on;
+    struct template_message all[] = {
+        {TEMPLATE_SYSTEM, {.p = (char *)(uintptr_t)system, .n = system ? strlen(system) : 0}},
+        {TEMPLATE_USER, {.p = (char *)(uintptr_t)opening, .n = strlen(opening)}},
+        {.role = TEMPLATE_ASSISTANT},
+    };
+    size_t first = system ? 0 : 1;
+    int32_t *ids = NULL;
+    if (template_render(&t, f, m, all + first, 3 - first, false))
+        ids = template_tokenize(&t, m, n, &goes_on);
+    else
+        cli_fail("out of memory");
+    template_free(&t);
+    return ids;
+}
+
+static size_t common(const int32_t *a, size_t n, const int32_t *b, size_t n_b)
+{
+    size_t i = 0;
+    while (i < n && i < n_b && a[i] == b[i])
+        i++;
+    return i;
+}
+
+int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
+                                const char *system, size_t *n)
+{
+    int32_t *ids = begin(f, m, system, openings[0], n);
+    size_t without = 0; /* as many of them do not depend on the system message */
+    for (int i = 0; i < OPENINGS && ids; i++) {
+        size_t n_other, n_bare;
+        int32_t *other = begin(f, m, system, openings[i], &n_other),
+                *bare = begin(f, m, NULL, openings[i], &n_bare);
+        size_t same = other && bare ? common(ids, *n, bare, n_bare) : 0;
+        without = same > without ? same : without;
+        *n = other ? common(ids, *n, other, n_other) : 0;
+        if (!other || !bare) {
+            free(ids);
+            ids = NULL;
+        }
+        free(other);
+        free(bare);
+    }
+    if (!ids || without < *n)
+        return ids;
+    free(ids);
+    cli_fail("the chat format %s ignores the system message", f->name);
     return NULL;
 }
 

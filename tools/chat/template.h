@@ -30,6 +30,11 @@ const struct template_format *template_named(const char *name);
 const struct template_format *template_recognize(const char *jinja);
 const char *template_name(const struct template_format *f);
 
+/* The format of that name, or by the model's own template where name is NULL; NULL after an error
+   message. path: of the model. */
+const struct template_format *template_choose(const struct tft_model *m, const char *name,
+                                              const char *path);
+
 /* All names, for error messages: "chatml, qwen3, ..." */
 const char *template_names(void);
 
@@ -59,6 +64,11 @@ bool template_render(struct template_text *t, const struct template_format *f,
    tft_text.started. */
 int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n,
                            bool *text_goes_on);
+
+/* The tokens with which a conversation with this system message begins, whatever the user says;
+   likewise. */
+int32_t *template_system_tokens(const struct template_format *f, const struct tft_model *m,
+                                const char *system, size_t *n);
 
 void template_free(struct template_text *t);
 

@@ -96,8 +96,9 @@ extern const struct cli_option cli_model_option_list[], cli_thread_option_list[]
 extern struct cli_session_options {
     uint32_t ctx;   /* 0: the model's context length */
     const char *kv; /* NULL: what the model says */
+    const char *prefix; /* of cli_prefix_option_list; NULL: chosen by the prompt */
 } cli_session_options;
-extern const struct cli_option cli_session_option_list[];
+extern const struct cli_option cli_session_option_list[], cli_prefix_option_list[];
 
 extern struct cli_sampling_options {
     float temperature, top_p, min_p, repeat_penalty;
@@ -114,9 +115,16 @@ int cli_check_kv(const char *text);
 /* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);
 
+/* *info = the named prefix; false if there is none, or name is NULL. */
+bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info);
+
 /* Opens a session. o: what the caller wants; ->size and what the options above say is filled in.
    Returns CLI_OK or CLI_FAILED. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
+
+/* The name of the prefix for a session that will get the prompt ids[n]: that of --prefix, or else
+   the one that holds most of the prompt. NULL: the model's own. */
+const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n);
 
 struct tft_sampler cli_sampler(void);
 
@@ -125,7 +133,7 @@ int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, u
                       size_t *n);
 
 /* Makes the session hold ids[..n), as tft_sync does, with progress. Computes in steps, and stops
-   between two of them after Ctrl-C. */
+   between two of them after Ctrl-C. If n is 0, the logits are those that follow the prefix. */
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
 /* ---- text in; the path "-" is standard input */

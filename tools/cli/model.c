@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "kv/policy.h"
@@ -45,6 +46,13 @@ const struct cli_option cli_session_option_list[] = {
      "type of the KV cache: f16, f32, or a quantized one: tuffet, kivi, logquant, "
      "partial-logquant, asymkv, skvq or rtn, also with knobs, \"kivi:bits=4\" (default what MODEL "
      "says, or f16)"},
+    {0},
+};
+
+const struct cli_option cli_prefix_option_list[] = {
+    {0, "prefix", CLI_TEXT, &cli_session_options.prefix, "NAME",
+     "begin with this prefix of MODEL, of those that tuffet inspect lists; main: with the one that "
+     "has no name (default the one that holds most of the prompt)"},
     {0},
 };
 
@@ -118,15 +126,39 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     return status == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
+bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_prefix_info *info)
+{
+    *info = (struct tft_prefix_info){.size = sizeof *info};
+    for (size_t i = 0; name && tft_prefix_describe(m, i, info) == TFT_OK; i++)
+        if (strcmp(info->name, name) == 0)
+            return true;
+    return false;
+}
+
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o)
 {
     struct tft_error err;
+    struct tft_prefix_info prefix;
     o->size = sizeof *o;
     o->n_threads = (int)cli_model_options.threads;
     o->kv = cli_session_options.kv;
     if (cli_session_options.ctx)
         o->capacity = cli_session_options.ctx;
+    /* the text is a part of the context that the user asks for */
+    if (o->capacity && cli_find_prefix(m, o->prefix, &prefix)) {
+        if (o->capacity <= prefix.n_tokens)
+            return cli_fail("a context of %u tokens has no room behind the prefix %s, which has "
+                            "%u: raise --ctx",
+                            o->capacity, prefix.name, prefix.n_tokens);
+        o->capacity -= prefix.n_tokens;
+    }
     return tft_session_open(s, m, o, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+}
+
+const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n)
+{
+    const char *name = cli_session_options.prefix;
+    return !name ? tft_prefix_best(m, ids, n) : strcmp(name, "main") == 0 ? NULL : name;
 }
 
 struct tft_sampler cli_sampler(void)
@@ -170,6 +202,10 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
 {
     enum { STEP = 256 };
     struct cli_progress progress;
+    if (!n) { /* the logits after the prefix */
+        tft_rewind(s, 0);
+        return tft_prefill(s, NULL, 0);
+    }
     size_t held = 0; /* the session has computed these tokens already */
     while (held < tft_pos(s) && held < n && tft_tokens(s)[held] == ids[held])
         held++;

@@ -35,6 +35,7 @@ static const struct cli_option options[] = {
 struct chat {
     const struct tft_model *m;
     struct tft_session *s;
+    const char *prefix; /* of the session; NULL: the model's own */
     struct tft_sampler sampler;
     const struct template_format *format;
     struct template_message *message; /* [n] the system message, if there is one; then the user's
@@ -81,10 +82,54 @@ static struct cli_text *answer_text(struct chat *c)
     return &c->message[c->n - 1].text;
 }
 
+/* ---- the prefix */
+
+/* What --prefix names, but for the model's own prefix; or NULL. */
+static const char *named_prefix(void)
+{
+    const char *name = cli_session_options.prefix;
+    return name && strcmp(name, "main") != 0 ? name : NULL;
+}
+
+/* The prefix for a conversation that begins with ids[n]: that of --prefix if it holds some of
+   them. */
+static const char *prefix_for(const struct chat *c, const int32_t *ids, size_t n)
+{
+    const char *name = named_prefix();
+    bool holds = name && tft_prefix_held(c->m, name, ids, n) > tft_prefix_held(c->m, NULL, ids, n);
+    return cli_session_options.prefix && !name ? NULL
+           : holds                             ? name
+                                               : tft_prefix_best(c->m, ids, n);
+}
+
+static int open_session(struct chat *c, const char *prefix)
+{
+    struct tft_session_opts so = {.prefix = prefix};
+    tft_session_close(c->s);
+    c->s = NULL;
+    c->prefix = prefix;
+    return cli_open_session(&c->s, c->m, &so);
+}
+
+/* Makes the session begin with the prefix that is best for the tokens, and removes those that it
+   holds. Nearly always the session does already: a message with which the last token of the
+   format's markup merges asks for another one, as may a conversation that lost its first
+   messages. */
+static int skip_prefix(struct chat *c, int32_t *ids, size_t *n)
+{
+    const char *name = prefix_for(c, ids, *n);
+    size_t held = tft_prefix_held(c->m, name, ids, *n);
+    bool same = name && c->prefix ? strcmp(name, c->prefix) == 0 : name == c->prefix;
+    int status = same && c->s ? CLI_OK : open_session(c, name);
+    *n -= held;
+    memmove(ids, ids + held, *n * sizeof *ids);
+    return status;
+}
+
 /* ---- an answer */
 
-/* The tokens of the conversation up to where the answer continues, which the caller frees; NULL
-   after an error message. */
+/* The tokens of the conversation behind the prefix, up to where the answer continues, which the
+   caller frees; NULL after an error message. */
 static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
 {
     bool text_goes_on;
@@ -94,6 +139,10 @@ static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
     }
     int32_t *ids = template_tokenize(&c->text, c->m, n, &text_goes_on);
     a->state = (struct tft_text){.started = text_goes_on};
+    if (ids && skip_prefix(c, ids, n) != CLI_OK) {
+        free(ids);
+        return NULL;
+    }
     return ids;
 }
 
@@ -251,50 +300,67 @@ static int converse(struct chat *c)
                                              : status;
 }
 
-static int choose_format(struct chat *c, const char *path)
+/* Takes the system message from --system, or from the prefix that --prefix names, and opens the
+   session. */
+static int begin(struct chat *c, const char *path)
 {
-    const char *jinja = tft_model_chat_template(c->m);
-    c->format = opt.format ? template_named(opt.format) : jinja ? template_recognize(jinja) : NULL;
-    if (!c->format)
-        return cli_fail("%s: %s: name the format with --template: %s", path,
-                        jinja ? "its chat template is not a known one"
-                              : "the file has no chat template",
-                        template_names());
-    if (opt.no_think && !template_thinks(c->format))
-        return cli_fail("--no-think: models of the format %s do not think first",
-                        template_name(c->format));
-    return CLI_OK;
+    const char *system = opt.system, *name;
+    struct tft_prefix_info wanted;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (named_prefix() && !cli_find_prefix(c->m, named_prefix(), &wanted))
+        return open_session(c, named_prefix()); /* which says what there is */
+    if (named_prefix())
+        system = wanted.system;
+    if (named_prefix() && !system)
+        return cli_fail("%s: the prefix %s has no system message to chat with", path, wanted.name);
+    if (system) {
+        ids = template_system_tokens(c->format, c->m, system, &n);
+        if (!ids)
+            return CLI_FAILED;
+    }
+    name = prefix_for(c, ids, n);
+    free(ids);
+    if (named_prefix() && (!name || strcmp(name, wanted.name) != 0))
+        return cli_fail("%s: the prefix %s is not in the chat format %s: name its format with "
+                        "--template",
+                        path, wanted.name, template_name(c->format));
+    if (system && !add(c, TEMPLATE_SYSTEM, system, strlen(system)))
+        return cli_fail("out of memory");
+    return open_session(c, name);
 }
 
-static int converse_with(struct tft_model *m, struct tft_session *s, const char *path)
+static int converse_with(struct tft_model *m, const char *path)
 {
-    struct chat c = {.m = m, .s = s, .sampler = cli_sampler()};
-    int status = choose_format(&c, path);
-    if (status == CLI_OK && opt.system && !add(&c, TEMPLATE_SYSTEM, opt.system, strlen(opt.system)))
-        status = cli_fail("out of memory");
+    struct chat c = {.m = m, .sampler = cli_sampler()};
+    c.format = template_choose(m, opt.format, path);
+    int status = c.format ? CLI_OK : CLI_FAILED;
+    if (status == CLI_OK && opt.no_think && !template_thinks(c.format))
+        status = cli_fail("--no-think: models of the format %s do not think first",
+                          template_name(c.format));
+    if (status == CLI_OK)
+        status = begin(&c, path);
     if (status == CLI_OK)
         status = opt.prompt ? turn(&c, opt.prompt, strlen(opt.prompt)) : converse(&c);
     for (size_t i = 0; i < c.n; i++)
         free(c.message[i].text.p);
     free(c.message);
     template_free(&c.text);
+    tft_session_close(c.s);
     return status;
 }
 
 static int chat(const char *path)
 {
     struct tft_model *m = NULL;
-    struct tft_session *s = NULL;
-    struct tft_session_opts so = {0};
     if (opt.format && !template_named(opt.format))
         return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.format);
+    if (named_prefix() && opt.system)
+        return cli_usage("--prefix %s has a system message: leave out --system", named_prefix());
 
     int status = cli_open_model(&m, path, false);
     if (status == CLI_OK)
-        status = cli_open_session(&s, m, &so);
-    if (status == CLI_OK)
-        status = converse_with(m, s, path);
-    tft_session_close(s);
+        status = converse_with(m, path);
     tft_model_close(m);
     return status;
 }
@@ -308,6 +374,7 @@ const struct cli_command command_chat = {
             {"Conversation and output", options},
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
+            {NULL, cli_prefix_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
@@ -317,7 +384,10 @@ const struct cli_command command_chat = {
              "Ctrl-D ends the program. If the input is a pipe, only the answers are printed.\n"
              "\n"
              "When the context is full, the oldest messages are dropped, but not the system "
-             "message.\n",
+             "message.\n"
+             "\n"
+             "A system message for which MODEL has a prefix, as tuffet quantize makes them, is not "
+             "computed. --prefix NAME takes the message from MODEL.\n",
     .examples = "tuffet chat model.gguf\n"
                 "tuffet chat model.gguf --system \"You answer in verse.\" --temp 0.5\n"
                 "tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",

@@ -356,6 +356,7 @@ static int find_prefix(struct tft_model *m, struct quantize_run *run,
         command_prefix_report_choice(prefix, m);
     o->prefix = prefix->ids;
     o->n_prefix = (uint32_t)prefix->n;
+    o->n_prefix_text = prefix->n_text;
     o->pivots = prefix->pivots;
     o->cushion = prefix->searched ? &prefix->cushion : NULL;
     run->n_start = command_prefix_start(prefix, m);

@@ -24,7 +24,8 @@ static const struct cli_option options[] = {
      "when the context is full, drop the oldest tokens except the first, and go on"},
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: text, stop, tokens, prompt_tokens, tok_s, prompt_tok_s, seed"},
+     "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
+     "the prefix holds, tok_s, prompt_tok_s, seed"},
     {0},
 };
 
@@ -38,6 +39,7 @@ struct completion {
     struct cli_text text; /* with --json */
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
+    size_t held;          /* tokens of the prompt that the prefix holds */
     double prompt_seconds, seconds;
 };
 
@@ -72,14 +74,15 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
 static void report(const struct completion *c)
 {
     double tok_s = c->seconds > 0 ? (double)c->n / c->seconds : 0,
-           prompt_tok_s = c->prompt_seconds > 0 ? (double)c->n_prompt / c->prompt_seconds : 0;
+           prompt_tok_s =
+               c->prompt_seconds > 0 ? (double)(c->n_prompt - c->held) / c->prompt_seconds : 0;
     unsigned long long seed = cli_sampling_options.seed;
     if (opt.json) {
         printf("{\"text\":");
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
-        printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"tok_s\":%.2f,"
-               "\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
-               c->stop, c->n, c->n_prompt, tok_s, prompt_tok_s, seed);
+        printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
+               "\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, c->held, tok_s, prompt_tok_s, seed);
         return;
     }
     putchar('\n');
@@ -90,16 +93,18 @@ static void report(const struct completion *c)
                 c->n_prompt, prompt_tok_s, c->n, tok_s, c->stop, seed);
 }
 
-/* Computes the n tokens of the prompt. */
+/* Computes the n tokens of the prompt, without those that the prefix holds. */
 static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, struct completion *c)
 {
     uint64_t start = cli_ns();
+    c->n_prompt = n;
+    ids += c->held;
+    n -= c->held;
     if (n >= tft_capacity(s) && !opt.slide)
         return cli_fail("the prompt has %zu tokens, but the context holds only %zu: shorten the "
                         "prompt, or use --slide",
                         n, tft_capacity(s));
-    enum tft_status status = n ? cli_sync(s, ids, n) : tft_prefill(s, NULL, 0);
-    c->n_prompt = n;
+    enum tft_status status = cli_sync(s, ids, n);
     c->prompt_seconds = (double)(cli_ns() - start) / 1e9;
     if (status != TFT_OK && !n)
         return cli_fail("the prompt is empty, and the model has no BOS token to begin with: give a "
@@ -110,12 +115,17 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
 }
 
 /* prompt: [len], which the n tokens of ids stand for. */
-static int complete(const struct tft_model *m, struct tft_session *s, const int32_t *ids, size_t n,
-                    const char *prompt, size_t len)
+static int complete(const struct tft_model *m, const int32_t *ids, size_t n, const char *prompt,
+                    size_t len)
 {
     struct tft_text state = {.started = len > 0 || opt.echo};
-    struct completion c = {.stop = NULL};
-    int status = read_prompt(s, ids, n, &c);
+    struct tft_session_opts so = {.slide = opt.slide, .prefix = cli_prefix(m, ids, n)};
+    struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n)};
+    struct tft_session *s = NULL;
+    int status = cli_open_session(&s, m, &so);
+    cli_catch_interrupts();
+    if (status == CLI_OK)
+        status = read_prompt(s, ids, n, &c);
     if (status == CLI_OK && opt.echo && !put(&c.text, prompt, len))
         status = cli_fail("standard output: %s", strerror(errno));
     if (status == CLI_OK)
@@ -123,14 +133,13 @@ static int complete(const struct tft_model *m, struct tft_session *s, const int3
     if (status == CLI_OK)
         report(&c);
     free(c.text.p);
+    tft_session_close(s);
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
 static int run(const char *path)
 {
     struct tft_model *m = NULL;
-    struct tft_session *s = NULL;
-    struct tft_session_opts so = {.slide = opt.slide};
     int32_t *ids = NULL;
     size_t len, n = 0;
     if (opt.prompt && opt.file)
@@ -138,16 +147,12 @@ static int run(const char *path)
 
     char *prompt = cli_read_input(opt.prompt, opt.file, &len);
     int status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
-    if (status == CLI_OK)
-        status = cli_open_session(&s, m, &so);
-    cli_catch_interrupts();
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
-        status = ids ? complete(m, s, ids, n, prompt, len) : CLI_FAILED;
+        status = ids ? complete(m, ids, n, prompt, len) : CLI_FAILED;
     }
     free(ids);
     free(prompt);
-    tft_session_close(s);
     tft_model_close(m);
     return status;
 }
@@ -161,6 +166,7 @@ const struct cli_command command_run = {
             {"Prompt and output", options},
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
+            {NULL, cli_prefix_option_list},
             {"Model and machine", cli_tokenizer_option_list},
             {NULL, cli_model_option_list},
             {NULL, cli_thread_option_list},
@@ -168,7 +174,9 @@ const struct cli_command command_run = {
         },
     .notes = "Without -p and -f, the prompt is what a pipe writes to standard input. If there is "
              "no pipe either, the prompt is empty. The text goes to standard output as it is "
-             "generated.\n",
+             "generated.\n"
+             "\n"
+             "What a prefix of the model holds of the prompt is not computed again.\n",
     .examples = "tuffet run story.gguf -p \"Once upon a time\" -n 200\n"
                 "tuffet run model.gguf -f notes.txt --temp 0 > answer.txt\n"
                 "echo \"The capital of France is\" | tuffet run model.gguf -n 8 --json\n",

@@ -96,6 +96,7 @@ static int read_text(struct command_prefix *f, const struct tft_model *m)
         return CLI_FAILED;
     if (f->n > 1 && f->ids[0] == bos && f->ids[1] == bos)
         memmove(f->ids, f->ids + 1, --f->n * sizeof *f->ids);
+    f->n_text = (uint32_t)f->n - (f->n && f->ids[0] == bos);
     return CLI_OK;
 }
 
@@ -138,7 +139,7 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
    tokens that it finds. */
 static size_t search_start(const struct command_prefix *f)
 {
-    return opt.intact_text ? f->n < 1 ? f->n : 1 : f->n;
+    return f->n - f->n_text;
 }
 
 uint32_t command_prefix_most(const struct command_prefix *f)

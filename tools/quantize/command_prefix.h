@@ -11,6 +11,7 @@
 struct command_prefix {
     int32_t *ids; /* [n] */
     size_t n;
+    uint32_t n_text;        /* the last of them are the text of --intact-text */
     bool pivots;            /* tokens are the text's own outliers */
     bool searched;
     struct cushion cushion; /* if searched */

@@ -37,7 +37,7 @@ struct quantize_opts {
     enum quantize_rounding rounding; /* of these */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
-    uint32_t n_prefix;
+    uint32_t n_prefix, n_prefix_text; /* the last n_prefix_text of them are text */
     enum tft_dtype prefix_type; /* type of the prefix in the file: TFT_Q8_0 or TFT_Q4_1;
                                    0: TFT_F16 */
     const struct cushion *cushion; /* the search that found the prefix; NULL: there was none */

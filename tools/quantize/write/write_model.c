@@ -407,6 +407,8 @@ void write_values(struct model_writer *f)
     tft_gguf_put_array_later(f->w, TFT_KEY_HELD_OUT, TFT_VALUE_F32, 2); /* write_held_out */
     if (o->n_prefix) {
         tft_gguf_put_array(f->w, TFT_KEY_PREFIX_TOKENS, TFT_VALUE_I32, o->prefix, o->n_prefix);
+        if (o->n_prefix_text)
+            tft_gguf_put_u32(f->w, TFT_KEY_PREFIX_TEXT, o->n_prefix_text);
         put_text(f, TFT_KEY_PREFIX_METHOD,
                  o->pivots ? "pivots" : o->cushion ? "cushion" : "intact");
     }
