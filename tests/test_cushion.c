@@ -235,7 +235,7 @@ static double surprise(const struct tft_model *m, const int32_t *before, uint32_
 static double guessed(struct tft_model *m, const int32_t *words, uint32_t n, int n_threads)
 {
     struct quantize_opts o = {.n_threads = n_threads};
-    struct layers_capacity room = {SAMPLE, SAMPLE, true};
+    struct layers_capacity room = {.batch = SAMPLE, .rows = SAMPLE, .int8 = true};
     struct layers y;
     struct text_loss g;
     struct tft_error err;
@@ -591,7 +591,7 @@ static void sequences_of_bytes_do_not_see_each_other(void **state)
     static float down[D * F];
     struct tft_model *m = unexpanded(&toys[0]);
     struct quantize_opts o = {.n_threads = 1};
-    struct layers_capacity room = {3 * SEQUENCE, 3 * SEQUENCE, true};
+    struct layers_capacity room = {.batch = 3 * SEQUENCE, .rows = 3 * SEQUENCE, .int8 = true};
     struct layers y;
     struct tft_error err;
     float floats[3 * SEQUENCE * D], bytes[3 * SEQUENCE * D], alone[SEQUENCE * D];

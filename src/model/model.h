@@ -10,6 +10,7 @@
 
 #include "file/file.h"
 #include "kv/policy.h"
+#include "model/keys.h"
 #include "simd/kernels.h"
 #include "text/tokenizer.h"
 #include "tuffet.h"
@@ -158,6 +159,9 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 
 /* Whether n bytes may be the name of a prefix. */
 bool tft_prefix_name_valid(const char *name, size_t n);
+
+/* to = the name of a value or tensor of a prefix; key: TFT_KEY_NAMED_TOKENS, ... */
+const char *tft_prefix_key(char to[TFT_PREFIX_KEY], const char *key, struct tft_str name);
 
 /* y: [cols] = row `row` of a matrix as floats. */
 static inline void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row,

@@ -123,8 +123,7 @@ static const char *copy_text(struct tft_load *ld, struct tft_str s)
     return text;
 }
 
-/* key: a key with %s for the name. */
-static const char *named_key(char to[TFT_PREFIX_KEY], const char *key, struct tft_str name)
+const char *tft_prefix_key(char to[TFT_PREFIX_KEY], const char *key, struct tft_str name)
 {
     const char *at = strstr(key, "%s");
     snprintf(to, TFT_PREFIX_KEY, "%.*s%.*s%s", (int)(at - key), key, TFT_STR_ARG(name), at + 2);
@@ -139,7 +138,7 @@ static struct tft_named_prefix named_prefix(struct tft_load *ld, struct tft_str 
     struct tft_str system;
     uint32_t room = m->n_ctx - 1 - m->n_prefix;
     const struct tft_value *v =
-        tft_source_value(ld->s, named_key(key, TFT_KEY_NAMED_TOKENS, name));
+        tft_source_value(ld->s, tft_prefix_key(key, TFT_KEY_NAMED_TOKENS, name));
     if (!v || !v->is_array || v->n < 1 || v->n > room)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing, or not an array of 1 to %u tokens", key,
                       room);
@@ -147,10 +146,10 @@ static struct tft_named_prefix named_prefix(struct tft_load *ld, struct tft_str 
         return p;
     p.n = (uint32_t)v->n;
     p.tokens = tokens(ld, v, v->n);
-    p.k = rows(ld, named_key(key, TFT_KEY_NAMED_K, name), p.n);
-    p.v = rows(ld, named_key(key, TFT_KEY_NAMED_V, name), p.n);
-    p.x = residual(ld, named_key(key, TFT_KEY_NAMED_X, name));
-    v = tft_source_value(ld->s, named_key(key, TFT_KEY_NAMED_SYSTEM, name));
+    p.k = rows(ld, tft_prefix_key(key, TFT_KEY_NAMED_K, name), p.n);
+    p.v = rows(ld, tft_prefix_key(key, TFT_KEY_NAMED_V, name), p.n);
+    p.x = residual(ld, tft_prefix_key(key, TFT_KEY_NAMED_X, name));
+    v = tft_source_value(ld->s, tft_prefix_key(key, TFT_KEY_NAMED_SYSTEM, name));
     if (v && !tft_value_str(v, &system))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a string", key);
     else if (v)

@@ -31,7 +31,7 @@ enum tft_status check_floats(struct tft_model *m, const int32_t *prefix, uint32_
     struct floats f = {how, 0, (double)n * m->n_layer};
     struct sequences q;
     struct text_loss loss = {0};
-    struct layers_capacity capacity = {text->window, n, false};
+    struct layers_capacity capacity = {.batch = text->window, .rows = n};
     enum tft_status status = sequences_open(&q, m, n_prefix, how->n_threads, &capacity, err);
     if (status == TFT_OK && !text_loss_open(&loss, m, text->window))
         status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to compute the text's loss",

@@ -161,11 +161,11 @@ void fold_undo(const struct fold *f, struct tft_block *b)
 
 /* ----------------------------------------------------------------------------------- the prefix */
 
-void fold_prefix(const struct fold *f, uint16_t *v)
+void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n)
 {
     size_t width = width_of_values(f), rotated = quantize_head_block(f->m, f->o),
            block = rotated ? rotated : 1;
-    for (size_t i = 0; i < f->o->n_prefix * width; i += block) {
+    for (size_t i = 0; i < n * width; i += block) {
         float part[ROTATE_MAX];
         f->m->kern.widen[TFT_NUM_F16](part, v + i, block);
         rotate_columns(part, block, 1, block, block);
@@ -174,13 +174,56 @@ void fold_prefix(const struct fold *f, uint16_t *v)
     }
 }
 
-void fold_prefix_order(const struct fold *f, uint16_t *v)
+void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n)
 {
     size_t width = width_of_values(f), dim = f->m->head_dim;
     uint16_t old[CHANNEL_ORDER_MAX];
-    for (size_t i = 0; f->value_order && i < f->o->n_prefix * width; i += dim) {
+    for (size_t i = 0; f->value_order && i < n * width; i += dim) {
         memcpy(old, v + i, dim * sizeof *old);
         for (size_t d = 0; d < dim; d++)
             v[i + d] = old[f->value_order[i % width + d]];
     }
+}
+
+static void restore_order(const struct fold *f, uint16_t *v, uint32_t n)
+{
+    size_t width = width_of_values(f), dim = f->m->head_dim;
+    uint16_t old[CHANNEL_ORDER_MAX];
+    for (size_t i = 0; f->value_order && i < n * width; i += dim) {
+        memcpy(old, v + i, dim * sizeof *old);
+        for (size_t d = 0; d < dim; d++)
+            v[i + (size_t)f->value_order[i % width + d]] = old[d];
+    }
+}
+
+void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n)
+{
+    size_t width = width_of_values(f), rotated = quantize_head_block(f->m, f->o),
+           block = rotated ? rotated : 1;
+    restore_order(f, v, n);
+    for (size_t i = 0; i < n * width; i += block) {
+        float part[ROTATE_MAX];
+        f->m->kern.widen[TFT_NUM_F16](part, v + i, block);
+        for (size_t d = 0; d < block; d++)
+            part[d] *= f->values[i % width + d];
+        rotate_columns(part, block, 1, block, block);
+        f->m->kern.narrow[TFT_NUM_F16](v + i, part, block);
+    }
+}
+
+void fold_keep(const struct fold *f, struct quantize_values *to, uint32_t l)
+{
+    size_t width = width_of_values(f);
+    memcpy(to->factor + l * width, f->values, width * sizeof *to->factor);
+    for (size_t i = 0; i < width; i++)
+        to->order[l * width + i] =
+            f->value_order ? f->value_order[i] : (int32_t)(i % f->m->head_dim);
+}
+
+void fold_recall(const struct fold *f, const struct quantize_values *from, uint32_t l,
+                 int32_t *value_order)
+{
+    size_t width = width_of_values(f);
+    memcpy(f->values, from->factor + l * width, width * sizeof *f->values);
+    memcpy(value_order, from->order + l * width, width * sizeof *value_order);
 }

@@ -36,9 +36,15 @@ void fold_scale(const struct fold *f, struct tft_block *b);
 /* Undoes both. */
 void fold_undo(const struct fold *f, struct tft_block *b);
 
-/* Do to the values of the prefix, v: [n_prefix, G, E] f16, what the steps do to the rows of attn_v:
-   rotation and factors, and the order. */
-void fold_prefix(const struct fold *f, uint16_t *v);
-void fold_prefix_order(const struct fold *f, uint16_t *v);
+/* Do to values of a prefix, v: [n, G, E] f16, what the steps do to the rows of attn_v: rotation and
+   factors, and the order. restore undoes both. */
+void fold_prefix(const struct fold *f, uint16_t *v, uint32_t n);
+void fold_prefix_order(const struct fold *f, uint16_t *v, uint32_t n);
+void fold_prefix_restore(const struct fold *f, uint16_t *v, uint32_t n);
+
+/* Copies factors and order of layer l, or sets them to what they were there. */
+void fold_keep(const struct fold *f, struct quantize_values *to, uint32_t l);
+void fold_recall(const struct fold *f, const struct quantize_values *from, uint32_t l,
+                 int32_t *value_order);
 
 #endif

@@ -22,6 +22,12 @@ enum quantize_rounding { QUANTIZE_GPTQ, QUANTIZE_NEAREST, QUANTIZE_AWQ };
 
 struct cushion;
 
+/* What the rows of attn_v went through, beside rotation (fold.h), for values that come later. */
+struct quantize_values {
+    float *factor;  /* [n_layer, G, E] what they were divided by */
+    int32_t *order; /* [n_layer, G, E] the channel of each head that each is */
+};
+
 struct quantize_opts {
     const int32_t *text; /* [n_text] calibration tokens, without BOS */
     size_t n_text;
@@ -44,6 +50,7 @@ struct quantize_opts {
     bool pivots;                   /* the prefix takes outliers that the text showed (pivots.h) */
     const enum tft_range *range;   /* [inputs] STATIC, or how the range is measured at run time */
     const char *kv;                /* KV cache policy to store as the file's default; NULL: none */
+    struct quantize_values *values; /* filled; or NULL */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop and write nothing */
     void *user;

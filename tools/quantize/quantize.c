@@ -80,7 +80,7 @@ static void copy_prefix(struct conversion *c, uint32_t l)
 {
     size_t n = (size_t)c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
     layers_prefix_kv(&c->y, l, c->prefix_k + l * n, c->prefix_v + l * n);
-    fold_prefix(&c->fold, c->prefix_v + l * n);
+    fold_prefix(&c->fold, c->prefix_v + l * n, c->o->n_prefix);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */
@@ -293,8 +293,10 @@ static void prepare_layer(struct conversion *c, uint32_t l)
     copy_prefix(c, l);
     size_t prefix = (size_t)l * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
     kv_calibrate_finish(&c->kv, l, c->prefix_k + prefix, c->prefix_v + prefix);
-    fold_prefix_order(&c->fold, c->prefix_v + prefix);
+    fold_prefix_order(&c->fold, c->prefix_v + prefix, c->o->n_prefix);
     fold_scale(&c->fold, b);
+    if (c->o->values)
+        fold_keep(&c->fold, c->o->values, l);
 }
 
 /* ------------------------------------------------------------------------------------- few bits */

@@ -300,18 +300,25 @@ void layers_run_head(struct layers *y)
     run_windows(y, (struct layers_pass){.part = LAYERS_HEAD}, false);
 }
 
-void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
+void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, uint16_t *k,
+               uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
     uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv;
-    for (uint32_t pos = 0; pos < y->o->n_prefix; pos++)
+    for (uint32_t i = 0; i < n; i++)
         for (uint32_t h = 0; h < heads; h++) {
-            size_t at = ((size_t)pos * heads + h) * dim;
-            const uint16_t *panel = tft_kv_keys(kv, l, h, pos - pos % TFT_KEY_PANEL);
+            uint32_t pos = first + i, lane = pos % TFT_KEY_PANEL;
+            size_t at = ((size_t)i * heads + h) * dim;
+            const uint16_t *panel = tft_kv_keys(kv, l, h, pos - lane);
             for (uint32_t d = 0; d < dim; d++)
-                k[at + d] = panel[d * TFT_KEY_PANEL + pos % TFT_KEY_PANEL];
+                k[at + d] = panel[d * TFT_KEY_PANEL + lane];
             memcpy(v + at, tft_kv_values(kv, l, h, pos), dim * sizeof *v);
         }
+}
+
+void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v)
+{
+    layers_kv(y, l, 0, y->o->n_prefix, k, v);
 }
 
 const float *layers_prefix_x(const struct layers *y)
@@ -373,7 +380,7 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
 {
     uint32_t n_ctx = y->m->n_ctx, n_prefix = y->o->n_prefix, batch = capacity->batch;
     struct tft_session_opts so = {.size = sizeof so,
-                                  .capacity = n_prefix + batch,
+                                  .capacity = capacity->slots ? capacity->slots : n_prefix + batch,
                                   .n_batch = batch > n_prefix ? batch : n_prefix,
                                   .n_threads = y->o->n_threads,
                                   .kv = "f16"};

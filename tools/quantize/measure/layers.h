@@ -33,6 +33,7 @@ struct layers {
 struct layers_capacity {
     uint32_t batch; /* most tokens of a pass */
     size_t rows;    /* of `text` */
+    uint32_t slots; /* of the cache; 0: as many as prefix and batch need */
     bool int8;      /* memory for layers_pack */
 };
 
@@ -97,7 +98,10 @@ void layers_run_text(struct layers *y, uint32_t l, bool dry);
 /* Runs the last norm over each window, for s->tap. */
 void layers_run_head(struct layers *y);
 
-/* Copies the prefix's keys and values of layer l; k, v: [n_prefix, G, E] f16. */
+/* Copies the keys and values of layer l at the positions first .. first + n - 1, or the prefix's;
+   k, v: [n, G, E] f16. */
+void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, uint16_t *k,
+               uint16_t *v);
 void layers_prefix_kv(const struct layers *y, uint32_t l, uint16_t *k, uint16_t *v);
 
 /* [D] the residual stream of the prefix's last token, after the layers that have run. */

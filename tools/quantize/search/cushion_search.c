@@ -590,7 +590,10 @@ enum tft_status cushion_search(struct tft_model *m, const struct cushion_opts *o
     /* a sample with a candidate and a token after it */
     uint32_t batch = o->sample + 2 > PASS_TOKENS ? o->sample + 2 : PASS_TOKENS;
     enum tft_status status =
-        open(&k, &(struct layers_capacity){batch, PASSES * (size_t)batch, true}, err);
+        open(&k,
+             &(struct layers_capacity){
+                 .batch = batch, .rows = PASSES * (size_t)batch, .int8 = true},
+             err);
     struct cushion *found = &k.state.found;
     *found = (struct cushion){.n = o->n_start, .tau = o->tau, .cost = o->cost};
     if (status == TFT_OK) {
@@ -614,7 +617,8 @@ enum tft_status cushion_loss(struct tft_model *m, const struct cushion_opts *o,
                              uint32_t n, bool int8, double *loss, struct tft_error *err)
 {
     struct search k = {.m = m, .o = o, .round_work = 1};
-    enum tft_status status = open(&k, &(struct layers_capacity){o->sample, o->sample, int8}, err);
+    struct layers_capacity capacity = {.batch = o->sample, .rows = o->sample, .int8 = int8};
+    enum tft_status status = open(&k, &capacity, err);
     if (status == TFT_OK) {
         memcpy(k.prefix, prefix, n_prefix * sizeof *prefix);
         *loss = loss_of(&k, n_prefix, text, n, int8);

@@ -275,7 +275,8 @@ static enum tft_status open(struct search *k, struct tft_model *m, struct tft_er
     const struct pivots_opts *o = k->o;
     size_t rows = text_tokens(k), least = (size_t)PLACES * (PLACE + LONGEST);
     uint32_t batch = o->window > PASS_TOKENS ? o->window : PASS_TOKENS;
-    struct layers_capacity capacity = {batch, rows > least ? rows : least, true};
+    struct layers_capacity capacity = {
+        .batch = batch, .rows = rows > least ? rows : least, .int8 = true};
     enum tft_status status = sequences_open(&k->q, m, CUSHION_MAX, o->n_threads, &capacity, err);
     k->q.progress = report;
     k->q.user = k;

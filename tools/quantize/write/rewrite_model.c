@@ -21,6 +21,37 @@ static bool describes_tuning(struct tft_str key)
     return false;
 }
 
+static void put_named_values(struct tft_gguf_writer *w, const struct rewrite *r)
+{
+    struct tft_str names[TFT_PREFIX_NAMES];
+    char key[TFT_PREFIX_KEY];
+    for (uint32_t i = 0; i < r->n_named; i++) {
+        const struct named_prefix *p = &r->named[i];
+        names[i] = (struct tft_str){p->name, strlen(p->name)};
+        tft_prefix_key(key, TFT_KEY_NAMED_TOKENS, names[i]);
+        tft_gguf_put_array(w, key, TFT_VALUE_I32, p->tokens, p->n);
+        tft_prefix_key(key, TFT_KEY_NAMED_SYSTEM, names[i]);
+        if (p->system)
+            tft_gguf_put_str(w, key, (struct tft_str){p->system, strlen(p->system)});
+    }
+    if (r->n_named)
+        tft_gguf_put_strs(w, TFT_KEY_PREFIX_NAMES, names, r->n_named);
+}
+
+enum { ROW_TENSORS = 3 }; /* k, v and x of a named prefix */
+
+/* The new tensors are no codes. */
+static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, uint32_t n_named)
+{
+    uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32,
+                                           (size_t)v->n + ROW_TENSORS * n_named);
+    for (uint64_t i = 0; i < v->n; i++) {
+        int64_t code = 0;
+        tft_value_int(v, i, &code);
+        tft_gguf_fill_array(w, at + 4 * i, TFT_VALUE_I32, &(int32_t){(int32_t)code}, 1);
+    }
+}
+
 static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
                        const struct rewrite *r)
 {
@@ -28,11 +59,14 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_source *s,
         const struct tft_value *v = &s->value[i];
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+        else if (r->n_named && tft_str_is(v->key, TFT_KEY_WEIGHT_CODES))
+            put_codes(w, v, r->n_named);
         else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
     if (!tft_source_value(s, TFT_CHECKSUM_KEY))
         tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
+    put_named_values(w, r);
     if (r->kv)
         tft_gguf_put_str(w, TFT_KEY_KV, (struct tft_str){r->kv, strlen(r->kv)});
     if (!r->loss)
@@ -55,6 +89,34 @@ static const uint16_t *replacement(const struct tft_tensor *t, const struct rewr
                                                    : NULL;
 }
 
+static void describe_named(struct tft_gguf_writer *w, const struct tft_model *m,
+                           const struct rewrite *r)
+{
+    static const char *const keys[ROW_TENSORS] = {TFT_KEY_NAMED_K, TFT_KEY_NAMED_V,
+                                                  TFT_KEY_NAMED_X};
+    char key[TFT_PREFIX_KEY];
+    for (uint32_t i = 0; i < ROW_TENSORS * r->n_named; i++) {
+        const struct named_prefix *p = &r->named[i / ROW_TENSORS];
+        tft_prefix_key(key, keys[i % ROW_TENSORS], (struct tft_str){p->name, strlen(p->name)});
+        struct tft_str name = {key, strlen(key)};
+        if (i % ROW_TENSORS < 2)
+            prefix_describe(w, name, m, r->type, p->n);
+        else
+            tft_gguf_put_tensor(w, name, TFT_F32, 1, &(uint64_t){m->n_embd});
+    }
+}
+
+static void put_named(struct tft_gguf_writer *w, const struct tft_model *m,
+                      const struct rewrite *r)
+{
+    for (uint32_t i = 0; i < r->n_named; i++) {
+        const struct named_prefix *p = &r->named[i];
+        prefix_put(w, m, r->type, p->n, p->k);
+        prefix_put(w, m, r->type, p->n, p->v);
+        tft_gguf_put_data(w, p->x, m->n_embd * sizeof *p->x);
+    }
+}
+
 static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
                         const struct rewrite *r)
 {
@@ -66,6 +128,7 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
         else
             tft_gguf_put_tensor(w, t->name, t->type, t->n_dims, t->ne);
     }
+    describe_named(w, m, r);
     for (size_t i = 0; i < s->n_tensor; i++) {
         const struct tft_tensor *t = &s->tensor[i];
         if (replacement(t, r))
@@ -73,6 +136,7 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
         else
             tft_gguf_put_data(w, t->data, (size_t)t->bytes);
     }
+    put_named(w, m, r);
 }
 
 /* ------------------------------------------------------------------------------------ the whole */
@@ -85,9 +149,15 @@ enum tft_status rewrite_model(const struct tft_model *m, const char *path, const
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: is not a W8A8 model%s: make one with tuffet quantize", m->source.name,
                         r->k ? " with a prefix" : "");
-    enum tft_status status = r->k ? prefix_check_type(m, r->type, err) : TFT_OK;
+    if (r->k && m->n_named)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "%s: has prefixes with names, computed behind the one that would change",
+                        m->source.name);
+    enum tft_status status = r->k || r->n_named ? prefix_check_type(m, r->type, err) : TFT_OK;
     if (r->k && status == TFT_OK)
         status = prefix_check_numbers(m, m->n_prefix, r->k, r->v, err);
+    for (uint32_t i = 0; i < r->n_named && status == TFT_OK; i++)
+        status = prefix_check_numbers(m, r->named[i].n, r->named[i].k, r->named[i].v, err);
     if (status == TFT_OK)
         status = tft_gguf_create(&w, path, err);
     if (status != TFT_OK)

@@ -1,14 +1,17 @@
-/* Copies a W8A8 file, with another prefix or another KV cache as its default. */
+/* Copies a W8A8 file, with another prefix, named prefixes, or another KV cache as its default. */
 #ifndef QUANTIZE_WRITE_REWRITE_MODEL_H
 #define QUANTIZE_WRITE_REWRITE_MODEL_H
 
 #include "model/model.h"
+#include "tools/quantize/named_rows.h"
 
 struct rewrite {
     const char *kv;        /* the new default KV cache; NULL: keep the old one */
+    enum tft_dtype type;   /* of new rows in the file: TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
+    const struct named_prefix *named; /* [n_named] prefixes to add to a file that has none */
+    uint32_t n_named;
     const uint16_t *k, *v; /* [n_layer, n_prefix, G, E] f16, the new prefix; NULL: keep the old one,
                               and ignore all that follows */
-    enum tft_dtype type;   /* its type in the file: TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     /* how the prefix was tuned, for people: */
     const char *loss; /* "prediction", "layer outputs"; NULL: not tuned */
     float lambda, rate;
@@ -19,7 +22,8 @@ struct rewrite {
     uint32_t kept; /* the validation that the prefix is from */
 };
 
-/* Writes `path`, which may be m's own file. m: an open W8A8 model; it must have a prefix if r->k.
+/* Writes `path`, which may be m's own file. m: an open W8A8 model; if r->k, it must have a prefix,
+   and no named ones, whose rows would be those behind the old one.
    On failure there is no new file, an existing one is unchanged, and err says why. The file keeps
    the residual stream of the prefix's last token as it was. */
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
