@@ -47,7 +47,9 @@ class Quantize(Case):
     def test_json(self):
         found = self.json(*self.arguments("--range=min-max"))
         self.assertEqual(set(found), {"seconds", "tokens", "window", "prefix", "tried", "cushion",
-                                      "tune", "kv_search", "bits_search", "check", "inputs"})
+                                      "tune", "system", "kv_search", "bits_search", "check",
+                                      "inputs"})
+        self.assertIsNone(found["system"])
         self.assertIsNone(found["tune"])
         self.assertIsNone(found["kv_search"])
         self.assertIsNone(found["bits_search"])

@@ -33,10 +33,17 @@ int cli_usage(const char *fmt, ...) CLI_PRINTF(1, 2);
 enum cli_type {
     CLI_FLAG,  /* bool */
     CLI_TEXT,  /* const char * */
+    CLI_TEXTS, /* struct cli_texts: each use of the option adds one */
     CLI_COUNT, /* uint32_t, at least 1 unless the default is 0 */
     CLI_REAL,  /* float, not negative */
     CLI_SEED,  /* uint64_t */
     CLI_WORD,  /* int: the index of one of the words in `arg`, for example "f16|f32" */
+};
+
+enum { CLI_MOST_TEXTS = 64 };
+struct cli_texts {
+    const char *p[CLI_MOST_TEXTS]; /* [n] */
+    uint32_t n;
 };
 
 struct cli_option {

@@ -89,11 +89,21 @@ static int take_word(const struct cli_option *o, const char *text)
     return cli_usage("--%s must be one of %s, not \"%s\"", o->name, o->arg, text);
 }
 
+static int take_text(const struct cli_option *o, const char *text)
+{
+    struct cli_texts *all = o->value;
+    if (all->n == CLI_MOST_TEXTS)
+        return cli_usage("--%s is there more than %d times", o->name, CLI_MOST_TEXTS);
+    all->p[all->n++] = text;
+    return CLI_OK;
+}
+
 static int take_value(const struct cli_option *o, const char *text)
 {
     switch (o->type) {
     case CLI_FLAG: *(bool *)o->value = true; return CLI_OK;
     case CLI_TEXT: *(const char **)o->value = text; return CLI_OK;
+    case CLI_TEXTS: return take_text(o, text);
     case CLI_WORD: return take_word(o, text);
     default: return take_number(o, text);
     }

@@ -9,6 +9,7 @@
 #include "tools/quantize/command_check.h"
 #include "tools/quantize/command_kv.h"
 #include "tools/quantize/command_prefix.h"
+#include "tools/quantize/command_system.h"
 #include "tools/quantize/command_tune.h"
 #include "tools/quantize/measure/worst_inputs.h"
 #include "tools/quantize/quantize.h"
@@ -61,7 +62,7 @@ static const struct cli_option options[] = {
      "set the model's default KV cache, like --kv of tuffet run (default f16)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
-     "cushion, tune, kv_search, bits_search, check, and inputs with their ranges"},
+     "cushion, tune, system, kv_search, bits_search, check, and inputs with their ranges"},
     {0},
 };
 
@@ -183,6 +184,7 @@ struct quantize_run {
     struct quantize_input *result; /* [inputs] */
     uint8_t *matrix_bits;          /* [n_layer, LAYER_MATS] o.bits */
     struct command_tune tune;
+    struct command_system system;
     struct command_kv kv;
     struct bits_search bits;
     struct command_check check;
@@ -199,6 +201,7 @@ static void report_people(const struct tft_model *m, const struct quantize_run *
     if (o->cushion)
         command_prefix_report(m, o->cushion);
     command_tune_report(&run->tune);
+    command_system_report(&run->system);
     command_bits_report(&run->bits);
     command_kv_report(&run->kv);
     for (uint32_t i = 0; i < quantize_inputs(m); i++)
@@ -224,6 +227,8 @@ static void report_json(const struct tft_model *m, const struct quantize_run *ru
     command_prefix_json(o->cushion);
     fputs(",\"tune\":", stdout);
     command_tune_json(&run->tune);
+    fputs(",\"system\":", stdout);
+    command_system_json(&run->system);
     fputs(",\"kv_search\":", stdout);
     command_kv_json(&run->kv);
     fputs(",\"bits_search\":", stdout);
@@ -270,6 +275,9 @@ static int make(struct tft_model *m, struct quantize_run *run)
     run->result = malloc(quantize_inputs(m) * sizeof *run->result);
     int status =
         run->result ? command_kv_begin(&run->kv, m, &run->o, &path) : cli_fail("out of memory");
+    const char *named = path;
+    if (status == CLI_OK)
+        status = command_system_begin(&run->system, &run->o, &path);
     const char *tuned = path;
     if (status == CLI_OK)
         status = command_tune_begin(&run->tune, m, &run->o, &path);
@@ -279,6 +287,8 @@ static int make(struct tft_model *m, struct quantize_run *run)
         status = convert(m, run, path);
     if (status == CLI_OK)
         status = command_tune_finish(&run->tune, tuned);
+    if (status == CLI_OK)
+        status = command_system_finish(&run->system, named);
     if (status == CLI_OK)
         status = command_kv_finish(&run->kv, opt.out);
     if (status == CLI_OK)
@@ -400,11 +410,14 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
     if (status == CLI_OK)
         status = choose_window(m, o, command_prefix_most(&prefix));
     if (status == CLI_OK)
+        status = command_system_choose(&run.system, m, command_prefix_most(&prefix));
+    if (status == CLI_OK)
         status = command_check_keep_out(&run.check, ids, &o->n_text, o->window, opt.tokens);
     if (status == CLI_OK)
         status = find_prefix(m, &run, &prefix, ids);
     if (status == CLI_OK)
         status = make(m, &run);
+    command_system_free(&run.system);
     command_prefix_free(&prefix, status);
     command_check_free(&run.check);
     free(range);
@@ -441,6 +454,8 @@ static int run_quantize(const char *path)
     if (status == CLI_OK)
         status = command_prefix_check();
     if (status == CLI_OK)
+        status = command_system_check();
+    if (status == CLI_OK)
         status = command_tune_check();
     if (status == CLI_OK)
         status = command_kv_check();
@@ -472,6 +487,7 @@ const struct cli_command command_quantize = {
         (const struct cli_option_group[]){
             {"Quantization and output", options},
             {"Prefix", command_prefix_option_list},
+            {NULL, command_system_option_list},
             {"Tuning of the prefix", command_tune_option_list},
             {"Bits of the weights", command_bits_option_list},
             {"Bits of the KV cache", command_kv_option_list},

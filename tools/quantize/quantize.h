@@ -15,8 +15,10 @@
  *             round them to int8, or to fewer bits (--bits)         quantize(), round/
  *   write     the layer to the GGUF file                            quantize(), write/
  *   tune      the prefix of the written model (--tune, --calibrate) tune/tune.h
+ *   name      further prefixes, behind that one (--intact-system)   named_rows.h
  *   choose    bits per layer of the KV cache (--kv-search)          search/kv_search.h
- *   rewrite   the file with the tuned prefix or the chosen cache    write/rewrite_model.h
+ *   rewrite   the file with the tuned prefix, the named ones or the chosen cache
+ *                                                                   write/rewrite_model.h
  *   check     what the file loses on text that was kept out         check.h
  *
  * With --bits-search, a file of 8 bits is made and searched first (search/bits_search.h).
@@ -44,6 +46,7 @@
  *   fold.h                    what inputs go through, moved into the matrices of a layer
  *   options.h                 struct quantize_opts
  *   windows.h                 windows of the text
+ *   named_rows.h              keys and values of named prefixes
  *   check.h                   the loss on text that was kept out, of floats and of a file
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
@@ -83,11 +86,11 @@
  *     attention.h, matmul.h, row_ops.h, real.h     their parts
  *   write/
  *     write_model.h           the file that quantize() makes
- *     rewrite_model.h         a copy of it with another prefix or KV cache
+ *     rewrite_model.h         a copy of it with another prefix, named ones, or another KV cache
  *     held_out.h              the check's result, into the finished file
  *   quantize.h                quantize(): measure, round and write
- *   command_prefix.h, command_check.h, command_tune.h, command_bits.h, command_kv.h   options and
- *                             messages of tuffet quantize
+ *   command_prefix.h, command_check.h, command_tune.h, command_bits.h, command_kv.h,
+ *   command_system.h          options and messages of tuffet quantize
  *
  * docs/file-format.md describes the file, docs/kv-cache.md the KV cache.
  */

@@ -1,0 +1,238 @@
+#include "tools/quantize/command_system.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/chat/template.h"
+#include "tools/quantize/round/prefix_pack.h"
+#include "tools/quantize/write/rewrite_model.h"
+
+static struct {
+    struct cli_texts system;
+    const char *format;
+} opt;
+_Static_assert((int)CLI_MOST_TEXTS <= (int)TFT_PREFIX_NAMES, "a file has room for all names");
+
+const struct cli_option command_system_option_list[] = {
+    {0, "intact-system", CLI_TEXTS, &opt.system, "[NAME=]TEXT",
+     "store what conversations with the system message TEXT begin with, as a prefix with a name "
+     "(default \"system\"); once or more"},
+    {0, "template", CLI_TEXT, &opt.format, "NAME",
+     "chat format for --intact-system: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma or "
+     "mistral (default by the template in MODEL)"},
+    {0},
+};
+
+/* ---- the command line */
+
+/* Where the text of "NAME=TEXT" begins; option itself if it is a text. A name has no white space,
+   so "Answer with x = 1" is a text. */
+static const char *text_of(const char *option)
+{
+    size_t n = strcspn(option, "= \t\r\n");
+    return option[n] == '=' ? option + n + 1 : option;
+}
+
+static struct tft_str name_of(const char *option)
+{
+    static const char usual[] = "system";
+    const char *text = text_of(option);
+    return text > option ? (struct tft_str){option, (size_t)(text - option) - 1}
+                         : (struct tft_str){usual, sizeof usual - 1};
+}
+
+static int check_name(uint32_t index)
+{
+    struct tft_str name = name_of(opt.system.p[index]);
+    if (!tft_prefix_name_valid(name.p, name.n))
+        return cli_usage("--intact-system: the name \"%.*s\" is not 1 to %d of a-z, 0-9, _ and -, "
+                         "or is \"main\"",
+                         TFT_STR_ARG(name), TFT_PREFIX_NAME);
+    for (uint32_t i = 0; i < index; i++) {
+        struct tft_str other = name_of(opt.system.p[i]);
+        if (other.n == name.n && memcmp(other.p, name.p, name.n) == 0)
+            return cli_usage("--intact-system: two texts have the name \"%.*s\": give NAME=TEXT",
+                             TFT_STR_ARG(name));
+    }
+    return *text_of(opt.system.p[index]) ? CLI_OK
+                                         : cli_usage("--intact-system: the text of \"%.*s\" is "
+                                                     "empty",
+                                                     TFT_STR_ARG(name));
+}
+
+int command_system_check(void)
+{
+    int status = CLI_OK;
+    if (opt.format && !template_named(opt.format))
+        return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.format);
+    if (opt.system.n && command_prefix_has_text())
+        return cli_usage("--intact-text and --intact-system exclude each other: a system message "
+                         "would come behind that text");
+    for (uint32_t i = 0; i < opt.system.n && status == CLI_OK; i++)
+        status = check_name(i);
+    return status;
+}
+
+/* ---- before quantize() */
+
+static int add(struct command_system *c, const struct template_format *f, const char *option,
+               uint32_t room)
+{
+    struct named_prefix *p = &c->prefix[c->n];
+    struct tft_str name = name_of(option);
+    size_t n;
+    char *copy = malloc(name.n + 1);
+    if (!copy)
+        return cli_fail("out of memory");
+    memcpy(copy, name.p, name.n);
+    copy[name.n] = 0;
+    *p = (struct named_prefix){.name = copy, .system = text_of(option)};
+    int32_t *ids = c->ids[c->n++] = template_system_tokens(f, c->m, p->system, &n);
+    if (!ids)
+        return CLI_FAILED;
+    if (n >= room)
+        return cli_fail("%s: the system message \"%s\" has %zu tokens, but behind the prefix the "
+                        "context has room for %u: shorten the message",
+                        c->m->source.name, p->name, n, room ? room - 1 : 0);
+    p->tokens = ids;
+    p->n = (uint32_t)n;
+    return CLI_OK;
+}
+
+int command_system_choose(struct command_system *c, struct tft_model *m, uint32_t most_prefix)
+{
+    struct tft_error err;
+    uint32_t room = most_prefix < m->n_ctx ? m->n_ctx - most_prefix : 0;
+    int status = CLI_OK;
+    if (!opt.system.n)
+        return CLI_OK;
+    c->m = m;
+    c->type = command_prefix_type();
+    const struct template_format *f = template_choose(m, opt.format, m->source.name);
+    if (!f)
+        return CLI_FAILED;
+    if (prefix_check_type(m, c->type, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    c->prefix = calloc(opt.system.n, sizeof *c->prefix);
+    c->ids = calloc(opt.system.n, sizeof *c->ids);
+    if (!c->prefix || !c->ids)
+        return cli_fail("out of memory");
+    for (uint32_t i = 0; i < opt.system.n && status == CLI_OK; i++)
+        status = add(c, f, opt.system.p[i], room);
+    return status;
+}
+
+/* At run time no BOS is put before a text if the prefix has it. */
+static void drop_bos(struct command_system *c)
+{
+    int32_t bos = tft_token_bos(c->m);
+    bool given = false;
+    for (uint32_t i = 0; i < c->o->n_prefix; i++)
+        given |= c->o->prefix[i] == bos;
+    for (uint32_t i = 0; i < c->n && given; i++) {
+        bool begins = c->ids[i][0] == bos && c->prefix[i].n > 1;
+        c->prefix[i].tokens += begins;
+        c->prefix[i].n -= begins;
+    }
+}
+
+int command_system_begin(struct command_system *c, struct quantize_opts *o, const char **path)
+{
+    static const char suffix[] = ".unnamed";
+    size_t numbers;
+    if (!c->n)
+        return CLI_OK;
+    c->o = o;
+    drop_bos(c);
+    if (tft_mul((size_t)c->m->n_head_kv * c->m->head_dim, c->m->n_layer, &numbers)) {
+        c->values.factor = calloc(numbers, sizeof *c->values.factor);
+        c->values.order = calloc(numbers, sizeof *c->values.order);
+    }
+    c->unnamed = malloc(strlen(*path) + sizeof suffix);
+    if (!c->values.factor || !c->values.order || !c->unnamed)
+        return cli_fail("out of memory");
+    o->values = &c->values;
+    strcpy(c->unnamed, *path);
+    strcat(c->unnamed, suffix);
+    *path = c->unnamed;
+    return CLI_OK;
+}
+
+/* ---- after quantize() */
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+static int compute(struct command_system *c, const struct tft_model *made)
+{
+    struct cli_progress bar;
+    struct tft_error err;
+    struct quantize_opts o = *c->o;
+    bool stopped;
+    o.progress = progress;
+    o.user = &bar;
+    cli_progress_begin(&bar, "computing system messages");
+    enum tft_status status = named_rows(c->m, made, &o, c->prefix, c->n, &stopped, &err);
+    cli_progress_end(&bar);
+    return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
+}
+
+int command_system_finish(struct command_system *c, const char *path)
+{
+    struct tft_model *made;
+    struct tft_error err;
+    if (!c->n)
+        return CLI_OK;
+    struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
+    if (tft_model_open(&made, c->unnamed, &mo, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    struct rewrite r = {.type = c->type, .named = c->prefix, .n_named = c->n};
+    int status = compute(c, made);
+    if (status == CLI_OK && rewrite_model(made, path, &r, &err) != TFT_OK)
+        status = cli_fail("%s", err.msg);
+    tft_model_close(made);
+    return status;
+}
+
+void command_system_free(struct command_system *c)
+{
+    if (c->unnamed)
+        remove(c->unnamed);
+    named_rows_free(c->prefix, c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        free(c->ids[i]);
+        free((char *)(uintptr_t)c->prefix[i].name);
+    }
+    free(c->ids);
+    free(c->prefix);
+    free(c->unnamed);
+    free(c->values.factor);
+    free(c->values.order);
+}
+
+/* ---- the report */
+
+void command_system_report(const struct command_system *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        fprintf(stderr, "prefix %s: %u tokens\n", c->prefix[i].name, c->prefix[i].n);
+}
+
+void command_system_json(const struct command_system *c)
+{
+    if (!c->n) {
+        fputs("null", stdout);
+        return;
+    }
+    for (uint32_t i = 0; i < c->n; i++) {
+        printf("%s\"%s\":[", i ? "," : "{", c->prefix[i].name);
+        for (uint32_t t = 0; t < c->prefix[i].n; t++)
+            printf(t ? ",%d" : "%d", (int)c->prefix[i].tokens[t]);
+        putchar(']');
+    }
+    putchar('}');
+}
