@@ -144,7 +144,7 @@ class Quantize(Case):
             self.assertAlmostEqual(x, made["check"][key], delta=1e-4)
         self.assertEqual(about, {
             "weights": "int8 per tensor",
-            "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None},
+            "prefix": {"method": "intact", "tokens": [1, 13], "tuned": None}, "named": {},
             "rotation": {"values": 8, "ffn_down": 0, "residual": False},
             "smooth": 0.5, "calibration": {"method": "percentile", "tokens": 100, "window": 50},
             "inputs": {"static": 7, "token": 2, "tensor": 0, "lossy": len(worst)}})

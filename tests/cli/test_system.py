@@ -41,6 +41,11 @@ class System(Case):
         self.assertEqual(values["tuffet.prefix.names"], ["pirate", "system"])
         self.assertEqual(values["tuffet.prefix.pirate.system"], PIRATE)
         held = len(system["pirate"])
+        self.assertEqual(self.json("inspect", model)["w8a8"]["named"],
+                         {"pirate": held, "system": len(system["system"])})
+        self.assertRegex(self.tuffet("inspect", model).decode(),
+                         f"pirate: {held} tokens behind it\n +system: "
+                         f"{len(system['system'])} tokens")
         self.assertEqual(tokens[:held], system["pirate"])
         self.assertGreater(held, len(self.json("tokenize", model, "-p", PIRATE)["tokens"]))
 

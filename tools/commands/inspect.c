@@ -126,6 +126,7 @@ const struct cli_command command_inspect = {
         "  w8a8: what tuffet quantize did, or null\n"
         "    weights: \"int8 per channel\" or \"int8 per tensor\"\n"
         "    prefix: {method, tokens, tuned: the loss that tuned it}\n"
+        "    named: {name: tokens} of the prefixes with names, behind that one\n"
         "    rotation: {values, ffn_down: block lengths, 0 is none; residual: bool}\n"
         "    smooth: alpha of SmoothQuant\n"
         "    calibration: {method, tokens, window}\n"

@@ -25,7 +25,8 @@ static const struct cli_option options[] = {
     {0, "echo", CLI_FLAG, &opt.echo, NULL, "print the prompt too"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: text, stop, tokens, prompt_tokens, prefix_tokens: those of them that "
-     "the prefix holds, tok_s, prompt_tok_s, seed"},
+     "the prefix holds, first_s: seconds from opening the session to the first token, tok_s, "
+     "prompt_tok_s, seed"},
     {0},
 };
 
@@ -40,7 +41,8 @@ struct completion {
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
     size_t held;          /* tokens of the prompt that the prefix holds */
-    double prompt_seconds, seconds;
+    uint64_t start;       /* before the session was opened; ns */
+    double first_seconds, prompt_seconds, seconds;
 };
 
 /* Generates from the session's logits until something stops it. */
@@ -53,6 +55,8 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
     bool written = true;
     while (!c->stop && written) {
         int32_t id = tft_sample(&sampler, s);
+        if (!c->n)
+            c->first_seconds = (double)(cli_ns() - c->start) / 1e9;
         if (cli_interrupted())
             c->stop = "interrupt";
         else if (tft_token_ends(m, id))
@@ -81,8 +85,8 @@ static void report(const struct completion *c)
         printf("{\"text\":");
         cli_json_string(stdout, c->text.p ? c->text.p : "", c->text.n);
         printf(",\"stop\":\"%s\",\"tokens\":%zu,\"prompt_tokens\":%zu,\"prefix_tokens\":%zu,"
-               "\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
-               c->stop, c->n, c->n_prompt, c->held, tok_s, prompt_tok_s, seed);
+               "\"first_s\":%.6f,\"tok_s\":%.2f,\"prompt_tok_s\":%.2f,\"seed\":%llu}\n",
+               c->stop, c->n, c->n_prompt, c->held, c->first_seconds, tok_s, prompt_tok_s, seed);
         return;
     }
     putchar('\n');
@@ -120,7 +124,7 @@ static int complete(const struct tft_model *m, const int32_t *ids, size_t n, con
 {
     struct tft_text state = {.started = len > 0 || opt.echo};
     struct tft_session_opts so = {.slide = opt.slide, .prefix = cli_prefix(m, ids, n)};
-    struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n)};
+    struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n), .start = cli_ns()};
     struct tft_session *s = NULL;
     int status = cli_open_session(&s, m, &so);
     cli_catch_interrupts();

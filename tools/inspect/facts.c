@@ -87,6 +87,14 @@ static void read_input(struct facts *f, uint32_t i)
                   (struct input_error){i, error, {(float)scale, 1 / (float)scale, (int32_t)zero}});
 }
 
+uint64_t facts_named_tokens(const struct facts *f, struct tft_str name)
+{
+    char key[TFT_PREFIX_KEY];
+    const struct tft_value *v =
+        tft_source_value(&f->s, tft_prefix_key(key, TFT_KEY_NAMED_TOKENS, name));
+    return v ? v->n : 0;
+}
+
 static void read_quantized(struct facts *f, const struct tft_model *m)
 {
     const struct tft_value *smooth = tft_source_value(&f->s, TFT_KEY_SMOOTH);
@@ -95,6 +103,9 @@ static void read_quantized(struct facts *f, const struct tft_model *m)
     f->prefix_method = text(&f->s, TFT_KEY_PREFIX_METHOD);
     f->prefix_loss = text(&f->s, TFT_KEY_TUNE_LOSS);
     f->prefix = tft_source_value(&f->s, TFT_KEY_PREFIX_TOKENS);
+    f->names = tft_source_value(&f->s, TFT_KEY_PREFIX_NAMES);
+    if (f->names && (!f->names->is_array || f->names->type != TFT_VALUE_STRING))
+        f->names = NULL;
     f->calibration_method = text(&f->s, TFT_KEY_CALIBRATION_METHOD);
     f->calibration_tokens = uint_of(f, TFT_KEY_CALIBRATION_TOKENS);
     f->calibration_window = uint_of(f, TFT_KEY_CALIBRATION_WINDOW);

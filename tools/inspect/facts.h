@@ -43,6 +43,7 @@ struct facts {
     bool checked;                   /* the file says what it loses, or that this was not measured */
     double held_out[2];             /* -ln p of text that was kept out: of floats, of the file */
     const struct tft_value *prefix; /* its tokens; NULL: none */
+    const struct tft_value *names;  /* of named prefixes, an array of strings; NULL: none */
     struct worst_inputs worst_inputs;
 };
 
@@ -53,6 +54,9 @@ void facts_read(struct facts *f, enum tft_weights weights, const struct tft_sess
 
 /* How many packed tensors of this type (file/dtype.h) a packed file has. */
 size_t facts_packed(const struct facts *f, uint32_t type);
+
+/* How many tokens the named prefix has. */
+uint64_t facts_named_tokens(const struct facts *f, struct tft_str name);
 
 /* Prints the facts of the file `path` to standard output, as text or as a JSON object. */
 void facts_print(const struct facts *f, const char *path);

@@ -86,6 +86,16 @@ static void json_quantized(const struct facts *f)
     } else {
         fputs("null", stdout);
     }
+    json_key("named");
+    putchar('{');
+    const unsigned char *name_at = f->names ? f->names->data : NULL;
+    for (uint64_t i = 0; f->names && i < f->names->n; i++) {
+        struct tft_str name = tft_value_next_str(&name_at);
+        fputs(i ? "," : "", stdout);
+        cli_json_string(stdout, name.p, name.n);
+        printf(":%" PRIu64, facts_named_tokens(f, name));
+    }
+    putchar('}');
     printf(",\"rotation\":{\"values\":%" PRIu64 ",\"ffn_down\":%" PRIu64
            ",\"residual\":%s},\"smooth\":%.6g,\"calibration\":{\"method\":",
            f->rotate_values, f->rotate_down, f->rotate_residual ? "true" : "false",

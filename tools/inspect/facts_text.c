@@ -154,6 +154,13 @@ static void show_quantized(const struct facts *f)
     } else {
         puts("none");
     }
+    const unsigned char *name_at = f->names ? f->names->data : NULL;
+    for (uint64_t i = 0; f->names && i < f->names->n; i++) {
+        struct tft_str name = tft_value_next_str(&name_at);
+        put_label(i ? "" : "with names");
+        cli_put_escaped(stdout, name.p, name.n);
+        printf(": %" PRIu64 " tokens behind it\n", facts_named_tokens(f, name));
+    }
     if (f->calibration_method.n) {
         put_label("calibration");
         cli_put_escaped(stdout, f->calibration_method.p, f->calibration_method.n);
