@@ -24,7 +24,7 @@ struct prefix_rows {
 static inline void prefix_rows_of(const struct tft_session *s, uint32_t n, struct prefix_rows *r)
 {
     const struct tft_model *m = s->m;
-    uint32_t dim = m->head_dim, at = 0, end = (uint32_t)tft_pos(s);
+    uint32_t dim = m->head_dim, at = 0, end = s->kv.n_prefix + (uint32_t)tft_pos(s);
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (uint32_t pos = end - n; pos < end; pos++)
             for (uint32_t h = 0; h < m->n_head_kv; h++, at += dim) {
@@ -87,9 +87,9 @@ static inline void put_prefix_tensors(struct tft_gguf_writer *w, const struct tf
 }
 
 /* Writes `to`: the model file `from` with n prefixes. A named one is computed behind the tokens of
-   the model's own, if that is the first. text: TFT_KEY_PREFIX_TEXT, or -1. */
+   the model's own, if that is the first. own_text: TFT_KEY_PREFIX_TEXT, or -1. */
 static inline void write_prefixes(const char *from, const char *to, const struct prefix_text *p,
-                                  uint32_t n, int text)
+                                  uint32_t n, int own_text)
 {
     struct prefix_rows *r = malloc(n * sizeof *r);
     struct tft_model *m = opened(from);
@@ -108,8 +108,8 @@ static inline void write_prefixes(const char *from, const char *to, const struct
     for (size_t i = 0; i < s->n_value; i++)
         tft_gguf_put_value(w, &s->value[i]);
     put_prefix_values(w, p, n);
-    if (text >= 0)
-        tft_gguf_put_u32(w, TFT_KEY_PREFIX_TEXT, (uint32_t)text);
+    if (own_text >= 0)
+        tft_gguf_put_u32(w, TFT_KEY_PREFIX_TEXT, (uint32_t)own_text);
     for (int data = 0; data < 2; data++) {
         for (size_t i = 0; i < s->n_tensor; i++)
             if (data)

@@ -11,6 +11,8 @@
 #include "caches.h"
 #include "w8a8.h"
 
+#include "prefixes.h"
+
 #include "low_copies.h"
 
 static struct tft_model *opened_on(const char *path, const char *device, uint32_t layers)
@@ -242,6 +244,26 @@ static void prefixes(void **state)
                              (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
         feed(&p, none, 0, 1);
         feed(&p, many, 30, 1);
+        close_pair(&p);
+    }
+
+    /* text behind it, which a batch reaches into */
+    const struct prefix_text named[] = {{.name = "text", .tokens = many + 3, .n = 25},
+                                        {.name = "other", .tokens = many, .n = 2}};
+    char to[64];
+    snprintf(to, sizeof to, "%s", in_folder("named.gguf"));
+    o.n_prefix = 3;
+    write_prefixes(quantized(&toys[0], &o), to, named, 2, -1);
+    for (uint32_t layers = 0; layers < 2; layers++) {
+        struct pair p =
+            pair(to, layers, (struct tft_session_opts){
+                                 .n_threads = 2, .n_batch = 17, .prefix = "text", .slide = true});
+        feed(&p, none, 0, 1);
+        for (int turn = 0; turn < 30; turn++) /* slides */
+            feed(&p, many, 30, 1);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(tft_rewind(p.s[i], 0), TFT_OK);
+        feed(&p, many + 5, 9, 1);
         close_pair(&p);
     }
 }
