@@ -52,6 +52,20 @@ static const char *const caches[] = {
     "kivi:kr=window:3,vr=log2:2,group=16",
 };
 
+/* The room for a session behind the last of the named prefixes, which o gets. */
+static uint32_t choose_prefix(const struct tft_model *m, uint32_t room, struct tft_session_opts *o)
+{
+    struct tft_prefix_info prefix = {.size = sizeof prefix};
+    for (size_t i = 0; tft_prefix_describe(m, i, &prefix) == TFT_OK; i++) {
+        size_t held = tft_prefix_held(m, prefix.name, prefix.tokens, prefix.n_tokens);
+        MUST(held <= prefix.n_tokens);
+        touch(prefix.tokens, prefix.n_tokens * sizeof *prefix.tokens);
+        tft_prefix_best(m, prefix.tokens, prefix.n_tokens);
+    }
+    o->prefix = prefix.name;
+    return room - prefix.n_tokens;
+}
+
 static void run(const struct tft_model *m)
 {
     struct tft_model_info info = {.size = sizeof info};
@@ -59,7 +73,8 @@ static void run(const struct tft_model *m)
     struct tft_session *s;
     struct tft_error err;
     tft_model_describe(m, &info);
-    o.capacity = info.n_ctx < CAPACITY ? info.n_ctx : CAPACITY;
+    uint32_t room = choose_prefix(m, info.n_ctx, &o);
+    o.capacity = room < CAPACITY ? room : CAPACITY;
     o.kv = caches[info.n_ctx % (sizeof caches / sizeof *caches)];
     size_t bytes = tft_session_bytes(m, &o);
     if (!bytes) { /* perhaps this cache does not support the heads */
