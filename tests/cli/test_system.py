@@ -94,6 +94,14 @@ class System(Case):
                            for args in [["--prefix=system"], ["--system", PIRATE]]}
                 self.assertEqual(len(answers), 1, (name, message))
 
+    def test_a_message_that_asks_for_another_prefix(self):
+        """In gemma's format a user can say what a system message would."""
+        model = self.quantized("--intact-system", PIRATE, "--template=gemma", template="other")
+        args = ["chat", model, "--temp=0", "-n9", "--template=gemma", "-p"]
+        want = self.json(*args, "hello", "--system", PIRATE)["content"]
+        self.assertEqual(self.json(*args, PIRATE + "\n\nhello")["content"], want)
+        self.assertEqual(self.json(*args, PIRATE + "\n\nhello", "-c200")["content"], want)
+
     def test_a_conversation(self):
         """Turns, and messages that are dropped: as if the rest were computed anew."""
         model = self.quantized("--intact-system", PIRATE, endless=1, ctx=160)
