@@ -404,8 +404,8 @@ struct tft_session_opts {
  *      kr, vr           retain of the keys alone, of the values alone: kr=fill:128,vr=window:128
  *                       are KIVI's published code. Where the two differ, attention holds the scores
  *                       of all tokens at once, and a session does not slide with log2.
- *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides, if the
- *                       model has no prefix)
+ *      sinks            the first N tokens stay f16 too (0; 4 in a session that slides and
+ *                       has no prefix)
  *      keep             up to N tokens that the session's filter names stay f16 too (0); with fill
  *                       and window. A session without a filter refuses it.
  *      prefill          N: evict nothing until the prompt exceeds N tokens, then catch up (0).
@@ -414,7 +414,7 @@ struct tft_session_opts {
  *                       capacity, and does not slide.
  *
  * An evicted token waits in f16 until enough of them fill a block. N is at most 32768 (prefill:
- * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The model's
+ * 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. The
  * prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
  * do not depend on how tokens were fed. docs/kv-cache.md describes how the cache works and what
  * each preset costs.
@@ -450,8 +450,8 @@ TFT_API void tft_session_close(struct tft_session *s);
  * describe what remains, and tft_sync computes everything anew.
  *
  * A quantized cache keeps its sinks, and drops whole blocks; with log2 those that were quantized
- * first, so that tokens between them stay. Where `kv` does not name sinks and the model has no
- * prefix, a session that slides has 4 sinks, from its first token on.
+ * first, so that tokens between them stay. Where `kv` does not name sinks, a session without a
+ * prefix that slides has 4 sinks, from its first token on.
  *
  * Positions continue to grow, so a model with learned positions (gpt2) cannot slide:
  * tft_session_open returns TFT_ERR_UNSUPPORTED. It returns TFT_ERR_ARG if the capacity is too small

@@ -59,8 +59,11 @@ enum { TFT_FILE_VERSION = 1 };
 #define TFT_KEY_NAMED_K "tuffet.prefix.%s.k"
 #define TFT_KEY_NAMED_V "tuffet.prefix.%s.v"
 #define TFT_KEY_NAMED_X "tuffet.prefix.%s.x"
-enum { TFT_PREFIX_NAMES = 64, TFT_PREFIX_NAME = 32, TFT_PREFIX_KEY = 64 }; /* most names; bytes of
-                                                       a name; of a key with a name, with its NUL */
+enum {
+    TFT_PREFIX_NAMES = 64, /* most names */
+    TFT_PREFIX_NAME = 32,  /* most bytes of a name */
+    TFT_PREFIX_KEY = 64,   /* bytes of a key with a name and its NUL, at most */
+};
 
 /* string, optional: the cache policy of sessions that name none, written as in tft_session_opts */
 #define TFT_KEY_KV "tuffet.kv"
