@@ -457,9 +457,11 @@ typedef void tft_mix_codes_fn(const struct tft_mix_codes *a);
 
 /* How groups of numbers are quantized to codes. Clipping a group to a part of its range loses the
    ends and is finer between them (SKVQ, section 3.1). Of several parts, fit takes the one with the
-   least squared error. */
+   least squared error. The fewer levels, the smaller that part is, so groups of 2 levels, of 3, and
+   of more have each a list of their own. */
+enum { TFT_FIT_LISTS = 3 };
 struct tft_fit {
-    const float *clip; /* [n_clip], n_clip > 0: parts to choose from, 0 < clip <= 1 */
+    const float *clip[TFT_FIT_LISTS]; /* [n_clip] each, n_clip > 0: parts, 0 < clip <= 1 */
     size_t n_clip;
     bool to_zero;               /* clip both ends towards 0 (SKVQ, eq. 2), not towards the middle */
     bool f8;                    /* store scale and mid as E4M3 times a unit; otherwise as f16 */
@@ -471,7 +473,7 @@ struct tft_fit {
  *
  *   low, high = the least and the largest x, ignoring NaNs
  *
- * and for each clip a, in order:
+ * and for each clip a of the group's list, in order:
  *
  *   low' = low * a, high' = high * a                     if to_zero; otherwise low, high
  *   s = (high' - low') / (2 half)                        then times a, unless to_zero

@@ -90,26 +90,29 @@ static int exponent(double largest)
 
 /* Asserts that scale and middle are those of the clip ratio with the least squared error, or of
    alpha if that is calibrated. Of ratios whose errors differ by less than sums of floats do, any
-   may be chosen. */
+   may be chosen, and of two numbers that a scale is as near to, either may be stored. */
 static void assert_scale(const struct paper *p, const struct group *g, const int e[2], double alpha,
                          const char *where)
 {
-    double clips[] = {p->clip == CALIBRATED ? alpha : 1,
-                      (double)0.92f,
-                      (double)0.84f,
-                      (double)0.76f,
-                      (double)0.68f,
-                      (double)0.6f};
+    static const float lists[3][6] = {{1, 0.55f, 0.44f, 0.36f, 0.28f, 0.2f},
+                                      {1, 0.8f, 0.68f, 0.56f, 0.46f, 0.36f},
+                                      {1, 0.92f, 0.84f, 0.76f, 0.68f, 0.6f}};
+    const float *clips = lists[g->levels < 4 ? g->levels - 2 : 2];
     double least = INFINITY, low, high, scale, mid, unit[2] = {ldexp(1, e[0]), ldexp(1, e[1])};
     bool is_candidate = false;
     range(g, &low, &high);
     double slack = FLOAT_SLACK * (fabs(low) + fabs(high));
     for (int i = 0; i < (p->clip == WHOLE || p->clip == CALIBRATED ? 1 : 6); i++) {
-        ends(g, clips[i], p->clip, &scale, &mid);
+        ends(g, p->clip == CALIBRATED ? alpha : (double)clips[i], p->clip, &scale, &mid);
         is_candidate |= is_stored(g->scale, scale, slack, p->f8, unit[0]) &&
                         is_stored(g->mid, mid, slack, p->f8, unit[1]);
-        least = fmin(least, squared_error(g, stored_as(scale, p->f8, unit[0]),
-                                          stored_as(mid, p->f8, unit[1])));
+        double worst = 0; /* of the ways to store them that are as near */
+        for (int way = 0; way < 4; way++)
+            worst = fmax(worst, squared_error(g, stored_as(scale + (way & 1 ? slack : -slack),
+                                                           p->f8, unit[0]),
+                                              stored_as(mid + (way & 2 ? slack : -slack), p->f8,
+                                                        unit[1])));
+        least = fmin(least, worst);
     }
     ends(g, 1, p->clip, &scale, &mid);
     if (!is_candidate)

@@ -321,13 +321,13 @@ static double loss(bool keys_coded, bool values_coded, uint32_t first, uint32_t 
     return sum;
 }
 
-/* The alpha of group g has the least error of all alphas from .5 to 1 in steps of .05, with the
-   other groups coded as they are at that time. */
+/* The alpha of group g has the least error of all alphas from .5 to 1 in steps of .05, of 2 levels
+   from .2, of 3 from .35, with the other groups coded as they are at that time. */
 static void assert_part(int side, uint32_t g, int levels, double part)
 {
     double least = INFINITY, got = NAN;
-    for (int i = 0; i <= 10; i++) {
-        double alpha = (double)(1 - 0.05f * (float)i);
+    for (int i = 0; i <= (levels == 2 ? 16 : levels == 3 ? 13 : 10); i++) {
+        double alpha = 1 - 0.05 * i;
         code(side, g, levels, alpha);
         double lost = side ? loss(true, true, g * GROUP, (g + 1) * GROUP, false)
                            : loss(true, false, 0, WIDE, false);
@@ -341,14 +341,13 @@ static void assert_part(int side, uint32_t g, int levels, double part)
     code(side, g, levels, part);
 }
 
-static void alpha_loses_least_of_attentions_output(void **state)
+/* Returns how many groups have an alpha below `below`. */
+static unsigned assert_alphas(const char *kv, const int levels[2], float below)
 {
-    (void)state;
     const struct toy *t = &toys[0];
-    struct quantize_opts o = usual("skvq:group=16,reorder=none,sinks=2,v=1.5",
-                                   QUANTIZE_ROTATE_NONE);
+    struct quantize_opts o = usual(kv, QUANTIZE_ROTATE_NONE);
     struct tft_model *q = opened(quantized(t, &o, "q.gguf")), *m = opened(written(t));
-    unsigned clipped = 0;
+    unsigned n = 0;
     assert_null(q->key_order);
     for (uint32_t h = 0; h < t->n_head_kv; h++) {
         take_head(m, h);
@@ -356,16 +355,25 @@ static void alpha_loses_least_of_attentions_output(void **state)
         for (int side = 0; side < 2; side++) {
             const float *part = q->kv_clip[side] + ((LAYERS - 1) * t->n_head_kv + h) * GROUPS;
             for (uint32_t g = 0; g < GROUPS; g++)
-                code(side, g, side ? 3 : 4, 1);
+                code(side, g, levels[side], 1);
             for (uint32_t g = 0; g < GROUPS; g++) {
-                assert_part(side, g, side ? 3 : 4, (double)part[g]);
-                clipped += part[g] < 1;
+                assert_part(side, g, levels[side], (double)part[g]);
+                n += part[g] < below;
             }
         }
     }
-    assert_true(clipped >= 4); /* of 8 */
     tft_model_close(q);
     tft_model_close(m);
+    return n;
+}
+
+static void alpha_loses_least_of_attentions_output(void **state)
+{
+    (void)state;
+    /* of 8 */
+    assert_true(assert_alphas("skvq:group=16,reorder=none,sinks=2,v=1.5", (int[]){4, 3}, 1) >= 4);
+    assert_true(assert_alphas("skvq:group=16,reorder=none,sinks=2,bits=1", (int[]){2, 2}, 0.48f) >=
+                2);
 }
 
 /* Another order changes the groups and so their alphas; a side held as f16 has alpha 1. The file

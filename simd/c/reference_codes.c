@@ -238,7 +238,7 @@ static struct tft_fitted fit_group(const struct tft_fit_groups *g, size_t i,
         high = x > high ? x : high;
     }
     for (size_t c = 0; c < how->n_clip; c++) {
-        struct tft_fitted f = tft_fitted_of(low, high, g->half[i], how->clip[c], how);
+        struct tft_fitted f = tft_fitted_of(low, high, g->half[i], c, how);
         float error = how->n_clip > 1 ? fit_error(g, i, &f) : 0;
         if (c == 0 || error < least_error) {
             best = f;

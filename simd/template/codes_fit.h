@@ -30,9 +30,13 @@ typedef struct {
     v16 scale, mid, inverse, half;
 } fitted;
 
-FORCE_INLINE fitted fit_clipped(v16 low, v16 high, v16 half, float clip, const struct tft_fit *how)
+/* Entry i of each group's list of clips. */
+FORCE_INLINE fitted fit_clipped(v16 low, v16 high, v16 half, size_t i, const struct tft_fit *how)
 {
-    v16 part = v_set(how->to_zero ? 1 : clip), end = v_set(how->to_zero ? clip : 1);
+    v16 one = v_set(1), clip = v_pick(half, v_set(1.5f), v_set(how->clip[1][i]),
+                                      v_set(how->clip[2][i]));
+    clip = v_pick(half, one, v_set(how->clip[0][i]), clip);
+    v16 part = how->to_zero ? one : clip, end = how->to_zero ? clip : one;
     low = v_mul(low, end);
     high = v_mul(high, end);
     v16 scale = v_mul(v_div(v_sub(high, low), v_add(half, half)), part),
@@ -69,10 +73,10 @@ static void ISA(fit)(const struct tft_fit_groups *groups, const struct tft_fit *
         low = v_min(v_load(g.x + k * g.ldx), low);
         high = v_max(v_load(g.x + k * g.ldx), high);
     }
-    fitted best = fit_clipped(low, high, v_load(g.half), how->clip[0], how);
+    fitted best = fit_clipped(low, high, v_load(g.half), 0, how);
     v16 least_error = how->n_clip > 1 ? fit_error(&g, &best) : v_set(0);
     for (size_t i = 1; i < how->n_clip; i++) {
-        fitted f = fit_clipped(low, high, best.half, how->clip[i], how);
+        fitted f = fit_clipped(low, high, best.half, i, how);
         v16 error = fit_error(&g, &f);
         best.scale = v_pick(error, least_error, f.scale, best.scale);
         best.mid = v_pick(error, least_error, f.mid, best.mid);

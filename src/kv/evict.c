@@ -6,7 +6,7 @@
 
 #include "simd/half.h"
 
-static const float clips[] = {TFT_KV_CLIPS};
+static const float clips[TFT_FIT_LISTS][TFT_KV_N_CLIPS] = {TFT_KV_CLIPS};
 
 /* The keys, or the values, of a block's tokens in one head. */
 struct rows {
@@ -49,11 +49,14 @@ static void gather(const struct rows *j)
     }
 }
 
-/* A fit that chooses from the first n clips. */
+/* A fit that chooses from the first n clips of each list. */
 static struct tft_fit fit_of(const struct tft_kv *kv, size_t n)
 {
     return (struct tft_fit){
-        .clip = clips, .n_clip = n, .to_zero = tft_kv_clips_to_zero(&kv->policy)};
+        .clip = {clips[0], clips[1], clips[2]},
+        .n_clip = n,
+        .to_zero = tft_kv_clips_to_zero(&kv->policy),
+    };
 }
 
 /* Computes scales, mids and codes of all groups in the workspace; by the file's clips, where there
@@ -81,8 +84,8 @@ static void fit(const struct rows *j, const struct tft_fit *how, bool clipped)
     }
     for (uint32_t d = 0, g = 0; d < dim; d += group, g++) {
         struct tft_fit own = *how;
-        if (clipped && j->clip)
-            own.clip = j->clip + g;
+        for (int i = 0; clipped && j->clip && i < TFT_FIT_LISTS; i++)
+            own.clip[i] = j->clip + g;
         for (uint32_t t = 0; t < block; t += TFT_PANEL)
             j->kern->fit(
                 &(struct tft_fit_groups){

@@ -9,7 +9,9 @@
 
 /* ------------------------------------------------------------------------------------------ fit */
 
-static const float CLIPS[] = {1, 0.95f, 0.9f, 0.8f, 0.7f};
+static const float CLIPS[TFT_FIT_LISTS][5] = {
+    {1, 0.6f, 0.4f, 0.3f, 0.2f}, {1, 0.8f, 0.7f, 0.5f, 0.4f}, {1, 0.95f, 0.9f, 0.8f, 0.7f}};
+#define CLIP_LISTS {CLIPS[0], CLIPS[1], CLIPS[2]}
 
 /* Returns the squared error of one group, in doubles. Fails where another code would be nearer to
    the number. */
@@ -63,18 +65,20 @@ static void against_fit(struct check *c, const float *x, size_t ldx, const uint8
     float s[16], m[16];
     for (size_t i = 0; i < how->n_clip; i++) { /* no other clip is better */
         struct tft_fit one = *how;
-        one.clip = &how->clip[i];
+        for (int l = 0; l < TFT_FIT_LISTS; l++)
+            one.clip[l] = &how->clip[l][i];
         one.n_clip = 1;
         c->now->fit(&(struct tft_fit_groups){other, 16, s, m, x, ldx, n, half}, &one);
         for (size_t g = 0; g < 16; g++) {
-            exact_scale(c, x + g, ldx, n, (double)half[g], (double)how->clip[i], how, s[g], m[g]);
+            double clip = (double)how->clip[half[g] < 1 ? 0 : half[g] < 1.5f ? 1 : 2][i];
+            exact_scale(c, x + g, ldx, n, (double)half[g], clip, how, s[g], m[g]);
             double size = 0,
                    taken = exact_fit(c, x + g, ldx, code + g, ldc, n, scale[g], mid[g], half[g]);
             double tried = exact_fit(c, x + g, ldx, other + g, 16, n, s[g], m[g], half[g]);
             for (size_t k = 0; k < n; k++)
                 size += (double)x[k * ldx + g] * (double)x[k * ldx + g];
             check_near(c, fmin(taken, tried), taken, size + tried, (double)n * 0x1p-22,
-                       "group %zu, clip %g", g, (double)how->clip[i]);
+                       "group %zu, clip %g", g, clip);
         }
     }
 }
@@ -85,7 +89,7 @@ static void fit_shape(struct check *c, size_t n, size_t n_clip, bool f8, bool to
     float *x = check_buf(c, (n - 1) * ldx + 16, 4), *half = check_buf(c, 16, 4);
     float *scale = check_buf(c, 2 * 16, 4), *mid = check_buf(c, 2 * 16, 4);
     uint8_t *code[2] = {check_buf(c, (n - 1) * ldc + 16, 1), check_buf(c, (n - 1) * ldc + 16, 1)};
-    struct tft_fit how = {CLIPS, n_clip, to_zero, f8, 0x1p-6f, 0x1p-4f};
+    struct tft_fit how = {CLIP_LISTS, n_clip, to_zero, f8, 0x1p-6f, 0x1p-4f};
     check_fill(c, x, (n - 1) * ldx + 16);
     for (size_t i = 0; i < 16; i++)
         half[i] = (float)(tft_bits_levels((enum tft_bits)check_below(c, TFT_BITS_COUNT)) - 1) / 2;
@@ -140,7 +144,7 @@ static void fit(struct check *c)
     for (size_t i = 0; i < 16; i++)
         half[i] = 1.5f;
     struct tft_fit_groups g = {code, 16, scale, mid, x, 16, N, half};
-    struct tft_fit how = {CLIPS, 1, false, false, 1, 1};
+    struct tft_fit how = {CLIP_LISTS, 1, false, false, 1, 1};
     CHECK_TIME(c, "64 x 16", 0, 5.0 * 16 * N, ref->fit(&g, &how), now->fit(&g, &how));
     how.n_clip = 5;
     CHECK_TIME(c, "64 x 16, 5 clips", 0, 5.0 * 16 * N,

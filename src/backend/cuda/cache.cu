@@ -166,7 +166,7 @@ static __device__ struct tft_fitted fit(const struct source &x, const struct gro
         high = v > high ? v : high;
     }
     for (size_t c = 0; c < how->n_clip; c++) {
-        struct tft_fitted f = tft_fitted_of(low, high, half, how->clip[c], how);
+        struct tft_fitted f = tft_fitted_of(low, high, half, c, how);
         float error = 0;
         for (uint32_t i = 0; i < g.n && how->n_clip > 1; i++) {
             float v = member(x, g, i), e = v - fmaf(tft_fitted_code(v, &f) - half, f.scale, f.mid);
@@ -180,18 +180,19 @@ static __device__ struct tft_fitted fit(const struct source &x, const struct gro
     return best;
 }
 
-/* How a group is fitted: it chooses among the first n clip ratios of the policy, or takes the one
-   that the model file has for it. */
+/* How a group is fitted: it chooses among the first n clip ratios of the policy; or, if `own`, it
+   takes the one that the model file has for it, where there is one. */
 static __device__ struct tft_fit fit_settings(const struct eviction &ev,
                                               const struct tft_cuda_side &s, uint32_t head,
-                                              const struct group &g, uint32_t n)
+                                              const struct group &g, uint32_t n, bool own)
 {
     struct tft_fit how = {};
-    how.clip = ev.clips.ratio;
     how.n_clip = n;
     how.to_zero = ev.clips.to_zero;
-    if (s.clip && g.per_token)
-        how.clip = s.clip + head * channel_groups(ev.to) + g.first / ev.to.group_channels;
+    for (int i = 0; i < TFT_FIT_LISTS; i++)
+        how.clip[i] = own && s.clip && g.per_token
+                          ? s.clip + head * channel_groups(ev.to) + g.first / ev.to.group_channels
+                          : ev.clips.ratio[i];
     return how;
 }
 
@@ -234,8 +235,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
         float largest[2] = {0, 0}; /* scale, middle */
         for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
             struct group g = group_of(ev.to, s.per_token, i);
-            struct tft_fit how = fit_settings(ev, s, head, g, 1);
-            how.clip = ev.clips.ratio; /* the first is 1: the whole range */
+            struct tft_fit how = fit_settings(ev, s, head, g, 1, false); /* the whole range */
             struct tft_fitted all = fit(x, g, half_of(ev, s, head, g.first), &how);
             largest[0] = fmaxf(largest[0], fabsf(all.scale));
             largest[1] = fmaxf(largest[1], fabsf(all.mid));
@@ -245,7 +245,7 @@ static __device__ void store_scales(const struct eviction &ev, const struct tft_
     }
     for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
         struct group g = group_of(ev.to, s.per_token, i);
-        struct tft_fit how = fit_settings(ev, s, head, g, ev.clips.n);
+        struct tft_fit how = fit_settings(ev, s, head, g, ev.clips.n, true);
         how.f8 = ev.to.f8;
         how.scale_unit = tft_pow2i(e[0]);
         how.mid_unit = tft_pow2i(e[1]);

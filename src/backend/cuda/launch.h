@@ -197,7 +197,7 @@ void tft_cuda_attend_apart(cudaStream_t stream, const struct tft_cuda_rows *y, c
 /* The clip ratios that a group of numbers may choose from (struct tft_fit). */
 enum { TFT_CUDA_CLIPS = 8 };
 struct tft_cuda_clips {
-    float ratio[TFT_CUDA_CLIPS]; /* [n]; the first is 1 */
+    float ratio[TFT_FIT_LISTS][TFT_CUDA_CLIPS]; /* [n] each; the first is 1 */
     uint32_t n;
     bool to_zero; /* both ends of the range move towards 0, not towards the middle */
 };

@@ -7,8 +7,14 @@
 #include "simd/half.h"
 
 /* Candidates for alpha, the least clipping first. Of equal errors the first wins. */
-static const float alphas[] = {1, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.55f, 0.5f};
-enum { N_ALPHAS = sizeof alphas / sizeof *alphas };
+static const float alphas[] = {1,    0.95f, 0.9f,  0.85f, 0.8f,  0.75f, 0.7f,  0.65f, 0.6f,
+                               0.55f, 0.5f, 0.45f, 0.4f,  0.35f, 0.3f,  0.25f, 0.2f};
+
+/* How many of them are tried: the fewer levels, the smaller the best part. */
+static int n_alphas(unsigned levels)
+{
+    return levels == 2 ? 17 : levels == 3 ? 14 : 11;
+}
 
 /* One thread's workspace for a KV head. T: tokens of prefix and window, padded to whole panels. */
 struct head_work {
@@ -200,7 +206,7 @@ static const float *by_token(const struct head_work *w, const float *x)
 static void round_to_codes(const struct head_work *w, const float *x, float *y, uint32_t first,
                            uint32_t n, unsigned levels, float alpha)
 {
-    struct tft_fit how = {.clip = &alpha, .n_clip = 1, .to_zero = true};
+    struct tft_fit how = {.clip = {&alpha, &alpha, &alpha}, .n_clip = 1, .to_zero = true};
     float half[TFT_PANEL], scale[TFT_PANEL], mid[TFT_PANEL];
     uint32_t exact = w->c->n_prefix + w->c->policy->sinks;
     for (int i = 0; i < TFT_PANEL; i++)
@@ -281,7 +287,7 @@ static void choose_side(const struct head_work *w, int side, unsigned bits, floa
     for (uint32_t d = 0, g = 0; levels && d < w->dim; d += w->group, g++) {
         uint32_t n = w->dim - d < w->group ? w->dim - d : w->group;
         double least = INFINITY;
-        for (int i = 0; i < N_ALPHAS; i++) {
+        for (int i = 0; i < n_alphas(levels); i++) {
             round_group(w, x, d, n, levels, alphas[i]);
             double error = side ? values_error(w, d, n) : keys_error(w, false);
             if (error < least) {
