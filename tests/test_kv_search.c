@@ -81,7 +81,7 @@ static void units_that_have_no_choice(void **state)
 enum { LAYERS = 3, WINDOW = 48, WINDOWS = 6, TEXT = WINDOW * WINDOWS, DIM = 16, WIDTH = 16 };
 static const struct toy toy = {.arch = "llama",
                                .n_vocab = 31,
-                               .n_ctx = 64,
+                               .n_ctx = 160,
                                .n_embd = DIM,
                                .n_layer = LAYERS,
                                .n_head = 2,
@@ -287,6 +287,95 @@ static void nothing_to_gain(void **state)
     tft_model_close(m);
 }
 
+/* ---- settings */
+
+enum { DEPTH = 500, LONG = 144 }; /* two windows of 144 tokens */
+
+static struct kv_search_opts deep(const char *kv, double bits)
+{
+    struct kv_search_opts o = opts(bits);
+    o.kv = kv;
+    o.depth = DEPTH;
+    o.window = LONG;
+    o.n_windows = TEXT / LONG;
+    return o;
+}
+
+/* Bytes of a token of a session of DEPTH tokens whose slots are all in use. */
+static size_t deep_bytes(const struct tft_model *m, const char *kv)
+{
+    struct tft_kv_policy p;
+    assert_int_equal(tft_kv_parse(&p, kv, NULL), TFT_OK);
+    size_t n = p.k.window, group = p.group,
+           kept = p.k.retain == TFT_KV_WINDOW ? n + group : p.k.retain == TFT_KV_LOG2 ? 3 * n : n,
+           slots = (kept + group - 1 + 15) / 16 * 16, row = 2 * LAYERS * WIDTH / 2 * 2;
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    size_t all = slots * row + DEPTH / group * tft_kv_block_bytes(&shape, &p);
+    return (all + DEPTH - 1) / DEPTH;
+}
+
+static bool has(const char *kv, const char *knob)
+{
+    return strstr(kv, knob) != NULL;
+}
+
+/* Every setting is tried at the same bytes, f16 slots included, in the best cache so far. */
+static void settings_at_a_depth(void **state)
+{
+    (void)state;
+    struct tft_model *m = model(7);
+    for (int none = 0; none < 2; none++) {
+        struct kv_search_opts o = deep(none ? "tuffet:window=0,group=16,clip=none" : base, 8);
+        struct kv_search r = searched(m, o);
+        double least = INFINITY;
+        const struct kv_measured *best = NULL;
+        unsigned clip = 0, retain = 0, group = 0;
+        assert_int_equal(r.budget, 8 * 2 * LAYERS * WIDTH / 2 / 8);
+        for (uint32_t i = 0; i < r.n_tried; i++) {
+            const char *kv = r.tried[i].kv;
+            assert_in_range(r.tried[i].bytes, r.budget * 9 / 10, r.budget);
+            assert_int_equal(r.tried[i].bytes, deep_bytes(m, kv));
+            assert_ptr_equal(strstr(kv, o.kv), kv);
+            clip += i && !has(kv, "retain=") && !has(kv + strlen(o.kv), "group=");
+            retain += has(kv, "retain=") && !has(kv + strlen(o.kv), "group=");
+            group += has(kv + strlen(o.kv), "group=");
+            if (r.tried[i].divergence < least) {
+                best = &r.tried[i];
+                least = best->divergence;
+            }
+        }
+        /* other than what is given; too long for the text or the budget: all but window:32 and
+           log2:32, and groups of 128 */
+        assert_int_equal(clip, 2);
+        assert_in_range(retain, 1, 2);
+        assert_in_range(group, 1, 2);
+        size_t n = strstr(best->kv, ",k=") - best->kv;
+        assert_memory_equal(r.searched.kv, best->kv, n + 3);
+        assert_memory_equal(r.uniform.kv, best->kv, n + 3);
+        assert_int_equal(r.searched.bytes, deep_bytes(m, r.searched.kv));
+        assert_in_range(r.searched.bytes, 1, r.budget);
+        assert_in_range(r.uniform.bytes, 1, r.budget);
+        kv_search_free(&r);
+    }
+    /* a budget in bytes; few of them leave no room for slots */
+    struct kv_search_opts o = deep(base, 0);
+    o.bytes = 48;
+    struct kv_search bytes = searched(m, o), bits = searched(m, deep(base, 8));
+    assert_string_equal(bytes.searched.kv, bits.searched.kv);
+    kv_search_free(&bytes);
+    kv_search_free(&bits);
+    o.bytes = 36;
+    bytes = searched(m, o);
+    for (uint32_t i = 0; i < bytes.n_tried; i++)
+        assert_false(has(bytes.tried[i].kv, "retain="));
+    kv_search_free(&bytes);
+    /* without a depth nothing is tried */
+    bits = searched(m, opts(8));
+    assert_int_equal(bits.n_tried, 0);
+    kv_search_free(&bits);
+    tft_model_close(m);
+}
+
 /* ---- errors */
 
 struct seen {
@@ -312,6 +401,13 @@ static void progress_and_stopping(void **state)
     o.user = &seen;
     struct kv_search r = searched(m, o);
     assert_true(seen.last == 1);
+    kv_search_free(&r);
+    struct seen deeper = {0};
+    struct kv_search_opts d = deep(base, 8);
+    d.progress = see;
+    d.user = &deeper;
+    r = searched(m, d);
+    assert_true(deeper.last == 1);
     kv_search_free(&r);
     int all = seen.calls;
     assert_int_equal(all, 5 * (1 + 1 + 13 + 2 * LAYERS) + 3);
@@ -356,6 +452,16 @@ static void refused_by_name(void **state)
     refused(m, o, TFT_ERR_ARG,
             "m.gguf: a window of 48 tokens is too short: this cache keeps all of them in f16");
     o = opts(6);
+    o.kv = "skvq:window=0";
+    refused(m, o, TFT_ERR_ARG, "clips that are calibrated for its bits");
+    o.kv = "kivi:residual=16,keep=4";
+    refused(m, o, TFT_ERR_ARG, "needs a filter that names tokens: search without keep");
+    o = deep(base, 8);
+    o.depth = 15;
+    refused(m, o, TFT_ERR_ARG, "m.gguf: a depth of 15 tokens is too small");
+    o.depth = 40;
+    refused(m, o, TFT_ERR_ARG, "bytes in this cache at this depth, f16 slots included, more than");
+    o = opts(6);
     o.n_windows = 1;
     refused(m, o, TFT_ERR_ARG, "m.gguf: a search needs at least two windows of text");
     tft_model_close(m);
@@ -390,6 +496,7 @@ int main(void)
         cmocka_unit_test(bits_that_are_not_mixed),
         cmocka_unit_test(what_is_measured),
         cmocka_unit_test(nothing_to_gain),
+        cmocka_unit_test(settings_at_a_depth),
         cmocka_unit_test(progress_and_stopping),
         cmocka_unit_test(refused_by_name),
     };

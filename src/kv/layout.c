@@ -94,6 +94,29 @@ size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_
 
 /* --------------------------------------------------------------------------------------- memory */
 
+/* Slots of a session of `capacity` tokens. */
+static uint32_t slots_of(const struct tft_kv_policy *policy, enum tft_kv_which which,
+                         uint32_t n_prefix, uint32_t capacity)
+{
+    uint32_t slots = n_prefix + min_u32(tft_retain_slots(policy, which), capacity);
+    return (slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+}
+
+static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
+{
+    return tft_kv_evicts(policy) ? capacity / tft_kv_block(policy) : 0;
+}
+
+uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
+                           uint32_t capacity, size_t block_bytes)
+{
+    uint64_t slots = (uint64_t)slots_of(policy, TFT_KV_K, 0, capacity) +
+                     slots_of(policy, TFT_KV_V, 0, capacity);
+    return slots * shape->n_layer * shape->n_head_kv * shape->head_dim *
+               tft_num_bytes(policy->num) +
+           (uint64_t)blocks_of(policy, capacity) * block_bytes;
+}
+
 static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
 {
     size_t rows[TFT_KV_SIDES] = {0}, row = kv->head_dim * tft_num_bytes(kv->num);
@@ -201,13 +224,12 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         .max_tokens = shape->n_prefix + capacity,
     };
     for (uint32_t i = 0; i < TFT_KV_SIDES; i++) {
-        uint32_t slots = shape->n_prefix + min_u32(tft_retain_slots(policy, i), capacity);
-        kv->capacity[i] = (slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+        kv->capacity[i] = slots_of(policy, i, shape->n_prefix, capacity);
         kv->stay[i] = min_u32(tft_retain_stay(policy, i), kv->capacity[i]);
     }
     layout_slots(kv, a);
+    kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_evicts(policy)) {
-        kv->n_blocks = capacity / kv->block;
         layout_blocks(kv, a);
         if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);

@@ -408,8 +408,9 @@ class Quantize(Case):
         """The result is the file's default KV cache and within the budget. Nothing else changes."""
         plain = self.json("inspect", self.quantized(*self.SEARCH, out="out-plain"))
         found = self.json(*self.arguments(*self.SEARCH, "--kv-search=60B"))["kv_search"]
-        self.assertEqual(set(found), {"budget", "floor", "k", "v", "searched", "uniform", "kept"})
-        self.assertEqual(found["budget"], 60)
+        self.assertEqual(set(found), {"budget", "floor", "k", "v", "tried", "searched", "uniform",
+                                      "kept"})
+        self.assertEqual((found["budget"], found["tried"]), (60, []))
         self.assertEqual(self.left(), ["out", "out-plain"])
         for side, bits, alone in [("k", [1, 1.25, 1.5, 2, 2.5, 3, 4], 1.25),
                                   ("v", [1, 1.5, 2, 3, 4, 8], 1)]:
@@ -448,6 +449,20 @@ class Quantize(Case):
         self.assertEqual(again, found)
         self.assertEqual(self.read(self.path("out-again")), self.read(self.path("out")))
 
+    def test_settings_at_a_depth(self):
+        """Clip, retention and group are searched too, and f16 slots count."""
+        found = self.json(*self.arguments("--calib-window=160", "--calib-tokens=800", "--kv="
+                                          "tuffet:window=0,group=16,clip=none",
+                                          "--kv-search=7.5@700"))["kv_search"]
+        tried = found["tried"]
+        self.assertTrue(all(t["bytes"] <= 60 for t in tried))
+        for knob in ["clip=centre", "clip=zero", "retain=window:32", "group=32"]:
+            self.assertTrue(any(knob in t["kv"] for t in tried), knob)
+        best = min(tried, key=lambda t: t["divergence"])["kv"].split(",k=")[0]
+        self.assertEqual(found["searched"]["kv"].split(",k=")[0], best)
+        facts = self.json("inspect", self.path("out"))
+        self.assertEqual(facts["values"]["tuffet.kv"], found[found["kept"]]["kv"])
+
     def test_bits_by_layer_for_people_and_after_tuning(self):
         said = subprocess.run([*TUFFET, *self.arguments(*self.SEARCH, "--kv-search=60B", "--tune",
                                                         "--tune-epochs=1")], capture_output=True,
@@ -462,13 +477,15 @@ class Quantize(Case):
 
     def test_what_cannot_be_searched(self):
         for budget in ["", "0", "-2", "x", "2.5.1", "2,5", "1e1", "nan", "16.5", "B", "0B", "5.5B",
-                       "5B ", "5KB", "9999999999B", " 2"]:
-            self.assertIn(f'5632B, not "{budget}"',
+                       "5B ", "5KB", "9999999999B", " 2", "@9", "2@", "2@0", "2@x", "2@9B", "2 @9"]:
+            self.assertIn(f'5632B, and a depth like @8192, not "{budget}"',
                           self.fails(*self.arguments(*self.SEARCH, "--kv-search", budget),
                                      status=2))
         for args, why in [(["--kv-search=20B"],
                            "takes at least 36 bytes in this cache, more than the budget of 20"),
                           (["--kv-search=60B", "--kv=f16"], "f16 has no bits to search for"),
+                          (["--kv-search=60B", "--kv=skvq"], "search with clip=zero"),
+                          (["--kv-search=60B@100"], "at this depth, f16 slots included"),
                           (["--kv-search=60B", "--kv=tuffet"],
                            "a window of 40 tokens is too short"),
                           (["--kv-search=60B", "--calib-tokens=40"], "two windows")]:

@@ -9,32 +9,45 @@
 static struct {
     const char *budget;
     double bits;
-    uint32_t bytes;
+    uint32_t bytes, depth;
 } opt;
 
 const struct cli_option command_kv_option_list[] = {
     {0, "kv-search", CLI_TEXT, &opt.budget, "BUDGET",
      "choose bits for each layer of the KV cache --kv (default tuffet) within BUDGET: \"2.5\" bits "
-     "per number, overhead included, or \"5632B\" per token"},
+     "per number, overhead included, or \"5632B\" per token; or \"2.5@8192\", the mean over a "
+     "session of 8192 tokens, f16 ones included: then also its clip, retention and group"},
     {0},
 };
+
+/* Takes what comes before the depth. */
+static bool take_amount(const char **p)
+{
+    size_t n = strspn(*p, "0123456789.");
+    char *end;
+    if ((*p)[n] == 'B')
+        return quantize_take_number(p, &opt.bytes) && *(*p)++ == 'B' && opt.bytes;
+    opt.bits = n ? strtod(*p, &end) : 0;
+    if (!n || end != *p + n)
+        return false;
+    *p = end;
+    return opt.bits > 0 && opt.bits <= 16;
+}
 
 int command_kv_check(void)
 {
     const char *p = opt.budget;
-    char *end;
     if (!p)
         return CLI_OK;
-    if (strchr(p, 'B')) {
-        if (quantize_take_number(&p, &opt.bytes) && strcmp(p, "B") == 0 && opt.bytes)
-            return CLI_OK;
-    } else if (*p && strspn(p, "0123456789.") == strlen(p)) {
-        opt.bits = strtod(p, &end);
-        if (!*end && opt.bits > 0 && opt.bits <= 16)
-            return CLI_OK;
+    bool ok = take_amount(&p);
+    if (ok && *p == '@') {
+        p++;
+        ok = quantize_take_number(&p, &opt.depth) && opt.depth;
     }
+    if (ok && !*p)
+        return CLI_OK;
     return cli_usage("--kv-search takes bits per number up to 16, or bytes per token like "
-                     "5632B, not \"%s\"",
+                     "5632B, and a depth like @8192, not \"%s\"",
                      opt.budget);
 }
 
@@ -58,6 +71,7 @@ int command_kv_begin(struct command_kv *k, const struct tft_model *m,
         .kv = o->kv ? o->kv : "tuffet",
         .bits = opt.bits,
         .bytes = opt.bytes,
+        .depth = opt.depth,
         .n_threads = o->n_threads,
         .progress = progress,
     };
@@ -84,7 +98,7 @@ static int search(struct command_kv *k, const struct tft_model *m)
     return status != TFT_OK ? cli_fail("%s", err.msg) : stopped ? CLI_INTERRUPTED : CLI_OK;
 }
 
-static const struct kv_held_out *kept(const struct command_kv *k)
+static const struct kv_measured *kept(const struct command_kv *k)
 {
     return k->result.better ? &k->result.searched : &k->result.uniform;
 }
@@ -121,7 +135,10 @@ void command_kv_report(const struct command_kv *k)
     const struct kv_search *r = &k->result;
     if (!r->unit)
         return;
-    const struct kv_held_out *is = kept(k), *other = r->better ? &r->uniform : &r->searched;
+    const struct kv_measured *is = kept(k), *other = r->better ? &r->uniform : &r->searched;
+    for (uint32_t i = 0; i < r->n_tried; i++)
+        fprintf(stderr, "%s %zu bytes per token, %.4g nats: %s\n",
+                i ? "      " : "tried:", r->tried[i].bytes, r->tried[i].divergence, r->tried[i].kv);
     fprintf(stderr, "cache: %zu bytes per token, %.4g nats from f16 on held-out text: %s\n",
             is->bytes, is->divergence, is->kv);
     fprintf(stderr, "       %zu bytes, %.4g nats %s: %s\n", other->bytes, other->divergence,
@@ -129,11 +146,17 @@ void command_kv_report(const struct command_kv *k)
             other->kv);
 }
 
-static void json_held_out(const char *name, const struct kv_held_out *h)
+static void json_cache(const struct kv_measured *h)
 {
-    printf(",\"%s\":{\"kv\":\"%s\",\"bytes\":%zu", name, h->kv, h->bytes);
+    printf("{\"kv\":\"%s\",\"bytes\":%zu", h->kv, h->bytes);
     cli_json_number("divergence", h->divergence);
     putchar('}');
+}
+
+static void json_measured(const char *name, const struct kv_measured *h)
+{
+    printf(",\"%s\":", name);
+    json_cache(h);
 }
 
 static void json_side(const char *name, const struct kv_search *r, const struct kv_side_found *f,
@@ -159,7 +182,13 @@ void command_kv_json(const struct command_kv *k)
     printf("{\"budget\":%zu,\"floor\":%.6g", r->budget, r->floor);
     json_side("k", r, &r->side[0], r->unit);
     json_side("v", r, &r->side[1], r->unit + 1);
-    json_held_out("searched", &r->searched);
-    json_held_out("uniform", &r->uniform);
+    fputs(",\"tried\":[", stdout);
+    for (uint32_t i = 0; i < r->n_tried; i++) {
+        fputs(i ? "," : "", stdout);
+        json_cache(&r->tried[i]);
+    }
+    putchar(']');
+    json_measured("searched", &r->searched);
+    json_measured("uniform", &r->uniform);
     printf(",\"kept\":\"%s\"}", r->better ? "searched" : "uniform");
 }

@@ -30,7 +30,7 @@ int command_kv_finish(struct command_kv *k, const char *path);
 /* Removes the file from before the search. Accepts all zeros. */
 void command_kv_free(struct command_kv *k);
 
-/* Prints the result: two lines on standard error, or nothing; a JSON object, or null, on standard
+/* Prints the result: some lines on standard error, or nothing; a JSON object, or null, on standard
    output. */
 void command_kv_report(const struct command_kv *k);
 void command_kv_json(const struct command_kv *k);

@@ -27,12 +27,27 @@ static const struct kv_side_found mixed_points = {7,
                                                   1.25f},
                                   whole_points = {6, {1, 1.5f, 2, 3, 4, 8}, {0}, 0, 1};
 
+/* Settings that are tried with a depth, one row after the other. */
+enum { N_VALUES = 8 };
+static const struct {
+    const char *name, *value[N_VALUES];
+} settings[] = {
+    {"clip", {"centre", "zero", "none"}},
+    {"retain",
+     {"window:32", "window:64", "window:128", "window:256", "fill:64", "fill:128", "log2:32",
+      "log2:64"}},
+    {"group", {"32", "64", "128"}},
+};
+#define N_SETTINGS (sizeof settings / sizeof *settings)
+_Static_assert(1 + N_SETTINGS * N_VALUES <= KV_TRIED, "room for all, and the cache that is given");
+
 struct searcher {
     const struct tft_model *m;
     const struct kv_search_opts *o;
     struct kv_search *r;
     struct tft_error bad;
-    struct tft_kv_policy policy; /* of o->kv */
+    char kv[TFT_KV_TEXT]; /* the cache whose bits are searched: o->kv, or the best settings */
+    struct tft_kv_policy policy; /* of kv */
     uint32_t n_units;
     struct knapsack_item
         *item;        /* [n_units] keys of layer 0, values of layer 0, keys of layer 1, .. */
@@ -67,13 +82,18 @@ static bool format_side(const struct searcher *z, int side, char text[TFT_KV_TEX
     return true;
 }
 
-/* text = the policy of o->kv with z->bits. */
+/* What comes between a policy and one more knob. */
+static char separator(const char *kv)
+{
+    return strchr(kv, '=') ? ',' : ':';
+}
+
+/* text = the policy z->kv with z->bits. */
 static void format_kv(struct searcher *z, char text[TFT_KV_TEXT])
 {
-    bool has_options = strchr(z->o->kv, '=') != NULL;
-    int n = snprintf(text, TFT_KV_TEXT, "%s", z->o->kv);
-    if (n >= TFT_KV_TEXT || !format_side(z, KEYS, text, has_options ? ",k=" : ":k=") ||
-        !format_side(z, VALUES, text, ",v="))
+    char keys[] = {separator(z->kv), 'k', '=', 0};
+    strcpy(text, z->kv);
+    if (!format_side(z, KEYS, text, keys) || !format_side(z, VALUES, text, ",v="))
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
                  "%s: has too many layers: the cache policy with bits for each is too long",
                  z->m->source.name);
@@ -94,6 +114,27 @@ static size_t block_bytes(struct searcher *z, const char *kv)
     struct tft_kv_shape shape = tft_model_kv_shape(z->m);
     tft_kv_parse(&policy, kv, &z->bad);
     return failed(z) ? 0 : tft_kv_block_bytes(&shape, &policy);
+}
+
+/* Bytes of a token as the budget counts them, rounded up. block: bytes of a block */
+static size_t token_bytes(const struct searcher *z, size_t block)
+{
+    struct tft_kv_shape shape = tft_model_kv_shape(z->m);
+    uint32_t tokens = z->o->depth ? z->o->depth : tft_kv_block(&z->policy);
+    uint64_t bytes = z->o->depth ? tft_kv_held_bytes(&shape, &z->policy, tokens, block) : block;
+    return (size_t)((bytes + tokens - 1) / tokens);
+}
+
+/* The budget for the codes of a block; 0 if the slots take all of it. */
+static size_t block_budget(const struct searcher *z)
+{
+    struct tft_kv_shape shape = tft_model_kv_shape(z->m);
+    uint32_t depth = z->o->depth, block = tft_kv_block(&z->policy);
+    if (!depth)
+        return z->r->budget * block;
+    uint64_t all = (uint64_t)z->r->budget * depth,
+             slots = tft_kv_held_bytes(&shape, &z->policy, depth, 0);
+    return all <= slots ? 0 : (size_t)((all - slots) / (depth / block));
 }
 
 /* ---------------------------------------------------------------------------------------- costs */
@@ -190,14 +231,14 @@ static void fill_bytes(struct searcher *z)
 
 /* --------------------------------------------------------------------------------------- choice */
 
-static void format_picked(struct searcher *z, struct kv_held_out *h)
+static void format_picked(struct searcher *z, struct kv_measured *h)
 {
     for (uint32_t i = 0; i < z->n_units; i++) {
         uint32_t n;
         z->bits[i] = bits_of(z, i % 2, &n)[z->item[i].picked];
     }
     format_kv(z, h->kv);
-    h->bytes = tft_kv_bytes(z->m, h->kv);
+    h->bytes = token_bytes(z, block_bytes(z, h->kv));
 }
 
 /* Picks the best pair of bits that all layers share. */
@@ -225,42 +266,25 @@ static void pick_uniform(struct searcher *z, size_t budget)
         z->item[i].picked = best[i % 2];
 }
 
-static void choose(struct searcher *z)
+static void distribute(struct searcher *z, struct kv_measured *to)
 {
-    size_t budget = z->r->budget * tft_kv_block(&z->policy);
-    fill_costs(z);
-    pick_uniform(z, budget);
-    format_picked(z, &z->r->uniform);
-    if (!knapsack_solve(z->item, z->n_units, budget))
+    if (!knapsack_solve(z->item, z->n_units, block_budget(z)))
         tft_fail(&z->bad, TFT_ERR_NOMEM,
                  "%s: out of memory to distribute the bits of its cache", z->m->source.name);
-    format_picked(z, &z->r->searched);
+    format_picked(z, to);
+}
+
+static void choose(struct searcher *z)
+{
+    fill_costs(z);
+    pick_uniform(z, block_budget(z));
+    format_picked(z, &z->r->uniform);
+    distribute(z, &z->r->searched);
     for (uint32_t i = 0; i < z->n_units; i++)
         z->r->unit[i].bits = z->bits[i];
 }
 
-/* --------------------------------------------------------------------------------------- search */
-
-static void search(struct searcher *z)
-{
-    uint32_t judged = divergence_pick(&z->d, true, JUDGED_TOKENS),
-             measured = divergence_pick(&z->d, false, MEASURED_TOKENS);
-    double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
-    z->d.total_work = measured * (z->n_units + points + 2) + 3.0 * judged;
-    divergence_refer(&z->d, "f16");
-    z->r->floor = failed(z) ? 0 : measure_bits(z, 0, 1, 16);
-    measure_side(z, KEYS);
-    measure_side(z, VALUES);
-    if (!failed(z))
-        choose(z);
-    divergence_pick(&z->d, true, JUDGED_TOKENS);
-    divergence_refer(&z->d, "f16");
-    z->r->uniform.divergence = divergence_measure(&z->d, z->r->uniform.kv);
-    z->r->searched.divergence = divergence_measure(&z->d, z->r->searched.kv);
-    z->r->better = z->r->searched.divergence < z->r->uniform.divergence;
-}
-
-/* -------------------------------------------------------------------------------------- opening */
+/* ------------------------------------------------------------------------------------- settings */
 
 /* Whether the second half of a window attends to quantized keys, or values. */
 static bool long_enough(const struct searcher *z, enum tft_kv_which which)
@@ -276,15 +300,134 @@ static bool long_enough(const struct searcher *z, enum tft_kv_which which)
     return at.blocks > 0;
 }
 
+/* Whether the cache of z->kv is within the budget at its fewest bits. */
+static bool affordable(struct searcher *z)
+{
+    fill_bytes(z);
+    return !failed(z) && knapsack_least(z->item, z->n_units) <= block_budget(z);
+}
+
+/* Measures z->kv with bits that fit the budget, as if all were worth the same. */
+static double try_settings(struct searcher *z)
+{
+    struct kv_measured *t = &z->r->tried[z->r->n_tried++];
+    for (uint32_t i = 0; i < z->n_units; i++) {
+        uint32_t n;
+        const float *bits = bits_of(z, i % 2, &n);
+        for (uint32_t j = 0; j < n; j++)
+            z->item[i].cost[j] = bits[j] == 16 ? 0 : pow(4, (double)-bits[j]);
+    }
+    distribute(z, t);
+    return t->divergence = failed(z) ? INFINITY : divergence_measure(&z->d, t->kv);
+}
+
+static bool same_settings(const struct tft_kv_policy *a, const struct tft_kv_policy *b)
+{
+    return a->clip == b->clip && a->group == b->group && a->k.retain == b->k.retain &&
+           a->v.retain == b->v.retain && a->k.window == b->k.window && a->v.window == b->v.window;
+}
+
+/* Adds a knob to z->kv. False if the result is no other cache, or cannot be tried. A file's order
+   of channels is calibrated for one size of groups. */
+static bool change(struct searcher *z, const char *name, const char *value)
+{
+    struct tft_kv_policy was = z->policy;
+    size_t n = strlen(z->kv), room = sizeof z->kv - n;
+    int wrote = snprintf(z->kv + n, room, "%c%s=%s", separator(z->kv), name, value);
+    return (size_t)wrote < room && tft_kv_parse(&z->policy, z->kv, NULL) == TFT_OK &&
+           !same_settings(&was, &z->policy) && (!was.reorder || was.group == z->policy.group) &&
+           z->policy.k.window <= z->o->window / 4 && z->o->depth >= tft_kv_block(&z->policy) &&
+           long_enough(z, TFT_KV_K) && long_enough(z, TFT_KV_V) && affordable(z);
+}
+
+/* Where a search of settings is. */
+struct settings {
+    char kv[TFT_KV_TEXT];
+    struct tft_kv_policy policy;
+};
+
+static void move_to(struct searcher *z, const struct settings *to)
+{
+    strcpy(z->kv, to->kv);
+    z->policy = to->policy;
+}
+
+static struct settings settings_now(const struct searcher *z)
+{
+    struct settings now = {.policy = z->policy};
+    strcpy(now.kv, z->kv);
+    return now;
+}
+
+/* Leaves z->kv with the best settings. */
+static void search_settings(struct searcher *z)
+{
+    double least = try_settings(z);
+    for (size_t s = 0; s < N_SETTINGS; s++) {
+        struct settings first = settings_now(z), best = first;
+        for (int i = 0; i < N_VALUES && !failed(z); i++) {
+            const char *value = settings[s].value[i];
+            double now = INFINITY;
+            if (value && change(z, settings[s].name, value))
+                now = try_settings(z);
+            else
+                z->d.work += z->d.n_picked;
+            if (now < least) {
+                least = now;
+                best = settings_now(z);
+            }
+            move_to(z, &first);
+        }
+        move_to(z, &best);
+    }
+    if (!failed(z))
+        fill_bytes(z);
+}
+
+/* --------------------------------------------------------------------------------------- search */
+
+static void search(struct searcher *z)
+{
+    uint32_t judged = divergence_pick(&z->d, true, JUDGED_TOKENS),
+             measured = divergence_pick(&z->d, false, MEASURED_TOKENS);
+    double points = (mixed(z, KEYS) ? mixed_points.n : whole_points.n) + whole_points.n;
+    double tried = z->o->depth ? 1 + (double)N_SETTINGS * N_VALUES : 0;
+    z->d.total_work = measured * (z->n_units + points + tried + 2) + 3.0 * judged;
+    divergence_refer(&z->d, "f16");
+    if (z->o->depth)
+        search_settings(z);
+    z->r->floor = failed(z) ? 0 : measure_bits(z, 0, 1, 16);
+    measure_side(z, KEYS);
+    measure_side(z, VALUES);
+    if (!failed(z))
+        choose(z);
+    divergence_pick(&z->d, true, JUDGED_TOKENS);
+    divergence_refer(&z->d, "f16");
+    z->r->uniform.divergence = divergence_measure(&z->d, z->r->uniform.kv);
+    z->r->searched.divergence = divergence_measure(&z->d, z->r->searched.kv);
+    z->r->better = z->r->searched.divergence < z->r->uniform.divergence;
+}
+
+/* -------------------------------------------------------------------------------------- opening */
+
 static void check(struct searcher *z)
 {
     const struct kv_search_opts *o = z->o;
     const char *name = z->m->source.name;
     if (tft_kv_parse(&z->policy, o->kv, &z->bad) != TFT_OK)
         return;
+    strcpy(z->kv, o->kv); /* the parser refuses longer ones */
     if (!tft_kv_evicts(&z->policy))
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "the KV cache %s has no bits to search for: choose a quantized one", o->kv);
+    else if (z->policy.clip == TFT_KV_CALIBRATED)
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "the KV cache %s has clips that are calibrated for its bits, so other bits cannot "
+                 "be tried: search with clip=zero",
+                 o->kv);
+    else if (z->policy.keep)
+        tft_fail(&z->bad, TFT_ERR_ARG,
+                 "the KV cache %s needs a filter that names tokens: search without keep", o->kv);
     else if (!tft_kv_bytes(z->m, "rtn")) /* not o->kv: m may lack the importance of mixed keys */
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model does not support a KV cache like %s",
                  name, o->kv);
@@ -304,12 +447,16 @@ static void set_budget(struct searcher *z)
     double numbers = 2.0 * m->n_layer * m->n_head_kv * m->head_dim;
     z->r->n_layer = m->n_layer;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
-    size_t block = tft_kv_block(&z->policy),
-           least = (knapsack_least(z->item, z->n_units) + block - 1) / block;
-    if (z->r->budget < least)
+    size_t least = knapsack_least(z->item, z->n_units);
+    if (z->o->depth && z->o->depth < tft_kv_block(&z->policy))
+        tft_fail(&z->bad, TFT_ERR_ARG, "%s: a depth of %u tokens is too small: this cache would "
+                 "quantize none of them", m->source.name, z->o->depth);
+    else if (least > block_budget(z))
         tft_fail(&z->bad, TFT_ERR_ARG,
-                 "%s: a token takes at least %zu bytes in this cache, more than the budget of %zu",
-                 m->source.name, least, z->r->budget);
+                 "%s: a token takes at least %zu bytes in this cache%s, more than the budget of "
+                 "%zu",
+                 m->source.name, token_bytes(z, least),
+                 z->o->depth ? " at this depth, f16 slots included" : "", z->r->budget);
 }
 
 static bool alloc_all(struct searcher *z)

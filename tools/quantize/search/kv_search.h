@@ -26,6 +26,12 @@
  *
  * The result is measured on held-out windows, one in five, and so is the best cache of the same
  * budget with equal bits in all layers. The latter is kept if it is no worse.
+ *
+ * With a depth the other settings are searched before the bits, one after the other: clip,
+ * retention, group. Each is tried in the best cache so far, with the bits that then fit the budget
+ * if bits were worth the same everywhere (the cost 4^-b for each layer's keys, and its values): all
+ * settings are compared at the same bytes. Windows of f16 tokens are tried up to a quarter of a
+ * window of text, so that most of what the scored tokens see is codes, as it is at a large depth.
  */
 #ifndef QUANTIZE_SEARCH_KV_SEARCH_H
 #define QUANTIZE_SEARCH_KV_SEARCH_H
@@ -38,15 +44,19 @@ struct kv_search_opts {
     const int32_t *text; /* [n_windows, window] */
     uint32_t n_windows;  /* at least 2 */
     uint32_t window;     /* so long that the cache quantizes tokens of its first half */
-    const char *kv;      /* the cache whose bits are searched; its other settings stay */
+    const char *kv;      /* the cache whose bits are searched; its other settings stay, or with a
+                            depth are where the search of settings begins */
     double bits;         /* budget: mean bits of a number, all overhead included, */
     size_t bytes;        /* or, if it is not 0, bytes of a token */
+    uint32_t depth;      /* 0: the budget is that of a quantized token. Otherwise it is the mean
+                            over a session of this many tokens, with all slots and blocks, and clip,
+                            retention and group are searched, too */
     int n_threads;       /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
 };
 
-enum { KV_POINTS = 7 };
+enum { KV_POINTS = 7, KV_TRIED = 25 };
 
 /* Measurements of the keys, or of the values. Costs are in nats per token. */
 struct kv_side_found {
@@ -63,8 +73,8 @@ struct kv_unit_found {
     float bits;  /* result */
 };
 
-/* A cache, and its divergence on held-out windows. */
-struct kv_held_out {
+/* A cache, and its divergence from f16. */
+struct kv_measured {
     char kv[TFT_KV_TEXT];
     size_t bytes; /* of a token */
     double divergence;
@@ -76,8 +86,10 @@ struct kv_search {
     struct kv_unit_found *unit; /* [n_layer, keys and values]; kv_search_free frees it */
     double floor;               /* cost of a cache of the same kind with 16 bits */
     struct kv_side_found side[2];
-    struct kv_held_out searched, uniform;
-    bool better; /* `searched` is */
+    struct kv_measured tried[KV_TRIED]; /* settings, in order, on the windows of the search */
+    uint32_t n_tried;
+    struct kv_measured searched, uniform; /* on held-out windows */
+    bool better;                          /* `searched` is */
 };
 
 /* Fails like kv_search would, as far as is known before the W8A8 model is made; m: the float model
