@@ -329,16 +329,19 @@ static void settings_at_a_depth(void **state)
         struct kv_search r = searched(m, o);
         double least = INFINITY;
         const struct kv_measured *best = NULL;
-        unsigned clip = 0, retain = 0, group = 0;
+        unsigned clip = 0, retain = 0, scales = 0, group = 0;
         assert_int_equal(r.budget, 8 * 2 * LAYERS * WIDTH / 2 / 8);
         for (uint32_t i = 0; i < r.n_tried; i++) {
             const char *kv = r.tried[i].kv;
             assert_in_range(r.tried[i].bytes, r.budget * 9 / 10, r.budget);
             assert_int_equal(r.tried[i].bytes, deep_bytes(m, kv));
             assert_ptr_equal(strstr(kv, o.kv), kv);
-            clip += i && !has(kv, "retain=") && !has(kv + strlen(o.kv), "group=");
-            retain += has(kv, "retain=") && !has(kv + strlen(o.kv), "group=");
-            group += has(kv + strlen(o.kv), "group=");
+            const char *last = kv + strlen(o.kv);
+            group += has(last, "group=");
+            scales += has(last, "v=@") && !has(last, "group=");
+            retain += has(last, "retain=") && !has(last, "v=@") && !has(last, "group=");
+            clip += has(last, "clip=") && !has(last, "retain=") && !has(last, "v=@") &&
+                    !has(last, "group=");
             if (r.tried[i].divergence < least) {
                 best = &r.tried[i];
                 least = best->divergence;
@@ -348,6 +351,7 @@ static void settings_at_a_depth(void **state)
            log2:32, and groups of 128 */
         assert_int_equal(clip, 2);
         assert_in_range(retain, 1, 2);
+        assert_int_equal(scales, 1);
         assert_in_range(group, 1, 2);
         size_t n = strstr(best->kv, ",k=") - best->kv;
         assert_memory_equal(r.searched.kv, best->kv, n + 3);

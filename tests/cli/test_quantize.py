@@ -456,7 +456,7 @@ class Quantize(Case):
                                           "--kv-search=7.5@700"))["kv_search"]
         tried = found["tried"]
         self.assertTrue(all(t["bytes"] <= 60 for t in tried))
-        for knob in ["clip=centre", "clip=zero", "retain=window:32", "group=32"]:
+        for knob in ["clip=centre", "clip=zero", "retain=window:32", "v=@channel", "group=32"]:
             self.assertTrue(any(knob in t["kv"] for t in tried), knob)
         best = min(tried, key=lambda t: t["divergence"])["kv"].split(",k=")[0]
         self.assertEqual(found["searched"]["kv"].split(",k=")[0], best)

@@ -527,9 +527,9 @@ const struct cli_command command_quantize = {
         "\n"
         "--kv-search measures how far few bits for a layer's keys or values move the next "
         "token's distribution from that with an f16 cache, and gives more bits to layers that "
-        "lose more. If this is no better on held-out text, all layers get the same bits. With a depth, "
-        "as in 2.5@8192, it first tries other values of clip, retain and group, each at the same "
-        "bytes, and prints what they lose.\n",
+        "lose more. If this is no better on held-out text, all layers get the same bits. With a "
+        "depth, as in 2.5@8192, it first tries other values of clip, retain, group and the axis of "
+        "v, each at the same bytes, and prints what they lose.\n",
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"

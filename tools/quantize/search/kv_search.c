@@ -36,6 +36,7 @@ static const struct {
     {"retain",
      {"window:32", "window:64", "window:128", "window:256", "fill:64", "fill:128", "log2:32",
       "log2:64"}},
+    {"v", {"@token", "@channel"}},
     {"group", {"32", "64", "128"}},
 };
 #define N_SETTINGS (sizeof settings / sizeof *settings)
@@ -324,7 +325,8 @@ static double try_settings(struct searcher *z)
 static bool same_settings(const struct tft_kv_policy *a, const struct tft_kv_policy *b)
 {
     return a->clip == b->clip && a->group == b->group && a->k.retain == b->k.retain &&
-           a->v.retain == b->v.retain && a->k.window == b->k.window && a->v.window == b->v.window;
+           a->v.retain == b->v.retain && a->k.window == b->k.window &&
+           a->v.window == b->v.window && a->v.axis == b->v.axis;
 }
 
 /* Adds a knob to z->kv. False if the result is no other cache, or cannot be tried. A file's order

@@ -28,10 +28,11 @@
  * budget with equal bits in all layers. The latter is kept if it is no worse.
  *
  * With a depth the other settings are searched before the bits, one after the other: clip,
- * retention, group. Each is tried in the best cache so far, with the bits that then fit the budget
- * if bits were worth the same everywhere (the cost 4^-b for each layer's keys, and its values): all
- * settings are compared at the same bytes. Windows of f16 tokens are tried up to a quarter of a
- * window of text, so that most of what the scored tokens see is codes, as it is at a large depth.
+ * retention, where the values' scales belong, group. Each is tried in the best cache so far, with
+ * the bits that then fit the budget if bits were worth the same everywhere (the cost 4^-b for each
+ * layer's keys, and its values): all settings are compared at the same bytes. Windows of f16 tokens
+ * are tried up to a quarter of a window of text, so that most of what the scored tokens see is
+ * codes, as it is at a large depth.
  */
 #ifndef QUANTIZE_SEARCH_KV_SEARCH_H
 #define QUANTIZE_SEARCH_KV_SEARCH_H
@@ -49,14 +50,14 @@ struct kv_search_opts {
     double bits;         /* budget: mean bits of a number, all overhead included, */
     size_t bytes;        /* or, if it is not 0, bytes of a token */
     uint32_t depth;      /* 0: the budget is that of a quantized token. Otherwise it is the mean
-                            over a session of this many tokens, with all slots and blocks, and clip,
-                            retention and group are searched, too */
+                            over a session of this many tokens, with all slots and blocks; and clip,
+                            retention, the values' scales and group are searched, too */
     int n_threads;       /* 0: all CPUs */
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
 };
 
-enum { KV_POINTS = 7, KV_TRIED = 25 };
+enum { KV_POINTS = 7, KV_TRIED = 33 };
 
 /* Measurements of the keys, or of the values. Costs are in nats per token. */
 struct kv_side_found {
