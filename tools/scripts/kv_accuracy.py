@@ -20,7 +20,8 @@ from needle import Needle
 # skvq by itself is left out: it works only with files of tuffet quantize --kv skvq.
 CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "kivi:group=64",
           "logquant", "logquant:window=32,group=32", "partial-logquant", "asymkv:lk=999,lv=0",
-          "asymkv:lk=0,lv=999", "asymkv:lk=16,lv=0", "asymkv:lk=16,lv=0,high=4",
+          "asymkv:lk=0,lv=999", "asymkv:lk=16,lv=0", "asymkv:lk=16,lv=0,clip=centre",
+          "asymkv:lk=16,lv=0,high=4",
           "skvq:reorder=none,clip=zero",
           "skvq:reorder=none,clip=zero,v=1.5", "skvq:reorder=none,clip=none",
           "skvq:reorder=none,clip=zero,sinks=0", "skvq:reorder=none,clip=zero,window=0", "tuffet",
