@@ -78,7 +78,8 @@ class Papers:
     def figures(self, words, ppl, accuracies):
         if accuracies:
             accuracies = [*accuracies, sum(accuracies) / len(accuracies)]
-        print_row(*words, f"{ppl:.3f}", over(ppl, self.floats()[0]),
+        base = self.floats()[0]
+        print_row(*words, f"{ppl:.3f}", over(ppl, base) if ppl != base else "",
                   *(f"{c:.1f}" for c in accuracies))
 
     def titles(self, *words):
@@ -93,7 +94,7 @@ class Papers:
         windows, how far that is over base. Returns the perplexity."""
         ppl = self.scores.perplexity(model, "--score", "second-half", "--kv", kv)
         print_row(*words, f"{self.bits(model, kv):.2f}", f"{ppl:.3f}",
-                  over(ppl, base) if base else "")
+                  over(ppl, base) if base and ppl != base else "")
         return ppl
 
     def bits(self, model, kv):
