@@ -50,7 +50,7 @@ struct activations {
     double *sink;                     /* [n_layer, n_head] the share of attention that the prefix
                                          receives, or else the first token: the average over the
                                          tokens after it */
-    struct cache_cost_found *cost;      /* [n_layer, n_head] sums over all windows */
+    struct cache_cost_found *cost; /* [n_layer, n_head] sums over all windows */
 };
 
 /* Whether a text begins with BOS for this model: it was trained with BOS, and its prefix does not

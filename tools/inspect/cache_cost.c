@@ -8,7 +8,7 @@ const char *const cache_cost_rule_name[COST_RULES] = {"newest", "fill", "log2", 
 const uint32_t cache_cost_size[COST_SIZES] = {48, 96, 192};
 
 struct cache_cost_room {
-    uint32_t dim, n, n_prefix, most;
+    uint32_t dim, n, n_prefix;
     uint32_t rows; /* of this head, so far */
     float *k, *v;  /* [n, E] each, v behind k */
     float *kq, *vq;               /* the same in 2 bits */
@@ -26,7 +26,6 @@ struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim)
     if (!r)
         return NULL;
     r->dim = head_dim;
-    r->most = positions;
     r->k = malloc(4 * n * e * sizeof *r->k);
     r->weight = malloc(4 * n * sizeof *r->weight);
     r->log2[0] = malloc(COST_SIZES * n * sizeof *r->log2[0]);

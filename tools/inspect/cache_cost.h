@@ -31,8 +31,9 @@ extern const char *const cache_cost_rule_name[COST_RULES]; /* "newest", "fill", 
 enum { COST_SIZES = 3 };
 extern const uint32_t cache_cost_size[COST_SIZES]; /* R: 48, 96, 192 */
 
-/* Mean squared errors. With keys of 2 bits: of the keys, of scores before softmax, of weights behind
-   it, of what attention gives. With values of 2 bits: of the values, of what attention gives. */
+/* Mean squared errors. With keys of 2 bits: of the keys, of scores before softmax, of weights
+   behind it, of what attention gives. With values of 2 bits: of the values, of what attention
+   gives. */
 enum cache_cost_error {
     COST_KEY,
     COST_SCORE,
@@ -50,9 +51,9 @@ struct cache_cost_found {
     double error[COST_ERRORS];
 };
 
-/* Memory for one head at a time. */
+/* Memory for one head at a time; NULL if there is none left. */
 struct cache_cost_room;
-struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim); /* NULL: no memory */
+struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
 
 /* Begins a head of a window with n positions, the first n_prefix of them of the prefix. Returns
