@@ -21,7 +21,7 @@
  *
  * for a few b, and linear in ln cost between them. The floor of a side is the limit of its costs if
  * the last two continued as 4^-b, like the squared error of a step of 2^-b. (tinyllama's keys above
- * their floor: 0.024 at 1.25 bits, 0.0071 at 1.5, 0.0021 at 2, 0.0003 at 3; 1 bit is useless.)
+ * their floor: 0.024 at 1.25 bits, 0.0071 at 1.5, 0.0021 at 2, 0.0003 at 3.)
  * Costs are taken to add up, and knapsack.h finds the bits with the least sum within the budget.
  *
  * The result is measured on held-out windows, one in five, and so is the best cache of the same
