@@ -147,8 +147,7 @@ def cushion_5(p):
 
 
 def cushion_8(p):
-    """CushionCache, table 8: time to the first token of a prompt, 512 tokens or half of the
-    context, and per token behind it"""
+    """CushionCache, table 8: time to the first token of a prompt, and per token behind it"""
     print_titles(["ranges", "prefix"], ["first token, ms", "per token, ms"])
     for ranges, dynamic in DYNAMIC.items():
         for name, prefix in [("none", PREFIX_NONE), ("prefix", p.prefix)]:
