@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 from program import PATIENCE, TUFFET, WRAPPER, Case, main
 
@@ -69,6 +70,49 @@ class Scripts(Case):
         _, _, row = self.table("kv_accuracy.py", *self.shown, "--kv=f16", "--lambada",
                                self.questions, "--passages=2")
         self.assertEqual((row[:2], row[3]), (["`f16`", "16.00"], "+0.0 %"))
+
+    def test_papers(self):
+        rows = self.table("papers.py", *self.shown, "--calib", self.text, "--calib-window=100",
+                          "--calib-tokens=500", "--prefix=1,13", "--only=intact-4")
+        rows = [row for row in rows if len(row) == 7]
+        self.assertEqual(rows[0][:3], ["weights", "prefix", "cache 16 bits"])
+        self.assertEqual([row[:2] for row in rows[2:]], [["4 bits", "none"], ["4 bits", "prefix"],
+                                                         ["3 bits", "none"], ["3 bits", "prefix"]])
+        model = self.quantized("--bits=3", "--group=128", "--rounding=nearest", "--rotate=none",
+                               "--intact-tokens=1,13")
+        self.assertEqual(rows[-1][2], f"{self.ppl(model):.3f}")
+
+    def test_papers_without_such_a_table(self):
+        done = subprocess.run([sys.executable, SCRIPTS / "papers.py", self.toy(), *self.shown,
+                               "--calib", self.text, "--prefix=1", "--only=nothing"],
+                              capture_output=True, check=False, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"there is no table nothing; there are cushion-1,", done.stderr)
+
+    def test_needle(self):
+        sys.path.insert(0, str(SCRIPTS))
+        import needle  # pylint: disable=import-outside-toplevel
+
+        def answer(command, *args):
+            if command == "tokenize":
+                return {"tokens": [1] * 1250}  # four letters each
+            with open(args[args.index("-f") + 1], encoding="utf-8") as f:
+                asked.append(json.loads(f.readline())["text"])
+            return {"acc": len(asked) % 2}
+
+        asked = []
+        text = self.write("long", b"Some words. " * 416 + b"The end.")
+        found = needle.Needle(answer, "model", [text], self.folder.name)
+        self.assertEqual(found.total(), 10)  # of 512 and 1024 tokens, at five depths
+        shares = found.found("f16")
+        self.assertEqual((found.mean(shares), len(asked)), (0.5, 10))
+        for question, (length, depth) in zip(asked, shares):
+            number = question.split()[-1]
+            first = question.index(f"is {number}. ")
+            self.assertAlmostEqual(first / (4 * (length - 60)), depth, delta=0.05)
+            self.assertEqual(question.count(number), 2)
+        drawing = xml.etree.ElementTree.fromstring(needle.heat_map([("f16", shares)]))
+        self.assertEqual(sum(tag.tag.endswith("rect") for tag in drawing), 1 + 10)
 
 
 main()

@@ -11,12 +11,11 @@ the one that is scored. docs/accuracy.md explains the rows and has results.
 standard error. --search adds rows for the prefix that `tuffet quantize --cushion auto` finds.
 --tune adds rows in which the last prefix learns from the calibration text.
 """
-import argparse
 import os
 import re
 import tempfile
 
-from measure import Tuffet, percent
+from measure import Tuffet, arguments_of, percent
 
 # (words of a row, options of tuffet quantize)
 NOT_ROTATED = ("", ["--rotate", "none"])
@@ -67,10 +66,7 @@ def rows(pivots, tune):
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model")
-    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p = arguments_of(__doc__)
     p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
     p.add_argument("--text", required=True, help="the text to score")
     p.add_argument("--calib", required=True, help="the text to take ranges from")

@@ -10,12 +10,11 @@ token, so that the weights are what loses. Columns are the perplexity of TEXT an
 `tuffet eval` in each task, normalized by length where that is usual; the last row has the largest
 standard error of each. docs/accuracy.md has results.
 """
-import argparse
 import os
 import re
 import tempfile
 
-from measure import Scores, Tuffet, over, percent, print_row, print_titles
+from measure import Scores, Tuffet, arguments_of, over, percent, print_row, print_titles
 
 ROUNDINGS = {"nearest": "nearest", "gptq": "GPTQ", "awq": "AWQ"}
 
@@ -33,10 +32,7 @@ def rows(a):
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model")
-    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p = arguments_of(__doc__)
     p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
     Scores.add_arguments(p)
     p.add_argument("--calib", required=True, help="the text to round weights with")

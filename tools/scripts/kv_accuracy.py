@@ -11,10 +11,9 @@ docs/kv-cache.md explains the caches and has results.
 adds another: how often the model recalls a number that stands somewhere in the given texts, at
 several depths of contexts of several lengths.
 """
-import argparse
 import tempfile
 
-from measure import Tuffet, percent
+from measure import Tuffet, arguments_of, percent
 from needle import Needle
 
 # skvq by itself is left out: it works only with files of tuffet quantize --kv skvq.
@@ -29,10 +28,7 @@ CACHES = ["f16", "rtn", "kivi", "kivi:k=16", "kivi:v=16", "kivi:clip=centre", "k
           "tuffet:retain=log2:64", "tuffet:window=0"]
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model")
-    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p = arguments_of(__doc__)
     p.add_argument("--text", required=True, help="the text to score")
     p.add_argument("--tokens", default="6144")
     p.add_argument("--ctx", default="1024")

@@ -1,4 +1,5 @@
 """What the scripts that write tables of accuracy share."""
+import argparse
 import json
 import subprocess
 import sys
@@ -18,6 +19,15 @@ class Tuffet:
         if run.returncode:
             sys.exit(f"tuffet {' '.join(args)}: exit status {run.returncode}")
         return json.loads(run.stdout)
+
+
+def arguments_of(doc):
+    """A parser with the arguments of every script. doc: the script's own description."""
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--tuffet", default="build/test/tools/tuffet")
+    return parser
 
 
 def percent(share):

@@ -8,12 +8,11 @@ Each table has the name of its paper and its number there: docs/papers.md says w
 has results. Other models, texts and tasks than the papers' are used: their figures can be compared
 with each other only.
 """
-import argparse
 import os
 import tempfile
 from statistics import mean
 
-from measure import Scores, Tuffet, over, percent, print_row, print_titles
+from measure import Scores, Tuffet, arguments_of, over, percent, print_row, print_titles
 from needle import Needle, heat_map
 
 PLAIN = ["--rotate", "none", "--range", "min-max"]  # what the papers do to activations
@@ -21,10 +20,7 @@ PREFIX_NONE = ["--intact", "none"]
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model")
-    p.add_argument("--tuffet", default="build/test/tools/tuffet")
+    p = arguments_of(__doc__)
     p.add_argument("--tokenizer", help="tokenizer.bin of a llama2.c model")
     Scores.add_arguments(p)
     p.add_argument("--calib", required=True, help="the text to quantize with")
