@@ -9,13 +9,15 @@ const uint32_t cache_cost_size[COST_SIZES] = {48, 96, 192};
 
 struct cache_cost_room {
     uint32_t dim, n, n_prefix;
-    uint32_t rows; /* of this head, so far */
-    float *k, *v;  /* [n, E] each, v behind k */
-    float *kq, *vq;               /* the same in 2 bits */
-    double *weight, *score;       /* [n] of a row, with keys of 2 bits */
-    double *heavy;                /* [n] what each position has received so far */
-    double *sorted;               /* [n] */
-    uint32_t *log2[COST_SIZES]; /* [n] positions that the rule keeps, oldest first */
+    uint32_t rows;                   /* of this head, so far */
+    float *k, *v;                    /* [n, E] each, v behind k */
+    float *dk, *dv;                  /* [n, E] what 2 bits add to them */
+    double *key_error, *value_error; /* [n] sums of squares of dk and dv, up to each position */
+    double *weight, *change;         /* [n] of a row, and what keys of 2 bits add to it */
+    double *heavy;                   /* [n] what each position has received so far */
+    double *sorted;                  /* [n] */
+    double *output;                  /* [E] */
+    uint32_t *log2[COST_SIZES];      /* [n] positions that the rule keeps, oldest first */
     uint32_t n_log2[COST_SIZES];
 };
 
@@ -27,15 +29,18 @@ struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim)
         return NULL;
     r->dim = head_dim;
     r->k = malloc(4 * n * e * sizeof *r->k);
-    r->weight = malloc(4 * n * sizeof *r->weight);
+    r->weight = malloc((6 * n + e) * sizeof *r->weight);
     r->log2[0] = malloc(COST_SIZES * n * sizeof *r->log2[0]);
     if (!r->k || !r->weight || !r->log2[0]) {
         cache_cost_close(r);
         return NULL;
     }
-    r->score = r->weight + n;
-    r->heavy = r->score + n;
+    r->change = r->weight + n;
+    r->heavy = r->change + n;
     r->sorted = r->heavy + n;
+    r->key_error = r->sorted + n;
+    r->value_error = r->key_error + n;
+    r->output = r->value_error + n;
     for (int i = 1; i < COST_SIZES; i++)
         r->log2[i] = r->log2[i - 1] + n;
     return r;
@@ -58,8 +63,8 @@ float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix
     r->n_prefix = n_prefix;
     r->rows = 0;
     r->v = r->k + size;
-    r->kq = r->v + size;
-    r->vq = r->kq + size;
+    r->dk = r->v + size;
+    r->dv = r->dk + size;
     memset(r->heavy, 0, n * sizeof *r->heavy);
     memset(r->n_log2, 0, sizeof r->n_log2);
     return r->k;
@@ -67,7 +72,7 @@ float *cache_cost_begin(struct cache_cost_room *r, uint32_t n, uint32_t n_prefix
 
 /* ---- 2 bits: AsymKV, equations 4 to 6 */
 
-/* to = from in 2 bits: n numbers, `stride` apart, share a least and a largest one. */
+/* to = what 2 bits add to `from`: n numbers, `stride` apart, share a least and a largest one. */
 static void round_group(float *to, const float *from, size_t n, size_t stride)
 {
     float low = INFINITY, high = -INFINITY;
@@ -76,84 +81,87 @@ static void round_group(float *to, const float *from, size_t n, size_t stride)
         high = fmaxf(high, from[i * stride]);
     }
     float step = (high - low) / (COST_LEVELS - 1);
-    for (size_t i = 0; i < n; i++)
-        to[i * stride] = step > 0 ? low + rintf((from[i * stride] - low) / step) * step : low;
+    for (size_t i = 0; i < n; i++) {
+        float x = from[i * stride];
+        to[i * stride] = (step > 0 ? low + rintf((x - low) / step) * step : low) - x;
+    }
 }
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* sum: [n] of the squares of x: [n, E], up to each row */
+static void sum_squares(double *sum, const float *x, size_t n, size_t e)
+{
+    for (size_t i = 0; i < n; i++) {
+        sum[i] = i ? sum[i - 1] : 0;
+        for (size_t d = 0; d < e; d++)
+            sum[i] += (double)x[i * e + d] * (double)x[i * e + d];
+    }
+}
 
 /* Groups of the text's keys are 32 tokens of a channel, those of values 32 channels of a token. The
    prefix stays as it is. */
 static void round_all(struct cache_cost_room *r)
 {
     size_t e = r->dim, n = r->n;
-    memcpy(r->kq, r->k, 2 * n * e * sizeof *r->k);
+    memset(r->dk, 0, 2 * n * e * sizeof *r->dk);
     for (size_t t = r->n_prefix; t < n; t += COST_GROUP)
         for (size_t d = 0; d < e; d++)
-            round_group(r->kq + t * e + d, r->k + t * e + d, least(COST_GROUP, n - t), e);
+            round_group(r->dk + t * e + d, r->k + t * e + d, least(COST_GROUP, n - t), e);
     for (size_t t = r->n_prefix; t < n; t++)
         for (size_t d = 0; d < e; d += COST_GROUP)
-            round_group(r->vq + t * e + d, r->v + t * e + d, least(COST_GROUP, e - d), 1);
+            round_group(r->dv + t * e + d, r->v + t * e + d, least(COST_GROUP, e - d), 1);
+    sum_squares(r->key_error, r->dk, n, e);
+    sum_squares(r->value_error, r->dv, n, e);
 }
 
-static double mean_square(const float *a, const float *b, size_t n)
+/* The mean square of sum_i weight[i] rows[i]: of what attention gives. rows: [n, E] */
+static double output_square(struct cache_cost_room *r, const double *weight, const float *rows,
+                            uint32_t n)
 {
     double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-    return n ? sum / (double)n : 0;
-}
-
-/* What attention gives with these weights and values, less what it gives with those of the model:
-   the mean square. */
-static double output_error(const struct cache_cost_room *r, const double *weight, const float *v,
-                           const float *exact, double exact_sum, uint32_t n)
-{
-    double sum = 0;
-    for (uint32_t d = 0; d < r->dim; d++) {
-        double out = 0, is = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            out += weight[i] * (double)v[(size_t)i * r->dim + d];
-            is += (double)exact[i] / exact_sum * (double)r->v[(size_t)i * r->dim + d];
-        }
-        sum += (out - is) * (out - is);
-    }
+    memset(r->output, 0, r->dim * sizeof *r->output);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t d = 0; d < r->dim; d++)
+            r->output[d] += weight[i] * (double)rows[(size_t)i * r->dim + d];
+    for (uint32_t d = 0; d < r->dim; d++)
+        sum += r->output[d] * r->output[d];
     return sum / r->dim;
 }
 
-static double score(const struct cache_cost_room *r, const float *q, const float *k)
+/* What the key at position i adds to its score in 2 bits. */
+static double score_change(const struct cache_cost_room *r, const float *q, uint32_t i)
 {
-    double dot = 0;
+    const float *dk = r->dk + (size_t)i * r->dim;
+    float dot = 0;
     for (uint32_t d = 0; d < r->dim; d++)
-        dot += (double)q[d] * (double)k[d];
-    return dot / sqrt(r->dim);
+        dot += q[d] * dk[d];
+    return (double)dot / sqrt(r->dim);
 }
 
+/* Softmax turns changes x of the scores into weights that are proportional to w exp(x). */
 static void add_errors(struct cache_cost_room *r, struct cache_cost_found *f, const float *q,
                        const float *weight, uint32_t n, double sum)
 {
-    size_t text = (size_t)r->n_prefix * r->dim, numbers = (size_t)(n - r->n_prefix) * r->dim;
-    double largest = -INFINITY, all = 0, scores = 0, weights = 0;
+    double text = n - r->n_prefix, largest = -INFINITY, all = 0, scores = 0, weights = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const float *kq = r->kq + (size_t)i * r->dim, *k = r->k + (size_t)i * r->dim;
-        r->score[i] = score(r, q, kq);
-        largest = fmax(largest, r->score[i]);
-        scores += pow(r->score[i] - score(r, q, k), 2);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        all += r->weight[i] = exp(r->score[i] - largest);
-    for (uint32_t i = 0; i < n; i++) {
-        r->weight[i] /= all;
-        weights += pow(r->weight[i] - (double)weight[i] / sum, 2);
-    }
-    f->error[COST_KEY] += mean_square(r->k + text, r->kq + text, numbers);
-    f->error[COST_SCORE] += scores / (n - r->n_prefix);
-    f->error[COST_WEIGHT] += weights / (n - r->n_prefix);
-    f->error[COST_KEY_OUTPUT] += output_error(r, r->weight, r->v, weight, sum, n);
-    for (uint32_t i = 0; i < n; i++)
         r->weight[i] = (double)weight[i] / sum;
-    f->error[COST_VALUE] += mean_square(r->v + text, r->vq + text, numbers);
-    f->error[COST_VALUE_OUTPUT] += output_error(r, r->weight, r->vq, weight, sum, n);
+        r->change[i] = score_change(r, q, i);
+        scores += r->change[i] * r->change[i];
+        largest = fmax(largest, r->change[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        all += r->change[i] = r->weight[i] * exp(r->change[i] - largest);
+    for (uint32_t i = 0; i < n; i++) {
+        r->change[i] = r->change[i] / all - r->weight[i];
+        weights += r->change[i] * r->change[i];
+    }
+    f->error[COST_KEY] += r->key_error[n - 1] / (text * r->dim);
+    f->error[COST_SCORE] += scores / text;
+    f->error[COST_WEIGHT] += weights / text;
+    f->error[COST_KEY_OUTPUT] += output_square(r, r->change, r->v, n);
+    f->error[COST_VALUE] += r->value_error[n - 1] / (text * r->dim);
+    f->error[COST_VALUE_OUTPUT] += output_square(r, r->weight, r->dv, n);
 }
 
 /* ---- the tokens that are kept */
@@ -166,10 +174,37 @@ static double sum_of(const float *weight, uint32_t from, uint32_t end)
     return sum;
 }
 
-static int larger_first(const void *a, const void *b)
+static void swap(double *a, double *b)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
+    double was = *a;
+    *a = *b;
+    *b = was;
+}
+
+/* The number at place `at` of x: [n], if x were sorted, the largest first (Hoare 1961, "Find").
+   Reorders x. */
+static double sorted_at(double *x, size_t n, size_t at)
+{
+    for (;;) { /* x becomes: numbers above the pivot, equal ones, and from `below` on less */
+        double pivot = x[n / 2];
+        size_t above = 0, below = n, i = 0;
+        while (i < below)
+            if (x[i] > pivot)
+                swap(&x[i++], &x[above++]);
+            else if (x[i] < pivot)
+                swap(&x[i], &x[--below]);
+            else
+                i++;
+        if (at >= above && at < below)
+            return pivot;
+        if (at < above) {
+            n = above;
+        } else {
+            x += below;
+            n -= below;
+            at -= below;
+        }
+    }
 }
 
 /* LogQuant, algorithm 1: of 3 W tokens, every second of the older 2 W goes. */
@@ -196,8 +231,7 @@ static double sum_of_largest(struct cache_cost_room *r, const double *of, const 
     if (!count)
         return 0;
     memcpy(r->sorted, of + from, n * sizeof *r->sorted);
-    qsort(r->sorted, n, sizeof *r->sorted, larger_first);
-    double least = r->sorted[count - 1], sum = 0;
+    double least = sorted_at(r->sorted, n, count - 1), sum = 0;
     uint32_t above = 0;
     for (uint32_t i = 0; i < n; i++)
         above += r->sorted[i] > least;

@@ -5,8 +5,9 @@
  *   - what 2 bits of the keys, or of the values, change in each step of attention: AsymKV,
  *     figures 1 and 2.
  *
- * Both are averages over every COST_STEP-th query of the second half of a window. The first
- * two tokens and the prefix, which attention rests on, count for no rule.
+ * Both are averages over every COST_STEP-th query of the second half of a window. The step has no
+ * factor in common with the sizes of caches, so that these are met at all stages of filling up. The
+ * first two tokens and the prefix, which attention rests on, count for no rule.
  */
 #ifndef INSPECT_CACHE_COST_H
 #define INSPECT_CACHE_COST_H
@@ -15,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COST_STEP = 8, COST_FIRST = 2, COST_GROUP = 32, COST_LEVELS = 4 };
+enum { COST_STEP = 7, COST_FIRST = 2, COST_GROUP = 32, COST_LEVELS = 4 };
 
 /* Which R tokens are kept. */
 enum cache_cost_rule {
@@ -44,14 +45,14 @@ enum cache_cost_error {
     COST_ERRORS
 };
 
-/* Sums over queries, of which cache_cost_mean makes averages. */
+/* Sums over queries. cache_cost_mean divides them by the number of queries. */
 struct cache_cost_found {
     double queries;
     double kept[COST_RULES][COST_SIZES]; /* shares of attention that kept tokens receive */
     double error[COST_ERRORS];
 };
 
-/* Memory for one head at a time; NULL if there is none left. */
+/* Working memory for one head at a time. cache_cost_open returns NULL if memory is short. */
 struct cache_cost_room;
 struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */

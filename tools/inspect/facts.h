@@ -55,7 +55,7 @@ void facts_read(struct facts *f, enum tft_weights weights, const struct tft_sess
 /* How many packed tensors of this type (file/dtype.h) a packed file has. */
 size_t facts_packed(const struct facts *f, uint32_t type);
 
-/* How many tokens the named prefix has. */
+/* How many tokens of text the named prefix has, behind the prefix of the model. */
 uint64_t facts_named_tokens(const struct facts *f, struct tft_str name);
 
 /* Prints the facts of the file `path` to standard output, as text or as a JSON object. */
