@@ -24,11 +24,17 @@ struct tft_fitted {
     float scale, mid, inverse, half;
 };
 
+/* Which list of clips a group has: that of 2 levels, of 3, or of more. */
+TFT_INLINE int tft_fit_list(float half)
+{
+    return half < 1 ? 0 : half < 1.5f ? 1 : 2;
+}
+
 /* Those of a group whose numbers are in low .. high, clipped by entry i of its list. */
 TFT_INLINE struct tft_fitted tft_fitted_of(float low, float high, float half, size_t i,
                                            const struct tft_fit *how)
 {
-    float clip = how->clip[half < 1 ? 0 : half < 1.5f ? 1 : 2][i], part = how->to_zero ? 1 : clip;
+    float clip = how->clip[tft_fit_list(half)][i], part = how->to_zero ? 1 : clip;
     if (how->to_zero)
         low *= clip, high *= clip;
     struct tft_fitted f = {0, 0, 0, half};

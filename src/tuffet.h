@@ -285,7 +285,7 @@ TFT_API size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int3
  */
 struct tft_prefix_info {
     size_t size;           /* sizeof(struct tft_prefix_info), set by the caller */
-    const char *name;      /* owned by the model, as all below */
+    const char *name;      /* the model owns it, and what the next two pointers point to */
     const char *system;    /* the system message that the text contains, or NULL */
     const int32_t *tokens; /* [n_tokens] of the text, behind the model's prefix */
     uint32_t n_tokens;

@@ -44,7 +44,8 @@ static void computed(const struct tft_model *made, const struct quantize_opts *o
     tft_model_close(m);
 }
 
-/* A session of the model of floats behind n_prefix rows, after the tokens. */
+/* A session of the model of floats that begins with n_prefix stored rows and has computed the
+   tokens. */
 static struct tft_session *floats(struct tft_model *m, const uint16_t *k, const uint16_t *v,
                                   uint32_t n_prefix, const int32_t *tokens, uint32_t n)
 {

@@ -161,7 +161,8 @@ struct tft_kv {
     uint32_t max_chunks;        /* of a pass */
     uint32_t *order;            /* [n_order] of all evictions of a pass */
     uint32_t n_order;
-    uint32_t *owner;            /* [n_owner] the slots' owners after each eviction; NULL: not noted */
+    uint32_t *owner;            /* [n_owner] the slots' owners after each eviction; NULL: they are
+                                   not noted */
     uint32_t n_owner;
     uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };

@@ -8,7 +8,8 @@
 /* Sets m->prefix_bos, all that a tokenizer opened by itself has to know of the prefix. */
 void tft_prefix_bos(struct tft_load *ld);
 
-/* Loads the prefix, after the architecture has loaded; then the named ones. */
+/* Load the prefix, and the named prefixes. Call them in this order, after the architecture has
+   loaded. */
 void tft_prefix_load(struct tft_load *ld);
 void tft_prefix_load_named(struct tft_load *ld);
 

@@ -450,7 +450,7 @@ class Quantize(Case):
         self.assertEqual(self.read(self.path("out-again")), self.read(self.path("out")))
 
     def test_settings_at_a_depth(self):
-        """Clip, retention and group are searched too, and f16 slots count."""
+        """With a depth, clip, retention and group are searched too, and the budget counts slots."""
         found = self.json(*self.arguments("--calib-window=160", "--calib-tokens=800", "--kv="
                                           "tuffet:window=0,group=16,clip=none",
                                           "--kv-search=7.5@700"))["kv_search"]

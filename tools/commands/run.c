@@ -40,7 +40,7 @@ struct completion {
     struct cli_text text; /* with --json */
     const char *stop;     /* "end", "length", "context", "interrupt" */
     size_t n_prompt, n;   /* tokens */
-    size_t held;          /* tokens of the prompt that the prefix holds */
+    size_t held;          /* tokens of the prompt that are in the prefix */
     uint64_t start;       /* before the session was opened; ns */
     double first_seconds, prompt_seconds, seconds;
 };

@@ -27,11 +27,11 @@
  * The result is measured on held-out windows, one in five, and so is the best cache of the same
  * budget with equal bits in all layers. The latter is kept if it is no worse.
  *
- * With a depth the other settings are searched before the bits, one after the other: clip,
- * retention, where the values' scales belong, group. Each is tried in the best cache so far, with
- * the bits that then fit the budget if bits were worth the same everywhere (the cost 4^-b for each
- * layer's keys, and its values): all settings are compared at the same bytes. Windows of f16 tokens
- * are tried up to a quarter of a window of text, so that most of what the scored tokens see is
+ * With a depth, other settings are searched before the bits, in this order: clip, retention, the
+ * axis of the values' scales, group. Each value of a setting is tried in the best cache so far.
+ * All caches have the same bytes: each gets the bits that fit the budget, shared out with a cost
+ * of 4^-b for the keys, and for the values, of every layer. A window of f16 tokens is tried only
+ * if it is at most a quarter of a window of text. Most of what the scored tokens see is then
  * codes, as it is at a large depth.
  */
 #ifndef QUANTIZE_SEARCH_KV_SEARCH_H
