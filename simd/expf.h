@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "contract.h"
 #include "inline.h"
 
 #define TFT_R_LN2 1.442695040888963407f

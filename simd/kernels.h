@@ -9,7 +9,7 @@
  *
  * Numerics contract (docs/architecture.md, "Numerics contract"): every rung returns the same bits.
  * This file fixes the order of every floating-point operation, and no compiler may change it
- * (-ffp-contract=off, no fast-math). The formulas below use these operations:
+ * (-ffp-contract=off; contract.h refuses fast-math). The formulas below use these operations:
  *
  *   fma(a, b, c)   a * b + c, rounded once.
  *   sum16(l)       A tree over 16 lanes: l[i] += l[i + 8] for i < 8, then the same with 4, 2 and 1.
@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "codes.h"
+#include "contract.h"
 #include "low_panel.h"
 #include "packed.h"
 #include "panel.h"

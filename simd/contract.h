@@ -1,0 +1,21 @@
+/* What the numerics contract (kernels.h) asks of a compiler and its CPU. A build that cannot keep
+   the contract stops here, instead of making a program whose bits differ. */
+#ifndef TFT_CONTRACT_H
+#define TFT_CONTRACT_H
+
+#include <float.h>
+
+#if defined __FAST_MATH__ || defined __ASSOCIATIVE_MATH__ || defined __RECIPROCAL_MATH__ ||        \
+    (defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__)
+#error "-ffast-math and -Ofast change results: remove them from CFLAGS."
+#endif
+
+#if FLT_EVAL_METHOD != 0
+#error "Floats are computed with extra bits (x87): compile with -msse2 -mfpmath=sse."
+#endif
+
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Model files are little-endian, and are used where they lie: this CPU is not."
+#endif
+
+#endif
