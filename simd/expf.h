@@ -1,7 +1,8 @@
 /*
- * exp in single precision, with an error below 1 ulp. For every argument it returns the same bits
- * as SLEEF's Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2), so a rung may use
- * either one, in any vector width. tests/kernels compares them.
+ * exp in single precision, with an error below 1 ulp: the algorithm and the bits of SLEEF's
+ * Sleef_finz_expf*_u10 (Shibata & Petrogalli 2020, section 3.2). Rungs compute it in vectors, by
+ * r_exp of template/lanes.h. They do not call the library, whose next version may have other bits.
+ * tests/kernels compares the rungs.
  *
  *   x = q ln2 + s        q an integer, |s| <= ln2 / 2
  *   exp(x) = 2^q exp(s)

@@ -76,7 +76,19 @@ static inline float r_hsum(reg a)
 
 static inline float r_hmax(reg a) { return vmaxvq_f32(a); }
 
-#if TFT_SLEEF
-#include <sleef.h>
-static inline reg r_exp(reg a) { return Sleef_finz_expf4_u10advsimd(a); }
-#endif
+static inline reg r_rint(reg a) { return vrndnq_f32(a); }
+
+/* 2^e for integers -126 <= e <= 127 */
+static inline reg r_pow2(int32x4_t e)
+{
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(e, vdupq_n_s32(127)), 23));
+}
+
+/* 2^q may be beyond the floats, its two factors are not. Only the second product rounds. */
+static inline reg r_scale(reg a, reg q)
+{
+    int32x4_t e = vcvtq_s32_f32(q), half = vshrq_n_s32(e, 1);
+    return r_mul(r_mul(a, r_pow2(half)), r_pow2(vsubq_s32(e, half)));
+}
+
+static inline reg r_or_nan(reg a, reg x) { return vbslq_f32(vceqq_f32(x, x), a, x); }

@@ -18,8 +18,9 @@
  *   r_doubled(p, shift)         (float)(2 p[i] - shift), of LANES int32
  *   r_difference(p, q)          (float)(p[i] - q[i]), of LANES int32
  *   r_hsum, r_hmax              across the lanes: the rest of sum16's tree, and the maximum
- *   r_exp                       tft_expf in every lane, if TFT_SLEEF or HAVE_EXP; without either,
- *                               this file makes it from the C function
+ *   r_rint                      rounds to an integer, ties to even
+ *   r_scale(a, q)               a 2^q, rounded once, for integers -150 <= q <= 150
+ *   r_or_nan(a, x)              x where x is NaN, else a
  *   r_hsum4, if HAVE_HSUM4      r_hsum of four registers at once
  */
 #ifndef TFT_TEMPLATE_LANES_H
@@ -43,16 +44,22 @@ typedef struct {
     reg r[PARTS];
 } v16;
 
-#if !TFT_SLEEF && !defined HAVE_EXP
-FORCE_INLINE reg r_exp(reg a)
+/* tft_expf (expf.h) in every lane. At the limits of y the result is 0 or infinity, as it is beyond
+   them. */
+FORCE_INLINE reg r_exp(reg x)
 {
-    float t[LANES];
-    r_store(t, a);
-    for (int i = 0; i < LANES; i++)
-        t[i] = tft_expf(t[i]);
-    return r_load(t);
+    reg y = r_min(r_max(x, r_set(-104.0f)), r_set(104.0f)), q = r_rint(r_mul(y, r_set(TFT_R_LN2)));
+    reg s = r_fma(q, r_set(-TFT_LN2_HI), y);
+    s = r_fma(q, r_set(-TFT_LN2_LO), s);
+    reg u = r_set(TFT_EXP_6);
+    u = r_fma(u, s, r_set(TFT_EXP_5));
+    u = r_fma(u, s, r_set(TFT_EXP_4));
+    u = r_fma(u, s, r_set(TFT_EXP_3));
+    u = r_fma(u, s, r_set(TFT_EXP_2));
+    u = r_fma(u, s, r_set(0.5f));
+    u = r_add(r_set(1.0f), r_fma(r_mul(s, s), u, s));
+    return r_or_nan(r_scale(u, q), x);
 }
-#endif
 
 /* The body of a function that returns `expr` in register p of a v16. */
 #define EACH_PART(expr)                                                                            \

@@ -167,7 +167,25 @@ static inline void r_store_x16(uint8_t *p, const reg *a)
 
 static inline size_t x_quad(size_t s) { return s == 1 ? 2 : s == 2 ? 1 : s; }
 
-#if TFT_SLEEF
-#include <sleef.h>
-static inline reg r_exp(reg a) { return Sleef_finz_expf8_u10avx2(a); }
-#endif
+static inline reg r_rint(reg a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* 2^e for integers -126 <= e <= 127 */
+static inline reg r_pow2(__m256i e)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
+}
+
+/* 2^q may be beyond the floats, its two factors are not. Only the second product rounds. */
+static inline reg r_scale(reg a, reg q)
+{
+    __m256i e = _mm256_cvtps_epi32(q), half = _mm256_srai_epi32(e, 1);
+    return r_mul(r_mul(a, r_pow2(half)), r_pow2(_mm256_sub_epi32(e, half)));
+}
+
+static inline reg r_or_nan(reg a, reg x)
+{
+    return _mm256_blendv_ps(a, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}

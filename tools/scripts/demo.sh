@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf libsleef-dev
+sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf
 [ -d build/demo ] || meson setup build/demo -Dtests=false >/dev/null
 ninja -C build/demo --quiet
 [ $# -gt 0 ] || set -- --echo -p "Once upon a time"

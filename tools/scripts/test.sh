@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf libsleef-dev \
+sh tools/scripts/install.sh gcc g++ libc6-dev meson ninja-build pkgconf \
     libjansson-dev libcmocka-dev libpcre2-dev libopenblas-dev
 [ -d build/test ] || meson setup build/test --werror
 ninja -C build/test --quiet
