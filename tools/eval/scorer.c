@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exp_log.h"
 #include "port/port.h"
 
 int scorer_open(struct scorer *z, const struct tft_model *m, uint32_t n_logits)
@@ -65,8 +66,9 @@ static struct token_score score_token(const float *logits, uint32_t n, int32_t t
             best = i;
         }
     for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - max);
-    return (struct token_score){log(sum) + max - (double)logits[token], best == (uint32_t)token};
+        sum += tft_exp((double)logits[i] - max);
+    return (struct token_score){tft_log(sum) + max - (double)logits[token],
+                                best == (uint32_t)token};
 }
 
 /* Scores the token after each of the newest n of a session. All threads share the work: with a

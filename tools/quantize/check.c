@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/exp_log.h"
 #include "models/open.h"
 #include "run/session.h"
 #include "tools/quantize/measure/text_loss.h"
@@ -65,8 +66,8 @@ static double surprise(const float *logit, uint32_t n, int32_t token)
     for (uint32_t i = 0; i < n; i++)
         max = fmax(max, (double)logit[i]);
     for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)logit[i] - max);
-    return log(sum) + max - (double)logit[token];
+        sum += tft_exp((double)logit[i] - max);
+    return tft_log(sum) + max - (double)logit[token];
 }
 
 struct surprise_task {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/exp_log.h"
 #include "port/port.h"
 #include "run/session.h"
 #include "tools/quantize/measure/held_out.h"
@@ -81,12 +82,12 @@ static double divergence(const float *p, const float *q, uint32_t n)
         q_max = fmax(q_max, (double)q[i]);
     }
     for (uint32_t i = 0; i < n; i++) {
-        double e = exp((double)p[i] - p_max);
+        double e = tft_exp((double)p[i] - p_max);
         p_sum += e;
-        q_sum += exp((double)q[i] - q_max);
+        q_sum += tft_exp((double)q[i] - q_max);
         sum += e * ((double)p[i] - (double)q[i]);
     }
-    return sum / p_sum - (p_max + log(p_sum)) + (q_max + log(q_sum));
+    return sum / p_sum - (p_max + tft_log(p_sum)) + (q_max + tft_log(q_sum));
 }
 
 static void compare(void *arg, int tid, int n_threads)

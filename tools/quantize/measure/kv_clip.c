@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simd/expf.h"
 #include "simd/half.h"
 
 /* Candidates for alpha, the least clipping first. Of equal errors the first wins. */
@@ -177,7 +178,7 @@ static void attend(const struct head_work *w, uint32_t n, uint32_t r, const floa
     for (uint32_t t = 0; t < tokens; t++)
         most = fmaxf(most, p[t]);
     for (uint32_t t = 0; t < tokens; t++)
-        sum += p[t] = expf(p[t] - most);
+        sum += p[t] = tft_expf(p[t] - most);
     for (uint32_t t = 0; t < tokens; t++)
         p[t] /= sum;
 }

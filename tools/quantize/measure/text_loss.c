@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/exp_log.h"
 #include "run/pass.h"
 
 /* Rows of the head that are expanded to floats at a time: 4 MiB if D is 2048. */
@@ -52,10 +53,10 @@ static void add_logits(struct text_loss_token *t, const float *logit, uint32_t n
         if ((double)logit[i] > max)
             max = (double)logit[i];
     if (max > t->max)
-        t->sum *= exp(t->max - max);
+        t->sum *= tft_exp(t->max - max);
     t->max = max;
     for (uint32_t i = 0; i < n; i++)
-        t->sum += exp((double)logit[i] - max);
+        t->sum += tft_exp((double)logit[i] - max);
 }
 
 static void add_block(void *arg, int tid, int n_threads)
@@ -86,7 +87,7 @@ double text_loss_mean(const struct text_loss *t, const struct layers *y, float *
         tft_port_team(y->s->n_threads, add_block, &b);
     }
     for (uint32_t i = 0; i < b.n; i++)
-        sum += log(t->token[i].sum) + t->token[i].max - t->token[i].next;
+        sum += tft_log(t->token[i].sum) + t->token[i].max - t->token[i].next;
     return sum / b.n;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exp_log.h"
 #include "tools/quantize/round/low_bits.h"
 
 static const double LEAST = 1e-4; /* size of a channel, of the mean */
@@ -21,7 +22,7 @@ void awq_factors(float *s, const float *size, size_t n, double alpha)
     }
     for (size_t k = 0; k < n; k++) {
         double v = fmax((double)size[k], mean * LEAST) / sqrt(low) / sqrt(high);
-        s[k] = usable ? (float)pow(v, alpha / 2) : 1;
+        s[k] = usable ? (float)tft_pow(v, alpha / 2) : 1;
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/exp_log.h"
+
 void smooth_columns_max(float *max, const float *w, size_t stride, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++, w += stride)
@@ -13,7 +15,8 @@ void smooth_factors(float *s, const float *x_max, const float *w_max, size_t n, 
 {
     for (size_t j = 0; j < n; j++) {
         float f = x_max[j] > 0 && w_max[j] > 0
-                      ? (float)(pow(x_max[j], alpha) / pow(w_max[j], 1 - alpha))
+                      ? (float)(tft_pow((double)x_max[j], (double)alpha) /
+                                tft_pow((double)w_max[j], (double)(1 - alpha)))
                       : 1;
         s[j] = isnormal(f) && isnormal(1 / f) ? f : 1;
     }

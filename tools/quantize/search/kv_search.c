@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/exp_log.h"
 #include "kv/kv.h"
 #include "run/session.h"
 #include "tools/quantize/measure/divergence.h"
@@ -165,7 +166,7 @@ static double side_floor(const struct kv_side_found *f)
 {
     uint32_t n = f->n;
     return f->cost[n - 1] - fmax(f->cost[n - 2] - f->cost[n - 1], 0) /
-                                (pow(4, (double)(f->bits[n - 1] - f->bits[n - 2])) - 1);
+                                (tft_pow(4, (double)(f->bits[n - 1] - f->bits[n - 2])) - 1);
 }
 
 static void measure_side(struct searcher *z, uint32_t side)
@@ -196,8 +197,8 @@ static double side_cost(const struct kv_side_found *f, float bits)
     while (f->bits[i] < bits)
         i++;
     double at = (double)((bits - f->bits[i - 1]) / (f->bits[i] - f->bits[i - 1]));
-    return exp((1 - at) * log(above(f->floor, f->cost, i)) +
-               at * log(above(f->floor, f->cost, i + 1)));
+    return tft_exp((1 - at) * tft_log(above(f->floor, f->cost, i)) +
+                   at * tft_log(above(f->floor, f->cost, i + 1)));
 }
 
 static void fill_costs(struct searcher *z)
@@ -316,7 +317,7 @@ static double try_settings(struct searcher *z)
         uint32_t n;
         const float *bits = bits_of(z, i % 2, &n);
         for (uint32_t j = 0; j < n; j++)
-            z->item[i].cost[j] = bits[j] == 16 ? 0 : pow(4, (double)-bits[j]);
+            z->item[i].cost[j] = bits[j] == 16 ? 0 : tft_pow(4, (double)-bits[j]);
     }
     distribute(z, t);
     return t->divergence = failed(z) ? INFINITY : divergence_measure(&z->d, t->kv);

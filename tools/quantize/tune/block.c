@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/exp_log.h"
 #include "tools/quantize/tune/attention.h"
 #include "port/port.h"
 #include "tools/quantize/tune/matmul.h"
@@ -333,7 +334,7 @@ static void logit_row(const struct tape *t, const void *arg, size_t i)
     for (size_t j = 0; j < n; j++)
         x[j] /= (real)(sum * (double)g->total);
     x[want] -= 1 / (real)g->total;
-    t->error[i] = (double)(max - at) + log(sum);
+    t->error[i] = (double)(max - at) + tft_log(sum);
 }
 
 double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
