@@ -1,7 +1,7 @@
 /*
  * port/ is the only part of the library that knows the operating system. posix.c implements this
- * header for Linux, the BSDs and macOS, windows.c for Windows; threads_openmp.c or threads_none.c
- * implement the threads. A port to another system implements the same functions.
+ * header for Linux, the BSDs and macOS, windows.c for Windows; threads_openmp.c, threads_posix.c or
+ * threads_none.c implement the threads. A port to another system implements the same functions.
  *
  * A function that can fail returns 0 or an errno, unless it says otherwise. Result parameters are
  * never NULL, and are unchanged on failure. Nothing here prints or aborts.
@@ -51,8 +51,13 @@ struct tft_draft {
 /* Creates a draft for `path`, opens *file for writing to it, and fills d->name. */
 int tft_port_draft(struct tft_draft *d, FILE **file, const char *path);
 
-/* Puts the draft, whose file has been closed, in the place of `path`, atomically and durably. After
-   a failure the draft remains, to be discarded. */
+/* The file that `path` leads to: behind symbolic links, where there is such a file, else path. The
+   caller frees it; NULL: out of memory. */
+char *tft_port_target(const char *path);
+
+/* Puts the draft, whose file has been closed, in the place of `path`, atomically and durably, with
+   the mode of the file that was there. After a failure the draft remains, to be discarded; unless
+   d->name is empty: then it is in its place, but may be lost if the power fails now. */
 int tft_port_keep(struct tft_draft *d, const char *path);
 
 /* Removes the draft. */
@@ -85,15 +90,24 @@ enum {
 }; /* most threads of a team; libgomp crashes if asked for very many */
 
 /* Runs fn(arg, tid, n) on a team of n threads, tid 0 on the calling thread, and returns when all
-   are done. The team may be smaller than the n that was asked for: fn receives the actual size.
-   Teams cannot be nested. */
+   are done. Each has C's default floating-point environment meanwhile. The team may be smaller than
+   the n that was asked for: fn receives the actual size. It has as many threads as can be started,
+   and not more than the calling thread has CPUs. A team that fn begins has one thread. */
 void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg);
+
+/* Set by tests: a team may have more threads than there are CPUs. */
+extern bool tft_port_crowds;
 
 /* Called by every thread of a team inside fn: waits for all of them. What any of them wrote before
    is visible to all after it. */
 void tft_port_barrier(void);
 
-/* Whether a team can have more than one thread. */
-bool tft_port_threaded(void);
+/* What teams are made by, for tft_feature; NULL: they have one thread. */
+const char *tft_port_threads(void);
+
+static inline bool tft_port_threaded(void)
+{
+    return tft_port_threads() != NULL;
+}
 
 #endif

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, syscall */
 #include "port.h"
 
 #include <dlfcn.h>
@@ -12,6 +12,16 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#if defined __linux__
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#else
+#include <pthread.h>
+#endif
+
+#include "team.h"
 
 /* Weights and caches are read from end to end. In huge pages that takes fewer page table walks. */
 void *tft_port_alloc(size_t size, size_t align)
@@ -205,9 +215,26 @@ int tft_port_draft(struct tft_draft *d, FILE **file, const char *path)
     return unnamed_draft(d, file, path) ? 0 : named_draft(d, file, path);
 }
 
+char *tft_port_target(const char *path)
+{
+    char *target = realpath(path, NULL);
+    return target || errno == ENOMEM ? target : strdup(path);
+}
+
+/* A file that was private stays so. */
+static int take_mode_of(const char *name, const char *path)
+{
+    struct stat was;
+    if (stat(path, &was) != 0)
+        return errno == ENOENT ? 0 : errno;
+    return chmod(name, was.st_mode & 0777) == 0 ? 0 : errno;
+}
+
 int tft_port_keep(struct tft_draft *d, const char *path)
 {
-    int err = sync_file(d->name);
+    int err = take_mode_of(d->name, path);
+    if (!err)
+        err = sync_file(d->name);
     if (!err && d->fd >= 0)
         err = give_name(d, path);
     if (!err && rename(d->name, path) != 0)
@@ -318,23 +345,83 @@ static long cgroup_cpus(void)
     }
 }
 
+/* CPUs by the affinity of this thread, or 0. The kernel refuses a set that has no room for all CPUs
+   of the machine, which may be more than the 1,024 of a cpu_set_t. */
+static long affine_cpus(void)
+{
+    cpu_set_t usual;
+    if (sched_getaffinity(0, sizeof usual, &usual) == 0)
+        return CPU_COUNT(&usual);
+    long n = 0;
+    bool retry = errno == EINVAL;
+    for (int room = 4 * CPU_SETSIZE; retry && !n && room <= 1 << 20; room *= 4) {
+        size_t size = CPU_ALLOC_SIZE(room);
+        cpu_set_t *set = CPU_ALLOC(room);
+        if (set && sched_getaffinity(0, size, set) == 0)
+            n = CPU_COUNT_S(size, set);
+        else
+            retry = set && errno == EINVAL;
+        CPU_FREE(set);
+    }
+    return n;
+}
+
+int tft_port_affinity(void)
+{
+    long n = affine_cpus();
+    if (!n)
+        n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : (int)n;
+}
+
 int tft_port_cpus(void)
 {
-    cpu_set_t set;
-    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                         : sysconf(_SC_NPROCESSORS_ONLN);
+    int n = tft_port_affinity();
     long quota = cgroup_cpus();
-    if (quota && quota < n)
-        n = quota;
-    return n < 1 ? 1 : (int)n;
+    return quota && quota < n ? (int)quota : n;
+}
+
+void tft_port_sleep(atomic_uint *word, unsigned seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+void tft_port_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 #else
 
-int tft_port_cpus(void)
+int tft_port_affinity(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : (int)n;
+}
+
+int tft_port_cpus(void)
+{
+    return tft_port_affinity();
+}
+
+/* All threads that sleep share a condition. */
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
+
+void tft_port_sleep(atomic_uint *word, unsigned seen)
+{
+    pthread_mutex_lock(&sleep_lock);
+    if (atomic_load(word) == seen)
+        pthread_cond_wait(&woken, &sleep_lock);
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+void tft_port_wake(atomic_uint *word)
+{
+    (void)word;
+    pthread_mutex_lock(&sleep_lock);
+    pthread_cond_broadcast(&woken);
+    pthread_mutex_unlock(&sleep_lock);
 }
 
 #endif

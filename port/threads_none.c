@@ -1,17 +1,13 @@
-/* A team of one, for builds without OpenMP. */
-#include "port.h"
+/* Teams of one. */
+#include "team.h"
 
-void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg)
+void tft_port_team(int n, tft_team_fn *fn, void *arg)
 {
     (void)n;
-    fn(arg, 0, 1);
+    tft_team_alone(fn, arg);
 }
 
-void tft_port_barrier(void)
+const char *tft_port_threads(void)
 {
-}
-
-bool tft_port_threaded(void)
-{
-    return false;
+    return NULL;
 }

@@ -1,115 +1,118 @@
-#define _GNU_SOURCE /* syscall */
-#include "port.h"
+/*
+ * Teams by OpenMP. Its runtimes end the process if a thread cannot be started, and hang in a child
+ * of fork() if the parent had a team. So threads are first started for trial, and such a child has
+ * teams of one.
+ */
+#include "team.h"
 
 #include <omp.h>
-#include <sched.h>
-#include <stdatomic.h>
 
-#if defined __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#ifndef _WIN32
 
-/*
- * The barrier replaces that of libgomp, which goes on spinning while other work keeps a thread of
- * the team from running: beside a second busy process one token took seconds. This one spins for as
- * long as a fair share of work can be late, then sleeps, so that the thread it waits for gets the
- * CPU. Sleeping sooner would give away the thread's own turn, which is slower beside one busy
- * process.
- */
-struct team {
-    int n;
-    atomic_int arrived;   /* threads at the current barrier */
-    atomic_uint round;    /* number of barriers passed; threads sleep on it */
-    atomic_uint sleepers; /* threads that sleep, or are about to */
+#include <pthread.h>
+#include <stdlib.h>
+
+static atomic_bool used, orphaned; /* a team was started; by the parent of this process */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    orphaned = used;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Threads on trial live until all of them have been started. */
+struct trial {
+    pthread_mutex_t lock;
+    pthread_t thread[TFT_PORT_THREADS];
 };
 
-static _Thread_local struct team *current; /* the team of this thread; NULL outside of one */
-
-enum { SPIN_NS = 200000, SPINS = 64 }; /* SPINS: between two looks at the clock */
-
-static inline void relax(void)
+static void *wait_for_the_others(void *arg)
 {
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("isb"); /* yield does nothing on most cores */
-#endif
+    struct trial *t = arg;
+    pthread_mutex_lock(&t->lock);
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
 }
 
-static void sleep_on(atomic_uint *round, unsigned seen)
+/* The size of the largest team up to n that can be started now. */
+static int try_to_start(int n)
 {
-#if defined __linux__
-    syscall(SYS_futex, round, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    struct trial *t = malloc(sizeof *t);
+    int started = 0;
+    if (!t || pthread_mutex_init(&t->lock, NULL) != 0) {
+        free(t);
+        return 1;
+    }
+    pthread_mutex_lock(&t->lock);
+    while (started < n - 1 &&
+           pthread_create(&t->thread[started], NULL, wait_for_the_others, t) == 0)
+        started++;
+    pthread_mutex_unlock(&t->lock);
+    for (int i = 0; i < started; i++)
+        pthread_join(t->thread[i], NULL);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return started + 1;
+}
+
+/* OpenMP keeps threads for each thread that begins teams, so that each finds out for itself. */
+static int startable(int n)
+{
+    static _Thread_local int tried, most;
+    pthread_once(&once, watch_forks);
+    if (orphaned)
+        return 1;
+    if (n > tried) {
+        most = try_to_start(n);
+        tried = n;
+    }
+    used = used || most > 1;
+    return n < most ? n : most;
+}
+
 #else
-    (void)round, (void)seen;
-    sched_yield();
+
+static int startable(int n)
+{
+    return n;
+}
+
 #endif
+
+struct job {
+    tft_team_fn *fn;
+    void *arg;
+};
+
+static void run(void *arg, int tid, int n)
+{
+    const struct job *job = arg;
+    job->fn(job->arg, tid, n);
+    tft_port_barrier(); /* all leave together, so that OpenMP's own barrier is short */
 }
 
-static void wake_all(atomic_uint *round)
+void tft_port_team(int n, tft_team_fn *fn, void *arg)
 {
-#if defined __linux__
-    syscall(SYS_futex, round, FUTEX_WAKE_PRIVATE, TFT_PORT_THREADS, NULL, NULL, 0);
-#else
-    (void)round;
-#endif
-}
-
-/* Waits until the round is no longer `seen`: spins, then sleeps. */
-static void wait_round(struct team *t, unsigned seen)
-{
-    uint64_t start = tft_port_ns();
-    do
-        for (int i = 0; i < SPINS; i++) {
-            if (atomic_load_explicit(&t->round, memory_order_acquire) != seen)
-                return;
-            relax();
-        }
-    while (tft_port_ns() - start < SPIN_NS);
-
-    atomic_fetch_add(&t->sleepers, 1);
-    while (atomic_load(&t->round) == seen)
-        sleep_on(&t->round, seen);
-    atomic_fetch_sub(&t->sleepers, 1);
-}
-
-void tft_port_barrier(void)
-{
-    struct team *t = current;
-    if (!t)
-        return;
-    unsigned round = atomic_load_explicit(&t->round, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 < t->n) {
-        wait_round(t, round);
+    struct tft_team team;
+    struct job job = {fn, arg};
+    n = tft_team_begin(&team, n);
+    if (n > 1)
+        n = startable(n);
+    if (n == 1) {
+        tft_team_alone(fn, arg);
         return;
     }
-    atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
-    atomic_store(&t->round, round + 1);
-    if (atomic_load(&t->sleepers))
-        wake_all(&t->round);
-}
-
-void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg)
-{
-    if (n <= 1) {
-        fn(arg, 0, 1);
-        return;
-    }
-    struct team team = {0};
 #pragma omp parallel num_threads(n)
-    {
-#pragma omp single
-        team.n = omp_get_num_threads();
-        current = &team;
-        fn(arg, omp_get_thread_num(), team.n);
-        tft_port_barrier(); /* all leave together, so libgomp's own barrier here is short */
-        current = NULL;
-    }
+    tft_team_run(&team, omp_get_thread_num(), omp_get_num_threads(), run, &job);
+    tft_team_end(&team, n);
 }
 
-bool tft_port_threaded(void)
+const char *tft_port_threads(void)
 {
-    return true;
+    return "openmp";
 }

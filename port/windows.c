@@ -1,6 +1,6 @@
 /* Windows 8 and later. */
 #define _WIN32_WINNT 0x0602
-#include "port.h"
+#include "team.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,6 +156,11 @@ static int flush(const char *path)
     return err;
 }
 
+char *tft_port_target(const char *path)
+{
+    return _strdup(path);
+}
+
 int tft_port_keep(struct tft_draft *d, const char *path)
 {
     int err = flush(d->name);
@@ -209,7 +214,7 @@ uint64_t tft_port_ns(void)
     return t / f * 1000000000u + t % f * 1000000000u / f;
 }
 
-int tft_port_cpus(void)
+int tft_port_affinity(void)
 {
     DWORD_PTR mine, system;
     int n = 0;
@@ -217,6 +222,22 @@ int tft_port_cpus(void)
         for (; mine; mine &= mine - 1)
             n++;
     return n ? n : 1;
+}
+
+int tft_port_cpus(void)
+{
+    return tft_port_affinity();
+}
+
+void tft_port_sleep(atomic_uint *word, unsigned seen)
+{
+    if (atomic_load(word) == seen)
+        Sleep(0);
+}
+
+void tft_port_wake(atomic_uint *word)
+{
+    (void)word;
 }
 
 unsigned tft_port_arm_features(void)

@@ -5,6 +5,13 @@
 
 #include "file/file.h"
 #include "simd/half.h"
+#include "port/port.h"
+
+/* Tests of threads need teams, however few CPUs there are. */
+__attribute__((constructor)) static void let_threads_crowd(void)
+{
+    tft_port_crowds = true;
+}
 
 static uint64_t next(uint64_t *seed) /* SplitMix64 */
 {
