@@ -1,21 +1,23 @@
 /* The public functions that open and close a model. */
 #include "models/open.h"
 
-#include <string.h>
-
 #include "backend/device.h"
+#include "base/options.h"
 #include "model/open.h"
 #include "models/registry.h"
 
 static enum tft_status open_model(struct tft_model **out, struct tft_opening o,
                                   const struct tft_model_opts *given, struct tft_error *err)
 {
-    struct tft_model_opts opts = {0};
-    if (given) /* of a caller with an older header: fewer fields */
-        memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    struct tft_model_opts opts;
+    *out = NULL;
+    enum tft_status status =
+        tft_options_take(&opts, sizeof opts, given, "tft_model_opts", err);
+    if (status != TFT_OK)
+        return status;
     o.archs = tft_archs;
     o.opts = &opts;
-    enum tft_status status = tft_open(out, &o, err);
+    status = tft_open(out, &o, err);
     if (status == TFT_OK)
         status = tft_stages_open(*out, opts.device, opts.gpu_layers, err);
     if (status != TFT_OK) {

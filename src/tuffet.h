@@ -216,7 +216,7 @@ struct tft_model_info {
                           it) */
 };
 
-/* Fills the fields that lie within info->size. The dimensions other than n_vocab are 0 if only the
+/* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the
    vocabulary is open. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 
@@ -292,7 +292,7 @@ struct tft_prefix_info {
     uint32_t positions; /* of the model's context, with those of its prefix */
 };
 
-/* Fills the fields that lie within info->size with named prefix 0, 1, ... of the model.
+/* Fills the struct, as far as info->size goes, with named prefix 0, 1, ... of the model.
    TFT_ERR_ARG: there are not so many. */
 TFT_API enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
                                             struct tft_prefix_info *info);
@@ -318,8 +318,8 @@ struct tft_session_opts {
                           named prefix, which is the most */
     uint32_t n_batch;  /* tokens computed in one pass, at most; 0: 512. More takes memory, fewer
                           makes prefill slower. */
-    uint32_t n_logits; /* how many of the newest tokens of a call keep their logits; 0: 1. At most
-                          n_batch. */
+    uint32_t n_logits; /* how many of the newest tokens of a call keep their logits; 0: 1. More than
+                          n_batch is TFT_ERR_ARG. */
     int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
     bool slide;        /* when the session is full, drop old tokens instead of returning
                           TFT_ERR_FULL; see below */
@@ -421,13 +421,15 @@ struct tft_session_opts {
  */
 
 /* Bytes of one token in the cache `kv`, over all layers: its part of a block of codes, rounded up,
-   or its floats if `kv` is "f16" or "f32". 0 if `kv` is invalid or unsupported by this model. */
-TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv);
+   or its floats if `kv` is "f16" or "f32". 0 if `kv` is invalid or unsupported by this model; err
+   says why, as that of tft_session_open. */
+TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes
-   from it. 0 if opts are invalid. A session on a device also takes memory on the device, and from
-   the C library and the driver for transfers. */
-TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts);
+   from it. 0 if tft_session_open would refuse opts; err says why, as it would. A session on a
+   device also takes memory on the device, and from the C library and the driver for transfers. */
+TFT_API size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts,
+                                 struct tft_error *err);
 
 /* Opens a session in one allocation of exactly that size. The caller closes *out with
    tft_session_close; the model must outlive it. On failure *out is NULL. TFT_ERR_ARG: a capacity

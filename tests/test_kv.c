@@ -482,7 +482,7 @@ static void memory_is_known_before(void **state)
                                          .n_threads = 1 + c,
                                          .kv = policies[i].kv};
             struct tft_session *s = session(m, o);
-            assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
+            assert_int_equal(mem.in_use, tft_session_bytes(m, &o, NULL));
             assert_int_equal(tft_prefill(s, tokens, capacities[c] < 60 ? capacities[c] : 60),
                              TFT_OK);
             assert_int_equal(tft_prefill(s, tokens, 641), TFT_ERR_FULL);
@@ -504,17 +504,17 @@ static void memory_of_what_stays(void **state)
     size_t slot = (size_t)2 * 2 * m->n_layer * m->n_head_kv * m->head_dim;
     struct tft_session_opts o = {
         .size = sizeof o, .n_threads = 1, .n_batch = 16, .kv = "kivi:residual=64"};
-    size_t plain = tft_session_bytes(m, &o), whole, named;
+    size_t plain = tft_session_bytes(m, &o, NULL), whole, named;
     o.kv = "kivi:residual=64,prefill=480";
-    whole = tft_session_bytes(m, &o);
+    whole = tft_session_bytes(m, &o, NULL);
     assert_in_range(whole - plain, (480 - 96) * slot,
                     (480 - 96) * (slot + 3 * sizeof(uint32_t)) +
                         1024); /* 64 and what waits for its block */
     o.kv = "kivi:residual=64,prefill=90";
-    assert_int_equal(tft_session_bytes(m, &o), plain);
+    assert_int_equal(tft_session_bytes(m, &o, NULL), plain);
     o.kv = "kivi:residual=64,keep=32";
     o.keep = wanted;
-    named = tft_session_bytes(m, &o);
+    named = tft_session_bytes(m, &o, NULL);
     assert_in_range(named - plain, 32 * slot,
                     32 * (slot + 3 * sizeof(uint32_t) + m->head_dim * sizeof(uint16_t)) + 640 +
                         1024);
@@ -570,13 +570,13 @@ static void bytes_of_a_token(void **state)
     struct tft_model *m = opened(written(&t));
     m->key_importance = importance;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        size_t got = tft_kv_bytes(m, all[i].kv), want = (size_t)(4 * all[i].bytes + .999);
+        size_t got = tft_kv_bytes(m, all[i].kv, NULL), want = (size_t)(4 * all[i].bytes + .999);
         if (got != want)
             fail_msg("%s: %zu bytes, not %zu", all[i].kv ? all[i].kv : "NULL", got, want);
     }
-    assert_int_equal(tft_kv_bytes(m, "kivi:bits=9"), 0);
+    assert_int_equal(tft_kv_bytes(m, "kivi:bits=9", NULL), 0);
     m->key_importance = NULL;
-    assert_int_equal(tft_kv_bytes(m, "tuffet"), 0);
+    assert_int_equal(tft_kv_bytes(m, "tuffet", NULL), 0);
 
     /* and it is what a longer session takes more, apart from what else goes by tokens */
     struct tft_session_opts o = {.size = sizeof o,
@@ -584,12 +584,12 @@ static void bytes_of_a_token(void **state)
                                  .n_batch = 16,
                                  .n_threads = 1,
                                  .kv = "kivi:bits=1,residual=32"};
-    size_t less = tft_session_bytes(m, &o);
+    size_t less = tft_session_bytes(m, &o, NULL);
     o.capacity = 640;
-    size_t more = tft_session_bytes(m, &o), own = sizeof(int32_t) * 320,
+    size_t more = tft_session_bytes(m, &o, NULL), own = sizeof(int32_t) * 320,
            parts = 4 * (16 + 2) * sizeof(float);
-    assert_in_range(more - less, 320 * tft_kv_bytes(m, o.kv) + own,
-                    320 * tft_kv_bytes(m, o.kv) + own + 2 * parts + 512);
+    assert_in_range(more - less, 320 * tft_kv_bytes(m, o.kv, NULL) + own,
+                    320 * tft_kv_bytes(m, o.kv, NULL) + own + 2 * parts + 512);
     tft_model_close(m);
 }
 
@@ -604,8 +604,12 @@ static void refused(const struct tft_model *m, const char *kv, enum tft_status w
     if (tft_session_open(&s, m, &o, &err) != want || !strstr(err.msg, line))
         fail_msg("%s: %d, %s", kv, (int)err.code, err.msg);
     assert_null(s);
-    assert_int_equal(tft_session_bytes(m, &o), 0);
-    assert_int_equal(tft_kv_bytes(m, kv), 0);
+    struct tft_error session = {0}, token = {0};
+    assert_int_equal(tft_session_bytes(m, &o, &session), 0);
+    assert_string_equal(session.msg, err.msg);
+    assert_int_equal(session.code, want);
+    assert_int_equal(tft_kv_bytes(m, kv, &token), 0);
+    assert_string_equal(token.msg, err.msg);
 }
 
 static void refused_by_name(void **state)
@@ -658,8 +662,8 @@ static void refused_by_name(void **state)
     assert_string_equal(strstr(err.msg, "m.gguf"),
                         "m.gguf: this KV cache's keep=9 needs a filter that names tokens: set "
                         "tft_session_opts.keep, or leave keep out");
-    assert_int_equal(tft_session_bytes(m, &unnamed), 0);
-    assert_int_equal(tft_kv_bytes(m, "kivi:keep=9"), tft_kv_bytes(m, "kivi"));
+    assert_int_equal(tft_session_bytes(m, &unnamed, NULL), 0);
+    assert_int_equal(tft_kv_bytes(m, "kivi:keep=9", NULL), tft_kv_bytes(m, "kivi", NULL));
     tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:k=2@channel"}));
     refused(m, "skvq", TFT_ERR_ARG,
             "m.gguf: not calibrated for this KV cache, but for none: make the file with tuffet "

@@ -175,7 +175,7 @@ static void within_the_budget_to_the_byte(void **state)
     for (double bits = 5.5; bits < 9; bits += 0.7) {
         struct kv_search r = searched(m, opts(bits));
         assert_int_equal(r.budget, (size_t)(bits * (double)numbers / 8));
-        assert_int_equal(r.searched.bytes, tft_kv_bytes(m, r.searched.kv));
+        assert_int_equal(r.searched.bytes, tft_kv_bytes(m, r.searched.kv, NULL));
         assert_in_range(r.searched.bytes, least, r.budget);
         assert_in_range(r.uniform.bytes, 1, r.budget);
         least = r.searched.bytes; /* a larger budget is used */
@@ -184,7 +184,7 @@ static void within_the_budget_to_the_byte(void **state)
     }
     /* the smallest budget, in bytes, and the largest */
     struct kv_search_opts o = opts(0);
-    o.bytes = tft_kv_bytes(m, "tuffet:window=0,group=16,bits=1");
+    o.bytes = tft_kv_bytes(m, "tuffet:window=0,group=16,bits=1", NULL);
     struct kv_search r = searched(m, o);
     assert_string_equal(r.searched.kv, "tuffet:window=0,group=16,k=1,v=1");
     assert_int_equal(r.searched.bytes, o.bytes);
@@ -204,7 +204,7 @@ static void bits_that_are_not_mixed(void **state)
     o.kv = "rtn:residual=16,group=16";
     struct kv_search r = searched(m, o);
     assert_true(r.unit[2].bits > r.unit[0].bits && r.unit[3].bits > r.unit[5].bits);
-    assert_in_range(tft_kv_bytes(m, r.searched.kv), 1, r.budget);
+    assert_in_range(tft_kv_bytes(m, r.searched.kv, NULL), 1, r.budget);
     kv_search_free(&r);
     o.kv = "rtn"; /* a policy without options */
     o.bits = 10;

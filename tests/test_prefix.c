@@ -143,7 +143,7 @@ static void compare_with_one(bool with_own)
         }
         assert_int_equal(h[0], h[1]);
         assert_int_equal(s[0]->size, s[1]->size);
-        assert_int_equal(tft_session_bytes(m[1], &o), s[1]->size);
+        assert_int_equal(tft_session_bytes(m[1], &o, NULL), s[1]->size);
         for (int j = 0; j < 2; j++)
             tft_session_close(s[j]);
     }
@@ -181,7 +181,7 @@ static void the_list(void **state)
     struct tft_error err;
     assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
     assert_non_null(strstr(err.msg, "no prefix \"short\": it has long, a-2_"));
-    assert_int_equal(tft_session_bytes(m, &o), 0);
+    assert_int_equal(tft_session_bytes(m, &o, NULL), 0);
     o.prefix = "long";
     o.capacity = 400 - MAIN - LONG + 1;
     assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);

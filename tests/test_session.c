@@ -196,7 +196,7 @@ static void memory_is_known_before(void **state)
     struct tft_session_opts o = {
         .size = sizeof o, .allocator = &a, .capacity = 500, .n_threads = 3};
     struct tft_session *s = session(m, o);
-    assert_int_equal(mem.in_use, tft_session_bytes(m, &o));
+    assert_int_equal(mem.in_use, tft_session_bytes(m, &o, NULL));
     assert_int_equal(mem.calls, 1);
 
     int32_t tokens[400];
@@ -214,11 +214,24 @@ static void memory_is_known_before(void **state)
     assert_null(s);
     o.capacity = 641;
     assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
-    assert_int_equal(tft_session_bytes(m, &o), 0);
+    assert_int_equal(tft_session_bytes(m, &o, NULL), 0);
     o.capacity = 0;
     o.n_threads = -1;
     assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
     o.n_threads = 1;
+    o.n_batch = 8;
+    o.n_logits = 9;
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
+    assert_int_equal(tft_session_bytes(m, &o, NULL), 0);
+    o.n_logits = 8;
+    o.capacity = 5; /* no more tokens than that will have logits */
+    assert_true(tft_session_bytes(m, &o, NULL) > 0);
+    struct {
+        struct tft_session_opts o;
+        uint64_t newer;
+    } newer = {.o = o, .newer = 7};
+    newer.o.size = sizeof newer;
+    assert_int_equal(tft_session_open(&s, m, &newer.o, NULL), TFT_ERR_ARG);
     o.kv = "kivi:bits=9";
     assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_ERR_ARG);
     tft_session_close(NULL);

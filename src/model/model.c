@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-#include <string.h>
+#include "base/options.h"
 
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
@@ -24,7 +24,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
     };
-    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+    tft_options_give(info, &all, sizeof all);
 }
 
 const char *tft_model_chat_template(const struct tft_model *m)

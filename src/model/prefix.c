@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "model/keys.h"
 
 /* ----------------------------------------------------------------------------------- the prefix */
@@ -222,7 +223,7 @@ enum tft_status tft_prefix_describe(const struct tft_model *m, size_t index,
         .n_tokens = p->n,
         .positions = m->n_prefix + p->n,
     };
-    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+    tft_options_give(info, &all, sizeof all);
     return TFT_OK;
 }
 

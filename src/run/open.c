@@ -2,6 +2,7 @@
 #include "backend.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -66,10 +67,9 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
                                const struct tft_model *m, const struct tft_session_opts *given,
                                struct tft_error *err)
 {
-    *o = (struct tft_session_opts){0};
-    if (given)
-        memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
-    enum tft_status status = resolve_kv(kv, m, o->kv, err);
+    enum tft_status status = tft_options_take(o, sizeof *o, given, "tft_session_opts", err);
+    if (status == TFT_OK)
+        status = resolve_kv(kv, m, o->kv, err);
     if (status != TFT_OK)
         return status;
     if (kv->keep && !o->keep)
@@ -113,11 +113,15 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
 
     if (!o->n_batch)
         o->n_batch = DEFAULT_BATCH;
-    if (o->n_batch > o->capacity)
-        o->n_batch = o->capacity;
     if (!o->n_logits)
         o->n_logits = 1;
     if (o->n_logits > o->n_batch)
+        return tft_fail(err, TFT_ERR_ARG,
+                        "n_logits, %u, is above n_batch, %u: logits are kept of one pass",
+                        o->n_logits, o->n_batch);
+    if (o->n_batch > o->capacity)
+        o->n_batch = o->capacity;
+    if (o->n_logits > o->n_batch) /* there will never be more tokens */
         o->n_logits = o->n_batch;
     if (!o->n_threads)
         o->n_threads = tft_port_cpus();
@@ -273,21 +277,32 @@ static void put_prefix(struct tft_session *s)
         }
 }
 
-size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts)
+static enum tft_status too_large(const struct tft_model *m, uint32_t capacity, size_t bytes,
+                                 struct tft_error *err)
+{
+    return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a session of %u tokens (%zu MB)",
+                    m->source.name, capacity, bytes >> 20);
+}
+
+size_t tft_session_bytes(const struct tft_model *m, const struct tft_session_opts *opts,
+                         struct tft_error *err)
 {
     struct tft_session_opts o;
     struct tft_kv_policy kv;
-    if (resolve(&o, &kv, m, opts, NULL) != TFT_OK)
+    if (resolve(&o, &kv, m, opts, err) != TFT_OK)
         return 0;
     struct tft_arena count = {0};
     layout(&count, m, &o, &kv);
-    return count.failed ? 0 : count.used;
+    if (!count.failed)
+        return count.used;
+    too_large(m, o.capacity, count.used, err);
+    return 0;
 }
 
-size_t tft_kv_bytes(const struct tft_model *m, const char *kv)
+size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err)
 {
     struct tft_kv_policy policy;
-    if (resolve_kv(&policy, m, kv, NULL) != TFT_OK)
+    if (resolve_kv(&policy, m, kv, err) != TFT_OK)
         return 0;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     return tft_kv_token_bytes(&shape, &policy);
@@ -318,8 +333,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     layout(&a, m, &o, &kv);
     void *memory = a.failed ? NULL : tft_alloc(o.allocator, a.used);
     if (!memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for a session of %u tokens (%zu MB)",
-                        m->source.name, o.capacity, a.used >> 20);
+        return too_large(m, o.capacity, a.used, err);
     size_t bytes = a.used;
     a = (struct tft_arena){.base = memory};
     struct tft_session *s = layout(&a, m, &o, &kv);

@@ -76,10 +76,10 @@ static void run(const struct tft_model *m)
     uint32_t room = choose_prefix(m, info.n_ctx, &o);
     o.capacity = room < CAPACITY ? room : CAPACITY;
     o.kv = caches[info.n_ctx % (sizeof caches / sizeof *caches)];
-    size_t bytes = tft_session_bytes(m, &o);
+    size_t bytes = tft_session_bytes(m, &o, NULL);
     if (!bytes) { /* perhaps this cache does not support the heads */
         o.kv = "f16";
-        bytes = tft_session_bytes(m, &o);
+        bytes = tft_session_bytes(m, &o, NULL);
     }
     if (info.matmul_macs > MOST_MACS || bytes > MOST_SESSION || !bytes)
         return;

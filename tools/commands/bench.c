@@ -189,8 +189,8 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         double seconds = 0;
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
-            struct row r = evaluate(&info, (double)tft_kv_bytes(m, so.kv), l, decode, n, threads,
-                                    seconds);
+            double kv_bytes = (double)tft_kv_bytes(m, so.kv, NULL);
+            struct row r = evaluate(&info, kv_bytes, l, decode, n, threads, seconds);
             print_row(m, &r, first && !decode);
         }
     }

@@ -150,9 +150,9 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     f->weights = m.memory_size;
     choose_cache(f, given);
     with_cache.kv = f->kv;
-    f->kv_per_token = tft_kv_bytes(&m, so->kv);
+    f->kv_per_token = tft_kv_bytes(&m, so->kv, NULL);
     f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
-    f->session = tft_session_bytes(&m, so);
+    f->session = tft_session_bytes(&m, so, NULL);
     f->parameters = m.n_params; /* without padding, scales and the prefix */
     f->bits = 8.0 * (double)tensors_bytes(&f->s) / (double)f->parameters;
     if (tft_source_value(&f->s, TFT_KEY_PACKED))

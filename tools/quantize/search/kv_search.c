@@ -431,7 +431,7 @@ static void check(struct searcher *z)
     else if (z->policy.keep)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "the KV cache %s needs a filter that names tokens: search without keep", o->kv);
-    else if (!tft_kv_bytes(z->m, "rtn")) /* not o->kv: m may lack the importance of mixed keys */
+    else if (!tft_kv_bytes(z->m, "rtn", NULL)) /* not o->kv: m may lack mixed keys' importance */
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model does not support a KV cache like %s",
                  name, o->kv);
     else if (o->n_windows < 2)
