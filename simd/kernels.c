@@ -37,6 +37,14 @@ const char *tft_kernels_name(int i)
     return rung(i)->name;
 }
 
+const char *tft_kernels_built_in(size_t i)
+{
+    const struct tft_rung *r = tft_ladder;
+    while (r->name && i-- > 0)
+        r++;
+    return r->name;
+}
+
 int tft_kernels_best(void)
 {
     int n = tft_kernels_rungs() - 1;

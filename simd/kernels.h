@@ -562,6 +562,7 @@ struct tft_kernels {
 int tft_kernels_rungs(void);                            /* number of rungs, at least 1 */
 void tft_kernels_fill(struct tft_kernels *k, int rung); /* 0 <= rung < tft_kernels_rungs() */
 const char *tft_kernels_name(int rung);
+const char *tft_kernels_built_in(size_t i); /* all rungs of the ladder; NULL past the last */
 
 /* The highest rung that tft_kernels_limit() allows. */
 int tft_kernels_best(void);

@@ -65,6 +65,10 @@ extern "C" {
 #define TFT_VERSION_MINOR 1
 #define TFT_VERSION_PATCH 0
 
+/* A number to compare: 100 for 0.1.0, 10203 for 1.2.3. */
+#define TFT_VERSION_NUMBER                                                                         \
+    (TFT_VERSION_MAJOR * 10000 + TFT_VERSION_MINOR * 100 + TFT_VERSION_PATCH)
+
 #if !defined _WIN32
 #define TFT_API __attribute__((visibility("default")))
 #elif defined TFT_BUILD /* set when the library itself is built */
@@ -100,6 +104,14 @@ TFT_API const char *tft_status_text(enum tft_status code);
 
 /* The version of the linked library, "0.1.0". It may be newer than this header. */
 TFT_API const char *tft_version(void);
+
+/* The same as a number: TFT_VERSION_NUMBER of the linked library's own header. */
+TFT_API uint32_t tft_version_number(void);
+
+/* What the library was built with, i = 0, 1, ...; NULL past the last. Constant strings: "openmp" or
+   "pthreads", "cuda" (the plug-in was built with it), and the rungs that it has for this kind
+   of CPU, also those that this CPU lacks: "c", "avx2", ... */
+TFT_API const char *tft_feature(size_t i);
 
 /* ------------------------------------------------------------------------------ memory, machine */
 

@@ -3,5 +3,8 @@
 
 int main(void)
 {
-    return tft_version()[0] == '0' + TFT_VERSION_MAJOR ? 0 : 1;
+    return tft_version()[0] == '0' + TFT_VERSION_MAJOR &&
+                   tft_version_number() == TFT_VERSION_NUMBER
+               ? 0
+               : 1;
 }

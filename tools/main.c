@@ -28,7 +28,8 @@ static const struct cli_program program = {
         "prompt and seed give the same text on every CPU, with any number of threads.\n"
         "\n"
         "tuffet help COMMAND, or tuffet COMMAND --help, prints the options of a command.\n"
-        "tuffet --version prints the version, the CPU kernels and the number of threads.\n",
+        "tuffet --version prints the version, the CPU kernels, the number of threads and what "
+        "was built in.\n",
     .commands = commands,
 };
 
@@ -68,6 +69,15 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
     return status == CLI_OK ? c->run(operand) : status;
 }
 
+static void print_version(void)
+{
+    printf("tuffet %s (%s, %d threads)\nbuilt with", tft_version(), tft_cpu_name(),
+           tft_cpu_threads());
+    for (size_t i = 0; tft_feature(i); i++)
+        printf(" %s", tft_feature(i));
+    putchar('\n');
+}
+
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -79,7 +89,7 @@ static int run(int argc, char **argv)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return help(1, argv);
     if (strcmp(name, "--version") == 0) {
-        printf("tuffet %s (%s, %d threads)\n", tft_version(), tft_cpu_name(), tft_cpu_threads());
+        print_version();
         return CLI_OK;
     }
     if (*name)

@@ -30,7 +30,8 @@ class Common(Case):
 
     def test_version(self):
         self.assertRegex(self.tuffet("--version"),
-                         rb"^tuffet \d+\.\d+\.\d+ \(\w+, \d+ threads\)\n$")
+                         rb"^tuffet \d+\.\d+\.\d+ \((\w+), \d+ threads\)\n"
+                         rb"built with(?= .*\b\1\b)( \w+)* c( \w+)*\n$")
 
     def test_no_command(self):
         done = subprocess.run(TUFFET, capture_output=True, timeout=PATIENCE)
