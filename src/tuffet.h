@@ -86,9 +86,11 @@ enum tft_status {
     TFT_ERR_IO,          /* the operating system refused; tft_error.os is its errno */
     TFT_ERR_FORMAT,      /* the file is damaged, or is not of the type it claims to be */
     TFT_ERR_UNSUPPORTED, /* the file is valid, but this version cannot run it */
-    TFT_ERR_FULL,        /* the session has no room for the tokens; nothing was changed */
+    TFT_ERR_FULL,        /* the session, or the caller's array, has no room for the tokens; no
+                            session was changed */
     TFT_ERR_DEVICE,      /* the device to compute on is missing or has failed. After a failure every
                             session on it keeps failing. */
+    TFT_ERR_NUMBERS,     /* the model computed logits that are infinite or no numbers */
 };
 
 struct tft_error {
@@ -475,7 +477,8 @@ TFT_API void tft_session_close(struct tft_session *s);
 /* Appends tokens[n] and computes them; the logits of the last n_logits of them are kept. Allocates
    nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
    n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
-   there are no logits.
+   there are no logits. TFT_ERR_NUMBERS: one of the logits is infinite or no number, as those of a
+   damaged model are; the tokens are in the session, but there are no logits.
    n = 0 is valid while the session is empty, if its prefix ends in a token: the logits are then
    those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
@@ -500,6 +503,11 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    after the last eviction, the next tft_prefill computes all tokens before pos again. May call the
    session's filter. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
+
+/* The error of the last call of tft_prefill, tft_decode, tft_sync or tft_rewind, with a line that
+   says what failed, such as what the device reported. If nothing failed, the code is TFT_OK and the
+   line is empty. Owned by the session, valid until the next call on it. */
+TFT_API const struct tft_error *tft_session_error(const struct tft_session *s);
 
 /* How many tokens the session holds, how many fit, and the tokens [tft_pos], which the session
    owns; they are valid until the next call on it. */

@@ -6,9 +6,11 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include "test.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "caches.h"
+#include "run/backend.h"
 #include "w8a8.h"
 
 #include "prefixes.h"
@@ -388,13 +390,81 @@ static void what_a_gpu_that_fails_leaves(void **state)
         setenv("PLAYER_FAILS", "1", 1);
         assert_int_equal(tft_prefill(s, tokens, n), TFT_ERR_DEVICE);
         unsetenv("PLAYER_FAILS");
+        assert_string_equal(tft_session_error(s)->msg, "cuda: computing tokens: failed");
         assert_int_equal(tft_pos(s), 2);
         assert_null(tft_logits(s, 0));
         assert_int_equal(tft_decode(s, 1), TFT_ERR_DEVICE);
+        assert_int_equal(tft_session_error(s)->code, TFT_ERR_DEVICE);
         tft_session_close(s);
         tft_model_close(m);
     }
     with_setting(path, "PLAYER_FAILS", "1", TFT_ERR_DEVICE, "cuda: copying the session's prefix: ");
+}
+
+/* A function of the plug-in's CUDA runtime; NULL if the plug-in does not export it. */
+static void *runtime_function(const char *name)
+{
+    void *plugin = dlopen("libtuffet-cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    void *found = plugin ? dlsym(plugin, name) : NULL;
+    if (plugin)
+        dlclose(plugin);
+    return found;
+}
+
+static int current_gpu(void)
+{
+    int (*get)(int *);
+    int index = -1;
+    void *found = runtime_function("cudaGetDevice");
+    assert_non_null(found);
+    memcpy(&get, &found, sizeof get);
+    assert_int_equal(get(&index), 0);
+    return index;
+}
+
+/* The program may use CUDA itself: its current GPU stays what it was. */
+static void what_the_callers_gpu_is(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    if (!is_played(path))
+        skip();
+    setenv("PLAYER_GPUS", "2", 1);
+    struct tft_model *m = opened_on(path, "cuda:1", 0);
+    assert_int_equal(current_gpu(), 0);
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .capacity = 64, .slide = true});
+    assert_int_equal(current_gpu(), 0);
+    for (int i = 0; i < 70; i++) /* it slides */
+        assert_int_equal(tft_decode(s, 1), TFT_OK);
+    assert_int_equal(current_gpu(), 0);
+    struct tft_model *keeps_the_plug_in = opened_on(path, "cuda", 0);
+    tft_session_close(s);
+    tft_model_close(m);
+    assert_int_equal(current_gpu(), 0);
+    tft_model_close(keeps_the_plug_in);
+    unsetenv("PLAYER_GPUS");
+}
+
+/* Limits that the driver does not tell are unknown, and no error of the next pass. */
+static void what_the_driver_does_not_tell(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    const char *path = quantized(&toys[0], &o);
+    double read, int8, fma;
+    if (!is_played(path))
+        skip();
+    struct tft_model *m = opened_on(path, "cuda", 0);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1});
+    setenv("PLAYER_CLOCKS", "0", 1);
+    m->stage[0].backend->limits(m->stage[0].device, &read, &int8, &fma);
+    unsetenv("PLAYER_CLOCKS");
+    assert_true(int8 != int8 && fma != fma);
+    assert_int_equal(tft_decode(s, 1), TFT_OK);
+    tft_session_close(s);
+    tft_model_close(m);
 }
 
 /* Whether the real plug-in is tested on a machine without a GPU. */
@@ -427,6 +497,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(what_a_gpu_lacks),
         cmocka_unit_test(what_a_gpu_that_fails_leaves),
+        cmocka_unit_test(what_the_callers_gpu_is),
+        cmocka_unit_test(what_the_driver_does_not_tell),
     };
     if (make_folder(NULL) != 0)
         return 1;

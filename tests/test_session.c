@@ -160,6 +160,12 @@ static void logits_of_several_tokens(void **state)
     tft_model_close(m);
 }
 
+static void says(const struct tft_session *s, enum tft_status code, const char *line)
+{
+    assert_int_equal(tft_session_error(s)->code, code);
+    assert_string_equal(tft_session_error(s)->msg, line);
+}
+
 static void what_does_not_fit_changes_nothing(void **state)
 {
     (void)state;
@@ -170,17 +176,25 @@ static void what_does_not_fit_changes_nothing(void **state)
     assert_int_equal(tft_prefill(s, tokens, 8), TFT_OK);
     uint64_t h = hash_logits(1, s);
 
+    assert_int_equal(tft_session_error(s)->code, TFT_OK);
     assert_int_equal(tft_prefill(s, tokens, 3), TFT_ERR_FULL);
+    says(s, TFT_ERR_FULL, "the context of 10 tokens is full: 3 more do not fit in the 2 left");
     assert_int_equal(tft_sync(s, tokens, 11), TFT_ERR_FULL);
+    says(s, TFT_ERR_FULL, "the context of 10 tokens is full: 11 more do not fit in the 10 left");
     assert_int_equal(tft_prefill(s, tokens, 0), TFT_ERR_ARG);
+    says(s, TFT_ERR_ARG, "there are no tokens to compute");
     assert_int_equal(tft_sync(s, tokens, 0), TFT_ERR_ARG);
     assert_int_equal(tft_decode(s, -1), TFT_ERR_ARG);
+    says(s, TFT_ERR_ARG, "token -1 is not within the vocabulary, 0 .. 46");
     assert_int_equal(tft_decode(s, (int32_t)m->n_vocab), TFT_ERR_ARG);
+    assert_int_equal(tft_rewind(s, 9), TFT_ERR_ARG);
+    says(s, TFT_ERR_ARG, "cannot rewind to 9: there are 8 tokens");
     tokens[9] = INT32_MAX;
     assert_int_equal(tft_sync(s, tokens, 10), TFT_ERR_ARG);
     assert_int_equal(tft_pos(s), 8);
     assert_int_equal(hash_logits(1, s), h);
     assert_int_equal(tft_prefill(s, tokens, 2), TFT_OK);
+    says(s, TFT_OK, "");
     assert_int_equal(tft_pos(s), tft_capacity(s));
     assert_int_equal(tft_decode(s, 1), TFT_ERR_FULL);
     tft_session_close(s);

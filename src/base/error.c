@@ -88,8 +88,9 @@ const char *tft_status_text(enum tft_status code)
     case TFT_ERR_IO: return "the operating system refused";
     case TFT_ERR_FORMAT: return "the file is damaged";
     case TFT_ERR_UNSUPPORTED: return "the file contains something that is not supported";
-    case TFT_ERR_FULL: return "the context is full";
+    case TFT_ERR_FULL: return "there is no room for the tokens";
     case TFT_ERR_DEVICE: return "the device is missing or has failed";
+    case TFT_ERR_NUMBERS: return "the model computed logits that are no numbers";
     }
     return "unknown status";
 }

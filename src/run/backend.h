@@ -36,10 +36,10 @@ struct tft_backend {
     void (*session_close)(void *state);
 
     /* Runs tft_pass_layers(p, first, end). The logits are in the session's memory when it returns.
-       TFT_ERR_DEVICE: the device has failed, and will fail again. */
+       TFT_ERR_DEVICE: the device has failed, and will fail again; p->s->error says how. */
     enum tft_status (*run)(struct tft_pass *p, uint32_t first, uint32_t end);
 
-    /* Carries out a drop in all layers that the backend has; state as in run. */
+    /* Carries out a drop in all layers that the backend has; state and errors as in run. */
     enum tft_status (*drop)(void *state, struct tft_session *s, const struct tft_kv_drop *d);
 };
 

@@ -1,5 +1,6 @@
 /* The tokens of a session: feeding, rewinding, sliding. */
 #include "backend.h"
+#include "base/error.h"
 #include "session.h"
 
 #include <string.h>
@@ -22,12 +23,51 @@ static enum tft_status run(struct tft_pass *p, uint32_t from)
     return status;
 }
 
-static bool valid(const struct tft_session *s, const int32_t *tokens, size_t n)
+static void forget_error(struct tft_session *s)
 {
+    s->error = (struct tft_error){0};
+}
+
+static enum tft_status check_tokens(struct tft_session *s, const int32_t *tokens, size_t n)
+{
+    uint32_t n_vocab = s->m->n_vocab;
     for (size_t i = 0; i < n; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->m->n_vocab)
-            return false;
-    return n > 0;
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
+            return tft_fail(&s->error, TFT_ERR_ARG,
+                            "token %d is not within the vocabulary, 0 .. %u", tokens[i],
+                            n_vocab - 1);
+    return n ? TFT_OK : tft_fail(&s->error, TFT_ERR_ARG, "there are no tokens to compute");
+}
+
+static enum tft_status full(struct tft_session *s, size_t n, size_t room)
+{
+    return tft_fail(&s->error, TFT_ERR_FULL,
+                    "the context of %u tokens is full: %zu more do not fit in the %zu left",
+                    s->capacity, n, room);
+}
+
+/* The exponent is all ones in infinities and NaN. Without a branch, the loop is vectorized. */
+static bool are_numbers(const float *x, size_t n)
+{
+    const uint32_t exponent = 0x7f800000;
+    uint32_t bits, strange = 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, x + i, sizeof bits);
+        strange |= (bits & exponent) == exponent;
+    }
+    return !strange;
+}
+
+/* What a pass left in the rows of logits becomes valid if all of it are numbers. */
+static enum tft_status take_logits(struct tft_session *s, uint32_t n)
+{
+    s->n_valid = are_numbers(s->buf[TFT_LOGITS], (size_t)n * s->m->n_vocab) ? n : 0;
+    if (s->n_valid == n)
+        return TFT_OK;
+    return tft_fail(&s->error, TFT_ERR_NUMBERS,
+                    "%s: the logits after token %u are infinite or no numbers: the file is "
+                    "damaged, or its activations overflow",
+                    s->m->source.name, s->pos);
 }
 
 /* The logits that follow the prefix, from what its last token left in the residual stream. */
@@ -36,14 +76,14 @@ static enum tft_status after_prefix(struct tft_session *s)
     const struct tft_model *m = s->m;
     const float *x = s->named ? s->named->x : m->prefix_x;
     if (s->pos || !x)
-        return TFT_ERR_ARG;
+        return check_tokens(s, NULL, 0);
     memcpy(s->buf[TFT_X], x, m->n_embd * sizeof(float));
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
     struct tft_pass p = {.m = m, .s = s, .plan = &plan, .n_threads = 1, .n = 1, .n_logits = 1};
     enum tft_status status = run(&p, m->n_layer);
-    s->n_valid = status == TFT_OK;
-    return status;
+    s->n_valid = 0;
+    return status == TFT_OK ? take_logits(s, 1) : status;
 }
 
 /* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last n_logits. */
@@ -72,8 +112,10 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
         }
         tft_kv_commit(&s->kv);
         from += step;
-        s->n_valid = step < n_logits ? step : n_logits;
         s->pos = from;
+        status = take_logits(s, n ? 0 : step < n_logits ? step : n_logits);
+        if (status != TFT_OK)
+            return status;
     }
     return TFT_OK;
 }
@@ -130,14 +172,15 @@ static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
 
 enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
 {
+    forget_error(s);
     if (!n)
         return after_prefix(s);
-    if (!valid(s, tokens, n))
-        return TFT_ERR_ARG;
+    enum tft_status status = check_tokens(s, tokens, n);
+    if (status != TFT_OK)
+        return status;
     if (n > s->capacity - s->pos && !s->slide)
-        return TFT_ERR_FULL;
+        return full(s, n, s->capacity - s->pos);
 
-    enum tft_status status = TFT_OK;
     if (s->kv.held < s->pos)
         status = feed(s, s->kv.held, s->pos - s->kv.held, 0);
     while (n && status == TFT_OK) {
@@ -148,7 +191,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
         uint32_t held = s->pos, step = n < s->capacity - held ? (uint32_t)n : s->capacity - held;
         memmove(s->tokens + held, tokens, step * sizeof *tokens); /* may overlap: tft_sync */
         ask_filter(s, held, step);
-        status = feed(s, held, step, s->n_logits);
+        status = feed(s, held, step, step == n ? s->n_logits : 0);
         tokens += step;
         n -= step;
     }
@@ -168,8 +211,10 @@ void tft_prompt_end(struct tft_session *s)
 
 enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 {
+    forget_error(s);
     if (pos > s->pos)
-        return TFT_ERR_ARG;
+        return tft_fail(&s->error, TFT_ERR_ARG, "cannot rewind to %zu: there are %u tokens", pos,
+                        s->pos);
     for (uint32_t i = (uint32_t)pos; s->is_named && i < s->pos; i++)
         s->n_named -= s->is_named[i];
     bool slid = s->kv.dropped;
@@ -187,10 +232,12 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
 
 enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
 {
-    if (!valid(s, tokens, n))
-        return TFT_ERR_ARG;
+    forget_error(s);
+    enum tft_status status = check_tokens(s, tokens, n);
+    if (status != TFT_OK)
+        return status;
     if (n > s->capacity && !s->slide)
-        return TFT_ERR_FULL;
+        return full(s, n, s->capacity);
     size_t same = 0;
     while (!s->kv.dropped && same < s->pos && same < n - 1 && s->tokens[same] == tokens[same])
         same++;
@@ -199,6 +246,11 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
 }
 
 /* -------------------------------------------------------------------------------------- looking */
+
+const struct tft_error *tft_session_error(const struct tft_session *s)
+{
+    return &s->error;
+}
 
 size_t tft_pos(const struct tft_session *s)
 {

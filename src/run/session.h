@@ -80,6 +80,8 @@ struct tft_session {
 
     void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
 
+    struct tft_error error; /* what tft_session_error returns */
+
     tft_tap_fn *tap; /* NULL; set by tools, for models of floats */
     void *tap_user;
 };

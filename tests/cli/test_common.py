@@ -139,5 +139,20 @@ class Common(Case):
                 self.assertEqual(p.stderr.read(), b"")
                 self.assertNotEqual(p.wait(PATIENCE), 0)
 
+    def test_logits_that_are_no_numbers(self):
+        """Every command that computes says so, and prints no result."""
+        toy = self.toy()
+        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"]
+                  if t["name"] == "output_norm.weight")
+        data = self.read(toy)
+        text = self.write("words", b"hello world once upon a time " * 30)
+        for bits in [b"\x00\x00\xc0\x7f", b"\x00\x00\x80\xff"]:
+            bad = self.write("bad", data[:at] + bits + data[at + 4:])
+            for args in [["run", "-phello", "--json"],
+                         ["chat", "-phello", "--template=chatml", "--json"],
+                         ["ppl", "-f", text, "--ctx=64", "--json"]]:
+                self.assertIn("are infinite or no numbers: the file is damaged",
+                              self.fails(args[0], bad, *args[1:]))
+
 
 main()

@@ -73,6 +73,30 @@ class Device(Case):
         self.assertEqual(line, "")
         return text
 
+    def assert_gpu_fails(self, waits, command, *args):
+        """The GPU fails when it is waited for the waits-th time: one line, and no result."""
+        env = {**os.environ, "LD_LIBRARY_PATH": PLAYER, "PLAYER_FAILS": str(waits)}
+        done = subprocess.run([*TUFFET, command, self.model, *args, "--device=cuda", "--json"],
+                              env=env, capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, b"", b"tuffet: cuda: computing tokens: failed\n"), command)
+
+    @needs_player
+    def test_a_gpu_that_fails_is_an_error(self):
+        """Also once the text has begun: the context is not full."""
+        for waits in 4, 12:
+            self.assert_gpu_fails(waits, "run", "-phello", "-n30")
+            self.assert_gpu_fails(waits, "chat", "-phello", "-n30", "--template=chatml")
+        self.assert_gpu_fails(4, "ppl", "-f", self.path("text"), "--ctx=16")
+
+    @needs_player
+    @unittest.skipUnless(b"\n  eval " in subprocess.run([*TUFFET, "--help"], check=True,
+                                                        capture_output=True).stdout,
+                         "tuffet eval is not built in")
+    def test_eval_on_a_gpu_that_fails(self):
+        questions = self.write("questions", b'{"text": "once upon"}\n')
+        self.assert_gpu_fails(3, "eval", "--task=lambada", "-f", questions)
+
     @needs_player
     def test_bench_compares_with_the_limits_of_the_gpu(self):
         answer = json.loads(self.bench("--json"))

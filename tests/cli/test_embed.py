@@ -21,7 +21,7 @@ class Embed(Case):
         self.assertEqual((status, out), (1, b""))
         self.assertIn("no such file: cannot be read", err)
         status, out, err = self.embed(self.toy(endless=1), "hello")
-        self.assertEqual((status, err), (1, "\nthe context is full\n"))
+        self.assertEqual((status, err), (1, "\nthere is no room for the tokens\n"))
         self.assertGreater(len(out), 0)
 
 

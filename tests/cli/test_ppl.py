@@ -43,6 +43,17 @@ class Perplexity(Case):
         got = self.json("ppl", self.toy(uniform=1), "-f", "-", "--ctx=64", stdin=TEXT.encode())
         self.assertAlmostEqual(got["ppl"], 420, delta=0.01)
 
+    def test_more_than_a_number_can_hold(self):
+        """A damaged head that makes all but one token impossible: exp(nll) is infinite."""
+        toy = self.toy()
+        at = next(t["offset"] for t in self.json("inspect", toy)["tensors"]
+                  if t["name"] == "output_norm.weight")
+        data = self.read(toy)
+        large = self.write("large", data[:at] + b"\x00\x00\x00\x4b" * 32 + data[at + 128:])
+        got = self.json("ppl", large, "-f", "-", "--ctx=64", stdin=TEXT.encode())
+        self.assertIsNone(got["ppl"])
+        self.assertGreater(got["nll"], 710)
+
     def test_text_output(self):
         self.assertRegex(self.tuffet("ppl", self.toy(), "-f", "-", stdin=TEXT.encode()),
                          rb"^perplexity \d+\.\d+ over \d+ tokens, [\d.]+ tokens/s\n$")

@@ -6,7 +6,8 @@
  * blocks run in random order, so that a missing barrier shows.
  *
  * Environment variables: PLAYER_GPUS (1), PLAYER_CAPABILITY (90), PLAYER_BYTES of memory (1 GiB),
- * PLAYER_FAILS (0; 1: whatever waits for the stream fails).
+ * PLAYER_CLOCKS (1; 0: the driver does not tell them),
+ * PLAYER_FAILS (0: never; N: waiting for the stream fails, from the N-th time on).
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H
 #define TFT_TEST_CUDA_RUNTIME_API_H
@@ -43,6 +44,7 @@ cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t e);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int index);
+cudaError_t cudaGetDevice(int *index);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all);
 cudaError_t cudaMalloc(void **p, size_t size);

@@ -263,14 +263,25 @@ cudaError_t cudaGetDeviceCount(int *n)
     return *n ? cudaSuccess : fail(cudaErrorNoDevice);
 }
 
-cudaError_t cudaSetDevice(int)
+static thread_local int current;
+
+cudaError_t cudaSetDevice(int index)
 {
+    current = index;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = current;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
     size_t capability = setting("PLAYER_CAPABILITY", 90);
+    if (attribute == cudaDevAttrClockRate && !setting("PLAYER_CLOCKS", 1))
+        return fail(cudaErrorInvalidValue);
     switch (attribute) {
     case cudaDevAttrClockRate: *value = 1000000; break; /* kHz */
     case cudaDevAttrMultiProcessorCount: *value = 2; break;
@@ -379,9 +390,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    return stream->recording            ? fail(cudaErrorInvalidValue)
-           : setting("PLAYER_FAILS", 0) ? fail(cudaErrorIllegalAddress)
-                                        : cudaSuccess;
+    static size_t waits;
+    size_t from = setting("PLAYER_FAILS", 0);
+    waits++;
+    return stream->recording      ? fail(cudaErrorInvalidValue)
+           : from && waits >= from ? fail(cudaErrorIllegalAddress)
+                                   : cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)

@@ -129,6 +129,9 @@ bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_pre
    Returns CLI_OK or CLI_FAILED. */
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o);
 
+/* Prints what the session's last call failed with. Returns CLI_FAILED. */
+int cli_fail_session(const struct tft_session *s);
+
 /* The name of the prefix for a session that will get the prompt ids[n]: that of --prefix, or else
    the one that holds most of the prompt. NULL: the model's own. */
 const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n);

@@ -155,6 +155,11 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     return tft_session_open(s, m, o, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
 }
 
+int cli_fail_session(const struct tft_session *s)
+{
+    return cli_fail("%s", tft_session_error(s)->msg);
+}
+
 const char *cli_prefix(const struct tft_model *m, const int32_t *ids, size_t n)
 {
     const char *name = cli_session_options.prefix;

@@ -194,10 +194,68 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
             print_row(m, &r, first && !decode);
         }
     }
+    int result = cli_interrupted() ? CLI_INTERRUPTED
+                 : status == TFT_OK ? CLI_OK
+                                    : cli_fail_session(s);
     tft_session_close(s);
-    if (cli_interrupted())
-        return CLI_INTERRUPTED;
-    return status == TFT_OK ? CLI_OK : cli_fail("%s", tft_status_text(status));
+    return result;
+}
+
+/* Logits like those of a trained model: a bell from -10 to 10, and a few peaks above it. Those of
+   random weights would be nearly equal, which no sampler is made for. */
+static void fill_logits(float *x, uint32_t n)
+{
+    uint32_t r = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int k = 0; k < 4; k++) {
+            r = r * 1664525 + 1013904223;
+            sum += (float)(r >> 8) * 0x1p-24f;
+        }
+        x[i] = (sum - 2) * 5 + (i % (n / 16 + 1) == 0 ? 10 : 0);
+    }
+}
+
+/* *seconds: that choosing a token takes with the defaults of run, the median. Sampling runs on one
+   thread. */
+static int time_sampling(const struct tft_model *m, double *seconds)
+{
+    enum { DRAWS = 65 };
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_session_opts so = {.size = sizeof so, .capacity = 1, .kv = "f16"};
+    struct tft_sampler z = cli_sampler();
+    struct tft_session *s;
+    struct tft_error err;
+    double t[DRAWS];
+    tft_model_describe(m, &info);
+    float *logits = malloc(info.n_vocab * sizeof *logits);
+    if (!logits)
+        return cli_fail("out of memory");
+    fill_logits(logits, info.n_vocab);
+    int status = tft_session_open(&s, m, &so, &err) == TFT_OK ? CLI_OK : cli_fail("%s", err.msg);
+    for (int i = 0; status == CLI_OK && i < DRAWS; i++) {
+        uint64_t start = cli_ns();
+        tft_sample_logits(&z, s, logits);
+        t[i] = (double)(cli_ns() - start) / 1e9;
+    }
+    if (status == CLI_OK) {
+        qsort(t, DRAWS, sizeof *t, by_value);
+        *seconds = t[DRAWS / 2];
+        tft_session_close(s);
+    }
+    free(logits);
+    return status;
+}
+
+static int print_sampling(const struct tft_model *m)
+{
+    double seconds = 0;
+    int status = time_sampling(m, &seconds);
+    if (status == CLI_OK && opt.json)
+        printf("],\"sample_us\":%.4g}\n", 1e6 * seconds);
+    else if (status == CLI_OK)
+        printf("sample   %49.1f\n", 1 / seconds);
+    return status;
 }
 
 /* n pseudo-random tokens, which the caller frees; NULL if out of memory. */

@@ -174,12 +174,13 @@ static bool extend_answer(struct chat *c, const char *p, size_t n)
 }
 
 /* Generates until the answer ends, or until the session is full: a->stop stays NULL then. Returns
-   false with errno if the text could not be printed. */
-static bool generate(struct chat *c, struct answer *a)
+   CLI_OK, or CLI_FAILED after an error message. */
+static int generate(struct chat *c, struct answer *a)
 {
     char piece[TFT_TEXT_MAX];
-    bool written = true, full = false;
-    while (written && !full && !a->stop) {
+    enum tft_status status = TFT_OK;
+    bool written = true;
+    while (written && status == TFT_OK && !a->stop) {
         int32_t id = tft_sample(&c->sampler, c->s);
         if (cli_interrupted())
             a->stop = "interrupt";
@@ -190,23 +191,29 @@ static bool generate(struct chat *c, struct answer *a)
             if (++a->n_tokens == opt.n_tokens)
                 a->stop = "length";
             else if (written) /* a failed write leaves its reason in errno: call nothing more */
-                full = tft_decode(c->s, id) != TFT_OK;
+                status = tft_decode(c->s, id);
         }
     }
-    return written;
+    if (!written)
+        return cli_fail("standard output: %s", strerror(errno));
+    if (status == TFT_OK || status == TFT_ERR_FULL)
+        return CLI_OK;
+    if (!opt.json && isatty(STDERR_FILENO))
+        putchar('\n'); /* the answer is on this line */
+    return cli_fail_session(c->s);
 }
 
 /* Computes the tokens, frees them, and generates. */
 static int compute_and_generate(struct chat *c, struct answer *a, int32_t *ids, size_t n)
 {
-    enum tft_status status = cli_sync(c->s, ids, n);
+    enum tft_status computed = cli_sync(c->s, ids, n);
     free(ids);
-    if (status != TFT_OK)
-        return cli_fail("%s", tft_status_text(status));
+    if (computed != TFT_OK)
+        return cli_fail_session(c->s);
     uint64_t start = cli_ns();
-    bool written = generate(c, a);
+    int status = generate(c, a);
     a->seconds += (double)(cli_ns() - start) / 1e9;
-    return written ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
+    return status;
 }
 
 /* Generates the answer. When the session becomes full before the end, drops the oldest messages and

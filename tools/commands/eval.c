@@ -132,8 +132,8 @@ static int score_option(struct evaluation *e, const struct task_option *o, struc
     if (cli_interrupted())
         return CLI_INTERRUPTED;
     if (status != TFT_OK)
-        return cli_fail("%s", tft_status_text(status));
-    if (!score->n || !isfinite(score->nll))
+        return cli_fail_session(e->z.s);
+    if (!score->n)
         return cli_fail("%s: line %zu: the model gives an answer no probability", opt.file,
                         e->l.number);
     return CLI_OK;

@@ -34,10 +34,11 @@ static const struct cli_option options[] = {
 static void report(const struct score *t, double seconds)
 {
     double nll = t->nll / t->n;
-    if (opt.json)
-        printf("{\"ppl\":%.6f,\"nll\":%.8f,\"tokens\":%u,\"seconds\":%.3f}\n", exp(nll), nll, t->n,
-               seconds);
-    else
+    if (opt.json) {
+        printf("{\"tokens\":%u,\"seconds\":%.3f,\"nll\":%.8f", t->n, seconds, nll);
+        cli_json_number("ppl", exp(nll)); /* infinite from a nll of 710 on */
+        printf("}\n");
+    } else
         printf("perplexity %.4f over %u tokens, %.1f tokens/s\n", exp(nll), t->n, t->n / seconds);
 }
 
@@ -60,7 +61,7 @@ static int measure(struct scorer *z, int32_t *ids, size_t n)
     }
     cli_progress_end(&progress);
     if (status != TFT_OK)
-        return cli_fail("%s", tft_status_text(status));
+        return cli_fail_session(z->s);
     if (cli_interrupted())
         return CLI_INTERRUPTED;
     if (!total.n)

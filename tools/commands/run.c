@@ -52,8 +52,9 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
     struct tft_sampler sampler = cli_sampler();
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
+    enum tft_status status = TFT_OK;
     bool written = true;
-    while (!c->stop && written) {
+    while (!c->stop && written && status == TFT_OK) {
         int32_t id = tft_sample(&sampler, s);
         if (!c->n)
             c->first_seconds = (double)(cli_ns() - c->start) / 1e9;
@@ -66,9 +67,16 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct tft
             c->n++;
             if (opt.n_tokens && c->n == opt.n_tokens)
                 c->stop = "length";
-            else if (written && tft_decode(s, id) != TFT_OK)
+            else if (written)
+                status = tft_decode(s, id);
+            if (status == TFT_ERR_FULL)
                 c->stop = "context";
         }
+    }
+    if (status != TFT_OK && !c->stop) {
+        if (!opt.json && isatty(STDERR_FILENO))
+            putchar('\n'); /* the text is on this line */
+        return cli_fail_session(s);
     }
     written = written && put(&c->text, piece, tft_text_push(state, m, -1, piece));
     c->seconds = (double)(cli_ns() - start) / 1e9;
@@ -110,11 +118,11 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
                         n, tft_capacity(s));
     enum tft_status status = cli_sync(s, ids, n);
     c->prompt_seconds = (double)(cli_ns() - start) / 1e9;
-    if (status != TFT_OK && !n)
+    if (status == TFT_ERR_ARG && !n)
         return cli_fail("the prompt is empty, and the model has no BOS token to begin with: give a "
                         "text with -p");
     if (status != TFT_OK)
-        return cli_fail("%s", tft_status_text(status));
+        return cli_fail_session(s);
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
 }
 

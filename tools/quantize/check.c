@@ -104,16 +104,16 @@ static enum tft_status add_window(const struct tft_model *m, const struct check_
             .s = s, .next = ids + at + 1, .n = n - 1 - at < batch ? n - 1 - at : batch};
         t.n_vocab = m->n_vocab;
         status = tft_prefill(s, ids + at, t.n);
-        if (status != TFT_OK)
+        if (status != TFT_OK) {
+            tft_fail(err, status, "the text cannot be computed: %s", tft_session_error(s)->msg);
             break;
+        }
         tft_port_team(s->n_threads, add_surprises, &t);
         for (uint32_t i = 0; i < t.n; i++)
             *sum += t.each[i];
     }
     tft_session_close(s);
-    return status == TFT_OK ? status
-                            : tft_fail(err, status, "%s: the text cannot be computed: %s",
-                                       m->source.name, tft_status_text(status));
+    return status;
 }
 
 enum tft_status check_file(const char *path, const struct check_text *text,

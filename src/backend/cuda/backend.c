@@ -6,7 +6,6 @@
  * tokens. Decoding queues the same kernels for each token; all that differs is in `uploaded`. So
  * the kernels of one token are recorded once, as a CUDA graph.
  */
-#include <assert.h>
 #include <string.h>
 
 #include "inside.h"
@@ -320,7 +319,6 @@ static void upload_pass(struct tft_pass *p, uint32_t layer)
 {
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
-    assert(p->plan->n_chunk <= p->s->kv.max_chunks);
     tft_cuda_layout_upload(ds, p->n, p->plan->n_chunk, p->plan->n_order);
     stage_plan(p);
     if (layer == 0)
@@ -377,6 +375,17 @@ static void record_graph(struct tft_pass p, uint32_t first, uint32_t end, int i)
         ds->error = e;
 }
 
+/* Waits for all that is queued, and leaves the GPU for the one that was current before. Whatever
+   the error is, the device is of no more use. */
+static enum tft_status finish(struct device_session *ds, int before, const char *doing)
+{
+    tft_cuda_wait(ds);
+    tft_cuda_leave(before, ds->device->index);
+    if (tft_cuda_status(ds->error, doing, &ds->session->error) == TFT_OK)
+        return TFT_OK;
+    return ds->session->error.code = TFT_ERR_DEVICE;
+}
+
 /* A pass of one token uses a graph, unless tokens are evicted before it. A graph fixes how many
    thread blocks attention has, one for each span: graph i serves tokens that attend to at most 2^i
    spans, of blocks if the cache has codes and else of slots. */
@@ -385,8 +394,10 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     int i = 0;
-    if (ds->error == cudaSuccess)
-        ds->error = cudaSetDevice(ds->device->index);
+    if (p->plan->n_chunk > p->s->kv.max_chunks) /* ds->eviction, and what is staged, have no room */
+        return tft_fail(&p->s->error, TFT_ERR_DEVICE, "cuda: a pass of %u chunks, more than %u",
+                        p->plan->n_chunk, p->s->kv.max_chunks);
+    int before = tft_cuda_enter(ds->device->index, &ds->error);
     upload_pass(p, first);
     bool evicts = tft_kv_evicts(&p->s->kv.policy);
     bool one_token = p->n == 1 && p->n_logits && first < end;
@@ -409,8 +420,7 @@ static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
         ds->error = cudaMemcpyAsync(p->s->buf[TFT_LOGITS], ds->buf[TFT_LOGITS],
                                     (size_t)n_active(p) * m->n_vocab * sizeof(float),
                                     cudaMemcpyDeviceToHost, ds->stream);
-    tft_cuda_wait(ds);
-    return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
+    return finish(ds, before, "computing tokens");
 }
 
 static enum tft_status drop(void *state, struct tft_session *s, const struct tft_kv_drop *d)
@@ -418,8 +428,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
     struct device_session *ds = state;
     const struct tft_model *m = s->m;
     uint32_t used[] = {s->kv.at[TFT_KV_K].blocks, s->kv.at[TFT_KV_V].blocks};
-    if (ds->error == cudaSuccess)
-        ds->error = cudaSetDevice(ds->device->index);
+    int before = tft_cuda_enter(ds->device->index, &ds->error);
     ds->n_owned[TFT_KV_K] = ds->n_owned[TFT_KV_V] = 0; /* the tokens left move up */
     for (uint32_t l = m->n_host; l < m->n_layer; l++)
         if (d->blocks) {
@@ -429,8 +438,7 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
             struct tft_cuda_slots slots = tft_cuda_slots_of(ds, l);
             tft_cuda_drop_slots(ds->stream, &slots, d->slot, d->n, d->used);
         }
-    tft_cuda_wait(ds);
-    return ds->error == cudaSuccess ? TFT_OK : TFT_ERR_DEVICE;
+    return finish(ds, before, "dropping tokens");
 }
 
 TFT_API tft_device_fn tft_device;

@@ -9,6 +9,12 @@
 /* The status for CUDA's error code e, and a line "cuda: DOING: REASON"; TFT_OK for cudaSuccess. */
 enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_error *err);
 
+/* Makes GPU `index` the calling thread's current one, unless *error is set, and sets *error on
+   failure. Returns the one that was current, which tft_cuda_leave makes current again: the caller's
+   own use of CUDA is none of ours. */
+int tft_cuda_enter(int index, cudaError_t *error);
+void tft_cuda_leave(int before, int index);
+
 /* Allocates memory of the device. what: names it in the error line. */
 enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struct tft_error *err);
 

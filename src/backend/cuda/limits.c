@@ -19,7 +19,10 @@ static const struct {
 static int attribute(const struct device *d, int name)
 {
     int value = 0;
-    return cudaDeviceGetAttribute(&value, name, d->index) == cudaSuccess ? value : 0;
+    if (cudaDeviceGetAttribute(&value, name, d->index) == cudaSuccess)
+        return value;
+    cudaGetLastError(); /* or the next pass would take it for its own */
+    return 0;
 }
 
 static double nan_if_zero(double x) { return x > 0 ? x : NAN; }

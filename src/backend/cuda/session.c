@@ -314,7 +314,8 @@ static enum tft_status upload_layers(struct device_session *ds, struct tft_error
 void tft_cuda_session_close(void *session)
 {
     struct device_session *ds = session;
-    cudaSetDevice(ds->device->index);
+    cudaError_t ignored = cudaSuccess;
+    int before = tft_cuda_enter(ds->device->index, &ignored);
     for (int i = 0; i < GRAPHS; i++)
         if (ds->graph[i])
             cudaGraphExecDestroy(ds->graph[i]);
@@ -322,6 +323,7 @@ void tft_cuda_session_close(void *session)
         cudaStreamDestroy(ds->stream);
     cudaFree(ds->memory);
     cudaFreeHost(ds->pinned);
+    tft_cuda_leave(before, ds->device->index);
     free(ds->eviction);
     free(ds);
 }
@@ -346,8 +348,8 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     ds->device = device;
     ds->session = s;
-    enum tft_status status =
-        tft_cuda_status(cudaSetDevice(ds->device->index), "selecting the GPU", err);
+    int before = tft_cuda_enter(ds->device->index, &ds->error);
+    enum tft_status status = tft_cuda_status(ds->error, "selecting the GPU", err);
     if (status == TFT_OK)
         status = alloc_plan(ds, err);
     if (status == TFT_OK)
@@ -359,6 +361,7 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
         status = put_prefix(ds, err);
     if (status == TFT_OK && tft_kv_evicts(&s->kv.policy))
         status = upload_layers(ds, err);
+    tft_cuda_leave(before, ds->device->index);
     if (status != TFT_OK) {
         tft_cuda_session_close(ds);
         return status;

@@ -17,6 +17,21 @@ enum tft_status tft_cuda_status(cudaError_t e, const char *doing, struct tft_err
                     "cuda: %s: %s", doing, cudaGetErrorString(e));
 }
 
+int tft_cuda_enter(int index, cudaError_t *error)
+{
+    int before = index;
+    cudaError_t e = cudaGetDevice(&before);
+    if (*error == cudaSuccess)
+        *error = e != cudaSuccess ? e : before != index ? cudaSetDevice(index) : cudaSuccess;
+    return before;
+}
+
+void tft_cuda_leave(int before, int index)
+{
+    if (before != index)
+        cudaSetDevice(before);
+}
+
 enum tft_status tft_cuda_alloc(void **out, size_t bytes, const char *what, struct tft_error *err)
 {
     cudaError_t e = cudaMalloc(out, bytes ? bytes : 1);
@@ -194,10 +209,13 @@ static enum tft_status copy_all(struct device *d, struct tft_error *err)
 
 /* -------------------------------------------------------------------------------------- devices */
 
-/* The kernels need compute capability 7.5: tensor cores that multiply bytes. */
-static enum tft_status select_gpu(struct device *d, uint32_t index, struct tft_error *err)
+/* Enters the GPU; *before is what tft_cuda_leave gets. The kernels need compute capability 7.5:
+   tensor cores that multiply bytes. */
+static enum tft_status select_gpu(struct device *d, uint32_t index, int *before,
+                                  struct tft_error *err)
 {
     int n = 0, major = 0, minor = 0, multiprocessors = 0;
+    cudaError_t e = cudaSuccess;
     enum tft_status status = tft_cuda_status(cudaGetDeviceCount(&n), "looking for a GPU", err);
     if (status != TFT_OK)
         return status;
@@ -205,12 +223,16 @@ static enum tft_status select_gpu(struct device *d, uint32_t index, struct tft_e
         return tft_fail(err, TFT_ERR_DEVICE,
                         "cuda:%u: no such GPU: this machine has %d, counted from cuda:0", index, n);
     d->index = (int)index;
-    status = tft_cuda_status(cudaSetDevice(d->index), "selecting the GPU", err);
+    *before = tft_cuda_enter(d->index, &e);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->index);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->index);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->index);
+    status = tft_cuda_status(e, "selecting the GPU", err);
     if (status != TFT_OK)
         return status;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->index);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->index);
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, d->index);
     d->multiprocessors = (uint32_t)multiprocessors;
     if (major * 10 + minor < 75)
         return tft_fail(err, TFT_ERR_DEVICE,
@@ -222,8 +244,10 @@ static enum tft_status select_gpu(struct device *d, uint32_t index, struct tft_e
 void tft_cuda_close(void *device)
 {
     struct device *d = device;
-    cudaSetDevice(d->index);
+    cudaError_t ignored = cudaSuccess;
+    int before = tft_cuda_enter(d->index, &ignored);
     cudaFree(d->memory);
+    tft_cuda_leave(before, d->index);
     free(d->weights);
     free(d);
 }
@@ -235,7 +259,8 @@ enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t in
     if (!d)
         return tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
     d->m = m;
-    enum tft_status status = select_gpu(d, index, err);
+    int before = 0;
+    enum tft_status status = select_gpu(d, index, &before, err);
     list_all(d);
     if (status == TFT_OK && !(d->weights = calloc(d->n_weights, sizeof *d->weights)))
         status = tft_fail(err, TFT_ERR_NOMEM, "cuda: out of memory");
@@ -244,6 +269,7 @@ enum tft_status tft_cuda_open(void **out, const struct tft_model *m, uint32_t in
         sort_unique(d);
         status = copy_all(d, err);
     }
+    tft_cuda_leave(before, d->index);
     if (status != TFT_OK) {
         tft_cuda_close(d);
         return status;

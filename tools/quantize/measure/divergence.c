@@ -60,7 +60,7 @@ static struct tft_session *run_window(struct divergence *d, const char *kv, uint
     const int32_t *ids = d->o.text + (size_t)window * d->o.window;
     if (tft_session_open(&s, d->m, &so, d->bad) == TFT_OK &&
         tft_prefill(s, ids, d->o.window) != TFT_OK)
-        tft_fail(d->bad, TFT_ERR_ARG, "%s: the text has an invalid token", d->m->source.name);
+        *d->bad = *tft_session_error(s);
     d->work++;
     if (d->o.progress && !d->o.progress(d->o.user, fmin(d->work / d->total_work, 1)))
         d->stopped = true;
