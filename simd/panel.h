@@ -11,7 +11,7 @@
  * loop over quads may take four at a time.
  *
  * Weights are in -127 .. 127, not -128: a kernel without dot-product instructions adds two products
- * in 16 bits, and 2 * (-128)^2 would overflow.
+ * in 16 bits, and 2 * (-128)^2 would overflow. Opening a file refuses it (tft_format.flaw).
  */
 #ifndef TFT_PANEL_H
 #define TFT_PANEL_H

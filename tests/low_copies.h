@@ -48,6 +48,17 @@ static inline size_t real_columns(const struct tft_tensor *t)
     return cols;
 }
 
+/* Rows without the padding, likewise. */
+static inline size_t real_rows(const struct tft_tensor *t)
+{
+    size_t rows = 0;
+    for (size_t n = 0; n < t->ne[1]; n++)
+        for (size_t k = 0; k < t->ne[0]; k++)
+            if (t->data[tft_panel_at(n, k, t->ne[0])])
+                rows = n + 1;
+    return rows;
+}
+
 /* Random codes for matrix i. */
 static inline void put_matrix(struct copies *c, size_t i)
 {
@@ -55,7 +66,7 @@ static inline void put_matrix(struct copies *c, size_t i)
     const struct tft_tensor *t = &c->s->tensor[i];
     const struct tft_low *how = &c->how[i];
     size_t K = (size_t)t->ne[0], rows = (size_t)t->ne[1], cols = real_columns(t),
-           groups = tft_low_groups(how, cols);
+           real = real_rows(t), groups = tft_low_groups(how, cols);
     int levels = (int)tft_bits_levels(how->bits);
     uint8_t code[TFT_PANEL * COLS], factors[TFT_PANEL * COLS / 32], to[TFT_PANEL * COLS];
     int8_t panel[TFT_PANEL * COLS];
@@ -71,6 +82,8 @@ static inline void put_matrix(struct copies *c, size_t i)
         pack_low_panel(to, c->sum[i] + n, how, code, cols, factors, TFT_PANEL, cols);
         memset(panel, 0, TFT_PANEL * K);
         for (size_t r = 0; r < TFT_PANEL; r++)
+            c->sum[i][n + r] *= n + r < real;
+        for (size_t r = 0; r < TFT_PANEL && n + r < real; r++)
             for (size_t k = 0; k < cols; k++) {
                 uint8_t f = factors[r * groups + k / how->group];
                 panel[tft_panel_at(r, k, K)] = (int8_t)((f & 15) * (code[r * cols + k] - (f >> 4)));

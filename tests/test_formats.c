@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "random.h"
@@ -42,6 +43,8 @@ static struct tft_mat int8(void)
             numbers[FIRST + n][k] = (float)q * scale[n];
         }
     }
+    for (size_t n = ROWS; n < 48; n++)
+        scale[n] = 1;
     return (struct tft_mat){.format = &tft_format_i8,
                             .rows = ROWS,
                             .cols = COLS,
@@ -144,6 +147,26 @@ static void check_product(const struct tft_mat *w, bool with_bias, bool add, siz
         }
 }
 
+/* A matrix that is sound, and its row `row` after `rowsum` or a scale changed. */
+static void check_flaws(const struct tft_mat *w)
+{
+    enum { ROW = 20 };
+    size_t at = 0;
+    float before = scale[ROW];
+    assert_null(w->format->flaw(&kern, w, 0, ROWS, &at));
+    assert_null(w->format->flaw(&kern, w, 2 * TFT_PANEL, ROWS, &at));
+    rowsum[ROW]++;
+    assert_string_equal(w->format->flaw(&kern, w, 0, ROWS, &at), "does not add up to its rowsum");
+    assert_int_equal(at, ROW);
+    assert_null(w->format->flaw(&kern, w, 2 * TFT_PANEL, ROWS, &at));
+    rowsum[ROW]--;
+    scale[ROW] = 0;
+    assert_string_equal(w->format->flaw(&kern, w, TFT_PANEL, ROWS, &at),
+                        "has a scale that is not a positive number");
+    assert_int_equal(at, ROW);
+    scale[ROW] = before;
+}
+
 static void check_format(const struct tft_mat *w, uint64_t bytes)
 {
     assert_int_equal(w->format->bytes(w), bytes);
@@ -172,6 +195,88 @@ static void panels_of_int8(void **state)
     (void)state;
     struct tft_mat w = int8();
     check_format(&w, 48 * (64 + 4 + 4));
+    check_flaws(&w);
+
+    size_t at, cols = tft_panel_cols(COLS);
+    int8_t *inside = &panels[tft_panel_at(33, 49, cols)];
+    rowsum[33] += -128 - *inside;
+    *inside = -128;
+    assert_string_equal(w.format->flaw(&kern, &w, 0, ROWS, &at),
+                        "has a weight of -128; the least is -127");
+    assert_int_equal(at, 33);
+    w = int8();
+    panels[tft_panel_at(33, COLS, cols)] = 1;
+    rowsum[33]++;
+    assert_string_equal(w.format->flaw(&kern, &w, 0, ROWS, &at), "has padding that is not zero");
+    panels[tft_panel_at(33, COLS, cols)] = 0;
+    rowsum[33]--;
+    panels[tft_panel_at(ROWS, 0, cols)] = 1;
+    rowsum[ROWS] = 1;
+    assert_string_equal(w.format->flaw(&kern, &w, 0, ROWS, &at), "has padding that is not zero");
+    assert_int_equal(at, ROWS);
+    panels[tft_panel_at(ROWS, 0, cols)] = 0;
+    rowsum[ROWS] = 0;
+}
+
+/* Rows of the greatest length and the greatest numbers. */
+static void long_rows_of_int8(void **state)
+{
+    (void)state;
+    size_t size = (size_t)TFT_PANEL * TFT_PANEL_MAX_K, at;
+    int8_t *data = malloc(size);
+    assert_non_null(data);
+    struct tft_mat w = {.format = &tft_format_i8,
+                        .rows = TFT_PANEL,
+                        .cols = TFT_PANEL_MAX_K,
+                        .data = data,
+                        .scale = scale,
+                        .rowsum = rowsum};
+    for (int q = -127; q <= 127; q += 254) {
+        memset(data, q, size);
+        for (size_t r = 0; r < TFT_PANEL; r++) {
+            scale[r] = 1;
+            rowsum[r] = q * TFT_PANEL_MAX_K;
+        }
+        assert_null(w.format->flaw(&kern, &w, 0, TFT_PANEL, &at));
+    }
+    free(data);
+}
+
+/* Sets the code of row 0 and column k of a group of 4 bits. */
+static void set_code(uint8_t *group, size_t k, unsigned code)
+{
+    uint8_t *quad = group + TFT_PANEL + k / TFT_QUAD * tft_codes_bytes(TFT_BITS_4, 1),
+            *byte = quad + k % TFT_QUAD;
+    *byte = (uint8_t)((*byte & 0xf0) | code);
+}
+
+/* A weight out of range matters in the last column, and not in the padding behind it. */
+static void codes_out_of_range(void **state)
+{
+    (void)state;
+    enum { GROUP = 32 };
+    struct tft_mat w = codes(4, GROUP);
+    const struct tft_low *low = w.format->low;
+    size_t at;
+    uint8_t *group = (uint8_t *)(uintptr_t)w.data + tft_low_group_bytes(low);
+    group[0] = 15 | 9 << 4; /* code 0 is -135, code 9 is 0 */
+    for (size_t k = 0; k < GROUP; k++)
+        set_code(group, k, 9);
+    rowsum[0] = 0;
+    for (size_t k = 0; k < COLS; k++)
+        rowsum[0] += tft_low_at(w.data, low, 0, k, tft_panel_cols(COLS));
+    set_code(group, COLS - GROUP, 0);
+    assert_null(w.format->flaw(&kern, &w, 0, ROWS, &at));
+    set_code(group, COLS - 1 - GROUP, 0);
+    assert_string_equal(w.format->flaw(&kern, &w, 0, ROWS, &at),
+                        "has a weight outside of -127 .. 127");
+    assert_int_equal(at, 0);
+    group[0] = 15 | 6 << 4; /* code 15 is 135 */
+    for (size_t k = 0; k < GROUP; k++)
+        set_code(group, k, 6);
+    set_code(group, COLS - 1 - GROUP, 15);
+    assert_string_equal(w.format->flaw(&kern, &w, 0, ROWS, &at),
+                        "has a weight outside of -127 .. 127");
 }
 
 static void panels_of_codes(void **state)
@@ -182,6 +287,7 @@ static void panels_of_codes(void **state)
             struct tft_mat w = codes(bits, group);
             size_t padded = group < 64 ? 64 : group;
             check_format(&w, 48 * (padded * bits / 8 + padded / group + 4 + 4));
+            check_flaws(&w);
         }
     assert_null(tft_format_low(5, 64));
     assert_null(tft_format_low(1, 64));
@@ -232,7 +338,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_of_floats),
         cmocka_unit_test(panels_of_int8),
+        cmocka_unit_test(long_rows_of_int8),
         cmocka_unit_test(panels_of_codes),
+        cmocka_unit_test(codes_out_of_range),
         cmocka_unit_test(a_stored_tensor),
         cmocka_unit_test(the_format_of_a_tensor),
     };

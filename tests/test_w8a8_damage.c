@@ -7,10 +7,26 @@
 #include "file/file.h"
 #include "w8a8.h"
 
-enum change { DROP, SHORTEN, SET, FIRST };
+enum change { DROP, SHORTEN, SET, FIRST, LAST };
+
+/* `bytes` of a tensor, whose first or last number is set. */
+static void put_changed(struct tft_gguf_writer *w, const struct tft_tensor *t, size_t bytes,
+                        enum change what, double number)
+{
+    float f = (float)number;
+    int32_t d = t->type == TFT_F32 ? 0 : (int32_t)number;
+    int8_t b = t->type == TFT_I8 ? (int8_t)d : 0;
+    const void *set = t->type == TFT_I8 ? (void *)&b : t->type == TFT_I32 ? (void *)&d : (void *)&f;
+    size_t n = t->type == TFT_I8 ? 1 : 4;
+    if (what == FIRST)
+        tft_gguf_put_data(w, set, n);
+    tft_gguf_put_data(w, t->data + (what == FIRST ? n : 0), bytes - n);
+    if (what == LAST)
+        tft_gguf_put_data(w, set, n);
+}
 
 /* Copies q.gguf with one change: a value or a tensor dropped, an array cut by one, the first
-   element of an array or of a tensor set. */
+   element of an array, the first or last of a tensor set. */
 static const char *changed(enum change what, const char *name, double number)
 {
     struct tft_source s;
@@ -60,12 +76,9 @@ static const char *changed(enum change what, const char *name, double number)
             uint64_t bytes;
             assert_true(tft_dtype_bytes(type, ne[0] * ne[1] * ne[2] * ne[3], &bytes) &&
                         bytes <= t->bytes);
-            if (data && here && what == FIRST) {
-                float f = (float)number;
-                int32_t d = type == TFT_I32 ? (int32_t)number : 0;
-                tft_gguf_put_data(w, type == TFT_I32 ? (const void *)&d : (const void *)&f, 4);
-                tft_gguf_put_data(w, t->data + 4, (size_t)bytes - 4);
-            } else if (data)
+            if (data && here && (what == FIRST || what == LAST))
+                put_changed(w, t, (size_t)bytes, what, number);
+            else if (data)
                 tft_gguf_put_data(w, t->data, (size_t)bytes);
             else
                 tft_gguf_put_tensor(w, t->name, type, t->n_dims, ne);
@@ -149,6 +162,65 @@ static void damaged_files_are_refused(void **state)
     tft_model_close(m);
 }
 
+/* Numbers that instruction sets would multiply differently, or that make no sense. */
+static void damaged_weights_are_refused(void **state)
+{
+    (void)state;
+    static const struct damage cases[] = {
+        {FIRST, "blk.0.attn_v.weight", -128,
+         "row 0 of the tensor blk.0.attn_v.weight has a weight of -128"},
+        {FIRST, "blk.1.ffn_up.rowsum", 20000,
+         "row 0 of the tensor blk.1.ffn_up.weight does not add up to its rowsum"},
+        {FIRST, "token_embd.rowsum", INT32_MIN,
+         "row 0 of the tensor token_embd.weight does not add up to its rowsum"},
+        {LAST, "token_embd.rowsum", 1,
+         "row 63 of the tensor token_embd.weight does not add up to its rowsum"},
+        {LAST, "blk.1.attn_k.weight", 1,
+         "row 31 of the tensor blk.1.attn_k.weight has padding that is not zero"},
+        {FIRST, "output.scale", 0,
+         "row 0 of the tensor output.weight has a scale that is not a positive number"},
+        {FIRST, "blk.0.ffn_down.scale", -1,
+         "row 0 of the tensor blk.0.ffn_down.weight has a scale that is not a positive number"},
+        {FIRST, "blk.0.ffn_gate.scale", NAN, "blk.0.ffn_gate.weight has a scale that is not"},
+        {LAST, "blk.0.attn_q.scale", INFINITY, "blk.0.attn_q.weight has a scale that is not"},
+        {LAST, "blk.1.attn_output.rowsum", -7, "blk.1.attn_output.weight does not add up"},
+    };
+    struct quantize_opts o = usual(&toys[0]);
+    quantized(&toys[0], &o);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(&cases[i]);
+    tft_model_close(opened(changed(FIRST, "blk.0.attn_v.scale", 1)));
+}
+
+/* Sets a byte of the data of a tensor of q.gguf. */
+static void poke(const char *tensor, bool last, unsigned char byte)
+{
+    struct tft_source s;
+    assert_int_equal(tft_source_open(&s, in_folder("q.gguf"), NULL, NULL, NULL), TFT_OK);
+    const struct tft_tensor *t = tft_source_tensor(&s, tensor);
+    long at = (long)(t->data - s.data) + (last ? (long)t->bytes - 1 : 0);
+    tft_source_close(&s);
+    FILE *f = fopen(in_folder("q.gguf"), "r+b");
+    assert_true(f && fseek(f, at, SEEK_SET) == 0 && fputc(byte, f) == byte && fclose(f) == 0);
+}
+
+/* Each thread looks at some rows of every matrix. Which flaw is named does not depend on that. */
+static void the_first_flaw_is_named_with_any_threads(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[0]);
+    quantized(&toys[0], &o);
+    poke("blk.0.attn_q.weight", true, 1); /* in the last thread's rows: padding */
+    poke("blk.1.attn_q.weight", false, 0x80);
+    for (int threads = 1; threads <= 3; threads++) {
+        struct tft_model_opts mo = {.size = sizeof mo, .n_threads = threads};
+        struct tft_model *m;
+        struct tft_error err;
+        assert_int_equal(tft_model_open(&m, in_folder("q.gguf"), &mo, &err), TFT_ERR_FORMAT);
+        assert_non_null(strstr(err.msg, "blk.0.attn_q.weight"));
+    }
+}
+
 /* What a file holds for the KV cache that it names. */
 static void a_damaged_calibration_is_refused(void **state)
 {
@@ -229,6 +301,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(damaged_weights_are_refused),
+        cmocka_unit_test(the_first_flaw_is_named_with_any_threads),
         cmocka_unit_test(a_damaged_calibration_is_refused),
         cmocka_unit_test(a_damaged_prefix_of_few_bits_is_refused),
     };

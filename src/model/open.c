@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/flaws.h"
 #include "model/keys.h"
 #include "model/load.h"
 #include "model/packed.h"
@@ -122,6 +123,8 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
         tft_load_check_all_used(&ld);
     if (ld.status == TFT_OK)
         ld.status = tft_convert(&m->kern, &m->source, ld.conversion, ld.n_conversion, o->opts, err);
+    if (ld.status == TFT_OK && ld.w8a8)
+        ld.status = tft_flaws_refuse(m, o->opts->n_threads, err);
     return ld.status;
 }
 

@@ -1,6 +1,8 @@
 /* What the two formats of W8A8 files share: int8 panels (i8.c), and panels of codes (low.c). */
-#ifndef TFT_BYTES_H
-#define TFT_BYTES_H
+#ifndef TFT_WEIGHTS_BYTES_H
+#define TFT_WEIGHTS_BYTES_H
+
+#include <float.h>
 
 #include "weights/format.h"
 
@@ -23,6 +25,16 @@ static inline struct tft_gemm_i8 tft_bytes_product(const struct tft_product *p,
         .M = p->n,
         .N = end - begin,
     };
+}
+
+/* What is wrong with a row whose numbers add up to `sum`; NULL: nothing. */
+static inline const char *tft_bytes_row_flaw(const struct tft_mat *w, size_t row, int32_t sum)
+{
+    if (w->rowsum[row] != sum)
+        return "does not add up to its rowsum";
+    if (!(w->scale[row] > 0 && w->scale[row] <= FLT_MAX))
+        return "has a scale that is not a positive number";
+    return NULL;
 }
 
 #endif

@@ -64,6 +64,12 @@ struct tft_format {
     /* Bytes of a matrix with its padding and all that lies beside it: what one product reads. */
     uint64_t (*bytes)(const struct tft_mat *w);
 
+    /* With takes_bytes: looks at rows [begin, end) of a matrix of a file, begin a multiple of 16.
+       Where the bits of a product could differ from rung to rung, or its scale is no positive
+       number, returns what is wrong and sets *at to the row; otherwise NULL. */
+    const char *(*flaw)(const struct tft_kernels *kern, const struct tft_mat *w, size_t begin,
+                        size_t end, size_t *at);
+
     /* y: [cols] = row `row` as floats. */
     void (*row)(const struct tft_kernels *kern, const struct tft_mat *w, uint32_t row, float *y);
 

@@ -1,0 +1,68 @@
+#include "model/flaws.h"
+
+#include "base/error.h"
+#include "port/port.h"
+
+enum { BLOCK_MATS = 7 };
+
+struct flaw {
+    const char *why; /* NULL: none was found */
+    size_t matrix, row;
+};
+
+struct job {
+    const struct tft_model *m;
+    struct flaw *first; /* [threads] */
+};
+
+static size_t matrices(const struct tft_model *m)
+{
+    return 2 + (size_t)m->n_layer * BLOCK_MATS;
+}
+
+/* Matrix i. One that the architecture lacks, or that is the embedding again, has no rows. */
+static struct tft_mat matrix(const struct tft_model *m, size_t i)
+{
+    if (i == 0)
+        return m->embed;
+    if (i == 1)
+        return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
+    const struct tft_block *b = &m->block[(i - 2) / BLOCK_MATS];
+    const struct tft_linear *l[BLOCK_MATS] = {&b->q,    &b->k,  &b->v,   &b->o,
+                                              &b->gate, &b->up, &b->down};
+    return l[(i - 2) % BLOCK_MATS]->w;
+}
+
+/* Stops at the first flaw in the thread's share of each matrix. */
+static void look(void *arg, int tid, int n_threads)
+{
+    const struct job *job = arg;
+    struct flaw f = {0};
+    for (size_t i = 0; i < matrices(job->m) && !f.why; i++) {
+        struct tft_mat w = matrix(job->m, i);
+        uint64_t panels = tft_panel_rows(w.rows) / TFT_PANEL,
+                 begin = panels * (uint64_t)tid / (uint64_t)n_threads * TFT_PANEL,
+                 end = panels * ((uint64_t)tid + 1) / (uint64_t)n_threads * TFT_PANEL;
+        f.matrix = i;
+        if (begin < end)
+            f.why = w.format->flaw(&job->m->kern, &w, (size_t)begin, (size_t)end, &f.row);
+    }
+    job->first[tid] = f;
+}
+
+enum tft_status tft_flaws_refuse(const struct tft_model *m, int threads, struct tft_error *err)
+{
+    struct flaw first[TFT_PORT_THREADS] = {{0}}, least = {0};
+    struct job job = {m, first};
+    tft_port_team(threads ? threads : tft_port_cpus(), look, &job);
+    for (const struct flaw *f = first; f < first + TFT_PORT_THREADS; f++)
+        if (f->why && (!least.why || f->matrix < least.matrix ||
+                       (f->matrix == least.matrix && f->row < least.row)))
+            least = *f;
+    if (!least.why)
+        return TFT_OK;
+    const struct tft_tensor *t = matrix(m, least.matrix).tensor;
+    return tft_fail_at(err, TFT_ERR_FORMAT, m->source.name, (uint64_t)(t->data - m->source.data),
+                       "row %zu of the tensor %.*s %s: the file is damaged, quantize it again",
+                       least.row, TFT_STR_ARG(t->name), least.why);
+}
