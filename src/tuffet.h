@@ -523,11 +523,26 @@ TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
 /* ------------------------------------------------------------------------------------- sampling */
 
-/* How the next token is chosen: a plain value, all zero is greedy. The settings apply in this
-   order: repetition penalty, temperature, top-k, top-p, min-p. The same seed, logits and settings
-   give the same tokens on every machine. */
+/*
+ * How the next token is chosen: a plain value, all zero is greedy. The same seed, logits and
+ * settings give the same tokens on every machine:
+ *
+ *   1. The logits of recent tokens are divided by repeat_penalty, negative ones multiplied; once
+ *      each.
+ *   2. Tokens are ranked by logit, and of equal ones by id, the smaller first. A token whose logit
+ *      is NaN has no rank; if all are, the token is 0. Greedy takes the first and draws nothing.
+ *   3. Each token has a weight, its probability relative to the first one's:
+ *      exp((logit - first logit) * (1 / temperature)), in float; 1 if the logits are equal. The
+ *      inverse is at most FLT_MAX.
+ *   4. top_k keeps the first k. Let `sum` be the sum of their weights.
+ *   5. Of these, the first tokens are kept that top_p and min_p allow, at least one: top_p keeps as
+ *      few as have top_p * sum of the weights, min_p those with a weight of at least min_p.
+ *   6. A number from [0, 1) is drawn from the seed, and multiplied by the sum of the weights kept.
+ *      The token is the first at which the running sum of weights is above it. A token of weight
+ *      0 is never drawn.
+ */
 struct tft_sampler {
-    float temperature;    /* the logits are divided by it; 0: greedy, the likeliest token */
+    float temperature;    /* step 3; 0: greedy, the likeliest token */
     int32_t top_k;        /* choose among the k likeliest; 0: all */
     float top_p;          /* choose among the likeliest that together have this probability; 0 or 1:
                              all */
@@ -537,11 +552,36 @@ struct tft_sampler {
                              off */
     int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64 */
     uint64_t seed;        /* state of the random generator; every draw changes it */
+    uint64_t reserved[4]; /* for later versions: zero */
 };
 
-/* Chooses the next token from the logits of the session's last call; -1 if there are none.
-   Allocates nothing. */
+/* Chooses the next token from the logits of the session's last call; -1 if there are none, or if
+   z->reserved is not zero. Allocates nothing. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
+
+/* The same from logits[n_vocab] of the caller, who keeps them: those of tft_logits with a bias, or
+   with a mask, -infinity for each token that may not come. (If all are -infinity, all have the same
+   chance.) The session lends its memory, and its tokens for repeat_penalty; it need not have logits
+   of its own. */
+TFT_API int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s,
+                                  const float *logits);
+
+struct tft_choice {
+    int32_t id;
+    float logprob; /* ln of its probability among all tokens, at temperature 1 */
+};
+
+/* Writes the k likeliest tokens to out[k], the likeliest first, of equals the smallest id, and
+   returns how many: fewer than k if the vocabulary is smaller; 0 without logits. logits: [n_vocab]
+   of the caller; NULL: of the session's last call, the same as tft_logits(s, 0). Allocates
+   nothing. */
+TFT_API size_t tft_likeliest(struct tft_session *s, const float *logits, struct tft_choice *out,
+                             size_t k);
+
+/* ln of the probability of a token, such as the one that tft_sample has taken; logits as for
+   tft_likeliest. The settings of a sampler play no part. NaN without logits, or if the vocabulary
+   does not have the token. */
+TFT_API float tft_logprob(struct tft_session *s, const float *logits, int32_t id);
 
 #ifdef __cplusplus
 }

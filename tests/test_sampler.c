@@ -7,6 +7,7 @@
 
 #include "folder.h"
 #include "run/session.h"
+#include "simd/expf.h"
 #include "toy.h"
 #include "tuffet.h"
 
@@ -16,23 +17,32 @@ static struct tft_model *model;
 static struct tft_session *session;
 static const int32_t held[HELD] = {7, 3, 7, 11, 2, 5}; /* the tokens of the session */
 
+/* Opens a toy of n_vocab tokens, and a session that has the tokens `held`. */
+static enum tft_status open_toy(struct tft_model **m, struct tft_session **s, uint32_t n_vocab)
+{
+    const struct toy t = {.arch = "llama",
+                          .n_vocab = n_vocab,
+                          .n_ctx = 16,
+                          .n_embd = 8,
+                          .n_layer = 1,
+                          .n_head = 1,
+                          .n_head_kv = 1,
+                          .head_dim = 8,
+                          .n_ff = 8,
+                          .n_rot = 8,
+                          .tied = true};
+    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
+    enum tft_status status = toy_write(&t, in_folder("m.gguf")) ? TFT_OK : TFT_ERR_IO;
+    if (status == TFT_OK)
+        status = tft_model_open(m, in_folder("m.gguf"), NULL, NULL);
+    if (status == TFT_OK)
+        status = tft_session_open(s, *m, &o, NULL);
+    return status == TFT_OK ? tft_prefill(*s, held, HELD) : status;
+}
+
 static int open_session(void **state)
 {
-    static const struct toy t = {.arch = "llama",
-                                 .n_vocab = V,
-                                 .n_ctx = 16,
-                                 .n_embd = 8,
-                                 .n_layer = 1,
-                                 .n_head = 1,
-                                 .n_head_kv = 1,
-                                 .head_dim = 8,
-                                 .n_ff = 8,
-                                 .n_rot = 8,
-                                 .tied = true};
-    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
-    return make_folder(state) || !toy_write(&t, in_folder("m.gguf")) ||
-           tft_model_open(&model, in_folder("m.gguf"), NULL, NULL) ||
-           tft_session_open(&session, model, &o, NULL) || tft_prefill(session, held, HELD);
+    return make_folder(state) || open_toy(&model, &session, V);
 }
 
 static int close_session(void **state)
@@ -152,7 +162,19 @@ static void nothing_to_sample_from(void **state)
     struct tft_sampler z = {.temperature = 1};
     tft_rewind(session, HELD - 1);
     assert_int_equal(tft_sample(&z, session), -1);
+    assert_int_equal(z.seed, 0);
     assert_int_equal(tft_decode(session, held[HELD - 1]), TFT_OK);
+}
+
+/* A setting of a later version would be ignored otherwise. */
+static void what_is_reserved_must_be_zero(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct tft_sampler z = {.temperature = 1};
+        z.reserved[i] = 1;
+        assert_int_equal(tft_sample(&z, session), -1);
+    }
 }
 
 /* ---- filters */
@@ -196,10 +218,6 @@ static void draws_are_looked_up_in_order(void **state)
             int32_t got = tft_sample(&z, session);
             double u = draw(&mine), sum = 0;
             assert_int_equal(z.seed, mine);
-            bool sorted = z.min_p > 0 || (z.top_p > 0 && z.top_p < 1) ||
-                          (z.top_k > 0 && z.top_k < V);
-            if (!sorted)
-                continue; /* nothing is sorted, so the order differs */
             int want = 0;
             while (want + 1 < n && sum + list[want].p <= u)
                 sum += list[want++].p;
@@ -293,6 +311,170 @@ static void penalty_is_for_recent_tokens_once(void **state)
     assert_int_equal(tft_sample(&z, session), 6); /* -1 * 2 */
 }
 
+/* ---- the definition to the letter, with many tokens */
+
+enum { MANY = 2500 };
+
+static struct tft_session *session_of_many(struct tft_model **m)
+{
+    struct tft_session *s;
+    assert_int_equal(open_toy(m, &s, MANY), TFT_OK);
+    return s;
+}
+
+struct token {
+    float logit, weight;
+    int id;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct token *x = a, *y = b;
+    return x->logit != y->logit ? (x->logit < y->logit ? 1 : -1) : x->id - y->id;
+}
+
+/* Steps 1 to 6 of struct tft_sampler in tuffet.h, one after the other. */
+static int restated(struct tft_sampler *z, const float *logits)
+{
+    static struct token t[MANY];
+    int n = 0, last = z->repeat_last > 0 ? z->repeat_last : 64;
+    for (int id = 0; id < MANY; id++) {
+        float x = logits[id];
+        bool recent = false;
+        for (int i = HELD > last ? HELD - last : 0; i < HELD; i++)
+            recent |= held[i] == id;
+        if (recent && z->repeat_penalty > 0)
+            x = x > 0 ? x / z->repeat_penalty : x * z->repeat_penalty;
+        if (x == x)
+            t[n++] = (struct token){x, 0, id};
+    }
+    if (!n)
+        return 0;
+    qsort(t, (size_t)n, sizeof *t, by_rank);
+    if (!(z->temperature > 0))
+        return t[0].id;
+
+    double sum = 0, kept = 0;
+    n = z->top_k > 0 && z->top_k < n ? z->top_k : n;
+    for (int i = 0; i < n; i++) {
+        float w = tft_expf((t[i].logit - t[0].logit) * (1 / z->temperature));
+        t[i].weight = t[i].logit == t[0].logit ? 1 : w > 0 ? w : 0;
+        sum += (double)t[i].weight;
+    }
+    int k = 0;
+    while (k < n && (!k || !(z->top_p > 0 && z->top_p < 1) || kept < (double)z->top_p * sum) &&
+           (!k || !(z->min_p > 0) || t[k].weight >= z->min_p))
+        kept += (double)t[k++].weight;
+    double u = draw(&z->seed) * kept;
+    for (int i = 0; i + 1 < k; i++) {
+        u -= (double)t[i].weight;
+        if (u < 0)
+            return t[i].id;
+    }
+    return t[k - 1].id;
+}
+
+/* Logits of one kind: peaks above a broad middle, flat, with ties, -infinity, all equal, ... */
+static void fill_logits(float *x, int kind, uint64_t seed)
+{
+    static int32_t r[MANY];
+    toy_tokens(seed, 1 << 20, r, MANY);
+    for (int i = 0; i < MANY; i++) {
+        float u = (float)r[i] / (1 << 20);
+        x[i] = kind == 0   ? u * 9 + (r[i] % 97 ? 0 : 6 * u)
+               : kind == 1 ? u
+               : kind == 2 ? floorf(u * 12)
+               : kind == 3 ? (r[i] % 3 ? -INFINITY : u * 5)
+               : kind == 4 ? -2.5f
+               : kind == 5 ? -INFINITY
+               : kind == 6 ? (r[i] % 5 ? u * 40 : NAN)
+               : kind == 7 ? (i % 1000 ? -1e30f : u)
+                           : u * 1e-6f + 70;
+    }
+}
+
+static void tokens_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    enum { KINDS = 9 };
+    struct tft_model *m;
+    struct tft_session *s = session_of_many(&m);
+    float *x = s->buf[TFT_LOGITS];
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int i = 0; i < N_SETTINGS; i++)
+            for (uint64_t seed = 0; seed < 6; seed++) {
+                struct tft_sampler z = settings[i], same;
+                fill_logits(x, kind, seed);
+                z.seed = seed * 1000003 + (uint64_t)i;
+                same = z;
+                int want = restated(&same, x), got = tft_sample(&z, s);
+                if (got != want)
+                    fail_msg("logits %d, setting %d, seed %d: token %d, not %d", kind, i, (int)seed,
+                             got, want);
+                assert_int_equal(z.seed, same.seed);
+            }
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* ---- logits of the caller, probabilities */
+
+static void logits_of_the_caller(void **state)
+{
+    (void)state;
+    float x[V];
+    struct tft_sampler a = {.temperature = 1, .seed = 3}, b = a, greedy = {0};
+    memcpy(x, some_logits(1), sizeof x);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(tft_sample_logits(&a, session, x), tft_sample(&b, session));
+    int32_t best = tft_sample(&greedy, session);
+    for (int i = 0; i < V; i++)
+        if (i % 9) /* a mask */
+            x[i] = -INFINITY;
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(tft_sample_logits(&a, session, x) % 9, 0);
+    assert_int_equal(tft_sample_logits(&greedy, session, x) % 9, 0);
+    assert_int_equal(tft_sample(&greedy, session), best); /* the session's are as they were */
+    tft_rewind(session, HELD - 1);
+    assert_int_equal(tft_sample_logits(&greedy, session, x) % 9, 0);
+    assert_int_equal(tft_likeliest(session, NULL, NULL, 9), 0);
+    assert_true(isnan(tft_logprob(session, NULL, 1)));
+    assert_int_equal(tft_decode(session, held[HELD - 1]), TFT_OK);
+}
+
+static void probabilities_are_those_of_softmax(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const float *x = some_logits(seed);
+        struct tft_choice out[V + 1];
+        double sum = 0, total = 0;
+        for (int i = 0; i < V; i++)
+            sum += exp((double)x[i]);
+        assert_int_equal(tft_likeliest(session, seed % 2 ? x : NULL, out, V + 1), V);
+        for (int i = 0; i < V; i++) {
+            double want = (double)x[out[i].id] - log(sum);
+            assert_true(fabs((double)out[i].logprob - want) < 2e-6);
+            assert_true(tft_logprob(session, NULL, out[i].id) == out[i].logprob);
+            if (i)
+                assert_true(x[out[i].id] < x[out[i - 1].id] ||
+                            (x[out[i].id] == x[out[i - 1].id] && out[i].id > out[i - 1].id));
+            total += exp((double)out[i].logprob);
+        }
+        assert_true(fabs(total - 1) < 1e-5);
+        assert_int_equal(tft_likeliest(session, NULL, out, 3), 3);
+    }
+    assert_true(isnan(tft_logprob(session, NULL, -1)) && isnan(tft_logprob(session, NULL, V)));
+
+    float x[V];
+    struct tft_choice out[V];
+    for (int i = 0; i < V; i++)
+        x[i] = i < 4 ? 100 : -INFINITY;
+    assert_int_equal(tft_likeliest(session, x, out, V), V);
+    assert_true(fabs((double)out[3].logprob + log(4)) < 1e-7);
+    assert_true(out[4].logprob == -INFINITY && out[4].id == 4);
+}
+
 /* ---- fixed results */
 
 static void same_seed_same_tokens(void **state)
@@ -360,10 +542,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_largest_and_of_equals_the_first),
         cmocka_unit_test(nothing_to_sample_from),
+        cmocka_unit_test(what_is_reserved_must_be_zero),
         cmocka_unit_test(draws_are_looked_up_in_order),
         cmocka_unit_test(draws_have_the_right_frequencies),
         cmocka_unit_test(filters_keep_just_enough),
         cmocka_unit_test(penalty_is_for_recent_tokens_once),
+        cmocka_unit_test(tokens_are_those_of_the_definition),
+        cmocka_unit_test(logits_of_the_caller),
+        cmocka_unit_test(probabilities_are_those_of_softmax),
         cmocka_unit_test(same_seed_same_tokens),
         cmocka_unit_test(strange_logits),
         cmocka_unit_test(a_tiny_temperature_is_greedy),

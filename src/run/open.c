@@ -242,6 +242,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 
     layout_attend(s, a);
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);
+    s->tops = tft_arena_take(a, tft_likely_blocks(m->n_vocab), sizeof *s->tops);
+    s->penalized = tft_arena_take(a, m->n_vocab, sizeof *s->penalized);
     return place;
 }
 

@@ -1,13 +1,16 @@
 /*
- * Sampling. Candidates are sorted only as far as a filter needs them. Every sum has one defined
- * order, so that the same logits and seed give the same token on every machine.
+ * Sampling, as tuffet.h defines it. Every sum has one defined order, so that the same logits and
+ * seed give the same token on every machine.
  */
 #include "session.h"
 
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/exp_log.h"
 #include "base/splitmix64.h"
 #include "simd/expf.h"
-
-typedef struct tft_candidate candidate;
 
 /* A random number in [0, 1). */
 static double draw(uint64_t *state)
@@ -15,107 +18,77 @@ static double draw(uint64_t *state)
     return (double)(tft_splitmix64(state) >> 11) * 0x1p-53;
 }
 
-/* The repetition penalty of CTRL (Keskar et al. 2019, section 4.1), in the form that is common
-   since: negative logits are multiplied. A token that occurs several times is penalized once. */
-static void penalize(candidate *c, const float *logits, const struct tft_session *s, float penalty,
-                     uint32_t n_recent)
+/* A copy of the logits with the repetition penalty of CTRL (Keskar et al. 2019, section 4.1), in
+   the form that is common since: negative logits are multiplied. A token that occurs several times
+   is penalized once. */
+static const float *penalized(const float *logits, struct tft_session *s, float penalty,
+                              uint32_t n_recent)
 {
+    float *x = s->penalized;
+    memcpy(x, logits, s->m->n_vocab * sizeof *x);
     for (uint32_t i = s->pos > n_recent ? s->pos - n_recent : 0; i < s->pos; i++) {
         int32_t id = s->tokens[i];
-        c[id].logit = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
+        x[id] = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
     }
+    return x;
 }
 
-/* Order: larger logits first, then smaller ids. NaN is less than every number. */
-static bool before(candidate a, candidate b)
+/* The probability relative to the likeliest token: exp((logit - best) / temperature). 1 if the
+   logits are equal, since infinite ones would give NaN. 0 for NaN, which would spoil every sum. */
+static float weight(float logit, float best, float inverse)
 {
-    bool a_nan = a.logit != a.logit, b_nan = b.logit != b.logit;
-    if (a_nan || b_nan)
-        return b_nan && (!a_nan || a.id < b.id);
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-}
-
-static void swap(candidate *a, candidate *b)
-{
-    candidate t = *a;
-    *a = *b;
-    *b = t;
-}
-
-/* Restores the heap c[n], whose root is the likeliest candidate, below index i. */
-static void sift_down(candidate *c, size_t n, size_t i)
-{
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= n)
-            return;
-        if (child + 1 < n && before(c[child + 1], c[child]))
-            child++;
-        if (!before(c[child], c[i]))
-            return;
-        swap(&c[i], &c[child]);
-        i = child;
-    }
-}
-
-/* Candidates in order, one by one: O(n) to begin with, O(log n) for each. The ranked ones move to
-   the end of the array, the likeliest last: number i is c[n - 1 - i]. */
-struct ranking {
-    candidate *c; /* [n], a heap and then the ranked ones */
-    size_t n, n_ranked;
-};
-
-static candidate ranked(const struct ranking *r, size_t i)
-{
-    return r->c[r->n - 1 - i];
-}
-
-static struct ranking start_ranking(candidate *c, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(c, n, i);
-    return (struct ranking){c, n, 0};
-}
-
-static candidate rank_next(struct ranking *r)
-{
-    size_t last = r->n - 1 - r->n_ranked++;
-    swap(&r->c[0], &r->c[last]);
-    sift_down(r->c, last, 0);
-    return r->c[last];
-}
-
-static candidate likeliest(const candidate *c, size_t n)
-{
-    candidate best = c[0];
-    for (size_t i = 1; i < n; i++)
-        if (before(c[i], best))
-            best = c[i];
-    return best;
-}
-
-/* The probability relative to the likeliest candidate: exp((logit - best) / temperature). 1 if the
-   logits are equal, since infinities (as logits, or as the inverse of a tiny temperature) would
-   give NaN. 0 for NaN, which would spoil every sum. */
-static float weight(candidate c, candidate best, const struct tft_sampler *z)
-{
-    if (c.logit == best.logit)
+    if (logit == best)
         return 1;
-    float w = tft_expf((c.logit - best.logit) * (1 / z->temperature));
+    float w = tft_expf((logit - best) * inverse);
     return w > 0 ? w : 0;
 }
 
-/* Returns how many of the first k candidates top-p and min-p keep; *kept is the sum of their
-   weights, `sum` that of all k. */
-static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampler *z,
-                             candidate best, double sum, double *kept)
+/* The sum of the weights of x[n], the same bits as by weight(). Of each 64 tokens, those 16 apart
+   are added as floats, the first to the second, the third to the fourth, and then these two; the 16
+   sums that this gives go to 16 doubles, whose halves are added until one is left. The kernel for
+   softmax computes exp, in chunks that stay in the nearest cache. A chunk ends with a 0, so the
+   largest number is 0 and nothing is subtracted. exp is 0 from -104 down; NaN becomes as small. */
+static double sum_of_weights(const struct tft_kernels *kernels, const float *x, size_t n,
+                             float best, float inverse)
 {
-    double enough = z->top_p > 0 && z->top_p < 1 ? (double)z->top_p * sum : sum;
+    enum { LANES = 16, ROWS = 4 * LANES, CHUNK = 16 * ROWS };
+    const float none = -200;
+    double lane[LANES] = {0};
+    if (isinf(best)) { /* all others have the weight 0 */
+        for (size_t i = 0; i < n; i++)
+            lane[0] += x[i] == best;
+        return lane[0];
+    }
+    for (size_t at = 0; at < n; at += CHUNK) {
+        float p[CHUNK + 1], max, sum;
+        size_t m = n - at < CHUNK ? n - at : CHUNK;
+        for (size_t i = 0; i < m; i++) {
+            float d = (x[at + i] - best) * inverse;
+            p[i] = d > none ? d : none;
+        }
+        for (; m % ROWS; m++)
+            p[m] = none;
+        p[m] = 0;
+        kernels->softmax(p, m + 1, &max, &sum);
+        for (const float *r = p; r < p + m; r += ROWS)
+            for (size_t j = 0; j < LANES; j++)
+                lane[j] += (double)((r[j] + r[j + LANES]) + (r[j + 2 * LANES] + r[j + 3 * LANES]));
+    }
+    for (size_t half = LANES / 2; half; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+/* Returns how many of the first k tokens top-p and min-p keep; *kept is the sum of their weights,
+   `sum` that of all k. */
+static size_t keep_likeliest(struct tft_likely *l, size_t k, const struct tft_sampler *z,
+                             float inverse, double sum, double *kept)
+{
+    double enough = z->top_p > 0 && z->top_p < 1 ? (double)z->top_p * sum : INFINITY;
     size_t n = 1;
-    for (*kept = 1; n < k && *kept < enough; n++) {
-        while (r->n_ranked <= n)
-            rank_next(r);
-        float w = weight(ranked(r, n), best, z);
+    for (*kept = 1; n < k && *kept < enough && tft_likely_has(l, n); n++) {
+        float w = weight(l->c[n].logit, l->best, inverse);
         if (!(w >= z->min_p))
             break;
         *kept += (double)w;
@@ -123,39 +96,95 @@ static size_t keep_likeliest(struct ranking *r, size_t k, const struct tft_sampl
     return n;
 }
 
+static int32_t choose(struct tft_sampler *z, struct tft_likely *l,
+                      const struct tft_kernels *kernels)
+{
+    size_t k = z->top_k > 0 && (size_t)z->top_k < l->n ? (size_t)z->top_k : l->n, i = 0;
+    bool top_p = z->top_p > 0 && z->top_p < 1, min_p = z->min_p > 0;
+    float inverse = 1 / z->temperature < FLT_MAX ? 1 / z->temperature : FLT_MAX;
+    double sum = 0;
+    if (k < l->n)
+        for (; i < k && tft_likely_has(l, i); i++)
+            sum += (double)weight(l->c[i].logit, l->best, inverse);
+    else if (top_p || !min_p) /* min-p alone needs no sum */
+        sum = sum_of_weights(kernels, l->logits, l->n, l->best, inverse);
+    if (top_p || min_p)
+        k = keep_likeliest(l, k, z, inverse, sum, &sum);
+
+    double u = draw(&z->seed) * sum - 1; /* 1: the weight of the likeliest */
+    for (i = 0; u >= 0 && i + 1 < k && tft_likely_has(l, i + 1); i++) {
+        float w = weight(l->c[i + 1].logit, l->best, inverse);
+        if (!(w > 0)) /* rounding has left some of u */
+            break;
+        u -= (double)w;
+    }
+    return l->c[i].id;
+}
+
+/* unit: that of the layers */
+static struct tft_likely likely(struct tft_session *s, const float *logits, float unit)
+{
+    return (struct tft_likely){.logits = logits,
+                               .n = s->m->n_vocab,
+                               .c = s->candidates,
+                               .tops = s->tops,
+                               .unit = unit};
+}
+
+int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
+{
+    static const uint64_t zeros[sizeof z->reserved / sizeof *z->reserved];
+    if (memcmp(z->reserved, zeros, sizeof zeros) != 0)
+        return -1;
+    if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
+        logits = penalized(logits, s, z->repeat_penalty,
+                           z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
+    struct tft_likely l = likely(s, logits, z->temperature);
+    int32_t best = tft_likely_begin(&l);
+    if (!(z->temperature > 0) || !tft_likely_has(&l, 0))
+        return best;
+    return choose(z, &l, &s->m->kern);
+}
+
 int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
 {
     const float *logits = tft_logits(s, 0);
-    candidate *c = s->candidates;
-    size_t n = s->m->n_vocab, k = z->top_k > 0 && (size_t)z->top_k < n ? (size_t)z->top_k : n;
-    if (!logits)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        c[i] = (candidate){logits[i], (int32_t)i};
-    if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
-        penalize(c, logits, s, z->repeat_penalty,
-                 z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
-    if (!(z->temperature > 0))
-        return likeliest(c, n).id;
+    return logits ? tft_sample_logits(z, s, logits) : -1;
+}
 
-    struct ranking r = start_ranking(c, n);
-    candidate best = rank_next(&r);
-    while (k < n && r.n_ranked < k)
-        rank_next(&r);
-    double sum = 1;
-    for (size_t i = 1; i < k; i++)
-        sum += (double)weight(ranked(&r, i), best, z);
+/* ------------------------------------------------------------------------------- probabilities */
 
-    size_t n_kept = k;
-    if ((z->top_p > 0 && z->top_p < 1) || z->min_p > 0)
-        n_kept = keep_likeliest(&r, k, z, best, sum, &sum);
+/* ln of the sum of exp(logit), less the largest logit */
+static double log_sum(const struct tft_session *s, const struct tft_likely *l)
+{
+    return tft_log(sum_of_weights(&s->m->kern, l->logits, l->n, l->best, 1));
+}
 
-    double u = draw(&z->seed) * sum;
-    size_t i = 0;
-    for (; i + 1 < n_kept; i++) {
-        u -= (double)weight(ranked(&r, i), best, z);
-        if (u < 0)
-            break;
-    }
-    return ranked(&r, i).id;
+/* 0 where both are the same infinity; -infinity for NaN. */
+static float log_probability(float logit, float best, double log_sum)
+{
+    double d = logit == best ? 0 : (double)logit - (double)best;
+    return d <= 0 ? (float)(d - log_sum) : -INFINITY;
+}
+
+size_t tft_likeliest(struct tft_session *s, const float *logits, struct tft_choice *out, size_t k)
+{
+    size_t n = 0;
+    struct tft_likely l = likely(s, logits ? logits : tft_logits(s, 0), 1);
+    if (!l.logits)
+        return 0;
+    tft_likely_begin(&l);
+    double sum = log_sum(s, &l);
+    for (; n < k && tft_likely_has(&l, n); n++)
+        out[n] = (struct tft_choice){l.c[n].id, log_probability(l.c[n].logit, l.best, sum)};
+    return n;
+}
+
+float tft_logprob(struct tft_session *s, const float *logits, int32_t id)
+{
+    struct tft_likely l = likely(s, logits ? logits : tft_logits(s, 0), 1);
+    if (!l.logits || id < 0 || (uint32_t)id >= s->m->n_vocab)
+        return NAN;
+    tft_likely_begin(&l);
+    return log_probability(l.logits[id], l.best, log_sum(s, &l));
 }

@@ -7,6 +7,7 @@
 
 #include "buffers.h"
 #include "kv/kv.h"
+#include "likely.h"
 #include "model/model.h"
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
@@ -76,7 +77,11 @@ struct tft_session {
     float *part_max, *part_sum;           /* [H, spans] */
     float *all_scores;                    /* [H, kv.max_tokens] those of one token, where keys and
                                              values are apart; else NULL */
-    struct tft_candidate *candidates;     /* [V] for sampling */
+
+    /* for sampling */
+    struct tft_candidate *candidates; /* [V] */
+    float *tops;                      /* [tft_likely_blocks(V)] */
+    float *penalized;                 /* [V] logits with the repetition penalty */
 
     void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
 
@@ -84,11 +89,6 @@ struct tft_session {
 
     tft_tap_fn *tap; /* NULL; set by tools, for models of floats */
     void *tap_user;
-};
-
-struct tft_candidate {
-    float logit;
-    int32_t id;
 };
 
 /* What the cache of a session has to know of the model. */

@@ -42,7 +42,8 @@ static const struct cli_option options[] = {
      "let --shape measure the ranges of activations while it runs, for each token or over all "
      "tokens of a pass, as a model of quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: limits, with the most threads of the list, and rows"},
+     "print one JSON object: limits, with the most threads of the list, rows, and sample_us: "
+     "microseconds that sampling a token takes"},
     {0},
 };
 
@@ -345,10 +346,8 @@ static int bench(const struct tft_model *m, const int *list, int n)
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK; i++)
         status = bench_threads(m, ids, list[i], &l[i], i == 0);
-    if (opt.json)
-        puts("]}");
     free(ids);
-    return status;
+    return status == CLI_OK ? print_sampling(m) : status;
 }
 
 static struct cli_progress writing;
@@ -431,6 +430,9 @@ const struct cli_command command_bench = {
              "100 %: a model that fits in the CPU's caches reads faster than from memory. If the "
              "weights are int8 or codes, the share of arithmetic counts their products only, not "
              "attention.\n"
+             "\n"
+             "The row \"sample\" is choosing a token with the defaults of tuffet run, from logits "
+             "like those of a trained model. It is not part of \"decode\".\n"
              "\n"
              "--shape writes the model to a file in the folder TMPDIR, or else /tmp, and removes "
              "the file as soon as it is open.\n",

@@ -1,0 +1,47 @@
+/*
+ * The tokens of a vocabulary in the order of their logits, as far as someone asks. A sampler rarely
+ * asks for more than a few dozen of 100,000. So the logits are read once for the largest of each
+ * block. Then candidates are collected in layers, those near the largest first: a block whose
+ * largest is not in the layer is not looked at, and only what is collected is sorted.
+ */
+#ifndef TFT_LIKELY_H
+#define TFT_LIKELY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Logits that share an entry of tops. */
+enum { TFT_LIKELY_BLOCK = 256 };
+
+static inline size_t tft_likely_blocks(size_t n)
+{
+    return (n + TFT_LIKELY_BLOCK - 1) / TFT_LIKELY_BLOCK;
+}
+
+struct tft_candidate {
+    float logit;
+    int32_t id;
+};
+
+/* Order: larger logits first, then smaller ids. NaN has no place in it. */
+struct tft_likely {
+    const float *logits;     /* [n] */
+    size_t n;
+    struct tft_candidate *c; /* [n] room; [0, n_ranked) are in order, [n_ranked, end) are a heap */
+    float *tops;             /* [tft_likely_blocks(n)] room; the largest logit of each block */
+    float unit;              /* widths of layers are multiples of it, > 0 */
+    float best;              /* the largest logit */
+    size_t n_ranked, end;
+    int layer;   /* how many layers have been collected */
+    float above; /* logits from here on have been collected */
+};
+
+/* Finds the largest logit. The caller has set the members up to unit. Returns its token; of equals
+   the first; 0 if all are NaN. */
+int32_t tft_likely_begin(struct tft_likely *l);
+
+/* Makes number i of the order c[i]. Returns false if there are not so many. */
+bool tft_likely_has(struct tft_likely *l, size_t i);
+
+#endif
