@@ -11,7 +11,7 @@ static enum tft_status generate(const struct tft_model *m, struct tft_session *s
     size_t n;
     enum tft_status status = tft_tokenize(m, prompt, strlen(prompt), TFT_ADD_BOS, ids, 1024, &n);
     if (status == TFT_OK)
-        status = n <= 1024 ? tft_prefill(s, ids, n) : TFT_ERR_FULL;
+        status = tft_prefill(s, ids, n);
     struct tft_sampler sampler = {.temperature = 0.8f, .min_p = 0.05f, .seed = 1};
     struct tft_text text = {.started = true}; /* the generated text continues the prompt */
     char piece[TFT_TEXT_MAX];

@@ -15,8 +15,9 @@
  *
  *      int32_t ids[256];
  *      size_t n;
- *      tft_tokenize(m, "Once upon a time", 16, TFT_ADD_BOS, ids, 256, &n);
- *      tft_prefill(s, ids, n);
+ *      if (tft_tokenize(m, "Once upon a time", 16, TFT_ADD_BOS, ids, 256, &n) != TFT_OK ||
+ *          tft_prefill(s, ids, n) != TFT_OK)
+ *          return 1;
  *
  *      struct tft_sampler z = {0};                      // all zero: greedy
  *      struct tft_text t = {0};
@@ -36,19 +37,24 @@
  *   - Errors: every function that can fail returns a tft_status. Some also take a struct tft_error,
  *     which may be NULL: on failure it receives one line for a person, on success it is unchanged.
  *   - The library never prints, exits or aborts. Its only global state is the limit that
- *     tft_cpu_limit sets.
+ *     tft_cpu_limit sets, and its threads.
  *   - Option structs start with `size`, which the caller sets to sizeof. In every other field zero
  *     means the default, so `struct tft_model_opts o = { sizeof o };` is all defaults. A NULL
- *     pointer to options means the same.
+ *     pointer to options means the same. A program built with a newer header may run with this
+ *     library: the fields that the library does not know must be zero, or it returns TFT_ERR_ARG.
+ *     In structs that the library fills, it sets the fields that it does not know to zero.
  *   - Text is UTF-8: bytes and a length, without a NUL at the end.
  *   - Threads: a model never changes once it is open. Any number of threads may call the functions
  *     that take a `const struct tft_model *`, and any number of sessions may share the model. Use a
- *     session, a sampler and a text from one thread at a time. The library starts its own threads
- *     through OpenMP. If the system cannot start one of them, OpenMP ends the process: the only
- *     failure that is not returned.
+ *     session, a sampler and a text from one thread at a time. The library starts threads of its
+ *     own, through OpenMP or, as it was built, as a pool of POSIX threads. It goes on with fewer
+ *     where they cannot be started, where there are fewer CPUs, and while other processes keep them
+ *     waiting. In the child of a fork() sessions go on, with OpenMP on one thread. A callback may
+ *     use other sessions.
  *   - Same bits: results do not depend on the CPU, on the number of threads, or on how the tokens
- *     were fed (at once, in chunks, one by one). This requires the C default of the calling
- *     thread's floating-point environment: round to nearest, subnormals kept.
+ *     were fed (at once, in chunks, one by one). Models compute in the C default of the
+ *     floating-point environment (round to nearest, subnormals kept), whatever the caller's is;
+ *     tft_sample computes in the caller's.
  */
 #ifndef TUFFET_H
 #define TUFFET_H
@@ -99,6 +105,7 @@ struct tft_error {
     uint64_t offset; /* TFT_ERR_FORMAT: the byte of the file where reading stopped */
     char msg[256];   /* one line: the file, the place in it, what is wrong. NUL at the end, no
                         newline. */
+    uint64_t reserved[4]; /* for later versions; 0 on failure */
 };
 
 /* Names a status in a constant English phrase, never NULL. */
@@ -246,11 +253,11 @@ enum {
                               not use it for text that a user wrote. */
 };
 
-/* Encodes text[len]. Writes the first `cap` tokens to ids[cap] and the number of all tokens to *n,
-   as snprintf does; ids may be NULL if cap is 0. Bytes that are not UTF-8 are encoded one by one.
-   Takes about 32 bytes of temporary memory per byte of text from the model's allocator.
-   TFT_ERR_NOMEM; TFT_ERR_ARG: unknown flags, or a text of 2 GiB or more; TFT_ERR_UNSUPPORTED: the
-   model has no tokenizer. */
+/* Encodes text[len] to ids[cap], and writes the number of tokens to *n. TFT_ERR_FULL: there are
+   more than cap of them; *n is their number, and ids has the first cap. If ids is NULL, tokens are
+   only counted. Bytes that are not UTF-8 are encoded one by one. Takes about 32 bytes of temporary
+   memory per byte of text from the model's allocator. TFT_ERR_NOMEM; TFT_ERR_ARG: unknown flags,
+   or a text of 2 GiB or more; TFT_ERR_UNSUPPORTED: the model has no tokenizer. */
 TFT_API enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
 
@@ -274,6 +281,7 @@ TFT_API bool tft_token_ends(const struct tft_model *m, int32_t id);
 struct tft_text {
     bool started;
     unsigned char held, bytes[3]; /* the bytes that wait, and how many */
+    unsigned char reserved[11];   /* for later versions: zero */
 };
 enum { TFT_TEXT_MAX = 4096 };
 

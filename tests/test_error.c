@@ -9,10 +9,13 @@ static void says_which_file_where_and_what(void **state)
 {
     (void)state;
     struct tft_error err;
+    memset(&err, 0xff, sizeof err);
     assert_int_equal(tft_fail_at(&err, TFT_ERR_FORMAT, "m.gguf", 24, "%d keys", 3), TFT_ERR_FORMAT);
     assert_string_equal(err.msg, "m.gguf: byte 24: 3 keys");
     assert_int_equal(err.code, TFT_ERR_FORMAT);
     assert_int_equal(err.offset, 24);
+    for (size_t i = 0; i < sizeof err.reserved / sizeof *err.reserved; i++)
+        assert_int_equal(err.reserved[i], 0);
 
     assert_int_equal(tft_fail_os(&err, ENOENT, "m.gguf", "open"), TFT_ERR_IO);
     assert_string_equal(err.msg, "m.gguf: open: No such file or directory");

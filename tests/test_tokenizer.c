@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "port/port.h"
 #include "base/utf8.h"
+#include "model/model.h"
 #include "vocabs.h"
 
 #define LOW "\xe2\x96\x81" /* U+2581 */
@@ -297,6 +298,24 @@ static void text_max_is_enough(void **state)
 }
 
 /* ---- calls */
+
+static void an_array_that_is_too_short_is_an_error(void **state)
+{
+    (void)state;
+    struct tft_model m = {.tokenizer = open_spm()};
+    int32_t ids[4] = {-7, -7, -7, -7};
+    size_t n;
+    assert_int_equal(tft_tokenize(&m, "a a a", 5, TFT_ADD_BOS, ids, 2, &n), TFT_ERR_FULL);
+    assert_int_equal(n, 4);
+    assert_int_equal(ids[1], SPACE_A);
+    assert_int_equal(ids[2], -7);
+    assert_int_equal(tft_tokenize(&m, "a a a", 5, TFT_ADD_BOS, ids, 0, &n), TFT_ERR_FULL);
+    assert_int_equal(tft_tokenize(&m, "a a a", 5, TFT_ADD_BOS, NULL, 2, &n), TFT_OK);
+    assert_int_equal(n, 4);
+    assert_int_equal(tft_tokenize(&m, "a a a", 5, TFT_ADD_BOS, ids, 4, &n), TFT_OK);
+    assert_int_equal(n, 4);
+    tft_tokenizer_close(m.tokenizer);
+}
 
 static void counts_like_snprintf(void **state)
 {
@@ -595,6 +614,7 @@ int main(void)
         cmocka_unit_test(pieces_add_up),
         cmocka_unit_test(text_max_is_enough),
         cmocka_unit_test(counts_like_snprintf),
+        cmocka_unit_test(an_array_that_is_too_short_is_an_error),
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(many_threads_may_encode),
         cmocka_unit_test(duplicate_and_empty_tokens),

@@ -26,6 +26,7 @@ static enum tft_status fill(struct tft_error *err, enum tft_status code, int os,
         err->code = code;
         err->os = os;
         err->offset = offset;
+        memset(err->reserved, 0, sizeof err->reserved);
         int used = snprintf(err->msg, sizeof err->msg, "%s", prefix);
         if (used < 0)
             used = 0;

@@ -40,8 +40,11 @@ enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t
     *n = 0;
     if (m->prefix_bos)
         flags &= ~(unsigned)TFT_ADD_BOS;
-    return m->tokenizer ? tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n)
-                        : TFT_ERR_UNSUPPORTED;
+    if (!m->tokenizer)
+        return TFT_ERR_UNSUPPORTED;
+    enum tft_status status =
+        tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, ids ? cap : 0, n);
+    return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
 }
 
 const char *tft_token_text(const struct tft_model *m, int32_t id, bool special, size_t *len)

@@ -24,6 +24,19 @@ class Tokenize(Case):
                 self.assertEqual([int(line.split("\t")[0]) for line in pieces], answer["tokens"])
                 self.assertIn("\\xc3", pieces[answer["pieces"].index("\ufffd")])
 
+    def test_user_tokens_of_one_byte(self):
+        """Behind each of them, the text begins with a space: more tokens than bytes."""
+        toy = self.toy()
+        data, key = bytearray(self.read(toy)), b"tokenizer.ggml.token_type"
+        user = self.json("tokenize", toy, "-p", "za")["tokens"][-1]
+        at = data.index(key) + len(key) + 4 + 4 + 8 + 4 * user
+        data[at:at + 4] = (4).to_bytes(4, "little")  # user-defined
+        answer = self.json("tokenize", self.write("user.gguf", data), "-p", "az" * 20)
+        self.assertEqual(answer["pieces"].count("a"), 20)
+        self.assertGreater(len(answer["tokens"]), 42)
+        got = self.json("ppl", self.path("user.gguf"), "-f", "-", stdin=b"az" * 20)
+        self.assertEqual(got["tokens"], len(answer["tokens"]))
+
     def test_texts(self):
         toy, text = self.toy(), self.write("text", TEXT.encode())
         want = self.tuffet("tokenize", toy, "-p", TEXT)

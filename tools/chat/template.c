@@ -316,7 +316,8 @@ static void tokenize(struct ids *out, size_t begin, size_t end, unsigned flags)
     if (out->status == TFT_OK && (begin < end || flags))
         out->status = tft_tokenize(out->m, out->text + begin, end - begin, flags, out->p + out->n,
                                    out->room - out->n, &n);
-    out->n += n;
+    if (out->status == TFT_OK)
+        out->n += n;
 }
 
 /* The name of a special token, which has no text; NULL for another token. */
@@ -335,7 +336,7 @@ static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin
     if (out->status == TFT_OK)
         out->status = tft_tokenize(out->m, out->text + k.begin, k.end - k.begin, TFT_PARSE_SPECIAL,
                                    out->of_mark, out->room, &n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && out->status == TFT_OK; i++) {
         const char *name = special_name(out->m, out->of_mark[i], &len);
         size_t found = at;
         while (name && found + len <= k.end && memcmp(out->text + found, name, len) != 0)
@@ -371,7 +372,7 @@ int32_t *template_tokenize(const struct template_text *t, const struct tft_model
         cli_fail("the model has no tokenizer; a llama2.c model needs --tokenizer FILE");
     else
         cli_fail("cannot tokenize the conversation: %s",
-                 out.n ? tft_status_text(out.status) : "it has no tokens");
+                 out.status != TFT_OK ? tft_status_text(out.status) : "it has no tokens");
     return NULL;
 }
 

@@ -189,11 +189,12 @@ struct tft_sampler cli_sampler(void)
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n)
 {
-    /* a token has at least one byte of the text, except BOS and a space that is put in front */
-    size_t room = len + 2;
-    int32_t *ids = malloc(room * sizeof *ids);
+    /* a token has at least one byte of the text, except BOS, and the spaces that are put in front
+       and behind special tokens; scorer_tokenize adds BOS */
+    size_t room = 2 * len + 2;
+    int32_t *ids = malloc((room + 1) * sizeof *ids);
     enum tft_status status = ids ? tft_tokenize(m, text, len, flags, ids, room, n) : TFT_ERR_NOMEM;
-    if (status == TFT_OK && *n <= room)
+    if (status == TFT_OK)
         return ids;
     free(ids);
     if (status == TFT_ERR_UNSUPPORTED)
