@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -322,6 +323,72 @@ static void discarded(void **state)
     assert_int_equal(tft_gguf_close(w, false, NULL), TFT_OK);
     assert_int_equal(files_in_folder(false), 0);
     assert_int_equal(tft_gguf_close(NULL, true, NULL), TFT_OK);
+}
+
+static void writes_a_file(const char *path)
+{
+    struct tft_gguf_writer *w = create(path);
+    write_values(w);
+    closes_well(w);
+}
+
+static void a_private_file_stays_private(void **state)
+{
+    (void)state;
+    const char *path = in_folder("m");
+    struct stat now;
+    assert_true(write_file(path, "old", 3));
+    assert_int_equal(chmod(path, 0600), 0);
+    writes_a_file(path);
+    assert_int_equal(stat(path, &now), 0);
+    assert_int_equal(now.st_mode & 0777, 0600);
+    assert_true(now.st_size > 3);
+}
+
+static void a_link_stays_a_link(void **state)
+{
+    (void)state;
+    struct stat now;
+    char link[200];
+    snprintf(link, sizeof link, "%s", in_folder("link"));
+    const char *path = in_folder("m");
+    assert_true(write_file(path, "old", 3));
+    assert_int_equal(symlink("m", link), 0);
+    writes_a_file(link);
+    assert_int_equal(lstat(link, &now), 0);
+    assert_true(S_ISLNK(now.st_mode));
+    assert_int_equal(stat(in_folder("m"), &now), 0);
+    assert_true(now.st_size > 3);
+    assert_int_equal(files_in_folder(false), 2);
+}
+
+static int syncs_left = INT_MAX;
+
+/* Takes the place of the system's. */
+int fsync(int fd)
+{
+    (void)fd;
+    if (syncs_left-- > 0)
+        return 0;
+    errno = EIO;
+    return -1;
+}
+
+/* Of the two syncs, of the file and of the folder, the second one comes when the file is there. */
+static void what_a_failed_sync_leaves(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"cannot be replaced", "is written, but its folder"};
+    for (int i = 0; i < 2; i++) {
+        struct tft_gguf_writer *w = create(in_folder("m"));
+        struct tft_error err = {0};
+        write_values(w);
+        syncs_left = i;
+        assert_int_equal(tft_gguf_close(w, true, &err), TFT_ERR_IO);
+        syncs_left = INT_MAX;
+        assert_non_null(strstr(err.msg, words[i]));
+        assert_int_equal(files_in_folder(false), i);
+    }
 }
 
 /* Writes in a process of its own, which is killed when the file has grown to `after` bytes,
@@ -738,6 +805,9 @@ int main(void)
         cmocka_unit_test_teardown(a_copy_of_a_real_file, clear),
         cmocka_unit_test_teardown(the_old_file_stays_until_the_new_one_is_whole, clear),
         cmocka_unit_test_teardown(discarded, clear),
+        cmocka_unit_test_teardown(a_private_file_stays_private, clear),
+        cmocka_unit_test_teardown(a_link_stays_a_link, clear),
+        cmocka_unit_test_teardown(what_a_failed_sync_leaves, clear),
         cmocka_unit_test_teardown(killed_while_writing, clear),
         cmocka_unit_test_teardown(drafts_of_others_are_left_alone, clear),
         cmocka_unit_test_teardown(path_without_a_folder, clear),

@@ -83,6 +83,7 @@ static void presets_are_what_tuffet_h_says(void **state)
     assert_int_equal(parsed("skvq").prefill + parsed("skvq").keep, 0);
     struct tft_kv_policy p = parsed("skvq:prefill=1024,keep=7");
     assert_true(p.prefill == 1024 && p.keep == 7);
+    assert_int_equal(parsed("skvq:prefill=1048576").prefill, 1 << 20);
     assert_true(parsed("skvq:prefill=prompt").prefill == TFT_KV_PROMPT);
     p = parsed("tuffet");
     assert_true(tft_kv_evicts(&p) && p.k.axis == TFT_KV_MIXED && p.v.axis == TFT_KV_TOKEN);

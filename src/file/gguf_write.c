@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,8 +15,8 @@
 struct tft_gguf_writer {
     FILE *file;
     struct tft_draft draft;
-    char *path;
-    size_t size;            /* of this allocation, which also holds path and draft.name */
+    char *path, *target;    /* as given, for messages; the file behind symbolic links */
+    size_t size;            /* bytes of this allocation: the struct, the two paths, draft.name */
     struct tft_error error; /* the first one */
     enum { VALUES, TENSORS, DATA } stage;
     uint32_t alignment;
@@ -351,15 +352,20 @@ enum tft_status tft_gguf_create(struct tft_gguf_writer **out, const char *path,
     if (os)
         return tft_fail_os(err, os, path, "cannot be replaced");
 
-    size_t len = strlen(path),
-           size = sizeof(struct tft_gguf_writer) + len + 1 + len + TFT_DRAFT_ROOM;
-    struct tft_gguf_writer *w = tft_alloc(NULL, size);
-    if (!w)
+    char *target = tft_port_target(path);
+    size_t len = strlen(path), target_len = target ? strlen(target) : 0,
+           size = sizeof(struct tft_gguf_writer) + len + 1 + 2 * (target_len + 1) + TFT_DRAFT_ROOM;
+    struct tft_gguf_writer *w = target ? tft_alloc(NULL, size) : NULL;
+    if (!w) {
+        free(target);
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", path);
+    }
     *w = (struct tft_gguf_writer){.size = size, .alignment = 32};
     w->path = memcpy(w + 1, path, len + 1);
-    w->draft.name = w->path + len + 1;
-    os = tft_port_draft(&w->draft, &w->file, path);
+    w->target = memcpy(w->path + len + 1, target, target_len + 1);
+    w->draft.name = w->target + target_len + 1;
+    free(target);
+    os = tft_port_draft(&w->draft, &w->file, w->target);
     if (os) {
         tft_free(NULL, w, size);
         return tft_fail_os(err, os, path, "cannot be created");
@@ -406,9 +412,10 @@ static void verify(struct tft_gguf_writer *w)
 
 static void replace(struct tft_gguf_writer *w)
 {
-    int os = tft_port_keep(&w->draft, w->path);
+    int os = tft_port_keep(&w->draft, w->target);
     if (os)
-        fail_os(w, os, "cannot be replaced");
+        fail_os(w, os, *w->draft.name ? "cannot be replaced"
+                                      : "is written, but its folder cannot be synced");
 }
 
 enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_error *err)

@@ -45,12 +45,12 @@ static struct piece cut(struct piece a, char c, struct piece *rest)
     return at ? (struct piece){a.s, (size_t)(at - a.s)} : a;
 }
 
-/* A decimal number with at most six digits on each side of the point. */
+/* A decimal number with at most seven digits before the point and six after it. */
 static bool number(struct piece a, double *x)
 {
     struct piece fraction, whole = cut(a, '.', &fraction);
     double unit = 1, sum = 0;
-    if (!whole.n || whole.n > 6 || fraction.n > 6 || (fraction.s && !fraction.n))
+    if (!whole.n || whole.n > 7 || fraction.n > 6 || (fraction.s && !fraction.n))
         return false;
     for (size_t i = 0; i < whole.n; i++) {
         if (whole.s[i] < '0' || whole.s[i] > '9')
