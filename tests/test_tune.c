@@ -11,6 +11,7 @@
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
+#include "tools/quantize/tune/coded_rows.h"
 #include "tools/quantize/tune/sequence_loss.h"
 #include "tools/quantize/tune/tune.h"
 #include "tune_toys.h"
@@ -49,6 +50,8 @@ static void make_text(const struct toy *t)
         text[i] = i % 7 < 5 ? 2 + i % 7 : text[i];
 }
 
+static const char *default_kv; /* the default cache of models that are made; NULL: f16 */
+
 static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tft_range kind,
                                       uint32_t n_prefix)
 {
@@ -72,12 +75,14 @@ static struct tft_model *quantized_to(uint8_t bits, const struct toy *t, enum tf
                               .method = RANGE_PERCENTILE,
                               .param = 99.9,
                               .group = 32,
+                              .kv = default_kv,
                               .outputs = keep};
     static uint8_t matrix_bits[8 * LAYER_MATS];
     memset(matrix_bits, bits, sizeof matrix_bits);
     o.bits = matrix_bits;
     assert_int_equal(tft_model_open_unexpanded(&m, written(t), NULL, &err), TFT_OK);
-    assert_int_equal(quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err), TFT_OK);
+    if (quantize(m, in_folder("q.gguf"), &o, result, &stopped, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
     tft_model_close(m);
     return opened(in_folder("q.gguf"));
 }
@@ -100,10 +105,10 @@ static struct tune_opts usual(void)
 
 /* ---- the loss */
 
-/* Mean of -log p(next token), computed by the runtime. */
-static double runtime_loss(const struct tft_model *m, const int32_t *token)
+/* Mean of -log p(next token), computed by the runtime. kv: NULL for the file's default cache. */
+static double runtime_loss(const struct tft_model *m, const int32_t *token, const char *kv)
 {
-    struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = "f32"});
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_logits = WINDOW, .kv = kv});
     double loss = 0;
     assert_int_equal(tft_prefill(s, token, WINDOW), TFT_OK);
     for (int i = 0; i + 1 < WINDOW; i++) {
@@ -136,7 +141,7 @@ static void the_loss_of_the_runtime(void **state)
             struct tft_model *m = quantized(&toys[i], kinds[k], 2);
             struct sequence *s = sequence_open(m, WINDOW, 0, 2);
             float *params = prefix_params(m);
-            double want = runtime_loss(m, text),
+            double want = runtime_loss(m, text, "f32"),
                    got = sequence_run(s, text, NULL, params, NULL).judged;
             if (!(fabs(got - want) < 2e-3 * want))
                 fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toys[i].arch, k, got, want);
@@ -144,6 +149,94 @@ static void the_loss_of_the_runtime(void **state)
             assert_true(fabs(sequence_run(s, text, NULL, params, NULL).judged - got) > 1e-6 * want);
             free(params);
             sequence_close(s);
+            tft_model_close(m);
+        }
+}
+
+static struct tft_model *quantized_for(const struct toy *t, const char *kv)
+{
+    default_kv = kv;
+    struct tft_model *m = quantized(t, TFT_RANGE_STATIC, 2);
+    default_kv = NULL;
+    return m;
+}
+
+/* Through the file's default cache, as a session that is fed the window has it: nearer to that than
+   the loss with floats, by far, as single losses differ by what other roundings give. */
+static void the_loss_through_a_cache(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {
+        "kivi:retain=fill:16,group=16",
+        "k=3@token,v=1@channel,retain=window:16,group=16,sinks=2",
+        "logquant:retain=log2:5,group=16,bits=1.5",
+        "k=1@channel,v=16,kr=log2:4,vr=window:16,group=16,clip=zero",
+        "tuffet:k=1.5@mixed,v=8,retain=fill:16,group=16",
+        "skvq:retain=fill:16,group=16,bits=1,sinks=0",
+        "k=16,v=1,group=16,retain=fill:16",
+    };
+    for (size_t k = 0; k < sizeof caches / sizeof *caches; k++) {
+        double miss = 0, lost = 0;
+        for (int i = 0; i < N_TOYS; i++) {
+            struct tft_model *m = quantized_for(&toys[i], caches[k]);
+            struct sequence *s = sequence_open(m, WINDOW, 0, 2);
+            float *params = prefix_params(m);
+            double floats = runtime_loss(m, text, "f32"), want = runtime_loss(m, text, NULL);
+            miss += fabs(sequence_run(s, text, NULL, params, NULL).judged - want);
+            lost += fabs(floats - want);
+            free(params);
+            sequence_close(s);
+            tft_model_close(m);
+        }
+        if (!(miss < 0.25 * lost))
+            fail_msg("%s: %.5f from the runtime, which is %.5f from floats", caches[k],
+                     miss / N_TOYS, lost / N_TOYS);
+    }
+}
+
+/* Each number of an evicted token is near what it was, and no other is: 8 bits lose 1 / 255 of the
+   range of a group, half of it to each side, and f16 next to nothing. Random numbers are all within
+   6. */
+static void codes_are_near_their_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kv;
+        double within;
+        uint32_t since[WINDOW];
+    } caches[] = {
+        {"kivi:bits=8,retain=fill:16,group=16", 12. / 255, {[0] = 16, [15] = 16, [16] = 32}},
+        {"k=8@token,v=8@channel,retain=fill:16,group=16", 12. / 255, {[0] = 16, [31] = 32}},
+        {"skvq:bits=8,sinks=2,retain=window:4,group=16,clip=none,scales=f16", 12. / 255,
+         {[1] = UINT32_MAX, [2] = 38, [33] = 38, [34] = UINT32_MAX}},
+        {"tuffet:k=4@mixed,v=8,retain=fill:16,group=16,clip=none", 12. / 15, {[0] = 16}},
+        {"bits=16,retain=fill:16,group=16", 6. / 1024, {[0] = 16, [39] = UINT32_MAX}},
+    };
+    static float k[WINDOW * MOST_EMBD * 2], v[WINDOW * MOST_EMBD * 2];
+    for (size_t c = 0; c < sizeof caches / sizeof *caches; c++)
+        for (int i = 0; i < N_TOYS; i++) {
+            struct tft_model *m = quantized_for(&toys[i], caches[c].kv);
+            struct coded_rows *r = coded_rows_open(m, WINDOW, 2);
+            size_t width = (size_t)m->n_head_kv * m->head_dim;
+            assert_true(width <= (size_t)MOST_EMBD * 2);
+            for (size_t j = 0; j < WINDOW * width; j++) {
+                k[j] = random_normal();
+                v[j] = random_normal();
+            }
+            const struct coded_view *seen = coded_rows_run(r, m->n_layer - 1, k, v);
+            assert_non_null(seen);
+            for (int side = 0; side < TFT_KV_SIDES; side++)
+                for (size_t t = 0; t < WINDOW; t++) {
+                    uint32_t since = seen->since[side][t];
+                    if (caches[c].since[t])
+                        assert_int_equal(since, caches[c].since[t]);
+                    for (size_t d = 0; d < width && since < UINT32_MAX; d++) {
+                        size_t at = t * width + d;
+                        float x = side == TFT_KV_K ? k[at] : v[at];
+                        assert_true(fabs((double)(seen->row[side][at] - x)) <= caches[c].within);
+                    }
+                }
+            coded_rows_close(r);
             tft_model_close(m);
         }
 }
@@ -337,6 +430,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_of_the_runtime),
+        cmocka_unit_test(the_loss_through_a_cache),
+        cmocka_unit_test(codes_are_near_their_numbers),
         cmocka_unit_test(outputs_are_those_of_floats),
         cmocka_unit_test(columns_of_panels),
         cmocka_unit_test(the_best_on_text_held_out),

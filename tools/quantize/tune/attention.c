@@ -189,6 +189,32 @@ struct attention_task {
     size_t n;
 };
 
+/* Queries from `from` on that see the same codes. */
+static size_t rows_until_eviction(const struct coded_view *c, size_t from, size_t n)
+{
+    size_t end = n;
+    for (int side = 0; c && side < TFT_KV_SIDES; side++)
+        for (size_t i = 0; i < n; i++)
+            if (c->since[side][i] > from && c->since[side][i] < end)
+                end = c->since[side][i];
+    return end - from;
+}
+
+/* Puts the codes of the tokens that are evicted before query `from` in the place of their rows.
+   at: the head's first column. */
+static void see_codes(const struct attention_task *task, const struct scratch *s, size_t at,
+                      size_t from)
+{
+    const struct coded_view *c = task->x->coded;
+    size_t dim = task->a->m->head_dim, width = task->a->m->n_head_kv * dim;
+    for (int side = 0; c && side < TFT_KV_SIDES; side++) {
+        real *rows = (side == TFT_KV_K ? s->k : s->v) + task->a->n_prefix * dim;
+        for (size_t i = 0; i < from; i++)
+            if (c->since[side][i] == from)
+                memcpy(rows + i * dim, c->row[side] + i * width + at, dim * sizeof *rows);
+    }
+}
+
 /* One thread computes a KV head with all queries that read it. */
 static void kv_head(const struct attention_task *task, const struct scratch *s, size_t h)
 {
@@ -203,15 +229,17 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
         memset(s->dk, 0, (m + task->n) * dim * sizeof *s->dk);
         memset(s->dv, 0, (m + task->n) * dim * sizeof *s->dv);
     }
-    for (struct tile t = {.head = h * group}; t.head < (h + 1) * group; t.head++)
-        for (t.from = 0; t.from < task->n; t.from += TILE) {
-            t.rows = task->n - t.from < TILE ? task->n - t.from : TILE;
-            t.keys = m + t.from + t.rows;
+    for (struct tile t = {0}; t.from < task->n; t.from += t.rows) {
+        t.rows = rows_until_eviction(task->x->coded, t.from, task->n);
+        t.rows = t.rows < TILE ? t.rows : TILE;
+        t.keys = m + t.from + t.rows;
+        see_codes(task, s, at, t.from);
+        for (t.head = h * group; t.head < (h + 1) * group; t.head++)
             if (task->dx)
                 tile_back(a, s, task->dx->q, task->dy, task->x, &t);
             else
                 tile_run(a, s, task->y, task->x, &t);
-        }
+    }
     if (!task->dx)
         return;
     scatter_add(task->dx->prefix_k + at, width, s->dk, m, dim);

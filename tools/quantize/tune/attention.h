@@ -4,6 +4,7 @@
 #define QUANTIZE_TUNE_ATTENTION_H
 
 #include "model/model.h"
+#include "tools/quantize/tune/coded_rows.h"
 #include "tools/quantize/tune/real.h"
 
 struct attention;
@@ -18,14 +19,16 @@ struct attention_rows {
     const real *q;                   /* [n, H, E] */
     const real *k, *v;               /* [n, G, E] */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */
+    const struct coded_view *coded;  /* NULL: all rows are seen as they are */
 };
 
 /* y: [n, H, E] */
 void attention_run(struct attention *a, real *y, const struct attention_rows *x, size_t n);
 
 /* The gradients of the inputs, shaped like these, from dy. Those of the prefix are added to, the
-   others overwritten. Scores are computed again, not kept from the forward run (Dao et al. 2022,
-   section 3.1). */
+   others overwritten. Rounding to codes counts as the identity: the straight-through estimator
+   (Bengio et al. 2013, section 4). Scores are computed again, not kept from the forward run (Dao et
+   al. 2022, section 3.1). */
 struct attention_gradients {
     real *q, *k, *v, *prefix_k, *prefix_v;
 };

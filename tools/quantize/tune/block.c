@@ -23,6 +23,7 @@ struct tape {
     size_t q_width, kv_width;
     struct matmul *matmul;
     struct attention *attention;
+    struct coded_rows *coded_rows;
     void *memory; /* of all buffers below */
 
     float *cos, *sin; /* [n, n_rot] */
@@ -33,6 +34,7 @@ struct tape {
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
     real *g, *u, *c;        /* [n, F] */
+    const struct coded_view *coded; /* what the default cache makes of k and v */
     /* gradients */
     real *dh;               /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
@@ -221,15 +223,14 @@ static void quantize_back(const struct tape *t, real *dx, const real *x, size_t 
 
 static struct attention_rows attention_in(const struct tape *t, struct prefix_rows prefix)
 {
-    return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v};
+    return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded};
 }
 
 /* Computes the block up to ffn_down, whose input t->c is then. */
-static void run_to_down(struct tape *t, const struct tft_block *b, struct prefix_rows prefix,
-                        const real *x)
+static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, const real *x)
 {
     const struct tft_model *m = t->m;
-    const struct attention_rows in = attention_in(t, prefix);
+    const struct tft_block *b = &m->block[l];
     size_t d = m->n_embd;
 
     norm(t, t->h, x, &b->attn_norm);
@@ -241,6 +242,8 @@ static void run_to_down(struct tape *t, const struct tft_block *b, struct prefix
              &(struct rows){.y = t->q, .x = t->q0, .width = t->q_width, .norm = &b->q_norm});
     each_row(t, t->n, normalize_and_rotate_row,
              &(struct rows){.y = t->k, .x = t->k0, .width = t->kv_width, .norm = &b->k_norm});
+    t->coded = coded_rows_run(t->coded_rows, l, t->k, t->v);
+    const struct attention_rows in = attention_in(t, prefix);
     attention_run(t->attention, t->a, &in, t->n);
     quantize_input(t, t->a, t->q_width, &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
@@ -259,7 +262,7 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     const struct tft_block *b = &t->m->block[l];
     double lost = 0;
     memset(t->error, 0, t->n * sizeof *t->error);
-    run_to_down(t, b, prefix, x);
+    run_to_down(t, l, prefix, x);
     quantize_input(t, t->c, t->m->n_ff, &b->down);
     memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
     matmul_run(t->matmul, y, &b->down, true);
@@ -306,7 +309,7 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
                 real *dx, const real *x)
 {
     const struct tft_block *b = &t->m->block[l];
-    run_to_down(t, b, prefix, x);
+    run_to_down(t, l, prefix, x);
     ffn_back(t, b, dx);
     attention_half_back(t, b, prefix, dprefix, dx, x);
 }
@@ -401,10 +404,11 @@ struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, rea
     t->kv_width = (size_t)m->n_head_kv * m->head_dim;
     t->matmul = matmul_open(m, n, n_threads);
     t->attention = attention_open(m, n_prefix, n, n_threads);
+    t->coded_rows = coded_rows_open(m, n, n_threads);
     struct tft_arena a = {0};
     layout(t, &a);
     t->memory = a.failed ? NULL : tft_port_alloc(a.used, TFT_ALIGN);
-    if (!t->matmul || !t->attention || !t->memory) {
+    if (!t->matmul || !t->attention || !t->coded_rows || !t->memory) {
         tape_close(t);
         return NULL;
     }
@@ -422,6 +426,7 @@ void tape_close(struct tape *t)
         return;
     matmul_close(t->matmul);
     attention_close(t->attention);
+    coded_rows_close(t->coded_rows);
     tft_port_free(t->memory);
     free(t);
 }

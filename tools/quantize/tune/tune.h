@@ -36,7 +36,8 @@ struct tune_result {
     uint32_t kept; /* the validation that k and v are from */
 };
 
-/* m: an open W8A8 model with a prefix. If *stopped: TFT_OK, and *r is all zeros. */
+/* m: an open W8A8 model with a prefix. Where its default cache is quantized, the prefix is tuned
+   through it: for what is predicted from codes. If *stopped: TFT_OK, and *r is all zeros. */
 enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
                      bool *stopped, struct tft_error *err);
 
