@@ -167,6 +167,7 @@ int command_tune_finish(struct command_tune *t, const char *path)
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
     if (tft_model_open(&m, t->untuned, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
+    remove(t->untuned); /* it stays mapped, and nothing is left if the process is killed */
     int status = run_tuning(t, m);
     if (status == CLI_OK)
         status = write_tuned(t, m, path);
