@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
@@ -104,6 +105,26 @@ class Terminal:
             pass
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def wait_until(is_so):
+    for _ in range(PATIENCE * 100):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def opened(process):
+    """The paths of the files that a process has open or mapped; Linux adds " (deleted)"."""
+    folder = f"/proc/{process.pid}/fd"
+    paths = set(pathlib.Path(f"/proc/{process.pid}/maps").read_text().split("\n"))
+    for fd in os.listdir(folder):
+        try:
+            paths.add(os.readlink(f"{folder}/{fd}"))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return {path[path.find("/"):] for path in paths}
 
 
 def interrupt(process):
