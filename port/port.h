@@ -9,6 +9,7 @@
 #ifndef TFT_PORT_H
 #define TFT_PORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -97,6 +98,23 @@ void tft_port_team(int n, void (*fn)(void *arg, int tid, int n), void *arg);
 
 /* Set by tests: a team may have more threads than there are CPUs. */
 extern bool tft_port_crowds;
+
+/* A flag, all zero at first. Any thread may raise it, and a signal handler; tft_port_lower returns
+   whether it was raised. */
+struct tft_port_flag {
+    atomic_bool raised;
+};
+
+static inline void tft_port_raise(struct tft_port_flag *f)
+{
+    atomic_store(&f->raised, true);
+}
+
+static inline bool tft_port_lower(struct tft_port_flag *f)
+{
+    return atomic_load_explicit(&f->raised, memory_order_relaxed) &&
+           atomic_exchange(&f->raised, false);
+}
 
 /* Called by every thread of a team inside fn: waits for all of them. What any of them wrote before
    is visible to all after it. */

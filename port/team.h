@@ -5,7 +5,6 @@
 #ifndef TFT_TEAM_H
 #define TFT_TEAM_H
 
-#include <stdatomic.h>
 
 #include "port.h"
 

@@ -97,6 +97,7 @@ enum tft_status {
     TFT_ERR_DEVICE,      /* the device to compute on is missing or has failed. After a failure every
                             session on it keeps failing. */
     TFT_ERR_NUMBERS,     /* the model computed logits that are infinite or no numbers */
+    TFT_ERR_CANCELLED,   /* the caller has stopped the call: tft_session_opts.progress, tft_cancel */
 };
 
 struct tft_error {
@@ -342,7 +343,7 @@ struct tft_session_opts {
                           makes prefill slower. */
     uint32_t n_logits; /* how many of the newest tokens of a call keep their logits; 0: 1. More than
                           n_batch is TFT_ERR_ARG. */
-    int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
+    int n_threads;     /* 1 to 1024; 0: tft_cpu_threads(). tft_session_threads makes it fewer. */
     bool slide;        /* when the session is full, drop old tokens instead of returning
                           TFT_ERR_FULL; see below */
     const char *kv;    /* how the cache holds keys and values, see below; NULL: as the model file
@@ -364,6 +365,16 @@ struct tft_session_opts {
     bool (*keep)(void *user, uint64_t position, int32_t token);
     void *keep_user;
     const char *prefix; /* name of the prefix that the session begins with; NULL: the model's own */
+    /*
+     * NULL, or called while tokens are computed, by the thread that feeds the session: before each
+     * pass of 16 tokens or more and, where it evicts nothing and the CPU computes it, before each
+     * of its layers. `done` is 0..1 of the call's tokens. If it returns false, the call ends with
+     * TFT_ERR_CANCELLED. The session then has the tokens of the passes that are done, and goes on
+     * from there; tft_pos tells how many. Other threads of the session wait meanwhile, so be quick.
+     * It must not use the session.
+     */
+    bool (*progress)(void *user, double done);
+    void *progress_user;
 };
 
 /*
@@ -486,7 +497,8 @@ TFT_API void tft_session_close(struct tft_session *s);
    nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
    n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
    there are no logits. TFT_ERR_NUMBERS: one of the logits is infinite or no number, as those of a
-   damaged model are; the tokens are in the session, but there are no logits.
+   damaged model are; the tokens are in the session, but there are no logits. TFT_ERR_CANCELLED: there
+   are no logits either, and perhaps fewer tokens.
    n = 0 is valid while the session is empty, if its prefix ends in a token: the logits are then
    those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);
@@ -511,6 +523,15 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    after the last eviction, the next tft_prefill computes all tokens before pos again. May call the
    session's filter. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
+
+/* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback
+   could; if no call is feeding it, the next one ends so before it computes anything. Any thread may
+   call this while the session is open, and a signal handler. */
+TFT_API void tft_cancel(struct tft_session *s);
+
+/* Computes with n threads from now on, n at most the number that the session was opened with. The
+   results are the same bits. TFT_ERR_ARG: n is outside, and nothing changes. */
+TFT_API enum tft_status tft_session_threads(struct tft_session *s, int n);
 
 /* The error of the last call of tft_prefill, tft_decode, tft_sync or tft_rewind, with a line that
    says what failed, such as what the device reported. If nothing failed, the code is TFT_OK and the

@@ -70,6 +70,26 @@ static enum tft_status take_logits(struct tft_session *s, uint32_t n)
                     s->m->source.name, s->pos);
 }
 
+/* Begins a call that computes n tokens. */
+static void begin_call(struct tft_session *s, uint64_t n)
+{
+    s->call_done = 0;
+    s->call_tokens = n;
+}
+
+/* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not stopped between
+   layers: some would have evicted, and others not. */
+static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
+{
+    struct tft_session *s = p->s;
+    p->stops = p->n >= TFT_LONG_PASS && !p->plan->n_order;
+    enum tft_status status = tft_pass_goes_on(p, 0) ? run(p, from) : TFT_ERR_CANCELLED;
+    if (status == TFT_ERR_CANCELLED)
+        tft_fail(&s->error, status, "cancelled: %llu of %llu tokens are computed",
+                 (unsigned long long)s->call_done, (unsigned long long)s->call_tokens);
+    return status;
+}
+
 /* The logits that follow the prefix, from what its last token left in the residual stream. */
 static enum tft_status after_prefix(struct tft_session *s)
 {
@@ -81,7 +101,8 @@ static enum tft_status after_prefix(struct tft_session *s)
     struct tft_kv_chunk chunk;
     struct tft_kv_plan plan = tft_kv_plain_plan(&chunk, 0, 1);
     struct tft_pass p = {.m = m, .s = s, .plan = &plan, .n_threads = 1, .n = 1, .n_logits = 1};
-    enum tft_status status = run(&p, m->n_layer);
+    begin_call(s, 1);
+    enum tft_status status = run_or_stop(&p, m->n_layer);
     s->n_valid = 0;
     return status == TFT_OK ? take_logits(s, 1) : status;
 }
@@ -105,12 +126,13 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
                              .n = step,
                              .n_logits = n ? 0 : n_logits,
                              .pos = s->kv.n_prefix + s->kv.dropped + from};
-        enum tft_status status = run(&p, 0);
+        enum tft_status status = run_or_stop(&p, 0);
         if (status != TFT_OK) {
             s->n_valid = 0;
             return status;
         }
         tft_kv_commit(&s->kv);
+        s->call_done += step;
         from += step;
         s->pos = from;
         status = take_logits(s, n ? 0 : step < n_logits ? step : n_logits);
@@ -170,6 +192,22 @@ static void ask_filter(struct tft_session *s, uint32_t from, uint32_t n)
     }
 }
 
+/* The filter's answers for tokens from .. end - 1, which leave the session, no longer count. */
+static void forget_names(struct tft_session *s, uint32_t from, uint32_t end)
+{
+    for (uint32_t i = from; s->is_named && i < end; i++)
+        s->n_named -= s->is_named[i];
+}
+
+/* Computes the tokens that a rewind has taken from the cache. */
+static enum tft_status compute_again(struct tft_session *s)
+{
+    uint32_t pos = s->pos;
+    enum tft_status status = feed(s, s->kv.held, pos - s->kv.held, 0);
+    s->pos = pos; /* the session keeps those that are not computed either */
+    return status;
+}
+
 enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n)
 {
     forget_error(s);
@@ -181,8 +219,9 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
     if (n > s->capacity - s->pos && !s->slide)
         return full(s, n, s->capacity - s->pos);
 
+    begin_call(s, n + s->pos - s->kv.held);
     if (s->kv.held < s->pos)
-        status = feed(s, s->kv.held, s->pos - s->kv.held, 0);
+        status = compute_again(s);
     while (n && status == TFT_OK) {
         if (s->pos == s->capacity)
             status = slide(s);
@@ -192,6 +231,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
         memmove(s->tokens + held, tokens, step * sizeof *tokens); /* may overlap: tft_sync */
         ask_filter(s, held, step);
         status = feed(s, held, step, step == n ? s->n_logits : 0);
+        forget_names(s, s->pos, held + step);
         tokens += step;
         n -= step;
     }
@@ -215,8 +255,7 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     if (pos > s->pos)
         return tft_fail(&s->error, TFT_ERR_ARG, "cannot rewind to %zu: there are %u tokens", pos,
                         s->pos);
-    for (uint32_t i = (uint32_t)pos; s->is_named && i < s->pos; i++)
-        s->n_named -= s->is_named[i];
+    forget_names(s, (uint32_t)pos, s->pos);
     bool slid = s->kv.dropped;
     s->pos = (uint32_t)pos;
     s->n_valid = 0;
@@ -243,6 +282,24 @@ enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, size_t n)
         same++;
     tft_rewind(s, same);
     return tft_prefill(s, tokens + same, n - same);
+}
+
+/* ------------------------------------------------------------------------------------- stopping */
+
+void tft_cancel(struct tft_session *s)
+{
+    tft_port_raise(&s->cancelled);
+}
+
+enum tft_status tft_session_threads(struct tft_session *s, int n)
+{
+    forget_error(s);
+    if (n < 1 || n > s->max_threads)
+        return tft_fail(&s->error, TFT_ERR_ARG,
+                        "%d threads: not within 1 .. %d, with which the session was opened", n,
+                        s->max_threads);
+    s->n_threads = n;
+    return TFT_OK;
 }
 
 /* -------------------------------------------------------------------------------------- looking */

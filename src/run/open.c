@@ -223,11 +223,14 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
                               .capacity = o->capacity,
                               .n_batch = o->n_batch,
                               .n_logits = o->n_logits,
-                              .n_threads = o->n_threads};
+                              .n_threads = o->n_threads,
+                              .max_threads = o->n_threads};
     s->slide = o->slide ? tft_kv_slide_step(kv, o->capacity) : 0;
     s->whole_prompt = kv->prefill == TFT_KV_PROMPT;
     s->keep = o->keep;
     s->keep_user = o->keep_user;
+    s->progress = o->progress;
+    s->progress_user = o->progress_user;
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
     struct tft_kv_shape shape = tft_session_kv_shape(s);

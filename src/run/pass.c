@@ -5,6 +5,16 @@
 
 #define BIT(buf) (1u << (buf))
 
+bool tft_pass_goes_on(const struct tft_pass *p, uint32_t layer)
+{
+    struct tft_session *s = p->s;
+    if (tft_port_lower(&s->cancelled))
+        return false;
+    double done = (double)s->call_done + (double)p->n * layer / p->m->n_layer;
+    return !s->progress || p->n < TFT_LONG_PASS ||
+           s->progress(s->progress_user, done / (double)s->call_tokens);
+}
+
 /* ------------------------------------------------------------------------------------- barriers */
 
 void tft_pass_touch(struct tft_pass *p, unsigned reads, unsigned writes)

@@ -36,6 +36,8 @@ struct tft_pass {
     unsigned read, written; /* buffers touched since the last barrier, a bit each */
     unsigned by_head;       /* of those written: by the heads that tft_pass_share gives each
                                thread. A thread need not wait for heads that it wrote itself */
+    bool stops;             /* the pass may end between two layers: it is long, and what it has
+                               done until then is not seen by others */
     const struct tft_input *tapped; /* the last one that s->tap was shown */
 };
 
@@ -67,6 +69,13 @@ void tft_pass_positions(struct tft_pass *p);
 /* From here on only the tokens whose logits are wanted. Call it when the cache of the last layer
    has been written. */
 void tft_keep_last(struct tft_pass *p);
+
+/* Passes of fewer tokens are over soon, and do not ask whether to go on. */
+enum { TFT_LONG_PASS = 16 };
+
+/* Whether the pass goes on with this layer: asks the session's callback, and tft_cancel. For the
+   thread that feeds the session. */
+bool tft_pass_goes_on(const struct tft_pass *p, uint32_t layer);
 
 /* Row of token t, as floats and as bytes. */
 float *tft_pass_row(const struct tft_pass *p, enum tft_buf buf, uint32_t t);

@@ -42,7 +42,7 @@ struct tft_session {
     const struct tft_allocator *allocator; /* NULL or &allocator_copy */
     size_t size; /* bytes of the session's one allocation, which holds everything below */
     uint32_t capacity, n_batch, n_logits; /* as in tft_session_opts */
-    int n_threads;
+    int n_threads, max_threads; /* of passes; that there is workspace for */
 
     const struct tft_named_prefix *named; /* text behind the model's prefix, or NULL */
 
@@ -86,6 +86,12 @@ struct tft_session {
     void *state[TFT_STAGES]; /* what each stage's backend has of the session; NULL for the CPU */
 
     struct tft_error error; /* what tft_session_error returns */
+
+    /* Whether a call goes on. */
+    bool (*progress)(void *user, double done);
+    void *progress_user;
+    uint64_t call_done, call_tokens; /* tokens of the call that are computed, and all of them */
+    struct tft_port_flag cancelled;
 
     tft_tap_fn *tap; /* NULL; set by tools, for models of floats */
     void *tap_user;

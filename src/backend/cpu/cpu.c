@@ -4,24 +4,43 @@
 struct stage_pass {
     const struct tft_pass *p;
     uint32_t first, end;
+    bool stops[2]; /* whether the caller stops the pass before a layer of even, of odd number */
 };
+
+/* Asks before layer l. Every layer has a barrier, so that no thread is still here when the answer
+   for layer l + 2 is written. */
+static bool goes_on(struct stage_pass *stage, struct tft_pass *p, uint32_t l)
+{
+    if (p->tid == 0)
+        stage->stops[l % 2] = !tft_pass_goes_on(p, l);
+    tft_port_barrier();
+    p->read = p->written = p->by_head = 0;
+    return !stage->stops[l % 2];
+}
 
 /* What every thread of the team does. */
 static void run_thread(void *arg, int tid, int n_threads)
 {
-    const struct stage_pass *stage = arg;
+    struct stage_pass *stage = arg;
+    uint32_t l = stage->first;
     struct tft_pass p = *stage->p;
     p.tid = tid;
     p.n_threads = n_threads;
     if (stage->first < stage->end)
         tft_pass_positions(&p);
-    tft_pass_layers(&p, stage->first, stage->end);
+    for (; p.stops && l + 1 < stage->end; l++) {
+        tft_pass_layers(&p, l, l + 1);
+        if (!goes_on(stage, &p, l + 1))
+            return;
+    }
+    tft_pass_layers(&p, l, stage->end);
 }
 
 static enum tft_status run(struct tft_pass *p, uint32_t first, uint32_t end)
 {
-    tft_port_team(p->s->n_threads, run_thread, &(struct stage_pass){p, first, end});
-    return TFT_OK;
+    struct stage_pass stage = {p, first, end, {false, false}};
+    tft_port_team(p->s->n_threads, run_thread, &stage);
+    return stage.stops[0] || stage.stops[1] ? TFT_ERR_CANCELLED : TFT_OK;
 }
 
 static enum tft_status drop(void *state, struct tft_session *s, const struct tft_kv_drop *d)
