@@ -142,8 +142,9 @@ struct tft_sampler cli_sampler(void);
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n);
 
-/* Makes the session hold ids[..n), as tft_sync does, with progress. Computes in steps, and stops
-   between two of them after Ctrl-C. If n is 0, the logits are those that follow the prefix. */
+/* Makes the session of cli_open_session hold ids[..n), as tft_sync does, with progress. After
+   Ctrl-C the session has fewer tokens, and perhaps no logits. If n is 0, the logits are those that
+   follow the prefix. */
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n);
 
 /* ---- text in; the path "-" is standard input */

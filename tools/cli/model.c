@@ -135,6 +135,21 @@ bool cli_find_prefix(const struct tft_model *m, const char *name, struct tft_pre
     return false;
 }
 
+/* The call of tft_sync that cli_sync makes: `share` of its work, behind `from` of it. */
+static struct {
+    struct cli_progress *progress; /* NULL: it makes none */
+    double from, share;
+} reading;
+
+static bool keep_reading(void *user, double done)
+{
+    (void)user;
+    if (!reading.progress)
+        return true;
+    cli_progress_at(reading.progress, reading.from + reading.share * done);
+    return !cli_interrupted();
+}
+
 int cli_open_session(struct tft_session **s, const struct tft_model *m, struct tft_session_opts *o)
 {
     struct tft_error err;
@@ -142,6 +157,7 @@ int cli_open_session(struct tft_session **s, const struct tft_model *m, struct t
     o->size = sizeof *o;
     o->n_threads = (int)cli_model_options.threads;
     o->kv = cli_session_options.kv;
+    o->progress = keep_reading;
     if (cli_session_options.ctx)
         o->capacity = cli_session_options.ctx;
     /* the text is a part of the context that the user asks for */
@@ -213,18 +229,21 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
         return tft_prefill(s, NULL, 0);
     }
     size_t held = 0; /* the session has computed these tokens already */
-    while (held < tft_pos(s) && held < n && tft_tokens(s)[held] == ids[held])
+    while (held < tft_pos(s) && held + 1 < n && tft_tokens(s)[held] == ids[held])
         held++;
     cli_progress_begin(&progress, "reading the prompt");
-    enum tft_status status;
-    size_t end = held;
-    do {
+    reading.progress = &progress;
+    enum tft_status status = TFT_OK;
+    for (size_t end = held; status == TFT_OK && end < n && !cli_interrupted();) {
+        size_t from = end;
         end = n - end > STEP ? end + STEP : n;
+        reading.from = (double)(from - held) / (double)(n - held);
+        reading.share = (double)(end - from) / (double)(n - held);
         status = tft_sync(s, ids, end);
-        cli_progress_at(&progress, (double)(end - held + 1) / (double)(n - held + 1));
-    } while (status == TFT_OK && end < n && !cli_interrupted());
+    }
+    reading.progress = NULL;
     cli_progress_end(&progress);
     if (status == TFT_OK)
         tft_prompt_end(s);
-    return status;
+    return status == TFT_ERR_CANCELLED ? TFT_OK : status;
 }
