@@ -24,13 +24,18 @@ void tft_port_free(void *ptr); /* ptr may be NULL */
 /* ---- files */
 
 struct tft_map {
-    const unsigned char *data; /* page-aligned; NULL for an empty file */
+    const unsigned char *data; /* NULL: no bytes */
     size_t size;
+    size_t lead; /* bytes of the mapping before data; the mapping begins with a page */
 };
 
 /* Maps a whole regular file for reading. EISDIR for a folder, EINVAL for another special file,
    EFBIG for a file larger than the address space, or the system's error. */
 int tft_port_map(struct tft_map *out, const char *path);
+
+/* The same for `size` bytes from byte `offset` of an open file, whose descriptor stays the
+   caller's; size 0: all bytes from there. ERANGE: the file does not have them. */
+int tft_port_map_part(struct tft_map *out, int fd, uint64_t offset, uint64_t size);
 void tft_port_unmap(struct tft_map *map);
 
 /* Gives back the memory of the whole pages among bytes [begin, end) of a mapped file. They stay

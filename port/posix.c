@@ -49,43 +49,53 @@ int tft_port_map(struct tft_map *out, const char *path)
     if (fd < 0)
         return errno;
 
-    struct stat st;
-    int err = 0;
-    if (fstat(fd, &st) != 0)
-        err = errno;
-    else if (S_ISDIR(st.st_mode))
-        err = EISDIR;
-    else if (!S_ISREG(st.st_mode))
-        err = EINVAL;
-    else if ((uintmax_t)st.st_size > SIZE_MAX)
-        err = EFBIG;
-    else if (st.st_size == 0)
-        *out = (struct tft_map){0};
-    else {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-            err = errno;
-        else
-            *out = (struct tft_map){p, (size_t)st.st_size};
-    }
+    int err = tft_port_map_part(out, fd, 0, 0);
     close(fd); /* the mapping keeps the file open */
     return err;
+}
+
+int tft_port_map_part(struct tft_map *out, int fd, uint64_t offset, uint64_t size)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return errno;
+    if (S_ISDIR(st.st_mode))
+        return EISDIR;
+    if (!S_ISREG(st.st_mode))
+        return EINVAL;
+    uint64_t all = (uint64_t)st.st_size, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (offset > all || size > all - offset)
+        return ERANGE;
+    size = size ? size : all - offset;
+    uint64_t lead = offset % page;
+    if (size > SIZE_MAX - lead)
+        return EFBIG;
+    if (!size) {
+        *out = (struct tft_map){0};
+        return 0;
+    }
+    unsigned char *p = mmap(NULL, (size_t)(size + lead), PROT_READ, MAP_SHARED, fd,
+                            (off_t)(offset - lead));
+    if (p == MAP_FAILED)
+        return errno;
+    *out = (struct tft_map){p + lead, (size_t)size, (size_t)lead};
+    return 0;
 }
 
 void tft_port_unmap(struct tft_map *map)
 {
     if (map->data)
-        munmap((void *)(uintptr_t)map->data, map->size);
+        munmap((void *)(uintptr_t)(map->data - map->lead), map->size + map->lead);
     *map = (struct tft_map){0};
 }
 
 void tft_port_forget(const struct tft_map *map, size_t begin, size_t end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    begin = (begin + page - 1) / page * page;
-    end = end / page * page;
+    begin = (map->lead + begin + page - 1) / page * page;
+    end = (map->lead + end) / page * page;
     if (begin < end) /* a hint: a failure costs only memory */
-        madvise((void *)(uintptr_t)(map->data + begin), end - begin, MADV_DONTNEED);
+        madvise((void *)(uintptr_t)(map->data - map->lead + begin), end - begin, MADV_DONTNEED);
 }
 
 /* The folder of a path, to be freed; NULL if there is no memory. */

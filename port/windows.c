@@ -66,28 +66,41 @@ static HANDLE open_file(const char *path, DWORD access)
     return f;
 }
 
-static int map_whole(struct tft_map *out, HANDLE file)
+static int map(struct tft_map *out, HANDLE file, uint64_t offset, uint64_t size)
 {
-    LARGE_INTEGER size;
+    LARGE_INTEGER all;
+    SYSTEM_INFO system;
     if (GetFileType(file) != FILE_TYPE_DISK)
         return EINVAL;
-    if (!GetFileSizeEx(file, &size))
+    if (!GetFileSizeEx(file, &all))
         return last_errno();
-    if ((uint64_t)size.QuadPart > SIZE_MAX)
+    if (offset > (uint64_t)all.QuadPart || size > (uint64_t)all.QuadPart - offset)
+        return ERANGE;
+    GetSystemInfo(&system);
+    size = size ? size : (uint64_t)all.QuadPart - offset;
+    uint64_t lead = offset % system.dwAllocationGranularity, begin = offset - lead;
+    if (size > SIZE_MAX - lead)
         return EFBIG;
-    if (size.QuadPart == 0) {
+    if (!size) {
         *out = (struct tft_map){0};
         return 0;
     }
     HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
     if (!mapping)
         return last_errno();
-    const void *p = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    const unsigned char *p = MapViewOfFile(mapping, FILE_MAP_READ, (DWORD)(begin >> 32),
+                                           (DWORD)begin, (size_t)(size + lead));
     int err = p ? 0 : last_errno();
     CloseHandle(mapping); /* the view keeps it open */
     if (p)
-        *out = (struct tft_map){p, (size_t)size.QuadPart};
+        *out = (struct tft_map){p + lead, (size_t)size, (size_t)lead};
     return err;
+}
+
+int tft_port_map_part(struct tft_map *out, int fd, uint64_t offset, uint64_t size)
+{
+    HANDLE file = (HANDLE)_get_osfhandle(fd);
+    return file == INVALID_HANDLE_VALUE ? EBADF : map(out, file, offset, size);
 }
 
 int tft_port_map(struct tft_map *out, const char *path)
@@ -95,7 +108,7 @@ int tft_port_map(struct tft_map *out, const char *path)
     HANDLE file = open_file(path, GENERIC_READ);
     if (file == INVALID_HANDLE_VALUE)
         return GetLastError() == ERROR_DIRECTORY ? EISDIR : last_errno();
-    int err = map_whole(out, file);
+    int err = map(out, file, 0, 0);
     CloseHandle(file);
     return err;
 }
@@ -103,7 +116,7 @@ int tft_port_map(struct tft_map *out, const char *path)
 void tft_port_unmap(struct tft_map *map)
 {
     if (map->data)
-        UnmapViewOfFile(map->data);
+        UnmapViewOfFile(map->data - map->lead);
     *map = (struct tft_map){0};
 }
 

@@ -191,6 +191,9 @@ struct tft_model_opts {
     uint32_t gpu_layers; /* how many layers, counted from the last one, the device computes with the
                             head; the CPU computes the others. 0: all. For models that are larger
                             than the device's memory. */
+    const void *tokenizer_data; /* in place of `tokenizer`: that file in memory, aligned to 32 and
+                                   valid while the model is open; NULL: none */
+    size_t tokenizer_size;
 };
 
 /*
@@ -212,11 +215,19 @@ struct tft_model_opts {
 TFT_API enum tft_status tft_model_open(struct tft_model **out, const char *path,
                                        const struct tft_model_opts *opts, struct tft_error *err);
 
-/* The same for a GGUF file in memory or flash. data: `size` bytes, aligned to 32, neither copied
-   nor written; it must outlive the model. */
+/* The same for a file in memory or flash. data: `size` bytes, aligned to 32, neither copied nor
+   written; it must outlive the model. */
 TFT_API enum tft_status tft_model_open_mem(struct tft_model **out, const void *data, size_t size,
                                            const struct tft_model_opts *opts,
                                            struct tft_error *err);
+
+/* The same for `size` bytes from byte `offset` of an open file, such as a package that has the model
+   as it is; size 0: all of the rest. They are mapped for reading. offset: a multiple of 32. fd: a
+   descriptor of a regular file, on Windows of the C library; the caller may close it when this
+   returns. TFT_ERR_ARG: the file does not have these bytes. */
+TFT_API enum tft_status tft_model_open_fd(struct tft_model **out, int fd, uint64_t offset,
+                                          uint64_t size, const struct tft_model_opts *opts,
+                                          struct tft_error *err);
 
 /* Closes a model whose sessions have all been closed. m may be NULL. */
 TFT_API void tft_model_close(struct tft_model *m);

@@ -273,7 +273,7 @@ static const struct damage {
 } damages[] = {
 #define FORMAT TFT_ERR_FORMAT
 #define UNSUPPORTED TFT_ERR_UNSUPPORTED
-    {VERSION, -4, 4, 0x46554746, FORMAT, VERSION, -4, "not a GGUF file"},
+    {VERSION, -4, 4, 0x46554746, FORMAT, VERSION, -4, "neither a GGUF file"},
     {VERSION, 0, 4, 0, UNSUPPORTED, VERSION, 0, "version 0"},
     {VERSION, 0, 4, 1, UNSUPPORTED, VERSION, 0, "version 1"},
     {VERSION, 0, 4, 4, UNSUPPORTED, VERSION, 0, "version 4"},
@@ -439,7 +439,7 @@ static void every_truncation(void **state)
         struct tft_source s;
         struct tft_error err;
         assert_int_equal(open_bytes(&s, b.p, n, &err), TFT_ERR_FORMAT);
-        assert_true(strstr(err.msg, "the file") || strstr(err.msg, "not a GGUF") ||
+        assert_true(strstr(err.msg, "the file") || strstr(err.msg, "neither a GGUF") ||
                     strstr(err.msg, "do not fit"));
     }
 }

@@ -86,16 +86,17 @@ static enum tft_status open_pair(struct tft_source *s, const struct checkpoint *
 {
     *s = (struct tft_source){
         .name = "m.bin", .data = exact_copy(c->p, c->size), .size = c->size, .allocator = a};
-    if (t)
-        s->map[1] = (struct tft_map){exact_copy(t->p, t->n), t->n};
+    if (t) {
+        s->tokenizer = exact_copy(t->p, t->n);
+        s->tokenizer_size = t->n;
+    }
     return tft_llama2c_read(s, t ? "tok.bin" : NULL, err);
 }
 
 static void close_pair(struct tft_source *s)
 {
     tft_port_free((void *)(uintptr_t)s->data);
-    tft_port_free((void *)(uintptr_t)s->map[1].data);
-    s->map[1] = (struct tft_map){0};
+    tft_port_free((void *)(uintptr_t)s->tokenizer);
     tft_source_close(s);
 }
 
@@ -432,6 +433,63 @@ static void opened_by_its_header(void **state)
     assert_non_null(strstr(err.msg, "nor a complete llama2.c v0 checkpoint"));
 }
 
+/* A copy of n bytes that is aligned as tft_model_open_mem asks. */
+static void *aligned_copy(const void *p, size_t n)
+{
+    void *copy = tft_port_alloc((n + 63) / 64 * 64, 64);
+    assert_non_null(copy);
+    return memcpy(copy, p, n);
+}
+
+static void opened_in_memory(void **state)
+{
+    (void)state;
+    struct checkpoint c = checkpoint(true);
+    struct blob t = tokenizer();
+    const char *model = in_folder("m.bin"), *tok = in_folder("tok.bin");
+    for (size_t at = 28; at < c.size; at += sizeof(float)) { /* weights that give numbers */
+        float w = (float)(at * 7 % 31) / 31 - 0.4f;
+        memcpy(c.p + at, &w, sizeof w);
+    }
+    assert_true(write_file(model, c.p, c.size) && write_file(tok, t.p, t.n));
+    char *model_data = aligned_copy(c.p, c.size), *tok_data = aligned_copy(t.p, t.n);
+    struct tft_model_opts by_path = {.size = sizeof by_path, .tokenizer = tok},
+                          in_memory = {.size = sizeof in_memory,
+                                       .tokenizer_data = tok_data,
+                                       .tokenizer_size = t.n};
+    struct tft_model *m[2];
+    struct tft_session *s[2];
+    struct tft_error err;
+    size_t n[2];
+    int32_t ids[2][16];
+    assert_int_equal(tft_model_open(&m[0], model, &by_path, NULL), TFT_OK);
+    assert_int_equal(tft_model_open_mem(&m[1], model_data, c.size, &in_memory, NULL), TFT_OK);
+    for (int i = 0; i < 2; i++) {
+        struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
+        assert_int_equal(tft_tokenize(m[i], "hello", 5, TFT_ADD_BOS, ids[i], 16, &n[i]), TFT_OK);
+        assert_int_equal(tft_session_open(&s[i], m[i], &o, NULL), TFT_OK);
+        assert_int_equal(tft_decode(s[i], 1), TFT_OK);
+    }
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m[0], &info);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(ids[0], ids[1], n[0] * sizeof *ids[0]);
+    assert_memory_equal(tft_logits(s[0], 0), tft_logits(s[1], 0), info.n_vocab * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+
+    in_memory.tokenizer_size = t.n - 1;
+    assert_int_equal(tft_model_open_mem(&m[0], model_data, c.size, &in_memory, &err),
+                     TFT_ERR_FORMAT);
+    assert_memory_equal(err.msg, "tokenizer_data: ", 16);
+    in_memory.tokenizer = tok;
+    assert_int_equal(tft_model_open_mem(&m[0], model_data, c.size, &in_memory, &err), TFT_ERR_ARG);
+    tft_port_free(model_data);
+    tft_port_free(tok_data);
+}
+
 static void the_real_vocabulary(void **state)
 {
     (void)state;
@@ -510,6 +568,7 @@ int main(void)
         cmocka_unit_test(a_tokenizer_that_is_wrong),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(opened_by_its_header),
+        cmocka_unit_test(opened_in_memory),
         cmocka_unit_test(the_real_vocabulary),
         cmocka_unit_test(stories260k),
     };

@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "folder.h"
 #include "file/file.h"
@@ -536,6 +538,72 @@ static void in_memory(void **state)
     tft_port_unmap(&file);
 }
 
+/* A file within another, at an offset that is no multiple of a page. */
+static void in_an_open_file(void **state)
+{
+    (void)state;
+    struct tft_map file;
+    struct tft_model *m, *n;
+    struct tft_error err;
+    const char *path = written(&toys[Q8]), *package = in_folder("package");
+    enum { AT = 5 * 4096 + 96, BEHIND = 50 };
+    static const char filler[AT];
+    assert_int_equal(tft_port_map(&file, path), 0);
+    FILE *f = fopen(package, "wb");
+    assert_non_null(f);
+    assert_true(fwrite(filler, 1, AT, f) == AT && fwrite(file.data, 1, file.size, f) == file.size &&
+                fwrite(filler, 1, BEHIND, f) == BEHIND && fclose(f) == 0);
+
+    int fd = open(package, O_RDONLY), whole = open(path, O_RDONLY);
+    assert_true(fd >= 0 && whole >= 0);
+    n = opened(path);
+    struct tft_session *t = begun(n);
+    for (int i = 0; i < 2; i++) {
+        enum tft_status status = i ? tft_model_open_fd(&m, whole, 0, 0, NULL, NULL)
+                                   : tft_model_open_fd(&m, fd, AT, file.size, NULL, NULL);
+        assert_int_equal(status, TFT_OK);
+        close(i ? whole : fd);
+        struct tft_session *s = begun(m);
+        assert_memory_equal(tft_logits(s, 0), tft_logits(t, 0), toys[Q8].n_vocab * sizeof(float));
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+    tft_session_close(t);
+    tft_model_close(n);
+
+    fd = open(package, O_RDONLY);
+    char line[100], descriptor[40];
+    snprintf(descriptor, sizeof descriptor, "descriptor %d", fd);
+    for (uint64_t off = 1; off < 32; off++) {
+        snprintf(line, sizeof line, "%s: the offset %d is not a multiple of 32", descriptor,
+                 (int)(AT + off));
+        assert_int_equal(tft_model_open_fd(&m, fd, AT + off, 0, NULL, &err), TFT_ERR_ARG);
+        assert_string_equal(err.msg, line);
+    }
+    uint64_t end = (uint64_t)AT + file.size + BEHIND;
+    static const struct {
+        bool from_end;
+        uint64_t offset, size;
+    } outside[] = {{true, 64, 0}, {false, 0, UINT64_MAX}, {false, UINT64_MAX - 31, 0},
+                   {false, UINT64_MAX - 31, 64}, {false, 32, UINT64_MAX - 31}};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        uint64_t at = outside[i].offset + (outside[i].from_end ? end / 32 * 32 : 0);
+        assert_int_equal(tft_model_open_fd(&m, fd, at, outside[i].size, NULL, &err), TFT_ERR_ARG);
+        assert_non_null(strstr(err.msg, ": the file ends before "));
+        assert_null(m);
+    }
+    /* the bytes before and behind it are not the model's */
+    assert_int_equal(tft_model_open_fd(&m, fd, AT, file.size - 1, NULL, &err), TFT_ERR_FORMAT);
+    assert_memory_equal(err.msg, descriptor, strlen(descriptor));
+    assert_int_equal(tft_model_open_fd(&m, fd, AT - 32, 0, NULL, &err), TFT_ERR_FORMAT);
+    close(fd);
+    assert_int_equal(tft_model_open_fd(&m, fd, 0, 0, NULL, &err), TFT_ERR_IO);
+    int here = open(".", O_RDONLY);
+    assert_int_equal(tft_model_open_fd(&m, here, 0, 0, NULL, &err), TFT_ERR_IO);
+    close(here);
+    tft_port_unmap(&file);
+}
+
 /* ---- the other promises of tft_model_open */
 
 struct progress {
@@ -646,6 +714,7 @@ int main(void)
         cmocka_unit_test(strange_weights),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(in_memory),
+        cmocka_unit_test(in_an_open_file),
         cmocka_unit_test(progress_goes_from_0_to_1),
         cmocka_unit_test(options_out_of_range),
         cmocka_unit_test(a_vocabulary_alone),

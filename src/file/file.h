@@ -8,14 +8,28 @@
 #include "gguf_write.h"
 #include "source.h"
 
-/* Opens a model file; its first bytes tell whether it is GGUF or llama2.c. `tokenizer`: the path of
-   a llama2.c tokenizer, or NULL; GGUF needs none. The memory taken is at most a few times the size
-   of the file's header: a count in the file is checked against the file's size before it costs
+/* Where a file is. All zero: there is none. */
+enum tft_where { TFT_NOWHERE, TFT_AT_PATH, TFT_IN_MEMORY, TFT_IN_OPEN_FILE };
+struct tft_place {
+    enum tft_where where;
+    const char *name; /* the path; or a name for messages */
+    const void *data; /* IN_MEMORY: `size` bytes, aligned to 32 */
+    int fd;           /* IN_OPEN_FILE: `size` bytes from `offset`, a multiple of 32; size 0: all of
+                         the rest */
+    uint64_t offset, size;
+};
+
+/* Opens a model file; its first bytes tell whether it is GGUF or llama2.c. `tokenizer`: that of a
+   llama2.c model, or nowhere; GGUF needs none. The memory taken is at most a few times the size of
+   the file's header: a count in the file is checked against the file's size before it costs
    memory. */
+enum tft_status tft_source_open_at(struct tft_source *s, const struct tft_place *model,
+                                   const struct tft_place *tokenizer,
+                                   const struct tft_allocator *a, struct tft_error *err);
+
+/* The same for paths, of which tokenizer may be NULL; and for a GGUF file in memory. */
 enum tft_status tft_source_open(struct tft_source *s, const char *path, const char *tokenizer,
                                 const struct tft_allocator *a, struct tft_error *err);
-
-/* Opens a GGUF file in memory, see tft_model_open_mem. `name` is for messages. */
 enum tft_status tft_source_open_mem(struct tft_source *s, const char *name, const void *data,
                                     size_t size, const struct tft_allocator *a,
                                     struct tft_error *err);

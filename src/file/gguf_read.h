@@ -4,8 +4,8 @@
 
 #include "source.h"
 
-/* Fills s from s->data, s->size and s->name: versions 2 and 3, little-endian. TFT_ERR_FORMAT,
-   TFT_ERR_UNSUPPORTED or TFT_ERR_NOMEM; s is then to be closed. */
+/* Fills s from s->data, which begins with "GGUF", s->size and s->name: versions 2 and 3,
+   little-endian. TFT_ERR_FORMAT, TFT_ERR_UNSUPPORTED or TFT_ERR_NOMEM; s is then to be closed. */
 enum tft_status tft_gguf_read(struct tft_source *s, struct tft_error *err);
 
 /* Whether general.alignment may be n: a power of two from 8 to 65536. The format requires a

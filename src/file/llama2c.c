@@ -254,14 +254,14 @@ static size_t mark_words(struct tft_str text, unsigned char *out)
 static struct tft_cursor first_token(const struct tft_source *s)
 {
     /* after the length of the longest token */
-    return (struct tft_cursor){.data = s->map[1].data, .size = s->map[1].size, .pos = 4};
+    return (struct tft_cursor){.data = s->tokenizer, .size = s->tokenizer_size, .pos = 4};
 }
 
 /* Checks all tokens, and adds the bytes that their strings take in GGUF to *bytes. */
 static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab,
                                        size_t *bytes, struct tft_error *err)
 {
-    if (s->map[1].size < 4)
+    if (s->tokenizer_size < 4)
         return tft_fail_at(err, TFT_ERR_FORMAT, name, 0,
                            "the file is too short for a llama2.c tokenizer");
     struct tft_cursor c = first_token(s);

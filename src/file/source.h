@@ -30,6 +30,8 @@ struct tft_source {
     uint32_t alignment;
     const unsigned char *data; /* the whole file */
     size_t size;
+    const unsigned char *tokenizer; /* the whole file of a llama2.c tokenizer, or NULL */
+    size_t tokenizer_size;
     struct tft_value *value; /* [n_value], in the order of the file */
     size_t n_value;
     struct tft_tensor *tensor; /* [n_tensor], in the order of the file */

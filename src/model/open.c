@@ -155,21 +155,30 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o, st
     if ((unsigned)opts->weights > TFT_WEIGHTS_BF16)
         return tft_fail(err, TFT_ERR_ARG, "weights cannot become those of type %d",
                         (int)opts->weights);
+    if (opts->tokenizer && opts->tokenizer_data)
+        return tft_fail(err, TFT_ERR_ARG, "a tokenizer by its path and another in memory");
     if (opts->n_threads < 0 || opts->n_threads > TFT_PORT_THREADS)
         return tft_fail(err, TFT_ERR_ARG, "%d threads; there can be 0 (all CPUs) to %d",
                         opts->n_threads, TFT_PORT_THREADS);
 
     struct tft_model *m = tft_alloc(opts->allocator, sizeof *m);
     if (!m)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", o->path ? o->path : "memory");
+        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", o->file.name);
     *m = (struct tft_model){0};
     if (opts->allocator) {
         m->allocator_copy = *opts->allocator;
         m->allocator = &m->allocator_copy;
     }
+    struct tft_place tokenizer = {0};
+    if (opts->tokenizer_data)
+        tokenizer = (struct tft_place){.where = TFT_IN_MEMORY,
+                                       .name = "tokenizer_data",
+                                       .data = opts->tokenizer_data,
+                                       .size = opts->tokenizer_size};
+    else if (opts->tokenizer)
+        tokenizer = (struct tft_place){.where = TFT_AT_PATH, .name = opts->tokenizer};
     enum tft_status status =
-        o->path ? tft_source_open(&m->source, o->path, opts->tokenizer, m->allocator, err)
-                : tft_source_open_mem(&m->source, "memory", o->data, o->size, m->allocator, err);
+        tft_source_open_at(&m->source, &o->file, &tokenizer, m->allocator, err);
     if (status == TFT_OK)
         status = build(m, o, err);
     if (status != TFT_OK) {

@@ -5,13 +5,12 @@
 #ifndef TFT_OPEN_H
 #define TFT_OPEN_H
 
+#include "file/file.h"
 #include "model/model.h"
 
 struct tft_opening {
     const struct tft_arch *const *archs; /* the architectures to choose from, then NULL */
-    const char *path;                    /* or NULL: `size` bytes at `data` */
-    const void *data;
-    size_t size;
+    struct tft_place file;
     const struct tft_model_opts *opts;   /* complete; the device is not opened here */
     bool unexpanded; /* tensors that no format uses in place are left to tft_format_stored */
 };

@@ -31,8 +31,12 @@ static void open_both(const unsigned char *checkpoint, size_t size, const uint8_
     struct memory m = {0};
     struct tft_allocator a = memory_allocator(&m);
     unsigned char *copy = exact_copy(tokenizer, tokenizer_size);
-    struct tft_source s = {.name = "m.bin", .data = checkpoint, .size = size, .allocator = &a};
-    s.map[1] = (struct tft_map){copy, tokenizer_size};
+    struct tft_source s = {.name = "m.bin",
+                           .data = checkpoint,
+                           .size = size,
+                           .tokenizer = copy,
+                           .tokenizer_size = tokenizer_size,
+                           .allocator = &a};
     struct tft_error err = {0};
     enum tft_status status = tft_llama2c_read(&s, tokenizer_size ? "tok.bin" : NULL, &err);
     MUST(tft_llama2c_probe(checkpoint, size) || status == TFT_ERR_FORMAT);
@@ -40,7 +44,6 @@ static void open_both(const unsigned char *checkpoint, size_t size, const uint8_
         fuzz_check_error(&err, status, err.msg[0] == 't' ? "tok.bin" : "m.bin");
     else
         fuzz_walk(&s);
-    s.map[1] = (struct tft_map){0};
     tft_source_close(&s);
     fuzz_check_memory(&m, size + tokenizer_size);
     MUST(m.in_use == 0);
