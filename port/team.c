@@ -12,9 +12,17 @@ static _Thread_local struct membership {
 
 /* ---------------------------------------------------------------------------------------- waits */
 
-/* Nanoseconds that a thread spins. SPINS: between two looks at the clock. */
-enum { LONGEST = 200000, SHORTEST = 2000, SPINS = 64 };
+/* Nanoseconds that a thread spins. A thread that is late by less than LATE has its CPU, and more
+   work than the others; by more, another process has it. SPINS: between two looks at the clock. */
+enum { LONGEST = 200000, SHORTEST = 2000, LATE = 300000, SPINS = 64 };
 static atomic_uint patience = LONGEST;
+
+/* Only waits within a team teach something: between teams, threads have nothing to do. */
+static void set_patience(unsigned ns)
+{
+    if (current.team && ns != atomic_load_explicit(&patience, memory_order_relaxed))
+        atomic_store_explicit(&patience, ns, memory_order_relaxed);
+}
 
 static inline void relax(void)
 {
@@ -47,10 +55,8 @@ bool tft_team_spin(const atomic_uint *word, unsigned seen)
         took = tft_port_ns() - start;
     }
     current.waited += took;
-    unsigned next = changed ? ns + (LONGEST - ns + 63) / 64
-                            : (ns / 2 > SHORTEST ? ns / 2 : SHORTEST);
-    if (next != ns)
-        atomic_store_explicit(&patience, next, memory_order_relaxed);
+    if (changed)
+        set_patience(ns + (LONGEST - ns + 63) / 64);
     return changed;
 }
 
@@ -58,7 +64,11 @@ void tft_team_sleep(atomic_uint *word, unsigned seen)
 {
     uint64_t start = tft_port_ns();
     tft_port_sleep(word, seen);
-    current.waited += tft_port_ns() - start;
+    uint64_t took = tft_port_ns() - start;
+    current.waited += took;
+    unsigned ns = atomic_load_explicit(&patience, memory_order_relaxed);
+    if (took > LATE)
+        set_patience(ns / 2 > SHORTEST ? ns / 2 : SHORTEST);
 }
 
 void tft_team_wait(atomic_uint *word, unsigned seen, atomic_uint *sleepers, bool spins)

@@ -38,8 +38,8 @@ void tft_team_alone(tft_team_fn *fn, void *arg);
 /*
  * Spins until *word is not `seen`, and returns whether it is. How long a thread spins is learned.
  * On a quiet machine the others are late by microseconds, and sleeping would cost more than that.
- * If they are late by more, some other process has their CPU, and spinning only keeps it from
- * having its share of this one now, while there is nothing to do.
+ * If they are late by much more, some other process has their CPU, and spinning only keeps it
+ * from having its share of this one now, while there is nothing to do.
  */
 bool tft_team_spin(const atomic_uint *word, unsigned seen);
 
