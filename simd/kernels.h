@@ -323,6 +323,28 @@ typedef void tft_score_fn(const struct tft_score *a);
 typedef void tft_softmax_fn(float *p, size_t n, float *max, float *sum);
 
 /*
+ * For a sampler: the sum of the weights of n logits x, the largest of which is `max`, a number.
+ *
+ *   d[i] = (x[i] - max) * inverse
+ *   w[i] = exp(d[i]), 0 if d[i] is NaN or below -200
+ *
+ * Of each 64 weights, with zeros behind the last one, those 16 apart are added as floats, which
+ * makes 16 sums; each is added to a double of its own, and these by a tree:
+ *
+ *   part[j] = (w[j] + w[j + 16]) + (w[j + 32] + w[j + 48])     j < 16
+ *   lane[j] += part[j]                                         of the first 64, the next 64, ...
+ *   lane[j] += lane[j + half]                                  j < half; half = 8, 4, 2, 1
+ *
+ * lane[0] is returned.
+ */
+typedef double tft_sum_exp_fn(const float *x, size_t n, float max, float inverse);
+
+/* top[i] = the largest of x[256 i] .. x[256 i + 255], of x[n]; NaNs are not counted, and a block of
+   nothing else has -infinity. */
+enum { TFT_TOPS = 256 };
+typedef void tft_tops_fn(float *top, const float *x, size_t n);
+
+/*
  * Adds n value rows, weighted by probabilities:
  *
  *   o[i][d] = fma(p[i][j], v[j][d], o[i][d])    j ascending
@@ -545,6 +567,9 @@ struct tft_kernels {
     tft_mix_fn *mix[TFT_NUM_COUNT]; /* f32 and f16 only */
     tft_blend_fn *blend;
     tft_scale_fn *scale;
+
+    tft_sum_exp_fn *sum_exp;
+    tft_tops_fn *tops;
 
     tft_score_codes_fn *score_codes;
     tft_mix_codes_fn *mix_codes;

@@ -417,6 +417,32 @@ static void tokens_are_those_of_the_definition(void **state)
     tft_model_close(m);
 }
 
+/* All tokens but one are just within, or just outside of, what min_p allows. */
+static void min_p_has_a_sharp_edge(void **state)
+{
+    (void)state;
+    static const float temperatures[] = {0.02f, 0.8f, 1, 30}, edges[] = {0.005f, 0.05f, 0.5f, 0.99f};
+    static float x[MANY];
+    struct tft_model *m;
+    struct tft_session *s = session_of_many(&m);
+    for (int t = 0; t < 4; t++)
+        for (int e = 0; e < 4; e++)
+            for (int inside = 0; inside < 2; inside++) {
+                struct tft_sampler z = {
+                    .temperature = temperatures[t], .min_p = edges[e], .top_p = 0.999f};
+                double weight = (double)edges[e] * (inside ? 1.002 : 0.998);
+                float other = (float)(log(weight) * (double)temperatures[t]);
+                int others = 0;
+                for (int i = 0; i < MANY; i++)
+                    x[i] = i == 3 ? 0 : other;
+                for (int i = 0; i < 40; i++)
+                    others += tft_sample_logits(&z, s, x) != 3;
+                assert_true(inside ? others > 10 : !others);
+            }
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 /* ---- logits of the caller, probabilities */
 
 static void logits_of_the_caller(void **state)
@@ -548,6 +574,7 @@ int main(void)
         cmocka_unit_test(filters_keep_just_enough),
         cmocka_unit_test(penalty_is_for_recent_tokens_once),
         cmocka_unit_test(tokens_are_those_of_the_definition),
+        cmocka_unit_test(min_p_has_a_sharp_edge),
         cmocka_unit_test(logits_of_the_caller),
         cmocka_unit_test(probabilities_are_those_of_softmax),
         cmocka_unit_test(same_seed_same_tokens),

@@ -76,6 +76,12 @@ static inline float r_hsum(reg a)
 
 static inline float r_hmax(reg a) { return vmaxvq_f32(a); }
 
+static inline void r_add_doubles(double *p, reg a)
+{
+    vst1q_f64(p, vaddq_f64(vld1q_f64(p), vcvt_f64_f32(vget_low_f32(a))));
+    vst1q_f64(p + 2, vaddq_f64(vld1q_f64(p + 2), vcvt_high_f64_f32(a)));
+}
+
 static inline reg r_rint(reg a) { return vrndnq_f32(a); }
 
 /* 2^e for integers -126 <= e <= 127 */

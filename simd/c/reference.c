@@ -314,6 +314,34 @@ static void softmax_c(float *p, size_t n, float *max, float *sum)
     *sum = total16(p, n);
 }
 
+static double sum_exp_c(const float *x, size_t n, float max, float inverse)
+{
+    double lane[16] = {0};
+    for (size_t at = 0; at < n; at += 64) {
+        float w[64] = {0};
+        for (size_t i = 0; i < 64 && at + i < n; i++) {
+            float d = (x[at + i] - max) * inverse;
+            w[i] = d > -200 ? tft_expf(d) : 0;
+        }
+        for (size_t j = 0; j < 16; j++)
+            lane[j] += (double)((w[j] + w[j + 16]) + (w[j + 32] + w[j + 48]));
+    }
+    for (size_t half = 8; half; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static void tops_c(float *top, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i % TFT_TOPS == 0)
+            top[i / TFT_TOPS] = -INFINITY;
+        if (x[i] > top[i / TFT_TOPS])
+            top[i / TFT_TOPS] = x[i];
+    }
+}
+
 static inline void mix(const struct tft_mix *a, enum tft_num num)
 {
     size_t dim = a->head_dim;
@@ -407,6 +435,8 @@ void tft_rung_c(struct tft_kernels *k)
         .mix = {[TFT_NUM_F32] = mix_f32_c, [TFT_NUM_F16] = mix_f16_c},
         .blend = blend_c,
         .scale = scale_c,
+        .sum_exp = sum_exp_c,
+        .tops = tops_c,
         .score_codes = tft_ref_score_codes,
         .mix_codes = tft_ref_mix_codes,
         .fit = tft_ref_fit,

@@ -19,6 +19,7 @@
 #include "norms.h"
 #include "quantize.h"
 #include "rope.h"
+#include "sampling.h"
 
 static void fill_floats(struct tft_kernels *k)
 {
@@ -42,6 +43,8 @@ static void fill_floats(struct tft_kernels *k)
     k->mix[TFT_NUM_F16] = ISA(mix_f16);
     k->blend = ISA(blend);
     k->scale = ISA(scale);
+    k->sum_exp = ISA(sum_exp);
+    k->tops = ISA(tops);
     k->fit = ISA(fit);
     k->widen_f8 = ISA(widen_f8);
     k->quantize = ISA(quantize);

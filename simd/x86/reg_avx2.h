@@ -167,6 +167,14 @@ static inline void r_store_x16(uint8_t *p, const reg *a)
 
 static inline size_t x_quad(size_t s) { return s == 1 ? 2 : s == 2 ? 1 : s; }
 
+static inline void r_add_doubles(double *p, reg a)
+{
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a)),
+            high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), low));
+    _mm256_storeu_pd(p + 4, _mm256_add_pd(_mm256_loadu_pd(p + 4), high));
+}
+
 static inline reg r_rint(reg a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

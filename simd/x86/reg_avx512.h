@@ -177,6 +177,14 @@ static inline void r_store_x16(uint8_t *p, const reg *a)
 
 static inline size_t x_quad(size_t s) { return s; }
 
+static inline void r_add_doubles(double *p, reg a)
+{
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a)),
+            high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), low));
+    _mm512_storeu_pd(p + 8, _mm512_add_pd(_mm512_loadu_pd(p + 8), high));
+}
+
 static inline reg r_rint(reg a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

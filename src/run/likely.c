@@ -2,41 +2,18 @@
 
 #include <math.h>
 
-/* ---------------------------------------------------------------------------------- the largest */
-
-/* The largest of x[n]; -infinity if n is 0. It is computed in 16 lanes, so that compilers use
-   vectors. */
-static float largest(const float *x, size_t n)
-{
-    enum { LANES = 16 };
-    float lane[LANES], max = -INFINITY;
-    size_t i = 0;
-    for (size_t j = 0; j < LANES; j++)
-        lane[j] = -INFINITY;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++)
-            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
-    for (; i < n; i++)
-        max = x[i] > max ? x[i] : max;
-    for (size_t j = 0; j < LANES; j++)
-        max = lane[j] > max ? lane[j] : max;
-    return max;
-}
-
 int32_t tft_likely_begin(struct tft_likely *l)
 {
-    l->best = -INFINITY;
+    l->best = l->floor = -INFINITY;
     l->n_ranked = l->end = 0;
     l->layer = 0;
-    for (size_t i = 0, b = 0; i < l->n; i += TFT_LIKELY_BLOCK, b++) {
-        size_t left = l->n - i;
-        l->tops[b] = largest(l->logits + i, left < TFT_LIKELY_BLOCK ? left : TFT_LIKELY_BLOCK);
+    l->kern->tops(l->tops, l->logits, l->n);
+    for (size_t b = 0; b < tft_likely_blocks(l->n); b++)
         l->best = l->tops[b] > l->best ? l->tops[b] : l->best;
-    }
     for (size_t i = 0; i < l->n; i++) {
-        while (i % TFT_LIKELY_BLOCK == 0 && i + TFT_LIKELY_BLOCK < l->n &&
-               l->tops[i / TFT_LIKELY_BLOCK] < l->best)
-            i += TFT_LIKELY_BLOCK;
+        while (i % TFT_TOPS == 0 && i + TFT_TOPS < l->n &&
+               l->tops[i / TFT_TOPS] < l->best)
+            i += TFT_TOPS;
         if (l->logits[i] == l->best)
             return (int32_t)i;
     }
@@ -77,23 +54,46 @@ static void sift_down(struct tft_candidate *root, size_t n, size_t i)
 
 /* ----------------------------------------------------------------------------------- the layers */
 
-/* Collects the candidates from `lower` up to those of the last layer. */
-static void collect(struct tft_likely *l, float lower)
+enum { RUN = 16 }; /* logits that a compiler compares together */
+_Static_assert(TFT_TOPS % RUN == 0, "a block is whole runs");
+
+static bool any_from(const float *x, float lower)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        if (i % TFT_LIKELY_BLOCK == 0 && !(l->tops[i / TFT_LIKELY_BLOCK] >= lower)) {
-            i += TFT_LIKELY_BLOCK - 1;
-            continue;
-        }
+    int found = 0;
+    for (size_t i = 0; i < RUN; i++)
+        found |= x[i] >= lower;
+    return found;
+}
+
+/* Collects those of logits [i, end) from `lower` up to those of the last layer. */
+static void collect_run(struct tft_likely *l, float lower, size_t i, size_t end)
+{
+    for (; i < end; i++) {
         float x = l->logits[i];
         if (x >= lower && !(l->layer && x >= l->above))
             l->c[l->end++] = (struct tft_candidate){x, (int32_t)i};
     }
+}
+
+/* Collects the candidates of the next layer, from `lower` on. */
+static void collect(struct tft_likely *l, float lower)
+{
+    size_t i = 0;
+    while (i + RUN <= l->n) {
+        if (i % TFT_TOPS == 0 && !(l->tops[i / TFT_TOPS] >= lower)) {
+            i += TFT_TOPS;
+            continue;
+        }
+        if (any_from(l->logits + i, lower))
+            collect_run(l, lower, i, i + RUN);
+        i += RUN;
+    }
+    collect_run(l, lower, i, l->n);
     l->above = lower;
     l->layer++;
     size_t n = l->end - l->n_ranked;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(l->c + l->end - 1, n, i);
+    for (size_t j = n / 2; j-- > 0;)
+        sift_down(l->c + l->end - 1, n, j);
 }
 
 /* Makes a heap of the next layer that is not empty. Returns false after the last one. */
@@ -101,10 +101,10 @@ static bool next_layer(struct tft_likely *l)
 {
     static const float width[] = {4, 10, 24, INFINITY};
     while (l->n_ranked == l->end) {
-        if (l->layer == sizeof width / sizeof *width)
+        if (l->layer == sizeof width / sizeof *width || (l->layer && l->above <= l->floor))
             return false;
-        float w = width[l->layer];
-        collect(l, w < INFINITY ? l->best - w * l->unit : -INFINITY);
+        float w = width[l->layer], lower = w < INFINITY ? l->best - w * l->unit : -INFINITY;
+        collect(l, lower > l->floor ? lower : l->floor);
     }
     return true;
 }

@@ -11,12 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Logits that share an entry of tops. */
-enum { TFT_LIKELY_BLOCK = 256 };
+#include "simd/kernels.h"
 
 static inline size_t tft_likely_blocks(size_t n)
 {
-    return (n + TFT_LIKELY_BLOCK - 1) / TFT_LIKELY_BLOCK;
+    return (n + TFT_TOPS - 1) / TFT_TOPS;
 }
 
 struct tft_candidate {
@@ -26,12 +25,14 @@ struct tft_candidate {
 
 /* Order: larger logits first, then smaller ids. NaN has no place in it. */
 struct tft_likely {
+    const struct tft_kernels *kern;
     const float *logits;     /* [n] */
     size_t n;
     struct tft_candidate *c; /* [n] room; [0, n_ranked) are in order, [n_ranked, end) are a heap */
     float *tops;             /* [tft_likely_blocks(n)] room; the largest logit of each block */
     float unit;              /* widths of layers are multiples of it, > 0 */
     float best;              /* the largest logit */
+    float floor;             /* smaller logits do not count from now on: the caller may raise it */
     size_t n_ranked, end;
     int layer;   /* how many layers have been collected */
     float above; /* logits from here on have been collected */

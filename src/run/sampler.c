@@ -43,41 +43,15 @@ static float weight(float logit, float best, float inverse)
     return w > 0 ? w : 0;
 }
 
-/* The sum of the weights of x[n], the same bits as by weight(). Of each 64 tokens, those 16 apart
-   are added as floats, the first to the second, the third to the fourth, and then these two; the 16
-   sums that this gives go to 16 doubles, whose halves are added until one is left. The kernel for
-   softmax computes exp, in chunks that stay in the nearest cache. A chunk ends with a 0, so the
-   largest number is 0 and nothing is subtracted. exp is 0 from -104 down; NaN becomes as small. */
-static double sum_of_weights(const struct tft_kernels *kernels, const float *x, size_t n,
-                             float best, float inverse)
+/* The sum of the weights of all logits. */
+static double sum_of_weights(const struct tft_likely *l, float inverse)
 {
-    enum { LANES = 16, ROWS = 4 * LANES, CHUNK = 16 * ROWS };
-    const float none = -200;
-    double lane[LANES] = {0};
-    if (isinf(best)) { /* all others have the weight 0 */
-        for (size_t i = 0; i < n; i++)
-            lane[0] += x[i] == best;
-        return lane[0];
-    }
-    for (size_t at = 0; at < n; at += CHUNK) {
-        float p[CHUNK + 1], max, sum;
-        size_t m = n - at < CHUNK ? n - at : CHUNK;
-        for (size_t i = 0; i < m; i++) {
-            float d = (x[at + i] - best) * inverse;
-            p[i] = d > none ? d : none;
-        }
-        for (; m % ROWS; m++)
-            p[m] = none;
-        p[m] = 0;
-        kernels->softmax(p, m + 1, &max, &sum);
-        for (const float *r = p; r < p + m; r += ROWS)
-            for (size_t j = 0; j < LANES; j++)
-                lane[j] += (double)((r[j] + r[j + LANES]) + (r[j + 2 * LANES] + r[j + 3 * LANES]));
-    }
-    for (size_t half = LANES / 2; half; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return lane[0];
+    if (!isinf(l->best))
+        return l->kern->sum_exp(l->logits, l->n, l->best, inverse);
+    size_t n = 0; /* all others have the weight 0 */
+    for (size_t i = 0; i < l->n; i++)
+        n += l->logits[i] == l->best;
+    return (double)n;
 }
 
 /* Returns how many of the first k tokens top-p and min-p keep; *kept is the sum of their weights,
@@ -96,8 +70,7 @@ static size_t keep_likeliest(struct tft_likely *l, size_t k, const struct tft_sa
     return n;
 }
 
-static int32_t choose(struct tft_sampler *z, struct tft_likely *l,
-                      const struct tft_kernels *kernels)
+static int32_t choose(struct tft_sampler *z, struct tft_likely *l)
 {
     size_t k = z->top_k > 0 && (size_t)z->top_k < l->n ? (size_t)z->top_k : l->n, i = 0;
     bool top_p = z->top_p > 0 && z->top_p < 1, min_p = z->min_p > 0;
@@ -107,7 +80,9 @@ static int32_t choose(struct tft_sampler *z, struct tft_likely *l,
         for (; i < k && tft_likely_has(l, i); i++)
             sum += (double)weight(l->c[i].logit, l->best, inverse);
     else if (top_p || !min_p) /* min-p alone needs no sum */
-        sum = sum_of_weights(kernels, l->logits, l->n, l->best, inverse);
+        sum = sum_of_weights(l, inverse);
+    if (min_p) /* 0.01: more than tft_expf can be wrong by */
+        l->floor = l->best + z->temperature * (float)(tft_log((double)z->min_p) - 0.01);
     if (top_p || min_p)
         k = keep_likeliest(l, k, z, inverse, sum, &sum);
 
@@ -124,7 +99,8 @@ static int32_t choose(struct tft_sampler *z, struct tft_likely *l,
 /* unit: that of the layers */
 static struct tft_likely likely(struct tft_session *s, const float *logits, float unit)
 {
-    return (struct tft_likely){.logits = logits,
+    return (struct tft_likely){.kern = &s->m->kern,
+                               .logits = logits,
                                .n = s->m->n_vocab,
                                .c = s->candidates,
                                .tops = s->tops,
@@ -143,7 +119,7 @@ int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const fl
     int32_t best = tft_likely_begin(&l);
     if (!(z->temperature > 0) || !tft_likely_has(&l, 0))
         return best;
-    return choose(z, &l, &s->m->kern);
+    return choose(z, &l);
 }
 
 int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
@@ -155,9 +131,9 @@ int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)
 /* ------------------------------------------------------------------------------- probabilities */
 
 /* ln of the sum of exp(logit), less the largest logit */
-static double log_sum(const struct tft_session *s, const struct tft_likely *l)
+static double log_sum(const struct tft_likely *l)
 {
-    return tft_log(sum_of_weights(&s->m->kern, l->logits, l->n, l->best, 1));
+    return tft_log(sum_of_weights(l, 1));
 }
 
 /* 0 where both are the same infinity; -infinity for NaN. */
@@ -174,7 +150,7 @@ size_t tft_likeliest(struct tft_session *s, const float *logits, struct tft_choi
     if (!l.logits)
         return 0;
     tft_likely_begin(&l);
-    double sum = log_sum(s, &l);
+    double sum = log_sum(&l);
     for (; n < k && tft_likely_has(&l, n); n++)
         out[n] = (struct tft_choice){l.c[n].id, log_probability(l.c[n].logit, l.best, sum)};
     return n;
@@ -186,5 +162,5 @@ float tft_logprob(struct tft_session *s, const float *logits, int32_t id)
     if (!l.logits || id < 0 || (uint32_t)id >= s->m->n_vocab)
         return NAN;
     tft_likely_begin(&l);
-    return log_probability(l.logits[id], l.best, log_sum(s, &l));
+    return log_probability(l.logits[id], l.best, log_sum(&l));
 }

@@ -1,6 +1,7 @@
-/* Cases of score, softmax and mix. */
+/* Cases of score, softmax and mix, and of sampling. */
 #include "check.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,6 +112,71 @@ static void softmax(struct check *c)
                now->softmax(x, N, &max, &sum));
 }
 
+/* Logits as a sampler gets them, with NaNs and infinities among them. Returns the largest. */
+static float fill_logits(struct check *c, float *x, size_t n, bool strange)
+{
+    float max = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t r = check_rand(c);
+        x[i] = (float)(int32_t)r * 0x1p-26f; /* -32 .. 32 */
+        if (strange && r % 19 == 0)
+            x[i] = r % 2 ? NAN : -INFINITY;
+        max = x[i] > max ? x[i] : max;
+    }
+    return max;
+}
+
+static void sum_exp(struct check *c)
+{
+    CASE(c, "sum_exp", sum_exp);
+    static const float inverses[] = {1, 1.25f, 0.03f, 40, FLT_MAX, 0};
+    for (int i = 0; i < 120; i++) {
+        size_t n = check_size(c, 700);
+        float *x = check_buf(c, n, 4), inverse = inverses[i % 6];
+        fill_logits(c, x, n, i % 3 == 0);
+        x[n / 2] = 33; /* the largest */
+        double want = ref->sum_exp(x, n, 33, inverse), got = now->sum_exp(x, n, 33, inverse);
+        check_same(c, &want, &got, sizeof got, "n %zu, inverse %g", n, (double)inverse);
+
+        double total = 0;
+        for (size_t j = 0; j < n; j++) {
+            float d = (x[j] - 33) * inverse;
+            total += d == d ? exp((double)d) : 0;
+        }
+        check_near(c, total, got, total, 8 * 0x1p-24, "n %zu, inverse %g", n, (double)inverse);
+    }
+    enum { N = 128256 };
+    float *x = check_buf(c, N, 4), max = fill_logits(c, x, N, false);
+    CHECK_TIME(c, "128256", 0, 4.0 * N, ref->sum_exp(x, N, max, 1.25f),
+               now->sum_exp(x, N, max, 1.25f));
+}
+
+static void tops(struct check *c)
+{
+    CASE(c, "tops", tops);
+    for (int i = 0; i < 60; i++) {
+        size_t n = check_size(c, 1100), blocks = (n + TFT_TOPS - 1) / TFT_TOPS;
+        float *x = check_buf(c, n, 4), *want = check_buf(c, blocks, 4),
+              *got = check_buf(c, blocks, 4);
+        fill_logits(c, x, n, i % 2);
+        for (size_t j = 0; i % 5 == 0 && j < n && j < TFT_TOPS; j++)
+            x[j] = NAN;
+        ref->tops(want, x, n);
+        now->tops(got, x, n);
+        check_same(c, want, got, blocks * 4, "n %zu", n);
+        for (size_t b = 0; b < blocks; b++) {
+            float max = -INFINITY;
+            for (size_t j = b * TFT_TOPS; j < n && j < (b + 1) * TFT_TOPS; j++)
+                max = fmaxf(max, x[j]);
+            check_same(c, &max, &got[b], 4, "block %zu of n %zu", b, n);
+        }
+    }
+    enum { N = 128256 };
+    float *x = check_buf(c, N, 4), *top = check_buf(c, (N + TFT_TOPS - 1) / TFT_TOPS, 4);
+    fill_logits(c, x, N, false);
+    CHECK_TIME(c, "128256", 0, 4.0 * N, ref->tops(top, x, N), now->tops(top, x, N));
+}
+
 static void mix(struct check *c, const char *name, enum tft_num num)
 {
     CASE(c, name, mix[num]);
@@ -164,6 +230,8 @@ void check_attention(struct check *c)
     score(c, "score_f32", TFT_NUM_F32);
     score(c, "score_f16", TFT_NUM_F16);
     softmax(c);
+    sum_exp(c);
+    tops(c);
     mix(c, "mix_f32", TFT_NUM_F32);
     mix(c, "mix_f16", TFT_NUM_F16);
 }
