@@ -421,7 +421,8 @@ static void tokens_are_those_of_the_definition(void **state)
 static void min_p_has_a_sharp_edge(void **state)
 {
     (void)state;
-    static const float temperatures[] = {0.02f, 0.8f, 1, 30}, edges[] = {0.005f, 0.05f, 0.5f, 0.99f};
+    static const float temperatures[] = {0.02f, 0.8f, 1, 30};
+    static const float edges[] = {0.005f, 0.05f, 0.5f, 0.99f};
     static float x[MANY];
     struct tft_model *m;
     struct tft_session *s = session_of_many(&m);

@@ -77,8 +77,8 @@ static void begin_call(struct tft_session *s, uint64_t n)
     s->call_tokens = n;
 }
 
-/* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not stopped between
-   layers: some would have evicted, and others not. */
+/* Runs the pass from layer `from` on, if the caller does not stop it. A pass that evicts is not
+   stopped between layers: some would have evicted, and others not. */
 static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
 {
     struct tft_session *s = p->s;
