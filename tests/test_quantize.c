@@ -744,6 +744,11 @@ static void bad_input_leaves_no_file(void **state)
           "NaN or infinity in the weights of output, row 0");
     fails(with_bits(in_folder("m.gguf"), "token_embd.weight", 0x7fc00000), &o,
           "NaN or infinity in the weights of token_embd, row 0");
+    o.rotate = QUANTIZE_ROTATE_NONE;
+    fails(with_bits(in_folder("m.gguf"), "blk.1.ffn_up.weight", 0x7b000000), &o, /* 6.6e35 */
+          "numbers beyond 2.55e+32 at the input of blk.1.ffn_down on the calibration text: bytes "
+          "have no scale for them");
+    o.rotate = QUANTIZE_ROTATE_O_DOWN;
     fails(quantized(t, &o), &o, "is already quantized: give the float model");
     o.prefix_type = TFT_Q4_1;
     fails(written(t), &o,

@@ -26,6 +26,7 @@ enum { TFT_FILE_VERSION = 1 };
 
 /* f32[], u8[] per input: the scale and the zero-point of 8-bit activations, struct tft_affine */
 #define TFT_KEY_INPUT_SCALE "tuffet.input.scale"
+#define TFT_INPUT_SCALE_MAX 1e30 /* the largest scale that a file may have */
 #define TFT_KEY_INPUT_ZERO "tuffet.input.zero"
 
 /* u8[] per input: enum tft_range */

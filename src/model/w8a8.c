@@ -76,7 +76,8 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
     const char *bad = NULL;
     if (!ld->w8a8 || ld->status != TFT_OK)
         return in;
-    if (!tft_value_real(a->scale, index, &scale) || !(scale >= (double)FLT_MIN && scale <= 1e30))
+    if (!tft_value_real(a->scale, index, &scale) ||
+        !(scale >= (double)FLT_MIN && scale <= TFT_INPUT_SCALE_MAX))
         bad = TFT_KEY_INPUT_SCALE;
     else if (!tft_value_uint(a->zero, index, &zero) || zero > 255)
         bad = TFT_KEY_INPUT_ZERO;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/keys.h"
 #include "tools/quantize/round/smooth.h"
 
 static struct histogram *histogram_of(const struct input_stats *st, uint32_t which, int tid)
@@ -69,6 +70,14 @@ void input_stats_finish(const struct input_stats *st, uint32_t index, struct qua
         tft_fail(err, TFT_ERR_FORMAT,
                  "%s: NaN or infinity at the input of %s on the calibration text",
                  st->m->source.name, quantize_input_name(st->m->n_layer, index, name));
+        return;
+    }
+    if ((double)r->affine.scale > TFT_INPUT_SCALE_MAX) {
+        tft_fail(err, TFT_ERR_UNSUPPORTED,
+                 "%s: numbers beyond %g at the input of %s on the calibration text: bytes have no "
+                 "scale for them",
+                 st->m->source.name, 255 * TFT_INPUT_SCALE_MAX,
+                 quantize_input_name(st->m->n_layer, index, name));
         return;
     }
     r->error = histogram_error(h, &r->affine);

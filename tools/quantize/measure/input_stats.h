@@ -37,7 +37,7 @@ const struct histogram *input_stats_of(const struct input_stats *st, uint32_t wh
 void input_stats_clear(const struct input_stats *st);
 
 /* Chooses scale and zero-point of input `index` from its histogram. r: all zeros on entry. Fails if
-   a number was not finite. */
+   a number was not finite, or too large for a scale that a file may have. */
 void input_stats_finish(const struct input_stats *st, uint32_t index, struct quantize_input *r,
                         struct tft_error *err);
 
