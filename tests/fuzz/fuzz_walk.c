@@ -1,21 +1,19 @@
 /*
  * The input is a KV cache and a walk: the text of a cache up to a NUL or the end of a line, then
- * bytes that choose a session and what is done to it: prefill, decode, rewind, sync. A cache may be
- * refused, with one line. After every step the logits are those of a fresh session, bit for bit,
- * that is fed the same tokens in other parts. A session that has slid holds no tokens that say how
- * it came there: it is compared with a twin, which was fed all along in other parts.
+ * bytes that choose a model, a session and what is done to it: prefill, decode, the end of the
+ * prompt, rewind, sync, and calls that must be refused. A cache may be refused, with one line.
+ * After every step the logits are those of a fresh session, bit for bit, that is fed the same
+ * tokens in other parts. A session that has slid holds no tokens that say how it came there: it is
+ * compared with a twin, to which the same was done all along in other parts.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include "fuzz.h"
+#include "models.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
-#include "../toy.h"
 #include "run/session.h"
-#include "tuffet.h"
+#include "tools/quantize/quantize.h"
+#include "tools/quantize/write/rewrite_model.h"
 
-enum { VOCAB = 40, CONTEXT = 300, STEPS = 40, PART = 120 };
+enum { VOCAB = 40, CONTEXT = 300, STEPS = 40, PART = 120, NAMED = 5, CALIBRATION = 120 };
 
 static const struct toy toy = {.arch = "llama",
                                .n_vocab = VOCAB,
@@ -29,30 +27,56 @@ static const struct toy toy = {.arch = "llama",
                                .n_rot = 16,
                                .type = TFT_F32};
 
-static const struct tft_model *the_model(void)
+static const char *const prefixes[] = {NULL, "named"};
+
+/* Adds the prefix `named` to the W8A8 file of m, the model of floats. */
+static void name_prefix(struct tft_model *m, const char *path, const struct quantize_opts *o)
 {
-    static struct tft_model *m;
-    char folder[] = "/tmp/tuffet-walk-XXXXXX", path[64];
-    if (m)
-        return m;
-    MUST(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/m.gguf", folder);
-    MUST(toy_write(&toy, path));
-    MUST(tft_model_open(&m, path, NULL, NULL) == TFT_OK);
-    remove(path);
-    rmdir(folder);
-    return m;
+    int32_t tokens[NAMED];
+    struct tft_model *made = fuzz_open(path);
+    struct named_prefix p = {.name = prefixes[1], .tokens = tokens, .n = NAMED};
+    bool stopped;
+    toy_tokens(5, VOCAB, tokens, NAMED);
+    MUST(named_rows(m, made, o, &p, 1, &stopped, NULL) == TFT_OK);
+    MUST(rewrite_model(made, path, &(struct rewrite){.named = &p, .n_named = 1}, NULL) == TFT_OK);
+    named_rows_free(&p, 1);
+    tft_model_close(made);
 }
 
-struct bytes {
-    const uint8_t *at, *end;
-};
-
-/* 0 .. n - 1; 0 behind the end */
-static uint32_t choose(struct bytes *b, uint32_t n)
+/* The toy in W8A8, with all that a cache may want of a file: calibration for SKVQ, the importance of
+   channels, a prefix and a named one. */
+static struct tft_model *quantized(void)
 {
-    uint32_t hi = b->at < b->end ? *b->at++ : 0, lo = n > 256 && b->at < b->end ? *b->at++ : 0;
-    return (hi + 256 * lo) % n;
+    static const int32_t prefix[] = {1, 7};
+    enum tft_range range[2 * TFT_LAYER_INPUTS + 1] = {TFT_RANGE_STATIC};
+    struct quantize_input result[2 * TFT_LAYER_INPUTS + 1];
+    int32_t text[CALIBRATION], order[2 * 16];
+    float factor[2 * 16];
+    struct quantize_values values = {factor, order};
+    struct quantize_opts o = {.text = text, .n_text = CALIBRATION, .window = CALIBRATION / 2,
+                              .rotate = QUANTIZE_ROTATE_O_DOWN, .prefix = prefix, .n_prefix = 2,
+                              .range = range, .kv = "skvq:group=16,window=16", .values = &values,
+                              .n_threads = 1};
+    struct tft_model *m;
+    bool stopped;
+    for (int i = 0; i <= 2 * TFT_LAYER_INPUTS; i++)
+        range[i] = TFT_RANGE_STATIC;
+    toy_tokens(3, VOCAB, text, CALIBRATION);
+    MUST(toy_write(&toy, fuzz_path(FUZZ_A)));
+    MUST(tft_model_open_unexpanded(&m, fuzz_path(FUZZ_A), NULL, NULL) == TFT_OK);
+    MUST(quantize(m, fuzz_path(FUZZ_B), &o, result, &stopped, NULL) == TFT_OK);
+    name_prefix(m, fuzz_path(FUZZ_B), &o);
+    tft_model_close(m);
+    return fuzz_open(fuzz_path(FUZZ_B));
+}
+
+/* 0: of floats; 1: W8A8 */
+static const struct tft_model *model(uint32_t which)
+{
+    static struct tft_model *m[2];
+    if (!m[which])
+        m[which] = which ? quantized() : fuzz_toy(&toy);
+    return m[which];
 }
 
 static bool name_some(void *user, uint64_t position, int32_t token)
@@ -63,8 +87,10 @@ static bool name_some(void *user, uint64_t position, int32_t token)
 
 struct walk {
     struct bytes b;
+    const struct tft_model *m;
     struct tft_session_opts o;
-    struct tft_session *s, *twin; /* twin: NULL, or fed all that s was fed */
+    struct tft_session *s, *twin; /* twin: had done to it what s had */
+    size_t prompt;                /* tokens of the prompt, where tft_prompt_end was called; or 0 */
     bool slid;
 };
 
@@ -72,8 +98,8 @@ static struct tft_session *open_as(const struct walk *w, uint32_t n_batch)
 {
     struct tft_session_opts o = w->o;
     struct tft_session *s;
-    o.n_batch = n_batch;
-    MUST(tft_session_open(&s, the_model(), &o, NULL) == TFT_OK);
+    o.n_batch = n_batch < o.n_logits ? o.n_logits : n_batch;
+    MUST(tft_session_open(&s, w->m, &o, NULL) == TFT_OK);
     return s;
 }
 
@@ -83,34 +109,38 @@ static void feed_in_parts(struct tft_session *s, const int32_t *tokens, size_t n
         MUST(tft_prefill(s, tokens + i, n - i < part ? n - i : part) == TFT_OK);
 }
 
-static void same_logits(const struct tft_session *a, const struct tft_session *b)
+/* Those that both sessions have kept. */
+static void same_logits(const struct walk *w, const struct tft_session *a,
+                        const struct tft_session *b)
 {
-    const float *x = tft_logits(a, 0), *y = tft_logits(b, 0);
-    MUST(x && y && memcmp(x, y, VOCAB * sizeof *x) == 0);
+    MUST(tft_logits(a, 0) && tft_logits(b, 0));
+    for (size_t back = 0; back < w->o.n_logits; back++) {
+        const float *x = tft_logits(a, back), *y = tft_logits(b, back);
+        MUST(!x || !y || memcmp(x, y, VOCAB * sizeof *x) == 0);
+    }
 }
 
 static void compare(struct walk *w)
 {
+    const int32_t *tokens = tft_tokens(w->s);
     size_t n = tft_pos(w->s), part = 1 + choose(&w->b, 70);
-    if (!n || !tft_logits(w->s, 0))
+    MUST(tft_pos(w->twin) == n);
+    MUST(!n || memcmp(tft_tokens(w->twin), tokens, n * sizeof *tokens) == 0);
+    MUST(!tft_logits(w->twin, 0) == !tft_logits(w->s, 0));
+    if (!tft_logits(w->s, 0))
         return;
-    if (w->twin) {
-        MUST(tft_pos(w->twin) == n);
-        MUST(memcmp(tft_tokens(w->twin), tft_tokens(w->s), n * sizeof(int32_t)) == 0);
-        same_logits(w->s, w->twin);
-    }
+    same_logits(w, w->s, w->twin);
     if (w->slid)
         return;
     struct tft_session *fresh = open_as(w, 1 + (uint32_t)part / 2);
-    feed_in_parts(fresh, tft_tokens(w->s), n, part);
-    same_logits(w->s, fresh);
+    feed_in_parts(fresh, tokens, w->prompt, part);
+    tft_prompt_end(fresh);
+    if (w->prompt < n)
+        feed_in_parts(fresh, tokens + w->prompt, n - w->prompt, part);
+    if (!n)
+        MUST(tft_prefill(fresh, NULL, 0) == TFT_OK);
+    same_logits(w, w->s, fresh);
     tft_session_close(fresh);
-}
-
-static void drop_twin(struct walk *w)
-{
-    tft_session_close(w->twin);
-    w->twin = NULL;
 }
 
 static void prefill(struct walk *w, const int32_t *tokens, size_t n)
@@ -122,30 +152,73 @@ static void prefill(struct walk *w, const int32_t *tokens, size_t n)
     }
     w->slid = w->slid || n > room;
     MUST(tft_prefill(w->s, tokens, n) == TFT_OK);
-    if (w->twin)
-        feed_in_parts(w->twin, tokens, n, 1 + choose(&w->b, 40));
+    feed_in_parts(w->twin, tokens, n, 1 + choose(&w->b, 40));
+}
+
+/* A session that is empty again has no past. One that was rewound to a part of its prompt may get
+   more of it. */
+static void forget(struct walk *w, size_t pos)
+{
+    w->slid = w->slid && pos;
+    w->prompt = pos < w->prompt ? 0 : w->prompt;
+}
+
+static void rewind_some(struct walk *w)
+{
+    size_t pos = tft_pos(w->s), to = choose(&w->b, (uint32_t)pos + 1);
+    MUST(tft_rewind(w->s, pos + 1) == TFT_ERR_ARG && tft_pos(w->s) == pos);
+    MUST(tft_rewind(w->s, to) == TFT_OK && tft_pos(w->s) == to && !tft_logits(w->s, 0));
+    MUST(tft_rewind(w->twin, to) == TFT_OK);
+    forget(w, to);
+}
+
+/* The tokens begin as the session does, as far as the input wants. */
+static void sync(struct walk *w, int32_t *tokens, size_t n)
+{
+    size_t pos = tft_pos(w->s), same = choose(&w->b, (uint32_t)pos + 1), common = 0;
+    n = n < tft_capacity(w->s) ? n : tft_capacity(w->s);
+    if (same)
+        memcpy(tokens, tft_tokens(w->s), (same < n ? same : n) * sizeof *tokens);
+    while (!w->slid && common < pos && common < n - 1 && tokens[common] == tft_tokens(w->s)[common])
+        common++;
+    MUST(tft_sync(w->s, tokens, n) == TFT_OK && tft_pos(w->s) == n);
+    MUST(tft_sync(w->twin, tokens, n) == TFT_OK);
+    forget(w, common);
+}
+
+/* Calls that must be refused, and change nothing; and the logits that follow the prefix. */
+static void refused(struct walk *w)
+{
+    int32_t tokens[2] = {0, VOCAB};
+    size_t pos = tft_pos(w->s);
+    enum tft_status empty = tft_prefill(w->s, NULL, 0);
+    MUST(empty == tft_prefill(w->twin, NULL, 0));
+    MUST(empty == (w->m->n_prefix && !pos ? TFT_OK : TFT_ERR_ARG));
+    MUST(tft_prefill(w->s, tokens, 2) == TFT_ERR_ARG && tft_pos(w->s) == pos);
+    MUST(tft_decode(w->s, -1) == TFT_ERR_ARG && tft_pos(w->s) == pos);
+    MUST(tft_sync(w->s, tokens, 2) == TFT_ERR_ARG && tft_pos(w->s) == pos);
+    fuzz_check_line(tft_session_error(w->s), TFT_ERR_ARG);
 }
 
 static void step(struct walk *w)
 {
     int32_t tokens[CONTEXT];
-    size_t pos = tft_pos(w->s), n = 1 + choose(&w->b, PART);
-    uint32_t what = choose(&w->b, 8);
+    size_t n = 1 + choose(&w->b, PART);
+    uint32_t what = choose(&w->b, 10);
     for (size_t i = 0; i < CONTEXT; i++)
         tokens[i] = (int32_t)((i * 7 + n) % VOCAB);
     if (what < 5) {
         prefill(w, tokens, what < 3 ? n : 1);
     } else if (what == 5) {
-        size_t to = choose(&w->b, (uint32_t)pos + 1);
-        drop_twin(w);
-        MUST(tft_rewind(w->s, to) == TFT_OK && tft_pos(w->s) == to && !tft_logits(w->s, 0));
+        rewind_some(w);
+    } else if (what < 8) {
+        sync(w, tokens, n);
+    } else if (what == 8) {
+        tft_prompt_end(w->s);
+        tft_prompt_end(w->twin);
+        w->prompt = w->prompt ? w->prompt : tft_pos(w->s);
     } else {
-        size_t same = choose(&w->b, (uint32_t)pos + 1);
-        n = n < tft_capacity(w->s) ? n : tft_capacity(w->s);
-        drop_twin(w);
-        memcpy(tokens, tft_tokens(w->s), (same < n ? same : n) * sizeof *tokens);
-        MUST(tft_sync(w->s, tokens, n) == TFT_OK && tft_pos(w->s) == n);
-        w->slid = false;
+        refused(w);
     }
     compare(w);
 }
@@ -153,20 +226,23 @@ static void step(struct walk *w)
 static void walk(struct walk *w)
 {
     struct tft_error err = {0};
-    uint32_t n_batch = 1 + choose(&w->b, 90);
+    uint32_t n_batch = 1 + choose(&w->b, 90), how = choose(&w->b, 128);
     w->o.capacity = 1 + choose(&w->b, CONTEXT);
-    w->o.slide = choose(&w->b, 2);
-    w->o.keep = choose(&w->b, 2) ? name_some : NULL;
-    w->o.n_batch = n_batch;
-    enum tft_status status = tft_session_open(&w->s, the_model(), &w->o, &err);
+    w->o.slide = how % 2;
+    w->o.keep = how / 2 % 2 ? name_some : NULL;
+    w->m = model(how / 4 % 2);
+    w->o.prefix = prefixes[how / 4 % 2 && how / 8 % 2];
+    w->o.n_logits = 1 + how / 16 % 3;
+    w->o.n_batch = n_batch < w->o.n_logits ? w->o.n_logits : n_batch;
+    enum tft_status status = tft_session_open(&w->s, w->m, &w->o, &err);
     if (status != TFT_OK) {
-        MUST(err.code == status && *err.msg && !strchr(err.msg, '\n'));
+        fuzz_check_line(&err, status);
         return;
     }
     w->twin = open_as(w, 1 + n_batch / 3);
     for (int i = 0; i < STEPS && w->b.at < w->b.end; i++)
         step(w);
-    drop_twin(w);
+    tft_session_close(w->twin);
     tft_session_close(w->s);
 }
 
