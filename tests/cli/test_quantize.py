@@ -499,10 +499,8 @@ class Quantize(Case):
                               model=model)
         with subprocess.Popen([*TUFFET, *args], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as p:
-            for _ in range(PATIENCE * 10):
-                if "out.unsearched" in self.left():
-                    break
-                time.sleep(0.1)
+            if os.path.isdir("/proc/self/fd"):  # the model that is searched is open
+                wait_until(lambda: any("out.unsearched" in path for path in opened(p)))
             self.assertIsNone(p.poll(), "it was too quick")
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=PATIENCE)
@@ -810,6 +808,23 @@ class Quantize(Case):
             self.assertIsNone(p.poll(), "it was too quick")
             out, err = interrupt(p)
         self.assertEqual((p.returncode, out, err, self.left()), (130, b"", b"", []))
+
+    @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "shows which files are open")
+    def test_a_kill_leaves_no_model_that_is_searched_or_tuned(self):
+        self.text = self.write("long", TEXT * 20)
+        model = self.toy(endless=1, ctx=4096)
+        window = ["--calib-window=2000", "--calib-tokens=4000", "-t1"]
+        system = ["--intact-system=" + TEXT.decode() * 4, "--template=chatml"]
+        for suffix, args in [("untuned", ["--tune", "--tune-epochs=100000"]),
+                             ("unsearched", ["--kv-search=8", *window]),
+                             ("8bits", ["--bits-search=5.5", "--group=32", *window]),
+                             ("unnamed", [*system, *window])]:
+            with subprocess.Popen([*TUFFET, *self.arguments(*args, model=model)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+                wait_until(lambda: any(f"out.{suffix} (deleted)" in path for path in opened(p)))
+                p.kill()
+                p.communicate(timeout=PATIENCE)
+            self.assertEqual((p.returncode, self.left()), (-signal.SIGKILL, []), suffix)
 
     def test_an_interrupt_leaves_nothing(self):
         self.text = self.write("long", TEXT * 1000)  # so that the run takes a while

@@ -93,6 +93,7 @@ static int search(const struct quantize_opts *from, const char *path, struct bit
     o.user = &bar;
     if (tft_model_open(&m, path, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
+    remove(path); /* it stays mapped, and nothing is left if the process is killed */
     cli_progress_begin(&bar, "searching bits");
     enum tft_status status = bits_search(m, &o, r, &stopped, &err);
     cli_progress_end(&bar);

@@ -112,6 +112,7 @@ int command_kv_finish(struct command_kv *k, const char *path)
     struct tft_model_opts mo = {.size = sizeof mo};
     if (tft_model_open(&m, k->unsearched, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
+    remove(k->unsearched); /* it stays mapped, and nothing is left if the process is killed */
     int status = search(k, m);
     if (status == CLI_OK &&
         rewrite_model(m, path, &(struct rewrite){.kv = kept(k)->kv}, &err) != TFT_OK)

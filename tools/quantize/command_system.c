@@ -190,6 +190,7 @@ int command_system_finish(struct command_system *c, const char *path)
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
     if (tft_model_open(&made, c->unnamed, &mo, &err) != TFT_OK)
         return cli_fail("%s", err.msg);
+    remove(c->unnamed); /* it stays mapped, and nothing is left if the process is killed */
     struct rewrite r = {.type = c->type, .named = c->prefix, .n_named = c->n};
     int status = compute(c, made);
     if (status == CLI_OK && rewrite_model(made, path, &r, &err) != TFT_OK)
