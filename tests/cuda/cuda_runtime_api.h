@@ -7,7 +7,9 @@
  *
  * Environment variables: PLAYER_GPUS (1), PLAYER_CAPABILITY (90), PLAYER_BYTES of memory (1 GiB),
  * PLAYER_CLOCKS (1; 0: the driver does not tell them),
- * PLAYER_FAILS (0: never; N: waiting for the stream fails, from the N-th time on).
+ * PLAYER_FAILS (0: never; N: waiting for the stream fails, from the N-th time on),
+ * PLAYER_FAILS_CALL (0: never; N: the N-th call fails, of those that do not free something),
+ * PLAYER_LOG (a file that gets the number of these calls when the program ends).
  */
 #ifndef TFT_TEST_CUDA_RUNTIME_API_H
 #define TFT_TEST_CUDA_RUNTIME_API_H

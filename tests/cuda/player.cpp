@@ -1,6 +1,7 @@
 /* A CPU plays an NVIDIA GPU: see cuda_runtime_api.h. */
 #undef _FORTIFY_SOURCE /* it aborts when longjmp changes the stack */
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -257,8 +258,31 @@ static size_t setting(const char *name, size_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* Whether this is the call that is to fail. PLAYER_LOG gets the number of calls. */
+static bool breaks(void)
+{
+    static struct counter {
+        size_t calls = 0;
+        ~counter()
+        {
+            const char *path = getenv("PLAYER_LOG");
+            FILE *f = path ? fopen(path, "w") : NULL;
+            if (f) {
+                fprintf(f, "%zu\n", calls);
+                fclose(f);
+            }
+        }
+    } counter;
+    return ++counter.calls == setting("PLAYER_FAILS_CALL", 0);
+}
+
+#define MAY_BREAK                                                                                  \
+    if (breaks())                                                                                  \
+        return fail(cudaErrorIllegalAddress)
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
+    MAY_BREAK;
     *n = (int)setting("PLAYER_GPUS", 1);
     return *n ? cudaSuccess : fail(cudaErrorNoDevice);
 }
@@ -267,18 +291,21 @@ static thread_local int current;
 
 cudaError_t cudaSetDevice(int index)
 {
+    MAY_BREAK;
     current = index;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *index)
 {
+    MAY_BREAK;
     *index = current;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
+    MAY_BREAK;
     size_t capability = setting("PLAYER_CAPABILITY", 90);
     if (attribute == cudaDevAttrClockRate && !setting("PLAYER_CLOCKS", 1))
         return fail(cudaErrorInvalidValue);
@@ -296,10 +323,16 @@ cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 
 static size_t taken;
 
-cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
+static void memory_left(size_t *free_bytes, size_t *all)
 {
     *all = setting("PLAYER_BYTES", (size_t)1 << 30);
     *free_bytes = *all > taken ? *all - taken : 0;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
+{
+    MAY_BREAK;
+    memory_left(free_bytes, all);
     return cudaSuccess;
 }
 
@@ -313,9 +346,10 @@ static std::map<void *, allocation> allocations;
 
 cudaError_t cudaMalloc(void **p, size_t size)
 {
+    MAY_BREAK;
     size_t free_bytes, all, page = (size_t)sysconf(_SC_PAGESIZE);
     size_t body = (size + page) / page * page;
-    cudaMemGetInfo(&free_bytes, &all);
+    memory_left(&free_bytes, &all);
     void *pages = size <= free_bytes
                       ? mmap(NULL, body + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                       : MAP_FAILED;
@@ -344,6 +378,7 @@ cudaError_t cudaFree(void *p)
 
 cudaError_t cudaMallocHost(void **p, size_t size)
 {
+    MAY_BREAK;
     *p = malloc(size);
     return *p ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
@@ -356,17 +391,20 @@ cudaError_t cudaFreeHost(void *p)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    MAY_BREAK;
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t)
 {
+    MAY_BREAK;
     memset(p, byte, n);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t n, int)
 {
+    MAY_BREAK;
     memcpy(to, from, n);
     return cudaSuccess;
 }
@@ -378,6 +416,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, cuda
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    MAY_BREAK;
     *stream = new player_stream();
     return cudaSuccess;
 }
@@ -390,6 +429,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    MAY_BREAK;
     static size_t waits;
     size_t from = setting("PLAYER_FAILS", 0);
     waits++;
@@ -400,6 +440,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
 {
+    MAY_BREAK;
     stream->recording = new player_graph();
     return cudaSuccess;
 }
@@ -408,18 +449,21 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     *graph = stream->recording;
     stream->recording = NULL;
+    MAY_BREAK;
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
                                           unsigned long long)
 {
+    MAY_BREAK;
     *exec = new player_graph(*graph);
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
 {
+    MAY_BREAK;
     for (const std::function<void()> &launch : exec->launches)
         launch();
     return cudaSuccess;
