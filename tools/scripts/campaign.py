@@ -6,12 +6,17 @@
 Each part runs commands on small models and does something to them:
 
     files     some bytes of a model are changed, or its end is missing
-    memory    one allocation of the program fails
-    in/out    one call fails that opens, maps, reads, writes or keeps a file
-    limits    the process may have few addresses, or write short files only
-    kills     quantize and pack are killed under way
-    GPU       calls of a played GPU fail, where the build has one
+    memory    allocations of the program fail, one after the other
+    in/out    calls that open, map, read, write or keep a file fail, likewise
+    addresses the process may have few addresses, in steps up to what it needs
+    room      files may only grow to so many bytes, in steps likewise
+    kills     commands that write a file are killed under way (kill -9)
+    GPU       calls of a played GPU fail, one after the other, where the build has one
     fuzz      fuzz targets of a build with -Dfuzz=true, each on a copy of its corpus
+
+The commands of a part take turns. The calls that fail, and the steps, are spread over the whole
+course of a command: first its halves, then its quarters, and so on, until all had their turn. The
+same --seed and --runs do the same again, but for the moments of kills.
 
 What must hold: the program ends by itself, with status 0, 1 or 2; an error is one line; a file that
 was to be written is whole or not there, and nothing else is left. Whatever does not hold is printed
@@ -19,6 +24,8 @@ with the command that shows it, and the exit status is 1. docs/reliability.md ha
 """
 import argparse
 import hashlib
+import itertools
+import json
 import os
 import random
 import resource
@@ -32,6 +39,8 @@ import time
 
 PATIENCE = 120  # seconds for a command that takes less than two
 OLDER = b"an older file"
+SPREAD = 64  # steps of a limit, or moments of a kill
+MOST_ADDRESSES = 400 << 20  # more than any of the commands needs
 TEXT = ("Once upon a time there was a little girl who lived in a house near the sea. "
         "Every morning she went down to the water, and looked for what the night had left. "
         "One day she found a small green bottle, and in it was a letter.\n") * 12
@@ -58,7 +67,8 @@ class Campaign:
         self.folder = folder
         self.random = random.Random(a.seed)
         self.bad = []
-        self.calls = {}
+        self.turns = []  # of the part: commands, and where to strike them
+        self.seconds = {}
         self.make_models()
         self.mine = {*os.listdir(folder), "damaged"}
 
@@ -68,40 +78,74 @@ class Campaign:
     def make_models(self):
         with open(self.path("text"), "w", encoding="utf-8") as f:
             f.write(TEXT)
+        with open(self.path("questions"), "w", encoding="utf-8") as f:
+            f.write((json.dumps({"text": "Once upon a time"}) + "\n") * 3)
         for name, setting in (("f32", "endless=1"), ("q8_0", "type=q8_0")):
             subprocess.run([self.toy, "write", self.path(name), setting], check=True)
-        self.run_plainly(*self.quantize("w8a8"))
+        self.run_plainly(*self.quantize("w8a8", "--intact-system=Be brief", "--template=chatml",
+                                        "--kv=tuffet:group=16,window=16"))
         self.run_plainly("pack", self.path("q8_0"), "-o", self.path("packed"))
+        self.has_eval = b"eval" in self.run_plainly("help")
 
     def run_plainly(self, *args):
-        subprocess.run([self.tuffet, *args], check=True, capture_output=True)
+        return subprocess.run([self.tuffet, *args], check=True, capture_output=True).stdout
 
     def quantize(self, out, *more):
         return ["quantize", self.path("f32"), "-o", self.path(out), "--calib", self.path("text"),
-                "--calib-tokens=400", "--calib-window=64", "-t2", *more]
+                "--calib-tokens=400", "--calib-window=64", "-t1", *more]
 
     def commands(self, model):
-        """What users do with a model, as small as it can be. None writes a file."""
+        """What users do with a model, as small as it can be. None writes a model."""
         text = self.path("text")
-        return [["run", model, "-pOnce", "-n4", "-t2"],
-                ["run", model, "-pOnce", "-n4", "--json", "-t1", "--kv", "kivi:group=16"],
-                ["chat", model, "-n4", "-t1", "--template=chatml"],
-                ["ppl", model, "-f", text, "-n100", "--ctx=50", "-t2"],
-                ["tokenize", model, "-p", "Once upon a time"],
-                ["inspect", model],
-                ["inspect", model, "--verify"],
-                ["bench", model, "-r1", "-p8", "-n2", "-t1", "--json"]]
+        reads = [["run", model, "-pOnce", "-n4", "-t2"],
+                 ["run", model, "-f", text, "-n4", "--slide", "-t1", "--kv=kivi:group=16"],
+                 ["run", model, "-pOnce", "-n60", "-c64", "--slide", "--temp=1", "-t1", "--echo"],
+                 ["chat", model, "-n4", "-t1", "--template=chatml"],
+                 ["chat", model, "-pHello", "--system=Be brief", "-n4", "-t1", "--template=chatml",
+                  "--json"],
+                 ["ppl", model, "-f", text, "-n100", "--ctx=50", "-t2"],
+                 ["tokenize", model, "-p", "Once upon a time"],
+                 ["tokenize", model, "-f", text, "--bos", "--special", "--json"],
+                 ["inspect", model, "--values", "--tensors"],
+                 ["inspect", model, "--verify", "--json"],
+                 ["inspect", model, "--activations", text, "-n40", "-t1"],
+                 ["bench", model, "-r1", "-p8", "-n2", "-t1", "--json"]]
+        if self.has_eval:
+            reads.append(["eval", model, "--task=lambada", "-f", self.path("questions"), "-t1"])
+        return reads
 
     def writers(self):
         """Commands that write the file `out`."""
+        search = ("--cushion=auto", "--cushion-max=2", "--cushion-sample=8", "--kv=skvq:group=16")
         return [self.quantize("out"),
-                self.quantize("out", "--bits=4", "--group=32", "--tune", "--tune-epochs=1"),
-                self.quantize("out", "--cushion=auto", "--kv=skvq:group=16"),
+                self.quantize("out", "--bits=4,attn_v=8", "--group=32", "--tune",
+                              "--tune-epochs=1"),
+                self.quantize("out", "--bits=3", "--rounding=awq", "--calibrate",
+                              "--tune-epochs=1", "--intact-text=Once"),
+                self.quantize("out", *search),
+                self.quantize("out", "--kv=kivi:group=16,residual=16", "--kv-search=60B"),
+                self.quantize("out", "--bits-search=5.5", "--group=32", "--dynamic=all"),
+                self.quantize("out", "--intact-system=brief=Be brief", "--template=chatml",
+                              "--smooth=0.5", "--json"),
                 ["pack", self.path("q8_0"), "-o", self.path("out")]]
 
-    def any_command(self):
-        model = self.path(self.random.choice(["f32", "q8_0", "w8a8", "packed"]))
-        return self.random.choice(self.commands(model) + self.writers())
+    def every_command(self):
+        """All, each with one of the models."""
+        models = itertools.cycle(self.path(m) for m in ("w8a8", "f32", "packed", "q8_0"))
+        reads = len(self.commands(""))
+        return [self.commands(next(models))[i] for i in range(reads)] + self.writers()
+
+    def next_turn(self, commands, steps):
+        """The command whose turn it is in this part, and where to strike it, as (i, n). n is
+        steps(command)."""
+        if not self.turns:
+            self.random.shuffle(commands)
+            self.turns = [(c, []) for c in commands]
+        command, places = self.turns.pop(0)
+        self.turns.append((command, places))
+        if not places:
+            places.append(spread(steps(command)))
+        return command, next(places[0])
 
     # ---- one run
 
@@ -131,6 +175,10 @@ class Campaign:
             self.report("an error is not one line", command, f"{how}: {error!r}")
         self.check_folder(command, how, done.returncode == 0)
 
+    def remove_rest(self):
+        for name in set(os.listdir(self.folder)) - self.mine:
+            os.remove(self.path(name))
+
     def put_older_file(self):
         """What a command is to replace, half of the time."""
         if self.random.random() < 0.5:
@@ -142,8 +190,8 @@ class Campaign:
             return f.read(len(OLDER) + 1) == OLDER
 
     def check_folder(self, command, how, done, may_stay=("out.cushion",)):
-        """A file that a command writes is whole, or it is not there, or it is the older one; and
-        nothing else is left, but for what a search goes on from. done: the command succeeded."""
+        """A file that a command writes is whole, or not there, or the older one; and nothing else
+        is left, but for what a search goes on from. done: the command succeeded."""
         for name in set(os.listdir(self.folder)) - self.mine:
             path = self.path(name)
             if name == "out" and self.is_older():
@@ -182,60 +230,85 @@ class Campaign:
         self.attempt(command, f"{source}, {hashlib.sha1(data).hexdigest()[:8]}")
         os.remove(damaged)
 
-    def fail_a_call(self, kind):
-        command = self.any_command()
-        env = {"LD_PRELOAD": self.fail, "FAIL_KIND": kind, "FAIL_AT": "0",
-               "FAIL_LOG": self.path("calls")}
-        key = (kind, *command)
-        if key not in self.calls:
-            subprocess.run([self.tuffet, *command], env={**os.environ, **env}, check=False,
-                           input=b"hello\n", capture_output=True)
+    def fail_a_call(self, kind, commands, env, fails, log):
+        """fails, log: variables that say which call fails, and where the number of calls goes."""
+        def count(command):
+            subprocess.run([self.tuffet, *command], check=False, input=b"hello\n",
+                           env={**os.environ, **env, log: self.path("calls")}, capture_output=True)
             with open(self.path("calls"), encoding="ascii") as f:
-                self.calls[key] = int(f.read())
-            for name in ("calls", "out"):
-                if os.path.exists(self.path(name)):
-                    os.remove(self.path(name))
-        n = self.calls[key]
-        if not n:
-            sys.exit(f"no call of the kind {kind} was seen: {shlex.join(command)}")
-        env = {**env, "FAIL_AT": str(self.random.randint(1, n)), "FAIL_LOG": os.devnull}
-        self.attempt(command, f"{kind} call {env['FAIL_AT']} of {n} fails", env)
+                n = int(f.read())
+            self.remove_rest()
+            return n or sys.exit(f"no call of the kind {kind} was seen: {shlex.join(command)}")
+
+        command, (at, n) = self.next_turn(commands, count)
+        self.attempt(command, f"{kind} call {at + 1} of {n} fails",
+                     {**env, fails: str(at + 1), log: os.devnull})
 
     def memory(self):
-        self.fail_a_call("alloc")
+        self.fail_a_call("alloc", self.every_command(),
+                         {"LD_PRELOAD": self.fail, "FAIL_KIND": "alloc"}, "FAIL_AT", "FAIL_LOG")
 
     def in_out(self):
-        self.fail_a_call("io")
+        self.fail_a_call("io", self.every_command(),
+                         {"LD_PRELOAD": self.fail, "FAIL_KIND": "io"}, "FAIL_AT", "FAIL_LOG")
 
-    def limits(self):
-        command = self.any_command()
-        if self.random.random() < 0.5:
-            room = self.random.randrange(12, 400) << 20
-            self.attempt(command, f"{room >> 20} MB of addresses",
-                         limits=[(resource.RLIMIT_AS, room)])
-        else:
-            room = self.random.randrange(200000)
-            self.attempt(self.random.choice(self.writers()), f"files of {room} bytes",
-                         limits=[(resource.RLIMIT_FSIZE, room)])
+    def addresses(self):
+        command, (at, n) = self.next_turn(self.every_command(), lambda c: SPREAD)
+        room = (at + 1) * MOST_ADDRESSES // n
+        self.attempt(command, f"{room >> 20} MB of addresses",
+                     limits=[(resource.RLIMIT_AS, room)])
+
+    def room(self):
+        command, (at, n) = self.next_turn(self.writers(), self.bytes_written)
+        self.attempt(command, f"files of {at} bytes of {n}", limits=[(resource.RLIMIT_FSIZE, at)])
+
+    def bytes_written(self, command):
+        self.run_plainly(*command)
+        n = os.path.getsize(self.path("out"))
+        self.remove_rest()
+        return n
 
     def kills(self):
-        command = self.random.choice(self.writers())
+        command, (at, n) = self.next_turn(self.writers(), self.moments)
         self.put_older_file()
         process = subprocess.Popen([self.tuffet, *command], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
-        time.sleep(self.random.random() * 0.5)
+        time.sleep(at / n * self.seconds[tuple(command)])
         process.kill()
         process.wait()
         # It may have been done already: then the new file is there.
         done = os.path.exists(self.path("out")) and not self.is_older()
-        # --tune has a model of its own between writing it and opening it, for a moment.
-        self.check_folder(command, "killed", done, ("out.cushion", "out.untuned"))
+        # A search or --tune has a model of its own between writing it and opening it, for a moment.
+        self.check_folder(command, "killed", done, ("out.cushion", "out.untuned", "out.unnamed",
+                                                    "out.unsearched", "out.8bits"))
+
+    def moments(self, command):
+        begun = time.monotonic()
+        self.run_plainly(*command)
+        self.seconds[tuple(command)] = time.monotonic() - begun
+        self.remove_rest()
+        return SPREAD
 
     def gpu(self):
-        at = self.random.randrange(1, 60)
-        command = self.random.choice(self.commands(self.path("w8a8"))[:4])
-        self.attempt([*command, "--device=cuda"], f"GPU call {at} fails",
-                     {"LD_LIBRARY_PATH": self.player, "PLAYER_FAILS": str(at)})
+        w8a8, text = self.path("w8a8"), self.path("text")
+        commands = [[*c, "-t1", "--device=cuda"] for c in (
+            ["run", w8a8, "-pOnce", "-n2", "--kv=f16"],
+            ["chat", w8a8, "-pHello", "-n2", "--template=chatml"],
+            ["ppl", w8a8, "-f", text, "-n8", "--ctx=4", "--kv=kivi:group=16"],
+            ["bench", w8a8, "-r1", "-p2", "-n1"])]
+        self.fail_a_call("GPU", commands, {"LD_LIBRARY_PATH": self.player}, "PLAYER_FAILS_CALL",
+                         "PLAYER_LOG")
+
+
+def spread(n):
+    """0 .. n - 1 again and again, each as (i, n), in an order that is even at any time: 0, then the
+    middle, then the quarters, ... (van der Corput's)."""
+    bits = max(1, (n - 1).bit_length())
+    while True:
+        for i in range(1 << bits):
+            at = int(f"{i:0{bits}b}"[::-1], 2)
+            if at < n:
+                yield at, n
 
 
 def fuzz(a, campaign, seconds):
@@ -266,8 +339,8 @@ def main():
     a = arguments()
     with tempfile.TemporaryDirectory() as folder:
         c = Campaign(a, folder)
-        parts = {"files": c.files, "memory": c.memory, "in/out": c.in_out, "limits": c.limits,
-                 "kills": c.kills}
+        parts = {"files": c.files, "memory": c.memory, "in/out": c.in_out,
+                 "addresses": c.addresses, "room": c.room, "kills": c.kills}
         if not os.path.exists(c.fail):
             del parts["memory"], parts["in/out"]
         if os.path.isdir(c.player):
@@ -277,6 +350,8 @@ def main():
         print("| part | runs | minutes | broken promises |\n|---|---:|---:|---:|", flush=True)
         for name in names:
             begun, runs, bad = time.monotonic(), 0, len(c.bad)
+            c.turns = []
+            c.random.seed(f"{a.seed} {name}")
             if name == "fuzz":
                 runs = fuzz(a, c, share)
             while name != "fuzz" and (runs < a.runs if a.runs else
