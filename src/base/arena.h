@@ -28,7 +28,7 @@ static inline size_t tft_round_up(size_t size)
    once to learn the size, allocate, and run it again to place. */
 struct tft_arena {
     char *base;  /* the block, or NULL while counting */
-    size_t used; /* bytes taken so far */
+    size_t used; /* bytes taken so far; SIZE_MAX after a failure */
     bool failed; /* a size did not fit a size_t */
 };
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cursor.h"
@@ -239,9 +240,9 @@ static bool next_token(struct tft_cursor *c, uint64_t id, struct token *t)
 }
 
 /* Writes the text to `out`, unless that is NULL, with U+2581 for spaces; returns its length. */
-static size_t mark_words(struct tft_str text, unsigned char *out)
+static uint64_t mark_words(struct tft_str text, unsigned char *out)
 {
-    size_t n = 0;
+    uint64_t n = 0;
     for (size_t i = 0; i < text.n; i++) {
         bool space = text.p[i] == ' ';
         if (out)
@@ -259,7 +260,7 @@ static struct tft_cursor first_token(const struct tft_source *s)
 
 /* Checks all tokens, and adds the bytes that their strings take in GGUF to *bytes. */
 static enum tft_status check_tokenizer(const struct tft_source *s, const char *name, uint64_t vocab,
-                                       size_t *bytes, struct tft_error *err)
+                                       uint64_t *bytes, struct tft_error *err)
 {
     if (s->tokenizer_size < 4)
         return tft_fail_at(err, TFT_ERR_FORMAT, name, 0,
@@ -304,7 +305,7 @@ static void add_tokenizer(struct builder *b, uint64_t vocab)
     c = first_token(b->s);
     add_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, vocab);
     for (uint64_t id = 0; id < vocab && next_token(&c, id, &t); id++) {
-        size_t n = mark_words(t.text, b->next + 8);
+        uint64_t n = mark_words(t.text, b->next + 8);
         tft_store_u64(b->next, n);
         b->next += 8 + n;
     }
@@ -363,12 +364,15 @@ enum tft_status tft_llama2c_read(struct tft_source *s, const char *tokenizer_nam
     size_t n_value = MODEL_VALUES, n_tensor = count_tensors(&h);
     size_t extra = VALUE_BYTES + n_tensor * MAX_NAME;
     if (tokenizer_name) {
-        size_t bytes = 0;
+        uint64_t bytes = 0;
         enum tft_status status = check_tokenizer(s, tokenizer_name, h.extent[VOCAB], &bytes, err);
         if (status)
             return status;
         n_value += TOKENIZER_VALUES;
-        extra += 8 * (size_t)h.extent[VOCAB] + bytes; /* scores and types */
+        bytes += 8 * h.extent[VOCAB]; /* scores and types */
+        if (bytes > SIZE_MAX || !tft_add(extra, (size_t)bytes, &extra))
+            return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for its tokens",
+                            tokenizer_name);
     }
     struct builder b = {.s = s, .next = tft_source_reserve(s, n_value, n_tensor, extra, err)};
     if (!b.next)

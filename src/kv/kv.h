@@ -181,13 +181,13 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 
 /* Bytes of a token once it has been quantized, over all layers, rounded up; or in a slot, where the
    policy evicts nothing. Bytes of a block over all layers and heads. */
-size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
-size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
+uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
 /* Bytes of the slots and the blocks of a session of `capacity` tokens whose blocks take block_bytes
    each, without those of the prefix. */
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
-                           uint32_t capacity, size_t block_bytes);
+                           uint32_t capacity, uint64_t block_bytes);
 
 /* Whether a cache can slide. The first blocks must have the same tokens on both sides. So keys and
    values that are apart cannot slide if one of them is LOG2. */

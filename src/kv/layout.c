@@ -70,23 +70,23 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
-size_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
+uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
     struct tft_kv kv = {.policy = *policy,
                         .n_head_kv = shape->n_head_kv,
                         .head_dim = shape->head_dim,
                         .block = tft_kv_block(policy)};
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
         struct tft_kv_layer y = layer_of(&kv, l);
-        bytes += shape->n_head_kv * (y.k_bytes + y.v_bytes);
+        bytes += (uint64_t)shape->n_head_kv * (y.k_bytes + y.v_bytes);
     }
     return bytes;
 }
 
-size_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
+uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
-    size_t block = tft_kv_block(policy), heads = (size_t)shape->n_layer * shape->n_head_kv;
+    uint64_t block = tft_kv_block(policy), heads = (uint64_t)shape->n_layer * shape->n_head_kv;
     if (tft_kv_evicts(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
     return 2 * heads * shape->head_dim * tft_num_bytes(policy->num);
@@ -108,13 +108,13 @@ static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
 }
 
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
-                           uint32_t capacity, size_t block_bytes)
+                           uint32_t capacity, uint64_t block_bytes)
 {
     uint64_t slots = (uint64_t)slots_of(policy, TFT_KV_K, 0, capacity) +
                      slots_of(policy, TFT_KV_V, 0, capacity);
     return slots * shape->n_layer * shape->n_head_kv * shape->head_dim *
                tft_num_bytes(policy->num) +
-           (uint64_t)blocks_of(policy, capacity) * block_bytes;
+           blocks_of(policy, capacity) * block_bytes;
 }
 
 static void layout_slots(struct tft_kv *kv, struct tft_arena *a)

@@ -310,7 +310,8 @@ size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error 
     if (resolve_kv(&policy, m, kv, err) != TFT_OK)
         return 0;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
-    return tft_kv_token_bytes(&shape, &policy);
+    uint64_t bytes = tft_kv_token_bytes(&shape, &policy);
+    return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
 static enum tft_status open_stages(struct tft_session *s, struct tft_error *err)

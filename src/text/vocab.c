@@ -33,7 +33,8 @@ struct build {
     struct tft_tokenizer *t; /* on the stack until sizes are known */
     const struct tft_value *tokens, *types, *scores, *merges;
     int32_t eot, eom;
-    size_t n_bytes, n_special; /* sizes of t->bytes (at most) and t->special */
+    uint64_t n_bytes; /* size of t->bytes, at most */
+    size_t n_special; /* size of t->special */
 };
 
 #define BAD_AT(b, pos, ...) tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
@@ -357,10 +358,10 @@ static enum tft_status check_tokens(struct build *b)
         b->n_bytes += s.n;
         b->n_special += is_special(kind_of(b, i, s));
     }
-    if ((uint64_t)b->n_bytes > UINT32_MAX)
+    if (b->n_bytes > UINT32_MAX)
         return BAD(b, b->tokens,
-                   "tokenizer.ggml.tokens has %zu bytes of text; less than 4 GiB is supported",
-                   b->n_bytes);
+                   "tokenizer.ggml.tokens has %llu bytes of text; less than 4 GiB is supported",
+                   (unsigned long long)b->n_bytes);
     return TFT_OK;
 }
 
@@ -469,7 +470,7 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct bui
 {
     tft_arena_take(a, 1, sizeof *t);
     t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
-    t->bytes = tft_arena_take(a, b->n_bytes, 1);
+    t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
     t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
     t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
     t->rank = tft_arena_take(a, t->is_spm ? t->n_token : 0, sizeof *t->rank);

@@ -5,7 +5,7 @@
 
 static uint64_t bytes(const struct tft_mat *w)
 {
-    return tft_panel_rows(w->rows) *
+    return (uint64_t)tft_panel_rows(w->rows) *
            (tft_panel_cols(w->cols) + sizeof *w->scale + sizeof *w->rowsum);
 }
 

@@ -6,7 +6,7 @@
 
 static uint64_t bytes(const struct tft_mat *w)
 {
-    return tft_panel_rows(w->rows) / TFT_PANEL *
+    return (uint64_t)(tft_panel_rows(w->rows) / TFT_PANEL) *
            (tft_low_panel(w->format->low, tft_panel_cols(w->cols)) +
             TFT_PANEL * (sizeof *w->scale + sizeof *w->rowsum));
 }

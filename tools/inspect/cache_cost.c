@@ -28,7 +28,7 @@ struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim)
     if (!r)
         return NULL;
     r->dim = head_dim;
-    r->k = malloc(4 * n * e * sizeof *r->k);
+    r->k = calloc(4 * n, e * sizeof *r->k);
     r->weight = malloc((6 * n + e) * sizeof *r->weight);
     r->log2[0] = malloc(COST_SIZES * n * sizeof *r->log2[0]);
     if (!r->k || !r->weight || !r->log2[0]) {

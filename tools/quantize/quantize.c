@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tools/quantize/array.h"
 #include "tools/quantize/fold.h"
 #include "tools/quantize/measure/input_stats.h"
 #include "tools/quantize/measure/key_importance.h"
@@ -467,9 +468,10 @@ static bool alloc_low_bits(struct conversion *c)
 static bool alloc_all(struct conversion *c)
 {
     const struct tft_model *m = c->m;
-    size_t prefix = (size_t)m->n_layer * c->o->n_prefix * m->n_head_kv * m->head_dim + 1;
-    c->prefix_k = malloc(prefix * sizeof *c->prefix_k);
-    c->prefix_v = malloc(prefix * sizeof *c->prefix_v);
+    uint64_t prefix = (uint64_t)m->n_layer * c->o->n_prefix,
+             width = (uint64_t)m->n_head_kv * m->head_dim;
+    c->prefix_k = array_alloc(sizeof *c->prefix_k, prefix, width, 1);
+    c->prefix_v = array_alloc(sizeof *c->prefix_v, prefix, width, 1);
     c->w_max = malloc(m->n_embd * sizeof *c->w_max);
     c->x_max = malloc(m->n_embd * sizeof *c->x_max);
     return c->prefix_k && c->prefix_v && c->w_max && c->x_max &&

@@ -9,6 +9,7 @@
 #include "base/exp_log.h"
 #include "port/port.h"
 #include "run/session.h"
+#include "tools/quantize/array.h"
 #include "tools/quantize/measure/held_out.h"
 
 static bool failed(const struct divergence *d)
@@ -101,11 +102,12 @@ static void compare(void *arg, int tid, int n_threads)
 
 void divergence_refer(struct divergence *d, const char *kv)
 {
-    size_t each = (size_t)d->scored * d->m->n_vocab, bytes;
+    size_t each = (size_t)d->scored * d->m->n_vocab;
     if (failed(d))
         return;
     free(d->reference);
-    d->reference = tft_mul(each * d->n_picked, sizeof *d->reference, &bytes) ? malloc(bytes) : NULL;
+    d->reference =
+        array_alloc(sizeof *d->reference, d->scored, d->m->n_vocab, d->n_picked);
     if (!d->reference)
         tft_fail(d->bad, TFT_ERR_NOMEM, "%s: out of memory for the logits of %u tokens",
                  d->m->source.name, d->scored * d->n_picked);

@@ -2,12 +2,15 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "run/pass.h"
 
 bool key_importance_open(struct key_importance *ki, const struct tft_model *m)
 {
-    size_t n = (size_t)m->n_layer * m->n_head_kv * m->head_dim;
+    size_t width = (size_t)m->n_head_kv * m->head_dim, n;
     *ki = (struct key_importance){.m = m};
+    if (!tft_mul(m->n_layer, width, &n))
+        return false;
     ki->query = calloc(n, sizeof *ki->query);
     ki->key = calloc(n, sizeof *ki->key);
     ki->importance = calloc(n, sizeof *ki->importance);

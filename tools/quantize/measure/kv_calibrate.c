@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "run/pass.h"
+#include "tools/quantize/array.h"
 
 uint32_t kv_calibrate_groups(const struct kv_calibration *c)
 {
@@ -23,7 +24,7 @@ static bool calibrates_clip(const struct kv_calibration *c)
 
 static bool open_order(struct kv_calibration *c)
 {
-    c->key_order = malloc(c->m->n_layer * width(c) * sizeof *c->key_order);
+    c->key_order = array_alloc(sizeof *c->key_order, c->m->n_layer, width(c), 1);
     c->value_order = malloc(width(c) * sizeof *c->value_order);
     return c->key_order && c->value_order && channel_ranges_open(&c->ranges[0], width(c)) &&
            channel_ranges_open(&c->ranges[1], width(c));
@@ -31,9 +32,9 @@ static bool open_order(struct kv_calibration *c)
 
 static bool open_clip(struct kv_calibration *c, int n_threads)
 {
-    size_t n = (size_t)c->m->n_layer * c->m->n_head_kv * kv_calibrate_groups(c);
-    c->alpha[0] = malloc(n * sizeof *c->alpha[0]);
-    c->alpha[1] = malloc(n * sizeof *c->alpha[1]);
+    for (int i = 0; i < 2; i++)
+        c->alpha[i] = array_alloc(sizeof *c->alpha[i], c->m->n_layer, c->m->n_head_kv,
+                                  kv_calibrate_groups(c));
     return c->alpha[0] && c->alpha[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }
 
@@ -44,7 +45,7 @@ bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
     tft_kv_parse(&c->policy, o->kv, NULL);
     if (!c->policy.reorder && !calibrates_clip(c))
         return true;
-    c->v = malloc(o->window * width(c) * sizeof *c->v);
+    c->v = array_alloc(sizeof *c->v, o->window, width(c), 1);
     return c->v && (!c->policy.reorder || open_order(c)) &&
            (!calibrates_clip(c) || open_clip(c, n_threads));
 }

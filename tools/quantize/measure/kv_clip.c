@@ -6,6 +6,7 @@
 
 #include "simd/expf.h"
 #include "simd/half.h"
+#include "tools/quantize/array.h"
 
 /* Candidates for alpha, the least clipping first. Of equal errors the first wins. */
 static const float alphas[] = {1,    0.95f, 0.9f,  0.85f, 0.8f,  0.75f, 0.7f,  0.65f, 0.6f,
@@ -33,11 +34,11 @@ struct head_work {
     float *by_token; /* [T, E] */
 };
 
-static size_t work_floats(const struct kv_clip *c)
+static uint64_t work_floats(const struct kv_clip *c)
 {
     const struct tft_model *m = c->m;
-    size_t t = (c->n_prefix + c->window + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL,
-           rows = (size_t)KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
+    uint64_t t = (c->n_prefix + c->window + TFT_PANEL - 1) / TFT_PANEL * TFT_PANEL,
+           rows = (uint64_t)KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
     return KV_CLIP_WINDOWS * (3 * m->head_dim * t + 2 * rows * m->head_dim + rows * t) + t +
            t * m->head_dim + m->head_dim * TFT_PANEL;
 }
@@ -51,7 +52,7 @@ static struct head_work work_of(const struct kv_clip *c, int tid)
     w.rows = KV_CLIP_QUERIES * (m->n_head / m->n_head_kv);
     size_t keys = (size_t)KV_CLIP_WINDOWS * w.dim * w.padded,
            queries = (size_t)KV_CLIP_WINDOWS * w.rows * w.dim;
-    float *at = c->work + (size_t)tid * work_floats(c);
+    float *at = c->work + (size_t)tid * (size_t)work_floats(c);
     w.k = at;
     w.v = w.k + keys;
     w.coded = w.v + keys;
@@ -73,11 +74,13 @@ bool kv_clip_open(struct kv_clip *c, const struct tft_model *m, const struct tft
                        .n_prefix = o->n_prefix,
                        .n_threads = n_threads};
     size_t width = (size_t)m->n_head_kv * m->head_dim;
-    c->k = malloc(KV_CLIP_WINDOWS * c->window * width * sizeof *c->k);
-    c->v = malloc(KV_CLIP_WINDOWS * c->window * width * sizeof *c->v);
-    c->q =
-        malloc((size_t)KV_CLIP_WINDOWS * KV_CLIP_QUERIES * m->n_head * m->head_dim * sizeof *c->q);
-    c->work = calloc((size_t)n_threads, work_floats(c) * sizeof(float));
+    c->k = array_alloc(sizeof *c->k, KV_CLIP_WINDOWS, c->window, width);
+    c->v = array_alloc(sizeof *c->v, KV_CLIP_WINDOWS, c->window, width);
+    c->q = array_alloc(sizeof *c->q, KV_CLIP_WINDOWS * KV_CLIP_QUERIES, m->n_head, m->head_dim);
+    uint64_t floats = work_floats(c);
+    c->work = floats <= SIZE_MAX / sizeof *c->work
+                  ? calloc((size_t)n_threads, (size_t)floats * sizeof *c->work)
+                  : NULL;
     return c->k && c->v && c->q && c->work;
 }
 

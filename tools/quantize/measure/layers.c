@@ -29,12 +29,12 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
     return b->gate.w.rows ? 2 : 1;
 }
 
-static size_t layer_numbers(struct tft_block *b)
+static uint64_t layer_numbers(struct tft_block *b)
 {
-    size_t n = 0;
+    uint64_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++) {
         const struct tft_linear *l = layers_linear(b, i);
-        n += l ? (size_t)l->w.rows * l->w.cols : 0;
+        n += l ? (uint64_t)l->w.rows * l->w.cols : 0;
     }
     return n;
 }
@@ -90,11 +90,11 @@ static size_t packed_bytes(const struct tft_mat *w)
     return (size_t)tft_format_i8.bytes(w);
 }
 
-static size_t layer_packed_bytes(struct tft_block *b)
+static uint64_t layer_packed_bytes(struct tft_block *b)
 {
-    size_t n = 0;
+    uint64_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++)
-        n += layers_linear(b, i) ? packed_bytes(&layers_linear(b, i)->w) : 0;
+        n += layers_linear(b, i) ? tft_format_i8.bytes(&layers_linear(b, i)->w) : 0;
     return n;
 }
 
@@ -328,11 +328,18 @@ const float *layers_prefix_x(const struct layers *y)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* NULL if memory is short or the size overflows. */
-static float *alloc_floats(size_t rows, size_t stride)
+/* n elements of `size` bytes. NULL if memory is short, or if a size_t cannot hold the size: a file
+   of 2 bits a weight takes sixteen times as many as floats. */
+static void *alloc_aligned(uint64_t n, size_t size)
 {
     size_t bytes;
-    return tft_mul(rows, stride * sizeof(float), &bytes) ? tft_port_alloc(bytes, 64) : NULL;
+    return n <= SIZE_MAX && tft_mul((size_t)n, size, &bytes) ? tft_port_alloc(bytes, 64) : NULL;
+}
+
+static float *alloc_floats(size_t rows, size_t stride)
+{
+    size_t n;
+    return tft_mul(rows, stride, &n) ? alloc_aligned(n, sizeof(float)) : NULL;
 }
 
 static bool open_rotation(struct layers *y)
@@ -351,14 +358,14 @@ static bool open_rotation(struct layers *y)
     return true;
 }
 
-static size_t larger(size_t a, size_t b)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
 static bool alloc_buffers(struct layers *y, const struct layers_capacity *capacity)
 {
-    size_t most = 0, most_packed = 0; /* of any layer */
+    uint64_t most = 0, most_packed = 0; /* of any layer */
     y->stride = tft_buf_stride(y->m, TFT_X);
     for (uint32_t l = 0; l < y->m->n_layer; l++) {
         most = larger(most, layer_numbers(&y->m->block[l]));
@@ -366,8 +373,8 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
     }
     y->prefix = alloc_floats((size_t)y->o->n_prefix + 1, y->stride);
     y->text = alloc_floats(capacity->rows, y->stride);
-    y->weights = alloc_floats(most, 1);
-    y->packed = capacity->int8 ? tft_port_alloc(most_packed, 64) : NULL;
+    y->weights = alloc_aligned(most, sizeof *y->weights);
+    y->packed = capacity->int8 ? alloc_aligned(most_packed, 1) : NULL;
     return y->prefix && y->text && y->weights && (y->packed || !capacity->int8) &&
            (y->o->rotate != QUANTIZE_ROTATE_ALL || open_rotation(y));
 }

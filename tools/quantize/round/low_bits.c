@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "port/port.h"
+#include "tools/quantize/array.h"
 #include "tools/quantize/round/pack_low.h"
 
 bool low_bits_open(struct low_bits *q, size_t rows, size_t cols, uint32_t bits, uint32_t group)
@@ -443,7 +444,7 @@ static bool take_memory(struct matrix *a)
         return false;
     a->error = malloc(errors + 1);
     a->target = malloc(targets + 1);
-    a->columns = malloc(group * n * sizeof *a->columns);
+    a->columns = array_alloc(sizeof *a->columns, group, n, 1);
     a->within = malloc(group * LOW_BITS_GROUP * sizeof *a->within);
     a->weight = malloc(group * sizeof *a->weight);
     return a->error && a->target && a->columns && a->within && a->weight;

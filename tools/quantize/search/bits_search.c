@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "tools/quantize/array.h"
 #include "tools/quantize/measure/divergence.h"
 #include "tools/quantize/measure/layers.h"
 #include "tools/quantize/round/low_bits.h"
@@ -261,7 +262,8 @@ static size_t larger(size_t a, size_t b)
 
 static bool alloc_all(struct searcher *z)
 {
-    size_t all = (size_t)z->m->n_layer * LAYER_MATS, rows = 0, numbers = 0, packed = 0;
+    size_t all = (size_t)z->m->n_layer * LAYER_MATS, rows = 0, packed = 0;
+    uint64_t numbers = 0;
     z->item = calloc(all, sizeof *z->item);
     z->place = calloc(all, sizeof *z->place);
     z->r->matrix = calloc(all, sizeof *z->r->matrix);
@@ -276,10 +278,11 @@ static bool alloc_all(struct searcher *z)
         z->place[z->n] = i;
         const struct tft_mat *w = matrix(z, z->n++);
         rows = larger(rows, tft_panel_rows(w->rows));
-        numbers = larger(numbers, (size_t)w->rows * w->cols);
+        if (numbers < (uint64_t)w->rows * w->cols)
+            numbers = (uint64_t)w->rows * w->cols;
         packed = larger(packed, matrix_bytes(z, w, choices[FEWEST]));
     }
-    z->rows = malloc(numbers * sizeof *z->rows);
+    z->rows = array_alloc(sizeof *z->rows, numbers, 1, 1);
     z->panels = tft_port_alloc(packed, 64);
     z->scale = malloc(rows * sizeof *z->scale);
     z->rowsum = malloc(rows * sizeof *z->rowsum);

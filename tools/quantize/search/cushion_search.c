@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/quantize/array.h"
 #include "tools/quantize/search/cushion_checkpoint.h"
 #include "base/crc32.h"
 #include "base/error.h"
@@ -567,7 +568,7 @@ static enum tft_status open(struct search *k, const struct layers_capacity *capa
         return status;
     k->q.progress = report;
     k->q.user = k;
-    k->state.candidate = malloc(m->n_vocab * sizeof *k->state.candidate);
+    k->state.candidate = array_alloc(sizeof *k->state.candidate, m->n_vocab, 1, 1);
     k->top = malloc(m->n_layer * sizeof *k->top);
     if (!k->state.candidate || !k->top || !text_loss_open(&k->text_loss, m, o->sample))
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory to search for a cushion",

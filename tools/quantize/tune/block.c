@@ -385,7 +385,7 @@ static void layout(struct tape *t, struct tft_arena *a)
                      {&t->dg, f},  {&t->du, f}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
-    t->logits = tft_arena_take(a, LOGITS, m->n_vocab * sizeof *t->logits);
+    t->logits = tft_arena_take(a, m->n_vocab, LOGITS * sizeof *t->logits);
     t->cos = tft_arena_take(a, n, m->n_rot * sizeof *t->cos);
     t->sin = tft_arena_take(a, n, m->n_rot * sizeof *t->sin);
     t->affine = tft_arena_take(a, n, sizeof *t->affine);

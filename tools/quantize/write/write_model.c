@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/quantize/array.h"
 #include "tools/quantize/measure/kv_calibrate.h"
 #include "base/crc32.h"
 #include "tools/quantize/search/cushion.h"
@@ -438,15 +439,15 @@ static bool alloc_scratch(struct model_writer *f)
     const struct tft_model *m = f->m;
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
     size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
-    f->row = malloc(tft_panel_rows(rows) * sizeof *f->row);
+    f->row = array_alloc(sizeof *f->row, tft_panel_rows(rows), 1, 1);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
     f->panel = malloc(TFT_PANEL * (tft_panel_cols(cols) + TFT_LOW_MAX_GROUP));
     for (int i = 0; i < LAYER_MATS; i++) {
         /* the first one also serves embedding and head */
         size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
-        f->scale[i] = malloc(most * sizeof *f->scale[i]);
-        f->rowsum[i] = malloc(most * sizeof *f->rowsum[i]);
+        f->scale[i] = array_alloc(sizeof *f->scale[i], most, 1, 1);
+        f->rowsum[i] = array_alloc(sizeof *f->rowsum[i], most, 1, 1);
         if (!f->scale[i] || !f->rowsum[i])
             return false;
     }
