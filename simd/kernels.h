@@ -237,6 +237,9 @@ typedef void tft_gelu_fn(float *y, const float *x, size_t n);
 #define TFT_GELU_G1 1.5957691216057308f
 #define TFT_GELU_G3 0.07135481627159786f
 
+/* y, a, b: [n]; y may be a or b. GEGLU: Shazeer 2020, eq. 5. y[i] = gelu(a)[i] * b[i] */
+typedef void tft_gelu_mul_fn(float *y, const float *a, const float *b, size_t n);
+
 /* y, x: [n]. y[i] = y[i] + x[i] */
 typedef void tft_add_fn(float *y, const float *x, size_t n);
 
@@ -272,6 +275,8 @@ typedef void tft_layernorm_u8_fn(uint8_t *y, const float *x, const float *w, con
 typedef void tft_silu_mul_u8_fn(uint8_t *y, const float *a, const float *b, size_t n,
                                 const struct tft_affine *q);
 typedef void tft_gelu_u8_fn(uint8_t *y, const float *x, size_t n, const struct tft_affine *q);
+typedef void tft_gelu_mul_u8_fn(uint8_t *y, const float *a, const float *b, size_t n,
+                                const struct tft_affine *q);
 
 /* ---------------------------------------------------------------------------------- conversions */
 
@@ -547,6 +552,7 @@ struct tft_kernels {
     tft_rope_fn *rope_pairs, *rope_halves;
     tft_silu_mul_fn *silu_mul;
     tft_gelu_fn *gelu;
+    tft_gelu_mul_fn *gelu_mul;
     tft_add_fn *add;
     tft_hadamard_fn *hadamard;
     tft_range_fn *range;
@@ -557,6 +563,7 @@ struct tft_kernels {
     tft_layernorm_u8_fn *layernorm_u8;
     tft_silu_mul_u8_fn *silu_mul_u8;
     tft_gelu_u8_fn *gelu_u8;
+    tft_gelu_mul_u8_fn *gelu_mul_u8;
 
     tft_widen_fn *widen[TFT_NUM_COUNT];
     tft_narrow_fn *narrow[TFT_NUM_COUNT];

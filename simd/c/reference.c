@@ -160,12 +160,22 @@ static void silu_mul_c(float *y, const float *a, const float *b, size_t n)
         y[i] = a[i] / (1.0f + tft_expf(-a[i])) * b[i];
 }
 
+static float gelu_of(float x)
+{
+    float u = x * fmaf(x * x, TFT_GELU_G3, TFT_GELU_G1);
+    return x / (1.0f + tft_expf(-u));
+}
+
 static void gelu_c(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        float u = x[i] * fmaf(x[i] * x[i], TFT_GELU_G3, TFT_GELU_G1);
-        y[i] = x[i] / (1.0f + tft_expf(-u));
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = gelu_of(x[i]);
+}
+
+static void gelu_mul_c(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = gelu_of(a[i]) * b[i];
 }
 
 static void add_c(float *y, const float *x, size_t n)
@@ -230,10 +240,15 @@ static void silu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n,
 
 static void gelu_u8_c(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
 {
-    for (size_t i = 0; i < n; i++) {
-        float u = x[i] * fmaf(x[i] * x[i], TFT_GELU_G3, TFT_GELU_G1);
-        y[i] = tft_affine_byte(x[i] / (1.0f + tft_expf(-u)), q);
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = tft_affine_byte(gelu_of(x[i]), q);
+}
+
+static void gelu_mul_u8_c(uint8_t *y, const float *a, const float *b, size_t n,
+                          const struct tft_affine *q)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = tft_affine_byte(gelu_of(a[i]) * b[i], q);
 }
 
 /* ---------------------------------------------------------------------------------- conversions */
@@ -408,6 +423,7 @@ void tft_rung_c(struct tft_kernels *k)
         .rope_halves = rope_halves_c,
         .silu_mul = silu_mul_c,
         .gelu = gelu_c,
+        .gelu_mul = gelu_mul_c,
         .add = add_c,
         .hadamard = hadamard_c,
         .range = range_c,
@@ -417,6 +433,7 @@ void tft_rung_c(struct tft_kernels *k)
         .layernorm_u8 = layernorm_u8_c,
         .silu_mul_u8 = silu_mul_u8_c,
         .gelu_u8 = gelu_u8_c,
+        .gelu_mul_u8 = gelu_mul_u8_c,
         .widen =
             {
                 [TFT_NUM_F32] = widen_f32_c,

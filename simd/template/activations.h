@@ -1,4 +1,4 @@
-/* silu_mul, gelu and their _u8 twins of kernels.h. Parameters: ISA(name) and lanes.h. */
+/* silu_mul, gelu, gelu_mul and their _u8 twins of kernels.h. Parameters: ISA(name) and lanes.h. */
 #ifndef TFT_TEMPLATE_ACTIVATIONS_H
 #define TFT_TEMPLATE_ACTIVATIONS_H
 
@@ -18,13 +18,21 @@ FORCE_INLINE void silu_mul(output y, const float *a, const float *b, size_t n)
     }
 }
 
+FORCE_INLINE v16 gelu_of(v16 a)
+{
+    return gated(a, v_mul(a, v_fma(v_mul(a, a), v_set(TFT_GELU_G3), v_set(TFT_GELU_G1))));
+}
+
 FORCE_INLINE void gelu(output y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += 16) {
-        v16 a = v_load_n(x + i, n - i);
-        v16 u = v_mul(a, v_fma(v_mul(a, a), v_set(TFT_GELU_G3), v_set(TFT_GELU_G1)));
-        output_store(&y, i, gated(a, u), n - i);
-    }
+    for (size_t i = 0; i < n; i += 16)
+        output_store(&y, i, gelu_of(v_load_n(x + i, n - i)), n - i);
+}
+
+FORCE_INLINE void gelu_mul(output y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        output_store(&y, i, v_mul(gelu_of(v_load_n(a + i, n - i)), v_load_n(b + i, n - i)), n - i);
 }
 
 static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)
@@ -46,6 +54,17 @@ static void ISA(gelu)(float *y, const float *x, size_t n)
 static void ISA(gelu_u8)(uint8_t *y, const float *x, size_t n, const struct tft_affine *q)
 {
     gelu(output_bytes(y, q), x, n);
+}
+
+static void ISA(gelu_mul)(float *y, const float *a, const float *b, size_t n)
+{
+    gelu_mul(output_floats(y), a, b, n);
+}
+
+static void ISA(gelu_mul_u8)(uint8_t *y, const float *a, const float *b, size_t n,
+                             const struct tft_affine *q)
+{
+    gelu_mul(output_bytes(y, q), a, b, n);
 }
 
 #endif

@@ -32,6 +32,7 @@ static void fill_floats(struct tft_kernels *k)
     k->rope_halves = ISA(rope_halves);
     k->silu_mul = ISA(silu_mul);
     k->gelu = ISA(gelu);
+    k->gelu_mul = ISA(gelu_mul);
     k->add = ISA(add);
     k->widen[TFT_NUM_F16] = ISA(widen_f16);
     k->widen[TFT_NUM_BF16] = ISA(widen_bf16);
@@ -53,6 +54,7 @@ static void fill_floats(struct tft_kernels *k)
     k->layernorm_u8 = ISA(layernorm_u8);
     k->silu_mul_u8 = ISA(silu_mul_u8);
     k->gelu_u8 = ISA(gelu_u8);
+    k->gelu_mul_u8 = ISA(gelu_mul_u8);
     k->hadamard = ISA(hadamard);
     k->range = ISA(range);
     k->peak_fma = ISA(peak_fma);

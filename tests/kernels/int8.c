@@ -213,6 +213,7 @@ BYTES_CASE(layernorm, (d.floats, d.a, d.b, d.bias, d.n, 1e-5f),
            (d.got, d.a, d.b, d.bias, d.n, 1e-5f, &d.q), 13.0)
 BYTES_CASE(silu_mul, (d.floats, d.a, d.b, d.n), (d.got, d.a, d.b, d.n, &d.q), 9.0)
 BYTES_CASE(gelu, (d.floats, d.a, d.n), (d.got, d.a, d.n, &d.q), 5.0)
+BYTES_CASE(gelu_mul, (d.floats, d.a, d.b, d.n), (d.got, d.a, d.b, d.n, &d.q), 9.0)
 
 /* --------------------------------------------------------------------------- hadamard and range */
 
@@ -303,6 +304,7 @@ void check_int8(struct check *c)
     layernorm(c);
     silu_mul(c);
     gelu(c);
+    gelu_mul(c);
     hadamard(c);
     range(c);
 }

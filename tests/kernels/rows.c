@@ -162,6 +162,12 @@ static void silu_mul(struct check *c)
                now->silu_mul(y, x, x, BENCH_N));
 }
 
+static double gelu_exact(double a, double *u)
+{
+    *u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
+    return 0.5 * a * (1 + tanh(*u));
+}
+
 static void gelu(struct check *c)
 {
     CASE(c, "gelu", gelu);
@@ -173,10 +179,8 @@ static void gelu(struct check *c)
         now->gelu(got, x, n);
         check_same(c, want, got, n * 4, "n %zu", n);
         for (size_t k = 0; k < n; k++) {
-            double a = (double)x[k],
-                   u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
             /* where the tail decays, the rounding error of u is multiplied by |u| */
-            double exact = 0.5 * a * (1 + tanh(u));
+            double a = (double)x[k], u, exact = gelu_exact(a, &u);
             check_near(c, exact, (double)got[k],
                        fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(a) + 1e-37, TOL(12), "gelu(%a)",
                        a);
@@ -185,6 +189,33 @@ static void gelu(struct check *c)
     float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
     check_fill(c, x, BENCH_N);
     CHECK_TIME(c, "2048", 0, 8.0 * BENCH_N, ref->gelu(y, x, BENCH_N), now->gelu(y, x, BENCH_N));
+}
+
+static void gelu_mul(struct check *c)
+{
+    CASE(c, "gelu_mul", gelu_mul);
+    for (int i = 0; i < 40; i++) {
+        size_t n = check_size(c, 500);
+        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
+        check_fill(c, a, n);
+        check_fill(c, b, n);
+        ref->gelu_mul(want, a, b, n);
+        now->gelu_mul(got, a, b, n);
+        check_same(c, want, got, n * 4, "n %zu", n);
+        for (size_t k = 0; k < n; k++) {
+            double x = (double)a[k], f = (double)b[k], u, exact = gelu_exact(x, &u);
+            check_near(c, exact * f, (double)got[k],
+                       (fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(x)) * fabs(f) + 1e-28, TOL(12),
+                       "gelu(%a) * %a", x, f);
+        }
+        now->gelu_mul(a, a, b, n); /* in place */
+        check_same(c, want, a, n * 4, "in place, n %zu", n);
+    }
+    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
+    check_fill(c, x, BENCH_N);
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->gelu_mul(y, x, x, BENCH_N),
+               now->gelu_mul(y, x, x, BENCH_N));
 }
 
 static void add(struct check *c)
@@ -349,6 +380,7 @@ void check_rows(struct check *c)
     rope_halves(c);
     silu_mul(c);
     gelu(c);
+    gelu_mul(c);
     add(c);
     blend(c);
     scale(c);
