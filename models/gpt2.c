@@ -20,7 +20,7 @@ static const struct tft_transformer gpt2 = {
     .qkv_bias = true,
     .o_bias = true,
     .ffn_bias = true,
-    .gelu = true,
+    .activation = TFT_GELU,
 };
 
 const struct tft_arch tft_arch_gpt2 = {

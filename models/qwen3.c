@@ -15,7 +15,7 @@
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer qwen3 = {.rope = TFT_ROPE_HALVES, .qk_norm = true};
+static const struct tft_transformer qwen3 = {.rope = TFT_ROPE_HALVES, .qk_norm = TFT_QK_NORM_HEADS};
 
 const struct tft_arch tft_arch_qwen3 = {
     .name = "qwen3",

@@ -1,15 +1,23 @@
 #include "models/transformer.h"
 
+#include <math.h>
+
 #include "model/load.h"
 #include "run/ops.h"
 
+/* -------------------------------------------------------------------------------------- loading */
+
+/* The tensor attn_qkv has the rows of q, k and v, in that order; any architecture may have it. W8A8
+   and packed files have three tensors, each of whole panels. */
 static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
-    if (t->fused_qkv && !ld->w8a8 && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)) {
-        const char *qkv = "blk.%u.attn_qkv";
+    const char *qkv = "blk.%u.attn_qkv";
+    bool fused = tft_load_has_linear(ld, qkv, layer) ||
+                 (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer));
+    if (fused && !ld->w8a8) {
         uint32_t all = q + 2 * kv, d = m->n_embd;
         b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, t->qkv_bias);
         b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, t->qkv_bias);
@@ -19,25 +27,80 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, t->qkv_bias);
         b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, t->qkv_bias);
     }
-    if (t->qk_norm) {
-        b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, m->head_dim, false);
-        b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer, m->head_dim, false);
+    if (!t->qk_norm)
+        return;
+    bool whole = t->qk_norm == TFT_QK_NORM_WHOLE;
+    b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, whole ? q : m->head_dim, false);
+    b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer, whole ? kv : m->head_dim, false);
+}
+
+static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t d = ld->m->n_embd, ff = ld->m->n_ff;
+    const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
+    if (t->fused_gate && !ld->w8a8 && !tft_load_has_linear(ld, gate, layer)) {
+        b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, t->ffn_bias);
+        b->up = tft_load_linear_rows(ld, up, layer, 2 * ff, ff, ff, d, t->ffn_bias);
+    } else {
+        if (t->activation != TFT_GELU)
+            b->gate = tft_load_linear(ld, gate, layer, ff, d, t->ffn_bias);
+        b->up = tft_load_linear(ld, up, layer, ff, d, t->ffn_bias);
     }
+    b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
 }
 
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim, d = m->n_embd, ff = m->n_ff;
-    b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", layer, d, t->layer_norm);
+    uint32_t q = m->n_head * m->head_dim, d = m->n_embd;
+    if (!t->no_pre_norm) {
+        b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", layer, d, t->layer_norm);
+        b->ffn_norm = tft_load_norm(ld, "blk.%u.ffn_norm", layer, d, t->layer_norm);
+    }
+    if (t->post_norm) {
+        b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
+        b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
+    }
     load_qkv(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, d, q, t->o_bias);
-    b->ffn_norm = tft_load_norm(ld, "blk.%u.ffn_norm", layer, d, t->layer_norm);
-    if (!t->gelu)
-        b->gate = tft_load_linear(ld, "blk.%u.ffn_gate", layer, ff, d, t->ffn_bias);
-    b->up = tft_load_linear(ld, "blk.%u.ffn_up", layer, ff, d, t->ffn_bias);
-    b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
+    load_ffn(ld, t, layer);
+    b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
+}
+
+static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *x)
+{
+    struct tft_model *m = ld->m;
+    float e = x->embedding > 0 ? x->embedding : 1,
+          r = x->depth > 0 ? x->depth / sqrtf((float)m->n_layer) : 1,
+          l = x->width > 0 ? (float)m->n_embd / x->width : 1;
+    m->embed_scale = tft_load_factor(ld, "embedding_scale", e);
+    m->residual_scale = tft_load_factor(ld, "residual_scale", r);
+    m->logit_scale = 1 / tft_load_factor(ld, "logit_scale", l);
+    m->attn_scale = tft_load_factor(ld, "attention.scale", m->attn_scale);
+}
+
+static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *t)
+{
+    const bool has[TFT_PIECES] = {
+        [TFT_PIECE_GEGLU] = m->geglu,
+        [TFT_PIECE_EMBED_SCALE] = m->embed_scale != 1,
+        [TFT_PIECE_RESIDUAL_SCALE] = m->residual_scale != 1,
+        [TFT_PIECE_LOGIT_SCALE] = m->logit_scale != 1,
+        [TFT_PIECE_ATTN_SCALE] = m->attn_scale != 1.0f / sqrtf((float)m->head_dim),
+        [TFT_PIECE_NO_PRE_NORM] = t->no_pre_norm,
+        [TFT_PIECE_POST_NORM] = t->post_norm,
+        [TFT_PIECE_WHOLE_QK_NORM] = t->qk_norm == TFT_QK_NORM_WHOLE,
+        [TFT_PIECE_LATE_QK_NORM] = t->late_qk_norm,
+        [TFT_PIECE_ROPE_LAYERS] = t->no_rope_period != 0,
+        [TFT_PIECE_ROPE_AMPLITUDE] = m->n_rot && m->rope_amplitude != 1,
+        [TFT_PIECE_ROPE_BY_CONTEXT] = m->rope_freq_long,
+    };
+    uint32_t mask = 0;
+    for (int i = 0; i < TFT_PIECES; i++)
+        mask |= (uint32_t)has[i] << i;
+    return mask;
 }
 
 void tft_transformer_load(struct tft_load *ld)
@@ -45,10 +108,17 @@ void tft_transformer_load(struct tft_load *ld)
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
     tft_load_shape(ld);
-    if (t->rope != TFT_NO_ROPE)
+    bool off = t->rope_switch && !tft_load_flag(ld, "rope.scaling.finetuned", true);
+    if (t->rope != TFT_NO_ROPE && !off)
         tft_load_rope(ld, t->rope == TFT_ROPE_HALVES);
     m->norm_eps = tft_load_real(
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
+    m->geglu = t->activation == TFT_GEGLU;
+    if (t->scaled_embedding)
+        m->embed_scale = sqrtf((float)m->n_embd);
+    if (t->multipliers)
+        load_multipliers(ld, t->multipliers);
+    m->pieces = pieces(m, t);
 
     tft_load_embedding(ld);
     if (t->learned_positions)
@@ -59,6 +129,27 @@ void tft_transformer_load(struct tft_load *ld)
     tft_load_head(ld);
 }
 
+/* ---------------------------------------------------------------------------------- computation */
+
+static void norm_qk(struct tft_pass *p, const struct tft_block *b)
+{
+    switch (p->m->arch->transformer->qk_norm) {
+    case TFT_NO_QK_NORM: break;
+    case TFT_QK_NORM_HEADS: tft_rmsnorm_heads(p, b); break;
+    case TFT_QK_NORM_WHOLE: tft_rmsnorm_whole(p, b); break;
+    }
+}
+
+/* X += what l makes of `from`, normalised and scaled where the formula says so. */
+static void add(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from,
+                const struct tft_norm *norm)
+{
+    if (tft_model_adds_apart(p->m))
+        tft_linear_add_norm(p, l, from, norm);
+    else
+        tft_linear_add(p, TFT_X, l, from);
+}
+
 void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
@@ -66,20 +157,22 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     const struct tft_block *b = &m->block[layer];
     tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
-    if (t->qk_norm)
-        tft_rmsnorm_heads(p, b);
-    if (t->rope != TFT_NO_ROPE)
+    if (!t->late_qk_norm)
+        norm_qk(p, b);
+    if (m->n_rot && !b->no_rope)
         tft_rope(p);
+    if (t->late_qk_norm)
+        norm_qk(p, b);
     tft_kv_append(p, layer);
     if (layer + 1 == m->n_layer)
         tft_keep_last(p);
     tft_attend(p, layer, &b->o);
-    tft_linear_add(p, TFT_X, &b->o, TFT_A);
+    add(p, &b->o, TFT_A, &b->attn_post_norm);
 
     tft_norm(p, &b->ffn_norm, &b->up);
-    if (t->gelu)
+    if (t->activation == TFT_GELU)
         tft_gelu(p, &b->up, &b->down);
     else
-        tft_swiglu(p, &b->gate, &b->up, &b->down);
-    tft_linear_add(p, TFT_X, &b->down, TFT_G);
+        tft_gated(p, &b->gate, &b->up, &b->down);
+    add(p, &b->down, TFT_G, &b->ffn_post_norm);
 }

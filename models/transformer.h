@@ -2,17 +2,20 @@
  * The transformer that most architectures are variants of. An architecture that is one names the
  * parts in which it differs, and its own file has no code:
  *
- *      x = embed[token] + positions[position]              if learned_positions
+ *      x = e embed[token] + positions[position]            positions if learned_positions
  *      per layer:
- *          h = norm(x)                                     RMSNorm, or LayerNorm
+ *          h = norm(x)                                     RMSNorm, or LayerNorm; x if no_pre_norm
  *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases if qkv_bias
- *          q, k = rms(q), rms(k) per head                  if qk_norm
- *          q, k rotated by their positions                 if rope
- *          x = x + Wo attend(q, K, V) + bo                 bias if o_bias
+ *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
+ *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
+ *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm
  *          h = norm(x)
- *          x = x + Wdown a + bdown                         biases if ffn_bias
- *              where a = silu(Wgate h) * Wup h             or gelu(Wup h + bup)
- *      logits = Wout norm(x)
+ *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, the norm if post_norm
+ *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
+ *                                                          or gelu(Wup h + bup)
+ *      logits = l Wout norm(x)
+ *
+ * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set.
  */
 #ifndef TFT_TRANSFORMER_H
 #define TFT_TRANSFORMER_H
@@ -22,16 +25,37 @@
 /* How RoPE pairs the numbers of a head: neighbours, or numbers half of n_rot apart. */
 enum tft_rotation { TFT_NO_ROPE, TFT_ROPE_PAIRS, TFT_ROPE_HALVES };
 
-/* All zero: RMSNorm, no biases, positions not encoded, a gated feed-forward network. */
+/* RMSNorm of q and k: of each head by itself, or of all heads together. */
+enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE };
+
+enum tft_activation { TFT_SWIGLU, TFT_GEGLU, TFT_GELU }; /* GELU has no gate */
+
+/* Factors of granite's formula (models/granite.c). All are values of the file: embedding_scale,
+   residual_scale, logit_scale, attention.scale. Those that it lacks are 1, or: */
+struct tft_multipliers {
+    float embedding; /* e = embedding; 0: 1 */
+    float depth;     /* r = depth / sqrt(n_layer); 0: 1 */
+    float width;     /* logits are divided by n_embd / width; 0: by 1 */
+};
+
+/* All zero: RMSNorm before each half, no biases, positions not encoded, SwiGLU. */
 struct tft_transformer {
     enum tft_rotation rope;
     bool learned_positions; /* position_embd */
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
-    bool qk_norm;           /* RMSNorm of each head of q and k, before the rotation */
-    bool fused_qkv;         /* one tensor attn_qkv has the rows of q, k and v, in that order. W8A8
-                               and packed files have three tensors, each of whole panels. */
+    bool no_pre_norm;       /* attention and feed-forward read x as it is */
+    bool post_norm;         /* post_attention_norm, post_ffw_norm */
+    enum tft_qk_norm qk_norm;
+    bool late_qk_norm;      /* after the rotation */
+    bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias;
-    bool gelu;              /* of up, without a gate; otherwise SwiGLU */
+    enum tft_activation activation;
+    bool fused_gate;        /* one tensor ffn_up has the rows of the gate and of up. W8A8 and packed
+                               files have two tensors, each of whole panels. */
+    bool scaled_embedding;  /* e = sqrt(n_embd) */
+    const struct tft_multipliers *multipliers;
+    bool rope_switch;        /* no rotation if the file's rope.scaling.finetuned is false */
+    uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */
 };
 
 /* For struct tft_arch, whose `transformer` is set. */

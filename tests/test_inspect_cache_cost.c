@@ -49,7 +49,7 @@ static void make_head(void)
 static struct cache_cost_found measured(void)
 {
     struct cache_cost_found f = {0};
-    struct cache_cost_room *room = cache_cost_open(N, DIM);
+    struct cache_cost_room *room = cache_cost_open(N, DIM, 1 / sqrt(DIM));
     assert_non_null(room);
     float *rows = cache_cost_begin(room, N, PREFIX);
     memcpy(rows, k, sizeof k);

@@ -10,6 +10,7 @@
 #include "folder.h"
 #include "file/file.h"
 #include "memory.h"
+#include "more_toys.h"
 #include "run/session.h"
 #include "toy.h"
 #include "tuffet.h"
@@ -340,8 +341,10 @@ static const struct {
     {LLAMA, WITH("llama.rope.freq_base", F32, NAN), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, INFINITY), BAD, "llama.rope.freq_base is not"},
     {LLAMA, WITH("llama.rope.freq_base", F32, 1), BAD, "rope.freq_base is 1 and should be above 1"},
-    {LLAMA, WITH_STR("llama.rope.scaling.type", "yarn"), UNSUPPORTED,
-     "llama.rope.scaling.type \"yarn\" is not supported"},
+    {LLAMA, WITH_STR("llama.rope.scaling.type", "su"), UNSUPPORTED,
+     "llama.rope.scaling.type \"su\" is not supported"},
+    {LLAMA, WITH_STR("llama.rope.scaling.type", "yarn"), BAD,
+     "llama.rope.scaling.factor is missing"},
     {LLAMA, WITH("llama.rope.scaling.type", U32, 1), UNSUPPORTED,
      "llama.rope.scaling.type \"\" is not supported"},
     {LLAMA, WITH_STR("llama.rope.scaling.type", "linear"), BAD,
@@ -403,40 +406,49 @@ static void dimensions_that_make_no_sense(void **state)
 
 /* ---- tensors: each one missing, of another shape, of a type that weights cannot have */
 
+static void check_tensors(const struct toy *toy)
+{
+    struct tft_source s;
+    assert_int_equal(tft_source_open(&s, written(toy), NULL, NULL, NULL), TFT_OK);
+    for (size_t k = 0; k < s.n_tensor; k++) {
+        const struct tft_tensor *t = &s.tensor[k];
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
+        bool embed = strcmp(name, "token_embd.weight") == 0;
+        bool optional = strcmp(name, "output.weight") == 0 ||
+                        strcmp(name, "rope_freqs.weight") == 0;
+        struct edit drop = {.name = name, .what = DROP},
+                    type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
+        struct edit rows = {
+            .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1] + 1, 1}};
+        struct edit deep = {.name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1], 2}};
+        struct edit cols = {
+            .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
+        if (optional)
+            tft_model_close(opened(
+                edited(written(toy), &drop))); /* then the head is tied, RoPE not scaled */
+        else
+            is_refused(edited(written(toy), &drop), BAD, name);
+        if (!embed)
+            is_refused(edited(written(toy), &rows), BAD, name);
+        else if (!toy->tied) /* the embedding decides how many tokens there are */
+            is_refused(edited(written(toy), &rows), BAD, "output.weight");
+        is_refused(edited(written(toy), &cols), BAD, name);
+        is_refused(edited(written(toy), &deep), BAD, name);
+        is_refused(edited(written(toy), &type), UNSUPPORTED, name);
+    }
+    tft_source_close(&s);
+}
+
 static void every_tensor_is_checked(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct tft_source s;
-        assert_int_equal(tft_source_open(&s, written(&toys[i]), NULL, NULL, NULL), TFT_OK);
-        for (size_t k = 0; k < s.n_tensor; k++) {
-            const struct tft_tensor *t = &s.tensor[k];
-            char name[64];
-            snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
-            bool embed = strcmp(name, "token_embd.weight") == 0;
-            bool optional = strcmp(name, "output.weight") == 0 ||
-                            strcmp(name, "rope_freqs.weight") == 0;
-            struct edit drop = {.name = name, .what = DROP},
-                        type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
-            struct edit rows = {
-                .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1] + 1, 1}};
-            struct edit deep = {.name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0], t->ne[1], 2}};
-            struct edit cols = {
-                .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
-            if (optional)
-                tft_model_close(opened(
-                    edited(written(&toys[i]), &drop))); /* then the head is tied, RoPE not scaled */
-            else
-                is_refused(edited(written(&toys[i]), &drop), BAD, name);
-            if (!embed)
-                is_refused(edited(written(&toys[i]), &rows), BAD, name);
-            else if (!toys[i].tied) /* the embedding decides how many tokens there are */
-                is_refused(edited(written(&toys[i]), &rows), BAD, "output.weight");
-            is_refused(edited(written(&toys[i]), &cols), BAD, name);
-            is_refused(edited(written(&toys[i]), &deep), BAD, name);
-            is_refused(edited(written(&toys[i]), &type), UNSUPPORTED, name);
-        }
-        tft_source_close(&s);
+    for (int i = 0; i < N_TOYS; i++)
+        check_tensors(&toys[i]);
+    for (int i = 0; i < N_MORE; i++) {
+        struct toy small = more_toys[i];
+        small.n_layer = 1;
+        check_tensors(&small);
     }
 }
 

@@ -166,32 +166,77 @@ static void gpt2_tensors(struct writer *w)
     vector(w, "output_norm.bias", 0, d, 0);
 }
 
-static void llama_tensors(struct writer *w)
+/* Whether the architecture is one of a list of names, each with a blank before and behind it. */
+static bool is_one(const struct toy *t, const char *names)
+{
+    char name[40];
+    snprintf(name, sizeof name, " %s ", t->arch);
+    return strstr(names, name);
+}
+
+bool toy_has_layer_norm(const struct toy *t)
+{
+    return is_one(t, " gpt2 ");
+}
+
+bool toy_has_post_norm(const struct toy *t)
+{
+    return is_one(t, " olmo2 exaone4 ");
+}
+
+static void qkv_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim;
-    bool qwen2 = strcmp(t->arch, "qwen2") == 0, qwen3 = strcmp(t->arch, "qwen3") == 0;
-    if (t->llama3_scaling)
-        tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
-    for (unsigned l = 0; l < t->n_layer; l++) {
-        vector(w, "blk.%u.attn_norm.weight", l, d, 1);
+    uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
+             heads = t->head_dim;
+    bool whole = is_one(t, " olmo2 ");
+    if (t->fused_qkv || is_one(t, " phi3 ")) {
+        matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
+    } else {
         matrix(w, "blk.%u.attn_q.weight", l, q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
-        if (qwen2) {
-            vector(w, "blk.%u.attn_q.bias", l, q, 0);
-            vector(w, "blk.%u.attn_k.bias", l, kv, 0);
-            vector(w, "blk.%u.attn_v.bias", l, kv, 0);
-        }
-        if (qwen3) {
-            vector(w, "blk.%u.attn_q_norm.weight", l, t->head_dim, 1);
-            vector(w, "blk.%u.attn_k_norm.weight", l, t->head_dim, 1);
-        }
+    }
+    if (is_one(t, " qwen2 ")) {
+        vector(w, "blk.%u.attn_q.bias", l, q, 0);
+        vector(w, "blk.%u.attn_k.bias", l, kv, 0);
+        vector(w, "blk.%u.attn_v.bias", l, kv, 0);
+    }
+    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 ")) {
+        vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
+        vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
+    }
+}
+
+static void llama_tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    uint32_t d = t->n_embd, q = t->n_head * t->head_dim;
+    bool post = toy_has_post_norm(t), pre = !post;
+    if (t->llama3_scaling)
+        tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
+    if (is_one(t, " phi3 minicpm ")) {
+        tensor(w, "rope_factors_short.weight", 0, TFT_F32, 1, t->n_rot / 2, 1.5f, 0.5f);
+        tensor(w, "rope_factors_long.weight", 0, TFT_F32, 1, t->n_rot / 2, 6, 4);
+    }
+    for (unsigned l = 0; l < t->n_layer; l++) {
+        if (pre)
+            vector(w, "blk.%u.attn_norm.weight", l, d, 1);
+        qkv_tensors(w, l);
         matrix(w, "blk.%u.attn_output.weight", l, d, q);
-        vector(w, "blk.%u.ffn_norm.weight", l, d, 1);
-        matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
-        matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
+        if (post)
+            vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
+        if (pre)
+            vector(w, "blk.%u.ffn_norm.weight", l, d, 1);
+        if (is_one(t, " phi3 ")) {
+            matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
+        } else {
+            matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
+            matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
+        }
         matrix(w, "blk.%u.ffn_down.weight", l, d, t->n_ff);
+        if (post)
+            vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
     }
 }
 
@@ -199,7 +244,7 @@ static void tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     matrix(w, "token_embd.weight", 0, t->n_vocab, t->n_embd);
-    if (strcmp(t->arch, "gpt2") == 0)
+    if (is_one(t, " gpt2 "))
         gpt2_tensors(w);
     else
         llama_tensors(w);
@@ -218,6 +263,40 @@ static const char *key(const struct toy *t, const char *name)
     return full;
 }
 
+static const struct {
+    const char *arch;
+    struct toy_number number[6];
+} usual[] = {
+    {"granite",
+     {{"embedding_scale", TOY_F32, 3},
+      {"residual_scale", TOY_F32, 0.4},
+      {"logit_scale", TOY_F32, 1.7},
+      {"attention.scale", TOY_F32, 0.21}}},
+    {"minicpm",
+     {{"embedding_scale", TOY_F32, 3},
+      {"residual_scale", TOY_F32, 0.4},
+      {"logit_scale", TOY_F32, 1.7},
+      {"rope.scaling.original_context_length", TOY_U32, 20}}},
+    {"phi3",
+     {{"rope.scaling.original_context_length", TOY_U32, 20},
+      {"rope.scaling.attn_factor", TOY_F32, 1.19}}},
+};
+
+static void numbers(struct tft_gguf_writer *w, const struct toy *t)
+{
+    const struct toy_number *n = t->numbers;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !n; i++)
+        if (strcmp(usual[i].arch, t->arch) == 0)
+            n = usual[i].number;
+    for (; n && n->key; n++)
+        if (n->type == TOY_F32)
+            tft_gguf_put_f32(w, key(t, n->key), (float)n->x);
+        else if (n->type == TOY_U32)
+            tft_gguf_put_u32(w, key(t, n->key), (uint32_t)n->x);
+        else
+            tft_gguf_put_bool(w, key(t, n->key), n->x != 0);
+}
+
 static void values(struct tft_gguf_writer *w, const struct toy *t)
 {
     tft_gguf_put_str(w, "general.architecture", str(t->arch));
@@ -234,11 +313,13 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
         toy_put_vocab(w, t->vocab, t->endless);
     if (t->chat_template)
         tft_gguf_put_str(w, "tokenizer.chat_template", str(t->chat_template));
-    if (strcmp(t->arch, "gpt2") == 0) {
+    numbers(w, t);
+    if (toy_has_layer_norm(t))
         tft_gguf_put_f32(w, key(t, "attention.layer_norm_epsilon"), 1e-5f);
+    else
+        tft_gguf_put_f32(w, key(t, "attention.layer_norm_rms_epsilon"), 1e-6f);
+    if (!t->n_rot)
         return;
-    }
-    tft_gguf_put_f32(w, key(t, "attention.layer_norm_rms_epsilon"), 1e-6f);
     tft_gguf_put_u32(w, key(t, "rope.dimension_count"), t->n_rot);
     tft_gguf_put_f32(w, key(t, "rope.freq_base"), 10000);
     if (t->linear_scaling > 0) {

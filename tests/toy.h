@@ -7,6 +7,13 @@
 
 #include "file/dtype.h"
 
+/* A number of the file, ARCH.key. */
+struct toy_number {
+    const char *key;
+    enum { TOY_F32, TOY_U32, TOY_BOOL } type;
+    double x;
+};
+
 struct toy {
     const char *arch;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
@@ -19,7 +26,14 @@ struct toy {
     bool endless;      /* the vocabulary has no token that ends generation */
     bool uniform;      /* all logits are 0: every token is equally likely. Not if tied */
     const char *chat_template;
+    const struct toy_number *numbers; /* instead of the usual ones of the architecture; the last has
+                                         no key */
+    bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
+
+/* Parts of an architecture's formula, as its toys have them. */
+bool toy_has_layer_norm(const struct toy *t);
+bool toy_has_post_norm(const struct toy *t); /* and none before the halves of a block */
 
 /* Both vocabularies have all bytes, a few longer pieces and the special tokens of chat formats.
    "llama" also has printable ASCII and puts <s> before a text. "gpt2" has <|endoftext|> as BOS and

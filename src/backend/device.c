@@ -41,6 +41,16 @@ static enum tft_status check(const struct tft_model *m, const char *name, struct
     return TFT_OK;
 }
 
+/* Refuses what the backend does not compute. */
+static enum tft_status check_pieces(const struct tft_model *m, const struct tft_backend *backend,
+                                    struct tft_error *err)
+{
+    const char *piece = tft_model_unknown_piece(m, backend->pieces);
+    return piece ? tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s does not compute %s (architecture %s)",
+                            m->source.name, backend->name, piece, m->arch->name)
+                 : TFT_OK;
+}
+
 static const struct tft_backend *load(const char *name, size_t len, void **library,
                                      struct tft_error *err)
 {
@@ -84,7 +94,9 @@ static enum tft_status open_device(struct tft_model *m, const char *name, uint32
     if (!backend)
         return TFT_ERR_DEVICE;
     m->n_host = n_layers && n_layers < m->n_layer ? m->n_layer - n_layers : 0;
-    status = backend->open(&device, m, which, err);
+    status = check_pieces(m, backend, err);
+    if (status == TFT_OK)
+        status = backend->open(&device, m, which, err);
     if (status != TFT_OK) {
         tft_port_unload(library);
         return status;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "model/keys.h"
-#include "model/rope.h"
 
 /* Bounds on dimensions: far above any model, and so low that no product of two wraps 64 bits. */
 enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28, MAX_HEAD_DIM = 1 << 16 };
@@ -25,7 +24,7 @@ void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt,
 
 /* --------------------------------------------------------------------------------------- values */
 
-static const struct tft_value *value(const struct tft_load *ld, const char *key, char full[96])
+const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96])
 {
     snprintf(full, 96, "%s.%s", ld->m->arch->name, key);
     return tft_source_value(ld->s, full);
@@ -34,7 +33,7 @@ static const struct tft_value *value(const struct tft_load *ld, const char *key,
 bool tft_load_has(const struct tft_load *ld, const char *key)
 {
     char full[96];
-    return value(ld, key, full) != NULL;
+    return tft_load_value(ld, key, full) != NULL;
 }
 
 static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *key,
@@ -48,7 +47,7 @@ static void fail_at(struct tft_load *ld, const struct tft_value *v, const char *
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max)
 {
     char full[96];
-    const struct tft_value *v = value(ld, key, full);
+    const struct tft_value *v = tft_load_value(ld, key, full);
     uint64_t n = def;
     if (!v && !def)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
@@ -60,13 +59,32 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
 float tft_load_real(struct tft_load *ld, const char *key, float def)
 {
     char full[96];
-    const struct tft_value *v = value(ld, key, full);
+    const struct tft_value *v = tft_load_value(ld, key, full);
     double x = (double)def;
     if (!v && def == 0)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is missing", full);
     else if (v && (v->is_array || !tft_value_real(v, 0, &x) || !(x > 0 && x < 1e30)))
         fail_at(ld, v, full, "is not a positive number");
     return ld->status == TFT_OK ? (float)x : 1;
+}
+
+float tft_load_factor(struct tft_load *ld, const char *key, float def)
+{
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, key, full);
+    double x;
+    bool absent = !v || (!v->is_array && tft_value_real(v, 0, &x) && x == 0);
+    return absent ? def : tft_load_real(ld, key, def);
+}
+
+bool tft_load_flag(struct tft_load *ld, const char *key, bool def)
+{
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, key, full);
+    uint64_t n = def;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n > 1))
+        fail_at(ld, v, full, "is not a bool");
+    return n == 1;
 }
 
 void tft_load_shape(struct tft_load *ld)
@@ -94,6 +112,8 @@ void tft_load_shape(struct tft_load *ld)
     if (m->n_head % m->n_head_kv)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
                       m->n_head);
+    m->attn_scale = 1.0f / sqrtf((float)m->head_dim);
+    m->embed_scale = m->residual_scale = m->logit_scale = 1;
     if (m->n_head / m->n_head_kv > TFT_MAX_GROUP)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
 
@@ -417,53 +437,4 @@ void tft_load_check_all_used(struct tft_load *ld)
                                      "the tensor %.*s is unknown to the architecture %s",
                                      (int)t->name.n, t->name.p, ld->m->arch->name);
         }
-}
-
-/* ------------------------------------------------------------------------------------- rotation */
-
-/* rope.scaling: "linear" divides every frequency (Chen et al. 2023, section 2.3). llama3's scaling
-   reaches GGUF as divisors of the frequencies in rope_freqs.weight, computed by the converter. */
-static double scaling(struct tft_load *ld)
-{
-    char full[96];
-    const struct tft_value *type = value(ld, "rope.scaling.type", full);
-    struct tft_str s = {0};
-    if (!type || (tft_value_str(type, &s) && (tft_str_is(s, "none") || tft_str_is(s, "llama3"))))
-        return 1;
-    if (tft_str_is(s, "linear"))
-        return (double)tft_load_real(ld, "rope.scaling.factor", 0);
-    if (ld->status == TFT_OK)
-        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset,
-                                 "%s \"%.*s\" is not supported", full, s.n < 30 ? (int)s.n : 30,
-                                 s.p ? s.p : "");
-    return 1;
-}
-
-void tft_load_rope(struct tft_load *ld, bool halves)
-{
-    struct tft_model *m = ld->m;
-    m->rope_halves = halves;
-    m->n_rot = tft_load_dim(ld, "rope.dimension_count", m->head_dim, m->head_dim);
-    if (m->n_rot % 2)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.dimension_count is %u and should be even",
-                      m->n_rot);
-    double base = (double)tft_load_real(ld, "rope.freq_base", 10000), divisor = scaling(ld);
-    if (base <= 1)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.freq_base is %g and should be above 1", base);
-
-    uint32_t n = m->n_rot / 2;
-    const struct tft_tensor *t = tft_source_tensor(ld->s, "rope_freqs.weight");
-    if (t && t->type != TFT_F32)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor rope_freqs.weight is not f32");
-    const float *divisors = t ? tft_load_table(ld, "rope_freqs.weight", 1, n).data : NULL;
-    double *freq = tft_arena_take(&ld->arena, n, sizeof *freq);
-    m->rope_freq = freq;
-    if (!freq || ld->status != TFT_OK)
-        return;
-    tft_rope_freqs(freq, m->n_rot, base);
-    for (uint32_t i = 0; i < n; i++) {
-        freq[i] /= divisor * (divisors ? (double)divisors[i] : 1.0);
-        if (!(freq[i] > 0 && freq[i] * m->n_ctx < TFT_ROPE_MAX))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "RoPE frequency %u is out of range: %g", i, freq[i]);
-    }
 }

@@ -45,7 +45,15 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
 /* "ARCH.key" as a positive finite number, likewise. */
 float tft_load_real(struct tft_load *ld, const char *key, float def);
 
+/* Likewise, for a factor that is not applied where it is 0: then `def`. */
+float tft_load_factor(struct tft_load *ld, const char *key, float def);
+
+bool tft_load_flag(struct tft_load *ld, const char *key, bool def);
+
 bool tft_load_has(const struct tft_load *ld, const char *key);
+
+/* The value "ARCH.key", whose whole name goes to `full`; NULL: the file has no such key. */
+const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96]);
 
 /* Whether the file has a matrix of this name: fmt as below. */
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
@@ -54,8 +62,8 @@ bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned la
    Allocates the blocks. */
 void tft_load_shape(struct tft_load *ld);
 
-/* RoPE: base, n_rot, linear scaling, and llama3's scaling by the tensor rope_freqs.weight. Other
-   scalings are refused. */
+/* RoPE: base, n_rot, scaling, and divisors of the frequencies in tensors. load_rope.c has the
+   formulas. Other scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);
 
 /* Block `layer`, to be filled. */

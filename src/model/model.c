@@ -27,6 +27,28 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
     tft_options_give(info, &all, sizeof all);
 }
 
+const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
+{
+    static const char *const names[TFT_PIECES] = {
+        [TFT_PIECE_GEGLU] = "GEGLU",
+        [TFT_PIECE_EMBED_SCALE] = "scaled embeddings",
+        [TFT_PIECE_RESIDUAL_SCALE] = "a scaled residual stream",
+        [TFT_PIECE_LOGIT_SCALE] = "scaled logits",
+        [TFT_PIECE_ATTN_SCALE] = "a scale of attention other than 1 / sqrt(head size)",
+        [TFT_PIECE_NO_PRE_NORM] = "blocks without norms before them",
+        [TFT_PIECE_POST_NORM] = "norms after attention and feed-forward",
+        [TFT_PIECE_WHOLE_QK_NORM] = "a norm over all heads of queries and keys",
+        [TFT_PIECE_LATE_QK_NORM] = "norms of queries and keys after RoPE",
+        [TFT_PIECE_ROPE_LAYERS] = "layers without RoPE",
+        [TFT_PIECE_ROPE_AMPLITUDE] = "RoPE with an amplitude",
+        [TFT_PIECE_ROPE_BY_CONTEXT] = "RoPE that depends on the length of the session",
+    };
+    for (int i = 0; i < TFT_PIECES; i++)
+        if (m->pieces & ~known & 1u << i)
+            return names[i];
+    return NULL;
+}
+
 const char *tft_model_chat_template(const struct tft_model *m)
 {
     return m->chat_template;

@@ -59,18 +59,40 @@ struct tft_linear { /* y = W x + bias */
 };
 
 struct tft_norm {
-    const float *w, *b; /* [n]; b is NULL for RMSNorm */
+    const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
 };
 
 /* The parts that a transformer block can have; an architecture uses those of its formula. */
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
-    struct tft_norm q_norm, k_norm;      /* [E] */
+    struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H E], [G E] */
+    struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
     struct tft_linear o;                 /* [D, H E] */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_input in[TFT_LAYER_INPUTS];
+    bool no_rope; /* q and k are not rotated */
+};
+
+/*
+ * Parts of a formula that came with later architectures. A model has a mask of those that it needs,
+ * 1 << piece each. A backend or tool that does not compute all of them says which it knows.
+ */
+enum tft_piece {
+    TFT_PIECE_GEGLU,
+    TFT_PIECE_EMBED_SCALE,
+    TFT_PIECE_RESIDUAL_SCALE,
+    TFT_PIECE_LOGIT_SCALE,
+    TFT_PIECE_ATTN_SCALE,
+    TFT_PIECE_NO_PRE_NORM,
+    TFT_PIECE_POST_NORM,
+    TFT_PIECE_WHOLE_QK_NORM,
+    TFT_PIECE_LATE_QK_NORM,
+    TFT_PIECE_ROPE_LAYERS,
+    TFT_PIECE_ROPE_AMPLITUDE,
+    TFT_PIECE_ROPE_BY_CONTEXT,
+    TFT_PIECES
 };
 
 /* The most heads that may share a KV head: attention takes them through a span together. */
@@ -101,9 +123,20 @@ struct tft_model {
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     float norm_eps;
 
+    uint32_t pieces;      /* mask of tft_piece */
+    bool geglu;           /* hidden activations are gated by GELU; otherwise by SiLU */
+    float embed_scale;    /* embeddings are multiplied by it, */
+    float residual_scale; /* what attention and feed-forward add to the residual stream likewise, */
+    float logit_scale;    /* and logits */
+    float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
+
     uint32_t n_rot;          /* numbers of a head that RoPE rotates; 0: no RoPE */
     bool rope_halves;        /* partners are n_rot / 2 apart; otherwise they are neighbours */
     const double *rope_freq; /* [n_rot / 2] radians per position */
+    const double *rope_freq_long; /* the same in sessions of more than rope_original_ctx positions;
+                                     NULL: these have no frequencies of their own */
+    uint32_t rope_original_ctx;
+    float rope_amplitude; /* of cosines and sines */
 
     struct tft_mat embed;     /* [V, D] */
     struct tft_mat pos_embed; /* [n_ctx, D] f32, learned positions; data is NULL without them */
@@ -156,6 +189,15 @@ struct tft_model {
 
 /* The prefix of that name; NULL if there is none, or name is NULL. */
 const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const char *name);
+
+/* Whether what attention and feed-forward add to the residual stream is computed apart first. */
+static inline bool tft_model_adds_apart(const struct tft_model *m)
+{
+    return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE);
+}
+
+/* The name of a piece of the model's formula that is not in the mask `known`; NULL: all are. */
+const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known);
 
 /* Whether n bytes may be the name of a prefix. */
 bool tft_prefix_name_valid(const char *name, size_t n);

@@ -17,6 +17,7 @@ struct tft_backend {
        library's. NULL for the CPU, which is part of the library. */
     const char *build_id;
     const char *name;
+    uint32_t pieces; /* mask of tft_piece: what it computes beside the common block */
     struct tft_ops ops;
 
     /* Prepares a model that is complete for the which-th device of this kind. *out is what close,

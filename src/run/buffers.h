@@ -16,6 +16,7 @@ enum tft_buf {
     TFT_A,      /* [H E] attention's output */
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
+    TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */

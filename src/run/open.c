@@ -155,8 +155,9 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G;
+        bool unused = b == TFT_Y && !tft_model_adds_apart(m);
         size_t rows = b == TFT_LOGITS ? s->n_logits : b == TFT_XN ? byte_rows(s) : s->n_batch;
-        if (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X)))
+        if (unused || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
             continue;
         if (has_floats(m, b))
             s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
@@ -240,6 +241,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
         s->kv.at[i].is_named = s->is_named;
 
     layout_rows(s, a);
+    bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
+    s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
     s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
     s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
 

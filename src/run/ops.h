@@ -11,8 +11,8 @@ struct tft_ops {
     /* X = embedding of the tokens, plus the embedding of their positions where the model has one */
     void (*embed)(struct tft_pass *p);
 
-    /* XN = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, else
-       RMSNorm */
+    /* XN = norm(X) in the form that linear layer l takes: LayerNorm where w has a bias, RMSNorm
+       where it has none, X itself where w is empty */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
     /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv */
@@ -21,6 +21,9 @@ struct tft_ops {
     /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm */
     void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
+    /* RMSNorm of Q over all its heads, and of K likewise, in place */
+    void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_block *b);
+
     /* Rotates the heads of Q and K by their tokens' positions */
     void (*rope)(struct tft_pass *p);
 
@@ -28,12 +31,12 @@ struct tft_ops {
        other chunks, each after the one before has attended */
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
-    /* A = softmax(Q K^T / sqrt(E)) V over the cache, each token seeing the positions up to its own,
+    /* A = softmax(attn_scale Q K^T) V over the cache, each token seeing the positions up to its own,
        in the form that o takes */
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
-    /* G = silu(Wgate XN) * Wup XN, or gelu(Wup XN) where gate is NULL, in the form that down
-       takes */
+    /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)
+       where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                    const struct tft_linear *down);
 
@@ -41,7 +44,11 @@ struct tft_ops {
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
 
-    /* LOGITS = W XN */
+    /* Y = W from + bias; then X += residual_scale * norm(Y), without the norm where w is empty */
+    void (*linear_apart)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
+    void (*add_apart)(struct tft_pass *p, const struct tft_norm *w);
+
+    /* LOGITS = logit_scale * W XN */
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
 };
 
@@ -66,6 +73,11 @@ static inline void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block 
     p->ops->rmsnorm_heads(p, b);
 }
 
+static inline void tft_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->rmsnorm_whole(p, b);
+}
+
 static inline void tft_rope(struct tft_pass *p)
 {
     p->ops->rope(p);
@@ -81,7 +93,7 @@ static inline void tft_attend(struct tft_pass *p, uint32_t layer, const struct t
     p->ops->attend(p, layer, o);
 }
 
-static inline void tft_swiglu(struct tft_pass *p, const struct tft_linear *gate,
+static inline void tft_gated(struct tft_pass *p, const struct tft_linear *gate,
                               const struct tft_linear *up, const struct tft_linear *down)
 {
     p->ops->hidden(p, gate, up, down);
@@ -97,6 +109,14 @@ static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const str
                                   enum tft_buf from)
 {
     p->ops->linear_add(p, to, w, from);
+}
+
+/* X += residual_scale * norm(W from + bias) */
+static inline void tft_linear_add_norm(struct tft_pass *p, const struct tft_linear *l,
+                                       enum tft_buf from, const struct tft_norm *w)
+{
+    p->ops->linear_apart(p, l, from);
+    p->ops->add_apart(p, w);
 }
 
 /* The logits of X. */

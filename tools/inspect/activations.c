@@ -99,7 +99,7 @@ static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t
         .nq = 1,
         .n = n,
         .head_dim = m->head_dim,
-        .scale = 1.0f / sqrtf((float)m->head_dim),
+        .scale = m->attn_scale,
     });
     m->kern.softmax(score, n, &max, &sum);
     return (double)sum;
@@ -267,7 +267,8 @@ static bool allocate(struct run *k)
     k->panel = calloc(threads * TFT_KEY_PANEL, m->head_dim * sizeof *k->panel);
     bool rooms = k->room && k->panel;
     for (size_t i = 0; rooms && i < threads; i++)
-        rooms = (k->room[i] = cache_cost_open(m->n_prefix + a->window, m->head_dim)) != NULL;
+        rooms = (k->room[i] = cache_cost_open(m->n_prefix + a->window, m->head_dim,
+                                            (double)m->attn_scale)) != NULL;
     return rooms && k->row && k->score && a->tokens && a->stream && a->linear && a->token_top &&
            a->sink && a->cost;
 }

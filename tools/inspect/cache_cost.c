@@ -9,6 +9,7 @@ const uint32_t cache_cost_size[COST_SIZES] = {48, 96, 192};
 
 struct cache_cost_room {
     uint32_t dim, n, n_prefix;
+    double scale; /* of scores */
     uint32_t rows;                   /* of this head, so far */
     float *k, *v;                    /* [n, E] each, v behind k */
     float *dk, *dv;                  /* [n, E] what 2 bits add to them */
@@ -21,13 +22,14 @@ struct cache_cost_room {
     uint32_t n_log2[COST_SIZES];
 };
 
-struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim)
+struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, double scale)
 {
     size_t n = positions, e = head_dim;
     struct cache_cost_room *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->dim = head_dim;
+    r->scale = scale;
     r->k = calloc(4 * n, e * sizeof *r->k);
     r->weight = malloc((6 * n + e) * sizeof *r->weight);
     r->log2[0] = malloc(COST_SIZES * n * sizeof *r->log2[0]);
@@ -136,7 +138,7 @@ static double score_change(const struct cache_cost_room *r, const float *q, uint
     float dot = 0;
     for (uint32_t d = 0; d < r->dim; d++)
         dot += q[d] * dk[d];
-    return (double)dot / sqrt(r->dim);
+    return (double)dot * r->scale;
 }
 
 /* Softmax turns changes x of the scores into weights that are proportional to w exp(x). */

@@ -52,9 +52,10 @@ struct cache_cost_found {
     double error[COST_ERRORS];
 };
 
-/* Working memory for one head at a time. cache_cost_open returns NULL if memory is short. */
+/* Working memory for one head at a time, whose scores are scale * q.k. cache_cost_open returns NULL
+   if memory is short. */
 struct cache_cost_room;
-struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim);
+struct cache_cost_room *cache_cost_open(uint32_t positions, uint32_t head_dim, double scale);
 void cache_cost_close(struct cache_cost_room *r); /* accepts NULL */
 
 /* Begins a head of a window with n positions, the first n_prefix of them of the prefix. Returns

@@ -30,12 +30,14 @@ struct packing {
 
 /* ------------------------------------------------------------------------------ what is written */
 
-enum { PARTS = 3 }; /* q, k and v may share a tensor */
+enum { PARTS = 3 }; /* q, k and v may share a tensor, or gate and up */
 
 /* How a tensor of the old file is used. */
 struct use {
     const struct tft_format *packed;        /* of a matrix that is packed; NULL for others */
-    const struct tft_block *weights, *bias; /* the layer whose q, k and v are parts of it */
+    const struct tft_block *weights, *bias; /* the layer that has parts of it as its matrices, or
+                                               as their biases */
+    const struct tft_tensor *of;            /* the tensor of these matrices */
     uint32_t layer;
 };
 
@@ -62,9 +64,10 @@ static void note(const struct tft_model *m, struct use *use, const struct tft_ma
         return;
     const struct tft_tensor *bias = bias_of(&m->source, t);
     u->weights = b;
+    u->of = t;
     u->layer = layer;
     if (bias)
-        use[bias - m->source.tensor] = (struct use){.bias = b, .layer = layer};
+        use[bias - m->source.tensor] = (struct use){.bias = b, .of = t, .layer = layer};
 }
 
 static void note_all(const struct tft_model *m, struct use *use)
@@ -78,24 +81,32 @@ static void note_all(const struct tft_model *m, struct use *use)
     }
 }
 
-/* The parts of a tensor that q, k and v share are tensors of their own, since a part is whole
+/* The parts of a tensor that several matrices share are tensors of their own, since a part is whole
    panels. */
 static void add_parts(struct packing *p, const struct tft_tensor *t, const struct use *u)
 {
-    static const char *const names[PARTS] = {"attn_q", "attn_k", "attn_v"};
     const struct tft_block *b = u->weights ? u->weights : u->bias;
-    const struct tft_linear *part[PARTS] = {&b->q, &b->k, &b->v};
-    for (int i = 0; i < PARTS; i++) {
-        const struct tft_mat *w = &part[i]->w;
+    const struct {
+        const char *name;
+        const struct tft_linear *l;
+    } part[] = {{"attn_q", &b->q},
+                {"attn_k", &b->k},
+                {"attn_v", &b->v},
+                {"ffn_gate", &b->gate},
+                {"ffn_up", &b->up}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        const struct tft_mat *w = &part[i].l->w;
+        if (w->tensor != u->of)
+            continue;
         struct item *to = &p->item[p->r->tensors++];
         *to = (struct item){.from = t, .rows = w->rows};
         if (u->weights) {
             to->packed = u->packed;
             to->first = w->first;
         } else {
-            to->floats = part[i]->bias;
+            to->floats = part[i].l->bias;
         }
-        snprintf(to->name, sizeof to->name, "blk.%u.%s.%s", u->layer, names[i],
+        snprintf(to->name, sizeof to->name, "blk.%u.%s.%s", u->layer, part[i].name,
                  u->weights ? "weight" : "bias");
     }
 }

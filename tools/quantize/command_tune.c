@@ -82,6 +82,9 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
     if (!o->n_prefix)
         return cli_usage(
             "there is no prefix to tune: --intact, --intact-tokens or --cushion makes one");
+    struct tft_error err;
+    if (tune_check(m, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
     if (o->n_text / o->window < 2)
         return cli_usage(
             "tuning needs at least two windows of text: --calib-tokens %zu, --calib-window %u",

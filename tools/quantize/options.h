@@ -60,8 +60,8 @@ struct quantize_opts {
     void *outputs_user;
 };
 
-/* The strongest rotation that costs nothing at run time: ALL; or O_DOWN where the norms are
-   LayerNorm (RMSNorm is needed), or where a tied head would need weights of its own. */
+/* The strongest rotation that costs nothing at run time: ALL; or O_DOWN where the stream cannot
+   be rotated, or where a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
 
 /* Bits of a weight: 8, or 2 to 4. */
@@ -70,7 +70,8 @@ uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix
 /* Whether any of layers first .. end - 1 has a matrix of few bits. */
 bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end);
 
-/* Whether the residual stream can be rotated: all norms are RMSNorm. */
+/* Whether the residual stream can be rotated: all norms are RMSNorm, and none is behind attention or
+   feed-forward, where its gain cannot move into a matrix. */
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
 /* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: of a head,

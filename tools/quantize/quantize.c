@@ -185,13 +185,17 @@ static void fail_memory(struct conversion *c)
                  c->m->source.name, c->layers_done);
 }
 
-/* Whether what makes the input can be divided. Values keep their sizes if the KV cache is
+/* Whether what makes the input can be divided: a norm, where there is one. Values keep their sizes if the KV cache is
    calibrated for them. ffn_down's input is up times another number, channel by channel, where there
    is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
     if (which == TFT_IN_O)
         return !c->kv.value_order && !c->kv.alpha[1];
+    if (which == TFT_IN_ATTN)
+        return b->attn_norm.w;
+    if (which == TFT_IN_FFN)
+        return b->ffn_norm.w;
     if (which == TFT_IN_DOWN)
         return b->gate.w.rows && !b->up.bias && !quantize_down_block(c->m, c->o);
     return true;
@@ -521,8 +525,14 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
-            "%s: cannot rotate the residual stream of %s (all): its norms are not RMSNorm",
-            m->source.name, m->arch->name);
+            "%s: cannot rotate the residual stream of %s (all): its norms are %s",
+            m->source.name, m->arch->name,
+            m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
+                                               : "behind attention and feed-forward");
+    if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot smooth %s: it has no norms before attention and feed-forward",
+                        m->source.name, m->arch->name);
     if (o->n_text < o->window || !o->window)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a calibration text of %zu tokens is too short for a window of %u",

@@ -2,7 +2,8 @@
  * Attention where keys and values are apart: the key of a token and its value are in different
  * places, and kv.h says which token each place belongs to, its owner. For a query q of token t:
  *
- *   s_j = q.k_j / sqrt(E), for all tokens j <= t, from wherever the key is
+ *   a is the scale of attention, 1 / sqrt(E) in most models
+ *   s_j = a q.k_j, for all tokens j <= t, from wherever the key is
  *   m = max_j s_j    p_j = exp(s_j - m)    l = sum_j p_j, in the order of tokens (tft_softmax_fn)
  *   o_b = sum p_j v_j over the values in span b, from wherever j's value is
  *   o = o_0 + o_1 + ..., in the order of spans: those of slots first, then those of blocks

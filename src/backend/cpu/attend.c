@@ -3,8 +3,9 @@
  * 2017, eq. 1), span by span as in FlashAttention (Dao et al. 2022, algorithm 1), with the order of
  * everything fixed:
  *
+ *   a is the scale of attention, 1 / sqrt(E) in most models
  *   span b holds 256 slots or 256 tokens of blocks; tokens behind t are left out
- *   m_b = max_j q.k_j / sqrt(E)    p_j = exp(q.k_j / sqrt(E) - m_b)
+ *   m_b = max_j a q.k_j    p_j = exp(a q.k_j - m_b)
  *   l_b = sum p_j    o_b = sum p_j v_j
  *   spans merge in the order of b, those of slots first, then those of blocks:
  *       m' = max(m, m_b)   l' = l e^(m - m') + l_b e^(m_b - m')   o' likewise

@@ -52,16 +52,20 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 
 const struct tft_backend tft_backend_cpu = {
     .name = "cpu",
+    .pieces = UINT32_MAX,
     .ops = {
         .embed = tft_cpu_embed,
         .norm = tft_cpu_norm,
         .qkv = tft_cpu_qkv,
         .rmsnorm_heads = tft_cpu_rmsnorm_heads,
+        .rmsnorm_whole = tft_cpu_rmsnorm_whole,
         .rope = tft_cpu_rope,
         .kv_append = tft_cpu_kv_append,
         .attend = tft_cpu_attend,
         .hidden = tft_cpu_hidden,
         .linear_add = tft_cpu_linear_add,
+        .linear_apart = tft_cpu_linear_apart,
+        .add_apart = tft_cpu_add_apart,
         .logits = tft_cpu_logits,
     },
     .run = run,

@@ -23,6 +23,7 @@ extern const struct tft_backend tft_backend_cpu;
 void tft_cpu_embed(struct tft_pass *p);
 void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_rope(struct tft_pass *p);
 
 /* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less
@@ -39,6 +40,8 @@ void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const str
                     const struct tft_linear *down);
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from);
+void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
+void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w);
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 
 /* ---- attend.c */

@@ -25,16 +25,24 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
     w->format->product(&p->m->kern, w, &product, begin, end);
 }
 
+/* This thread's share of the rows of l. */
+static void share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
+                       size_t *end)
+{
+    size_t rows = l->w.rows;
+    tft_pass_share(p, (rows + TFT_LINE - 1) / TFT_LINE, begin, end);
+    *begin *= TFT_LINE;
+    *end = *end * TFT_LINE < rows ? *end * TFT_LINE : rows;
+}
+
 static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
                    enum tft_buf from, bool add)
 {
     tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
 
-    size_t begin, end, rows = l->w.rows;
-    tft_pass_share(p, (rows + TFT_LINE - 1) / TFT_LINE, &begin, &end);
-    begin *= TFT_LINE;
-    end = end * TFT_LINE < rows ? end * TFT_LINE : rows;
+    size_t begin, end;
+    share_rows(p, l, &begin, &end);
     if (begin < end)
         product(p, tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), l, from, add,
                 begin, end, p->first, p->n - p->first);
@@ -54,21 +62,36 @@ void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_li
     linear(p, to, w, from, true);
 }
 
+void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
+{
+    linear(p, TFT_Y, l, from, false);
+}
+
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
 {
+    const struct tft_model *m = p->m;
+    size_t begin, end;
     linear(p, TFT_LOGITS, output, TFT_XN, false);
+    if (m->logit_scale == 1)
+        return;
+    share_rows(p, output, &begin, &end); /* those that this thread has written */
+    for (uint32_t t = p->first; t < p->n && begin < end; t++)
+        m->kern.scale(tft_pass_row(p, TFT_LOGITS, t) + begin, m->logit_scale, end - begin);
 }
 
 /* --------------------------------------------------------------------------- hidden activations */
 
 /* Floats, in place: g: [n], and u: [n] where there is a gate. */
-static void activate(const struct tft_kernels *kern, float *g, const float *u, size_t n,
+static void activate(const struct tft_model *m, float *g, const float *u, size_t n,
                      const struct tft_input *in)
 {
-    if (u)
-        kern->silu_mul(g, g, u, n);
-    else
+    const struct tft_kernels *kern = &m->kern;
+    if (!u)
         kern->gelu(g, g, n);
+    else if (m->geglu)
+        kern->gelu_mul(g, g, u, n);
+    else
+        kern->silu_mul(g, g, u, n);
     if (in->hadamard)
         kern->hadamard(g, n, in->hadamard);
 }
@@ -77,21 +100,24 @@ static void activate(const struct tft_kernels *kern, float *g, const float *u, s
 static void activate_groups(const struct tft_pass *p, uint32_t t, size_t first, float *g,
                             const float *u, size_t n, const struct tft_input *in)
 {
-    activate(&p->m->kern, g, u, n, in);
+    activate(p->m, g, u, n, in);
     p->m->kern.quantize_groups(tft_pass_bytes(p, TFT_G, t), p->m->n_ff, first, g, n);
 }
 
 /* y: [n] bytes of the same; g is overwritten. */
-static void activate_u8(const struct tft_kernels *kern, uint8_t *y, float *g, const float *u,
-                        size_t n, const struct tft_input *in)
+static void activate_u8(const struct tft_model *m, uint8_t *y, float *g, const float *u, size_t n,
+                        const struct tft_input *in)
 {
+    const struct tft_kernels *kern = &m->kern;
     if (in->hadamard) {
-        activate(kern, g, u, n, in);
+        activate(m, g, u, n, in);
         kern->quantize(y, g, n, &in->affine);
-    } else if (u) {
-        kern->silu_mul_u8(y, g, u, n, &in->affine);
-    } else {
+    } else if (!u) {
         kern->gelu_u8(y, g, n, &in->affine);
+    } else if (m->geglu) {
+        kern->gelu_mul_u8(y, g, u, n, &in->affine);
+    } else {
+        kern->silu_mul_u8(y, g, u, n, &in->affine);
     }
 }
 
@@ -106,7 +132,7 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
     struct tft_part part =
         tft_pass_part(p, TFT_G, down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
     for (uint32_t t = part.begin; t < part.end; t++)
-        activate(&p->m->kern, tft_pass_row(p, TFT_G, t) + part.from,
+        activate(p->m, tft_pass_row(p, TFT_G, t) + part.from,
                  gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,
                  down->in);
     tft_cpu_quantize(p, TFT_G, down->in);
@@ -142,7 +168,7 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
                 if (down->in->range == TFT_RANGE_GROUPS)
                     activate_groups(p, t + j, i, g, u, rows, down->in);
                 else
-                    activate_u8(&p->m->kern, tft_pass_bytes(p, TFT_G, t + j) + i, g, u, rows,
+                    activate_u8(p->m, tft_pass_bytes(p, TFT_G, t + j) + i, g, u, rows,
                                 down->in);
             }
         }

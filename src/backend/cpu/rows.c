@@ -3,6 +3,7 @@
 #include "cpu.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "simd/affine.h"
 
@@ -16,6 +17,8 @@ void tft_cpu_embed(struct tft_pass *p)
     for (uint32_t t = begin; t < end; t++) {
         float *x = tft_pass_row(p, TFT_X, t);
         tft_mat_row(m, &m->embed, (uint32_t)p->tokens[t], x);
+        if (m->embed_scale != 1)
+            m->kern.scale(x, m->embed_scale, m->n_embd);
         if (positions)
             m->kern.add(x, positions + (size_t)tft_pass_position(p, t) * m->n_embd, m->n_embd);
     }
@@ -28,7 +31,9 @@ static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_
 {
     const struct tft_kernels *kern = &p->m->kern;
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
-    if (w->b)
+    if (!w->w)
+        memcpy(h, x, p->m->n_embd * sizeof *h);
+    else if (w->b)
         kern->layernorm(h, x, w->w, w->b, p->m->n_embd, eps);
     else
         kern->rmsnorm(h, x, w->w, p->m->n_embd, eps);
@@ -39,7 +44,9 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
 {
     const struct tft_kernels *kern = &p->m->kern;
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
-    if (w->b)
+    if (!w->w)
+        kern->quantize(h, x, p->m->n_embd, q);
+    else if (w->b)
         kern->layernorm_u8(h, x, w->w, w->b, p->m->n_embd, eps, q);
     else
         kern->rmsnorm_u8(h, x, w->w, p->m->n_embd, eps, q);
@@ -100,6 +107,39 @@ void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
     rmsnorm_heads(p, TFT_Q, &b->q_norm);
     rmsnorm_heads(p, TFT_K, &b->k_norm);
+}
+
+static void rmsnorm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+{
+    uint32_t begin, end;
+    tft_pass_touch(p, 0, BIT(buf));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *row = tft_pass_row(p, buf, t);
+        p->m->kern.rmsnorm(row, row, w->w, tft_pass_width(p, buf), p->m->norm_eps);
+    }
+}
+
+void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
+{
+    rmsnorm_whole(p, TFT_Q, &b->q_norm);
+    rmsnorm_whole(p, TFT_K, &b->k_norm);
+}
+
+void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w)
+{
+    const struct tft_model *m = p->m;
+    uint32_t begin, end;
+    tft_pass_touch(p, BIT(TFT_Y), BIT(TFT_X) | BIT(TFT_Y));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++) {
+        float *y = tft_pass_row(p, TFT_Y, t);
+        if (w->w)
+            m->kern.rmsnorm(y, y, w->w, m->n_embd, m->norm_eps);
+        if (m->residual_scale != 1)
+            m->kern.scale(y, m->residual_scale, m->n_embd);
+        m->kern.add(tft_pass_row(p, TFT_X, t), y, m->n_embd);
+    }
 }
 
 /* ------------------------------------------------------------------------------------- rotation */

@@ -1,6 +1,5 @@
 #include "span.h"
 
-#include <math.h>
 #include <string.h>
 
 /* -------------------------------------------------------------------------------------- queries */
@@ -43,7 +42,7 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
         .nq = rows - first,
         .n = tft_visible(t, TFT_KV_K, rows - 1, start),
         .head_dim = dim,
-        .scale = 1.0f / sqrtf((float)dim),
+        .scale = p->m->attn_scale,
     });
 }
 
@@ -110,7 +109,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
     uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
-    float factor = 1.0f / sqrtf((float)dim), *key_scales = p->s->scratch[p->tid].key_scales;
+    float factor = p->m->attn_scale, *key_scales = p->s->scratch[p->tid].key_scales;
     for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
         prefetch_codes(p, t, span.from + b, b, next, values);
         if (kv->layer[t->layer].k_bits == TFT_KV_BITS_F16) {

@@ -20,7 +20,8 @@
    of n numbers of that type. */
 void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n);
 
-/* Fails unless a prefix can have this type, and a token's keys are whole blocks of it. */
+/* Fails unless the model can have a prefix of this type: a token's keys are whole blocks of it, and
+   RoPE does not depend on the session. */
 enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type,
                                   struct tft_error *err);
 

@@ -179,6 +179,15 @@ void tune_free(struct tune_result *r)
     *r = (struct tune_result){0};
 }
 
+enum tft_status tune_check(const struct tft_model *m, struct tft_error *err)
+{
+    const char *unknown = tft_model_unknown_piece(m, 0);
+    return unknown ? tft_fail(err, TFT_ERR_UNSUPPORTED,
+                              "%s: tuning does not know %s (architecture %s)", m->source.name,
+                              unknown, m->arch->name)
+                   : TFT_OK;
+}
+
 enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,
                      bool *stopped, struct tft_error *err)
 {
@@ -189,6 +198,9 @@ enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struc
     if (!m->n_prefix || !m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: tuning needs a W8A8 model with a prefix",
                         m->source.name);
+    enum tft_status status = tune_check(m, err);
+    if (status != TFT_OK)
+        return status;
     if (o->n_windows < 2 || o->window < 2)
         return tft_fail(
             err, TFT_ERR_ARG,

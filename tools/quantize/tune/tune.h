@@ -36,6 +36,9 @@ struct tune_result {
     uint32_t kept; /* the validation that k and v are from */
 };
 
+/* Fails if the formula of the model has a piece that tuning does not know. */
+enum tft_status tune_check(const struct tft_model *m, struct tft_error *err);
+
 /* m: an open W8A8 model with a prefix. Where its default cache is quantized, the prefix is tuned
    through it: for what is predicted from codes. If *stopped: TFT_OK, and *r is all zeros. */
 enum tft_status tune(const struct tft_model *m, const struct tune_opts *o, struct tune_result *r,

@@ -212,13 +212,19 @@ static void put_matrix(struct model_writer *f, const char *name, const struct tf
 void write_embedding(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
-    const struct tft_tensor *freqs = tft_source_tensor(&m->source, "rope_freqs.weight");
+    static const char *const divisors[] = {"rope_freqs", "rope_factors_short",
+                                           "rope_factors_long"};
+    char name[40];
     put_matrix(f, "token_embd", &m->embed);
     put_floats(f, "position_embd", 0, ".weight", m->pos_embed.data, m->pos_embed.rows,
                m->pos_embed.cols, NULL);
-    if (freqs)
-        put_vector(f, "rope_freqs", 0, ".weight", (const float *)(const void *)freqs->data,
-                   (size_t)freqs->ne[0], NULL);
+    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
+        snprintf(name, sizeof name, "%s.weight", divisors[i]);
+        const struct tft_tensor *t = tft_source_tensor(&m->source, name);
+        if (t)
+            put_vector(f, divisors[i], 0, ".weight", (const float *)(const void *)t->data,
+                       (size_t)t->ne[0], NULL);
+    }
 }
 
 /* Panels first, in the order in which a token uses them, so that they are read from memory in one
@@ -239,9 +245,12 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
         if (layers_linear(b, i))
             put_scales(f, mat_names[i], l, layers_linear(b, i), i);
     put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, factors->attn);
-    put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->head_dim, NULL);
-    put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->head_dim, NULL);
+    bool whole = m->pieces & 1u << TFT_PIECE_WHOLE_QK_NORM;
+    put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, whole ? b->q.w.rows : m->head_dim, NULL);
+    put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, whole ? b->k.w.rows : m->head_dim, NULL);
+    put_norm(f, "blk.%u.post_attention_norm", l, &b->attn_post_norm, m->n_embd, NULL);
     put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, factors->ffn);
+    put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
 }
 
 /* Whether the head shares the embedding's panels. With a rotated residual stream it cannot: the

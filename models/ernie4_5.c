@@ -1,0 +1,23 @@
+/*
+ * ernie4_5, dense: Baidu 2025 (ERNIE 4.5 technical report, section 2). The formula is llama's.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated in neighbouring pairs
+ *          x = x + Wo attend(q, K, V)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer ernie4_5 = {.rope = TFT_ROPE_PAIRS};
+
+const struct tft_arch tft_arch_ernie4_5 = {
+    .name = "ernie4_5",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &ernie4_5,
+};

@@ -1,0 +1,28 @@
+/*
+ * exaone4: LG AI Research 2025 (arXiv 2507.11407, section 2). Norms as in olmo2, but q and k are
+ * normalised head by head.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          q, k, v = Wq x, Wk x, Wv x
+ *          q, k = rms(q) g_q, rms(k) g_k per head      then rotated, partners half a head apart
+ *          x = x + rms(Wo attend(q, K, V)) g_attn
+ *          x = x + rms(Wdown (silu(Wgate x) * Wup x)) g_ffn
+ *      logits = Wout (rms(x) g_out)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer exaone4 = {
+    .rope = TFT_ROPE_HALVES,
+    .no_pre_norm = true,
+    .post_norm = true,
+    .qk_norm = TFT_QK_NORM_HEADS,
+};
+
+const struct tft_arch tft_arch_exaone4 = {
+    .name = "exaone4",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &exaone4,
+};

@@ -1,0 +1,28 @@
+/*
+ * gemma: Gemma Team 2024 (arXiv 2403.08295, section 2). The gains of norms are stored as 1 + w, as
+ * GGUF files have them. The size of a head is a value of the file.
+ *
+ *      x = sqrt(D) embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated, partners half a head apart
+ *          x = x + Wo attend(q, K, V)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (gelu(Wgate h) * Wup h)
+ *      logits = embed (rms(x) g_out)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer gemma = {
+    .rope = TFT_ROPE_HALVES,
+    .activation = TFT_GEGLU,
+    .scaled_embedding = true,
+};
+
+const struct tft_arch tft_arch_gemma = {
+    .name = "gemma",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &gemma,
+};

@@ -1,0 +1,31 @@
+/*
+ * granite, dense: IBM Granite 3 and 4 (transformers: GraniteForCausalLM). Its four factors are values
+ * of the file: e embedding_scale, r residual_scale, l logit_scale, a attention.scale. Where the file
+ * says rope.scaling.finetuned = false, q and k are not rotated.
+ *
+ *      x = e embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated in neighbouring pairs
+ *          x = x + r Wo attend(q, K, V)      scores: a q.k, without 1 / sqrt(E)
+ *          h = rms(x) g_ffn
+ *          x = x + r Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out) / l
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_multipliers multipliers = {0};
+
+static const struct tft_transformer granite = {
+    .rope = TFT_ROPE_PAIRS,
+    .rope_switch = true,
+    .multipliers = &multipliers,
+};
+
+const struct tft_arch tft_arch_granite = {
+    .name = "granite",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &granite,
+};

@@ -1,0 +1,28 @@
+/*
+ * olmo2: OLMo Team 2024 (arXiv 2501.00656, section 2.2). Norms come after attention and feed-forward,
+ * and q and k are normalised over all their heads together.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          q, k, v = Wq x, Wk x, Wv x
+ *          q, k = rms(q) g_q, rms(k) g_k     then rotated, partners half a head apart
+ *          x = x + rms(Wo attend(q, K, V)) g_attn
+ *          x = x + rms(Wdown (silu(Wgate x) * Wup x)) g_ffn
+ *      logits = Wout (rms(x) g_out)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer olmo2 = {
+    .rope = TFT_ROPE_HALVES,
+    .no_pre_norm = true,
+    .post_norm = true,
+    .qk_norm = TFT_QK_NORM_WHOLE,
+};
+
+const struct tft_arch tft_arch_olmo2 = {
+    .name = "olmo2",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &olmo2,
+};

@@ -1,0 +1,154 @@
+/*
+ * The frequencies of RoPE (Su et al. 2021, eq. 34), and their scalings. Pair i of n_rot / 2 has the
+ * frequency base^(-2i / n_rot), and a file may have:
+ *
+ *   rope.scaling.type   "linear": all divided by rope.scaling.factor (Chen et al. 2023, section 2.3)
+ *                       "yarn":   YaRN (Peng et al. 2023, section 3), see yarn() below
+ *                       "none", "llama3", "longrope": nothing but the divisors that follow
+ *   rope_freqs.weight   a divisor for each pair: llama3's scaling, computed by the converter
+ *   rope_factors_long.weight, rope_factors_short.weight
+ *                       divisors for sessions that are longer than what the model was first trained
+ *                       on, rope.scaling.original_context_length, and for all others (LongRoPE:
+ *                       Ding et al. 2024, section 3)
+ *   rope.scaling.attn_factor
+ *                       multiplies all cosines and sines
+ */
+#include "model/load.h"
+
+#include <math.h>
+
+#include "model/rope.h"
+
+/* ------------------------------------------------------------------------------------- scalings */
+
+struct scaling {
+    double divisor;   /* of frequencies */
+    double amplitude; /* of cosines and sines */
+    double low, high; /* YaRN: pairs up to `low` are not divided, those from `high` on are, and those
+                         between them in part. All are divided: both are below 0 */
+};
+
+/* The pair that turns `turns` times within n_ctx positions, as a fraction: eq. 17 solved for i. */
+static double pair_of(double turns, uint32_t n_ctx, uint32_t n_rot, double base)
+{
+    const double TWO_PI = 6.283185307179586;
+    return n_rot * tft_rope_log(n_ctx / (turns * TWO_PI)) / (2 * tft_rope_log(base));
+}
+
+/*
+ * Pairs that turn more often than beta_fast times within the original context keep their frequency;
+ * those that turn less often than beta_slow times are divided by the factor; a ramp over i leads
+ * from the one to the other (section 3.2). Cosines and sines are multiplied by 0.1 ln(factor) + 1,
+ * eq. 22, divided by the same with yarn_log_multiplier before ln where a file has that.
+ */
+static void yarn(struct tft_load *ld, struct scaling *s, double base)
+{
+    const struct tft_model *m = ld->m;
+    double fast = (double)tft_load_real(ld, "rope.scaling.yarn_beta_fast", 32),
+           slow = (double)tft_load_real(ld, "rope.scaling.yarn_beta_slow", 1),
+           log_multiplier = (double)tft_load_factor(ld, "rope.scaling.yarn_log_multiplier", 0);
+    uint32_t n_ctx = tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX);
+    if (tft_load_has(ld, "rope.scaling.yarn_ext_factor") &&
+        (double)tft_load_real(ld, "rope.scaling.yarn_ext_factor", 1) != 1.0)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "a rope.scaling.yarn_ext_factor other than 1 is not supported");
+    double growth = s->divisor > 1 ? 0.1 * tft_rope_log(s->divisor) : 0;
+    s->amplitude *= (1 + growth) / (1 + growth * log_multiplier);
+    s->low = fmax(0, floor(pair_of(fast, n_ctx, m->n_rot, base)));
+    s->high = fmin(m->n_rot - 1.0, ceil(pair_of(slow, n_ctx, m->n_rot, base)));
+}
+
+static struct scaling scaling(struct tft_load *ld, double base)
+{
+    char full[96];
+    const struct tft_value *type = tft_load_value(ld, "rope.scaling.type", full);
+    struct tft_str name = {0};
+    struct scaling s = {.divisor = 1, .low = -1, .high = -1};
+    s.amplitude = (double)tft_load_real(ld, "rope.scaling.attn_factor", 1);
+    if (!type || (tft_value_str(type, &name) &&
+                  (tft_str_is(name, "none") || tft_str_is(name, "llama3") ||
+                   tft_str_is(name, "longrope"))))
+        return s;
+    if (tft_str_is(name, "linear") || tft_str_is(name, "yarn"))
+        s.divisor = (double)tft_load_real(ld, "rope.scaling.factor", 0);
+    else if (ld->status == TFT_OK)
+        ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, type->offset,
+                                 "%s \"%.*s\" is not supported", full,
+                                 name.n < 30 ? (int)name.n : 30, name.p ? name.p : "");
+    if (tft_str_is(name, "yarn"))
+        yarn(ld, &s, base);
+    return s;
+}
+
+/* What pair i is divided by. */
+static double divisor_of(const struct scaling *s, uint32_t i)
+{
+    if (s->high < 0)
+        return s->divisor;
+    double ramp = ((double)i - s->low) / fmax(0.001, s->high - s->low);
+    ramp = fmin(fmax(ramp, 0), 1); /* the share of the divided frequency */
+    return 1 / (ramp / s->divisor + (1 - ramp));
+}
+
+/* ---------------------------------------------------------------------------------- frequencies */
+
+static const float *divisors(struct tft_load *ld, const char *name)
+{
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    if (t && t->type != TFT_F32)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "the tensor %s is not f32", name);
+    return t ? tft_load_table(ld, name, 1, ld->m->n_rot / 2).data : NULL;
+}
+
+/* The frequencies of all pairs; `by`: [n_rot / 2] divisors, or NULL. */
+static const double *frequencies(struct tft_load *ld, double base, const struct scaling *s,
+                                 const float *by)
+{
+    const struct tft_model *m = ld->m;
+    uint32_t n = m->n_rot / 2;
+    double *freq = tft_arena_take(&ld->arena, n, sizeof *freq);
+    if (!freq || ld->status != TFT_OK)
+        return freq;
+    tft_rope_freqs(freq, m->n_rot, base);
+    for (uint32_t i = 0; i < n; i++) {
+        freq[i] /= divisor_of(s, i) * (by ? (double)by[i] : 1.0);
+        if (!(freq[i] > 0 && freq[i] * m->n_ctx < TFT_ROPE_MAX))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "RoPE frequency %u is out of range: %g", i, freq[i]);
+    }
+    return freq;
+}
+
+static double base_of(struct tft_load *ld, const char *key, float def)
+{
+    double base = (double)tft_load_real(ld, key, def);
+    if (base <= 1)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is %g and should be above 1", key, base);
+    return ld->status == TFT_OK ? base : 10000;
+}
+
+void tft_load_rope(struct tft_load *ld, bool halves)
+{
+    struct tft_model *m = ld->m;
+    m->rope_halves = halves;
+    m->n_rot = tft_load_dim(ld, "rope.dimension_count", m->head_dim, m->head_dim);
+    if (m->n_rot % 2)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.dimension_count is %u and should be even",
+                      m->n_rot);
+    double base = base_of(ld, "rope.freq_base", 10000);
+    struct scaling s = scaling(ld, base);
+    m->rope_amplitude = (float)s.amplitude;
+
+    const float *by = divisors(ld, "rope_freqs.weight"),
+                *by_short = divisors(ld, "rope_factors_short.weight"),
+                *by_long = divisors(ld, "rope_factors_long.weight");
+    bool has_short = tft_source_tensor(ld->s, "rope_factors_short.weight"),
+         has_long = tft_source_tensor(ld->s, "rope_factors_long.weight");
+    if (has_short != has_long)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor rope_factors_%s.weight is missing",
+                      has_short ? "long" : "short");
+    m->rope_freq = frequencies(ld, base, &s, by ? by : by_short);
+    m->rope_freq_long = has_long ? frequencies(ld, base, &s, by ? by : by_long) : NULL;
+    m->rope_original_ctx =
+        has_long ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
+                 : 0;
+}
