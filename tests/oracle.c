@@ -13,11 +13,13 @@ struct matrix {
 struct oracle {
     const struct tft_source *s;
     char arch[16];
-    size_t d, layers, heads, kv_heads, e, ff, rot, vocab, capacity, pos;
+    size_t d, layers, heads, kv_heads, dim, ff, rot, vocab, capacity, pos;
     double eps, base, linear;
+    double e, r, l, a; /* factors of embeddings, of what is added to x, of logits, of scores */
+    double amplitude;  /* of the rotation */
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
-    double *k, *v; /* [layers, capacity, kv_heads * e] */
+    double *k, *v; /* [layers, capacity, kv_heads * dim] */
     double *logits;
 };
 
@@ -44,6 +46,8 @@ enum part {
     UPB,
     DOWN,
     DOWNB,
+    POST1,
+    POST2,
     PARTS
 };
 
@@ -53,8 +57,13 @@ static const char *const part_name[PARTS] = {
     "attn_qkv.weight",    "attn_qkv.bias",    "attn_q_norm.weight", "attn_k_norm.weight",
     "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
-    "ffn_down.bias",
+    "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
 };
+
+static bool is(const struct oracle *o, const char *arch)
+{
+    return strcmp(o->arch, arch) == 0;
+}
 
 /* The number ARCH.KEY of the file, or `missing` if the file does not have it. */
 static double number(const struct oracle *o, const char *key, double missing)
@@ -85,6 +94,41 @@ static struct matrix tensor(const struct oracle *o, const char *name)
     return m;
 }
 
+/* Factors of embeddings, halves, logits and scores. Where a file of minicpm has none, they are those
+   of its paper. */
+static void factors(struct oracle *o)
+{
+    double usual = 1 / sqrt((double)o->dim);
+    o->e = o->r = o->l = 1;
+    o->a = usual;
+    o->amplitude = number(o, "rope.scaling.attn_factor", 1);
+    if (is(o, "gemma"))
+        o->e = sqrt((double)o->d);
+    if (is(o, "granite")) {
+        o->e = number(o, "embedding_scale", 1);
+        o->r = number(o, "residual_scale", 1);
+        o->l = 1 / number(o, "logit_scale", 1);
+        o->a = number(o, "attention.scale", usual);
+    }
+    if (is(o, "minicpm")) {
+        o->e = number(o, "embedding_scale", 12);
+        o->r = number(o, "residual_scale", 1.4 / sqrt((double)o->layers));
+        o->l = 1 / number(o, "logit_scale", (double)o->d / 256);
+    }
+    if (o->a == 0)
+        o->a = usual;
+    if (is(o, "granite") && number(o, "rope.scaling.finetuned", 1) == 0)
+        o->rot = 0;
+}
+
+/* Of the frequencies of RoPE: those for long sessions, as if the session had the whole context. */
+static double *divisors(const struct oracle *o)
+{
+    double *w = tensor(o, "rope_freqs.weight").w, n_ctx = number(o, "context_length", 0);
+    bool is_long = n_ctx > number(o, "rope.scaling.original_context_length", n_ctx);
+    return w ? w : tensor(o, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight").w;
+}
+
 struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
 {
     struct oracle *o = calloc(1, sizeof *o);
@@ -100,14 +144,15 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->layers = (size_t)number(o, "block_count", 0);
     o->heads = (size_t)number(o, "attention.head_count", 0);
     o->kv_heads = (size_t)number(o, "attention.head_count_kv", (double)o->heads);
-    o->e = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
+    o->dim = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
     o->ff = (size_t)number(o, "feed_forward_length", 0);
-    o->rot = (size_t)number(o, "rope.dimension_count", (double)o->e);
+    o->rot = (size_t)number(o, "rope.dimension_count", (double)o->dim);
     o->eps = number(o, "attention.layer_norm_rms_epsilon",
                     number(o, "attention.layer_norm_epsilon", 0));
     o->base = number(o, "rope.freq_base", 10000);
     o->linear = number(o, "rope.scaling.factor", 1);
     o->capacity = capacity;
+    factors(o);
 
     o->embed = tensor(o, "token_embd.weight");
     o->positions = tensor(o, "position_embd.weight");
@@ -115,7 +160,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->vocab = o->embed.rows;
     o->out_w = tensor(o, "output_norm.weight").w;
     o->out_b = tensor(o, "output_norm.bias").w;
-    o->freq_div = tensor(o, "rope_freqs.weight").w;
+    o->freq_div = divisors(o);
     o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
     for (size_t l = 0; l < o->layers; l++)
         for (size_t i = 0; i < PARTS; i++) {
@@ -123,7 +168,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
             snprintf(name, sizeof name, "blk.%zu.%s", l, part_name[i]);
             o->layer[l * PARTS + i] = tensor(o, name);
         }
-    size_t kv = o->layers * capacity * o->kv_heads * o->e;
+    size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
     o->v = malloc(kv * sizeof *o->v);
     o->logits = malloc(o->vocab * sizeof *o->logits);
@@ -171,8 +216,11 @@ static void rms(double *y, const double *x, const double *w, size_t n, double ep
 static void norm(const struct oracle *o, double *y, const double *x, const double *w,
                  const double *b)
 {
-    if (strcmp(o->arch, "gpt2") != 0) {
-        rms(y, x, w, o->d, o->eps);
+    if (!w || !b) {
+        if (w)
+            rms(y, x, w, o->d, o->eps);
+        else
+            memcpy(y, x, o->d * sizeof *y);
         return;
     }
     double mean = 0, var = 0;
@@ -186,11 +234,13 @@ static void norm(const struct oracle *o, double *y, const double *x, const doubl
 
 static void rotate(const struct oracle *o, double *head)
 {
-    bool neighbours = strcmp(o->arch, "llama") == 0;
+    bool neighbours = is(o, "llama") || is(o, "granite") || is(o, "minicpm") ||
+                      is(o, "smollm3") || is(o, "ernie4_5");
     for (size_t i = 0; i < o->rot / 2; i++) {
         double freq = pow(o->base, -2.0 * (double)i / (double)o->rot) / o->linear /
                       (o->freq_div ? o->freq_div[i] : 1);
-        double c = cos((double)o->pos * freq), s = sin((double)o->pos * freq);
+        double c = cos((double)o->pos * freq) * o->amplitude,
+               s = sin((double)o->pos * freq) * o->amplitude;
         size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + o->rot / 2;
         double x = head[a], y = head[b];
         head[a] = x * c - y * s;
@@ -200,35 +250,49 @@ static void rotate(const struct oracle *o, double *head)
 
 static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
 {
-    size_t width = o->kv_heads * o->e;
+    size_t width = o->kv_heads * o->dim;
     double *p = malloc((o->pos + 1) * sizeof *p);
     for (size_t h = 0; h < o->heads; h++) {
         size_t g = h / (o->heads / o->kv_heads);
         double max = -INFINITY, sum = 0;
         for (size_t t = 0; t <= o->pos; t++) {
-            const double *k = o->k + (layer * o->capacity + t) * width + g * o->e;
+            const double *k = o->k + (layer * o->capacity + t) * width + g * o->dim;
             p[t] = 0;
-            for (size_t i = 0; i < o->e; i++)
-                p[t] += q[h * o->e + i] * k[i];
-            p[t] /= sqrt((double)o->e);
+            for (size_t i = 0; i < o->dim; i++)
+                p[t] += q[h * o->dim + i] * k[i];
+            p[t] *= o->a;
             max = fmax(max, p[t]);
         }
         for (size_t t = 0; t <= o->pos; t++)
             sum += p[t] = exp(p[t] - max);
-        for (size_t i = 0; i < o->e; i++) {
+        for (size_t i = 0; i < o->dim; i++) {
             double v = 0;
             for (size_t t = 0; t <= o->pos; t++)
-                v += p[t] / sum * o->v[(layer * o->capacity + t) * width + g * o->e + i];
-            out[h * o->e + i] = v;
+                v += p[t] / sum * o->v[(layer * o->capacity + t) * width + g * o->dim + i];
+            out[h * o->dim + i] = v;
         }
     }
     free(p);
 }
 
+/* x += r y, with y normalised where there is a gain */
+static void add(const struct oracle *o, double *x, double *y, const double *gain)
+{
+    if (gain)
+        rms(y, y, gain, o->d, o->eps);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] += o->r * y[i];
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
 static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t nq = o->heads * o->e, nkv = o->kv_heads * o->e, slot = (l * o->capacity + o->pos) * nkv;
+    size_t nq = o->heads * o->dim, nkv = o->kv_heads * o->dim, slot = (l * o->capacity + o->pos) * nkv;
     double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a),
            *y = malloc(o->d * sizeof *y);
     double *k = q + nq, *v = k + nkv;
@@ -239,18 +303,25 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         product(k, w[KW], h, w[KB].w);
         product(v, w[VW], h, w[VB].w);
     }
-    for (size_t i = 0; i < nq + nkv; i += o->e) {
-        if (w[QN].w)
-            rms(q + i, q + i, i < nq ? w[QN].w : w[KN].w, o->e, o->eps);
-        if (strcmp(o->arch, "gpt2") != 0)
+    if (is(o, "olmo2")) {
+        rms(q, q, w[QN].w, nq, o->eps);
+        rms(k, k, w[KN].w, nkv, o->eps);
+    }
+    for (size_t i = 0; i < nq + nkv; i += o->dim) {
+        const double *gain = i < nq ? w[QN].w : w[KN].w;
+        bool heads = gain && !is(o, "olmo2"), late = is(o, "hunyuan-dense");
+        if (heads && !late)
+            rms(q + i, q + i, gain, o->dim, o->eps);
+        if (!is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3))
             rotate(o, q + i);
+        if (heads && late)
+            rms(q + i, q + i, gain, o->dim, o->eps);
     }
     memcpy(o->k + slot, k, nkv * sizeof *k);
     memcpy(o->v + slot, v, nkv * sizeof *v);
     attend(o, l, q, a);
     product(y, w[OW], a, w[OB].w);
-    for (size_t i = 0; i < o->d; i++)
-        x[i] += y[i];
+    add(o, x, y, w[POST1].w);
     free(q);
     free(a);
     free(y);
@@ -259,22 +330,22 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    double *u = malloc(o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g),
+    double *u = malloc(2 * o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g),
            *y = malloc(o->d * sizeof *y);
+    bool fused = is(o, "phi3");
     product(u, w[UP], h, w[UPB].w);
-    if (w[GATE].w) {
+    if (fused) { /* the gate's rows come first */
+        memcpy(g, u, o->ff * sizeof *g);
+        memcpy(u, u + o->ff, o->ff * sizeof *u);
+    } else if (w[GATE].w) {
         product(g, w[GATE], h, NULL);
-        for (size_t i = 0; i < o->ff; i++)
-            u[i] *= g[i] / (1 + exp(-g[i]));
-    } else {
-        for (size_t i = 0; i < o->ff; i++)
-            u[i] = 0.5 * u[i] *
-                   (1 + tanh(sqrt(2 / 3.14159265358979323846) *
-                             (u[i] + 0.044715 * u[i] * u[i] * u[i])));
     }
+    for (size_t i = 0; i < o->ff; i++)
+        u[i] = !w[GATE].w && !fused ? gelu(u[i])
+               : is(o, "gemma")     ? u[i] * gelu(g[i])
+                                    : u[i] * g[i] / (1 + exp(-g[i]));
     product(y, w[DOWN], u, w[DOWNB].w);
-    for (size_t i = 0; i < o->d; i++)
-        x[i] += y[i];
+    add(o, x, y, w[POST2].w);
     free(u);
     free(g);
     free(y);
@@ -284,7 +355,7 @@ const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h);
     for (size_t i = 0; i < o->d; i++)
-        x[i] = o->embed.w[(size_t)token * o->d + i] +
+        x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
@@ -295,6 +366,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
     }
     norm(o, h, x, o->out_w, o->out_b);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
+    for (size_t i = 0; i < o->vocab; i++)
+        o->logits[i] *= o->l;
     o->pos++;
     free(x);
     free(h);

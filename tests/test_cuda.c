@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "caches.h"
+#include "more_toys.h"
 #include "run/backend.h"
 #include "w8a8.h"
 
@@ -311,6 +312,36 @@ static void refuse(const char *path, const char *device, uint32_t batch, enum tf
         fail_msg("\"%s\" does not say \"%s\"", err.msg, line);
 }
 
+/* Of the other architectures, those whose pieces it computes; it names what it does not compute of
+   the rest. */
+static void more_architectures(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *missing;
+    } rest[] = {
+        {"gemma", "cuda does not compute GEGLU (architecture gemma)"},
+        {"granite", "cuda does not compute scaled embeddings (architecture granite)"},
+        {"minicpm", "cuda does not compute scaled embeddings (architecture minicpm)"},
+        {"olmo2", "cuda does not compute blocks without norms before them (architecture olmo2)"},
+        {"exaone4", "cuda does not compute blocks without norms before them"},
+        {"phi3", "cuda does not compute RoPE with an amplitude (architecture phi3)"},
+    };
+    for (int i = 0; i < N_MORE; i++) {
+        const char *missing = NULL;
+        struct quantize_opts o = usual(&more_toys[i]);
+        for (size_t k = 0; k < sizeof rest / sizeof *rest; k++)
+            if (strcmp(rest[k].arch, more_toys[i].arch) == 0)
+                missing = rest[k].missing;
+        o.n_prefix = missing ? 0 : o.n_prefix;
+        const char *path = quantized(&more_toys[i], &o);
+        if (missing)
+            refuse(path, "cuda", 0, TFT_ERR_UNSUPPORTED, missing);
+        else
+            compare(path, 0, "f16");
+    }
+}
+
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -486,6 +517,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_architecture),
+        cmocka_unit_test(more_architectures),
         cmocka_unit_test(dynamic_ranges),
         cmocka_unit_test(some_of_the_layers),
         cmocka_unit_test(weights_of_low_bits),

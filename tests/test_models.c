@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "folder.h"
+#include "more_toys.h"
 #include "oracle.h"
 #include "toy.h"
 #include "tuffet.h"
@@ -161,6 +162,20 @@ static const char *written(const struct toy *t, enum tft_dtype type)
     return path;
 }
 
+/* The other architectures: SHORT and LONG in turn. */
+static void more_architectures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MORE; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            enum tft_dtype type = kind == 0 ? TFT_F32 : kind == 1 ? TFT_F16 : TFT_BF16;
+            double off = difference(written(&more_toys[i], type), kind ? SHORT : LONG, "f32",
+                                    TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, type %d: off by %g", more_toys[i].arch, kind, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -226,6 +241,7 @@ int main(void)
         cmocka_unit_test(f16_cache),
         cmocka_unit_test(half_weights),
         cmocka_unit_test(quantized_weights),
+        cmocka_unit_test(more_architectures),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

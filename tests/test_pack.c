@@ -50,6 +50,15 @@ static struct toy fused(enum tft_dtype type)
                         .seed = 8};
 }
 
+/* The gate and up share a tensor too. */
+static struct toy fused_gate(enum tft_dtype type)
+{
+    struct toy t = fused(type);
+    t.arch = "phi3";
+    t.n_rot = 16;
+    return t;
+}
+
 static enum tft_status pack_file(const char *from, const char *to, const struct pack_opts *o,
                                  struct pack_result *r, struct tft_error *err)
 {
@@ -206,16 +215,20 @@ static void a_tensor_that_layers_share_is_split(void **state)
 {
     (void)state;
     static const enum tft_dtype types[] = {TFT_Q5_1, TFT_Q8_0, TFT_MXFP4};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        struct toy t = fused(types[i]);
+    for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++) {
+        struct toy t = i % 2 ? fused_gate(types[i / 2]) : fused(types[i / 2]);
         const char *from = written(&t), *to = packed(from);
         uint64_t want = logits_of(from, 1);
         assert_int_equal(logits_of(to, 1), want);
         assert_int_equal(logits_of(to, 3), want);
         struct tft_model *m = opened(to);
-        assert_true(has(m, "blk.1.attn_q.weight") && has(m, "blk.1.attn_k.bias") &&
-                    has(m, "blk.0.attn_v.bias") && !has(m, "blk.0.attn_qkv.weight") &&
-                    !has(m, "blk.1.attn_qkv.bias"));
+        assert_true(has(m, "blk.1.attn_q.weight") && !has(m, "blk.0.attn_qkv.weight"));
+        if (i % 2)
+            assert_true(has(m, "blk.1.ffn_gate.weight") &&
+                        m->block[0].up.w.rows == t.n_ff);
+        else
+            assert_true(has(m, "blk.1.attn_k.bias") && has(m, "blk.0.attn_v.bias") &&
+                        !has(m, "blk.1.attn_qkv.bias"));
         tft_model_close(m);
     }
 }

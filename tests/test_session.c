@@ -7,6 +7,7 @@
 
 #include "fed.h"
 #include "memory.h"
+#include "more_toys.h"
 
 static const struct toy toys[] = {
     {.arch = "llama",
@@ -94,6 +95,37 @@ static void same_bits_on_every_rung_and_machine(void **state)
         assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
     }
     assert_int_equal(tft_cpu_limit("quantum"), TFT_ERR_ARG);
+}
+
+/* The same of the other architectures. */
+static const uint64_t more_contracts[N_MORE] = {
+    0x3299147159087258, /* gemma */
+    0xb0bc37ffb73129fc, /* granite */
+    0xb877fb8b9f9fdad8, /* minicpm */
+    0x4963a36fc4590327, /* olmo2 */
+    0x751b16acdc15fd4e, /* exaone4 */
+    0xf7fdbb8536fee19e, /* smollm3 */
+    0x08183cbe8e7dbb60, /* ernie4_5 */
+    0x283e7cff8af82745, /* hunyuan-dense */
+    0x84d23c5ec1b91ef6, /* phi3 */
+};
+
+static void more_architectures_same_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++) {
+        const char *path = written(&more_toys[i]);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+            if (got != more_contracts[i])
+                fail_msg("%s on %s: 0x%016llx", more_toys[i].arch, tft_cpu_name(),
+                         (unsigned long long)got);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        assert_int_equal(fed(path, 5, 1, 512, "f16"), more_contracts[i]);
+        assert_int_equal(fed(path, 2, TOKENS, 33, "f16"), more_contracts[i]);
+    }
 }
 
 static void sync_and_rewind(void **state)
@@ -295,6 +327,7 @@ int main(void)
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(same_bits_on_any_threads),
         cmocka_unit_test(same_bits_on_every_rung_and_machine),
+        cmocka_unit_test(more_architectures_same_bits),
         cmocka_unit_test(sync_and_rewind),
         cmocka_unit_test(logits_of_several_tokens),
         cmocka_unit_test(what_does_not_fit_changes_nothing),

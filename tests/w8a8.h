@@ -2,6 +2,8 @@
 #ifndef TFT_TEST_W8A8_H
 #define TFT_TEST_W8A8_H
 
+#include <math.h>
+
 #include "fed.h"
 #include "models/open.h"
 #include "tools/quantize/quantize.h"
@@ -55,7 +57,7 @@ static const struct toy toys[] = {
      .type = TFT_BF16,
      .tied = true},
 };
-enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUTS = 9 };
+enum { N_TOYS = sizeof toys / sizeof *toys, TEXT = 300, WINDOW = 100, MOST_INPUTS = 33 };
 
 static int32_t text[TEXT];
 static const int32_t prefix[3] = {1, 7, 3};
@@ -81,10 +83,11 @@ static inline struct quantize_opts usual(const struct toy *t)
                                   .n_threads = 1};
 }
 
-/* Whether the residual stream can be rotated: only with RMSNorm. */
+/* Whether the residual stream can be rotated: only with RMSNorm, and only before the halves of a
+   block. */
 static inline bool rotatable(const struct toy *t)
 {
-    return strcmp(t->arch, "gpt2") != 0;
+    return !toy_has_layer_norm(t) && !toy_has_post_norm(t);
 }
 
 static inline enum tft_status convert(const char *from, const char *to,
@@ -107,6 +110,32 @@ static inline const char *quantized(const struct toy *t, const struct quantize_o
     if (convert(from, to, o, &err) != TFT_OK)
         fail_msg("%s", err.msg);
     return to;
+}
+
+/* |a - b| / |b|, a: logits after prefix and TEXT tokens, b: the float model's. */
+static inline double float_distance(const struct toy *t, const char *path, uint32_t n)
+{
+    struct tft_model *m[2] = {opened(written(t)), opened(path)};
+    struct tft_session *s[2];
+    int32_t tokens[TEXT];
+    double off = 0, size = 0;
+    toy_tokens(5, t->n_vocab, tokens, TEXT);
+    for (int i = 0; i < 2; i++)
+        s[i] = session(m[i], (struct tft_session_opts){0});
+    if (m[1]->n_prefix)
+        assert_int_equal(tft_prefill(s[0], prefix, m[1]->n_prefix), TFT_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(n || i ? tft_prefill(s[i], tokens, n) : TFT_OK, TFT_OK);
+    const float *want = tft_logits(s[0], 0), *got = tft_logits(s[1], 0);
+    for (uint32_t i = 0; i < t->n_vocab; i++) {
+        off += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        size += (double)want[i] * (double)want[i];
+    }
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return sqrt(off / size);
 }
 
 #endif

@@ -1,0 +1,341 @@
+/* The architectures of more_toys.h through the whole chain: caches, codes of GGUF files, W8A8 files,
+   and what each of them refuses; and what is easily got wrong of their formulas. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "caches.h"
+#include "more_toys.h"
+#include "tools/quantize/tune/tune.h"
+#include "w8a8.h"
+
+static bool is(const struct toy *t, const char *arch)
+{
+    return strcmp(t->arch, arch) == 0;
+}
+
+/* RoPE depends on the length of the session. */
+static bool by_context(const struct toy *t)
+{
+    return is(t, "phi3") || is(t, "minicpm");
+}
+
+static struct quantize_opts usual_for(const struct toy *t)
+{
+    struct quantize_opts o = usual(t);
+    o.n_prefix = by_context(t) ? 0 : o.n_prefix;
+    return o;
+}
+
+/* ---- caches */
+
+static void every_cache_has_the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++) {
+        const char *path = written(&more_toys[i]);
+        for (int c = 0; c < N_CACHES; c++)
+            if (!caches[c].file && !strstr(caches[c].kv, "mixed")) {
+                uint64_t want = fed(path, 2, TOKENS, 512, caches[c].kv);
+                if (fed(path, 1, 97, 60, caches[c].kv) != want)
+                    fail_msg("%s with --kv %s: other logits", more_toys[i].arch, caches[c].kv);
+            }
+    }
+}
+
+/* ---- codes of GGUF files */
+
+/* The distance of the last token's logits from those of the same weights as floats. */
+static double from_floats(const char *path)
+{
+    struct tft_model *m[2] = {opened_as_floats(path), opened(path)};
+    struct tft_session *s[2];
+    int32_t tokens[60];
+    double off = 0, size = 0;
+    toy_tokens(9, m[0]->n_vocab, tokens, 60);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
+        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
+    }
+    for (uint32_t i = 0; i < m[0]->n_vocab; i++) {
+        double want = (double)tft_logits(s[0], 0)[i], got = (double)tft_logits(s[1], 0)[i];
+        off += (got - want) * (got - want);
+        size += want * want;
+    }
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return sqrt(off / size);
+}
+
+static void codes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++)
+        for (int four = 0; four < 2; four++) {
+            struct toy t = more_toys[i];
+            t.n_embd = 64;
+            t.n_head = 4;
+            t.n_head_kv = 2;
+            t.head_dim = 16;
+            t.n_rot = is(&t, "phi3") ? 12 : 16;
+            t.n_ff = 96;
+            t.type = four ? TFT_Q4_0 : TFT_Q8_0;
+            const char *path = written(&t);
+            double off = from_floats(path);
+            if (!(off > 1e-6 && off < 0.05))
+                fail_msg("%s: off by %g", t.arch, off);
+            uint64_t want = fed(path, 1, TOKENS, 512, "f16");
+            assert_int_equal(fed(path, 3, 97, 100, "f16"), want);
+        }
+}
+
+/* ---- W8A8 */
+
+static void near(const struct toy *t, const struct quantize_opts *o, const char *what)
+{
+    double d = float_distance(t, quantized(t, o), 40);
+    if (!(d > 0 && d < 0.15))
+        fail_msg("%s, %s: off by %.3f of the logits of floats", t->arch, what, d);
+}
+
+static void near_the_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++) {
+        const struct toy *t = &more_toys[i];
+        struct quantize_opts o = usual_for(t);
+        near(t, &o, "as usual");
+        o.range = by_token;
+        near(t, &o, "dynamic");
+        o.range = fixed;
+        o.rotate = QUANTIZE_ROTATE_NONE;
+        near(t, &o, "not rotated");
+        o.rotate = QUANTIZE_ROTATE_ALL;
+        if (rotatable(t))
+            near(t, &o, "all rotated");
+        o.rotate = QUANTIZE_ROTATE_O_DOWN;
+        o.smooth = 0.5f;
+        if (!toy_has_post_norm(t))
+            near(t, &o, "smoothed");
+    }
+}
+
+static void few_bits_near_the_floats(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 8];
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        bits[i] = 4;
+    for (int i = 0; i < N_MORE; i++) {
+        const struct toy *t = &more_toys[i];
+        for (int awq = 0; awq < 2; awq++) {
+            struct quantize_opts o = usual_for(t);
+            o.bits = bits;
+            o.group = 32;
+            o.rounding = awq ? QUANTIZE_AWQ : QUANTIZE_GPTQ;
+            double d = float_distance(t, quantized(t, &o), 40);
+            if (!(d < 0.6))
+                fail_msg("%s, %s: off by %.3f of the logits of floats", t->arch,
+                         awq ? "awq" : "gptq", d);
+        }
+    }
+}
+
+static void w8a8_has_the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MORE; i++) {
+        struct quantize_opts o = usual_for(&more_toys[i]);
+        o.rotate = rotatable(&more_toys[i]) ? QUANTIZE_ROTATE_ALL : o.rotate;
+        const char *path = quantized(&more_toys[i], &o);
+        uint64_t want = fed(path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed(path, 3, 1, 512, "f16"), want);
+        assert_int_equal(fed(path, 2, 97, 33, "f16"), want);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            assert_int_equal(fed(path, 2, 300, 512, "f16"), want);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+    }
+}
+
+/* ---- what is refused */
+
+static const struct toy *toy_of(const char *arch)
+{
+    for (int i = 0; i < N_MORE; i++)
+        if (is(&more_toys[i], arch))
+            return &more_toys[i];
+    fail_msg("no toy of %s", arch);
+    return NULL;
+}
+
+static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
+{
+    struct tft_error err;
+    assert_int_equal(convert(written(t), in_folder("no.gguf"), o, &err), TFT_ERR_UNSUPPORTED);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+static void quantize_refuses(void **state)
+{
+    (void)state;
+    static const char *const post[] = {"olmo2", "exaone4"}, *const contexts[] = {"phi3", "minicpm"};
+    for (int i = 0; i < 2; i++) {
+        struct quantize_opts o = usual(toy_of(post[i]));
+        o.rotate = QUANTIZE_ROTATE_ALL;
+        refuses(toy_of(post[i]), &o, "its norms are behind attention and feed-forward");
+        o.rotate = QUANTIZE_ROTATE_O_DOWN;
+        o.smooth = 0.5f;
+        refuses(toy_of(post[i]), &o, "it has no norms before attention and feed-forward");
+        o = usual(toy_of(contexts[i]));
+        refuses(toy_of(contexts[i]), &o, "its RoPE depends on the length of the session");
+    }
+}
+
+/* Tuning goes back through the formula. It refuses what it does not know, and ernie4_5 has nothing
+   that llama lacks. */
+static void tuning_refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *why;
+    } pieces[] = {
+        {"gemma", "tuning does not know GEGLU (architecture gemma)"},
+        {"granite", "tuning does not know scaled embeddings (architecture granite)"},
+        {"minicpm", "tuning does not know scaled embeddings"},
+        {"olmo2", "tuning does not know blocks without norms before them"},
+        {"exaone4", "tuning does not know blocks without norms before them"},
+        {"smollm3", "tuning does not know layers without RoPE"},
+        {"hunyuan-dense", "tuning does not know norms of queries and keys after RoPE"},
+        {"phi3", "tuning does not know RoPE with an amplitude"},
+    };
+    struct tft_error err;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        struct tft_model *m = opened(written(toy_of(pieces[i].arch)));
+        assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
+        if (!strstr(err.msg, pieces[i].why))
+            fail_msg("\"%s\" is not \"%s\"", err.msg, pieces[i].why);
+        tft_model_close(m);
+    }
+    struct tft_model *m = opened(written(toy_of("ernie4_5")));
+    assert_int_equal(tune_check(m, &err), TFT_OK);
+    tft_model_close(m);
+}
+
+/* ---- what is easily got wrong */
+
+/* Hash of the logits behind 100 tokens. */
+static uint64_t logits_of(const struct toy *t, uint32_t capacity)
+{
+    struct tft_model *m = opened(written(t));
+    struct tft_session *s = session(m, (struct tft_session_opts){.capacity = capacity});
+    int32_t tokens[100];
+    toy_tokens(5, t->n_vocab, tokens, 100);
+    assert_int_equal(tft_prefill(s, tokens, 100), TFT_OK);
+    uint64_t h = hash_logits(1, s);
+    tft_session_close(s);
+    tft_model_close(m);
+    return h;
+}
+
+/* Divisors of RoPE are those for long sessions if the session can have more tokens than the model
+   was first trained on, whatever it has. */
+static void rope_depends_on_the_sessions_length(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"phi3", "minicpm"};
+    for (int i = 0; i < 2; i++) {
+        struct toy t = *toy_of(archs[i]), longer = t;
+        t.numbers = (const struct toy_number[]){
+            {"rope.scaling.original_context_length", TOY_U32, 200}, {0}};
+        longer.numbers = (const struct toy_number[]){
+            {"rope.scaling.original_context_length", TOY_U32, 20}, {0}};
+        uint64_t is_short = logits_of(&t, 200), is_long = logits_of(&t, 201);
+        assert_int_equal(logits_of(&t, 100), is_short);
+        assert_int_equal(logits_of(&t, 0), is_long);
+        assert_int_not_equal(is_short, is_long);
+        assert_int_equal(logits_of(&longer, 100), is_long);
+    }
+}
+
+/* A file without minicpm's factors has those of the paper; logits are divided by D / 256. */
+static void factors_that_minicpm_files_lack(void **state)
+{
+    (void)state;
+    struct toy t = *toy_of("minicpm"), lacks = t;
+    t.numbers = (const struct toy_number[]){{"embedding_scale", TOY_F32, 12},
+                                            {"residual_scale", TOY_F32, 1.4 / sqrt(2)},
+                                            {"logit_scale", TOY_F32, 48.0 / 256},
+                                            {0}};
+    lacks.numbers = (const struct toy_number[]){{0}};
+    assert_int_equal(t.n_layer, 2);
+    assert_int_equal(t.n_embd, 48);
+    assert_int_equal(logits_of(&lacks, 0), logits_of(&t, 0));
+}
+
+/* granite's factors: 0 is as if the file lacked them. */
+static void factors_of_zero_are_not_applied(void **state)
+{
+    (void)state;
+    struct toy zero = *toy_of("granite"), none = zero, llama = zero;
+    zero.numbers = (const struct toy_number[]){{"embedding_scale", TOY_F32, 0},
+                                               {"residual_scale", TOY_F32, 0},
+                                               {"logit_scale", TOY_F32, 0},
+                                               {"attention.scale", TOY_F32, 0},
+                                               {0}};
+    none.numbers = (const struct toy_number[]){{0}};
+    llama.arch = "llama";
+    assert_int_equal(logits_of(&zero, 0), logits_of(&none, 0));
+    assert_int_equal(logits_of(&zero, 0), logits_of(&llama, 0));
+    assert_int_not_equal(logits_of(toy_of("granite"), 0), logits_of(&llama, 0));
+}
+
+/* Phi-3-mini-4k names a window of 2047 tokens, which llama.cpp does not apply. */
+static void phi3s_window_is_not_applied(void **state)
+{
+    (void)state;
+    struct toy t = *toy_of("phi3"), window = t;
+    t.numbers = (const struct toy_number[]){
+        {"rope.scaling.original_context_length", TOY_U32, 20}, {0}};
+    window.numbers = (const struct toy_number[]){
+        {"rope.scaling.original_context_length", TOY_U32, 20},
+        {"attention.sliding_window", TOY_U32, 30},
+        {0}};
+    assert_int_equal(logits_of(&window, 0), logits_of(&t, 0));
+}
+
+/* Any architecture may have the rows of q, k and v in one tensor. */
+static void fused_qkv(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"gemma", "olmo2", "smollm3"};
+    for (int i = 0; i < 3; i++) {
+        struct toy t = *toy_of(archs[i]);
+        t.type = TFT_F32;
+        uint64_t want = logits_of(&t, 0);
+        t.fused_qkv = true;
+        assert_int_equal(logits_of(&t, 0), want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cache_has_the_same_bits_however_fed),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(near_the_floats),
+        cmocka_unit_test(few_bits_near_the_floats),
+        cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
+        cmocka_unit_test(quantize_refuses),
+        cmocka_unit_test(tuning_refuses),
+        cmocka_unit_test(rope_depends_on_the_sessions_length),
+        cmocka_unit_test(factors_that_minicpm_files_lack),
+        cmocka_unit_test(factors_of_zero_are_not_applied),
+        cmocka_unit_test(phi3s_window_is_not_applied),
+        cmocka_unit_test(fused_qkv),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,99 @@
+/*
+ * Random models that llama.cpp has written, against the logits that it computes for them.
+ *
+ *      test_peer NAME...
+ *
+ * NAME.gguf and NAME.f32 are in shared/models/random: the logits of the last 8 of 96 tokens. Where
+ * there is NAME.exact.f32, a build of llama.cpp wrote it whose GELU is not rounded to f16, as it is
+ * in NAME.f32. If the folder does not exist, the exit status is 77, which meson takes for a skipped
+ * test.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "paths.h"
+#include "tuffet.h"
+
+enum { TOKENS = 96, LAST = 8, VOCAB = 283, CONTEXT = 512 /* at most */ };
+#define MOST 1e-9 /* of the normalised mean squared error */
+
+static const char *file(const char *name, const char *suffix)
+{
+    char path[128];
+    snprintf(path, sizeof path, "models/random/%s%s", name, suffix);
+    return shared_path(path);
+}
+
+static bool read_logits(const char *name, float want[LAST][VOCAB])
+{
+    const char *path = file(name, ".exact.f32");
+    path = path ? path : file(name, ".f32");
+    FILE *f = path ? fopen(path, "rb") : NULL;
+    size_t n = f ? fread(want, sizeof *want, LAST, f) : 0;
+    if (f)
+        fclose(f);
+    return n == LAST;
+}
+
+/* The context is the peer's: some models depend on its length. */
+static bool compute(const char *path, float got[LAST][VOCAB], struct tft_error *err)
+{
+    struct tft_model_opts mo = {.size = sizeof mo, .n_threads = 2};
+    struct tft_session_opts so = {
+        .size = sizeof so, .kv = "f32", .n_logits = LAST, .n_threads = 2};
+    struct tft_model_info info = {.size = sizeof info};
+    struct tft_model *m;
+    struct tft_session *s = NULL;
+    int32_t ids[TOKENS];
+    bool good = tft_model_open(&m, path, &mo, err) == TFT_OK;
+    if (good)
+        tft_model_describe(m, &info);
+    so.capacity = info.n_ctx < CONTEXT ? info.n_ctx : CONTEXT;
+    good = good && tft_session_open(&s, m, &so, err) == TFT_OK;
+    for (int i = 0; i < TOKENS; i++)
+        ids[i] = (i * i * 7 + i * 31 + 11) % VOCAB;
+    good = good && tft_prefill(s, ids, TOKENS) == TFT_OK;
+    for (size_t i = 0; i < LAST && good; i++)
+        memcpy(got[i], tft_logits(s, LAST - 1 - i), sizeof *got);
+    tft_session_close(s);
+    tft_model_close(m);
+    return good;
+}
+
+/* Returns false if the model is not the peer's. */
+static bool check(const char *name)
+{
+    static float want[LAST][VOCAB], got[LAST][VOCAB];
+    struct tft_error err = {0};
+    double off = 0, size = 0;
+    const char *path = file(name, ".gguf");
+    if (!path || !read_logits(name, want)) {
+        printf("%-16s the file or its logits are missing\n", name);
+        return false;
+    }
+    if (!compute(path, got, &err)) {
+        printf("%-16s %s\n", name, err.msg);
+        return false;
+    }
+    for (int i = 0; i < LAST; i++)
+        for (int j = 0; j < VOCAB; j++) {
+            double d = (double)got[i][j] - (double)want[i][j];
+            off += d * d;
+            size += (double)want[i][j] * (double)want[i][j];
+        }
+    printf("%-16s NMSE %.1e%s\n", name, off / size, off / size <= MOST ? "" : ": too large");
+    return off / size <= MOST;
+}
+
+int main(int argc, char **argv)
+{
+    bool good = true;
+    if (!file("README", ".md")) {
+        puts("skipped: shared/models/random: not found");
+        return 77;
+    }
+    for (int i = 1; i < argc; i++)
+        good &= check(argv[i]);
+    return good ? 0 : 1;
+}
