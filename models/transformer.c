@@ -1,11 +1,22 @@
 #include "models/transformer.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "model/load.h"
 #include "run/ops.h"
 
 /* -------------------------------------------------------------------------------------- loading */
+
+static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
+{
+    static const char *const names[] = {"blk.%u.attn_qkv", "blk.%u.attn_q", "blk.%u.attn_k",
+                                        "blk.%u.attn_v"};
+    bool has = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        has |= tft_load_has_bias(ld, names[i], layer);
+    return has;
+}
 
 /* The tensor attn_qkv has the rows of q, k and v, in that order; any architecture may have it. W8A8
    and packed files have three tensors, each of whole panels. */
@@ -16,22 +27,68 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
     uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
-                 (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer));
+                 (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)),
+         bias = t->qkv_bias || (t->may_have_qkv_bias && has_qkv_bias(ld, layer));
     if (fused && !ld->w8a8) {
         uint32_t all = q + 2 * kv, d = m->n_embd;
-        b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, t->qkv_bias);
-        b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, t->qkv_bias);
-        b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, t->qkv_bias);
+        b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, bias);
+        b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, bias);
+        b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, bias);
     } else {
-        b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, t->qkv_bias);
-        b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, t->qkv_bias);
-        b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, t->qkv_bias);
+        b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, bias);
+        b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, bias);
+        b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
     }
-    if (!t->qk_norm)
+}
+
+static bool has_norm(const struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    return tft_load_has_linear(ld, fmt, layer) || tft_load_has_bias(ld, fmt, layer);
+}
+
+static bool has_qk_norm(const struct tft_load *ld)
+{
+    return has_norm(ld, "blk.%u.attn_q_norm", 0) || has_norm(ld, "blk.%u.attn_k_norm", 0);
+}
+
+static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    const char *q = "blk.%u.attn_q_norm", *k = "blk.%u.attn_k_norm";
+    uint32_t dim = m->head_dim;
+    switch (t->qk_norm) {
+    case TFT_NO_QK_NORM: break;
+    case TFT_QK_NORM_HEADS:
+        b->q_norm = tft_load_norm(ld, q, layer, dim, false);
+        b->k_norm = tft_load_norm(ld, k, layer, dim, false);
+        break;
+    case TFT_QK_NORM_WHOLE:
+        b->q_norm = tft_load_norm(ld, q, layer, m->n_head * dim, false);
+        b->k_norm = tft_load_norm(ld, k, layer, m->n_head_kv * dim, false);
+        break;
+    case TFT_QK_NORM_OWN:
+        if (!has_qk_norm(ld))
+            break;
+        b->q_norm = tft_load_head_norms(ld, q, layer, m->n_head, dim);
+        b->k_norm = tft_load_head_norms(ld, k, layer, m->n_head_kv, dim);
+        break;
+    }
+}
+
+static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2", *ffn = "blk.%u.ffn_norm";
+    b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
+    if (!m->names_norm_2) {
+        b->ffn_norm = tft_load_norm(ld, ffn, layer, m->n_embd, t->layer_norm);
         return;
-    bool whole = t->qk_norm == TFT_QK_NORM_WHOLE;
-    b->q_norm = tft_load_norm(ld, "blk.%u.attn_q_norm", layer, whole ? q : m->head_dim, false);
-    b->k_norm = tft_load_norm(ld, "blk.%u.attn_k_norm", layer, whole ? kv : m->head_dim, false);
+    }
+    b->ffn_norm = b->attn_norm;
+    if (has_norm(ld, second, layer))
+        b->attn_norm = tft_load_norm(ld, second, layer, m->n_embd, t->layer_norm);
 }
 
 static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -55,15 +112,14 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim, d = m->n_embd;
-    if (!t->no_pre_norm) {
-        b->attn_norm = tft_load_norm(ld, "blk.%u.attn_norm", layer, d, t->layer_norm);
-        b->ffn_norm = tft_load_norm(ld, "blk.%u.ffn_norm", layer, d, t->layer_norm);
-    }
+    if (!t->no_pre_norm)
+        load_pre_norms(ld, t, layer);
     if (t->post_norm) {
         b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
         b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
     }
     load_qkv(ld, t, layer);
+    load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, d, q, t->o_bias);
     load_ffn(ld, t, layer);
     b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
@@ -93,6 +149,8 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
         [TFT_PIECE_POST_NORM] = t->post_norm,
         [TFT_PIECE_WHOLE_QK_NORM] = t->qk_norm == TFT_QK_NORM_WHOLE,
         [TFT_PIECE_LATE_QK_NORM] = t->late_qk_norm,
+        [TFT_PIECE_OWN_QK_NORM] = m->zeros,
+        [TFT_PIECE_PARALLEL] = m->parallel,
         [TFT_PIECE_ROPE_LAYERS] = t->no_rope_period != 0,
         [TFT_PIECE_ROPE_AMPLITUDE] = m->n_rot && m->rope_amplitude != 1,
         [TFT_PIECE_ROPE_BY_CONTEXT] = m->rope_freq_long,
@@ -101,6 +159,14 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
     for (int i = 0; i < TFT_PIECES; i++)
         mask |= (uint32_t)has[i] << i;
     return mask;
+}
+
+static const float *load_zeros(struct tft_load *ld, uint32_t n)
+{
+    float *zeros = tft_arena_take(&ld->arena, n, sizeof *zeros);
+    if (zeros)
+        memset(zeros, 0, n * sizeof *zeros);
+    return zeros;
 }
 
 void tft_transformer_load(struct tft_load *ld)
@@ -118,6 +184,11 @@ void tft_transformer_load(struct tft_load *ld)
         m->embed_scale = sqrtf((float)m->n_embd);
     if (t->multipliers)
         load_multipliers(ld, t->multipliers);
+    m->names_norm_2 = t->one_norm && !has_norm(ld, "blk.%u.ffn_norm", 0);
+    m->parallel = m->names_norm_2 ||
+                  (t->parallel_switch && tft_load_flag(ld, "use_parallel_residual", true));
+    if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
+        m->zeros = load_zeros(ld, m->head_dim);
     m->pieces = pieces(m, t);
 
     tft_load_embedding(ld);
@@ -137,6 +208,10 @@ static void norm_qk(struct tft_pass *p, const struct tft_block *b)
     case TFT_NO_QK_NORM: break;
     case TFT_QK_NORM_HEADS: tft_rmsnorm_heads(p, b); break;
     case TFT_QK_NORM_WHOLE: tft_rmsnorm_whole(p, b); break;
+    case TFT_QK_NORM_OWN:
+        if (b->q_norm.w)
+            tft_layernorm_heads(p, b);
+        break;
     }
 }
 
@@ -167,9 +242,12 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     if (layer + 1 == m->n_layer)
         tft_keep_last(p);
     tft_attend(p, layer, &b->o);
+    if (m->parallel) /* the input of feed-forward is that of attention */
+        tft_norm(p, &b->ffn_norm, &b->up);
     add(p, &b->o, TFT_A, &b->attn_post_norm);
 
-    tft_norm(p, &b->ffn_norm, &b->up);
+    if (!m->parallel)
+        tft_norm(p, &b->ffn_norm, &b->up);
     if (t->activation == TFT_GELU)
         tft_gelu(p, &b->up, &b->down);
     else

@@ -15,7 +15,8 @@
  *                                                          or gelu(Wup h + bup)
  *      logits = l Wout norm(x)
  *
- * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set.
+ * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block are
+ * parallel, both norms read the block's x (Wang & Komatsuzaki 2021, GPT-J).
  */
 #ifndef TFT_TRANSFORMER_H
 #define TFT_TRANSFORMER_H
@@ -25,8 +26,9 @@
 /* How RoPE pairs the numbers of a head: neighbours, or numbers half of n_rot apart. */
 enum tft_rotation { TFT_NO_ROPE, TFT_ROPE_PAIRS, TFT_ROPE_HALVES };
 
-/* RMSNorm of q and k: of each head by itself, or of all heads together. */
-enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE };
+/* RMSNorm of q and k: of each head by itself, or of all heads together. Or LayerNorm of each head,
+   with gains of its own, where a file has these. */
+enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE, TFT_QK_NORM_OWN };
 
 enum tft_activation { TFT_SWIGLU, TFT_GEGLU, TFT_GELU }; /* GELU has no gate */
 
@@ -49,6 +51,9 @@ struct tft_transformer {
     bool late_qk_norm;      /* after the rotation */
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */
     bool qkv_bias, o_bias, ffn_bias;
+    bool may_have_qkv_bias; /* where the file has it */
+    bool one_norm;          /* the halves of a block are parallel if the file lacks ffn_norm */
+    bool parallel_switch;   /* or if its use_parallel_residual is not false */
     enum tft_activation activation;
     bool fused_gate;        /* one tensor ffn_up has the rows of the gate and of up. W8A8 and packed
                                files have two tensors, each of whole panels. */

@@ -48,6 +48,8 @@ enum part {
     DOWNB,
     POST1,
     POST2,
+    NORM_2,
+    NORM_2B,
     PARTS
 };
 
@@ -58,6 +60,7 @@ static const char *const part_name[PARTS] = {
     "attn_output.weight", "attn_output.bias", "ffn_norm.weight",    "ffn_norm.bias",
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
+    "attn_norm_2.weight", "attn_norm_2.bias",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -213,23 +216,28 @@ static void rms(double *y, const double *x, const double *w, size_t n, double ep
         y[i] = x[i] / sqrt(ss / (double)n + eps) * w[i];
 }
 
+/* b: NULL, or what is added */
+static void layernorm(double *y, const double *x, const double *w, const double *b, size_t n,
+                      double eps)
+{
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        var += (x[i] - mean) * (x[i] - mean) / (double)n;
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[i] - mean) / sqrt(var + eps) * w[i] + (b ? b[i] : 0);
+}
+
 static void norm(const struct oracle *o, double *y, const double *x, const double *w,
                  const double *b)
 {
-    if (!w || !b) {
-        if (w)
-            rms(y, x, w, o->d, o->eps);
-        else
-            memcpy(y, x, o->d * sizeof *y);
-        return;
-    }
-    double mean = 0, var = 0;
-    for (size_t i = 0; i < o->d; i++)
-        mean += x[i] / (double)o->d;
-    for (size_t i = 0; i < o->d; i++)
-        var += (x[i] - mean) * (x[i] - mean) / (double)o->d;
-    for (size_t i = 0; i < o->d; i++)
-        y[i] = (x[i] - mean) / sqrt(var + o->eps) * w[i] + b[i];
+    if (b)
+        layernorm(y, x, w, b, o->d, o->eps);
+    else if (w)
+        rms(y, x, w, o->d, o->eps);
+    else
+        memcpy(y, x, o->d * sizeof *y);
 }
 
 static void rotate(const struct oracle *o, double *head)
@@ -307,9 +315,12 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         rms(q, q, w[QN].w, nq, o->eps);
         rms(k, k, w[KN].w, nkv, o->eps);
     }
+    bool own = is(o, "stablelm") && w[QN].w; /* a LayerNorm of each head, without a bias */
+    for (size_t i = 0; i < nq + nkv && own; i += o->dim)
+        layernorm(q + i, q + i, i < nq ? w[QN].w + i : w[KN].w + i - nq, NULL, o->dim, o->eps);
     for (size_t i = 0; i < nq + nkv; i += o->dim) {
         const double *gain = i < nq ? w[QN].w : w[KN].w;
-        bool heads = gain && !is(o, "olmo2"), late = is(o, "hunyuan-dense");
+        bool heads = gain && !is(o, "olmo2") && !own, late = is(o, "hunyuan-dense");
         if (heads && !late)
             rms(q + i, q + i, gain, o->dim, o->eps);
         if (!is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3))
@@ -353,16 +364,23 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 
 const double *oracle_step(struct oracle *o, int32_t token)
 {
-    double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h);
+    double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
+           *g = malloc(o->d * sizeof *g);
     for (size_t i = 0; i < o->d; i++)
         x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
-        norm(o, h, x, w[NORM1].w, w[NORM1B].w);
+        bool one = is(o, "falcon") || (is(o, "stablelm") && !w[NORM2].w),
+             parallel = one || (is(o, "gptneox") && number(o, "use_parallel_residual", 1) != 0);
+        enum part first = w[NORM_2].w ? NORM_2 : NORM1, second = one ? NORM1 : NORM2;
+        norm(o, h, x, w[first].w, w[first + 1].w);
+        if (parallel)
+            norm(o, g, x, w[second].w, w[second + 1].w);
         attention_block(o, l, x, h);
-        norm(o, h, x, w[NORM2].w, w[NORM2B].w);
-        mlp_block(o, l, x, h);
+        if (!parallel)
+            norm(o, g, x, w[second].w, w[second + 1].w);
+        mlp_block(o, l, x, g);
     }
     norm(o, h, x, o->out_w, o->out_b);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
@@ -371,5 +389,6 @@ const double *oracle_step(struct oracle *o, int32_t token)
     o->pos++;
     free(x);
     free(h);
+    free(g);
     return o->logits;
 }

@@ -108,6 +108,13 @@ static const uint64_t more_contracts[N_MORE] = {
     0x08183cbe8e7dbb60, /* ernie4_5 */
     0x283e7cff8af82745, /* hunyuan-dense */
     0x84d23c5ec1b91ef6, /* phi3 */
+    0xccf34ed999f27c4f, /* stablelm */
+    0x4e21660f22cefe49, /* its large form */
+    0x356c9a8f4709ba2d, /* gptneox */
+    0x88bf63bf03a75461, /* one half after the other */
+    0x0b70c6d7d157b77f, /* falcon */
+    0x0959985bf80fd426, /* its large form */
+    0x1ab036338d358f81, /* starcoder2 */
 };
 
 static void more_architectures_same_bits(void **state)

@@ -110,11 +110,39 @@ static void check(const struct toy *t, double lambda, bool match)
     free(p.gradient);
 }
 
+/* Architectures that need no piece beyond those of the toys, but in other company: LayerNorm with
+   RoPE, with a gate, and with groups of heads. */
+static const struct toy mixed[] = {
+    {.arch = "stablelm",
+     .n_vocab = 35,
+     .n_ctx = 64,
+     .n_embd = 32,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_ff = 64,
+     .n_rot = 4},
+    {.arch = "starcoder2",
+     .n_vocab = 40,
+     .n_ctx = 64,
+     .n_embd = 40,
+     .n_layer = 2,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 20,
+     .n_ff = 72,
+     .n_rot = 20,
+     .tied = true},
+};
+
 static void prediction(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++)
         check(&toys[i], 0, false);
+    for (int i = 0; i < 2; i++)
+        check(&mixed[i], 0, false);
 }
 
 static void prediction_and_quantization_error(void **state)

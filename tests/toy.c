@@ -176,7 +176,7 @@ static bool is_one(const struct toy *t, const char *names)
 
 bool toy_has_layer_norm(const struct toy *t)
 {
-    return is_one(t, " gpt2 ");
+    return is_one(t, " gpt2 stablelm gptneox falcon starcoder2 ");
 }
 
 bool toy_has_post_norm(const struct toy *t)
@@ -190,17 +190,25 @@ static void qkv_tensors(struct writer *w, unsigned l)
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
              heads = t->head_dim;
     bool whole = is_one(t, " olmo2 ");
-    if (t->fused_qkv || is_one(t, " phi3 ")) {
+    bool bias = is_one(t, " qwen2 gptneox starcoder2 ") || (is_one(t, " stablelm ") && !t->large);
+    bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon ");
+    if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
         matrix(w, "blk.%u.attn_q.weight", l, q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
     }
-    if (is_one(t, " qwen2 ")) {
+    if (bias && fused) {
+        vector(w, "blk.%u.attn_qkv.bias", l, q + 2 * kv, 0);
+    } else if (bias) {
         vector(w, "blk.%u.attn_q.bias", l, q, 0);
         vector(w, "blk.%u.attn_k.bias", l, kv, 0);
         vector(w, "blk.%u.attn_v.bias", l, kv, 0);
+    }
+    if (is_one(t, " stablelm ") && t->large) {
+        tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
+        tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
     if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
@@ -208,10 +216,23 @@ static void qkv_tensors(struct writer *w, unsigned l)
     }
 }
 
+/* fmt: the name without ".weight" */
+static void norm(struct writer *w, const char *fmt, unsigned l)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.weight", fmt);
+    vector(w, name, l, w->t->n_embd, 1);
+    snprintf(name, sizeof name, "%s.bias", fmt);
+    if (toy_has_layer_norm(w->t))
+        vector(w, name, l, w->t->n_embd, 0);
+}
+
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim;
+    bool one = is_one(t, " falcon ") || (is_one(t, " stablelm ") && t->large),
+         bias = is_one(t, " gptneox starcoder2 "), gated = !bias && !is_one(t, " falcon ");
     bool post = toy_has_post_norm(t), pre = !post;
     if (t->llama3_scaling)
         tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
@@ -221,23 +242,34 @@ static void llama_tensors(struct writer *w)
     }
     for (unsigned l = 0; l < t->n_layer; l++) {
         if (pre)
-            vector(w, "blk.%u.attn_norm.weight", l, d, 1);
+            norm(w, "blk.%u.attn_norm", l);
+        if (is_one(t, " falcon ") && t->large)
+            norm(w, "blk.%u.attn_norm_2", l);
         qkv_tensors(w, l);
         matrix(w, "blk.%u.attn_output.weight", l, d, q);
+        if (bias)
+            vector(w, "blk.%u.attn_output.bias", l, d, 0);
         if (post)
             vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
-        if (pre)
-            vector(w, "blk.%u.ffn_norm.weight", l, d, 1);
+        if (pre && !one)
+            norm(w, "blk.%u.ffn_norm", l);
         if (is_one(t, " phi3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
-            matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
+            if (gated)
+                matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
             matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
         }
+        if (bias)
+            vector(w, "blk.%u.ffn_up.bias", l, t->n_ff, 0);
         matrix(w, "blk.%u.ffn_down.weight", l, d, t->n_ff);
+        if (bias)
+            vector(w, "blk.%u.ffn_down.bias", l, d, 0);
         if (post)
             vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
     }
+    if (toy_has_layer_norm(t))
+        vector(w, "output_norm.bias", 0, d, 0);
 }
 
 static void tensors(struct writer *w)

@@ -28,6 +28,7 @@ struct toy {
     const char *chat_template;
     const struct toy_number *numbers; /* instead of the usual ones of the architecture; the last has
                                          no key */
+    bool large;     /* the form of stablelm's 12B, of falcon's 40B */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
 

@@ -354,6 +354,22 @@ bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned la
     return tft_source_tensor(ld->s, name) != NULL;
 }
 
+bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".bias");
+    return tft_source_tensor(ld->s, name) != NULL;
+}
+
+struct tft_norm tft_load_head_norms(struct tft_load *ld, const char *fmt, unsigned layer,
+                                    uint32_t heads, uint32_t n)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    ld->m->weight_bytes += (uint64_t)heads * n * sizeof(float);
+    return (struct tft_norm){.w = tft_load_table(ld, name, heads, n).data};
+}
+
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias)
 {

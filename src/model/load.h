@@ -55,8 +55,9 @@ bool tft_load_has(const struct tft_load *ld, const char *key);
 /* The value "ARCH.key", whose whole name goes to `full`; NULL: the file has no such key. */
 const struct tft_value *tft_load_value(const struct tft_load *ld, const char *key, char full[96]);
 
-/* Whether the file has a matrix of this name: fmt as below. */
+/* Whether the file has a matrix or a norm of this name, or its bias: fmt as below. */
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
+bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* The keys that all architectures share: context length, widths, numbers of layers and heads.
    Allocates the blocks. */
@@ -74,6 +75,9 @@ struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
 
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               bool bias);
+/* RMSNorm or LayerNorm without a bias of each head by itself, with gains of its own; [heads, n] */
+struct tft_norm tft_load_head_norms(struct tft_load *ld, const char *fmt, unsigned layer,
+                                    uint32_t heads, uint32_t n);
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias);
 

@@ -39,6 +39,8 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_POST_NORM] = "norms after attention and feed-forward",
         [TFT_PIECE_WHOLE_QK_NORM] = "a norm over all heads of queries and keys",
         [TFT_PIECE_LATE_QK_NORM] = "norms of queries and keys after RoPE",
+        [TFT_PIECE_OWN_QK_NORM] = "a LayerNorm of each head of queries and keys",
+        [TFT_PIECE_PARALLEL] = "attention and feed-forward side by side",
         [TFT_PIECE_ROPE_LAYERS] = "layers without RoPE",
         [TFT_PIECE_ROPE_AMPLITUDE] = "RoPE with an amplitude",
         [TFT_PIECE_ROPE_BY_CONTEXT] = "RoPE that depends on the length of the session",

@@ -65,7 +65,7 @@ struct tft_norm {
 /* The parts that a transformer block can have; an architecture uses those of its formula. */
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
-    struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H E], [G E] */
+    struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
     struct tft_linear o;                 /* [D, H E] */
@@ -89,6 +89,8 @@ enum tft_piece {
     TFT_PIECE_POST_NORM,
     TFT_PIECE_WHOLE_QK_NORM,
     TFT_PIECE_LATE_QK_NORM,
+    TFT_PIECE_OWN_QK_NORM,
+    TFT_PIECE_PARALLEL,
     TFT_PIECE_ROPE_LAYERS,
     TFT_PIECE_ROPE_AMPLITUDE,
     TFT_PIECE_ROPE_BY_CONTEXT,
@@ -128,6 +130,10 @@ struct tft_model {
     float embed_scale;    /* embeddings are multiplied by it, */
     float residual_scale; /* what attention and feed-forward add to the residual stream likewise, */
     float logit_scale;    /* and logits */
+    bool parallel;        /* attention and feed-forward of a block read the same x */
+    bool names_norm_2;    /* a block's norms are named attn_norm_2, of attention, and attn_norm; the
+                             file has one of them where both are the same */
+    const float *zeros;   /* [E] for LayerNorm without a bias; NULL: there is none */
     float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
 
     uint32_t n_rot;          /* numbers of a head that RoPE rotates; 0: no RoPE */

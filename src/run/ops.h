@@ -24,6 +24,9 @@ struct tft_ops {
     /* RMSNorm of Q over all its heads, and of K likewise, in place */
     void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_block *b);
 
+    /* LayerNorm without a bias of each head of Q and K by itself, with gains of its own, in place */
+    void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
+
     /* Rotates the heads of Q and K by their tokens' positions */
     void (*rope)(struct tft_pass *p);
 
@@ -76,6 +79,11 @@ static inline void tft_rmsnorm_heads(struct tft_pass *p, const struct tft_block 
 static inline void tft_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
 {
     p->ops->rmsnorm_whole(p, b);
+}
+
+static inline void tft_layernorm_heads(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->layernorm_heads(p, b);
 }
 
 static inline void tft_rope(struct tft_pass *p)

@@ -59,6 +59,7 @@ const struct tft_backend tft_backend_cpu = {
         .qkv = tft_cpu_qkv,
         .rmsnorm_heads = tft_cpu_rmsnorm_heads,
         .rmsnorm_whole = tft_cpu_rmsnorm_whole,
+        .layernorm_heads = tft_cpu_layernorm_heads,
         .rope = tft_cpu_rope,
         .kv_append = tft_cpu_kv_append,
         .attend = tft_cpu_attend,

@@ -126,6 +126,25 @@ void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b)
     rmsnorm_whole(p, TFT_K, &b->k_norm);
 }
 
+static void layernorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+{
+    const struct tft_model *m = p->m;
+    uint32_t dim = m->head_dim;
+    tft_pass_touch_heads(p, 0, BIT(buf), BIT(buf));
+    struct tft_part part = tft_pass_part(p, buf, dim);
+    for (uint32_t t = part.begin; t < part.end; t++) {
+        float *row = tft_pass_row(p, buf, t);
+        for (size_t i = part.from; i < part.to; i += dim)
+            m->kern.layernorm(row + i, row + i, w->w + i, m->zeros, dim, m->norm_eps);
+    }
+}
+
+void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b)
+{
+    layernorm_heads(p, TFT_Q, &b->q_norm);
+    layernorm_heads(p, TFT_K, &b->k_norm);
+}
+
 void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w)
 {
     const struct tft_model *m = p->m;

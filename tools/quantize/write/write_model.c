@@ -67,6 +67,16 @@ static void put_norm(struct model_writer *f, const char *fmt, unsigned layer,
     put_vector(f, fmt, layer, ".bias", w->b, n, divide);
 }
 
+/* Of a head, of all heads together, or of all heads with gains of their own. */
+static void put_qk_norm(struct model_writer *f, const char *fmt, unsigned layer,
+                        const struct tft_norm *w, uint32_t heads)
+{
+    const struct tft_model *m = f->m;
+    bool whole = m->pieces & 1u << TFT_PIECE_WHOLE_QK_NORM;
+    put_floats(f, fmt, layer, ".weight", w->w, m->zeros ? heads : 1,
+               whole ? heads * m->head_dim : m->head_dim, NULL);
+}
+
 /* ------------------------------------------------------------------------------------- matrices */
 
 static const char *const mat_names[LAYER_MATS] = {
@@ -244,12 +254,14 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
             put_scales(f, mat_names[i], l, layers_linear(b, i), i);
-    put_norm(f, "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd, factors->attn);
-    bool whole = m->pieces & 1u << TFT_PIECE_WHOLE_QK_NORM;
-    put_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, whole ? b->q.w.rows : m->head_dim, NULL);
-    put_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, whole ? b->k.w.rows : m->head_dim, NULL);
+    bool two = m->names_norm_2; /* each half has its own, with its factors */
+    put_norm(f, two ? "blk.%u.attn_norm_2" : "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd,
+             factors->attn);
+    put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
+    put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
     put_norm(f, "blk.%u.post_attention_norm", l, &b->attn_post_norm, m->n_embd, NULL);
-    put_norm(f, "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd, factors->ffn);
+    put_norm(f, two ? "blk.%u.attn_norm" : "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd,
+             factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
 }
 

@@ -1,0 +1,28 @@
+/*
+ * falcon: Almazrouei et al. 2023 (arXiv 2311.16867, section 4). The halves of a block are computed side
+ * by side; 7B has one norm for both, 40B has two.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h, g = layernorm2(x), layernorm(x)      7B: h = g
+ *          q, k, v = Wqkv h, in three parts        q, k rotated, partners half a head apart
+ *          x = x + Wo attend(q, K, V) + Wdown gelu(Wup g)
+ *      logits = Wout layernorm(x)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer falcon = {
+    .rope = TFT_ROPE_HALVES,
+    .layer_norm = true,
+    .fused_qkv = true,
+    .activation = TFT_GELU,
+    .one_norm = true,
+};
+
+const struct tft_arch tft_arch_falcon = {
+    .name = "falcon",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &falcon,
+};

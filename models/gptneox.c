@@ -1,0 +1,33 @@
+/*
+ * gptneox: Black et al. 2022 (arXiv 2204.06745, section 2.1). Also Pythia. A part of each head is
+ * rotated. With use_parallel_residual, which is usual:
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h, g = layernorm1(x), layernorm2(x)
+ *          q, k, v = Wqkv h + bqkv, in three parts     q, k rotated, partners half of n_rot apart
+ *          x = x + Wo attend(q, K, V) + bo + Wdown gelu(Wup g + bup) + bdown
+ *      logits = Wout layernorm(x)
+ *
+ * Without it layernorm2 reads what attention has left, as in gpt2.
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer gptneox = {
+    .rope = TFT_ROPE_HALVES,
+    .layer_norm = true,
+    .fused_qkv = true,
+    .qkv_bias = true,
+    .o_bias = true,
+    .ffn_bias = true,
+    .activation = TFT_GELU,
+    .parallel_switch = true,
+};
+
+const struct tft_arch tft_arch_gptneox = {
+    .name = "gptneox",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &gptneox,
+};

@@ -1,0 +1,33 @@
+/*
+ * stablelm: Bellagente et al. 2024 (arXiv 2402.17834, section 3.1). A part of each head is rotated.
+ * The 12B model has one norm for both halves of a block, which it computes side by side, and
+ * normalises each head of q and k.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = layernorm(x)
+ *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases where the file has them
+ *          q, k = layernorm(q), layernorm(k) per head      12B; then rotated, partners half of
+ *                                                          n_rot apart
+ *          x = x + Wo attend(q, K, V)
+ *          h = layernorm(x)                                12B: h as above
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout layernorm(x)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer stablelm = {
+    .rope = TFT_ROPE_HALVES,
+    .layer_norm = true,
+    .qk_norm = TFT_QK_NORM_OWN,
+    .may_have_qkv_bias = true,
+    .one_norm = true,
+};
+
+const struct tft_arch tft_arch_stablelm = {
+    .name = "stablelm",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &stablelm,
+};
