@@ -240,6 +240,26 @@ typedef void tft_gelu_fn(float *y, const float *x, size_t n);
 /* y, a, b: [n]; y may be a or b. GEGLU: Shazeer 2020, eq. 5. y[i] = gelu(a)[i] * b[i] */
 typedef void tft_gelu_mul_fn(float *y, const float *a, const float *b, size_t n);
 
+/*
+ * A soft cap (Gemma Team 2024, arXiv 2408.00118, section 2), in place: x[i] = cap tanh(x[i] / cap),
+ * where inverse = 1 / cap:
+ *
+ *   u = x[i] * inverse    a = |u|    z = a * a
+ *   t = fma(a * z, p, a)               if a < TFT_TANH_SMALL, where p is the polynomial in z of
+ *                                      TFT_TANH_0 .. TFT_TANH_4, by fma from TFT_TANH_4 down
+ *   t = 1 - 2 / (1 + exp(a + a))       otherwise
+ *   x[i] = (u < 0 ? -0 - t : t) * cap
+ *
+ * The polynomial is that of Cephes (Moshier 1989, tanhf): exp loses bits near 0. x: [n]
+ */
+typedef void tft_softcap_fn(float *x, size_t n, float cap, float inverse);
+#define TFT_TANH_SMALL 0.625f
+#define TFT_TANH_4 -5.70498872745e-3f
+#define TFT_TANH_3 2.06390887954e-2f
+#define TFT_TANH_2 -5.37397155531e-2f
+#define TFT_TANH_1 1.33314422036e-1f
+#define TFT_TANH_0 -3.33332819422e-1f
+
 /* y, x: [n]. y[i] = y[i] + x[i] */
 typedef void tft_add_fn(float *y, const float *x, size_t n);
 
@@ -553,6 +573,7 @@ struct tft_kernels {
     tft_silu_mul_fn *silu_mul;
     tft_gelu_fn *gelu;
     tft_gelu_mul_fn *gelu_mul;
+    tft_softcap_fn *softcap;
     tft_add_fn *add;
     tft_hadamard_fn *hadamard;
     tft_range_fn *range;

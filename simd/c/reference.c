@@ -178,6 +178,20 @@ static void gelu_mul_c(float *y, const float *a, const float *b, size_t n)
         y[i] = gelu_of(a[i]) * b[i];
 }
 
+static void softcap_c(float *x, size_t n, float cap, float inverse)
+{
+    for (size_t i = 0; i < n; i++) {
+        float u = x[i] * inverse, a = fabsf(u), z = a * a;
+        float p = fmaf(TFT_TANH_4, z, TFT_TANH_3);
+        p = fmaf(p, z, TFT_TANH_2);
+        p = fmaf(p, z, TFT_TANH_1);
+        p = fmaf(p, z, TFT_TANH_0);
+        float near = fmaf(a * z, p, a), far = 1.0f - 2.0f / (1.0f + tft_expf(a + a));
+        float t = a < TFT_TANH_SMALL ? near : far;
+        x[i] = (u < 0.0f ? -0.0f - t : t) * cap;
+    }
+}
+
 static void add_c(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -424,6 +438,7 @@ void tft_rung_c(struct tft_kernels *k)
         .silu_mul = silu_mul_c,
         .gelu = gelu_c,
         .gelu_mul = gelu_mul_c,
+        .softcap = softcap_c,
         .add = add_c,
         .hadamard = hadamard_c,
         .range = range_c,

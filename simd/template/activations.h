@@ -1,4 +1,4 @@
-/* silu_mul, gelu, gelu_mul and their _u8 twins of kernels.h. Parameters: ISA(name) and lanes.h. */
+/* silu_mul, gelu, gelu_mul and their _u8 twins, and softcap, of kernels.h. Parameters: ISA(name) and lanes.h. */
 #ifndef TFT_TEMPLATE_ACTIVATIONS_H
 #define TFT_TEMPLATE_ACTIVATIONS_H
 
@@ -33,6 +33,23 @@ FORCE_INLINE void gelu_mul(output y, const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i += 16)
         output_store(&y, i, v_mul(gelu_of(v_load_n(a + i, n - i)), v_load_n(b + i, n - i)), n - i);
+}
+
+static void ISA(softcap)(float *x, size_t n, float cap, float inverse)
+{
+    const v16 one = v_set(1.0f), zero = v_set(-0.0f);
+    for (size_t i = 0; i < n; i += 16) {
+        v16 u = v_mul(v_load_n(x + i, n - i), v_set(inverse)), a = v_mask(u, 0x7fffffff);
+        v16 z = v_mul(a, a), p = v_fma(v_set(TFT_TANH_4), z, v_set(TFT_TANH_3));
+        p = v_fma(p, z, v_set(TFT_TANH_2));
+        p = v_fma(p, z, v_set(TFT_TANH_1));
+        p = v_fma(p, z, v_set(TFT_TANH_0));
+        v16 near = v_fma(v_mul(a, z), p, a),
+            far = v_sub(one, v_div(v_set(2.0f), v_add(one, v_exp(v_add(a, a)))));
+        v16 t = v_pick(a, v_set(TFT_TANH_SMALL), near, far);
+        t = v_pick(u, v_set(0.0f), v_sub(zero, t), t);
+        v_store_n(x + i, v_mul(t, v_set(cap)), n - i);
+    }
 }
 
 static void ISA(silu_mul)(float *y, const float *a, const float *b, size_t n)

@@ -33,6 +33,7 @@ static void fill_floats(struct tft_kernels *k)
     k->silu_mul = ISA(silu_mul);
     k->gelu = ISA(gelu);
     k->gelu_mul = ISA(gelu_mul);
+    k->softcap = ISA(softcap);
     k->add = ISA(add);
     k->widen[TFT_NUM_F16] = ISA(widen_f16);
     k->widen[TFT_NUM_BF16] = ISA(widen_bf16);

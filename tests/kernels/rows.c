@@ -218,6 +218,33 @@ static void gelu_mul(struct check *c)
                now->gelu_mul(y, x, x, BENCH_N));
 }
 
+static void softcap(struct check *c)
+{
+    CASE(c, "softcap", softcap);
+    for (int i = 0; i < 60; i++) {
+        size_t n = check_size(c, 500);
+        float *x = check_buf(c, n, 4), *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
+        float cap = i % 3 == 0 ? 50.0f : i % 3 == 1 ? 30.0f : 0.75f, inverse = 1 / cap;
+        check_fill(c, x, n);
+        for (size_t k = 0; k < n && i % 2; k++) /* where the two forms meet */
+            x[k] = cap * (0.5f + (float)check_below(c, 1000) / 4000) * (k % 3 ? 1 : -1);
+        memcpy(want, x, n * 4);
+        memcpy(got, x, n * 4);
+        ref->softcap(want, n, cap, inverse);
+        now->softcap(got, n, cap, inverse);
+        check_same(c, want, got, n * 4, "n %zu, cap %g", n, (double)cap);
+        for (size_t k = 0; k < n; k++) {
+            double exact = (double)cap * tanh((double)x[k] / (double)cap);
+            check_near(c, exact, (double)got[k], fabs(exact) + 1e-37, TOL(8), "softcap(%a, %g)",
+                       (double)x[k], (double)cap);
+        }
+    }
+    float *x = check_buf(c, BENCH_N, 4);
+    check_fill(c, x, BENCH_N);
+    CHECK_TIME(c, "2048", 0, 8.0 * BENCH_N, ref->softcap(x, BENCH_N, 50, 0.02f),
+               now->softcap(x, BENCH_N, 50, 0.02f));
+}
+
 static void add(struct check *c)
 {
     CASE(c, "add", add);
@@ -381,6 +408,7 @@ void check_rows(struct check *c)
     silu_mul(c);
     gelu(c);
     gelu_mul(c);
+    softcap(c);
     add(c);
     blend(c);
     scale(c);
