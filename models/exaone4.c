@@ -1,6 +1,7 @@
 /*
  * exaone4: LG AI Research 2025 (arXiv 2507.11407, section 2). Norms as in olmo2, but q and k are
- * normalised head by head.
+ * normalised head by head. In 32B three layers in four attend to a window, and the others do not
+ * rotate q and k.
  *
  *      x = embed[token]
  *      per layer:
@@ -18,6 +19,8 @@ static const struct tft_transformer exaone4 = {
     .no_pre_norm = true,
     .post_norm = true,
     .qk_norm = TFT_QK_NORM_HEADS,
+    .window_period = 4,
+    .window_only_rope = true,
 };
 
 const struct tft_arch tft_arch_exaone4 = {

@@ -1,6 +1,7 @@
 /*
  * olmo2: OLMo Team 2024 (arXiv 2501.00656, section 2.2). Norms come after attention and feed-forward,
- * and q and k are normalised over all their heads together.
+ * and q and k are normalised over all their heads together. In OLMo 3 three layers in four attend to a
+ * window; YaRN is for the others.
  *
  *      x = embed[token]
  *      per layer:
@@ -18,6 +19,8 @@ static const struct tft_transformer olmo2 = {
     .no_pre_norm = true,
     .post_norm = true,
     .qk_norm = TFT_QK_NORM_WHOLE,
+    .window_period = 4,
+    .window_plain_rope = true,
 };
 
 const struct tft_arch tft_arch_olmo2 = {

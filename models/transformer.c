@@ -125,6 +125,53 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
 }
 
+/* ARCH.attention.sliding_window, and sliding_window_pattern: a period, or a bool for each layer. */
+static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
+{
+    struct tft_model *m = ld->m;
+    char full[96];
+    const char *size = "attention.sliding_window", *pattern = "attention.sliding_window_pattern";
+    const struct tft_value *v = tft_load_value(ld, pattern, full);
+    bool array = v && v->is_array;
+    if (!t->window && !tft_load_has(ld, size))
+        return;
+    uint32_t window = tft_load_dim(ld, size, t->window, INT32_MAX),
+             period = array ? 1 : tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
+    if (array && v->n < m->n_layer)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
+                      (unsigned long long)v->n, m->n_layer);
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        uint64_t has = l % period < period - 1;
+        if (array && (!tft_value_uint(v, l, &has) || has > 1))
+            tft_load_fail(ld, TFT_ERR_FORMAT, "%s is neither an integer nor bools", full);
+        tft_load_block(ld, l)->window = has ? window : 0;
+        tft_load_block(ld, l)->no_rope |= !has && t->window_only_rope;
+    }
+    m->pieces |= 1u << TFT_PIECE_WINDOW;
+    if (t->window_plain_rope)
+        tft_load_rope_window(ld, t->window_base);
+}
+
+static void load_caps(struct tft_load *ld, const struct tft_transformer *t)
+{
+    struct tft_model *m = ld->m;
+    m->score_cap = t->caps ? tft_load_factor(ld, "attn_logit_softcapping", t->score_cap) : 0;
+    m->logit_cap = t->caps ? tft_load_factor(ld, "final_logit_softcapping", t->logit_cap) : 0;
+    if (t->wide_layers && m->n_layer == t->wide_layers)
+        m->attn_scale = 1.0f / sqrtf((float)(m->n_embd / m->n_head));
+}
+
+/* Llama 4's temperature of attention, in mistral3: queries grow with the logarithm of positions. */
+static void load_query_growth(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    m->query_growth = tft_load_factor(ld, "attention.temperature_scale", 0);
+    m->query_period =
+        m->query_growth > 0
+            ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
+            : 1;
+}
+
 static void load_multipliers(struct tft_load *ld, const struct tft_multipliers *x)
 {
     struct tft_model *m = ld->m;
@@ -154,6 +201,9 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
         [TFT_PIECE_ROPE_LAYERS] = t->no_rope_period != 0,
         [TFT_PIECE_ROPE_AMPLITUDE] = m->n_rot && m->rope_amplitude != 1,
         [TFT_PIECE_ROPE_BY_CONTEXT] = m->rope_freq_long,
+        [TFT_PIECE_SCORE_CAP] = m->score_cap > 0,
+        [TFT_PIECE_LOGIT_CAP] = m->logit_cap > 0,
+        [TFT_PIECE_QUERY_SCALE] = m->query_growth > 0,
     };
     uint32_t mask = 0;
     for (int i = 0; i < TFT_PIECES; i++)
@@ -189,6 +239,9 @@ void tft_transformer_load(struct tft_load *ld)
                   (t->parallel_switch && tft_load_flag(ld, "use_parallel_residual", true));
     if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
         m->zeros = load_zeros(ld, m->head_dim);
+    load_caps(ld, t);
+    if (t->query_growth)
+        load_query_growth(ld);
     m->pieces = pieces(m, t);
 
     tft_load_embedding(ld);
@@ -196,6 +249,8 @@ void tft_transformer_load(struct tft_load *ld)
         m->pos_embed = tft_load_table(ld, "position_embd.weight", m->n_ctx, m->n_embd);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
         load_block(ld, t, layer);
+    if (t->window_period)
+        load_windows(ld, t);
     m->out_norm = tft_load_norm(ld, "output_norm", 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }
@@ -235,7 +290,9 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     if (!t->late_qk_norm)
         norm_qk(p, b);
     if (m->n_rot && !b->no_rope)
-        tft_rope(p);
+        tft_rope(p, b->window);
+    if (m->query_growth > 0)
+        tft_scale_queries(p);
     if (t->late_qk_norm)
         norm_qk(p, b);
     tft_kv_append(p, layer);

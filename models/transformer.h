@@ -60,6 +60,17 @@ struct tft_transformer {
     bool scaled_embedding;  /* e = sqrt(n_embd) */
     const struct tft_multipliers *multipliers;
     bool rope_switch;        /* no rotation if the file's rope.scaling.finetuned is false */
+    /* Sliding windows. Where a file has no period of its own, nor a mask of layers, layer l has a
+       window unless l % window_period is window_period - 1. */
+    uint32_t window_period;  /* 0: windows of the file are not applied */
+    uint32_t window;         /* if the file names none; 0: then no layer has one */
+    float window_base;       /* of RoPE in these layers, if the file names none; 0: rope.freq_base */
+    bool window_plain_rope;  /* RoPE of these layers has a base of its own and no scaling */
+    bool window_only_rope;   /* layers without a window are not rotated, if others have one */
+    float score_cap, logit_cap; /* soft caps, if the file names none */
+    bool caps;               /* the file may name caps */
+    bool query_growth;       /* attention.temperature_scale */
+    uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
     uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */
 };
 

@@ -17,6 +17,8 @@ struct oracle {
     double eps, base, linear;
     double e, r, l, a; /* factors of embeddings, of what is added to x, of logits, of scores */
     double amplitude;  /* of the rotation */
+    double score_cap, logit_cap; /* 0: none */
+    bool yarn;
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
     double *k, *v; /* [layers, capacity, kv_heads * dim] */
@@ -97,6 +99,25 @@ static struct matrix tensor(const struct oracle *o, const char *name)
     return m;
 }
 
+static bool scaling_is(const struct oracle *o, const char *name)
+{
+    char full[96];
+    struct tft_str s;
+    snprintf(full, sizeof full, "%s.rope.scaling.type", o->arch);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    return v && tft_value_str(v, &s) && tft_str_is(s, name);
+}
+
+/* Tokens that layer l attends to; 0: all. */
+static size_t window_of(const struct oracle *o, size_t l)
+{
+    double window = number(o, "attention.sliding_window", is(o, "gemma2") ? 4096 : 0),
+           usual = is(o, "gemma2") ? 2 : is(o, "gemma3") ? 6 : 4;
+    size_t period = (size_t)number(o, "attention.sliding_window_pattern", usual);
+    bool has = is(o, "gemma2") || is(o, "gemma3") || is(o, "olmo2") || is(o, "exaone4");
+    return has && (l + 1) % period != 0 ? (size_t)window : 0;
+}
+
 /* Factors of embeddings, halves, logits and scores. Where a file of minicpm has none, they are those
    of its paper. */
 static void factors(struct oracle *o)
@@ -105,8 +126,16 @@ static void factors(struct oracle *o)
     o->e = o->r = o->l = 1;
     o->a = usual;
     o->amplitude = number(o, "rope.scaling.attn_factor", 1);
-    if (is(o, "gemma"))
+    if (is(o, "gemma") || is(o, "gemma2") || is(o, "gemma3"))
         o->e = sqrt((double)o->d);
+    if (is(o, "gemma2")) {
+        o->score_cap = number(o, "attn_logit_softcapping", 50);
+        o->logit_cap = number(o, "final_logit_softcapping", 30);
+    }
+    double f = o->linear, m = number(o, "rope.scaling.yarn_log_multiplier", 0);
+    o->yarn = scaling_is(o, "yarn");
+    if (o->yarn)
+        o->amplitude *= (1 + 0.1 * log(f)) / (1 + 0.1 * m * log(f));
     if (is(o, "granite")) {
         o->e = number(o, "embedding_scale", 1);
         o->r = number(o, "residual_scale", 1);
@@ -240,15 +269,35 @@ static void norm(const struct oracle *o, double *y, const double *x, const doubl
         memcpy(y, x, o->d * sizeof *y);
 }
 
-static void rotate(const struct oracle *o, double *head)
+/* What YaRN makes of the frequency f of pair i: pairs that turn fast within the original context stay,
+   slow ones are divided. */
+static double yarn(const struct oracle *o, size_t i, double f)
+{
+    double n_ctx = number(o, "rope.scaling.original_context_length", 0), edge[2];
+    for (int k = 0; k < 2; k++) {
+        double turns = number(o, k ? "rope.scaling.yarn_beta_slow" : "rope.scaling.yarn_beta_fast",
+                              k ? 1 : 32);
+        edge[k] = (double)o->rot * log(n_ctx / (turns * 2 * 3.14159265358979323846)) /
+                  (2 * log(o->base));
+    }
+    double low = fmax(0, floor(edge[0])), high = fmin((double)o->rot - 1, ceil(edge[1]));
+    double slow = fmin(1, fmax(0, ((double)i - low) / fmax(0.001, high - low)));
+    return f * (1 - slow) + f / o->linear * slow;
+}
+
+static void rotate(const struct oracle *o, size_t l, double *head)
 {
     bool neighbours = is(o, "llama") || is(o, "granite") || is(o, "minicpm") ||
-                      is(o, "smollm3") || is(o, "ernie4_5");
+                      is(o, "smollm3") || is(o, "ernie4_5") || is(o, "mistral3");
+    bool plain = window_of(o, l) && (is(o, "gemma3") || is(o, "olmo2"));
+    double base = plain && is(o, "gemma3") ? number(o, "rope.freq_base_swa", 10000) : o->base;
     for (size_t i = 0; i < o->rot / 2; i++) {
-        double freq = pow(o->base, -2.0 * (double)i / (double)o->rot) / o->linear /
-                      (o->freq_div ? o->freq_div[i] : 1);
-        double c = cos((double)o->pos * freq) * o->amplitude,
-               s = sin((double)o->pos * freq) * o->amplitude;
+        double freq = pow(base, -2.0 * (double)i / (double)o->rot);
+        if (!plain)
+            freq = (o->yarn ? yarn(o, i, freq) : freq / o->linear) /
+                   (o->freq_div ? o->freq_div[i] : 1);
+        double size = plain ? 1 : o->amplitude, c = cos((double)o->pos * freq) * size,
+               s = sin((double)o->pos * freq) * size;
         size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + o->rot / 2;
         double x = head[a], y = head[b];
         head[a] = x * c - y * s;
@@ -259,23 +308,26 @@ static void rotate(const struct oracle *o, double *head)
 static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
 {
     size_t width = o->kv_heads * o->dim;
+    size_t window = window_of(o, layer), first = window && o->pos >= window ? o->pos - window + 1 : 0;
     double *p = malloc((o->pos + 1) * sizeof *p);
     for (size_t h = 0; h < o->heads; h++) {
         size_t g = h / (o->heads / o->kv_heads);
         double max = -INFINITY, sum = 0;
-        for (size_t t = 0; t <= o->pos; t++) {
+        for (size_t t = first; t <= o->pos; t++) {
             const double *k = o->k + (layer * o->capacity + t) * width + g * o->dim;
             p[t] = 0;
             for (size_t i = 0; i < o->dim; i++)
                 p[t] += q[h * o->dim + i] * k[i];
             p[t] *= o->a;
+            if (o->score_cap > 0)
+                p[t] = o->score_cap * tanh(p[t] / o->score_cap);
             max = fmax(max, p[t]);
         }
-        for (size_t t = 0; t <= o->pos; t++)
+        for (size_t t = first; t <= o->pos; t++)
             sum += p[t] = exp(p[t] - max);
         for (size_t i = 0; i < o->dim; i++) {
             double v = 0;
-            for (size_t t = 0; t <= o->pos; t++)
+            for (size_t t = first; t <= o->pos; t++)
                 v += p[t] / sum * o->v[(layer * o->capacity + t) * width + g * o->dim + i];
             out[h * o->dim + i] = v;
         }
@@ -323,11 +375,16 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         bool heads = gain && !is(o, "olmo2") && !own, late = is(o, "hunyuan-dense");
         if (heads && !late)
             rms(q + i, q + i, gain, o->dim, o->eps);
-        if (!is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3))
-            rotate(o, q + i);
+        bool global = is(o, "exaone4") && window_of(o, 0) && !window_of(o, l);
+        if (!is(o, "gpt2") && !(is(o, "smollm3") && l % 4 == 3) && !global)
+            rotate(o, l, q + i);
         if (heads && late)
             rms(q + i, q + i, gain, o->dim, o->eps);
     }
+    double grow = is(o, "mistral3") ? number(o, "attention.temperature_scale", 0) : 0,
+           original = number(o, "rope.scaling.original_context_length", 1);
+    for (size_t i = 0; i < nq; i++)
+        q[i] *= 1 + grow * log(1 + floor((double)o->pos / original));
     memcpy(o->k + slot, k, nkv * sizeof *k);
     memcpy(o->v + slot, v, nkv * sizeof *v);
     attend(o, l, q, a);
@@ -353,8 +410,9 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     }
     for (size_t i = 0; i < o->ff; i++)
         u[i] = !w[GATE].w && !fused ? gelu(u[i])
-               : is(o, "gemma")     ? u[i] * gelu(g[i])
-                                    : u[i] * g[i] / (1 + exp(-g[i]));
+               : strncmp(o->arch, "gemma", 5) == 0
+                   ? u[i] * gelu(g[i])
+                   : u[i] * g[i] / (1 + exp(-g[i]));
     product(y, w[DOWN], u, w[DOWNB].w);
     add(o, x, y, w[POST2].w);
     free(u);
@@ -385,7 +443,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
     norm(o, h, x, o->out_w, o->out_b);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
     for (size_t i = 0; i < o->vocab; i++)
-        o->logits[i] *= o->l;
+        o->logits[i] = o->logit_cap > 0 ? o->logit_cap * tanh(o->logits[i] * o->l / o->logit_cap)
+                                        : o->logits[i] * o->l;
     o->pos++;
     free(x);
     free(h);

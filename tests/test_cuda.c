@@ -326,6 +326,9 @@ static void more_architectures(void **state)
         {"olmo2", "cuda does not compute blocks without norms before them (architecture olmo2)"},
         {"exaone4", "cuda does not compute blocks without norms before them"},
         {"phi3", "cuda does not compute RoPE with an amplitude (architecture phi3)"},
+        {"gemma2", "cuda does not compute GEGLU"},
+        {"gemma3", "cuda does not compute GEGLU"},
+        {"mistral3", "cuda does not compute RoPE with an amplitude (architecture mistral3)"},
         {"stablelm", "cuda does not compute a LayerNorm of each head of queries and keys"},
     };
     for (int i = 0; i < N_MORE; i++) {

@@ -115,6 +115,11 @@ static const uint64_t more_contracts[N_MORE] = {
     0x0b70c6d7d157b77f, /* falcon */
     0x0959985bf80fd426, /* its large form */
     0x1ab036338d358f81, /* starcoder2 */
+    0x81546d247c2474ba, /* gemma2 */
+    0xcd0d76aa9296688d, /* gemma3 */
+    0x7c61abd160f950a2, /* olmo2 with windows */
+    0xcd93d910e9b5db8a, /* exaone4 with windows */
+    0xd0ec3c7730c69326, /* mistral3 */
 };
 
 static void more_architectures_same_bits(void **state)

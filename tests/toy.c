@@ -181,7 +181,12 @@ bool toy_has_layer_norm(const struct toy *t)
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 ");
+    return is_one(t, " olmo2 exaone4 gemma2 gemma3 ");
+}
+
+bool toy_has_pre_norm(const struct toy *t)
+{
+    return !is_one(t, " olmo2 exaone4 ");
 }
 
 static void qkv_tensors(struct writer *w, unsigned l)
@@ -210,7 +215,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 ")) {
+    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -233,7 +238,7 @@ static void llama_tensors(struct writer *w)
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim;
     bool one = is_one(t, " falcon ") || (is_one(t, " stablelm ") && t->large),
          bias = is_one(t, " gptneox starcoder2 "), gated = !bias && !is_one(t, " falcon ");
-    bool post = toy_has_post_norm(t), pre = !post;
+    bool post = toy_has_post_norm(t), pre = toy_has_pre_norm(t);
     if (t->llama3_scaling)
         tensor(w, "rope_freqs.weight", 0, TFT_F32, 1, t->n_rot / 2, 4, 3);
     if (is_one(t, " phi3 minicpm ")) {
@@ -309,6 +314,19 @@ static const struct {
       {"residual_scale", TOY_F32, 0.4},
       {"logit_scale", TOY_F32, 1.7},
       {"rope.scaling.original_context_length", TOY_U32, 20}}},
+    {"gemma2",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"attn_logit_softcapping", TOY_F32, 4},
+      {"final_logit_softcapping", TOY_F32, 5}}},
+    {"gemma3",
+     {{"attention.sliding_window", TOY_U32, 100},
+      {"attention.sliding_window_pattern", TOY_U32, 3},
+      {"rope.freq_base_swa", TOY_F32, 500}}},
+    {"mistral3",
+     {{"rope.scaling.yarn_beta_fast", TOY_F32, 2},
+      {"rope.scaling.yarn_beta_slow", TOY_F32, 0.5},
+      {"rope.scaling.yarn_log_multiplier", TOY_F32, 0.7},
+      {"attention.temperature_scale", TOY_F32, 0.1}}},
     {"phi3",
      {{"rope.scaling.original_context_length", TOY_U32, 20},
       {"rope.scaling.attn_factor", TOY_F32, 1.19}}},
@@ -354,6 +372,11 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
         return;
     tft_gguf_put_u32(w, key(t, "rope.dimension_count"), t->n_rot);
     tft_gguf_put_f32(w, key(t, "rope.freq_base"), 10000);
+    if (t->yarn > 0) {
+        tft_gguf_put_str(w, key(t, "rope.scaling.type"), str("yarn"));
+        tft_gguf_put_f32(w, key(t, "rope.scaling.factor"), t->yarn);
+        tft_gguf_put_u32(w, key(t, "rope.scaling.original_context_length"), 40);
+    }
     if (t->linear_scaling > 0) {
         tft_gguf_put_str(w, key(t, "rope.scaling.type"), str("linear"));
         tft_gguf_put_f32(w, key(t, "rope.scaling.factor"), t->linear_scaling);

@@ -20,6 +20,7 @@ struct toy {
     enum tft_dtype type;  /* of matrices: any that tuffet reads as floats */
     bool tied;            /* no output.weight */
     float linear_scaling; /* of RoPE; 0: none */
+    float yarn;           /* factor of YaRN, likewise; original context: 40 */
     bool llama3_scaling;  /* of RoPE: rope_freqs.weight */
     uint64_t seed;
     const char *vocab; /* NULL, or "llama" or "gpt2", the kind; n_vocab is then TOY_VOCAB */
@@ -34,7 +35,8 @@ struct toy {
 
 /* Parts of an architecture's formula, as its toys have them. */
 bool toy_has_layer_norm(const struct toy *t);
-bool toy_has_post_norm(const struct toy *t); /* and none before the halves of a block */
+bool toy_has_post_norm(const struct toy *t);
+bool toy_has_pre_norm(const struct toy *t);
 
 /* Both vocabularies have all bytes, a few longer pieces and the special tokens of chat formats.
    "llama" also has printable ASCII and puts <s> before a text. "gpt2" has <|endoftext|> as BOS and

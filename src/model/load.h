@@ -67,6 +67,10 @@ void tft_load_shape(struct tft_load *ld);
    formulas. Other scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);
 
+/* Frequencies of layers with a window: base rope.freq_base_swa, or `def`, or rope.freq_base if def
+   is 0; without scaling. */
+void tft_load_rope_window(struct tft_load *ld, float def);
+
 /* Block `layer`, to be filled. */
 struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);
 

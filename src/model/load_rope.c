@@ -55,7 +55,7 @@ static void yarn(struct tft_load *ld, struct scaling *s, double base)
     double growth = s->divisor > 1 ? 0.1 * tft_rope_log(s->divisor) : 0;
     s->amplitude *= (1 + growth) / (1 + growth * log_multiplier);
     s->low = fmax(0, floor(pair_of(fast, n_ctx, m->n_rot, base)));
-    s->high = fmin(m->n_rot - 1.0, ceil(pair_of(slow, n_ctx, m->n_rot, base)));
+    s->high = fmin(fmax(0, ceil(pair_of(slow, n_ctx, m->n_rot, base))), m->n_rot - 1.0);
 }
 
 static struct scaling scaling(struct tft_load *ld, double base)
@@ -151,4 +151,11 @@ void tft_load_rope(struct tft_load *ld, bool halves)
     m->rope_original_ctx =
         has_long ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
                  : 0;
+}
+
+void tft_load_rope_window(struct tft_load *ld, float def)
+{
+    const struct scaling none = {.divisor = 1, .low = -1, .high = -1};
+    float base = def > 0 ? def : (float)base_of(ld, "rope.freq_base", 10000);
+    ld->m->rope_freq_window = frequencies(ld, base_of(ld, "rope.freq_base_swa", base), &none, NULL);
 }

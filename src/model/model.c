@@ -44,6 +44,10 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_ROPE_LAYERS] = "layers without RoPE",
         [TFT_PIECE_ROPE_AMPLITUDE] = "RoPE with an amplitude",
         [TFT_PIECE_ROPE_BY_CONTEXT] = "RoPE that depends on the length of the session",
+        [TFT_PIECE_SCORE_CAP] = "soft caps of scores",
+        [TFT_PIECE_LOGIT_CAP] = "soft caps of logits",
+        [TFT_PIECE_WINDOW] = "layers with a sliding window",
+        [TFT_PIECE_QUERY_SCALE] = "queries scaled by their positions",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

@@ -72,7 +72,8 @@ struct tft_block {
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_input in[TFT_LAYER_INPUTS];
-    bool no_rope; /* q and k are not rotated */
+    bool no_rope;    /* q and k are not rotated */
+    uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
 
 /*
@@ -94,6 +95,10 @@ enum tft_piece {
     TFT_PIECE_ROPE_LAYERS,
     TFT_PIECE_ROPE_AMPLITUDE,
     TFT_PIECE_ROPE_BY_CONTEXT,
+    TFT_PIECE_SCORE_CAP,
+    TFT_PIECE_LOGIT_CAP,
+    TFT_PIECE_WINDOW,
+    TFT_PIECE_QUERY_SCALE,
     TFT_PIECES
 };
 
@@ -135,6 +140,10 @@ struct tft_model {
                              file has one of them where both are the same */
     const float *zeros;   /* [E] for LayerNorm without a bias; NULL: there is none */
     float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
+    float score_cap, logit_cap; /* soft caps (kernels.h); 0: none */
+    float query_growth;   /* queries are multiplied by 1 + query_growth ln(1 + floor(position /
+                             query_period)); 0: they are not */
+    uint32_t query_period;
 
     uint32_t n_rot;          /* numbers of a head that RoPE rotates; 0: no RoPE */
     bool rope_halves;        /* partners are n_rot / 2 apart; otherwise they are neighbours */
@@ -142,6 +151,7 @@ struct tft_model {
     const double *rope_freq_long; /* the same in sessions of more than rope_original_ctx positions;
                                      NULL: these have no frequencies of their own */
     uint32_t rope_original_ctx;
+    const double *rope_freq_window; /* those of layers with a window; NULL: the same as all */
     float rope_amplitude; /* of cosines and sines */
 
     struct tft_mat embed;     /* [V, D] */

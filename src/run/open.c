@@ -24,6 +24,11 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
             m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
+    if (m->pieces & 1u << TFT_PIECE_WINDOW)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has layers with a sliding window, which a quantized KV cache does not "
+                        "support yet: use f16 or f32",
+                        m->source.name);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(
             err, TFT_ERR_ARG,
@@ -243,8 +248,9 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     layout_rows(s, a);
     bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
     s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
-    s->rope_cos = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
-    s->rope_sin = tft_arena_take(a, s->n_batch, m->n_rot * sizeof(float));
+    size_t angles = (size_t)s->n_batch * (m->rope_freq_window ? 2 : 1);
+    s->rope_cos = tft_arena_take(a, angles, m->n_rot * sizeof(float));
+    s->rope_sin = tft_arena_take(a, angles, m->n_rot * sizeof(float));
 
     layout_attend(s, a);
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);

@@ -27,15 +27,19 @@ struct tft_ops {
     /* LayerNorm without a bias of each head of Q and K by itself, with gains of its own, in place */
     void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Rotates the heads of Q and K by their tokens' positions */
-    void (*rope)(struct tft_pass *p);
+    /* Rotates the heads of Q and K by their tokens' positions; windowed: as in layers with a window,
+       where these have frequencies of their own */
+    void (*rope)(struct tft_pass *p, bool windowed);
+
+    /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
+    void (*scale_queries)(struct tft_pass *p);
 
     /* Stores K and V of the plan's first chunk in layer `layer` of the cache; attend stores the
        other chunks, each after the one before has attended */
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
-    /* A = softmax(attn_scale Q K^T) V over the cache, each token seeing the positions up to its own,
-       in the form that o takes */
+    /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to its
+       own, or the window of the layer before it, in the form that o takes */
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
     /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)
@@ -51,7 +55,7 @@ struct tft_ops {
     void (*linear_apart)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
     void (*add_apart)(struct tft_pass *p, const struct tft_norm *w);
 
-    /* LOGITS = logit_scale * W XN */
+    /* LOGITS = cap(logit_scale * W XN) */
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
 };
 
@@ -86,9 +90,14 @@ static inline void tft_layernorm_heads(struct tft_pass *p, const struct tft_bloc
     p->ops->layernorm_heads(p, b);
 }
 
-static inline void tft_rope(struct tft_pass *p)
+static inline void tft_rope(struct tft_pass *p, bool windowed)
 {
-    p->ops->rope(p);
+    p->ops->rope(p, windowed);
+}
+
+static inline void tft_scale_queries(struct tft_pass *p)
+{
+    p->ops->scale_queries(p);
 }
 
 static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)

@@ -93,6 +93,11 @@ void tft_pass_positions(struct tft_pass *p)
         return;
     tft_pass_touch(p, 0, BIT(TFT_ROPE));
     tft_pass_share(p, p->n, &begin, &end);
+    for (size_t t = begin; t < end && m->rope_freq_window; t++) {
+        size_t at = (p->s->n_batch + t) * m->n_rot;
+        tft_rope_angles(p->s->rope_cos + at, p->s->rope_sin + at, m->rope_freq_window, m->n_rot,
+                        m->rope_halves, tft_pass_position(p, (uint32_t)t));
+    }
     for (size_t t = begin; t < end; t++) {
         float *cos = p->s->rope_cos + t * m->n_rot, *sin = p->s->rope_sin + t * m->n_rot;
         tft_rope_angles(cos, sin, p->s->rope_freq, m->n_rot, m->rope_halves,

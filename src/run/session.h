@@ -72,7 +72,8 @@ struct tft_session {
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
     const double *rope_freq;              /* the model's, or those for long sessions */
-    float *rope_cos, *rope_sin;           /* [n_batch, n_rot] */
+    float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then the same for layers with a
+                                             window, where they have frequencies of their own */
     struct tft_attend_scratch *scratch;   /* [n_threads] */
     float *part_o;                        /* [H, spans, E] attention of one token, span by span */
     float *part_max, *part_sum;           /* [H, spans] */

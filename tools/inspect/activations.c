@@ -101,6 +101,11 @@ static double weights_of(const struct run *k, const struct tft_pass *p, uint32_t
         .head_dim = m->head_dim,
         .scale = m->attn_scale,
     });
+    uint32_t window = m->block[k->layer].window;
+    if (m->score_cap > 0)
+        m->kern.softcap(score, n, m->score_cap, 1 / m->score_cap);
+    for (uint32_t i = 0; window && i + window < n; i++)
+        score[i] = -INFINITY;
     m->kern.softmax(score, n, &max, &sum);
     return (double)sum;
 }

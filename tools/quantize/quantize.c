@@ -509,6 +509,11 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
+    if (status == TFT_OK && tft_kv_evicts(&kv) && m->pieces & 1u << TFT_PIECE_WINDOW)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has layers with a sliding window, which a quantized KV cache does not "
+                        "support yet: leave --kv out",
+                        m->source.name);
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no quantized KV cache supports its heads of %u channels",

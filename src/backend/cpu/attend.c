@@ -4,7 +4,8 @@
  * everything fixed:
  *
  *   a is the scale of attention, 1 / sqrt(E) in most models
- *   span b holds 256 slots or 256 tokens of blocks; tokens behind t are left out
+ *   span b holds 256 slots or 256 tokens of blocks; tokens behind t are left out, and so are those
+ *   before the layer's window, and spans that lie before it as a whole
  *   m_b = max_j a q.k_j    p_j = exp(a q.k_j - m_b)
  *   l_b = sum p_j    o_b = sum p_j v_j
  *   spans merge in the order of b, those of slots first, then those of blocks:
@@ -62,16 +63,20 @@ struct softmax_part {
 };
 
 /* Attends to the span of slots at `start`, for rows from *first_row on; the rows before see none of
-   it. scores: [rows, TFT_SPAN]; results o: [rows, E], part: [rows] */
+   it, nor do the last ones where the window of the layer has left it: their results mean nothing.
+   scores: [rows, TFT_SPAN]; results o: [rows, E], part: [rows] */
 static void attend_span(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                         const float *q, float *scores, float *o, struct softmax_part *part,
                         uint32_t *first_row)
 {
     uint32_t first = tft_first_row(t, TFT_KV_K, start);
     tft_score_slots(p, t, start, first, q, scores);
-    for (uint32_t i = first; i < tft_tile_rows(t); i++)
-        p->m->kern.softmax(scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start), &part[i].max,
-                           &part[i].sum);
+    for (uint32_t i = first; i < tft_tile_rows(t); i++) {
+        uint32_t n = tft_visible(t, TFT_KV_K, i, start), begin = tft_first_slot(t, i);
+        for (uint32_t j = 0; start + j < begin && j < n; j++)
+            scores[i * TFT_SPAN + j] = -INFINITY; /* the weight is 0 */
+        p->m->kern.softmax(scores + i * TFT_SPAN, n, &part[i].max, &part[i].sum);
+    }
     tft_mix_slots(p, t, start, first, scores, o);
     *first_row = first;
 }
@@ -109,12 +114,18 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
              end = t->side[TFT_KV_K].slot + t->n_tokens;
     struct softmax_part total[TFT_TILE], part[TFT_TILE];
 
+    uint32_t begin = tft_first_span(t, 0);
     tft_load_queries(p, t, token, w->q);
-    attend_span(p, t, 0, w->q, w->scores, w->o, total, &first);
-    for (uint32_t start = TFT_SPAN; start < end; start += TFT_SPAN) {
-        attend_span(p, t, start, w->q, w->scores, w->part, part, &first);
+    attend_span(p, t, begin * TFT_SPAN, w->q, w->scores, w->o, total, &first);
+    for (uint32_t b = begin + 1; b * TFT_SPAN < end; b++) {
+        attend_span(p, t, b * TFT_SPAN, w->q, w->scores, w->part, part, &first);
         for (uint32_t i = first; i < rows; i++)
-            merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+            if (tft_first_span(t, i) < b) {
+                merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
+            } else if (tft_first_span(t, i) == b) { /* a window that begins here */
+                memcpy(w->o + i * dim, w->part + i * dim, dim * sizeof *w->o);
+                total[i] = part[i];
+            }
     }
     const float *q = tft_ordered_queries(p, t, w->q);
     for (uint32_t b = 0; b < tft_code_spans(kv, t->side[TFT_KV_K].blocks); b++) {
@@ -142,6 +153,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
             .head = i % m->n_head_kv,
             .n_tokens = each - at < step ? each - at : step,
             .group = group,
+            .window = m->block[layer].window,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
         };
@@ -167,7 +179,7 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
 {
     struct tft_session *s = p->s;
     const struct tft_attend_scratch *w = &s->scratch[p->tid];
-    uint32_t dim = p->m->head_dim, unused;
+    uint32_t dim = p->m->head_dim, first = tft_first_span(&t, 0), unused;
     const float *q = NULL;
     for (uint32_t i = (uint32_t)p->tid; i < spans * p->m->n_head_kv; i += (uint32_t)p->n_threads) {
         struct softmax_part part[TFT_TILE];
@@ -178,7 +190,7 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
             q = tft_ordered_queries(p, &t, w->q);
         }
         if (b < slot_spans)
-            attend_span(p, &t, b * TFT_SPAN, w->q, w->scores, w->part, part, &unused);
+            attend_span(p, &t, (first + b) * TFT_SPAN, w->q, w->scores, w->part, part, &unused);
         else
             attend_codes(p, &t, b - slot_spans, q, w->scores, w->part, part,
                          next_codes(p, &t, i + (uint32_t)p->n_threads, spans, slot_spans));
@@ -198,12 +210,13 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     const struct tft_seen *seen = &queries->side[TFT_KV_K];
-    uint32_t slot_spans = tft_spans(seen->slot + 1), dim = m->head_dim;
-    uint32_t spans = slot_spans + tft_code_spans(&s->kv, seen->blocks);
     struct tft_tile t = {.layer = layer,
                          .n_tokens = 1,
                          .group = m->n_head / m->n_head_kv,
-                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]}};
+                         .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
+                         .window = m->block[layer].window};
+    uint32_t slot_spans = tft_spans(seen->slot + 1) - tft_first_span(&t, 0), dim = m->head_dim;
+    uint32_t spans = slot_spans + tft_code_spans(&s->kv, seen->blocks);
     attend_spans(p, t, queries->first, slot_spans, spans);
 
     size_t begin, end;

@@ -61,6 +61,7 @@ const struct tft_backend tft_backend_cpu = {
         .rmsnorm_whole = tft_cpu_rmsnorm_whole,
         .layernorm_heads = tft_cpu_layernorm_heads,
         .rope = tft_cpu_rope,
+        .scale_queries = tft_cpu_scale_queries,
         .kv_append = tft_cpu_kv_append,
         .attend = tft_cpu_attend,
         .hidden = tft_cpu_hidden,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/rope.h"
 #include "simd/affine.h"
 
 void tft_cpu_embed(struct tft_pass *p)
@@ -163,23 +164,39 @@ void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w)
 
 /* ------------------------------------------------------------------------------------- rotation */
 
-static void rotate(struct tft_pass *p, enum tft_buf buf)
+static void rotate(struct tft_pass *p, enum tft_buf buf, bool windowed)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rope = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
+    /* tables of layers with a window come after the others */
+    size_t table = windowed && m->rope_freq_window ? p->s->n_batch : 0;
     tft_pass_touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
     struct tft_part part = tft_pass_part(p, buf, m->head_dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
-        size_t at = (size_t)t * m->n_rot, heads = (part.to - part.from) / m->head_dim;
+        size_t at = (table + t) * m->n_rot, heads = (part.to - part.from) / m->head_dim;
         rope(tft_pass_row(p, buf, t) + part.from, p->s->rope_cos + at, p->s->rope_sin + at, heads,
              m->head_dim, m->n_rot);
     }
 }
 
-void tft_cpu_rope(struct tft_pass *p)
+void tft_cpu_rope(struct tft_pass *p, bool windowed)
 {
-    rotate(p, TFT_Q);
-    rotate(p, TFT_K);
+    rotate(p, TFT_Q, windowed);
+    rotate(p, TFT_K, windowed);
+}
+
+void tft_cpu_scale_queries(struct tft_pass *p)
+{
+    const struct tft_model *m = p->m;
+    tft_pass_touch_heads(p, 0, BIT(TFT_Q), BIT(TFT_Q));
+    struct tft_part part = tft_pass_part(p, TFT_Q, m->head_dim);
+    for (uint32_t t = part.begin; t < part.end; t++) {
+        uint32_t periods = tft_pass_position(p, t) / m->query_period;
+        if (periods)
+            m->kern.scale(tft_pass_row(p, TFT_Q, t) + part.from,
+                          (float)(1 + (double)m->query_growth * tft_rope_log(1.0 + periods)),
+                          part.to - part.from);
+    }
 }
 
 /* ------------------------------------------------------------------------------- dynamic ranges */

@@ -28,6 +28,11 @@ const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile
 
 /* ---------------------------------------------------------------------------------------- slots */
 
+static void cap_scores(const struct tft_model *m, float *scores, size_t n)
+{
+    m->kern.softcap(scores, n, m->score_cap, 1 / m->score_cap);
+}
+
 void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t start,
                      uint32_t first, const float *q, float *scores)
 {
@@ -44,6 +49,8 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
         .head_dim = dim,
         .scale = p->m->attn_scale,
     });
+    for (uint32_t i = first; i < rows && p->m->score_cap > 0; i++)
+        cap_scores(p->m, scores + i * TFT_SPAN, tft_visible(t, TFT_KV_K, i, start));
 }
 
 /* All rows see what the first row sees. What later rows see besides comes after it, in order. */
@@ -124,11 +131,14 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
                 .head_dim = dim,
                 .scale = factor,
             });
-            continue;
+        } else {
+            struct tft_coded k =
+                tft_kv_key_codes(kv, kern, t->layer, t->head, span.from + b, key_scales);
+            kern->score_codes(
+                &(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
         }
-        struct tft_coded k =
-            tft_kv_key_codes(kv, kern, t->layer, t->head, span.from + b, key_scales);
-        kern->score_codes(&(struct tft_score_codes){scores, TFT_SPAN, q, dim, &k, rows, factor});
+        for (uint32_t i = 0; i < rows && p->m->score_cap > 0; i++)
+            cap_scores(p->m, scores + i * TFT_SPAN, kv->block);
     }
 }
 

@@ -25,6 +25,7 @@ struct tft_tile {
     uint32_t layer, head; /* KV head */
     uint32_t n_tokens, group;
     struct tft_seen side[TFT_KV_SIDES];
+    uint32_t window; /* of the layer; 0: none. Then slots are positions, and there are no blocks */
 };
 
 /* The most tokens of a tile, where `group` query heads share a KV head. */
@@ -44,6 +45,19 @@ static inline uint32_t tft_visible(const struct tft_tile *t, enum tft_kv_which w
 {
     uint32_t end = t->side[which].slot + row / t->group + 1;
     return end <= start ? 0 : end - start < TFT_SPAN ? end - start : TFT_SPAN;
+}
+
+/* The first slot that a row sees. */
+static inline uint32_t tft_first_slot(const struct tft_tile *t, uint32_t row)
+{
+    uint32_t end = t->side[TFT_KV_K].slot + row / t->group + 1;
+    return t->window && end > t->window ? end - t->window : 0;
+}
+
+/* The span of slots in which a row begins to see. */
+static inline uint32_t tft_first_span(const struct tft_tile *t, uint32_t row)
+{
+    return tft_first_slot(t, row) / TFT_SPAN;
 }
 
 /* The first row that sees any of the span; a tile is only given spans that a row sees. */

@@ -1,0 +1,36 @@
+/*
+ * gemma2: Gemma Team 2024 (arXiv 2408.00118, section 2). Norms before and behind each half; scores and
+ * logits have soft caps, cap(y, c) = c tanh(y / c); every other layer, from the first on, attends to a
+ * window. The 27B model, of 46 layers, divides scores by sqrt(D / H).
+ *
+ *      x = sqrt(D) embed[token]
+ *      per layer:
+ *          h = rms(x) g1
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated, partners half a head apart
+ *          x = x + rms(Wo attend(q, K, V)) g2        scores: cap(q.k / sqrt(E), 50)
+ *          h = rms(x) g3
+ *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
+ *      logits = cap(embed (rms(x) g_out), 30)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer gemma2 = {
+    .rope = TFT_ROPE_HALVES,
+    .post_norm = true,
+    .activation = TFT_GEGLU,
+    .scaled_embedding = true,
+    .window_period = 2,
+    .window = 4096,
+    .caps = true,
+    .score_cap = 50,
+    .logit_cap = 30,
+    .wide_layers = 46,
+};
+
+const struct tft_arch tft_arch_gemma2 = {
+    .name = "gemma2",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &gemma2,
+};

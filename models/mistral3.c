@@ -1,0 +1,25 @@
+/*
+ * mistral3: Mistral AI 2025 (Ministral 3). The formula is llama's with YaRN (load_rope.c), and queries
+ * that grow with their position p: t is attention.temperature_scale, c the original context.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated in neighbouring pairs
+ *          q = q (1 + t ln(1 + floor(p / c)))
+ *          x = x + Wo attend(q, K, V)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out)
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer mistral3 = {.rope = TFT_ROPE_PAIRS, .query_growth = true};
+
+const struct tft_arch tft_arch_mistral3 = {
+    .name = "mistral3",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &mistral3,
+};
