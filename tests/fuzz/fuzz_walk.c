@@ -1,10 +1,11 @@
 /*
  * The input is a KV cache and a walk: the text of a cache up to a NUL or the end of a line, then
  * bytes that choose a model, a session and what is done to it: prefill, decode, the end of the
- * prompt, rewind, sync, and calls that must be refused. A cache may be refused, with one line.
- * After every step the logits are those of a fresh session, bit for bit, that is fed the same
- * tokens in other parts. A session that has slid holds no tokens that say how it came there: it is
- * compared with a twin, to which the same was done all along in other parts.
+ * prompt, rewind, sync, calls that are cancelled and continued, and calls that must be refused. A
+ * cache may be refused, with one line. After every step the logits are those of a fresh session,
+ * bit for bit, that is fed the same tokens in other parts. A session that has slid holds no tokens
+ * that say how it came there: it is compared with a twin, to which the same was done all along in
+ * other parts.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
@@ -85,6 +86,14 @@ static bool name_some(void *user, uint64_t position, int32_t token)
     return (position * 2654435761u ^ (uint32_t)token * 40503u) % 5 == 0;
 }
 
+/* user: calls of this function until one cancels; below 0: none does. */
+static bool go_on(void *user, double done)
+{
+    int *left = user;
+    MUST(done >= 0 && done < 1);
+    return *left < 0 || (*left)-- > 0;
+}
+
 struct walk {
     struct bytes b;
     const struct tft_model *m;
@@ -92,6 +101,7 @@ struct walk {
     struct tft_session *s, *twin; /* twin: had done to it what s had */
     size_t prompt;                /* tokens of the prompt, where tft_prompt_end was called; or 0 */
     bool slid;
+    int until_cancel; /* go_on's */
 };
 
 static struct tft_session *open_as(const struct walk *w, uint32_t n_batch)
@@ -155,6 +165,30 @@ static void prefill(struct walk *w, const int32_t *tokens, size_t n)
     feed_in_parts(w->twin, tokens, n, 1 + choose(&w->b, 40));
 }
 
+/* Tokens that the session was fed, with those that slides have dropped. */
+static size_t fed_to(const struct walk *w)
+{
+    return w->s->kv.dropped + tft_pos(w->s);
+}
+
+/* A prefill that is cancelled under way, and then continued. */
+static void cancel(struct walk *w, const int32_t *tokens, size_t n)
+{
+    size_t room = tft_capacity(w->s) - tft_pos(w->s), begin = fed_to(w);
+    if (n > room && !w->o.slide)
+        return;
+    w->until_cancel = (int)choose(&w->b, 8);
+    enum tft_status status = tft_prefill(w->s, tokens, n);
+    size_t fed = fed_to(w) - begin;
+    MUST(status == TFT_OK ? fed == n : status == TFT_ERR_CANCELLED && fed < n);
+    MUST((status == TFT_OK) == !!tft_logits(w->s, 0));
+    w->until_cancel = -1;
+    if (fed < n)
+        MUST(tft_prefill(w->s, tokens + fed, n - fed) == TFT_OK);
+    w->slid = w->slid || n > room;
+    feed_in_parts(w->twin, tokens, n, 1 + choose(&w->b, 40));
+}
+
 /* A session that is empty again has no past. One that was rewound to a part of its prompt may get
    more of it. */
 static void forget(struct walk *w, size_t pos)
@@ -204,7 +238,7 @@ static void step(struct walk *w)
 {
     int32_t tokens[CONTEXT];
     size_t n = 1 + choose(&w->b, PART);
-    uint32_t what = choose(&w->b, 10);
+    uint32_t what = choose(&w->b, 11);
     for (size_t i = 0; i < CONTEXT; i++)
         tokens[i] = (int32_t)((i * 7 + n) % VOCAB);
     if (what < 5) {
@@ -217,8 +251,10 @@ static void step(struct walk *w)
         tft_prompt_end(w->s);
         tft_prompt_end(w->twin);
         w->prompt = w->prompt ? w->prompt : tft_pos(w->s);
-    } else {
+    } else if (what == 9) {
         refused(w);
+    } else {
+        cancel(w, tokens, n);
     }
     compare(w);
 }
@@ -230,6 +266,9 @@ static void walk(struct walk *w)
     w->o.capacity = 1 + choose(&w->b, CONTEXT);
     w->o.slide = how % 2;
     w->o.keep = how / 2 % 2 ? name_some : NULL;
+    w->o.progress = go_on;
+    w->o.progress_user = &w->until_cancel;
+    w->until_cancel = -1;
     w->m = model(how / 4 % 2);
     w->o.prefix = prefixes[how / 4 % 2 && how / 8 % 2];
     w->o.n_logits = 1 + how / 16 % 3;
