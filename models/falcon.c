@@ -1,6 +1,6 @@
 /*
- * falcon: Almazrouei et al. 2023 (arXiv 2311.16867, section 4). The halves of a block are computed side
- * by side; 7B has one norm for both, 40B has two.
+ * falcon: Almazrouei et al. 2023 (arXiv 2311.16867, section 4). The halves of a block are computed
+ * side by side; 7B has one norm for both, 40B has two.
  *
  *      x = embed[token]
  *      per layer:

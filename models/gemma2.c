@@ -1,7 +1,7 @@
 /*
- * gemma2: Gemma Team 2024 (arXiv 2408.00118, section 2). Norms before and behind each half; scores and
- * logits have soft caps, cap(y, c) = c tanh(y / c); every other layer, from the first on, attends to a
- * window. The 27B model, of 46 layers, divides scores by sqrt(D / H).
+ * gemma2: Gemma Team 2024 (arXiv 2408.00118, section 2). Norms before and behind each half; scores
+ * and logits have soft caps, cap(y, c) = c tanh(y / c); every other layer, from the first on,
+ * attends to a window. The 27B model, of 46 layers, divides scores by sqrt(D / H).
  *
  *      x = sqrt(D) embed[token]
  *      per layer:

@@ -1,8 +1,8 @@
 /*
- * gemma3, text: Gemma Team 2025 (arXiv 2503.19786, section 2). As gemma2, with norms of q and k in the
- * place of the cap of scores. Five layers in six attend to a window and are rotated with a base of
- * their own; linear scaling of RoPE is for the others. The 27B model, of 62 layers, divides scores by
- * sqrt(D / H).
+ * gemma3, text: Gemma Team 2025 (arXiv 2503.19786, section 2). As gemma2, with norms of q and k in
+ * the place of the cap of scores. Five layers in six attend to a window and are rotated with a base
+ * of their own; linear scaling of RoPE is for the others. The 27B model, of 62 layers, divides
+ * scores by sqrt(D / H).
  *
  *      x = sqrt(D) embed[token]
  *      per layer:

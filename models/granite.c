@@ -1,7 +1,7 @@
 /*
- * granite, dense: IBM Granite 3 and 4 (transformers: GraniteForCausalLM). Its four factors are values
- * of the file: e embedding_scale, r residual_scale, l logit_scale, a attention.scale. Where the file
- * says rope.scaling.finetuned = false, q and k are not rotated.
+ * granite, dense: IBM Granite 3 and 4 (transformers: GraniteForCausalLM). Its four factors are
+ * values of the file: e embedding_scale, r residual_scale, l logit_scale, a attention.scale. Where
+ * the file says rope.scaling.finetuned = false, q and k are not rotated.
  *
  *      x = e embed[token]
  *      per layer:

@@ -1,6 +1,7 @@
 /*
- * mistral3: Mistral AI 2025 (Ministral 3). The formula is llama's with YaRN (load_rope.c), and queries
- * that grow with their position p: t is attention.temperature_scale, c the original context.
+ * mistral3: Mistral AI 2025 (Ministral 3). The formula is llama's with YaRN (load_rope.c), and
+ * queries that grow with their position p: t is attention.temperature_scale, c the original
+ * context.
  *
  *      x = embed[token]
  *      per layer:

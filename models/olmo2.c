@@ -1,7 +1,7 @@
 /*
- * olmo2: OLMo Team 2024 (arXiv 2501.00656, section 2.2). Norms come after attention and feed-forward,
- * and q and k are normalised over all their heads together. In OLMo 3 three layers in four attend to a
- * window; YaRN is for the others.
+ * olmo2: OLMo Team 2024 (arXiv 2501.00656, section 2.2). Norms come after attention and
+ * feed-forward, and q and k are normalised over all their heads together. In OLMo 3 three layers in
+ * four attend to a window; YaRN is for the others.
  *
  *      x = embed[token]
  *      per layer:

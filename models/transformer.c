@@ -80,7 +80,8 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2", *ffn = "blk.%u.ffn_norm";
+    const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2",
+               *ffn = "blk.%u.ffn_norm";
     b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
     if (!m->names_norm_2) {
         b->ffn_norm = tft_load_norm(ld, ffn, layer, m->n_embd, t->layer_norm);

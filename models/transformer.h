@@ -10,13 +10,13 @@
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
  *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm
  *          h = norm(x)
- *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, the norm if post_norm
+ *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
  *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
  *                                                          or gelu(Wup h + bup)
  *      logits = l Wout norm(x)
  *
- * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block are
- * parallel, both norms read the block's x (Wang & Komatsuzaki 2021, GPT-J).
+ * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block
+ * are parallel, both norms read the block's x (Wang & Komatsuzaki 2021, GPT-J).
  */
 #ifndef TFT_TRANSFORMER_H
 #define TFT_TRANSFORMER_H
@@ -64,7 +64,7 @@ struct tft_transformer {
        window unless l % window_period is window_period - 1. */
     uint32_t window_period;  /* 0: windows of the file are not applied */
     uint32_t window;         /* if the file names none; 0: then no layer has one */
-    float window_base;       /* of RoPE in these layers, if the file names none; 0: rope.freq_base */
+    float window_base;       /* of their RoPE, if the file names none; 0: rope.freq_base */
     bool window_plain_rope;  /* RoPE of these layers has a base of its own and no scaling */
     bool window_only_rope;   /* layers without a window are not rotated, if others have one */
     float score_cap, logit_cap; /* soft caps, if the file names none */

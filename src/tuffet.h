@@ -97,7 +97,7 @@ enum tft_status {
     TFT_ERR_DEVICE,      /* the device to compute on is missing or has failed. After a failure every
                             session on it keeps failing. */
     TFT_ERR_NUMBERS,     /* the model computed logits that are infinite or no numbers */
-    TFT_ERR_CANCELLED,   /* the caller has stopped the call: tft_session_opts.progress, tft_cancel */
+    TFT_ERR_CANCELLED,   /* the caller stopped the call: tft_session_opts.progress, tft_cancel */
 };
 
 struct tft_error {
@@ -221,10 +221,10 @@ TFT_API enum tft_status tft_model_open_mem(struct tft_model **out, const void *d
                                            const struct tft_model_opts *opts,
                                            struct tft_error *err);
 
-/* The same for `size` bytes from byte `offset` of an open file, such as a package that has the model
-   as it is; size 0: all of the rest. They are mapped for reading. offset: a multiple of 32. fd: a
-   descriptor of a regular file, on Windows of the C library; the caller may close it when this
-   returns. TFT_ERR_ARG: the file does not have these bytes. */
+/* The same for `size` bytes from byte `offset` of an open file, such as a package that has the
+   model as it is; size 0: all of the rest. They are mapped for reading. offset: a multiple of 32.
+   fd: a descriptor of a regular file, on Windows of the C library; the caller may close it when
+   this returns. TFT_ERR_ARG: the file does not have these bytes. */
 TFT_API enum tft_status tft_model_open_fd(struct tft_model **out, int fd, uint64_t offset,
                                           uint64_t size, const struct tft_model_opts *opts,
                                           struct tft_error *err);
@@ -508,8 +508,8 @@ TFT_API void tft_session_close(struct tft_session *s);
    nothing. TFT_ERR_FULL: no room for all n tokens. TFT_ERR_ARG: a token outside the vocabulary, or
    n is 0; after either of these nothing has changed. TFT_ERR_DEVICE: the device has failed, and
    there are no logits. TFT_ERR_NUMBERS: one of the logits is infinite or no number, as those of a
-   damaged model are; the tokens are in the session, but there are no logits. TFT_ERR_CANCELLED: there
-   are no logits either, and perhaps fewer tokens.
+   damaged model are; the tokens are in the session, but there are no logits. TFT_ERR_CANCELLED:
+   there are no logits either, and perhaps fewer tokens.
    n = 0 is valid while the session is empty, if its prefix ends in a token: the logits are then
    those that follow the prefix. */
 TFT_API enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t n);

@@ -46,9 +46,10 @@ static enum tft_status check_pieces(const struct tft_model *m, const struct tft_
                                     struct tft_error *err)
 {
     const char *piece = tft_model_unknown_piece(m, backend->pieces);
-    return piece ? tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s does not compute %s (architecture %s)",
-                            m->source.name, backend->name, piece, m->arch->name)
-                 : TFT_OK;
+    if (!piece)
+        return TFT_OK;
+    return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: %s does not compute %s (architecture %s)",
+                    m->source.name, backend->name, piece, m->arch->name);
 }
 
 static const struct tft_backend *load(const char *name, size_t len, void **library,

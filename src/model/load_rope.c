@@ -2,7 +2,7 @@
  * The frequencies of RoPE (Su et al. 2021, eq. 34), and their scalings. Pair i of n_rot / 2 has the
  * frequency base^(-2i / n_rot), and a file may have:
  *
- *   rope.scaling.type   "linear": all divided by rope.scaling.factor (Chen et al. 2023, section 2.3)
+ *   rope.scaling.type   "linear": all divided by rope.scaling.factor (Chen et al. 2023, 2.3)
  *                       "yarn":   YaRN (Peng et al. 2023, section 3), see yarn() below
  *                       "none", "llama3", "longrope": nothing but the divisors that follow
  *   rope_freqs.weight   a divisor for each pair: llama3's scaling, computed by the converter
@@ -24,8 +24,8 @@
 struct scaling {
     double divisor;   /* of frequencies */
     double amplitude; /* of cosines and sines */
-    double low, high; /* YaRN: pairs up to `low` are not divided, those from `high` on are, and those
-                         between them in part. All are divided: both are below 0 */
+    double low, high; /* YaRN: pairs up to `low` are not divided, those from `high` on are, and
+                         those between them in part. All are divided: both are below 0 */
 };
 
 /* The pair that turns `turns` times within n_ctx positions, as a fraction: eq. 17 solved for i. */

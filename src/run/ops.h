@@ -24,11 +24,11 @@ struct tft_ops {
     /* RMSNorm of Q over all its heads, and of K likewise, in place */
     void (*rmsnorm_whole)(struct tft_pass *p, const struct tft_block *b);
 
-    /* LayerNorm without a bias of each head of Q and K by itself, with gains of its own, in place */
+    /* LayerNorm without a bias of each head of Q and K by itself, with its own gains, in place */
     void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Rotates the heads of Q and K by their tokens' positions; windowed: as in layers with a window,
-       where these have frequencies of their own */
+    /* Rotates the heads of Q and K by their tokens' positions; windowed: as in layers with a
+       window, where these have frequencies of their own */
     void (*rope)(struct tft_pass *p, bool windowed);
 
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
@@ -38,8 +38,8 @@ struct tft_ops {
        other chunks, each after the one before has attended */
     void (*kv_append)(struct tft_pass *p, uint32_t layer);
 
-    /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to its
-       own, or the window of the layer before it, in the form that o takes */
+    /* A = softmax(cap(attn_scale Q K^T)) V over the cache, each token seeing the positions up to
+       its own, or the window of the layer before it, in the form that o takes */
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
     /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)

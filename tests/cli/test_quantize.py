@@ -351,9 +351,11 @@ class Quantize(Case):
                        "5MB ", "5B", "9999999999MB", "99999999999999999999MB", " 2"]:
             self.assertIn(f'like 700MB, not "{budget}"',
                           self.fails(*self.arguments("--bits-search", budget), status=2))
-        for args, why in [(["--bits-search=2"], "bits with groups of 64, more than the budget of 2"),
+        for args, why in [(["--bits-search=2"],
+                           "bits with groups of 64, more than the budget of 2"),
                           (["--bits-search=0.001MB"], "more than the budget of 1000"),
-                          (["--bits-search=5", "--calib-tokens=40", "--calib-window=40"], "two windows")]:
+                          (["--bits-search=5", "--calib-tokens=40", "--calib-window=40"],
+                           "two windows")]:
             self.assertIn(why, self.fails(*self.arguments(*args)))
         for args, why in [(["--bits-search=4", "--bits=4"], "exclude each other"),
                           (["--bits-search=4", "--weights=per-tensor"],
@@ -377,7 +379,7 @@ class Quantize(Case):
         self.quantized("--bits=3,ffn_down=8,attn_v=4", "--group=32")
         text = self.tuffet("inspect", model).decode()
         self.assertRegex(text, r"\ntensors .*, 10 int3 g32 \(.* kB\), 2 int4 g32 \(.*\)[\n,]")
-        self.assertRegex(text, rf"\nparameters +{facts['parameters']}, {facts['bits']:.2f} bits each")
+        self.assertRegex(text, rf"\nparameters +{facts['parameters']}, {facts['bits']:.2f} bits")
         self.assertRegex(self.tuffet("inspect", model, "--tensors").decode(),
                          r"\nint4 g32 .* blk\.0\.attn_v\.weight\n")
 
