@@ -3,6 +3,7 @@
  * thread cannot be started, a team is smaller here; where OpenMP hangs in the child of fork(), the
  * child starts threads of its own.
  */
+#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "team.h"
 
 #include <pthread.h>

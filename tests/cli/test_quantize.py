@@ -66,6 +66,21 @@ class Quantize(Case):
         self.assertEqual((done.returncode, done.stdout), (0, b""))
         self.assertRegex(done.stderr, rb"\Acheck: [^\n]*\n(warning: [^\n]*\n)?\Z")
 
+    def test_the_same_file_on_every_rung(self):
+        names = self.tuffet("--version").decode().splitlines()[1].split()[3:]
+        args, first, made = [*self.arguments("--bits=4", "--group=32")], None, 0
+        for name in names:
+            done = subprocess.run([*TUFFET, *args, "--cpu", name], capture_output=True,
+                                  timeout=PATIENCE)
+            if done.returncode and b"this CPU has no kernels" in done.stderr:
+                continue
+            self.assertEqual(done.returncode, 0, done.stderr)
+            first = first or self.read(self.path("out"))
+            self.assertEqual(self.read(self.path("out")), first, name)
+            made += 1
+        self.assertGreater(made, 0)
+        self.assertIn('no kernels "abacus"', self.fails(*args, "--cpu=abacus"))
+
     def test_the_text_that_the_program_contains(self):
         model, out = self.toy(endless=1), self.path("out")
         text = os.path.join(os.environ["TUFFET_SOURCE"], "tools/quantize/calibration.txt")

@@ -98,7 +98,7 @@ extern struct cli_model_options {
     uint32_t threads, gpu_layers;
 } cli_model_options;
 extern const struct cli_option cli_model_option_list[], cli_thread_option_list[],
-    cli_tokenizer_option_list[];
+    cli_tokenizer_option_list[], cli_cpu_option_list[];
 
 extern struct cli_session_options {
     uint32_t ctx;   /* 0: the model's context length */
@@ -118,6 +118,10 @@ extern const struct cli_option cli_sampling_option_list[];
 /* Checks a value of --kv without a model. Returns CLI_OK or CLI_USAGE. cli_open_model does this
    first with that of cli_session_options. */
 int cli_check_kv(const char *text);
+
+/* Obeys --cpu, of cli_model_option_list or cli_cpu_option_list. Returns CLI_OK or CLI_FAILED.
+   cli_open_model does this too. */
+int cli_limit_cpu(void);
 
 /* Opens a model by the options above, with progress. Returns CLI_OK, CLI_FAILED or CLI_USAGE. */
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only);

@@ -19,12 +19,17 @@ const struct cli_option cli_tokenizer_option_list[] = {
     {0},
 };
 
+#define CPU_OPTION                                                                                 \
+    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",                                           \
+     "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "       \
+     "dotprod or i8mm (default the best that the CPU has)"}
+
+const struct cli_option cli_cpu_option_list[] = {CPU_OPTION, {0}};
+
 const struct cli_option cli_model_option_list[] = {
     {0, "weights", CLI_WORD, &cli_model_options.weights, "stored|f32|f16|bf16",
      "hold quantized weights as stored in the file, or expand them"},
-    {0, "cpu", CLI_TEXT, &cli_model_options.cpu, "NAME",
-     "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "
-     "dotprod or i8mm (default the best that the CPU has)"},
+    CPU_OPTION,
     {0, "device", CLI_TEXT, &cli_model_options.device, "NAME",
      "compute on cpu, or on a GPU: cuda, or cuda:1 for the second; if there is none, print a "
      "warning and use the CPU (default cpu)"},
@@ -92,6 +97,15 @@ int cli_check_kv(const char *text)
     return CLI_OK;
 }
 
+int cli_limit_cpu(void)
+{
+    const char *cpu = cli_model_options.cpu;
+    if (cpu && tft_cpu_limit(cpu) != TFT_OK)
+        return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s", cpu,
+                        tft_cpu_name());
+    return CLI_OK;
+}
+
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     const struct cli_model_options *o = &cli_model_options;
@@ -99,9 +113,8 @@ int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
     struct tft_error err;
     if (cli_check_kv(cli_session_options.kv) != CLI_OK)
         return CLI_USAGE;
-    if (o->cpu && tft_cpu_limit(o->cpu) != TFT_OK)
-        return cli_fail("--cpu: this CPU has no kernels \"%s\"; the best that it has are %s",
-                        o->cpu, tft_cpu_name());
+    if (cli_limit_cpu() != CLI_OK)
+        return CLI_FAILED;
 
     cli_progress_begin(&progress, "preparing weights");
     struct tft_model_opts opts = {

@@ -461,6 +461,8 @@ static int run_quantize(const char *path)
         status = command_kv_check();
     if (status == CLI_OK)
         status = command_bits_check();
+    if (status == CLI_OK)
+        status = cli_limit_cpu();
     if (status != CLI_OK)
         return status;
 
@@ -492,6 +494,7 @@ const struct cli_command command_quantize = {
             {"Bits of the weights", command_bits_option_list},
             {"Bits of the KV cache", command_kv_option_list},
             {"Model and machine", cli_tokenizer_option_list},
+            {NULL, cli_cpu_option_list},
             {NULL, cli_thread_option_list},
             {0},
         },
