@@ -323,7 +323,8 @@ def fuzz(a, campaign, seconds):
         os.mkdir(found)
         corpus = f"tests/fuzz/corpus/{target.removeprefix('fuzz_')}"
         limit = f"-max_total_time={max(1, int(seconds / len(targets)))}"
-        done = subprocess.run([f"{folder}/{target}", limit, "-print_final_stats=1", found, corpus],
+        done = subprocess.run([f"{folder}/{target}", limit, "-print_final_stats=1",
+                               f"-artifact_prefix={found}/", found, corpus],
                               capture_output=True, check=False)
         text = done.stderr.decode(errors="replace")
         if done.returncode:
