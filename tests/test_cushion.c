@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "cushion_search.h"
+#include "more_toys.h"
 #include "tools/quantize/measure/text_loss.h"
 
 static const struct toy toys[] = {
@@ -260,8 +261,10 @@ static void the_likelihood_is_that_of_the_logits(void **state)
 {
     (void)state;
     struct toy t = toys[0];
-    for (int i = 0; i <= N_TOYS; i++) {
-        if (i)
+    for (int i = 0; i <= N_TOYS + N_MORE; i++) {
+        if (i > N_TOYS)
+            t = more_toys[i - 1 - N_TOYS];
+        else if (i)
             t = toys[i - 1];
         else
             t.n_vocab = 1100; /* so many that the head is expanded in parts */

@@ -221,6 +221,15 @@ bool tft_prefix_name_valid(const char *name, size_t n);
 /* to = the name of a value or tensor of a prefix; key: TFT_KEY_NAMED_TOKENS, ... */
 const char *tft_prefix_key(char to[TFT_PREFIX_KEY], const char *key, struct tft_str name);
 
+/* Scale and cap of n logits, products of the head, in place. */
+static inline void tft_model_finish_logits(const struct tft_model *m, float *logits, size_t n)
+{
+    if (m->logit_scale != 1)
+        m->kern.scale(logits, m->logit_scale, n);
+    if (m->logit_cap > 0)
+        m->kern.softcap(logits, n, m->logit_cap, 1 / m->logit_cap);
+}
+
 /* y: [cols] = row `row` of a matrix as floats. */
 static inline void tft_mat_row(const struct tft_model *m, const struct tft_mat *w, uint32_t row,
                                float *y)

@@ -75,13 +75,8 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
     if (m->logit_scale == 1 && !(m->logit_cap > 0))
         return;
     share_rows(p, output, &begin, &end); /* those that this thread has written */
-    for (uint32_t t = p->first; t < p->n && begin < end; t++) {
-        float *logits = tft_pass_row(p, TFT_LOGITS, t) + begin;
-        if (m->logit_scale != 1)
-            m->kern.scale(logits, m->logit_scale, end - begin);
-        if (m->logit_cap > 0)
-            m->kern.softcap(logits, end - begin, m->logit_cap, 1 / m->logit_cap);
-    }
+    for (uint32_t t = p->first; t < p->n && begin < end; t++)
+        tft_model_finish_logits(m, tft_pass_row(p, TFT_LOGITS, t) + begin, end - begin);
 }
 
 /* --------------------------------------------------------------------------- hidden activations */

@@ -44,6 +44,8 @@ static void multiply(void *arg, int tid, int n_threads)
         .N = end - begin,
         .K = m->n_embd,
     });
+    for (uint32_t i = 0; i < b->n && begin < end; i++)
+        tft_model_finish_logits(m, b->loss->logits + (size_t)i * BLOCK + begin, end - begin);
 }
 
 static void add_logits(struct text_loss_token *t, const float *logit, uint32_t n)
