@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fed.h"
+#include "more_toys.h"
 
 static const struct toy one_layer = {.arch = "llama",
                                      .n_vocab = 47,
@@ -100,6 +101,25 @@ static void same_bits_however_fed(void **state)
         assert_int_equal(hash_of(m, caches[i], 2, FED, 33), want);
     }
     tft_model_close(m);
+}
+
+/* Windows of layers are counted in what the session holds. */
+static void with_windows_too(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MORE; i++) {
+        struct tft_model *m = opened(written(&more_toys[i]));
+        bool windows = false;
+        for (uint32_t l = 0; l < m->n_layer; l++)
+            windows |= m->block[l].window != 0;
+        for (int f = 0; windows && f < 2; f++) {
+            uint64_t want = hash_of(m, caches[f], 1, FED, 512);
+            assert_int_equal(hash_of(m, caches[f], 1, 1, 512), want);
+            assert_int_equal(hash_of(m, caches[f], 3, 70, 512), want);
+            assert_int_equal(hash_of(m, caches[f], 2, FED, 33), want);
+        }
+        tft_model_close(m);
+    }
 }
 
 /* In the first layer a key and a value are those of token and position alone. */
@@ -423,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
+        cmocka_unit_test(with_windows_too),
         cmocka_unit_test(the_first_and_the_newest_stay),
         cmocka_unit_test(four_tokens_stay_with_any_cache),
         cmocka_unit_test(what_is_left_counts),
