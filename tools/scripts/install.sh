@@ -1,7 +1,15 @@
 #!/bin/sh
 # Installs Debian packages that are missing: sh tools/scripts/install.sh PACKAGE...
-# Uses sudo only if a package is missing.
+# With --architecture NAME before the packages, lets Debian have packages of NAME beside its own.
+# Uses sudo only if something is missing.
 set -eu
+root=
+[ "$(id -u)" = 0 ] || root=sudo
+
+if [ "$1" = --architecture ]; then
+    dpkg --print-foreign-architectures | grep -qx "$2" || $root dpkg --add-architecture "$2"
+    shift 2
+fi
 
 missing=
 for package; do
@@ -10,8 +18,6 @@ for package; do
 done
 [ -n "$missing" ] || exit 0
 
-root=
-[ "$(id -u)" = 0 ] || root=sudo
 export DEBIAN_FRONTEND=noninteractive
 $root apt-get update -qq
 # shellcheck disable=SC2086 # one word for each package

@@ -1,0 +1,52 @@
+#!/bin/sh
+# What .ci/run has no time for: sh tools/scripts/platforms.sh [PART]...
+# Parts, by default all:
+#   tsan    teams, sessions and caches under ThreadSanitizer, with POSIX threads
+#   armhf   results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
+#   i386    all tests but the long ones on 32-bit x86
+set -eu
+cd "$(dirname "$0")/../.."
+
+# build NAME MESON-OPTION...: builds build/NAME, from scratch only if it is not there.
+build() {
+    name=$1
+    shift
+    echo "== $name"
+    [ -d "build/$name" ] || meson setup "build/$name" --werror "$@" >/dev/null
+    ninja -C "build/$name" --quiet
+}
+
+check() {
+    name=$1
+    shift
+    meson test -C "build/$name" --no-rebuild --print-errorlogs -t 10 "$@"
+}
+
+[ $# -gt 0 ] || set -- tsan i386 armhf
+for part; do
+    case $part in
+    tsan)
+        sh tools/scripts/install.sh clang
+        CC=clang CXX=clang++ build tsan -Dthreads=posix --buildtype=debugoptimized \
+            -Db_sanitize=thread -Db_lundef=false
+        check tsan threads session kv slide load prefix sampler cpus
+        ;;
+    i386)
+        sh tools/scripts/install.sh --architecture i386 gcc-i686-linux-gnu libcmocka-dev:i386 \
+            libgomp1:i386 libjansson-dev:i386
+        build i386 --cross-file tests/cross/i386.ini
+        check i386 --no-suite long
+        ;;
+    armhf)
+        sh tools/scripts/install.sh --architecture armhf gcc-arm-linux-gnueabihf \
+            libc6-dev-armhf-cross qemu-user libcmocka-dev:armhf libgomp1:armhf libjansson-dev:armhf
+        build armhf --cross-file tests/cross/armhf.ini
+        check armhf --suite numerics --no-suite long
+        check armhf wide_sizes llama2c gguf_read
+        ;;
+    *)
+        echo "platforms.sh: no part $part" >&2
+        exit 2
+        ;;
+    esac
+done
