@@ -202,9 +202,9 @@ FORCE_INLINE void packed_scale(v16 *scale, v16 *min, const uint8_t *from, size_t
         *scale = v_mul(factor, v_load_i8(low));
         *min = v_mul(minimum, v_load_i8(high));
         break;
-    case TFT_SCALES_ODD: /* factor * (2 n + 1): all steps are exact */
+    case TFT_SCALES_ODD: /* 2 n + 1 is exact */
         packed_nibbles(low, high, from + g / 2 * TFT_PANEL);
-        *scale = v_fma(v_add(factor, factor), v_load_i8(g % 2 ? high : low), factor);
+        *scale = v_mul(factor, v_fma(v_set(2), v_load_i8(g % 2 ? high : low), v_set(1)));
         break;
     default:
         *scale = factor;
