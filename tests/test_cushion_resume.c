@@ -137,6 +137,13 @@ static void what_was_stopped_goes_on(void **state)
     good.candidate = bad.candidate;
     assert_memory_equal(&good, &bad, sizeof bad);
 
+    /* it is written without a name: no other file is touched, or left if the process is killed */
+    files_in_folder(true);
+    assert_true(write_file(in_folder("checkpoint.new"), "mine", 4));
+    good.candidate = &none;
+    assert_true(checkpoint_save(path, 9, &good, small.n_vocab));
+    assert_int_equal(files_in_folder(false), 2);
+
     /* `kept` is false if the file cannot be written */
     o.checkpoint = in_folder("nowhere/checkpoint");
     o.progress = count_down;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/crc32.h"
+#include "port/port.h"
 
 /* The file's header, in the machine's byte order: the file is not meant for another machine. */
 struct head {
@@ -30,16 +31,14 @@ static bool put(FILE *f, const struct head *h, const struct candidate *c, size_t
     return fclose(f) == 0 && written;
 }
 
-/* Writes under another name first, so that a killed search finds the old file intact. */
+/* A killed search finds the old file intact, and leaves no other. */
 bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c, uint32_t n_vocab)
 {
     struct head h;
-    size_t len = strlen(path);
-    char *draft = malloc(len + sizeof ".new");
-    if (!draft)
+    struct tft_draft d = {.name = malloc(strlen(path) + TFT_DRAFT_ROOM)};
+    FILE *f;
+    if (!d.name)
         return false;
-    memcpy(draft, path, len);
-    memcpy(draft + len, ".new", sizeof ".new");
     memset(&h, 0, sizeof h); /* padding is written too */
     memcpy(h.magic, magic, sizeof magic);
     h.key = key;
@@ -57,11 +56,11 @@ bool checkpoint_save(const char *path, uint32_t key, const struct checkpoint *c,
     memcpy(h.round, c->found.round, sizeof h.round);
     h.crc = crc_of(&h, c->candidate, c->n);
 
-    FILE *f = fopen(draft, "wb");
-    bool saved = f && put(f, &h, c->candidate, c->n) && rename(draft, path) == 0;
-    if (f && !saved)
-        remove(draft);
-    free(draft);
+    bool begun = tft_port_draft(&d, &f, path) == 0;
+    bool saved = begun && put(f, &h, c->candidate, c->n) && tft_port_keep(&d, path) == 0;
+    if (begun && !saved)
+        tft_port_discard(&d);
+    free(d.name);
     return saved;
 }
 
