@@ -1,5 +1,5 @@
-/* Sizes above 4 GiB that small files lead to: counted in 64 bits everywhere, and refused in one line
-   where a size_t has 32. The files have holes: they take little room on disk. */
+/* Sizes above 4 GiB that small files lead to: counted in 64 bits everywhere, and refused in one
+   line where a size_t has 32. The files have holes: they take little room on disk. */
 #define _DEFAULT_SOURCE /* mkdtemp, MAP_ANONYMOUS */
 #include "test.h"
 

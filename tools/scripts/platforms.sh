@@ -27,6 +27,8 @@ for part; do
     case $part in
     tsan)
         sh tools/scripts/install.sh clang
+        version=$(clang -dumpversion | cut -d. -f1)
+        sh tools/scripts/install.sh "libclang-rt-$version-dev"
         CC=clang CXX=clang++ build tsan -Dthreads=posix --buildtype=debugoptimized \
             -Db_sanitize=thread -Db_lundef=false
         check tsan threads session kv slide load prefix sampler cpus
