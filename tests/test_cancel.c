@@ -247,7 +247,8 @@ static void another_number_of_threads(void **state)
     struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 3, .n_batch = 33});
     assert_int_equal(tft_prefill(s, tokens, N), TFT_OK);
     uint64_t want = hash(s);
-    for (int n = 1; n <= 3; n++) {
+    int most = s->n_threads; /* 1 in a build without threads */
+    for (int n = 1; n <= most; n++) {
         assert_int_equal(tft_session_threads(s, n), TFT_OK);
         assert_int_equal(s->n_threads, n);
         tft_rewind(s, 0);
@@ -256,8 +257,8 @@ static void another_number_of_threads(void **state)
     }
     assert_int_equal(tft_session_threads(s, 0), TFT_ERR_ARG);
     assert_int_equal(tft_session_threads(s, 4), TFT_ERR_ARG);
-    assert_non_null(strstr(tft_session_error(s)->msg, "4 threads: not within 1 .. 3"));
-    assert_int_equal(s->n_threads, 3);
+    assert_non_null(strstr(tft_session_error(s)->msg, "4 threads: not within 1 .. "));
+    assert_int_equal(s->n_threads, most);
     tft_session_close(s);
     tft_model_close(m);
 }
