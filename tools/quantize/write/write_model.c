@@ -384,7 +384,7 @@ void write_start_pass(struct model_writer *f, enum write_pass pass)
         f->codes = calloc(f->n_tensors + 1, sizeof *f->codes);
     if (pass == WRITE_DESCRIPTIONS && !f->codes)
         tft_fail(f->bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", f->m->source.name);
-    if (pass == WRITE_DATA && quantize_low_bits(f->o, 0, f->m->n_layer))
+    if (pass == WRITE_DATA && f->codes && quantize_low_bits(f->o, 0, f->m->n_layer))
         tft_gguf_fill_array(f->w, f->codes_place, TFT_VALUE_I32, f->codes, f->n_tensors);
     f->pass = pass;
     f->n_tensors = 0;
