@@ -202,13 +202,14 @@ static void tokenizer_of_spaces(void **state)
         print_message("skipped: there are no 1.4 GB of addresses\n");
         skip();
     }
-    tft_store_u32(tokens, 1);                            /* the longest token; not read */
-    tft_store_u32(tokens + 4, 0);                        /* the score */
+    tft_store_u32(tokens, 1);                         /* the longest token; not read */
+    tft_store_u32(tokens + 4, 0);                     /* the score */
     tft_store_u32(tokens + 8, (uint32_t)(size - 12)); /* the length */
     struct tft_source s = {.name = "checkpoint",
                            .data = checkpoint,
                            .size = sizeof checkpoint,
-                           .map = {{0}, {.data = tokens, .size = size}}};
+                           .tokenizer = tokens,
+                           .tokenizer_size = size};
     struct tft_error err = {0};
     assert_int_equal(tft_llama2c_read(&s, "tokens", &err), TFT_ERR_NOMEM);
     assert_string_equal(err.msg, "tokens: out of memory for its tokens");
