@@ -8,7 +8,7 @@
 /* gptneox's halves of a block one after the other. */
 static const struct toy_number sequential[] = {{"use_parallel_residual", TOY_BOOL, 0}, {0}};
 
-/* OLMo 3, and the 32B model of exaone4: every other layer has a window. */
+/* Layers with and without a window in turns, as in OLMo 3 and the 32B model of exaone4. */
 static const struct toy_number some_windows[] = {
     {"attention.sliding_window", TOY_U32, 30}, {"attention.sliding_window_pattern", TOY_U32, 2}, {0}};
 

@@ -1,4 +1,4 @@
-/* silu_mul, gelu, gelu_mul and their _u8 twins, and softcap, of kernels.h. Parameters: ISA(name) and
+/* silu_mul, gelu, gelu_mul, their _u8 twins, and softcap of kernels.h. Parameters: ISA(name) and
    lanes.h. */
 #ifndef TFT_TEMPLATE_ACTIVATIONS_H
 #define TFT_TEMPLATE_ACTIVATIONS_H

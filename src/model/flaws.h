@@ -1,4 +1,4 @@
-/* Weights of a W8A8 file that no rung may be asked to multiply. */
+/* Checks the weights of a W8A8 file when it is opened. */
 #ifndef TFT_FLAWS_H
 #define TFT_FLAWS_H
 

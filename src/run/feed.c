@@ -58,7 +58,8 @@ static bool are_numbers(const float *x, size_t n)
     return !strange;
 }
 
-/* What a pass left in the rows of logits becomes valid if all of it are numbers. */
+/* Makes the last n rows of logits, which a pass has written, valid; fails if one of the logits is
+   infinite or NaN. */
 static enum tft_status take_logits(struct tft_session *s, uint32_t n)
 {
     s->n_valid = are_numbers(s->buf[TFT_LOGITS], (size_t)n * s->m->n_vocab) ? n : 0;

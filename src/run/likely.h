@@ -1,8 +1,8 @@
 /*
- * The tokens of a vocabulary in the order of their logits, as far as someone asks. A sampler rarely
- * asks for more than a few dozen of 100,000. So the logits are read once for the largest of each
- * block. Then candidates are collected in layers, those near the largest first: a block whose
- * largest is not in the layer is not looked at, and only what is collected is sorted.
+ * Ranks the tokens of a vocabulary by their logits, only as far as the caller asks. A sampler rarely
+ * asks for more than a few dozen of 100,000 tokens. One read of the logits finds the largest of each
+ * block. Then candidates are collected in layers, those near the largest logit first. A layer skips
+ * blocks whose largest logit lies below it, and only collected candidates are sorted.
  */
 #ifndef TFT_LIKELY_H
 #define TFT_LIKELY_H
@@ -34,7 +34,7 @@ struct tft_likely {
     float best;              /* the largest logit */
     float floor;             /* smaller logits do not count from now on: the caller may raise it */
     size_t n_ranked, end;
-    int layer;   /* how many layers have been collected */
+    int layer;   /* number of layers collected so far */
     float above; /* logits from here on have been collected */
 };
 

@@ -27,7 +27,7 @@ void *__libc_calloc(size_t count, size_t n);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 
-#pragma GCC visibility push(default) /* of what takes the place of the C library's */
+#pragma GCC visibility push(default) /* the functions below replace those of the C library */
 
 static atomic_long calls;
 static long at;

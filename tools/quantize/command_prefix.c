@@ -135,8 +135,9 @@ int command_prefix_choose(struct command_prefix *f, const struct tft_model *m)
     bool asked = opt.intact != INTACT_AUTO || opt.intact_text || opt.intact_tokens ||
                  opt.cushion != CUSHION_NONE;
     if (!asked && m->pieces & 1u << TFT_PIECE_ROPE_BY_CONTEXT) {
-        fprintf(stderr, "tuffet: %s: made without a prefix: the RoPE of %s depends on the length of "
-                        "the session\n",
+        fprintf(stderr,
+                "tuffet: %s: made without a prefix: the RoPE of %s depends on the length of the "
+                "session\n",
                 m->source.name, m->arch->name);
         opt.intact = INTACT_NONE;
     }

@@ -70,8 +70,8 @@ uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix
 /* Whether any of layers first .. end - 1 has a matrix of few bits. */
 bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end);
 
-/* Whether the residual stream can be rotated: all norms are RMSNorm, and none is behind attention or
-   feed-forward, where its gain cannot move into a matrix. */
+/* Whether the residual stream can be rotated: all norms are RMSNorm, and none is behind attention
+   or feed-forward, where its gain cannot move into a matrix. */
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
 /* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: of a head,

@@ -185,9 +185,9 @@ static void fail_memory(struct conversion *c)
                  c->m->source.name, c->layers_done);
 }
 
-/* Whether what makes the input can be divided: a norm, where there is one. Values keep their sizes if the KV cache is
-   calibrated for them. ffn_down's input is up times another number, channel by channel, where there
-   is a gate; rotation mixes the channels. */
+/* Whether what makes the input can be divided: a norm, where there is one. Values keep their sizes
+   if the KV cache is calibrated for them. ffn_down's input is up times another number, channel by
+   channel, where there is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
     if (which == TFT_IN_O)
