@@ -193,8 +193,11 @@ static int give_name(struct tft_draft *d, const char *path)
     char from[TFT_DRAFT_ROOM];
     int err = EEXIST;
     proc_name(from, d->fd);
-    for (int i = 0; err == EEXIST && i < MAX_DRAFTS; i++) {
-        draft_name(d, path, i);
+    for (int i = -1; err == EEXIST && i < MAX_DRAFTS; i++) {
+        if (i < 0) /* where nothing is to be replaced, no other name is needed */
+            strcpy(d->name, path);
+        else
+            draft_name(d, path, i);
         err = linkat(AT_FDCWD, from, AT_FDCWD, d->name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
     if (!err) {
