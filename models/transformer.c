@@ -108,22 +108,33 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
     b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
 }
 
+static void load_attention(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t q = m->n_head * m->head_dim;
+    b->kv_layer = m->n_kv_layer++;
+    load_qkv(ld, t, layer);
+    load_qk_norm(ld, t, layer);
+    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, t->o_bias);
+    b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
+}
+
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim, d = m->n_embd;
+    uint32_t d = ld->m->n_embd;
     if (!t->no_pre_norm)
         load_pre_norms(ld, t, layer);
     if (t->post_norm) {
         b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
         b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
     }
-    load_qkv(ld, t, layer);
-    load_qk_norm(ld, t, layer);
-    b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, d, q, t->o_bias);
+    if (!tft_load_has_attention(ld, layer))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
+                      layer, ld->m->arch->name);
+    load_attention(ld, t, layer);
     load_ffn(ld, t, layer);
-    b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
 }
 
 /* ARCH.attention.sliding_window, and sliding_window_pattern: a period, or a bool for each layer. */
@@ -281,12 +292,12 @@ static void add(struct tft_pass *p, const struct tft_linear *l, enum tft_buf fro
         tft_linear_add(p, TFT_X, l, from);
 }
 
-void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
+/* A = attend(XN) */
+static void attention(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
     const struct tft_transformer *t = m->arch->transformer;
     const struct tft_block *b = &m->block[layer];
-    tft_norm(p, &b->attn_norm, &b->q);
     tft_qkv(p, b);
     if (!t->late_qk_norm)
         norm_qk(p, b);
@@ -300,15 +311,29 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     if (layer + 1 == m->n_layer)
         tft_keep_last(p);
     tft_attend(p, layer, &b->o);
+}
+
+/* G = the hidden activations of XN */
+static void feed_forward(struct tft_pass *p, const struct tft_block *b)
+{
+    if (p->m->arch->transformer->activation == TFT_GELU)
+        tft_gelu(p, &b->up, &b->down);
+    else
+        tft_gated(p, &b->gate, &b->up, &b->down);
+}
+
+void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_model *m = p->m;
+    const struct tft_block *b = &m->block[layer];
+    tft_norm(p, &b->attn_norm, &b->q);
+    attention(p, layer);
     if (m->parallel) /* the input of feed-forward is that of attention */
         tft_norm(p, &b->ffn_norm, &b->up);
     add(p, &b->o, TFT_A, &b->attn_post_norm);
 
     if (!m->parallel)
         tft_norm(p, &b->ffn_norm, &b->up);
-    if (t->activation == TFT_GELU)
-        tft_gelu(p, &b->up, &b->down);
-    else
-        tft_gated(p, &b->gate, &b->up, &b->down);
+    feed_forward(p, b);
     add(p, &b->down, TFT_G, &b->ffn_post_norm);
 }

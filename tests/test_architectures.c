@@ -378,6 +378,32 @@ static void fused_qkv(void **state)
     }
 }
 
+static void refuses_to_open(const struct toy *t, const char *why)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    assert_int_equal(tft_model_open(&m, written(t), NULL, &err), TFT_ERR_UNSUPPORTED);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+/* A file may have the KV heads of each layer. */
+static void kv_heads_by_layer(void **state)
+{
+    (void)state;
+    static const uint32_t equal[] = {2, 2}, other[] = {2, 1}, lacks[] = {2, 0}, none[] = {0, 0};
+    struct toy t = *toy_of("granite");
+    uint64_t want = logits_of(&t, 0);
+    t.kv_heads = equal;
+    assert_int_equal(logits_of(&t, 0), want);
+    t.kv_heads = other;
+    refuses_to_open(&t, "layers of 2 and of 1 KV heads");
+    t.kv_heads = lacks;
+    refuses_to_open(&t, "layer 1 has no attention, as all of granite have");
+    t.kv_heads = none;
+    refuses_to_open(&t, "no layer has attention");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +420,7 @@ int main(void)
         cmocka_unit_test(a_window_is_so_many_tokens),
         cmocka_unit_test(phi3s_window_is_not_applied),
         cmocka_unit_test(fused_qkv),
+        cmocka_unit_test(kv_heads_by_layer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

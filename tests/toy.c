@@ -356,7 +356,11 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     tft_gguf_put_u32(w, key(t, "block_count"), t->n_layer);
     tft_gguf_put_u32(w, key(t, "feed_forward_length"), t->n_ff);
     tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head);
-    tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
+    if (t->kv_heads)
+        tft_gguf_put_array(w, key(t, "attention.head_count_kv"), TFT_VALUE_U32, t->kv_heads,
+                           t->n_layer);
+    else
+        tft_gguf_put_u32(w, key(t, "attention.head_count_kv"), t->n_head_kv);
     tft_gguf_put_u32(w, key(t, "attention.key_length"), t->head_dim);
     tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     if (t->vocab)

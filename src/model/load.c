@@ -87,6 +87,41 @@ bool tft_load_flag(struct tft_load *ld, const char *key, bool def)
     return n == 1;
 }
 
+static const char kv_heads_key[] = "attention.head_count_kv";
+
+/* KV heads: a number, or an array of one for each layer, where all but zeros must be equal. */
+static uint32_t load_kv_heads(struct tft_load *ld)
+{
+    const struct tft_model *m = ld->m;
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, kv_heads_key, full);
+    uint64_t n, heads = 0;
+    if (!v || !v->is_array)
+        return tft_load_dim(ld, kv_heads_key, m->n_head, m->n_head);
+    if (v->n < m->n_layer)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
+                      (unsigned long long)v->n, m->n_layer);
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
+        if (!tft_value_uint(v, l, &n) || n > m->n_head)
+            fail_at(ld, v, full, "has an element that is not an integer of a possible size");
+        else if (n && heads && n != heads)
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layers of %llu and of %llu KV heads",
+                          (unsigned long long)heads, (unsigned long long)n);
+        else if (n)
+            heads = n;
+    if (!heads)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
+    return ld->status == TFT_OK ? (uint32_t)heads : 1;
+}
+
+bool tft_load_has_attention(const struct tft_load *ld, unsigned layer)
+{
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, kv_heads_key, full);
+    uint64_t n = 1;
+    return !v || !v->is_array || !tft_value_uint(v, layer, &n) || n;
+}
+
 void tft_load_shape(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
@@ -96,9 +131,10 @@ void tft_load_shape(struct tft_load *ld)
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
     m->n_ff = tft_load_dim(ld, "feed_forward_length", 0, MAX_WIDTH);
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
-    m->n_head_kv = tft_load_dim(ld, "attention.head_count_kv", m->n_head, m->n_head);
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
+    m->n_kv_layer = 0; /* until blocks are loaded */
+    m->n_head_kv = load_kv_heads(ld);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head,

@@ -63,6 +63,9 @@ bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned laye
    Allocates the blocks. */
 void tft_load_shape(struct tft_load *ld);
 
+/* Whether a layer has attention: in an array, attention.head_count_kv is 0 in those without. */
+bool tft_load_has_attention(const struct tft_load *ld, unsigned layer);
+
 /* RoPE: base, n_rot, scaling, and divisors of the frequencies in tensors. load_rope.c has the
    formulas. Other scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);

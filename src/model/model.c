@@ -11,7 +11,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_params = m->n_params,
         .weight_bytes = m->weight_bytes,
         .matmul_macs = m->matmul_macs,
-        .kv_width = (uint64_t)m->n_layer * m->n_head_kv * m->head_dim * 2,
+        .kv_width = (uint64_t)m->n_kv_layer * m->n_head_kv * m->head_dim * 2,
         .n_vocab = m->tokenizer ? tft_tokenizer_size(m->tokenizer) : m->n_vocab,
         .n_ctx = m->n_ctx - m->n_prefix,
         .n_embd = m->n_embd,

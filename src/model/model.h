@@ -72,6 +72,7 @@ struct tft_block {
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_input in[TFT_LAYER_INPUTS];
+    uint32_t kv_layer; /* which layer of the cache has its keys and values */
     bool no_rope;    /* q and k are not rotated */
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
@@ -120,7 +121,7 @@ struct tft_named_prefix {
     const char *name, *system; /* NUL-terminated; system: NULL if the file has none */
     uint32_t n;                /* tokens of the text */
     const int32_t *tokens;     /* [n] */
-    const uint16_t *k, *v;     /* [n_layer, n, G, E] f16, keys rotated */
+    const uint16_t *k, *v;     /* [n_kv_layer, n, G, E] f16, keys rotated */
     const float *x;            /* [D] as prefix_x, after the text */
 };
 
@@ -128,6 +129,7 @@ struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
     float norm_eps;
 
     uint32_t pieces;      /* mask of tft_piece */
@@ -164,7 +166,7 @@ struct tft_model {
     /* The prefix: keys and values that come before every sequence, at positions 0 .. n_prefix - 1.
        CushionCache (section 4), IntactKV */
     uint32_t n_prefix;
-    const uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] f16, keys rotated */
+    const uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] f16, keys rotated */
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */
@@ -176,11 +178,11 @@ struct tft_model {
     /* The KV cache of sessions that do not name one, and what was calibrated for it */
     const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
     struct tft_kv_policy kv_policy; /* the same, parsed; f16 if the file has none */
-    const float *key_importance;    /* [n_layer, G, E] the cost of an error in a channel of the
+    const float *key_importance;    /* [n_kv_layer, G, E] the cost of an error in a channel of the
                                        keys; NULL if the file has none */
-    const int32_t *key_order;       /* [n_layer, G, E] channels of a head's keys, in the order in
+    const int32_t *key_order;       /* [n_kv_layer, G, E] channels of a head's keys, in the order in
                                        which the cache holds them; likewise */
-    const float *kv_clip[2];        /* [n_layer, G, groups of kv_policy] for keys and for values:
+    const float *kv_clip[2];        /* [n_kv_layer, G, groups of kv_policy] for keys and for values:
                                        SKVQ eq. 2's alpha; likewise */
 
     bool float_inputs; /* the input of some linear layer is computed as floats first */

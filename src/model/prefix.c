@@ -8,7 +8,7 @@
 
 /* ----------------------------------------------------------------------------------- the prefix */
 
-/* Keys or values of n positions as f16 [n_layer, n, G, E]: in place, or expanded once, so that
+/* Keys or values of n positions as f16 [n_kv_layer, n, G, E]: in place, or expanded once, so that
    sessions know f16 alone. */
 static const uint16_t *rows(struct tft_load *ld, const char *name, uint32_t n)
 {
@@ -17,14 +17,14 @@ static const uint16_t *rows(struct tft_load *ld, const char *name, uint32_t n)
     uint64_t width = (uint64_t)m->n_head_kv * m->head_dim;
     if (!t || (t->type != TFT_Q8_0 && t->type != TFT_Q4_1))
         return tft_load_exactly(ld, name, TFT_F16,
-                                (const uint64_t[4]){m->head_dim, m->n_head_kv, n, m->n_layer});
-    if (!tft_load_exactly(ld, name, t->type, (const uint64_t[4]){width, n, m->n_layer, 1}))
+                                (const uint64_t[4]){m->head_dim, m->n_head_kv, n, m->n_kv_layer});
+    if (!tft_load_exactly(ld, name, t->type, (const uint64_t[4]){width, n, m->n_kv_layer, 1}))
         return NULL;
     uint16_t *to =
-        tft_arena_take(&ld->arena, (size_t)m->n_layer * n, (size_t)width * sizeof *to);
+        tft_arena_take(&ld->arena, (size_t)m->n_kv_layer * n, (size_t)width * sizeof *to);
     tft_load_convert_later(ld, &(struct tft_conversion){
                                    .tensor = t,
-                                   .rows = (uint64_t)m->n_layer * n,
+                                   .rows = (uint64_t)m->n_kv_layer * n,
                                    .num = TFT_NUM_F16,
                                    .to = to,
                                });

@@ -163,11 +163,11 @@ static const int32_t *key_order(struct tft_load *ld)
     const struct tft_model *m = ld->m;
     const int32_t *order =
         tft_load_exactly(ld, TFT_KEY_KV_ORDER, TFT_I32,
-                         (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+                         (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_kv_layer, 1});
     if (m->head_dim > TFT_CODED_SPAN)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s: heads of %u channels; at most %d can be reordered",
                       TFT_KEY_KV_ORDER, m->head_dim, TFT_CODED_SPAN);
-    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_layer * m->n_head_kv;
+    for (size_t head = 0; ld->status == TFT_OK && head < (size_t)m->n_kv_layer * m->n_head_kv;
          head++) {
         bool seen[TFT_CODED_SPAN] = {false};
         for (uint32_t i = 0; i < m->head_dim; i++) {
@@ -188,8 +188,8 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
     const struct tft_model *m = ld->m;
     uint64_t n = (m->head_dim + group - 1) / group;
     const float *alpha =
-        tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_layer, 1});
-    for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_layer; i++)
+        tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){n, m->n_head_kv, m->n_kv_layer, 1});
+    for (size_t i = 0; ld->status == TFT_OK && i < n * m->n_head_kv * m->n_kv_layer; i++)
         if (!(alpha[i] > 0 && alpha[i] <= 1))
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is not above 0 and at most 1",
                           name);
@@ -230,5 +230,5 @@ void tft_w8a8_kv(struct tft_load *ld)
     if (ld->status == TFT_OK && tft_source_tensor(ld->s, TFT_KEY_KV_IMPORTANCE))
         m->key_importance =
             tft_load_exactly(ld, TFT_KEY_KV_IMPORTANCE, TFT_F32,
-                             (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_layer, 1});
+                             (const uint64_t[4]){m->head_dim, m->n_head_kv, m->n_kv_layer, 1});
 }

@@ -36,7 +36,7 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             "channels: make it with tuffet quantize",
             m->source.name);
     if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
-        !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_layer))
+        !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_kv_layer))
         return tft_fail(
             err, TFT_ERR_ARG,
             "%s: not calibrated for this KV cache, but for %s: make the file with tuffet "
@@ -278,7 +278,7 @@ static void put_prefix(struct tft_session *s)
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim;
     float *k = s->scratch[0].q, *v = s->scratch[0].o;
-    for (uint32_t l = 0; l < m->n_host; l++)
+    for (uint32_t l = 0; l < s->kv.n_host; l++)
         for (uint32_t pos = 0; pos < s->kv.n_prefix; pos++) {
             const uint16_t *keys, *values;
             tft_session_prefix_row(s, l, pos, &keys, &values);

@@ -103,8 +103,8 @@ struct tft_session {
 static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
 {
     return (struct tft_kv_shape){
-        .n_layer = m->n_layer,
-        .n_host = m->n_host,
+        .n_layer = m->n_kv_layer,
+        .n_host = m->n_host < m->n_layer ? m->n_host : m->n_kv_layer,
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_prefix = m->n_prefix,
@@ -122,7 +122,7 @@ static inline struct tft_kv_shape tft_session_kv_shape(const struct tft_session 
     return shape;
 }
 
-/* *k, *v = [G, E] f16 of position pos of the prefix in layer l. */
+/* *k, *v = [G, E] f16 of position pos of the prefix in layer l of the cache. */
 static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t l, uint32_t pos,
                                           const uint16_t **k, const uint16_t **v)
 {

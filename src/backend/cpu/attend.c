@@ -43,7 +43,8 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
                 tft_kv_evict(kv, kern, layer, h, i, &c->side[i].eviction, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
             uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
-                     in = p->each ? sequence : layer, slot = i - sequence * p->each;
+                     in = p->each ? sequence : p->m->block[layer].kv_layer,
+                     slot = i - sequence * p->each;
             tft_kv_store_key(kv, in, h, k->slot + slot, tft_pass_row(p, TFT_K, t) + h * dim);
             tft_kv_store_value(kv, kern, in, h, v->slot + slot,
                                tft_pass_row(p, TFT_V, t) + h * dim);
@@ -149,7 +150,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
     for (uint32_t i = (uint32_t)p->tid; i < all; i += (uint32_t)p->n_threads) {
         uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step;
         struct tft_tile t = {
-            .layer = p->each ? sequence : layer,
+            .layer = p->each ? sequence : m->block[layer].kv_layer,
             .head = i % m->n_head_kv,
             .n_tokens = each - at < step ? each - at : step,
             .group = group,
@@ -210,7 +211,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     const struct tft_seen *seen = &queries->side[TFT_KV_K];
-    struct tft_tile t = {.layer = layer,
+    struct tft_tile t = {.layer = m->block[layer].kv_layer,
                          .n_tokens = 1,
                          .group = m->n_head / m->n_head_kv,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},

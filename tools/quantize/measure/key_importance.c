@@ -9,7 +9,7 @@ bool key_importance_open(struct key_importance *ki, const struct tft_model *m)
 {
     size_t width = (size_t)m->n_head_kv * m->head_dim, n;
     *ki = (struct key_importance){.m = m};
-    if (!tft_mul(m->n_layer, width, &n))
+    if (!tft_mul(m->n_kv_layer, width, &n))
         return false;
     ki->query = calloc(n, sizeof *ki->query);
     ki->key = calloc(n, sizeof *ki->key);
@@ -59,6 +59,6 @@ void key_importance_add(struct key_importance *ki, const struct tft_session *s, 
 
 void key_importance_finish(struct key_importance *ki)
 {
-    for (size_t i = 0; i < (size_t)ki->m->n_layer * ki->m->n_head_kv * ki->m->head_dim; i++)
+    for (size_t i = 0; i < (size_t)ki->m->n_kv_layer * ki->m->n_head_kv * ki->m->head_dim; i++)
         ki->importance[i] = (float)(ki->query[i] * ki->key[i]);
 }

@@ -17,9 +17,9 @@ enum { KEY_IMPORTANCE_GROUP = 64 };
 
 struct key_importance {
     const struct tft_model *m;
-    double *query;     /* [n_layer, G, E] sums of q^2 */
-    double *key;       /* [n_layer, G, E] sums of (k - mean of its group)^2 */
-    float *importance; /* [n_layer, G, E] */
+    double *query;     /* [n_kv_layer, G, E] sums of q^2 */
+    double *key;       /* [n_kv_layer, G, E] sums of (k - mean of its group)^2 */
+    float *importance; /* [n_kv_layer, G, E] */
 };
 
 /* False if memory is short. close accepts all zeros. */

@@ -24,7 +24,7 @@ static bool calibrates_clip(const struct kv_calibration *c)
 
 static bool open_order(struct kv_calibration *c)
 {
-    c->key_order = array_alloc(sizeof *c->key_order, c->m->n_layer, width(c), 1);
+    c->key_order = array_alloc(sizeof *c->key_order, c->m->n_kv_layer, width(c), 1);
     c->value_order = malloc(width(c) * sizeof *c->value_order);
     return c->key_order && c->value_order && channel_ranges_open(&c->ranges[0], width(c)) &&
            channel_ranges_open(&c->ranges[1], width(c));
@@ -33,7 +33,7 @@ static bool open_order(struct kv_calibration *c)
 static bool open_clip(struct kv_calibration *c, int n_threads)
 {
     for (int i = 0; i < 2; i++)
-        c->alpha[i] = array_alloc(sizeof *c->alpha[i], c->m->n_layer, c->m->n_head_kv,
+        c->alpha[i] = array_alloc(sizeof *c->alpha[i], c->m->n_kv_layer, c->m->n_head_kv,
                                   kv_calibrate_groups(c));
     return c->alpha[0] && c->alpha[1] && kv_clip_open(&c->clip, c->m, &c->policy, c->o, n_threads);
 }

@@ -304,15 +304,15 @@ void layers_kv(const struct layers *y, uint32_t l, uint32_t first, uint32_t n, u
                uint16_t *v)
 {
     const struct tft_kv *kv = &y->s->kv;
-    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv;
+    uint32_t dim = y->m->head_dim, heads = y->m->n_head_kv, in = y->m->block[l].kv_layer;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t h = 0; h < heads; h++) {
             uint32_t pos = first + i, lane = pos % TFT_KEY_PANEL;
             size_t at = ((size_t)i * heads + h) * dim;
-            const uint16_t *panel = tft_kv_keys(kv, l, h, pos - lane);
+            const uint16_t *panel = tft_kv_keys(kv, in, h, pos - lane);
             for (uint32_t d = 0; d < dim; d++)
                 k[at + d] = panel[d * TFT_KEY_PANEL + lane];
-            memcpy(v + at, tft_kv_values(kv, l, h, pos), dim * sizeof *v);
+            memcpy(v + at, tft_kv_values(kv, in, h, pos), dim * sizeof *v);
         }
 }
 

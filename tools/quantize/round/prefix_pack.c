@@ -106,7 +106,7 @@ enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, cons
                                      const uint16_t *v, struct tft_error *err)
 {
     size_t each = (size_t)n * width(m);
-    for (uint32_t l = 0; l < m->n_layer; l++)
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
         if (!finite(k + l * each, each) || !finite(v + l * each, each))
             return tft_fail(err, TFT_ERR_FORMAT,
                             "%s: NaN or infinity in the prefix's keys or values, layer %u",
@@ -117,8 +117,8 @@ enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, cons
 void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struct tft_model *m,
                      enum tft_dtype type, uint32_t n)
 {
-    const uint64_t by_head[4] = {m->head_dim, m->n_head_kv, n, m->n_layer},
-                   by_token[3] = {width(m), n, m->n_layer};
+    const uint64_t by_head[4] = {m->head_dim, m->n_head_kv, n, m->n_kv_layer},
+                   by_token[3] = {width(m), n, m->n_kv_layer};
     bool f16 = or_f16(type) == TFT_F16;
     tft_gguf_put_tensor(w, name, or_f16(type), f16 ? 4 : 3, f16 ? by_head : by_token);
 }
@@ -126,7 +126,7 @@ void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struc
 void prefix_put(struct tft_gguf_writer *w, const struct tft_model *m, enum tft_dtype type,
                 uint32_t n, const uint16_t *rows)
 {
-    size_t all = (size_t)m->n_layer * n * width(m);
+    size_t all = (size_t)m->n_kv_layer * n * width(m);
     if (or_f16(type) == TFT_F16) {
         tft_gguf_put_data(w, rows, all * sizeof *rows);
         return;

@@ -25,11 +25,11 @@ void prefix_pack(enum tft_dtype type, void *to, const float *x, size_t n);
 enum tft_status prefix_check_type(const struct tft_model *m, enum tft_dtype type,
                                   struct tft_error *err);
 
-/* Fails if a number is not finite; k, v: [n_layer, n, G, E] f16. */
+/* Fails if a number is not finite; k, v: [n_kv_layer, n, G, E] f16. */
 enum tft_status prefix_check_numbers(const struct tft_model *m, uint32_t n, const uint16_t *k,
                                      const uint16_t *v, struct tft_error *err);
 
-/* Writes the tensor's description, then later its data; rows: [n_layer, n, G, E] f16. Type and
+/* Writes the tensor's description, then later its data; rows: [n_kv_layer, n, G, E] f16. Type and
    numbers must have passed the checks above. */
 void prefix_describe(struct tft_gguf_writer *w, struct tft_str name, const struct tft_model *m,
                      enum tft_dtype type, uint32_t n);

@@ -447,8 +447,8 @@ static void check(struct searcher *z)
 static void set_budget(struct searcher *z)
 {
     const struct tft_model *m = z->m;
-    double numbers = 2.0 * m->n_layer * m->n_head_kv * m->head_dim;
-    z->r->n_layer = m->n_layer;
+    double numbers = 2.0 * m->n_kv_layer * m->n_head_kv * m->head_dim;
+    z->r->n_layer = m->n_kv_layer;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
     size_t least = knapsack_least(z->item, z->n_units);
     if (z->o->depth && z->o->depth < tft_kv_block(&z->policy))
@@ -464,7 +464,7 @@ static void set_budget(struct searcher *z)
 
 static bool alloc_all(struct searcher *z)
 {
-    z->n_units = 2 * z->m->n_layer;
+    z->n_units = 2 * z->m->n_kv_layer;
     z->item = calloc(z->n_units, sizeof *z->item);
     z->bits = malloc(z->n_units * sizeof *z->bits);
     z->r->unit = calloc(z->n_units, sizeof *z->r->unit);

@@ -65,7 +65,7 @@ static uint32_t sequences_that_fit(const struct sequences *q, uint32_t n_prefix)
 {
     const struct tft_kv *kv = &q->y.s->kv;
     uint32_t slots = (n_prefix + q->len + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
-    uint32_t by_cache = q->m->n_layer * kv->capacity[TFT_KV_K] / slots,
+    uint32_t by_cache = kv->n_layer * kv->capacity[TFT_KV_K] / slots,
              by_rows = q->capacity.batch / q->len;
     return by_cache < by_rows ? by_cache : by_rows;
 }

@@ -303,15 +303,15 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
 }
 
-/* data: [n_layer, G, n], or NULL: no such tensor */
+/* data: [n_kv_layer, G, n], or NULL: no such tensor */
 static void put_heads(struct model_writer *f, const char *name, enum tft_dtype type,
                       const void *data, uint64_t n)
 {
     const struct tft_model *m = f->m;
     if (data && f->pass < WRITE_DATA)
-        describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_layer}, name, 0, "");
+        describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_kv_layer}, name, 0, "");
     else if (data)
-        tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_layer * tft_dtype_info(type)->bytes);
+        tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_kv_layer * tft_dtype_info(type)->bytes);
 }
 
 void write_importance(struct model_writer *f, const float *importance)

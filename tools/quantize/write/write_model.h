@@ -61,9 +61,9 @@ void write_embedding(struct model_writer *f);
 void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
                  const struct low_bits *rounded);
 void write_head(struct model_writer *f);
-/* k, v: [n_layer, n_prefix, G, E] */
+/* k, v: [n_kv_layer, n_prefix, G, E] */
 void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v);
-/* importance: [n_layer, G, E], of the keys' channels */
+/* importance: [n_kv_layer, G, E], of the keys' channels */
 void write_importance(struct model_writer *f, const float *importance);
 struct kv_calibration;
 void write_kv_calibration(struct model_writer *f, const struct kv_calibration *c);
