@@ -298,6 +298,52 @@ typedef void tft_gelu_u8_fn(uint8_t *y, const float *x, size_t n, const struct t
 typedef void tft_gelu_mul_u8_fn(uint8_t *y, const float *a, const float *b, size_t n,
                                 const struct tft_affine *q);
 
+/* -------------------------------------------------------------------------- layers with a state */
+
+/* y, a, b: [n]; y may be a or b. y[i] = a[i] * b[i] */
+typedef void tft_mul_fn(float *y, const float *a, const float *b, size_t n);
+
+/* y, a, b: [n]; y may be a or b. A gate: y[i] = a[i] / (1 + exp(-b[i])) */
+typedef void tft_sigmoid_mul_fn(float *y, const float *a, const float *b, size_t n);
+
+/*
+ * One token of a causal convolution over time, each channel by itself: H3 (Fu et al. 2023, arXiv
+ * 2212.14052, section 3), LFM2, Gated DeltaNet.
+ *
+ *   c = chain over k of x[k][i] and w[k][i]
+ *   y[i] = silu ? c / (1 + exp(-c)) : c
+ */
+enum { TFT_CONV_TAPS = 8 }; /* at most */
+struct tft_conv {
+    float *y;               /* [n], none of the rows of x */
+    const float *const *x;  /* [taps] rows [n] of the last tokens, this one's last */
+    const float *w;         /* [taps, n], rows ldw apart */
+    size_t ldw, n, taps;
+    bool silu;
+};
+typedef void tft_conv_fn(const struct tft_conv *g);
+
+/*
+ * The gated delta rule of one head (Yang et al. 2024, arXiv 2412.06464, eq. 10) over T tokens, one
+ * after the other: the state forgets, then what it holds under the key moves towards the value.
+ * For each token t and column j:
+ *
+ *   e = chain over i of k[i] and S[i][j] * decay
+ *   d = beta * (v[j] - e)
+ *   S[i][j] = fma(k[i], d, S[i][j] * decay)     for i < E
+ *   o[j] = chain over i of q[i] and S[i][j]
+ */
+struct tft_delta {
+    float *s;              /* [E / 16, E, 16] the state: 16 columns side by side */
+    const float *k, *q;    /* [T, E], rows ld apart, as those of v and o */
+    const float *v;
+    float *o;              /* may be v */
+    size_t ld;
+    const float *decay, *beta; /* [T] */
+    size_t T, E;           /* E: a multiple of 16 */
+};
+typedef void tft_delta_fn(const struct tft_delta *g);
+
 /* ---------------------------------------------------------------------------------- conversions */
 
 /* To f32. y: [n]; x: [n] of the type that the kernel is for. Exact. */
@@ -585,6 +631,11 @@ struct tft_kernels {
     tft_silu_mul_u8_fn *silu_mul_u8;
     tft_gelu_u8_fn *gelu_u8;
     tft_gelu_mul_u8_fn *gelu_mul_u8;
+
+    tft_mul_fn *mul;
+    tft_sigmoid_mul_fn *sigmoid_mul;
+    tft_conv_fn *conv;
+    tft_delta_fn *delta;
 
     tft_widen_fn *widen[TFT_NUM_COUNT];
     tft_narrow_fn *narrow[TFT_NUM_COUNT];

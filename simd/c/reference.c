@@ -10,6 +10,7 @@
 
 #include "reference_codes.h"
 #include "reference_packed.h"
+#include "reference_state.h"
 #include "simd/affine.h"
 #include "simd/expf.h"
 #include "simd/half.h"
@@ -449,6 +450,10 @@ void tft_rung_c(struct tft_kernels *k)
         .silu_mul_u8 = silu_mul_u8_c,
         .gelu_u8 = gelu_u8_c,
         .gelu_mul_u8 = gelu_mul_u8_c,
+        .mul = tft_ref_mul,
+        .sigmoid_mul = tft_ref_sigmoid_mul,
+        .conv = tft_ref_conv,
+        .delta = tft_ref_delta,
         .widen =
             {
                 [TFT_NUM_F32] = widen_f32_c,

@@ -20,6 +20,7 @@
 #include "quantize.h"
 #include "rope.h"
 #include "sampling.h"
+#include "state.h"
 
 static void fill_floats(struct tft_kernels *k)
 {
@@ -58,6 +59,10 @@ static void fill_floats(struct tft_kernels *k)
     k->gelu_mul_u8 = ISA(gelu_mul_u8);
     k->hadamard = ISA(hadamard);
     k->range = ISA(range);
+    k->mul = ISA(mul);
+    k->sigmoid_mul = ISA(sigmoid_mul);
+    k->conv = ISA(conv);
+    k->delta = ISA(delta);
     k->peak_fma = ISA(peak_fma);
     k->read = ISA(read);
 }

@@ -138,5 +138,6 @@ void check_low(struct check *c);
 void check_packed(struct check *c);
 void check_codes(struct check *c);
 void check_fit(struct check *c);
+void check_state(struct check *c);
 
 #endif

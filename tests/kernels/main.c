@@ -45,6 +45,7 @@ int main(int argc, char **argv)
         check_packed(&c);
         check_codes(&c);
         check_fit(&c);
+        check_state(&c);
         check_free();
         failures += c.failed + (c.only ? 0 : uncovered(&c));
         printf("%s: %u kernels checked, %u failures\n", c.now->name, c.checked, c.failed);

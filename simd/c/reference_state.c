@@ -1,0 +1,53 @@
+/* Part of the reference: the kernels of layers with a state. */
+#include "reference_state.h"
+
+#include <math.h>
+
+#include "simd/expf.h"
+
+void tft_ref_mul(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+
+static float sigmoid_times(float a, float b)
+{
+    return a / (1.0f + tft_expf(-b));
+}
+
+void tft_ref_sigmoid_mul(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = sigmoid_times(a[i], b[i]);
+}
+
+void tft_ref_conv(const struct tft_conv *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        float c = 0;
+        for (size_t k = 0; k < g->taps; k++)
+            c = fmaf(g->x[k][i], g->w[k * g->ldw + i], c);
+        g->y[i] = g->silu ? sigmoid_times(c, c) : c;
+    }
+}
+
+void tft_ref_delta(const struct tft_delta *g)
+{
+    size_t E = g->E;
+    for (size_t t = 0; t < g->T; t++) {
+        const float *k = g->k + t * g->ld, *q = g->q + t * g->ld, *v = g->v + t * g->ld;
+        for (size_t j = 0; j < E; j++) {
+            float *s = g->s + j / TFT_PANEL * E * TFT_PANEL + j % TFT_PANEL, e = 0, o = 0;
+            for (size_t i = 0; i < E; i++)
+                e = fmaf(k[i], s[i * TFT_PANEL] * g->decay[t], e);
+            float d = g->beta[t] * (v[j] - e);
+            for (size_t i = 0; i < E; i++) {
+                float *a = &s[i * TFT_PANEL];
+                *a = fmaf(k[i], d, *a * g->decay[t]);
+                o = fmaf(q[i], *a, o);
+            }
+            g->o[t * g->ld + j] = o;
+        }
+    }
+}

@@ -1,0 +1,12 @@
+/* The reference's kernels of layers with a state, which reference.c puts into the table. */
+#ifndef TFT_REFERENCE_STATE_H
+#define TFT_REFERENCE_STATE_H
+
+#include "simd/kernels.h"
+
+tft_mul_fn tft_ref_mul;
+tft_sigmoid_mul_fn tft_ref_sigmoid_mul;
+tft_conv_fn tft_ref_conv;
+tft_delta_fn tft_ref_delta;
+
+#endif

@@ -1,0 +1,192 @@
+/* Cases of the kernels of layers with a state. */
+#include "check.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TOL(n) ((n)*0x1p-24)
+
+enum { BENCH_N = 2048 };
+
+static void mul(struct check *c)
+{
+    CASE(c, "mul", mul);
+    for (int i = 0; i < 20; i++) {
+        size_t n = check_size(c, 500);
+        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
+        check_fill(c, a, n);
+        check_fill(c, b, n);
+        ref->mul(want, a, b, n);
+        now->mul(got, a, b, n);
+        check_same(c, want, got, n * 4, "n %zu", n);
+        for (size_t k = 0; k < n; k++)
+            check_near(c, (double)a[k] * (double)b[k], (double)got[k],
+                       fabs((double)got[k]) + 1e-37, TOL(1), "n %zu", n);
+        now->mul(a, a, b, n); /* in place */
+        check_same(c, want, a, n * 4, "n %zu in place", n);
+    }
+    float *a = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
+    check_fill(c, a, BENCH_N);
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->mul(y, a, a, BENCH_N),
+               now->mul(y, a, a, BENCH_N));
+}
+
+static void sigmoid_mul(struct check *c)
+{
+    CASE(c, "sigmoid_mul", sigmoid_mul);
+    for (int i = 0; i < 20; i++) {
+        size_t n = check_size(c, 500);
+        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
+        check_fill(c, a, n);
+        check_fill(c, b, n);
+        b[check_below(c, n)] = i % 2 ? 200.0f : -200.0f;
+        ref->sigmoid_mul(want, a, b, n);
+        now->sigmoid_mul(got, a, b, n);
+        check_same(c, want, got, n * 4, "n %zu", n);
+        for (size_t k = 0; k < n; k++) {
+            double exact = (double)a[k] / (1 + exp(-(double)b[k]));
+            check_near(c, exact, (double)got[k], fabs(exact) + 1e-37, TOL(8), "n %zu", n);
+        }
+        now->sigmoid_mul(a, a, b, n); /* in place */
+        check_same(c, want, a, n * 4, "n %zu in place", n);
+    }
+    float *a = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
+    check_fill(c, a, BENCH_N);
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->sigmoid_mul(y, a, a, BENCH_N),
+               now->sigmoid_mul(y, a, a, BENCH_N));
+}
+
+static void conv(struct check *c)
+{
+    enum { TAPS = 4 };
+    CASE(c, "conv", conv);
+    for (int i = 0; i < 40; i++) {
+        size_t n = check_size(c, 500), taps = 1 + check_below(c, TFT_CONV_TAPS),
+               ldw = n + check_below(c, 20);
+        const float *x[TFT_CONV_TAPS];
+        float *w = check_buf(c, (taps - 1) * ldw + n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
+        check_fill(c, w, (taps - 1) * ldw + n);
+        for (size_t k = 0; k < taps; k++) {
+            float *row = check_buf(c, n, 4);
+            check_fill(c, row, n);
+            x[k] = row;
+        }
+        struct tft_conv g = {want, x, w, ldw, n, taps, i % 2};
+        ref->conv(&g);
+        g.y = got;
+        now->conv(&g);
+        check_same(c, want, got, n * 4, "n %zu, %zu taps", n, taps);
+        for (size_t k = 0; k < n; k++) {
+            double sum = 0, size = 1e-30;
+            for (size_t j = 0; j < taps; j++) {
+                sum += (double)x[j][k] * (double)w[j * ldw + k];
+                size += fabs((double)x[j][k] * (double)w[j * ldw + k]);
+            }
+            /* the slope of silu is at most 1.1 */
+            check_near(c, g.silu ? sum / (1 + exp(-sum)) : sum, (double)got[k], size,
+                       TOL(taps + 8), "n %zu, %zu taps", n, taps);
+        }
+    }
+    const float *x[TAPS];
+    float *w = check_buf(c, TAPS * BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
+    check_fill(c, w, TAPS * BENCH_N);
+    for (size_t k = 0; k < TAPS; k++)
+        x[k] = w + k * BENCH_N;
+    struct tft_conv g = {y, x, w, BENCH_N, BENCH_N, TAPS, true};
+    CHECK_TIME(c, "2048, 4 taps, silu", 2.0 * TAPS * BENCH_N, 4.0 * (2 * TAPS + 1) * BENCH_N,
+               ref->conv(&g), now->conv(&g));
+}
+
+/* The rule in double precision; S: [E, E] */
+static void exact_delta(const struct tft_delta *g, size_t t, double *S, const float *v, double *o)
+{
+    size_t E = g->E;
+    const float *k = g->k + t * g->ld, *q = g->q + t * g->ld;
+    for (size_t j = 0; j < E; j++) {
+        double e = 0;
+        o[j] = 0;
+        for (size_t i = 0; i < E; i++) {
+            S[i * E + j] *= (double)g->decay[t];
+            e += (double)k[i] * S[i * E + j];
+        }
+        for (size_t i = 0; i < E; i++) {
+            S[i * E + j] += (double)k[i] * (double)g->beta[t] * ((double)v[t * g->ld + j] - e);
+            o[j] += (double)q[i] * S[i * E + j];
+        }
+    }
+}
+
+/* Keys and queries of length 1, as those of a model. */
+static void fill_unit(struct check *c, float *x, size_t n)
+{
+    double sum = 1e-6;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)check_below(c, 2001) / 1000 - 1;
+        sum += (double)x[i] * (double)x[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)((double)x[i] / sqrt(sum));
+}
+
+static void delta(struct check *c)
+{
+    enum { MOST = 144, DIM = 128 };
+    CASE(c, "delta", delta);
+    static double S[MOST * MOST], o[MOST];
+    for (int i = 0; i < 12; i++) {
+        size_t E = 16 * (1 + check_below(c, MOST / 16)), T = 1 + check_below(c, 5),
+               ld = 3 * E + check_below(c, 20), n = (T - 1) * ld + 3 * E;
+        float *s[2] = {check_buf(c, E * E, 4), check_buf(c, E * E, 4)};
+        float *row[2] = {check_buf(c, n, 4), check_buf(c, n, 4)};
+        float *decay = check_buf(c, T, 4), *beta = check_buf(c, T, 4), *v = check_buf(c, n, 4);
+        memset(row[0], 0, n * 4);
+        for (size_t t = 0; t < T; t++) {
+            fill_unit(c, row[0] + t * ld, E);
+            fill_unit(c, row[0] + t * ld + E, E);
+            fill_unit(c, row[0] + t * ld + 2 * E, E);
+            decay[t] = (float)check_below(c, 1001) / 1000;
+            beta[t] = (float)check_below(c, 1001) / 1000;
+        }
+        for (size_t k = 0; k < E * E; k++)
+            s[0][k] = (float)check_below(c, 2001) / 1000 - 1;
+        for (size_t j = 0; j < E; j++)
+            for (size_t k = 0; k < E; k++)
+                S[k * E + j] = (double)s[0][(j / 16 * E + k) * 16 + j % 16];
+        memcpy(s[1], s[0], E * E * 4);
+        memcpy(row[1], row[0], n * 4);
+        memcpy(v, row[0], n * 4);
+        struct tft_delta g[2];
+        for (int r = 0; r < 2; r++) { /* the result takes the place of v */
+            g[r] = (struct tft_delta){.s = s[r], .k = row[r] + E, .q = row[r], .v = row[r] + 2 * E,
+                                      .o = row[r] + 2 * E, .ld = ld, .decay = decay, .beta = beta,
+                                      .T = T, .E = E};
+            (r ? now : ref)->delta(&g[r]);
+        }
+        check_same(c, row[0], row[1], n * 4, "E %zu, T %zu", E, T);
+        check_same(c, s[0], s[1], E * E * 4, "state, E %zu, T %zu", E, T);
+        for (size_t t = 0; t < T; t++) {
+            exact_delta(&g[1], t, S, v + 2 * E, o);
+            for (size_t j = 0; j < E; j++)
+                check_near(c, o[j], (double)g[1].o[t * ld + j], sqrt((double)E),
+                           TOL((double)(E + 16) * (double)(t + 1)), "E %zu, token %zu", E, t);
+        }
+    }
+    float *s = check_buf(c, DIM * DIM, 4), *x = check_buf(c, 4 * DIM, 4);
+    memset(s, 0, DIM * DIM * 4);
+    fill_unit(c, x, 4 * DIM);
+    struct tft_delta g = {.s = s, .k = x, .q = x + DIM, .v = x + 2 * DIM, .o = x + 3 * DIM,
+                          .ld = 4 * DIM, .decay = x, .beta = x, .T = 1, .E = DIM};
+    CHECK_TIME(c, "a head of 128", 8.0 * DIM * DIM, 8.0 * DIM * DIM, ref->delta(&g),
+               now->delta(&g));
+}
+
+void check_state(struct check *c)
+{
+    mul(c);
+    sigmoid_mul(c);
+    conv(c);
+    delta(c);
+}
