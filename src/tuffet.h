@@ -247,6 +247,8 @@ struct tft_model_info {
                           before every sequence; n_ctx does not count them */
     bool prefix_bos;   /* the prefix includes BOS: do not feed BOS again (tft_tokenize does not add
                           it) */
+    uint64_t state_bytes; /* of one copy of the state that layers have beside the KV cache; 0: none
+                             has one. See tft_rewind. */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the
@@ -386,6 +388,8 @@ struct tft_session_opts {
      */
     bool (*progress)(void *user, double done);
     void *progress_user;
+    uint32_t checkpoints; /* copies of the state to which the session can go back, at most; 0: 4. For
+                             models whose layers have one: see tft_rewind. Others ignore it. */
 };
 
 /*
@@ -532,7 +536,14 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
    after the last eviction, the next tft_prefill computes all tokens before pos again. May call the
-   session's filter. */
+   session's filter.
+
+   In models such as lfm2, some layers have a state instead of keys and values: its size does not
+   grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
+   behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and every 512 tokens.
+   If pos is not at one, the next tft_prefill computes the tokens from the last one before pos
+   again. With all `checkpoints` in use, one between two that are close makes room. A slide forgets
+   them; the state goes on, having seen the tokens that were dropped. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback

@@ -133,7 +133,8 @@ void tft_load_shape(struct tft_load *ld)
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
-    m->n_kv_layer = 0; /* until blocks are loaded */
+    m->n_kv_layer = m->mixer_width = 0; /* until blocks are loaded */
+    m->state_size = 0;
     m->n_head_kv = load_kv_heads(ld);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
@@ -428,6 +429,45 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
     if (l.bias)
         l.bias += first;
     return l;
+}
+
+/* ------------------------------------------------------------------------- layers with a state */
+
+void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected)
+{
+    struct tft_model *m = ld->m;
+    if (width != m->n_head * m->head_dim)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "%u heads of %u numbers, but layers without attention have %u", m->n_head,
+                      m->head_dim, width);
+    m->mixer_width = projected > m->mixer_width ? projected : m->mixer_width;
+}
+
+struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                              uint32_t channels)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    const struct tft_tensor *t = find(ld, name, (const uint64_t[4]){n, channels, 1, 1});
+    float *w = tft_arena_take(&ld->arena, n, channels * sizeof *w), row[TFT_CONV_TAPS];
+    if (t && (tft_dtype_info(t->type)->block != 1 || !tft_dtype_info(t->type)->to_f32))
+        wrong_type(ld, t, "floats");
+    for (uint32_t c = 0; w && ld->status == TFT_OK && c < channels; c++) {
+        const struct tft_dtype_info *type = tft_dtype_info(t->type);
+        type->to_f32(row, t->data + (size_t)c * n * type->bytes, n);
+        for (uint32_t k = 0; k < n; k++)
+            w[(size_t)k * channels + c] = row[k];
+    }
+    ld->m->n_params += (uint64_t)n * channels;
+    ld->m->weight_bytes += (uint64_t)n * channels * sizeof *w;
+    return (struct tft_taps){w, n, channels};
+}
+
+size_t tft_load_state(struct tft_load *ld, size_t n)
+{
+    size_t at = ld->m->state_size;
+    ld->m->state_size += n;
+    return at;
 }
 
 void tft_load_embedding(struct tft_load *ld)

@@ -94,6 +94,17 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
                                        uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
                                        bool bias);
 
+/* For a mixer that is not attention. Its output must be as wide as attention's, `width`; it projects
+   `projected` numbers. */
+void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected);
+
+/* NAME.weight [channels, n] as a convolution takes it, which is a copy. */
+struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
+                              uint32_t channels);
+
+/* n floats of state for a layer: where they begin. */
+size_t tft_load_state(struct tft_load *ld, size_t n);
+
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
 

@@ -23,6 +23,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .weights = m->output.w.format ? m->output.w.format->weights : TFT_WEIGHTS_STORED,
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
+        .state_bytes = m->state_size * sizeof(float),
     };
     tft_options_give(info, &all, sizeof all);
 }
@@ -48,6 +49,7 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_LOGIT_CAP] = "soft caps of logits",
         [TFT_PIECE_WINDOW] = "layers with a sliding window",
         [TFT_PIECE_QUERY_SCALE] = "queries scaled by their positions",
+        [TFT_PIECE_SHORT_CONV] = "layers with a short convolution",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

@@ -62,6 +62,15 @@ struct tft_norm {
     const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
 };
 
+/* What mixes the tokens of a block. Those that are not attention have a state: models/short_conv.h */
+enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV };
+
+/* The weights of a convolution over time. */
+struct tft_taps {
+    const float *w; /* [n, channels] those of the oldest token first */
+    uint32_t n, channels;
+};
+
 /* The parts that a transformer block can have; an architecture uses those of its formula. */
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
@@ -69,9 +78,13 @@ struct tft_block {
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
     struct tft_linear o;                 /* [D, H E] */
+    /* mixer SHORT_CONV: q is its first projection, [3 D, D], and o its last, [D, D] */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_input in[TFT_LAYER_INPUTS];
+    enum tft_mixer mixer;
+    struct tft_taps taps; /* not of attention */
+    size_t state;      /* where the layer's numbers begin in a copy of the states (run/states.h) */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
     bool no_rope;    /* q and k are not rotated */
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
@@ -100,6 +113,7 @@ enum tft_piece {
     TFT_PIECE_LOGIT_CAP,
     TFT_PIECE_WINDOW,
     TFT_PIECE_QUERY_SCALE,
+    TFT_PIECE_SHORT_CONV,
     TFT_PIECES
 };
 
@@ -132,6 +146,9 @@ struct tft_model {
     uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
     float norm_eps;
 
+    uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there are
+                             none */
+    size_t state_size;    /* floats of the states of all layers */
     uint32_t pieces;      /* mask of tft_piece */
     bool geglu;           /* hidden activations are gated by GELU; otherwise by SiLU */
     float embed_scale;    /* embeddings are multiplied by it, */
@@ -212,6 +229,12 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 static inline bool tft_model_adds_apart(const struct tft_model *m)
 {
     return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE);
+}
+
+/* Whether layers have a state beside the cache. */
+static inline bool tft_model_has_states(const struct tft_model *m)
+{
+    return m->pieces & 1u << TFT_PIECE_SHORT_CONV;
 }
 
 /* The name of a piece of the model's formula that is not in the mask `known`; NULL: all are. */

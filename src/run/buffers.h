@@ -16,6 +16,7 @@ enum tft_buf {
     TFT_A,      /* [H E] attention's output */
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
+    TFT_M,      /* [mixer_width] what a mixer other than attention projects */
     TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
     TFT_N_BUF,
@@ -23,6 +24,7 @@ enum tft_buf {
     TFT_KV = TFT_N_BUF, /* the cache */
     TFT_ROPE,           /* the rotation tables */
     TFT_PARTS,          /* attention's partial results */
+    TFT_STATES,         /* the states of layers that have one */
 };
 
 /* Numbers of a row. */
@@ -35,6 +37,7 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_V: return m->n_head_kv * m->head_dim;
     case TFT_G:
     case TFT_U: return m->n_ff;
+    case TFT_M: return m->mixer_width;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

@@ -84,7 +84,11 @@ static enum tft_status run_or_stop(struct tft_pass *p, uint32_t from)
 {
     struct tft_session *s = p->s;
     p->stops = p->n >= TFT_LONG_PASS && !p->plan->n_order;
+    if (p->stops)
+        tft_states_begin(&s->states);
     enum tft_status status = tft_pass_goes_on(p, 0) ? run(p, from) : TFT_ERR_CANCELLED;
+    if (status == TFT_ERR_CANCELLED && p->stops)
+        tft_states_undo(&s->states);
     if (status == TFT_ERR_CANCELLED)
         tft_fail(&s->error, status, "cancelled: %llu of %llu tokens are computed",
                  (unsigned long long)s->call_done, (unsigned long long)s->call_tokens);
@@ -136,6 +140,7 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
         s->call_done += step;
         from += step;
         s->pos = from;
+        tft_states_step(&s->states, from);
         status = take_logits(s, n ? 0 : step < n_logits ? step : n_logits);
         if (status != TFT_OK)
             return status;
@@ -175,6 +180,7 @@ static enum tft_status slide(struct tft_session *s)
     drop_tokens(s, s->slide);
     tft_kv_commit_drop(&s->kv, s->slide);
     s->pos -= s->slide;
+    tft_states_forget(&s->states); /* their positions mean other tokens now */
     return TFT_OK;
 }
 
@@ -214,6 +220,7 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
     forget_error(s);
     if (!n)
         return after_prefix(s);
+    bool prompt = n >= TFT_LONG_PASS;
     enum tft_status status = check_tokens(s, tokens, n);
     if (status != TFT_OK)
         return status;
@@ -236,6 +243,8 @@ enum tft_status tft_prefill(struct tft_session *s, const int32_t *tokens, size_t
         tokens += step;
         n -= step;
     }
+    if (prompt && status == TFT_OK)
+        tft_states_keep(&s->states, s->pos);
     return status;
 }
 
@@ -248,6 +257,19 @@ void tft_prompt_end(struct tft_session *s)
 {
     if (s->pos && s->kv.policy.prefill == TFT_KV_PROMPT)
         s->kv.policy.prefill = s->pos;
+    if (s->pos == s->kv.held)
+        tft_states_keep(&s->states, s->pos);
+}
+
+/* Takes the cache to the first s->pos tokens, or to fewer: with states, to those of a checkpoint. */
+static void rewind_cache(struct tft_session *s)
+{
+    if (!s->states.size || s->pos >= s->kv.held) {
+        tft_kv_rewind(&s->kv, s->pos);
+        return;
+    }
+    tft_kv_rewind(&s->kv, tft_states_before(&s->states, s->pos));
+    tft_states_back(&s->states, s->kv.held);
 }
 
 enum tft_status tft_rewind(struct tft_session *s, size_t pos)
@@ -262,7 +284,7 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     s->n_valid = 0;
     if (s->whole_prompt && s->pos < s->kv.policy.prefill)
         s->kv.policy.prefill = TFT_KV_PROMPT;
-    tft_kv_rewind(&s->kv, s->pos);
+    rewind_cache(s);
     if (slid && !s->kv.dropped) { /* all is forgotten: positions begin anew */
         s->n_named = 0;
         ask_filter(s, 0, s->pos);

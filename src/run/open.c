@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_BATCH = 512 };
+enum { DEFAULT_BATCH = 512, DEFAULT_CHECKPOINTS = 4 };
 
 /* -------------------------------------------------------------------------------------- options */
 
@@ -120,6 +120,8 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
         o->n_batch = DEFAULT_BATCH;
     if (!o->n_logits)
         o->n_logits = 1;
+    if (!o->checkpoints)
+        o->checkpoints = DEFAULT_CHECKPOINTS;
     if (o->n_logits > o->n_batch)
         return tft_fail(err, TFT_ERR_ARG,
                         "n_logits, %u, is above n_batch, %u: logits are kept of one pass",
@@ -160,7 +162,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
         bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G;
-        bool unused = b == TFT_Y && !tft_model_adds_apart(m);
+        bool unused = (b == TFT_Y && !tft_model_adds_apart(m)) || (b == TFT_M && !m->mixer_width);
         size_t rows = b == TFT_LOGITS ? s->n_logits : b == TFT_XN ? byte_rows(s) : s->n_batch;
         if (unused || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
             continue;
@@ -241,6 +243,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->n_threads);
+    tft_states_layout(&s->states, a, m->state_size, o->checkpoints);
     s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)
         s->kv.at[i].is_named = s->is_named;
@@ -361,6 +364,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
     put_prefix(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);
+    tft_states_reset(&s->states);
     status = open_stages(s, err);
     if (status != TFT_OK)
         tft_session_close(s);

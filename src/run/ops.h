@@ -42,6 +42,13 @@ struct tft_ops {
        its own, or the window of the layer before it, in the form that o takes */
     void (*attend)(struct tft_pass *p, uint32_t layer, const struct tft_linear *o);
 
+    /* M = W XN + bias */
+    void (*project)(struct tft_pass *p, const struct tft_linear *l);
+
+    /* A = what the block's short convolution makes of M (models/short_conv.h), in the form that the
+       block's o takes. Takes all tokens of the pass, and its state goes on. */
+    void (*short_conv)(struct tft_pass *p, const struct tft_block *b);
+
     /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)
        where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
@@ -108,6 +115,16 @@ static inline void tft_kv_append(struct tft_pass *p, uint32_t layer)
 static inline void tft_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear *o)
 {
     p->ops->attend(p, layer, o);
+}
+
+static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)
+{
+    p->ops->project(p, l);
+}
+
+static inline void tft_short_conv(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->short_conv(p, b);
 }
 
 static inline void tft_gated(struct tft_pass *p, const struct tft_linear *gate,

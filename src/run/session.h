@@ -9,6 +9,7 @@
 #include "kv/kv.h"
 #include "likely.h"
 #include "model/model.h"
+#include "states.h"
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
 enum { TFT_TILE = 32 };
@@ -53,6 +54,7 @@ struct tft_session {
     uint32_t slide;   /* tokens that a full session drops at once; 0: it does not slide */
     uint32_t n_valid; /* rows of logits that the last call left, newest last */
     struct tft_kv kv;
+    struct tft_states states; /* behind the tokens that the cache holds */
     bool whole_prompt; /* the cache has prefill=prompt: once the prompt has ended,
                           kv.policy.prefill is its length */
 

@@ -35,16 +35,16 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv_place *k = &c->side[TFT_KV_K], *v = &c->side[TFT_KV_V];
     size_t begin, end, dim = kv->head_dim;
+    uint32_t own = p->m->block[layer].kv_layer;
     tft_pass_touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
     tft_pass_share(p, kv->n_head_kv, &begin, &end);
     for (uint32_t h = (uint32_t)begin; h < end; h++) {
         for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
             if (c->side[i].evicts)
-                tft_kv_evict(kv, kern, layer, h, i, &c->side[i].eviction, p->tid);
+                tft_kv_evict(kv, kern, own, h, i, &c->side[i].eviction, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
             uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
-                     in = p->each ? sequence : p->m->block[layer].kv_layer,
-                     slot = i - sequence * p->each;
+                     in = p->each ? sequence : own, slot = i - sequence * p->each;
             tft_kv_store_key(kv, in, h, k->slot + slot, tft_pass_row(p, TFT_K, t) + h * dim);
             tft_kv_store_value(kv, kern, in, h, v->slot + slot,
                                tft_pass_row(p, TFT_V, t) + h * dim);

@@ -56,6 +56,11 @@ void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
     linear(p, TFT_V, &b->v, TFT_XN, false);
 }
 
+void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l)
+{
+    linear(p, TFT_M, l, TFT_XN, false);
+}
+
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from)
 {

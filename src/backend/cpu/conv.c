@@ -1,0 +1,102 @@
+/* Convolutions over time, a slice of channels at a time through all tokens. */
+#include "conv.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------- state */
+
+float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b)
+{
+    return p->s->states.now + b->state;
+}
+
+void tft_cpu_state_begin(const struct tft_pass *p, const struct tft_block *b, size_t at, size_t n)
+{
+    const float *first = p->pos ? p->s->states.first : NULL;
+    float *to = tft_cpu_state(p, b) + at;
+    if (first)
+        memcpy(to, first + b->state + at, n * sizeof *to);
+    else
+        memset(to, 0, n * sizeof *to);
+}
+
+/* --------------------------------------------------------------------------------------- slices */
+
+void tft_slice_open(struct tft_slice *s, const struct tft_taps *taps, float *state, size_t from,
+                    size_t n)
+{
+    s->taps = taps;
+    s->state = state;
+    s->from = from;
+    s->n = n;
+    for (uint32_t i = 0; i + 1 < taps->n; i++)
+        s->x[i] = memcpy(s->room[i], state + i * taps->channels + from, n * sizeof *state);
+    s->x[taps->n - 1] = s->room[taps->n - 1];
+}
+
+void tft_slice_conv(const struct tft_slice *s, const struct tft_kernels *kern, float *y, bool silu)
+{
+    kern->conv(&(struct tft_conv){.y = y,
+                                  .x = (const float *const *)s->x,
+                                  .w = s->taps->w + s->from,
+                                  .ldw = s->taps->channels,
+                                  .n = s->n,
+                                  .taps = s->taps->n,
+                                  .silu = silu});
+}
+
+void tft_slice_next(struct tft_slice *s)
+{
+    float *oldest = s->x[0];
+    memmove(s->x, s->x + 1, (s->taps->n - 1) * sizeof *s->x);
+    s->x[s->taps->n - 1] = oldest;
+}
+
+void tft_slice_close(const struct tft_slice *s)
+{
+    for (uint32_t i = 0; i + 1 < s->taps->n; i++)
+        memcpy(s->state + i * s->taps->channels + s->from, s->x[i], s->n * sizeof *s->state);
+}
+
+/* ----------------------------------------------------------------------------------- short_conv */
+
+/* Channels [s->from, + s->n) of token t: y = c * conv(b * u). */
+static void put_token(const struct tft_pass *p, struct tft_slice *s, uint32_t t,
+                      const struct tft_input *in)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    size_t d = p->m->n_embd;
+    const float *b = tft_pass_row(p, TFT_M, t) + s->from, *c = b + d, *u = c + d;
+    float y[TFT_SLICE];
+    kern->mul(tft_slice_newest(s), b, u, s->n);
+    tft_slice_conv(s, kern, y, false);
+    kern->mul(y, y, c, s->n);
+    if (in->range == TFT_RANGE_STATIC)
+        kern->quantize(tft_pass_bytes(p, TFT_A, t) + s->from, y, s->n, &in->affine);
+    else
+        memcpy(tft_pass_row(p, TFT_A, t) + s->from, y, s->n * sizeof *y);
+    tft_slice_next(s);
+}
+
+void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b)
+{
+    size_t d = p->m->n_embd, begin, end;
+    uint32_t each = p->each ? p->each : p->n;
+    tft_pass_touch(p, BIT(TFT_M), BIT(TFT_A) | BIT(TFT_STATES));
+    tft_pass_share(p, (d + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        struct tft_slice s;
+        size_t from = i * TFT_SLICE, n = d - from < TFT_SLICE ? d - from : TFT_SLICE;
+        for (uint32_t t = 0; t < p->n; t++) {
+            if (p->each && t % each == 0)
+                for (uint32_t k = 0; k + 1 < b->taps.n; k++)
+                    tft_cpu_state_begin(p, b, k * d + from, n);
+            if (t % each == 0)
+                tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
+            put_token(p, &s, t, b->o.in);
+            if ((t + 1) % each == 0)
+                tft_slice_close(&s);
+        }
+    }
+    tft_cpu_quantize(p, TFT_A, b->o.in);
+}

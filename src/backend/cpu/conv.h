@@ -1,0 +1,41 @@
+/*
+ * A slice of the channels of a convolution over time (tft_conv of kernels.h): the rows of the last
+ * tokens, which the state has first, and those of the pass after them. One thread takes a slice
+ * through all tokens:
+ *
+ *      tft_slice_open
+ *      for each token:     write its numbers to tft_slice_newest; tft_slice_conv; tft_slice_next
+ *      tft_slice_close
+ */
+#ifndef TFT_CPU_CONV_H
+#define TFT_CPU_CONV_H
+
+#include "cpu.h"
+
+enum { TFT_SLICE = 128 }; /* channels, at most */
+
+struct tft_slice {
+    const struct tft_taps *taps;
+    float *state;   /* of the layer: [taps - 1, channels], the oldest token first */
+    size_t from, n; /* channels */
+    float *x[TFT_CONV_TAPS]; /* [taps] the last tokens, the newest last; in `room` */
+    float room[TFT_CONV_TAPS][TFT_SLICE];
+};
+
+void tft_slice_open(struct tft_slice *s, const struct tft_taps *taps, float *state, size_t from,
+                    size_t n);
+void tft_slice_conv(const struct tft_slice *s, const struct tft_kernels *kern, float *y, bool silu);
+void tft_slice_next(struct tft_slice *s);
+void tft_slice_close(const struct tft_slice *s);
+
+static inline float *tft_slice_newest(const struct tft_slice *s)
+{
+    return s->x[s->taps->n - 1];
+}
+
+/* Where the state of a block's layer begins; the same, before a sequence of a pass that has several:
+   as it is behind the prefix, or empty. n floats from `at` on are set to that. */
+float *tft_cpu_state(const struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_state_begin(const struct tft_pass *p, const struct tft_block *b, size_t at, size_t n);
+
+#endif

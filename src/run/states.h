@@ -1,0 +1,57 @@
+/*
+ * The states of a session's layers that have one: what a layer without attention keeps of the tokens
+ * before, in a size that does not grow with them. A copy is the states of all layers, one behind the
+ * other (tft_block.state).
+ *
+ * A state cannot go back. So copies of it are kept, checkpoints: a rewind takes the newest one that
+ * is not behind its position, and the tokens from there are computed again.
+ */
+#ifndef TFT_STATES_H
+#define TFT_STATES_H
+
+#include "base/arena.h"
+#include "model/model.h"
+
+/* A checkpoint is due once this many tokens have come since the last one. */
+enum { TFT_CHECKPOINT_EACH = 512 };
+
+struct tft_checkpoint {
+    uint32_t pos; /* tokens that the state is behind; those of the prefix are not counted */
+    float *state;
+};
+
+struct tft_states {
+    size_t size;        /* floats of a copy; 0: the model has no states, and nothing is allocated */
+    float *now;         /* [size] behind the tokens that the cache holds */
+    float *undo;        /* [size] before the pass that runs, if that may be stopped */
+    const float *first; /* [size] behind the prefix; NULL: all zero */
+    struct tft_checkpoint *checkpoint; /* [most] the n first are in use, the oldest first */
+    uint32_t n, most;
+};
+
+/* Takes the memory of `most` checkpoints and two more copies, or counts it. */
+void tft_states_layout(struct tft_states *s, struct tft_arena *a, size_t size, uint32_t most);
+
+/* Goes back to the prefix, and forgets all checkpoints. */
+void tft_states_reset(struct tft_states *s);
+
+/* Before and after a pass that may be stopped. */
+void tft_states_begin(struct tft_states *s);
+void tft_states_undo(struct tft_states *s);
+
+/* Makes a checkpoint at pos, the session's position. If all are in use, one that is close to its
+   neighbours makes room. step: only if one is due. */
+void tft_states_keep(struct tft_states *s, uint32_t pos);
+void tft_states_step(struct tft_states *s, uint32_t pos);
+
+/* The position of the newest checkpoint up to pos; 0: there is none. */
+uint32_t tft_states_before(const struct tft_states *s, uint32_t pos);
+
+/* Goes back to the checkpoint at pos, which tft_states_before has named, or to the prefix if pos
+   is 0, and forgets those behind it. */
+void tft_states_back(struct tft_states *s, uint32_t pos);
+
+/* Forgets the checkpoints, whose positions a slide has moved. */
+void tft_states_forget(struct tft_states *s);
+
+#endif
