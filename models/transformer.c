@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/load.h"
+#include "models/short_conv.h"
 #include "run/ops.h"
 
 /* -------------------------------------------------------------------------------------- loading */
@@ -113,11 +114,24 @@ static void load_attention(struct tft_load *ld, const struct tft_transformer *t,
     struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim;
+    b->mixer = TFT_MIX_ATTENTION;
     b->kv_layer = m->n_kv_layer++;
     load_qkv(ld, t, layer);
     load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, t->o_bias);
     b->no_rope = t->no_rope_period && (layer + 1) % t->no_rope_period == 0;
+}
+
+static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    bool attention = tft_load_has_attention(ld, layer);
+    if (!attention && !t->short_conv)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
+                      layer, ld->m->arch->name);
+    if (attention)
+        load_attention(ld, t, layer);
+    else
+        tft_short_conv_load(ld, layer);
 }
 
 static void load_block(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
@@ -130,10 +144,7 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
         b->attn_post_norm = tft_load_norm(ld, "blk.%u.post_attention_norm", layer, d, false);
         b->ffn_post_norm = tft_load_norm(ld, "blk.%u.post_ffw_norm", layer, d, false);
     }
-    if (!tft_load_has_attention(ld, layer))
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
-                      layer, ld->m->arch->name);
-    load_attention(ld, t, layer);
+    load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
 }
 
@@ -263,7 +274,8 @@ void tft_transformer_load(struct tft_load *ld)
         load_block(ld, t, layer);
     if (t->window_period)
         load_windows(ld, t);
-    m->out_norm = tft_load_norm(ld, "output_norm", 0, m->n_embd, t->layer_norm);
+    m->out_norm = tft_load_norm(ld, t->out_norm ? t->out_norm : "output_norm", 0,
+                                m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }
 
@@ -313,6 +325,19 @@ static void attention(struct tft_pass *p, uint32_t layer)
     tft_attend(p, layer, &b->o);
 }
 
+/* A = the tokens of XN, mixed. The last layer goes on with the tokens whose logits are wanted. */
+static void mix(struct tft_pass *p, uint32_t layer)
+{
+    const struct tft_block *b = &p->m->block[layer];
+    if (b->mixer == TFT_MIX_ATTENTION) {
+        attention(p, layer);
+        return;
+    }
+    tft_short_conv_mix(p, b);
+    if (layer + 1 == p->m->n_layer)
+        tft_keep_last(p);
+}
+
 /* G = the hidden activations of XN */
 static void feed_forward(struct tft_pass *p, const struct tft_block *b)
 {
@@ -327,7 +352,7 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     const struct tft_model *m = p->m;
     const struct tft_block *b = &m->block[layer];
     tft_norm(p, &b->attn_norm, &b->q);
-    attention(p, layer);
+    mix(p, layer);
     if (m->parallel) /* the input of feed-forward is that of attention */
         tft_norm(p, &b->ffn_norm, &b->up);
     add(p, &b->o, TFT_A, &b->attn_post_norm);

@@ -9,6 +9,7 @@
  *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
  *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm
+ *          or x = x + r Wout conv(Win h)                   some layers, if short_conv
  *          h = norm(x)
  *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
  *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
@@ -71,6 +72,8 @@ struct tft_transformer {
     bool caps;               /* the file may name caps */
     bool query_growth;       /* attention.temperature_scale */
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
+    bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
+    const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
     uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */
 };
 

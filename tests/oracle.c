@@ -22,6 +22,7 @@ struct oracle {
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
     double *k, *v; /* [layers, capacity, kv_heads * dim] */
+    double *past;  /* [layers, capacity, d] what a short convolution reads of each token */
     double *logits;
 };
 
@@ -52,6 +53,9 @@ enum part {
     POST2,
     NORM_2,
     NORM_2B,
+    CONV_IN,
+    CONV,
+    CONV_OUT,
     PARTS
 };
 
@@ -63,6 +67,7 @@ static const char *const part_name[PARTS] = {
     "ffn_gate.weight",    "ffn_up.weight",    "ffn_up.bias",        "ffn_down.weight",
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
     "attn_norm_2.weight", "attn_norm_2.bias",
+    "shortconv.in_proj.weight", "shortconv.conv.weight", "shortconv.out_proj.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -78,6 +83,18 @@ static double number(const struct oracle *o, const char *key, double missing)
     const struct tft_value *v = tft_source_value(o->s, full);
     double x;
     return v && tft_value_real(v, 0, &x) ? x : missing;
+}
+
+/* The largest element of ARCH.attention.head_count_kv: layers without attention have 0. */
+static size_t kv_heads(const struct oracle *o)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.attention.head_count_kv", o->arch);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    double most = v ? 0 : (double)o->heads, x;
+    for (uint64_t i = 0; v && i < (v->is_array ? v->n : 1); i++)
+        most = tft_value_real(v, i, &x) ? fmax(most, x) : most;
+    return (size_t)most;
 }
 
 /* A tensor of the file as doubles; all zero if the file does not have it. */
@@ -111,6 +128,8 @@ static bool scaling_is(const struct oracle *o, const char *name)
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
+    if (is(o, "lfm2")) /* all layers with attention */
+        return (size_t)number(o, "attention.sliding_window", 0);
     double window = number(o, "attention.sliding_window", is(o, "gemma2") ? 4096 : 0),
            usual = is(o, "gemma2") ? 2 : is(o, "gemma3") ? 6 : 4;
     size_t period = (size_t)number(o, "attention.sliding_window_pattern", usual);
@@ -175,7 +194,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->d = (size_t)number(o, "embedding_length", 0);
     o->layers = (size_t)number(o, "block_count", 0);
     o->heads = (size_t)number(o, "attention.head_count", 0);
-    o->kv_heads = (size_t)number(o, "attention.head_count_kv", (double)o->heads);
+    o->kv_heads = kv_heads(o);
     o->dim = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
     o->ff = (size_t)number(o, "feed_forward_length", 0);
     o->rot = (size_t)number(o, "rope.dimension_count", (double)o->dim);
@@ -190,7 +209,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->positions = tensor(o, "position_embd.weight");
     o->out = tensor(o, "output.weight");
     o->vocab = o->embed.rows;
-    o->out_w = tensor(o, "output_norm.weight").w;
+    o->out_w = tensor(o, is(o, "lfm2") ? "token_embd_norm.weight" : "output_norm.weight").w;
     o->out_b = tensor(o, "output_norm.bias").w;
     o->freq_div = divisors(o);
     o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
@@ -203,6 +222,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
     o->v = malloc(kv * sizeof *o->v);
+    o->past = malloc(o->layers * capacity * o->d * sizeof *o->past);
     o->logits = malloc(o->vocab * sizeof *o->logits);
     return o;
 }
@@ -214,7 +234,7 @@ void oracle_close(struct oracle *o)
     for (size_t i = 0; i < o->layers * PARTS; i++)
         free(o->layer[i].w);
     double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
-                           o->freq_div, o->k,           o->v,     o->logits};
+                           o->freq_div, o->k,           o->v,     o->past,      o->logits};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -395,6 +415,27 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     free(y);
 }
 
+/* lfm2: x += Wout (c * sum over k of conv[k] (b * u of the token k before)) */
+static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t d = o->d, taps = w[CONV].cols;
+    double *p = malloc(3 * d * sizeof *p), *y = malloc(d * sizeof *y), *b = p, *c = p + d,
+           *u = p + 2 * d, *past = o->past + l * o->capacity * d;
+    product(p, w[CONV_IN], h, NULL);
+    for (size_t i = 0; i < d; i++) {
+        double sum = 0;
+        past[o->pos * d + i] = b[i] * u[i];
+        for (size_t back = 0; back < taps && back <= o->pos; back++)
+            sum += w[CONV].w[i * taps + taps - 1 - back] * past[(o->pos - back) * d + i];
+        c[i] *= sum;
+    }
+    product(y, w[CONV_OUT], c, NULL);
+    add(o, x, y, NULL);
+    free(p);
+    free(y);
+}
+
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
@@ -435,7 +476,10 @@ const double *oracle_step(struct oracle *o, int32_t token)
         norm(o, h, x, w[first].w, w[first + 1].w);
         if (parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
-        attention_block(o, l, x, h);
+        if (w[CONV].w)
+            conv_block(o, l, x, h);
+        else
+            attention_block(o, l, x, h);
         if (!parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
         mlp_block(o, l, x, g);

@@ -7,6 +7,7 @@
 #include "folder.h"
 #include "more_toys.h"
 #include "oracle.h"
+#include "state_toys.h"
 #include "toy.h"
 #include "tuffet.h"
 
@@ -178,6 +179,18 @@ static void more_architectures(void **state)
         }
 }
 
+static void with_states(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_STATE; i++)
+        for (int half = 0; half < 2; half++) {
+            double off = difference(written(&state_toys[i], half ? TFT_F16 : TFT_F32),
+                                    half ? SHORT : WINDOWED, "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, toy %zu: off by %g", state_toys[i].arch, i, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -244,6 +257,7 @@ int main(void)
         cmocka_unit_test(half_weights),
         cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),
+        cmocka_unit_test(with_states),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

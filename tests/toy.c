@@ -215,7 +215,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 ")) {
+    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 lfm2 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -232,10 +232,31 @@ static void norm(struct writer *w, const char *fmt, unsigned l)
         vector(w, name, l, w->t->n_embd, 0);
 }
 
+static double number(const struct toy *t, const char *key);
+
+/* Instead of attention, in a layer without KV heads. */
+static void short_conv_tensors(struct writer *w, unsigned l)
+{
+    uint32_t d = w->t->n_embd;
+    matrix(w, "blk.%u.shortconv.in_proj.weight", l, 3 * d, d);
+    tensor(w, "blk.%u.shortconv.conv.weight", l, TFT_F32, d,
+           (uint32_t)number(w->t, "shortconv.l_cache"), 0, 1);
+    matrix(w, "blk.%u.shortconv.out_proj.weight", l, d, d);
+}
+
+static void attention_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    qkv_tensors(w, l);
+    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * t->head_dim);
+    if (is_one(t, " gptneox starcoder2 "))
+        vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
+}
+
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
-    uint32_t d = t->n_embd, q = t->n_head * t->head_dim;
+    uint32_t d = t->n_embd;
     bool one = is_one(t, " falcon ") || (is_one(t, " stablelm ") && t->large),
          bias = is_one(t, " gptneox starcoder2 "), gated = !bias && !is_one(t, " falcon ");
     bool post = toy_has_post_norm(t), pre = toy_has_pre_norm(t);
@@ -250,10 +271,10 @@ static void llama_tensors(struct writer *w)
             norm(w, "blk.%u.attn_norm", l);
         if (is_one(t, " falcon ") && t->large)
             norm(w, "blk.%u.attn_norm_2", l);
-        qkv_tensors(w, l);
-        matrix(w, "blk.%u.attn_output.weight", l, d, q);
-        if (bias)
-            vector(w, "blk.%u.attn_output.bias", l, d, 0);
+        if (t->kv_heads && !t->kv_heads[l])
+            short_conv_tensors(w, l);
+        else
+            attention_tensors(w, l);
         if (post)
             vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
         if (pre && !one)
@@ -285,7 +306,8 @@ static void tensors(struct writer *w)
         gpt2_tensors(w);
     else
         llama_tensors(w);
-    vector(w, "output_norm.weight", 0, t->n_embd, 1);
+    vector(w, is_one(t, " lfm2 ") ? "token_embd_norm.weight" : "output_norm.weight", 0, t->n_embd,
+           1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
     else if (!t->tied)
@@ -322,6 +344,7 @@ static const struct {
      {{"attention.sliding_window", TOY_U32, 100},
       {"attention.sliding_window_pattern", TOY_U32, 3},
       {"rope.freq_base_swa", TOY_F32, 500}}},
+    {"lfm2", {{"shortconv.l_cache", TOY_U32, 3}}},
     {"mistral3",
      {{"rope.scaling.yarn_beta_fast", TOY_F32, 2},
       {"rope.scaling.yarn_beta_slow", TOY_F32, 0.5},
@@ -332,13 +355,26 @@ static const struct {
       {"rope.scaling.attn_factor", TOY_F32, 1.19}}},
 };
 
+static const struct toy_number *numbers_of(const struct toy *t)
+{
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !t->numbers; i++)
+        if (strcmp(usual[i].arch, t->arch) == 0)
+            return usual[i].number;
+    return t->numbers;
+}
+
+/* One of them, which the toy has. */
+static double number(const struct toy *t, const char *key)
+{
+    const struct toy_number *n = numbers_of(t);
+    while (strcmp(n->key, key))
+        n++;
+    return n->x;
+}
+
 static void numbers(struct tft_gguf_writer *w, const struct toy *t)
 {
-    const struct toy_number *n = t->numbers;
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !n; i++)
-        if (strcmp(usual[i].arch, t->arch) == 0)
-            n = usual[i].number;
-    for (; n && n->key; n++)
+    for (const struct toy_number *n = numbers_of(t); n && n->key; n++)
         if (n->type == TOY_F32)
             tft_gguf_put_f32(w, key(t, n->key), (float)n->x);
         else if (n->type == TOY_U32)

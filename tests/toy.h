@@ -30,7 +30,7 @@ struct toy {
     const struct toy_number *numbers; /* instead of the usual ones of the architecture; the last has
                                          no key */
     bool large;     /* the form of stablelm's 12B, of falcon's 40B */
-    const uint32_t *kv_heads; /* [n_layer] instead of n_head_kv: an array in the file; or NULL */
+    const uint32_t *kv_heads; /* [n_layer] in the file, n_head_kv or 0 each; or NULL */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
 

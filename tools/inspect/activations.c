@@ -291,6 +291,11 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     struct run k = {.a = a, .o = o, .m = m};
     uint32_t window = o->window + activations_bos(m);
     *stopped = false;
+    *a = (struct activations){0};
+    if (tft_model_has_states(m))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: activations of %s, whose layers have a state, cannot be shown",
+                        m->source.name, m->arch->name);
     *a = (struct activations){.n_layer = m->n_layer, .n_head = m->n_head, .n_prefix = m->n_prefix,
                               .n_window = (uint32_t)(o->n_text / o->window), .window = window};
     struct tft_session_opts so = {.size = sizeof so,

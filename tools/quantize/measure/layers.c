@@ -403,6 +403,10 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
+    if (tft_model_has_states(m))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: tuffet quantize does not know %s yet, whose layers have a state",
+                        m->source.name, m->arch->name);
     *y = (struct layers){.m = m, .o = o};
     enum tft_status status = open_session(y, capacity, err);
     if (status != TFT_OK)

@@ -1,0 +1,35 @@
+/*
+ * lfm2: Liquid AI 2025 (arXiv 2511.23404, section 2). Most layers have a short convolution instead
+ * of attention: those whose attention.head_count_kv is 0.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          x = x + Wout conv(Win h)                        models/short_conv.h
+ *          or
+ *          q, k, v = Wq h, Wk h, Wv h
+ *          q, k = rms(q) g_q, rms(k) g_k per head          then rotated, partners half a head apart
+ *          x = x + Wo attend(q, K, V)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out)
+ *
+ * Files call g_out token_embd_norm. Where they name a window, all layers with attention have it.
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer lfm2 = {
+    .rope = TFT_ROPE_HALVES,
+    .qk_norm = TFT_QK_NORM_HEADS,
+    .window_period = INT32_MAX,
+    .short_conv = true,
+    .out_norm = "token_embd_norm",
+};
+
+const struct tft_arch tft_arch_lfm2 = {
+    .name = "lfm2",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &lfm2,
+};

@@ -1,0 +1,25 @@
+#include "models/short_conv.h"
+
+#include "model/load.h"
+#include "run/ops.h"
+
+void tft_short_conv_load(struct tft_load *ld, unsigned layer)
+{
+    struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t d = m->n_embd, taps = tft_load_dim(ld, "shortconv.l_cache", 0, TFT_CONV_TAPS);
+    tft_load_mixer_width(ld, d, 3 * d);
+    b->mixer = TFT_MIX_SHORT_CONV;
+    b->q = tft_load_linear(ld, "blk.%u.shortconv.in_proj", layer, 3 * d, d, false);
+    b->k = b->v = (struct tft_linear){0};
+    b->o = tft_load_linear(ld, "blk.%u.shortconv.out_proj", layer, d, d, false);
+    b->taps = tft_load_taps(ld, "blk.%u.shortconv.conv", layer, taps, d);
+    b->state = tft_load_state(ld, (size_t)(taps - 1) * d);
+    m->pieces |= 1u << TFT_PIECE_SHORT_CONV;
+}
+
+void tft_short_conv_mix(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_project(p, &b->q);
+    tft_short_conv(p, b);
+}

@@ -1,0 +1,21 @@
+/*
+ * Short convolutions with gates instead of attention: the layers of LFM2 that have no attention
+ * (Liquid AI 2025, arXiv 2511.23404, section 2). A token is mixed with the few before it:
+ *
+ *      b, c, u = Win h
+ *      v = b * u
+ *      y = c * sum over k of w[k] * v of the token k before    a row of w is each token's gains
+ *      Wout y
+ *
+ * The state is v of the last tokens.
+ */
+#ifndef TFT_SHORT_CONV_H
+#define TFT_SHORT_CONV_H
+
+#include "model/model.h"
+
+/* The mixer of layer `layer`; and A of it, from XN. */
+void tft_short_conv_load(struct tft_load *ld, unsigned layer);
+void tft_short_conv_mix(struct tft_pass *p, const struct tft_block *b);
+
+#endif

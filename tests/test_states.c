@@ -1,0 +1,261 @@
+/* Sessions of models whose layers have a state: the same bits however they are fed, rewound, stopped
+   or slid, and what their checkpoints take. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "fed.h"
+#include "state_toys.h"
+
+enum { N = 1150 };
+
+static int32_t tokens[N];
+
+static struct tft_model *toy_model(int i)
+{
+    toy_tokens(7, state_toys[i].n_vocab, tokens, N);
+    return opened(written(&state_toys[i]));
+}
+
+static uint64_t hash(const struct tft_session *s)
+{
+    return hash_logits(0, s);
+}
+
+static void prefill(struct tft_session *s, uint32_t from, uint32_t end)
+{
+    assert_int_equal(tft_prefill(s, tokens + from, end - from), TFT_OK);
+}
+
+static void the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f16", "kivi:residual=32,group=16",
+                                         "kivi:kr=fill:32,vr=window:16,group=16"};
+    for (int i = 0; i < N_STATE; i++)
+        for (int c = 0; c < (state_toys[i].numbers ? 1 : 3); c++) { /* windows: no quantized cache */
+            const char *path = written(&state_toys[i]);
+            uint64_t want = fed(path, 1, TOKENS, 512, caches[c]);
+            assert_int_equal(fed(path, 3, 1, 512, caches[c]), want);
+            assert_int_equal(fed(path, 2, 97, 33, caches[c]), want);
+            for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+                assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+                assert_int_equal(fed(path, 2, 300, 512, caches[c]), want);
+            }
+            assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        }
+}
+
+/* The cache has layers with attention alone, and the session's size says what the states take. */
+static void memory(void **state)
+{
+    (void)state;
+    struct tft_model *m = toy_model(0);
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(m, &info);
+    assert_int_equal(info.kv_width, 2 * 2 * 2 * 12); /* two layers of two KV heads */
+    assert_int_equal(tft_kv_bytes(m, "f16", NULL), info.kv_width * 2);
+    assert_int_equal(info.state_bytes, 3 * 2 * 48 * sizeof(float));
+    size_t bytes[3];
+    for (uint32_t i = 0; i < 3; i++)
+        bytes[i] = tft_session_bytes(
+            m, &(struct tft_session_opts){.size = sizeof(struct tft_session_opts),
+                                          .capacity = 100, .checkpoints = 1 + i}, NULL);
+    assert_int_equal(bytes[2] - bytes[1], bytes[1] - bytes[0]);
+    assert_in_range(bytes[1] - bytes[0], info.state_bytes, info.state_bytes + 128);
+    tft_model_close(m);
+}
+
+/* After prompts of 100 and 57 tokens, and then one by one. Where: where the cache is after a rewind
+   to that place. */
+static void rewinds_to_checkpoints(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t to, held;
+    } rewinds[] = {{1150, 1150}, {1149, 669}, {669, 669}, {668, 157}, {157, 157},
+                   {156, 100},   {100, 100},  {99, 0},    {3, 0},     {0, 0}};
+    for (int i = 0; i < N_STATE; i++) {
+        struct tft_model *m = toy_model(i);
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 2});
+        for (size_t r = 0; r < sizeof rewinds / sizeof *rewinds; r++) {
+            assert_int_equal(tft_rewind(s, 0), TFT_OK);
+            prefill(s, 0, 100);
+            prefill(s, 100, 157);
+            for (uint32_t t = 157; t < N; t++)
+                assert_int_equal(tft_decode(s, tokens[t]), TFT_OK);
+            uint64_t want = hash(s);
+            assert_int_equal(tft_rewind(s, rewinds[r].to), TFT_OK);
+            assert_int_equal(tft_pos(s), rewinds[r].to);
+            assert_int_equal(s->kv.held, rewinds[r].held);
+            if (rewinds[r].to == N)
+                continue;
+            prefill(s, rewinds[r].to, N);
+            assert_int_equal(hash(s), want);
+        }
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
+/* A rewind after a rewind, before the tokens between were computed again; and one in a cache that
+   cannot go back as far as the checkpoint. */
+static void rewinds_twice(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f16", "kivi:residual=32,group=16"};
+    struct tft_model *m = toy_model(0);
+    for (int c = 0; c < 2; c++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.kv = caches[c]});
+        prefill(s, 0, 300);
+        uint64_t want = hash(s);
+        prefill(s, 300, 620);
+        assert_int_equal(tft_rewind(s, 500), TFT_OK);
+        assert_int_equal(s->kv.held, c ? 0 : 300);
+        assert_int_equal(tft_rewind(s, 400), TFT_OK);
+        assert_int_equal(s->kv.held, c ? 0 : 300);
+        assert_int_equal(tft_rewind(s, 299), TFT_OK);
+        assert_int_equal(s->kv.held, 0);
+        prefill(s, 299, 300);
+        assert_int_equal(hash(s), want);
+        assert_int_equal(tft_sync(s, tokens, 300), TFT_OK);
+        assert_int_equal(hash(s), want);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+/* What tft_prompt_end names is a checkpoint, whatever its length. */
+static void where_a_prompt_ends(void **state)
+{
+    (void)state;
+    struct tft_model *m = toy_model(0);
+    struct tft_session *s = session(m, (struct tft_session_opts){0});
+    prefill(s, 0, 5);
+    tft_prompt_end(s);
+    prefill(s, 5, 12);
+    assert_int_equal(tft_rewind(s, 7), TFT_OK);
+    assert_int_equal(s->kv.held, 5);
+    tft_prompt_end(s); /* what is not computed is not at a checkpoint */
+    assert_int_equal(s->states.n, 1);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* Never more than the caller allows; what goes lies between neighbours that are close. */
+static void bounded(void **state)
+{
+    (void)state;
+    struct tft_model *m = toy_model(0);
+    for (uint32_t most = 1; most <= 3; most++) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.checkpoints = most});
+        static const uint32_t ends[] = {20, 40, 400, 420, 600};
+        for (uint32_t i = 0, at = 0; i < 5; at = ends[i++])
+            prefill(s, at, ends[i]);
+        assert_int_equal(s->states.n, most);
+        assert_int_equal(s->states.checkpoint[most - 1].pos, 600);
+        if (most == 3) {
+            assert_int_equal(s->states.checkpoint[0].pos, 40);
+            assert_int_equal(s->states.checkpoint[1].pos, 420);
+        }
+        uint64_t want = hash(s);
+        assert_int_equal(tft_rewind(s, 500), TFT_OK);
+        prefill(s, 500, 600);
+        assert_int_equal(hash(s), want);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+/* ---- stopped */
+
+struct caller {
+    int calls, stop_at;
+};
+
+static bool go_on(void *user, double done)
+{
+    struct caller *c = user;
+    (void)done;
+    return c->calls++ != c->stop_at;
+}
+
+/* A pass that is stopped anywhere leaves the states as they were before it. */
+static void stopped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_STATE; i++) {
+        struct tft_model *m = toy_model(i);
+        struct caller c;
+        struct tft_session_opts o = {.n_batch = 40, .progress = go_on, .progress_user = &c,
+                                     .n_threads = 2};
+        struct tft_session *s = session(m, o);
+        c = (struct caller){0, -1};
+        prefill(s, 0, 150);
+        uint64_t want = hash(s);
+        for (int stop = 0, calls = c.calls; stop < calls; stop++) {
+            c = (struct caller){0, -1};
+            assert_int_equal(tft_rewind(s, 0), TFT_OK);
+            prefill(s, 0, 10);
+            c = (struct caller){0, stop};
+            if (tft_prefill(s, tokens + 10, 140) == TFT_OK)
+                break; /* fewer calls than for all 150 */
+            c.stop_at = -1;
+            uint32_t at = (uint32_t)tft_pos(s);
+            assert_true(at < 150);
+            struct tft_session *fresh = session(m, o);
+            prefill(fresh, 0, at);
+            assert_memory_equal(s->states.now, fresh->states.now,
+                                s->states.size * sizeof *s->states.now);
+            tft_session_close(fresh);
+            prefill(s, at, 150);
+            assert_int_equal(hash(s), want);
+        }
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
+/* ---- sliding */
+
+/* The state has seen the tokens that a slide drops, as the other tokens' keys and values have. */
+static void slides(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_STATE; i++) {
+        struct tft_model *m = toy_model(i);
+        struct tft_session_opts o = {.capacity = 96, .slide = true, .n_threads = 2};
+        struct tft_session *a = session(m, o), *b = session(m, o);
+        prefill(a, 0, 400);
+        for (uint32_t t = 0; t < 400; t++)
+            assert_int_equal(tft_decode(b, tokens[t]), TFT_OK);
+        assert_int_equal(hash(a), hash(b));
+        assert_true(a->kv.dropped > 0);
+        uint32_t n = (uint32_t)tft_pos(a); /* none is at a checkpoint: all are computed anew */
+        int32_t held[96];
+        memcpy(held, tft_tokens(a), n * sizeof *held);
+        assert_int_equal(tft_rewind(a, n - 1), TFT_OK);
+        assert_int_equal(a->kv.held, 0);
+        assert_int_equal(tft_prefill(a, held + n - 1, 1), TFT_OK);
+        assert_int_equal(tft_rewind(b, 0), TFT_OK);
+        assert_int_equal(tft_prefill(b, held, n), TFT_OK);
+        assert_int_equal(hash(a), hash(b));
+        tft_session_close(a);
+        tft_session_close(b);
+        tft_model_close(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits_however_fed),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(rewinds_to_checkpoints),
+        cmocka_unit_test(rewinds_twice),
+        cmocka_unit_test(where_a_prompt_ends),
+        cmocka_unit_test(bounded),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(slides),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
