@@ -1,0 +1,62 @@
+/* What block.c and head.c share: their buffers, rows spread over threads, norms of rows, and the
+   quantizers of inputs. */
+#ifndef QUANTIZE_TUNE_TAPE_H
+#define QUANTIZE_TUNE_TAPE_H
+
+#include "tools/quantize/tune/attention.h"
+#include "tools/quantize/tune/block.h"
+#include "tools/quantize/tune/heads.h"
+#include "tools/quantize/tune/matmul.h"
+#include "tools/quantize/tune/row_ops.h"
+
+/* Rows of logits that are computed at a time. */
+enum { LOGITS = 128 };
+
+struct tape {
+    const struct tft_model *m;
+    size_t n, n_prefix;
+    real error_weight;
+    int n_threads;
+    size_t q_width, kv_width;
+    struct matmul *matmul;
+    struct attention *attention;
+    struct coded_rows *coded_rows;
+    struct heads *heads;
+    void *memory; /* of all buffers below */
+
+    struct tft_affine *affine; /* [n] of the input that is quantized */
+    double *error; /* [n] squared errors of quantization, or losses of the head's rows */
+    /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
+    real *h, *x2, *h2;      /* [n, D] */
+    real *q0, *q, *a;       /* [n, H E] */
+    real *k0, *k, *v;       /* [n, G E] */
+    real *g, *u, *c;        /* [n, F] */
+    const struct coded_view *coded; /* what the default cache makes of k and v */
+    /* gradients */
+    real *dh;               /* [n, D] */
+    real *da, *dq, *dq0;    /* [n, H E] */
+    real *dk, *dk0, *dv;    /* [n, G E] */
+    real *dc, *dg, *du;     /* [n, F] */
+    real *logits;           /* [LOGITS, V] */
+};
+
+/* f for each of n rows, which the threads share. */
+typedef void row_fn(const struct tape *t, const void *arg, size_t row);
+void each_row(const struct tape *t, size_t n, row_fn *f, const void *arg);
+
+/* y = norm(x): [n, D]; and dx += its gradient. */
+void norm_rows(const struct tape *t, real *y, const real *x, const struct tft_norm *w);
+void norm_rows_back(const struct tape *t, real *dx, const real *dy, const real *x,
+                    const struct tft_norm *w);
+
+/* Sets t->affine to how x: [n, width] is quantized. Returns the step: 1 for one element per row, 0
+   for one that all rows share. */
+size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width,
+                     const struct tft_input *in);
+
+/* Quantizes x: [n, width] for the linear layers that read it, and adds its error. */
+void quantize_input(struct tape *t, const real *x, size_t width, const struct tft_linear *l);
+void quantize_back(const struct tape *t, real *dx, const real *x, size_t width,
+                   const struct tft_linear *l);
+
+#endif
