@@ -7,6 +7,7 @@
 
 #include "fed.h"
 #include "models/open.h"
+#include "piece_toys.h"
 #include "simd/half.h"
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/quantize.h"
@@ -20,10 +21,15 @@ enum {
     WINDOW = 40,
     WINDOWS = 6,
     TEXT = WINDOW * WINDOWS,
-    INPUTS = 13,
-    MOST_LAYERS = 3,
+    INPUTS = 17,
+    MOST_LAYERS = 4,
     MOST_EMBD = 64
 };
+
+/* The toys of both lists, one after the other. */
+enum { ALL_TOYS = N_TOYS + N_PIECE_TOYS };
+
+static const struct toy *toy(int i) { return i < N_TOYS ? &toys[i] : &piece_toys[i - N_TOYS]; }
 
 static const int32_t prefix[2] = {1, 7};
 static int32_t text[TEXT];
@@ -136,15 +142,15 @@ static void the_loss_of_the_runtime(void **state)
 {
     (void)state;
     static const enum tft_range kinds[] = {TFT_RANGE_STATIC, TFT_RANGE_TOKEN, TFT_RANGE_TENSOR};
-    for (int i = 0; i < N_TOYS; i++)
+    for (int i = 0; i < ALL_TOYS; i++)
         for (int k = 0; k < 3; k++) {
-            struct tft_model *m = quantized(&toys[i], kinds[k], 2);
+            struct tft_model *m = quantized(toy(i), kinds[k], 2);
             struct sequence *s = sequence_open(m, WINDOW, 0, 2);
             float *params = prefix_params(m);
             double want = runtime_loss(m, text, "f32"),
                    got = sequence_run(s, text, NULL, params, NULL).judged;
             if (!(fabs(got - want) < 2e-3 * want))
-                fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toys[i].arch, k, got, want);
+                fail_msg("%s, ranges %d: %.6f, the runtime has %.6f", toy(i)->arch, k, got, want);
             params[0] += 1; /* the loss depends on params */
             assert_true(fabs(sequence_run(s, text, NULL, params, NULL).judged - got) > 1e-6 * want);
             free(params);
@@ -177,8 +183,8 @@ static void the_loss_through_a_cache(void **state)
     };
     for (size_t k = 0; k < sizeof caches / sizeof *caches; k++) {
         double miss = 0, lost = 0;
-        for (int i = 0; i < N_TOYS; i++) {
-            struct tft_model *m = quantized_for(&toys[i], caches[k]);
+        for (int i = 0; i < ALL_TOYS; i++) {
+            struct tft_model *m = quantized_for(toy(i), caches[k]);
             struct sequence *s = sequence_open(m, WINDOW, 0, 2);
             float *params = prefix_params(m);
             double floats = runtime_loss(m, text, "f32"), want = runtime_loss(m, text, NULL);
@@ -190,7 +196,7 @@ static void the_loss_through_a_cache(void **state)
         }
         if (!(miss < 0.25 * lost))
             fail_msg("%s: %.5f from the runtime, which is %.5f from floats", caches[k],
-                     miss / N_TOYS, lost / N_TOYS);
+                     miss / ALL_TOYS, lost / ALL_TOYS);
     }
 }
 
@@ -246,16 +252,16 @@ static void codes_are_near_their_numbers(void **state)
 static void outputs_are_those_of_floats(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct tft_model *m = quantized(&toys[i], TFT_RANGE_TOKEN, 2);
+    for (int i = 0; i < ALL_TOYS; i++) {
+        struct tft_model *m = quantized(toy(i), TFT_RANGE_TOKEN, 2);
         struct sequence *s = sequence_open(m, WINDOW, 0, 1);
         float *params = prefix_params(m);
         double size = 0, miss = sequence_run(s, text, wanted, params, NULL).judged;
-        for (size_t j = 0; j < (size_t)toys[i].n_layer * WINDOW * toys[i].n_embd; j++)
+        for (size_t j = 0; j < (size_t)toy(i)->n_layer * WINDOW * toy(i)->n_embd; j++)
             size += (double)tft_f16_to_f32(wanted[j]) * (double)tft_f16_to_f32(wanted[j]) / 2 /
                     WINDOW;
         if (!(miss > 0 && miss < 0.02 * size))
-            fail_msg("%s: off by %.3g of %.3g", toys[i].arch, miss, size);
+            fail_msg("%s: off by %.3g of %.3g", toy(i)->arch, miss, size);
         free(params);
         sequence_close(s);
         tft_model_close(m);
@@ -326,9 +332,9 @@ static struct tune_result tuned(const struct tft_model *m, const struct tune_opt
 static void the_best_on_text_held_out(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++)
+    for (int i = 0; i < ALL_TOYS; i++)
         for (int match = 0; match < 2; match++) {
-            struct tft_model *m = quantized(&toys[i], TFT_RANGE_STATIC, 2);
+            struct tft_model *m = quantized(toy(i), TFT_RANGE_STATIC, 2);
             struct tune_opts o = usual();
             o.float_outputs = match ? wanted : NULL;
             o.epochs = 3;
@@ -426,6 +432,32 @@ static void what_cannot_be_tuned(void **state)
     tft_model_close(m);
 }
 
+/* A piece is known if, and only if, a toy has it: those that another module adds are refused until
+   tuning knows them. */
+static void every_known_piece_has_a_toy(void **state)
+{
+    (void)state;
+    struct tft_error err;
+    uint32_t covered = 0;
+    for (int i = 0; i < N_PIECE_TOYS; i++) {
+        struct tft_model *m = opened(written(&piece_toys[i]));
+        assert_int_equal(tune_check(m, &err), TFT_OK);
+        covered |= m->pieces;
+        tft_model_close(m);
+    }
+    struct tft_model *m = opened(written(&toys[0])), one = *m;
+    for (int piece = 0; piece < TFT_PIECES; piece++) {
+        one.pieces = 1u << piece;
+        enum tft_status want = covered >> piece & 1 ? TFT_OK : TFT_ERR_UNSUPPORTED;
+        if (tune_check(&one, &err) != want)
+            fail_msg("%s: %d is not %d", tft_model_unknown_piece(&one, 0), tune_check(&one, &err),
+                     want);
+        if (want != TFT_OK)
+            assert_non_null(strstr(err.msg, "tuning does not know "));
+    }
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +470,7 @@ int main(void)
         cmocka_unit_test(same_bits_on_every_rung_with_any_threads),
         cmocka_unit_test(stopped_it_leaves_nothing),
         cmocka_unit_test(what_cannot_be_tuned),
+        cmocka_unit_test(every_known_piece_has_a_toy),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

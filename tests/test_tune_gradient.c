@@ -7,25 +7,26 @@
 
 #include "fed.h"
 #include "models/open.h"
+#include "piece_toys.h"
 #include "tools/quantize/quantize.h"
 #include "random.h"
 #include "tools/quantize/tune/sequence_loss.h"
 #include "tune_rounding.h"
 #include "tune_toys.h"
 
-enum { N = 34, CALIBRATION = 60 }; /* more than one tile of queries */
+enum { N = 34, CALIBRATION = 60, INPUTS = 17 }; /* N: more than one tile of queries */
 
 static struct tft_model *quantized(const struct toy *t)
 {
     static const int32_t prefix[2] = {1, 7};
     static int32_t text[CALIBRATION];
-    static struct quantize_input result[13];
-    static enum tft_range range[13];
+    static struct quantize_input result[INPUTS];
+    static enum tft_range range[INPUTS];
     struct tft_model *m;
     struct tft_error err;
     bool stopped;
     toy_tokens(11, t->n_vocab, text, CALIBRATION);
-    for (int i = 0; i < 13; i++)
+    for (int i = 0; i < INPUTS; i++)
         range[i] = TFT_RANGE_STATIC;
     struct quantize_opts o = {.text = text,
                               .n_text = CALIBRATION,
@@ -69,7 +70,7 @@ static double slope(struct problem *p, size_t i)
     return (up - down) / (2 * h);
 }
 
-static void compare(struct problem *p, const char *what)
+static void compare(struct problem *p, const char *what, unsigned pieces)
 {
     double size = 0;
     memset(p->gradient, 0, p->n * sizeof *p->gradient);
@@ -84,8 +85,9 @@ static void compare(struct problem *p, const char *what)
     for (size_t i = 0; i < p->n; i += 1 + p->n / 25) {
         double want = slope(p, i);
         if (!(fabs(want - p->gradient[i]) < 1e-4 * size))
-            fail_msg("%s, number %zu of %zu: %.9g, but the slope is %.9g; others are about %.3g",
-                     what, i, p->n, p->gradient[i], want, size);
+            fail_msg("%s, pieces %#x, number %zu of %zu: %.9g, but the slope is %.9g; others are "
+                     "about %.3g",
+                     what, pieces, i, p->n, p->gradient[i], want, size);
     }
 }
 
@@ -102,7 +104,7 @@ static void check(const struct toy *t, double lambda, bool match)
         p.params[i] = (double)random_normal() / 2;
     for (size_t i = 0; i < (size_t)t->n_layer * N * t->n_embd; i++)
         m->kern.narrow[TFT_NUM_F16](&float_outputs[i], &(float){random_normal()}, 1);
-    compare(&p, t->arch);
+    compare(&p, t->arch, m->pieces);
     sequence_close(p.s);
     tft_model_close(m);
     free(float_outputs);
@@ -159,12 +161,23 @@ static void layer_outputs(void **state)
         check(&toys[i], 0, true);
 }
 
+/* Pieces of later formulas, alone and together. */
+static void pieces(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PIECE_TOYS; i++) {
+        check(&piece_toys[i], 0.3, false);
+        check(&piece_toys[i], 0, true);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prediction),
         cmocka_unit_test(prediction_and_quantization_error),
         cmocka_unit_test(layer_outputs),
+        cmocka_unit_test(pieces),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

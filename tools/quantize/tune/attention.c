@@ -112,11 +112,6 @@ struct tile {
     size_t head, from, rows, keys;
 };
 
-static real score_scale(const struct attention *a)
-{
-    return 1 / real_sqrt((real)a->m->head_dim);
-}
-
 static void probabilities(const struct attention *a, const struct scratch *s,
                           const struct attention_rows *x, const struct tile *t)
 {
@@ -127,7 +122,7 @@ static void probabilities(const struct attention *a, const struct scratch *s,
         real *row = s->p + i * t->keys;
         size_t n = a->n_prefix + t->from + i + 1;
         for (size_t j = 0; j < n; j++)
-            row[j] *= score_scale(a);
+            row[j] *= (real)a->m->attn_scale;
         softmax(row, n, t->keys);
     }
 }
@@ -169,7 +164,7 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
         for (size_t j = 0; j < t->keys; j++)
             sum += p[j] * dp[j];
         for (size_t j = 0; j < t->keys; j++)
-            dp[j] = p[j] * (dp[j] - sum) * score_scale(a);
+            dp[j] = p[j] * (dp[j] - sum) * (real)a->m->attn_scale;
     }
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq);
     matmul_mix(a->m, s->dq, s->dp, t->keys, s->k, t->rows, dim, t->keys);

@@ -42,6 +42,57 @@ static void activate_back_row(const struct tape *t, const void *arg, size_t i)
                        gated ? t->u + at : NULL, n);
 }
 
+/* ------------------------------------------------------------------------------ what halves add */
+
+/* A half's y, which is normalized and scaled before it is added to x; and gradients. */
+struct added {
+    real *x, *y, *dy;
+    const real *dx;
+    const struct tft_norm *norm;
+};
+
+static void add_row(const struct tape *t, const void *arg, size_t i)
+{
+    const struct added *a = arg;
+    size_t d = t->m->n_embd;
+    real *x = a->x + i * d, *scratch = t->dh + i * d;
+    row_norm(scratch, a->y + i * d, a->norm, d, t->m->norm_eps);
+    for (size_t j = 0; j < d; j++)
+        x[j] += (real)t->m->residual_scale * scratch[j];
+}
+
+/* x += r norm(y): dy = r norm'(dx) */
+static void add_back_row(const struct tape *t, const void *arg, size_t i)
+{
+    const struct added *a = arg;
+    size_t d = t->m->n_embd;
+    real *dy = a->dy + i * d, *scratch = t->dh + i * d;
+    for (size_t j = 0; j < d; j++)
+        scratch[j] = (real)t->m->residual_scale * a->dx[i * d + j];
+    memset(dy, 0, d * sizeof *dy);
+    row_norm_back(dy, scratch, a->y + i * d, a->norm, d, t->m->norm_eps);
+}
+
+/* x += what l makes of its input. y: [n, D] where that is kept for the gradient. */
+static void add(struct tape *t, real *x, real *y, const struct tft_linear *l,
+                const struct tft_norm *norm)
+{
+    bool apart = tft_model_adds_apart(t->m);
+    matmul_run(t->matmul, apart ? y : x, l, !apart);
+    if (apart)
+        each_row(t, t->n, add_row, &(struct added){.x = x, .y = y, .norm = norm});
+}
+
+/* The gradient of l's output from dx, that of x: [n, D] each. */
+static const real *add_back(const struct tape *t, const real *dx, real *y,
+                            const struct tft_norm *norm)
+{
+    if (!tft_model_adds_apart(t->m))
+        return dx;
+    each_row(t, t->n, add_back_row, &(struct added){.dx = dx, .y = y, .dy = t->dy, .norm = norm});
+    return t->dy;
+}
+
 /* -------------------------------------------------------------------------------------- a block */
 
 static struct attention_rows attention_in(const struct tape *t, struct prefix_rows prefix)
@@ -67,7 +118,7 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
     attention_run(t->attention, t->a, &in, t->n);
     quantize_input(t, t->a, t->q_width, &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
-    matmul_run(t->matmul, t->x2, &b->o, true);
+    add(t, t->x2, t->y, &b->o, &b->attn_post_norm);
 
     norm_rows(t, t->h2, t->x2, &b->ffn_norm);
     quantize_input(t, t->h2, d, &b->up);
@@ -85,7 +136,7 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     run_to_down(t, l, prefix, x);
     quantize_input(t, t->c, t->m->n_ff, &b->down);
     memcpy(y, t->x2, t->n * t->m->n_embd * sizeof *y);
-    matmul_run(t->matmul, y, &b->down, true);
+    add(t, y, t->y2, &b->down, &b->ffn_post_norm);
     for (size_t i = 0; i < t->n; i++)
         lost += t->error[i];
     return lost;
@@ -95,7 +146,8 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
 static void ffn_back(struct tape *t, const struct tft_block *b, real *dx)
 {
     const struct tft_model *m = t->m;
-    matmul_back(t->matmul, t->dc, dx, t->n, &b->down, false);
+    const real *dy = add_back(t, dx, t->y2, &b->ffn_post_norm);
+    matmul_back(t->matmul, t->dc, dy, t->n, &b->down, false);
     quantize_back(t, t->dc, t->c, m->n_ff, &b->down);
     each_row(t, t->n, activate_back_row, b);
     matmul_back(t->matmul, t->dh, t->dg, t->n, b->gate.w.rows ? &b->gate : &b->up, false);
@@ -111,7 +163,8 @@ static void attention_half_back(struct tape *t, const struct tft_block *b,
 {
     const struct attention_rows in = attention_in(t, prefix);
     const struct attention_gradients out = {t->dq, t->dk, t->dv, dprefix.k, dprefix.v};
-    matmul_back(t->matmul, t->da, dx, t->n, &b->o, false);
+    const real *dy = add_back(t, dx, t->y, &b->attn_post_norm);
+    matmul_back(t->matmul, t->da, dy, t->n, &b->o, false);
     quantize_back(t, t->da, t->a, t->q_width, &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
     each_row(t, t->n, queries_and_keys_back_row, b);
@@ -127,6 +180,10 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
 {
     const struct tft_block *b = &t->m->block[l];
     run_to_down(t, l, prefix, x);
+    if (b->ffn_post_norm.w) { /* the gradient needs what it normalizes */
+        quantize_input(t, t->c, t->m->n_ff, &b->down);
+        matmul_run(t->matmul, t->y2, &b->down, false);
+    }
     ffn_back(t, b, dx);
     attention_half_back(t, b, prefix, dprefix, dx, x);
 }

@@ -16,15 +16,18 @@ static void logit_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct logit_rows *g = arg;
     size_t n = t->m->n_vocab, want = (size_t)g->next[i];
-    real *x = t->logits + i * n, max = x[0], at = x[want];
+    real *x = t->logits + i * n, scale = (real)t->m->logit_scale;
     double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        x[j] *= scale;
+    real max = x[0], at = x[want];
     for (size_t j = 1; j < n; j++)
         max = x[j] > max ? x[j] : max;
     for (size_t j = 0; j < n; j++)
         sum += (double)(x[j] = real_exp(x[j] - max));
     for (size_t j = 0; j < n; j++)
-        x[j] /= (real)(sum * (double)g->total);
-    x[want] -= 1 / (real)g->total;
+        x[j] = x[j] * scale / (real)(sum * (double)g->total);
+    x[want] -= scale / (real)g->total;
     t->error[i] = (double)(max - at) + tft_log(sum);
 }
 

@@ -3,32 +3,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "model/rope.h"
+#include "port/port.h"
 #include "tools/quantize/tune/row_ops.h"
+
+/* A table of angles for all tokens. */
+struct angles {
+    float *cos, *sin; /* [n, n_rot] */
+};
 
 struct heads {
     const struct tft_model *m;
-    float *cos, *sin; /* [n, n_rot] */
+    struct angles usual, window; /* window: of layers with one, where their frequencies differ */
+    real *growth;                /* [n] factors of queries */
+    void *memory;
 };
+
+/* ----------------------------------------------------------------------------- tables of a model */
+
+static void layout(struct heads *h, struct tft_arena *a, size_t n)
+{
+    const struct tft_model *m = h->m;
+    for (int i = 0; i < (m->rope_freq_window ? 2 : 1); i++) {
+        struct angles *t = i ? &h->window : &h->usual;
+        t->cos = tft_arena_take(a, n, m->n_rot * sizeof *t->cos);
+        t->sin = tft_arena_take(a, n, m->n_rot * sizeof *t->sin);
+    }
+    h->growth = tft_arena_take(a, n, sizeof *h->growth);
+}
+
+static void set_angles(const struct tft_model *m, const struct angles *t, const double *freq,
+                       float amplitude, size_t i, uint32_t position)
+{
+    float *c = t->cos + i * m->n_rot, *s = t->sin + i * m->n_rot;
+    tft_rope_angles(c, s, freq, m->n_rot, m->rope_halves, position);
+    for (uint32_t j = 0; j < m->n_rot; j++) {
+        c[j] *= amplitude;
+        s[j] *= amplitude;
+    }
+}
+
+/* Mistral 3: models/mistral3.c. */
+static real growth_at(const struct tft_model *m, uint32_t position)
+{
+    uint32_t periods = m->query_growth > 0 ? position / m->query_period : 0;
+    return (real)(1 + (double)m->query_growth * tft_rope_log(1.0 + periods));
+}
 
 struct heads *heads_open(const struct tft_model *m, size_t n_prefix, size_t n)
 {
     struct heads *h = calloc(1, sizeof *h);
-    size_t bytes;
     if (!h)
         return NULL;
     h->m = m;
-    if (tft_mul(n, 2 * (m->n_rot + (size_t)1) * sizeof *h->cos, &bytes))
-        h->cos = malloc(bytes);
-    if (!h->cos) {
+    struct tft_arena a = {0};
+    layout(h, &a, n);
+    h->memory = a.failed ? NULL : tft_port_alloc(a.used, TFT_ALIGN);
+    if (!h->memory) {
         heads_close(h);
         return NULL;
     }
-    h->sin = h->cos + n * m->n_rot;
-    for (size_t i = 0; i < n; i++)
-        tft_rope_angles(h->cos + i * m->n_rot, h->sin + i * m->n_rot, m->rope_freq, m->n_rot,
-                        m->rope_halves, (uint32_t)(n_prefix + i));
+    a = (struct tft_arena){.base = h->memory};
+    layout(h, &a, n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t position = (uint32_t)(n_prefix + i);
+        set_angles(m, &h->usual, m->rope_freq, m->rope_amplitude, i, position);
+        if (m->rope_freq_window)
+            set_angles(m, &h->window, m->rope_freq_window, 1, i, position);
+        h->growth[i] = growth_at(m, position);
+    }
     return h;
 }
 
@@ -36,45 +80,84 @@ void heads_close(struct heads *h)
 {
     if (!h)
         return;
-    free(h->cos);
+    tft_port_free(h->memory);
     free(h);
 }
+
+/* ------------------------------------------------------------------------------------- rotation */
 
 static size_t width_of(const struct tft_model *m, bool keys)
 {
     return (size_t)(keys ? m->n_head_kv : m->n_head) * m->head_dim;
 }
 
-static void rotate(const struct heads *h, bool keys, real *x, size_t i, bool back)
+/* RoPE and the growth of queries, in place. With an amplitude r, RoPE is r R, whose transpose is
+   r R^T: back turns the other way. */
+static void rotate(const struct heads *h, const struct tft_block *b, bool keys, real *x, size_t i,
+                   bool back)
 {
     const struct tft_model *m = h->m;
-    row_rope(m, x, width_of(m, keys), h->cos + i * m->n_rot, h->sin + i * m->n_rot, back);
+    const struct angles *t = b->window && m->rope_freq_window ? &h->window : &h->usual;
+    size_t width = width_of(m, keys);
+    if (m->n_rot && !b->no_rope)
+        row_rope(m, x, width, t->cos + i * m->n_rot, t->sin + i * m->n_rot, back);
+    for (size_t j = 0; !keys && m->query_growth > 0 && j < width; j++)
+        x[j] *= h->growth[i];
 }
 
-void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real *y, const real *x,
+/* ---------------------------------------------------------------------------------------- norms */
+
+static bool has(const struct tft_model *m, enum tft_piece piece) { return m->pieces >> piece & 1; }
+
+/* Numbers that are normalized together. */
+static size_t normalized(const struct tft_model *m, bool keys)
+{
+    return has(m, TFT_PIECE_WHOLE_QK_NORM) ? width_of(m, keys) : m->head_dim;
+}
+
+/* The norm of the numbers from `at` on. */
+static struct tft_norm norm_at(const struct tft_model *m, const struct tft_block *b, bool keys,
+                               size_t at)
+{
+    struct tft_norm norm = keys ? b->k_norm : b->q_norm;
+    if (has(m, TFT_PIECE_OWN_QK_NORM))
+        norm = (struct tft_norm){norm.w + at, m->zeros};
+    return norm;
+}
+
+void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real *y, real *x,
                size_t i)
 {
     const struct tft_model *m = h->m;
-    const struct tft_norm *norm = keys ? &b->k_norm : &b->q_norm;
-    size_t width = width_of(m, keys), dim = m->head_dim;
+    bool late = has(m, TFT_PIECE_LATE_QK_NORM);
+    size_t width = width_of(m, keys), n = normalized(m, keys);
+    if (late)
+        rotate(h, b, keys, x, i, false);
     memcpy(y, x, width * sizeof *y);
-    for (size_t at = 0; norm->w && at < width; at += dim)
-        row_norm(y + at, y + at, norm, dim, m->norm_eps);
-    rotate(h, keys, y, i, false);
+    for (size_t at = 0; b->q_norm.w && at < width; at += n) {
+        struct tft_norm norm = norm_at(m, b, keys, at);
+        row_norm(y + at, x + at, &norm, n, m->norm_eps);
+    }
+    if (!late)
+        rotate(h, b, keys, y, i, false);
 }
 
 void heads_back(const struct heads *h, const struct tft_block *b, bool keys, real *dx, real *dy,
                 const real *x, size_t i)
 {
     const struct tft_model *m = h->m;
-    const struct tft_norm *norm = keys ? &b->k_norm : &b->q_norm;
-    size_t width = width_of(m, keys), dim = m->head_dim;
-    rotate(h, keys, dy, i, true);
-    if (!norm->w) {
+    bool late = has(m, TFT_PIECE_LATE_QK_NORM);
+    size_t width = width_of(m, keys), n = normalized(m, keys);
+    if (!late)
+        rotate(h, b, keys, dy, i, true);
+    if (b->q_norm.w)
+        memset(dx, 0, width * sizeof *dx);
+    else
         memcpy(dx, dy, width * sizeof *dx);
-        return;
+    for (size_t at = 0; b->q_norm.w && at < width; at += n) {
+        struct tft_norm norm = norm_at(m, b, keys, at);
+        row_norm_back(dx + at, dy + at, x + at, &norm, n, m->norm_eps);
     }
-    memset(dx, 0, width * sizeof *dx);
-    for (size_t at = 0; at < width; at += dim)
-        row_norm_back(dx + at, dy + at, x + at, norm, dim, m->norm_eps);
+    if (late)
+        rotate(h, b, keys, dx, i, true);
 }

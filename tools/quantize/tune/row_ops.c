@@ -1,5 +1,7 @@
 #include "tools/quantize/tune/row_ops.h"
 
+#include <string.h>
+
 /* ---------------------------------------------------------------------------------------- norms */
 
 static real mean(const real *x, size_t n)
@@ -21,6 +23,10 @@ static real inverse_size(const real *x, real shift, size_t n, float eps)
 
 void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float eps)
 {
+    if (!w->w) {
+        memmove(y, x, n * sizeof *y);
+        return;
+    }
     real shift = w->b ? mean(x, n) : 0, r = inverse_size(x, shift, n, eps);
     for (size_t i = 0; i < n; i++)
         y[i] = (x[i] - shift) * r * (real)w->w[i] + (w->b ? (real)w->b[i] : 0);
@@ -31,6 +37,11 @@ void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float 
 void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,
                     float eps)
 {
+    if (!w->w) {
+        for (size_t i = 0; i < n; i++)
+            dx[i] += dy[i];
+        return;
+    }
     real shift = w->b ? mean(x, n) : 0, r = inverse_size(x, shift, n, eps), along = 0, level = 0;
     for (size_t i = 0; i < n; i++) {
         real g = dy[i] * (real)w->w[i];

@@ -9,7 +9,8 @@
 #include "model/model.h"
 #include "tools/quantize/tune/real.h"
 
-/* y = norm(x) of n numbers, as in tft_rmsnorm_fn and tft_layernorm_fn. y may be x. */
+/* y = norm(x) of n numbers, as in tft_rmsnorm_fn and tft_layernorm_fn; x itself where w is empty. y
+   may be x. */
 void row_norm(real *y, const real *x, const struct tft_norm *w, size_t n, float eps);
 /* Adds to dx. */
 void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_norm *w, size_t n,

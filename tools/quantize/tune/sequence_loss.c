@@ -65,7 +65,7 @@ static void embed(const struct sequence *s, const int32_t *token)
         real *x = s->x + i * m->n_embd;
         tft_mat_row(m, &m->embed, (uint32_t)token[i], s->row);
         for (size_t j = 0; j < m->n_embd; j++)
-            x[j] = (real)s->row[j];
+            x[j] = (real)s->row[j] * (real)m->embed_scale;
         if (!m->pos_embed.data)
             continue;
         tft_mat_row(m, &m->pos_embed, (uint32_t)(m->n_prefix + i), s->row);

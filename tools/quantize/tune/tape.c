@@ -142,6 +142,10 @@ static void layout(struct tape *t, struct tft_arena *a)
                      {&t->dg, f},  {&t->du, f}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i].at = tft_arena_take(a, n, all[i].width * sizeof(real));
+    size_t apart = tft_model_adds_apart(m) ? n : 0;
+    t->y = tft_arena_take(a, apart, d * sizeof *t->y);
+    t->y2 = tft_arena_take(a, apart, d * sizeof *t->y2);
+    t->dy = tft_arena_take(a, apart, d * sizeof *t->dy);
     t->logits = tft_arena_take(a, m->n_vocab, LOGITS * sizeof *t->logits);
     t->affine = tft_arena_take(a, n, sizeof *t->affine);
     t->error = tft_arena_take(a, n > LOGITS ? n : LOGITS, sizeof *t->error);

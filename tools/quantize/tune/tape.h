@@ -28,12 +28,13 @@ struct tape {
     double *error; /* [n] squared errors of quantization, or losses of the head's rows */
     /* activations of the block; q0, k0: before, q, k: after their norm and RoPE */
     real *h, *x2, *h2;      /* [n, D] */
+    real *y, *y2;           /* [n, D] what o and down make, where it is normalized or scaled */
     real *q0, *q, *a;       /* [n, H E] */
     real *k0, *k, *v;       /* [n, G E] */
     real *g, *u, *c;        /* [n, F] */
     const struct coded_view *coded; /* what the default cache makes of k and v */
     /* gradients */
-    real *dh;               /* [n, D] */
+    real *dh, *dy;          /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
     real *dk, *dk0, *dv;    /* [n, G E] */
     real *dc, *dg, *du;     /* [n, F] */

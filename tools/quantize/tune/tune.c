@@ -179,9 +179,16 @@ void tune_free(struct tune_result *r)
     *r = (struct tune_result){0};
 }
 
+/* The pieces of formulas that the modules of this folder go back through. A piece that is added to
+   the list of all must be taught to them before it is added here. */
+static const uint32_t known =
+    1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_RESIDUAL_SCALE | 1u << TFT_PIECE_LOGIT_SCALE |
+    1u << TFT_PIECE_ATTN_SCALE | 1u << TFT_PIECE_LATE_QK_NORM | 1u << TFT_PIECE_ROPE_LAYERS |
+    1u << TFT_PIECE_ROPE_AMPLITUDE | 1u << TFT_PIECE_QUERY_SCALE;
+
 enum tft_status tune_check(const struct tft_model *m, struct tft_error *err)
 {
-    const char *unknown = tft_model_unknown_piece(m, 0);
+    const char *unknown = tft_model_unknown_piece(m, known);
     return unknown ? tft_fail(err, TFT_ERR_UNSUPPORTED,
                               "%s: tuning does not know %s (architecture %s)", m->source.name,
                               unknown, m->arch->name)
