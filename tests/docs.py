@@ -55,6 +55,13 @@ def file_keys():
     return re.findall(r'"(tuffet\.[\w.]+)"', (root / "src/model/keys.h").read_text())
 
 
+def pre_tokenizers():
+    """The names of the table `known` of src/text/pretokenize.c."""
+    text = (root / "src/text/pretokenize.c").read_text()
+    rows = re.search(r"\} known\[\] = \{(.*?)\n\};", text, re.DOTALL)
+    return "".join(re.findall(r'"(.*?)"', rows[1])).split() if rows else []
+
+
 def check_named(page, names, least):
     """Fewer names than `least`: the sources no longer look as they are searched here."""
     text = (root / page).read_text()
@@ -73,6 +80,7 @@ for p in pages:
     check_paths(p)
 check_named("docs/kv-cache.md", table("presets"), 5)
 check_named("docs/kv-cache.md", table("knobs"), 15)
+check_named("docs/models.md", pre_tokenizers(), 60)
 check_named("docs/file-format.md", file_keys(), 30)
 lines = len((root / "README.md").read_text().splitlines())
 if lines > 120:

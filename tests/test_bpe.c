@@ -243,10 +243,12 @@ static size_t encode_literally(const struct vocab *v, const char *text, size_t n
     struct tft_pretokenizer rules;
     size_t n_ids = 0;
     tft_pretokenize_find((struct tft_str){v->pre, strlen(v->pre)}, &rules);
-    for (size_t at = 0, len; at < n; at += len) {
-        len = tft_pretokenize_next(rules, text + at, n - at);
+    struct tft_pieces pieces;
+    const char *p;
+    tft_pieces_start(&pieces, &rules, text, n);
+    for (size_t len; (len = tft_pieces_next(&pieces, &p));) {
         for (l.n = 0; l.n < len; l.n++)
-            strcpy(l.text[l.n], written[(unsigned char)text[at + l.n]]);
+            strcpy(l.text[l.n], written[(unsigned char)p[l.n]]);
         while (merge_best(v, &l))
             ;
         for (size_t i = 0; i < l.n; i++)

@@ -451,7 +451,8 @@ static void unknown_models(void **state)
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.model", "not a string");
     values_str(&bad, "tokenizer.ggml.model", "gpt2");
     values_str(&bad, "tokenizer.ggml.pre", "gpt-5");
-    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.pre", "\"gpt-5\" is not supported");
+    refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.pre",
+            "\"gpt-5\" is not supported, but gpt-2 refact llama-bpe smaug-bpe qwen2 qwen35 tekken");
     values_bool(&bad, "tokenizer.ggml.pre", true);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.pre", "not a string");
 }

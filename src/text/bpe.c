@@ -223,9 +223,10 @@ enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *
                                size_t n, struct tft_ids *out)
 {
     enum tft_status status = TFT_OK;
-    for (size_t len; !status && n; text += len, n -= len) {
-        len = tft_pretokenize_next(t->rules, text, n);
-        status = encode_piece(t, m, text, len, n, out);
-    }
+    const char *end = text + n, *piece;
+    struct tft_pieces pieces;
+    tft_pieces_start(&pieces, &t->rules, text, n);
+    for (size_t len; !status && (len = tft_pieces_next(&pieces, &piece));)
+        status = encode_piece(t, m, piece, len, (size_t)(end - piece), out);
     return status;
 }

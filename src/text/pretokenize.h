@@ -1,14 +1,15 @@
-/* Cuts text into the pieces that byte-level BPE must not merge across. A vocabulary names a regular
-   expression for this in tokenizer.ggml.pre. The expressions are written out as code here: without
-   backtracking, the time is linear in the text. */
+/* Cuts text into the pieces that byte-level BPE must not merge across. A vocabulary names the
+   regular expressions for this in tokenizer.ggml.pre. */
 #ifndef TFT_PRETOKENIZE_H
 #define TFT_PRETOKENIZE_H
 
 #include "file/file.h"
 
+enum { TFT_STAGE_MAX = 6 };
+
 struct tft_pretokenizer {
-    bool gpt2;         /* the rules of GPT-2, else those of Llama 3 */
-    unsigned digits;   /* most digits in a piece; 0: any number */
+    const struct tft_stage *stage; /* [n_stage] each splits what the one before it has split */
+    unsigned n_stage;
     bool whole_pieces; /* a piece that is a token becomes that token, without merging */
     bool add_bos;      /* the default of tokenizer.ggml.add_bos_token */
 };
@@ -16,8 +17,21 @@ struct tft_pretokenizer {
 /* *out = the rules that tokenizer.ggml.pre names; false if the name is unknown. */
 bool tft_pretokenize_find(struct tft_str name, struct tft_pretokenizer *out);
 
-/* The length of the first piece of text[n], n >= 1. The pieces of the rest do not depend on it. A
-   byte that is not UTF-8 counts as a character that is not a letter, number or space. */
-size_t tft_pretokenize_next(struct tft_pretokenizer rules, const char *text, size_t n);
+/* One name of each set of rules, for messages. */
+extern const char tft_pretokenize_known[];
+
+/* The pieces of a text, one after another. */
+struct tft_pieces {
+    const struct tft_pretokenizer *rules;
+    const char *p;                      /* the start of the next piece */
+    const char *end[TFT_STAGE_MAX + 1]; /* of the text; of the part of it that each stage has cut */
+};
+
+void tft_pieces_start(struct tft_pieces *s, const struct tft_pretokenizer *rules, const char *text,
+                      size_t n);
+
+/* The next piece is p[result]; 0 at the end of the text. A byte that is not UTF-8 counts as a
+   character that is not of any class. */
+size_t tft_pieces_next(struct tft_pieces *s, const char **p);
 
 #endif

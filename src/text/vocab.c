@@ -175,10 +175,11 @@ static enum tft_status read_id(struct build *b, const char *key, int32_t *out)
     return TFT_OK;
 }
 
-static enum tft_status unsupported(struct build *b, const char *key, struct tft_str name)
+static enum tft_status unsupported(struct build *b, const char *key, struct tft_str name,
+                                   const char *known)
 {
     return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, tft_source_value(b->s, key)->offset,
-                       "%s \"%.*s\" is not supported", key, TFT_STR_ARG(name));
+                       "%s \"%.*s\" is not supported, but %s", key, TFT_STR_ARG(name), known);
 }
 
 static enum tft_status read_model(struct build *b)
@@ -196,9 +197,9 @@ static enum tft_status read_model(struct build *b)
     if (b->t->is_spm)
         return TFT_OK;
     if (!tft_str_is(name, "gpt2"))
-        return unsupported(b, "tokenizer.ggml.model", name);
+        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2");
     if (!tft_pretokenize_find(pre, &b->t->rules))
-        return unsupported(b, "tokenizer.ggml.pre", pre);
+        return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
     b->t->add_bos = b->t->rules.add_bos;
     return TFT_OK;
 }

@@ -95,7 +95,7 @@ static void add_bpe(struct tokens *t)
 /* 0, 1: SentencePiece, with a space first or with user tokens; 2, 3, 4: byte-level BPE. */
 static void make_sound(unsigned which)
 {
-    static const char *const pre[] = {"gpt-2", "smollm", "llama-bpe"};
+    static const char *const pre[] = {"gpt-2", "deepseek-v3", "gpt-4o"};
     struct tokens t = {.n = 0};
     add(&t, "<unk>", TFT_TOKEN_UNKNOWN, 0);
     add(&t, "<s>", TFT_TOKEN_CONTROL, 0);

@@ -82,8 +82,8 @@ static void make_bool(struct input *in, const char *key)
 
 static void make_up(struct input *in)
 {
-    static const char *const pre[] = {"gpt-2", "starcoder", "llama3",
-                                      "qwen2", "smaug-bpe", "gpt-4o"};
+    static const char *const pre[] = {"gpt-2",        "starcoder", "llama3",
+                                      "deepseek-llm", "falcon",    "gpt-4o"};
     unsigned kind = take(in);
     size_t n = 1 + take(in) % 80;
     values_str(&values, "tokenizer.ggml.model", kind % 2 ? "llama" : kind == 254 ? "bert" : "gpt2");

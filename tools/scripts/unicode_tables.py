@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.h: which code points are letters, numbers and white space.
+"""Writes src/text/unicode_tables.h: the classes of code points that regular expressions name.
 
     unicode_tables.py > src/text/unicode_tables.h
     unicode_tables.py --check src/text/unicode_tables.h
@@ -7,21 +7,23 @@
 --check compares the file with what would be written, and ends with status 1 if they differ, or 77
 if this Python has another version of Unicode.
 
-The classes are those of regular expressions: \\p{L}, \\p{N}, and \\s, which is the property
-White_Space: the categories Z* and the characters U+0009..000D and U+0085.
+The classes: \\p{Lu} with \\p{Lt}, \\p{Ll}, the other letters, \\p{M}, \\p{N}, \\p{P}, \\p{S}, and \\s,
+which is the property White_Space: the categories Z* and the characters U+0009..000D and U+0085.
 """
 import sys
 import textwrap
 import unicodedata
 
-OTHER, LETTER, NUMBER, SPACE = range(4)
+KINDS = ["OTHER", "UPPER", "LOWER", "LETTER", "MARK", "NUMBER", "PUNCTUATION", "SYMBOL", "SPACE"]
+KIND = {"Lu": "UPPER", "Lt": "UPPER", "Ll": "LOWER", "L": "LETTER", "M": "MARK", "N": "NUMBER",
+        "P": "PUNCTUATION", "S": "SYMBOL", "Z": "SPACE"}
 
 
 def kind(code):
     category = unicodedata.category(chr(code))
-    if category[0] == "Z" or 0x09 <= code <= 0x0D or code == 0x85:
-        return SPACE
-    return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
+    if 0x09 <= code <= 0x0D or code == 0x85:
+        category = "Z"
+    return KINDS.index(KIND.get(category, KIND.get(category[0], "OTHER")))
 
 
 def rows(items):
@@ -36,7 +38,7 @@ def table():
     for code in range(0x110000):
         this = kind(code)
         if this != last:
-            ranges.append("0x%x" % (code << 2 | this))
+            ranges.append("0x%x" % (code << 4 | this))
             last = this
     yield ("/* Classes of characters in Unicode %s, written by tools/scripts/unicode_tables.py. */"
            % unicodedata.unidata_version)
@@ -47,13 +49,16 @@ def table():
     yield ""
     yield '#define TFT_UNICODE_VERSION "%s"' % unicodedata.unidata_version
     yield ""
-    yield "enum tft_char_kind { TFT_CHAR_OTHER, TFT_CHAR_LETTER, TFT_CHAR_NUMBER, TFT_CHAR_SPACE };"
+    yield "/* LETTER: a letter that is neither upper nor lower case. */"
+    yield "enum tft_char_kind {"
+    yield from rows(["TFT_CHAR_" + name for name in KINDS])
+    yield "};"
     yield ""
     yield "static const unsigned char tft_ascii_kind[128] = {"
     yield from rows([str(kind(code)) for code in range(128)])
     yield "};"
     yield ""
-    yield "/* Sorted: code point << 2 | the kind of it and of those up to the next entry. */"
+    yield "/* Sorted: code point << 4 | the kind of it and of those up to the next entry. */"
     yield "static const uint32_t tft_char_ranges[%d] = {" % len(ranges)
     yield from rows(ranges)
     yield "};"
