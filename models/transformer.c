@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/load.h"
+#include "models/delta_net.h"
 #include "models/short_conv.h"
 #include "run/ops.h"
 
@@ -25,7 +26,8 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim, kv = m->n_head_kv * m->head_dim;
+    uint32_t q = m->n_head * m->head_dim * (m->output_gate ? 2 : 1),
+             kv = m->n_head_kv * m->head_dim;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
                  (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)),
@@ -82,7 +84,7 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2",
-               *ffn = "blk.%u.ffn_norm";
+               *ffn = t->ffn_norm ? t->ffn_norm : "blk.%u.ffn_norm";
     b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
     if (!m->names_norm_2) {
         b->ffn_norm = tft_load_norm(ld, ffn, layer, m->n_embd, t->layer_norm);
@@ -125,10 +127,13 @@ static void load_attention(struct tft_load *ld, const struct tft_transformer *t,
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     bool attention = tft_load_has_attention(ld, layer);
-    if (!attention && !t->short_conv)
+    if (!attention && !t->short_conv && !t->delta_net)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
                       layer, ld->m->arch->name);
-    if (attention)
+    tft_load_block(ld, layer)->z = (struct tft_linear){0};
+    if (t->delta_net && (!attention || tft_delta_net_is(ld, layer)))
+        tft_delta_net_load(ld, layer);
+    else if (attention)
         load_attention(ld, t, layer);
     else
         tft_short_conv_load(ld, layer);
@@ -227,6 +232,7 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
         [TFT_PIECE_SCORE_CAP] = m->score_cap > 0,
         [TFT_PIECE_LOGIT_CAP] = m->logit_cap > 0,
         [TFT_PIECE_QUERY_SCALE] = m->query_growth > 0,
+        [TFT_PIECE_OUTPUT_GATE] = t->output_gate,
     };
     uint32_t mask = 0;
     for (int i = 0; i < TFT_PIECES; i++)
@@ -242,11 +248,32 @@ static const float *load_zeros(struct tft_load *ld, uint32_t n)
     return zeros;
 }
 
+/* Blocks that predict further tokens come behind the others. */
+static void drop_predicting_blocks(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, "nextn_predict_layers", full);
+    uint64_t n = 0;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n >= m->n_layer))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not less than the number of blocks, %u", full,
+                      m->n_layer);
+    else
+        m->n_layer = m->n_host = m->n_layer - (uint32_t)n;
+}
+
 void tft_transformer_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
     tft_load_shape(ld);
+    if (t->may_predict_more)
+        drop_predicting_blocks(ld);
+    m->output_gate = t->output_gate;
+    if (t->output_gate)
+        tft_load_mixer_width(ld, m->n_head * m->head_dim, 2 * m->n_head * m->head_dim);
+    if (t->delta_net)
+        tft_delta_net_shape(ld);
     bool off = t->rope_switch && !tft_load_flag(ld, "rope.scaling.finetuned", true);
     if (t->rope != TFT_NO_ROPE && !off)
         tft_load_rope(ld, t->rope == TFT_ROPE_HALVES);
@@ -310,7 +337,10 @@ static void attention(struct tft_pass *p, uint32_t layer)
     const struct tft_model *m = p->m;
     const struct tft_transformer *t = m->arch->transformer;
     const struct tft_block *b = &m->block[layer];
-    tft_qkv(p, b);
+    if (m->output_gate)
+        tft_gated_qkv(p, b);
+    else
+        tft_qkv(p, b);
     if (!t->late_qk_norm)
         norm_qk(p, b);
     if (m->n_rot && !b->no_rope)
@@ -333,7 +363,10 @@ static void mix(struct tft_pass *p, uint32_t layer)
         attention(p, layer);
         return;
     }
-    tft_short_conv_mix(p, b);
+    if (b->mixer == TFT_MIX_SHORT_CONV)
+        tft_short_conv_mix(p, b);
+    else
+        tft_delta_net_mix(p, b);
     if (layer + 1 == p->m->n_layer)
         tft_keep_last(p);
 }

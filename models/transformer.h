@@ -10,6 +10,7 @@
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
  *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm
  *          or x = x + r Wout conv(Win h)                   some layers, if short_conv
+ *          or x = x + r Wout delta(h)                      some layers, if delta_net
  *          h = norm(x)
  *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
  *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
@@ -72,6 +73,10 @@ struct tft_transformer {
     bool caps;               /* the file may name caps */
     bool query_growth;       /* attention.temperature_scale */
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
+    bool output_gate;        /* attn_q has a gate for each number of attention's output */
+    bool delta_net;          /* some layers have a gated delta net: delta_net.h */
+    bool may_predict_more;   /* the last nextn_predict_layers blocks are not of the model's formula */
+    const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
     bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
     const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
     uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */

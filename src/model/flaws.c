@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "port/port.h"
 
-enum { BLOCK_MATS = 7 };
+enum { BLOCK_MATS = 8 };
 
 struct flaw {
     const char *why; /* NULL: none was found */
@@ -28,8 +28,8 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
     if (i == 1)
         return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
     const struct tft_block *b = &m->block[(i - 2) / BLOCK_MATS];
-    const struct tft_linear *l[BLOCK_MATS] = {&b->q,    &b->k,  &b->v,   &b->o,
-                                              &b->gate, &b->up, &b->down};
+    const struct tft_linear *l[BLOCK_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
+                                              &b->o, &b->gate, &b->up, &b->down};
     return l[(i - 2) % BLOCK_MATS]->w;
 }
 

@@ -133,6 +133,7 @@ void tft_load_shape(struct tft_load *ld)
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
+    ld->n_block = m->n_layer;
     m->n_kv_layer = m->mixer_width = 0; /* until blocks are loaded */
     m->state_size = 0;
     m->n_head_kv = load_kv_heads(ld);
@@ -367,6 +368,11 @@ static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer,
     return matrix(ld, &(struct part){name, 1, 0, 1, n}, AS_F32).data;
 }
 
+const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n)
+{
+    return vector(ld, fmt, layer, "", n);
+}
+
 struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               bool bias)
 {
@@ -520,10 +526,23 @@ struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t ro
     return matrix(ld, &(struct part){name, rows, 0, rows, cols}, AS_F32);
 }
 
+/* Whether it is "blk.N.", of a block that is not computed. */
+static bool is_beyond(const struct tft_load *ld, const struct tft_tensor *t)
+{
+    static const char blk[] = "blk.";
+    uint64_t n = 0;
+    size_t i = sizeof blk - 1;
+    if (t->name.n <= i || memcmp(t->name.p, blk, i))
+        return false;
+    for (; i < t->name.n && t->name.p[i] >= '0' && t->name.p[i] <= '9' && n < UINT32_MAX; i++)
+        n = n * 10 + (uint64_t)(t->name.p[i] - '0');
+    return n >= ld->m->n_layer && n < ld->n_block;
+}
+
 void tft_load_check_all_used(struct tft_load *ld)
 {
     for (size_t i = 0; i < ld->s->n_tensor && ld->status == TFT_OK; i++)
-        if (!ld->used[i]) {
+        if (!ld->used[i] && !is_beyond(ld, &ld->s->tensor[i])) {
             const struct tft_tensor *t = &ld->s->tensor[i];
             ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
                                      "the tensor %.*s is unknown to the architecture %s",

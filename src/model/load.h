@@ -32,6 +32,7 @@ struct tft_load {
     struct tft_block block;          /* replaces the model's blocks in the counting run */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
+    uint32_t n_block;    /* blocks of the file: those from m->n_layer on are ignored */
     unsigned char *used; /* [s->n_tensor] the tensor has a place in the model; NULL in the counting
                             run of opening */
 };
@@ -94,9 +95,12 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
                                        uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
                                        bool bias);
 
-/* For a mixer that is not attention. Its output must be as wide as attention's, `width`; it projects
-   `projected` numbers. */
+/* For a mixer that is not attention: its output, of `width` numbers, must be as wide as attention's.
+   It projects `projected` numbers. */
 void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected);
+
+/* [n] floats of a tensor whose whole name fmt is. */
+const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n);
 
 /* NAME.weight [channels, n] as a convolution takes it, which is a copy. */
 struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,

@@ -50,6 +50,8 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_WINDOW] = "layers with a sliding window",
         [TFT_PIECE_QUERY_SCALE] = "queries scaled by their positions",
         [TFT_PIECE_SHORT_CONV] = "layers with a short convolution",
+        [TFT_PIECE_DELTA_NET] = "layers with a delta net",
+        [TFT_PIECE_OUTPUT_GATE] = "gates on attention's output",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

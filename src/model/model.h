@@ -62,8 +62,21 @@ struct tft_norm {
     const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
 };
 
-/* What mixes the tokens of a block. Those that are not attention have a state: models/short_conv.h */
-enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV };
+/* What mixes the tokens of a block. Those that are not attention have a state:
+   models/short_conv.h, models/delta_net.h */
+enum tft_mixer { TFT_MIX_ATTENTION, TFT_MIX_SHORT_CONV, TFT_MIX_DELTA_NET };
+
+/* Heads of delta nets; all zero: there are none. */
+struct tft_delta_shape {
+    uint32_t k_heads, v_heads, dim; /* dim: numbers of a key, of a value */
+    const float *q_norm, *k_norm;   /* [dim] what RMSNorm multiplies queries and keys by */
+};
+
+/* Numbers of queries, keys and values. */
+static inline uint32_t tft_delta_channels(const struct tft_delta_shape *d)
+{
+    return (2 * d->k_heads + d->v_heads) * d->dim;
+}
 
 /* The weights of a convolution over time. */
 struct tft_taps {
@@ -77,13 +90,18 @@ struct tft_block {
     struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
+    struct tft_linear z;                 /* another gate's; see below */
     struct tft_linear o;                 /* [D, H E] */
-    /* mixer SHORT_CONV: q is its first projection, [3 D, D], and o its last, [D, D] */
+    /* Mixers other than attention have these in their places. SHORT_CONV: q is the first
+       projection, [3 D, D]. DELTA_NET: q is that of queries, keys and values, k of alpha, v of
+       beta, z of z */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
     struct tft_input in[TFT_LAYER_INPUTS];
     enum tft_mixer mixer;
     struct tft_taps taps; /* not of attention */
+    const float *decay, *decay_bias; /* [v_heads] a and b of a delta net, */
+    struct tft_norm state_norm;      /* [dim] and its norm */
     size_t state;      /* where the layer's numbers begin in a copy of the states (run/states.h) */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
     bool no_rope;    /* q and k are not rotated */
@@ -114,6 +132,8 @@ enum tft_piece {
     TFT_PIECE_WINDOW,
     TFT_PIECE_QUERY_SCALE,
     TFT_PIECE_SHORT_CONV,
+    TFT_PIECE_DELTA_NET,
+    TFT_PIECE_OUTPUT_GATE,
     TFT_PIECES
 };
 
@@ -146,9 +166,11 @@ struct tft_model {
     uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
     float norm_eps;
 
-    uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there are
-                             none */
+    uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there
+                             are none */
     size_t state_size;    /* floats of the states of all layers */
+    struct tft_delta_shape delta;
+    bool output_gate;     /* q has a gate for each number of attention's output, [H, 2, E] */
     uint32_t pieces;      /* mask of tft_piece */
     bool geglu;           /* hidden activations are gated by GELU; otherwise by SiLU */
     float embed_scale;    /* embeddings are multiplied by it, */
@@ -234,7 +256,7 @@ static inline bool tft_model_adds_apart(const struct tft_model *m)
 /* Whether layers have a state beside the cache. */
 static inline bool tft_model_has_states(const struct tft_model *m)
 {
-    return m->pieces & 1u << TFT_PIECE_SHORT_CONV;
+    return m->pieces & (1u << TFT_PIECE_SHORT_CONV | 1u << TFT_PIECE_DELTA_NET);
 }
 
 /* The name of a piece of the model's formula that is not in the mask `known`; NULL: all are. */

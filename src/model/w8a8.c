@@ -108,6 +108,7 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
     connect(m, &b->q, &b->in[TFT_IN_ATTN]);
     connect(m, &b->k, &b->in[TFT_IN_ATTN]);
     connect(m, &b->v, &b->in[TFT_IN_ATTN]);
+    connect(m, &b->z, &b->in[TFT_IN_ATTN]);
     connect(m, &b->o, &b->in[TFT_IN_O]);
     connect(m, &b->gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->up, &b->in[TFT_IN_FFN]);

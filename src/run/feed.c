@@ -261,7 +261,7 @@ void tft_prompt_end(struct tft_session *s)
         tft_states_keep(&s->states, s->pos);
 }
 
-/* Takes the cache to the first s->pos tokens, or to fewer: with states, to those of a checkpoint. */
+/* Takes the cache to the first s->pos tokens, or to fewer: with states, to a checkpoint. */
 static void rewind_cache(struct tft_session *s)
 {
     if (!s->states.size || s->pos >= s->kv.held) {

@@ -49,6 +49,16 @@ struct tft_ops {
        block's o takes. Takes all tokens of the pass, and its state goes on. */
     void (*short_conv)(struct tft_pass *p, const struct tft_block *b);
 
+    /* M = Wq XN + bq, queries and gates in turns, head by head; Q = the queries; K, V as qkv. Where
+       the model has such gates, attend multiplies A by their sigmoids */
+    void (*gated_qkv)(struct tft_pass *p, const struct tft_block *b);
+
+    /* Q, K, V = Wz XN, Walpha XN, Wbeta XN of a delta net (models/delta_net.h) */
+    void (*delta_gates)(struct tft_pass *p, const struct tft_block *b);
+
+    /* A = what the block's delta net makes of M and these, as short_conv */
+    void (*delta_net)(struct tft_pass *p, const struct tft_block *b);
+
     /* G = silu(Wgate XN) * Wup XN (gelu instead of silu if the model has GEGLU), or gelu(Wup XN)
        where gate is NULL, in the form that down takes */
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
@@ -125,6 +135,21 @@ static inline void tft_project(struct tft_pass *p, const struct tft_linear *l)
 static inline void tft_short_conv(struct tft_pass *p, const struct tft_block *b)
 {
     p->ops->short_conv(p, b);
+}
+
+static inline void tft_gated_qkv(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->gated_qkv(p, b);
+}
+
+static inline void tft_delta_gates(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->delta_gates(p, b);
+}
+
+static inline void tft_delta_net(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->delta_net(p, b);
 }
 
 static inline void tft_gated(struct tft_pass *p, const struct tft_linear *gate,

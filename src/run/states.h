@@ -1,7 +1,7 @@
 /*
- * The states of a session's layers that have one: what a layer without attention keeps of the tokens
- * before, in a size that does not grow with them. A copy is the states of all layers, one behind the
- * other (tft_block.state).
+ * The states of a session's layers that have one: what a layer without attention keeps of the
+ * tokens before, in a size that does not grow with them. A copy is the states of all layers, one
+ * behind the other (tft_block.state).
  *
  * A state cannot go back. So copies of it are kept, checkpoints: a rewind takes the newest one that
  * is not behind its position, and the tokens from there are computed again.

@@ -5,7 +5,7 @@
  *      linear.c    matrix products and the hidden activations
  *      attend.c    the cache and attention over it; apart.c where keys and values are apart; span.c
  *                  the work on one span, for both
- *      conv.c      short convolutions
+ *      conv.c      short convolutions; delta.c delta nets
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -39,6 +39,8 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
 /* ---- linear.c */
 
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l);
 void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                     const struct tft_linear *down);
@@ -51,6 +53,10 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 /* ---- conv.c */
 
 void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b);
+
+/* ---- delta.c */
+
+void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
 
 /* ---- attend.c */
 

@@ -1,6 +1,8 @@
 /* Matrix products, and the hidden activations between the two products of a feed-forward layer. */
 #include "cpu.h"
 
+#include <string.h>
+
 /* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is
    a multiple of TFT_PANEL. */
 static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
@@ -52,6 +54,27 @@ _Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins w
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
 {
     linear(p, TFT_Q, &b->q, TFT_XN, false);
+    linear(p, TFT_K, &b->k, TFT_XN, false);
+    linear(p, TFT_V, &b->v, TFT_XN, false);
+}
+
+void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
+{
+    uint32_t dim = p->m->head_dim;
+    linear(p, TFT_M, &b->q, TFT_XN, false);
+    linear(p, TFT_K, &b->k, TFT_XN, false);
+    linear(p, TFT_V, &b->v, TFT_XN, false);
+    tft_pass_touch(p, BIT(TFT_M), BIT(TFT_Q));
+    struct tft_part part = tft_pass_part(p, TFT_Q, dim);
+    for (uint32_t t = part.begin; t < part.end; t++)
+        for (size_t i = part.from; i < part.to; i += dim)
+            memcpy(tft_pass_row(p, TFT_Q, t) + i, tft_pass_row(p, TFT_M, t) + 2 * i,
+                   dim * sizeof(float));
+}
+
+void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b)
+{
+    linear(p, TFT_Q, &b->z, TFT_XN, false);
     linear(p, TFT_K, &b->k, TFT_XN, false);
     linear(p, TFT_V, &b->v, TFT_XN, false);
 }

@@ -1,0 +1,30 @@
+/*
+ * Gated delta nets instead of attention: Yang et al. 2024 (arXiv 2412.06464), as in Qwen3-Next. Each
+ * of n_v heads has a matrix S, which maps keys to values; n_k heads of queries and keys serve them
+ * in turn, head j that of number j mod n_k.
+ *
+ *      m = silu(conv(Wqkv h))                  over the last tokens, channel by channel
+ *      q, k, v = m                             [n_k, E], [n_k, E], [n_v, E]
+ *      q, k = q / |q| / sqrt(E), k / |k|       per head; |x|^2 = sum of x^2 + eps
+ *      beta = sigmoid(Wbeta h)                 [n_v]
+ *      decay = exp(a softplus(Walpha h + b))   [n_v]; a < 0
+ *      S = decay S; S = S + k (beta (v - k S)); y = q S    per head
+ *      Wout (rms(y) g * silu(Wz h))            the norm per head
+ *
+ * The state is what conv reads of the last tokens, and S of all heads.
+ */
+#ifndef TFT_DELTA_NET_H
+#define TFT_DELTA_NET_H
+
+#include "model/model.h"
+
+/* Whether layer `layer` is one: by attention.recurrent_layers, a bool for each layer, or else all
+   but each full_attention_interval-th. */
+bool tft_delta_net_is(struct tft_load *ld, unsigned layer);
+
+/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from XN. */
+void tft_delta_net_shape(struct tft_load *ld);
+void tft_delta_net_load(struct tft_load *ld, unsigned layer);
+void tft_delta_net_mix(struct tft_pass *p, const struct tft_block *b);
+
+#endif

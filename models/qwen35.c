@@ -1,0 +1,39 @@
+/*
+ * qwen35: Qwen3.5, dense, its text. Three of four layers have a gated delta net instead of
+ * attention; attention has a gate on its output, and rotates a part of each head.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          x = x + Wout delta(h)                           models/delta_net.h
+ *          or
+ *          q, z = Wq h per head; k, v = Wk h, Wv h
+ *          q, k = rms(q) g_q, rms(k) g_k per head          then rotated, partners half of n_rot
+ *                                                          apart
+ *          x = x + Wo (attend(q, K, V) * sigmoid(z))
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *      logits = Wout (rms(x) g_out)
+ *
+ * Files call g_ffn post_attention_norm. Their rope.dimension_sections are for images: in text, all
+ * three positions are the same. Blocks that predict further tokens (nextn_predict_layers) come last
+ * and are not computed.
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer qwen35 = {
+    .rope = TFT_ROPE_HALVES,
+    .qk_norm = TFT_QK_NORM_HEADS,
+    .output_gate = true,
+    .delta_net = true,
+    .ffn_norm = "blk.%u.post_attention_norm",
+    .may_predict_more = true,
+};
+
+const struct tft_arch tft_arch_qwen35 = {
+    .name = "qwen35",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &qwen35,
+};

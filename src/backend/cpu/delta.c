@@ -1,0 +1,133 @@
+/* Gated delta nets (models/delta_net.h): the convolution in slices of channels, then each head
+   through all tokens, one after the other. */
+#include "conv.h"
+
+#include <string.h>
+
+#include "base/exp_log.h"
+
+/* ---------------------------------------------------------------------------------- convolution */
+
+/* Channels of one slice through tokens begin .. end - 1, in place. */
+static void conv_slice(const struct tft_pass *p, const struct tft_block *b, size_t from, size_t n,
+                       uint32_t begin, uint32_t end)
+{
+    struct tft_slice s;
+    tft_slice_open(&s, &b->taps, tft_cpu_state(p, b), from, n);
+    for (uint32_t t = begin; t < end; t++) {
+        float *m = tft_pass_row(p, TFT_M, t) + from;
+        memcpy(tft_slice_newest(&s), m, n * sizeof *m);
+        tft_slice_conv(&s, &p->m->kern, m, true);
+        tft_slice_next(&s);
+    }
+    tft_slice_close(&s);
+}
+
+static void conv(struct tft_pass *p, const struct tft_block *b)
+{
+    size_t channels = b->taps.channels, begin, end;
+    uint32_t each = p->each ? p->each : p->n;
+    tft_pass_touch(p, 0, BIT(TFT_M) | BIT(TFT_STATES));
+    tft_pass_share(p, (channels + TFT_SLICE - 1) / TFT_SLICE, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        for (uint32_t t = 0; t < p->n; t += each) {
+            size_t from = i * TFT_SLICE, n = channels - from < TFT_SLICE ? channels - from
+                                                                         : TFT_SLICE;
+            for (uint32_t k = 0; p->each && k + 1 < b->taps.n; k++)
+                tft_cpu_state_begin(p, b, k * channels + from, n);
+            conv_slice(p, b, from, n, t, t + each);
+        }
+}
+
+/* Queries and keys get a length, head by head. */
+static void normalize(struct tft_pass *p)
+{
+    const struct tft_delta_shape *d = &p->m->delta;
+    float eps = p->m->norm_eps / (float)d->dim;
+    size_t heads = 2 * (size_t)d->k_heads, begin, end;
+    tft_pass_touch(p, 0, BIT(TFT_M));
+    tft_pass_share(p, heads * p->n, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        float *x = tft_pass_row(p, TFT_M, (uint32_t)(i / heads)) + i % heads * d->dim;
+        p->m->kern.rmsnorm(x, x, i % heads < d->k_heads ? d->q_norm : d->k_norm, d->dim, eps);
+    }
+}
+
+/* -------------------------------------------------------------------------------------- a head */
+
+enum { TILE = 64 }; /* tokens */
+
+/* softplus(x) = ln(1 + exp(x)) */
+static double softplus(double x)
+{
+    return x > 30 ? x : tft_log(1 + tft_exp(x));
+}
+
+/* The gates of head j for n tokens from t on. */
+static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
+                  uint32_t n, float *decay, float *beta)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        double alpha = (double)tft_pass_row(p, TFT_K, t + i)[j] + (double)b->decay_bias[j];
+        decay[i] = (float)tft_exp((double)b->decay[j] * softplus(alpha));
+        beta[i] = (float)(1 / (1 + tft_exp(-(double)tft_pass_row(p, TFT_V, t + i)[j])));
+    }
+}
+
+/* Head j of token t, which is in M in place of its values. */
+static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
+                     float *y)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    size_t dim = p->m->delta.dim, at = j * dim;
+    const float *z = tft_pass_row(p, TFT_Q, t) + at;
+    kern->rmsnorm(y, y, b->state_norm.w, dim, p->m->norm_eps);
+    if (b->o.in->range == TFT_RANGE_STATIC)
+        kern->silu_mul_u8(tft_pass_bytes(p, TFT_A, t) + at, z, y, dim, &b->o.in->affine);
+    else
+        kern->silu_mul(tft_pass_row(p, TFT_A, t) + at, z, y, dim);
+}
+
+/* Head j through tokens begin .. end - 1. */
+static void run_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j,
+                     uint32_t begin, uint32_t end)
+{
+    const struct tft_delta_shape *d = &p->m->delta;
+    size_t dim = d->dim, of_keys = (size_t)d->k_heads * dim, of_key = j % d->k_heads * dim,
+           at = (b->taps.n - 1) * (size_t)b->taps.channels + j * dim * dim;
+    float decay[TILE], beta[TILE];
+    if (p->each)
+        tft_cpu_state_begin(p, b, at, dim * dim);
+    for (uint32_t t = begin; t < end; t += TILE) {
+        uint32_t n = end - t < TILE ? end - t : TILE;
+        float *m = tft_pass_row(p, TFT_M, t), *v = m + 2 * of_keys + j * dim;
+        gates(p, b, j, t, n, decay, beta);
+        p->m->kern.delta(&(struct tft_delta){.s = tft_cpu_state(p, b) + at,
+                                             .q = m + of_key,
+                                             .k = m + of_keys + of_key,
+                                             .v = v,
+                                             .o = v,
+                                             .ld = tft_pass_stride(p, TFT_M),
+                                             .decay = decay,
+                                             .beta = beta,
+                                             .T = n,
+                                             .E = dim});
+        for (uint32_t i = 0; i < n; i++)
+            put_head(p, b, j, t + i, v + i * tft_pass_stride(p, TFT_M));
+    }
+}
+
+void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b)
+{
+    size_t begin, end;
+    uint32_t each = p->each ? p->each : p->n;
+    conv(p, b);
+    normalize(p);
+    tft_pass_touch(p, BIT(TFT_Q) | BIT(TFT_K) | BIT(TFT_V),
+                   BIT(TFT_M) | BIT(TFT_A) | BIT(TFT_STATES));
+    tft_pass_share(p, p->m->delta.v_heads, &begin, &end);
+    for (size_t j = begin; j < end; j++)
+        for (uint32_t t = 0; t < p->n; t += each)
+            run_head(p, b, (uint32_t)j, t, t + each);
+    tft_cpu_quantize(p, TFT_A, b->o.in);
+}
