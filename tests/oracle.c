@@ -13,6 +13,7 @@ struct matrix {
 struct oracle {
     const struct tft_source *s;
     char arch[16];
+    size_t wide, kheads, vheads, sdim; /* of layers with a state */
     size_t d, layers, heads, kv_heads, dim, ff, rot, vocab, capacity, pos;
     double eps, base, linear;
     double e, r, l, a; /* factors of embeddings, of what is added to x, of logits, of scores */
@@ -22,7 +23,8 @@ struct oracle {
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
     double *k, *v; /* [layers, capacity, kv_heads * dim] */
-    double *past;  /* [layers, capacity, d] what a short convolution reads of each token */
+    double *states; /* [layers, heads of values, E, E] states of delta nets */
+    double *past;  /* [layers, capacity, wide] what a convolution reads of each token */
     double *logits;
 };
 
@@ -56,6 +58,17 @@ enum part {
     CONV_IN,
     CONV,
     CONV_OUT,
+    DQKV,
+    DZ,
+    DALPHA,
+    DBETA,
+    DCONV,
+    DA,
+    DBIAS,
+    DNORM,
+    DOUT,
+    NORM2P,
+    NORM2PB,
     PARTS
 };
 
@@ -68,6 +81,9 @@ static const char *const part_name[PARTS] = {
     "ffn_down.bias",      "post_attention_norm.weight", "post_ffw_norm.weight",
     "attn_norm_2.weight", "attn_norm_2.bias",
     "shortconv.in_proj.weight", "shortconv.conv.weight", "shortconv.out_proj.weight",
+    "attn_qkv.weight", "attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight",
+    "ssm_conv1d.weight", "ssm_a", "ssm_dt.bias", "ssm_norm.weight", "ssm_out.weight",
+    "post_attention_norm.weight", "post_attention_norm.bias",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -192,7 +208,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     }
     memcpy(o->arch, arch.p, arch.n);
     o->d = (size_t)number(o, "embedding_length", 0);
-    o->layers = (size_t)number(o, "block_count", 0);
+    o->layers = (size_t)(number(o, "block_count", 0) - number(o, "nextn_predict_layers", 0));
     o->heads = (size_t)number(o, "attention.head_count", 0);
     o->kv_heads = kv_heads(o);
     o->dim = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
@@ -222,7 +238,13 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
     o->v = malloc(kv * sizeof *o->v);
-    o->past = malloc(o->layers * capacity * o->d * sizeof *o->past);
+    o->kheads = (size_t)number(o, "ssm.group_count", 0);
+    o->vheads = (size_t)number(o, "ssm.time_step_rank", 0);
+    o->sdim = (size_t)number(o, "ssm.state_size", 0);
+    o->wide = o->d > (2 * o->kheads + o->vheads) * o->sdim ? o->d
+                                                           : (2 * o->kheads + o->vheads) * o->sdim;
+    o->past = malloc(o->layers * capacity * o->wide * sizeof *o->past);
+    o->states = calloc(o->layers * o->vheads * o->sdim * o->sdim + 1, sizeof *o->states);
     o->logits = malloc(o->vocab * sizeof *o->logits);
     return o;
 }
@@ -234,7 +256,8 @@ void oracle_close(struct oracle *o)
     for (size_t i = 0; i < o->layers * PARTS; i++)
         free(o->layer[i].w);
     double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
-                           o->freq_div, o->k,           o->v,     o->past,      o->logits};
+                           o->freq_div, o->k,           o->v,     o->past,      o->states,
+                           o->logits};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -369,14 +392,29 @@ static double gelu(double x)
     return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
     size_t nq = o->heads * o->dim, nkv = o->kv_heads * o->dim, slot = (l * o->capacity + o->pos) * nkv;
     double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a),
-           *y = malloc(o->d * sizeof *y);
+           *y = malloc(o->d * sizeof *y), *z = malloc(2 * nq * sizeof *z),
+           *gate = malloc(nq * sizeof *gate);
     double *k = q + nq, *v = k + nkv;
-    if (w[QKV].w) {
+    if (is(o, "qwen35")) { /* rows of q and of a gate in turns, head by head */
+        product(z, w[QW], h, NULL);
+        for (size_t i = 0; i < nq; i++) {
+            size_t at = i / o->dim * 2 * o->dim + i % o->dim;
+            q[i] = z[at];
+            gate[i] = z[at + o->dim];
+        }
+        product(k, w[KW], h, NULL);
+        product(v, w[VW], h, NULL);
+    } else if (w[QKV].w) {
         product(q, w[QKV], h, w[QKVB].w);
     } else {
         product(q, w[QW], h, w[QB].w);
@@ -408,28 +446,100 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     memcpy(o->k + slot, k, nkv * sizeof *k);
     memcpy(o->v + slot, v, nkv * sizeof *v);
     attend(o, l, q, a);
+    for (size_t i = 0; i < nq && is(o, "qwen35"); i++)
+        a[i] *= sigmoid(gate[i]);
     product(y, w[OW], a, w[OB].w);
-    add(o, x, y, w[POST1].w);
+    add(o, x, y, is(o, "qwen35") ? NULL : w[POST1].w);
+    free(z);
+    free(gate);
     free(q);
     free(a);
     free(y);
+}
+
+/* The channel `i` of a convolution over the last tokens; x: its input now. w: [channels, taps] */
+static double conv(struct oracle *o, size_t l, struct matrix w, size_t i, double x)
+{
+    double sum = 0, *past = o->past + l * o->capacity * o->wide;
+    past[o->pos * o->wide + i] = x;
+    for (size_t back = 0; back < w.cols && back <= o->pos; back++)
+        sum += w.w[i * w.cols + w.cols - 1 - back] * past[(o->pos - back) * o->wide + i];
+    return sum;
+}
+
+static void unit(double *x, size_t n, double eps, double length)
+{
+    double sum = eps;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (size_t i = 0; i < n; i++)
+        x[i] *= length / sqrt(sum);
+}
+
+/* One step of the state S: [E, E] of a head: Yang et al. 2024, eq. 10. */
+static void delta_step(double *s, const double *q, const double *k, const double *v, double *y,
+                       double decay, double beta, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        double held = 0;
+        for (size_t i = 0; i < n; i++)
+            held += k[i] * decay * s[i * n + j];
+        y[j] = 0;
+        for (size_t i = 0; i < n; i++) {
+            s[i * n + j] = decay * s[i * n + j] + k[i] * beta * (v[j] - held);
+            y[j] += q[i] * s[i * n + j];
+        }
+    }
+}
+
+/* qwen35: a gated delta net. Head j of the values uses head j mod kheads of the keys. */
+static void delta_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t n = o->sdim, keys = o->kheads * n, values = o->vheads * n, channels = 2 * keys + values;
+    double *m = malloc(channels * sizeof *m), *z = malloc(values * sizeof *z),
+           *gate = malloc(2 * o->vheads * sizeof *gate), *y = malloc(values * sizeof *y),
+           *out = malloc(o->d * sizeof *out);
+    product(m, w[DQKV], h, NULL);
+    product(z, w[DZ], h, NULL);
+    product(gate, w[DALPHA], h, NULL);
+    product(gate + o->vheads, w[DBETA], h, NULL);
+    for (size_t i = 0; i < channels; i++) {
+        double c = conv(o, l, w[DCONV], i, m[i]);
+        m[i] = c * sigmoid(c);
+    }
+    for (size_t i = 0; i < o->kheads; i++) {
+        unit(m + i * n, n, o->eps, 1 / sqrt((double)n));
+        unit(m + keys + i * n, n, o->eps, 1);
+    }
+    for (size_t j = 0; j < o->vheads; j++) {
+        size_t key = j % o->kheads * n;
+        double decay = exp(w[DA].w[j] * log(1 + exp(gate[j] + w[DBIAS].w[j])));
+        delta_step(o->states + (l * o->vheads + j) * n * n, m + key, m + keys + key,
+                   m + 2 * keys + j * n, y + j * n, decay, sigmoid(gate[o->vheads + j]), n);
+        rms(y + j * n, y + j * n, w[DNORM].w, n, o->eps);
+    }
+    for (size_t i = 0; i < values; i++)
+        y[i] *= z[i] * sigmoid(z[i]);
+    product(out, w[DOUT], y, NULL);
+    add(o, x, out, NULL);
+    free(m);
+    free(z);
+    free(gate);
+    free(y);
+    free(out);
 }
 
 /* lfm2: x += Wout (c * sum over k of conv[k] (b * u of the token k before)) */
 static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t d = o->d, taps = w[CONV].cols;
+    size_t d = o->d;
     double *p = malloc(3 * d * sizeof *p), *y = malloc(d * sizeof *y), *b = p, *c = p + d,
-           *u = p + 2 * d, *past = o->past + l * o->capacity * d;
+           *u = p + 2 * d;
     product(p, w[CONV_IN], h, NULL);
-    for (size_t i = 0; i < d; i++) {
-        double sum = 0;
-        past[o->pos * d + i] = b[i] * u[i];
-        for (size_t back = 0; back < taps && back <= o->pos; back++)
-            sum += w[CONV].w[i * taps + taps - 1 - back] * past[(o->pos - back) * d + i];
-        c[i] *= sum;
-    }
+    for (size_t i = 0; i < d; i++)
+        c[i] *= conv(o, l, w[CONV], i, b[i] * u[i]);
     product(y, w[CONV_OUT], c, NULL);
     add(o, x, y, NULL);
     free(p);
@@ -472,12 +582,15 @@ const double *oracle_step(struct oracle *o, int32_t token)
         const struct matrix *w = o->layer + l * PARTS;
         bool one = is(o, "falcon") || (is(o, "stablelm") && !w[NORM2].w),
              parallel = one || (is(o, "gptneox") && number(o, "use_parallel_residual", 1) != 0);
-        enum part first = w[NORM_2].w ? NORM_2 : NORM1, second = one ? NORM1 : NORM2;
+        enum part first = w[NORM_2].w ? NORM_2 : NORM1,
+                  second = one ? NORM1 : is(o, "qwen35") ? NORM2P : NORM2;
         norm(o, h, x, w[first].w, w[first + 1].w);
         if (parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
         if (w[CONV].w)
             conv_block(o, l, x, h);
+        else if (w[DCONV].w)
+            delta_block(o, l, x, h);
         else
             attention_block(o, l, x, h);
         if (!parallel)

@@ -245,6 +245,47 @@ static void slides(void **state)
     }
 }
 
+/* ---- what is refused */
+
+static void refuses(const struct toy *t, enum tft_status status, const char *why)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    assert_int_equal(tft_model_open(&m, written(t), NULL, &err), status);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+/* The toy of qwen35 with other numbers. */
+static void refuses_sizes(uint32_t k_heads, uint32_t v_heads, uint32_t dim, uint32_t inner,
+                          uint32_t taps, enum tft_status status, const char *why)
+{
+    const struct toy_number n[] = {
+        {"ssm.group_count", TOY_U32, k_heads}, {"ssm.time_step_rank", TOY_U32, v_heads},
+        {"ssm.state_size", TOY_U32, dim},      {"ssm.inner_size", TOY_U32, inner},
+        {"ssm.conv_kernel", TOY_U32, taps},    {"full_attention_interval", TOY_U32, 4},
+        {0}};
+    struct toy t = state_toys[2];
+    t.numbers = n;
+    refuses(&t, status, why);
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    struct toy t = state_toys[0];
+    t.numbers = (const struct toy_number[]){{"shortconv.l_cache", TOY_U32, 9}, {0}};
+    refuses(&t, TFT_ERR_FORMAT, "lfm2.shortconv.l_cache is not an integer of a possible size");
+    t = state_toys[0];
+    t.head_dim = 16;
+    refuses(&t, TFT_ERR_UNSUPPORTED, "4 heads of 16 numbers, but layers without attention have 48");
+    refuses_sizes(2, 4, 16, 65, 4, TFT_ERR_FORMAT, "ssm.inner_size is not 4 heads of 16");
+    refuses_sizes(2, 8, 8, 64, 4, TFT_ERR_UNSUPPORTED, "sizes are multiples of 16");
+    refuses_sizes(3, 4, 16, 64, 4, TFT_ERR_UNSUPPORTED, "a state of 4 heads of 16, with 3 of keys");
+    refuses_sizes(2, 2, 16, 32, 4, TFT_ERR_UNSUPPORTED, "layers without attention have 32");
+    refuses_sizes(2, 4, 16, 64, 9, TFT_ERR_FORMAT, "ssm.conv_kernel is not an integer of a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +297,7 @@ int main(void)
         cmocka_unit_test(bounded),
         cmocka_unit_test(stopped),
         cmocka_unit_test(slides),
+        cmocka_unit_test(sizes),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

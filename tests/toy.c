@@ -200,7 +200,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
     } else {
-        matrix(w, "blk.%u.attn_q.weight", l, q, d);
+        matrix(w, "blk.%u.attn_q.weight", l, is_one(t, " qwen35 ") ? 2 * q : q, d);
         matrix(w, "blk.%u.attn_k.weight", l, kv, d);
         matrix(w, "blk.%u.attn_v.weight", l, kv, d);
     }
@@ -215,7 +215,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 lfm2 ")) {
+    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 lfm2 qwen35 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -242,6 +242,28 @@ static void short_conv_tensors(struct writer *w, unsigned l)
     tensor(w, "blk.%u.shortconv.conv.weight", l, TFT_F32, d,
            (uint32_t)number(w->t, "shortconv.l_cache"), 0, 1);
     matrix(w, "blk.%u.shortconv.out_proj.weight", l, d, d);
+}
+
+static void delta_net_tensors(struct writer *w, unsigned l)
+{
+    uint32_t d = w->t->n_embd, heads = (uint32_t)number(w->t, "ssm.time_step_rank"),
+             values = (uint32_t)number(w->t, "ssm.inner_size"), dim = values / heads,
+             channels = 2 * dim * (uint32_t)number(w->t, "ssm.group_count") + values;
+    matrix(w, "blk.%u.attn_qkv.weight", l, channels, d);
+    matrix(w, "blk.%u.attn_gate.weight", l, values, d);
+    matrix(w, "blk.%u.ssm_alpha.weight", l, heads, d);
+    matrix(w, "blk.%u.ssm_beta.weight", l, heads, d);
+    matrix(w, "blk.%u.ssm_out.weight", l, d, values);
+    tensor(w, "blk.%u.ssm_conv1d.weight", l, TFT_F32, channels,
+           (uint32_t)number(w->t, "ssm.conv_kernel"), 0, 1);
+    vector(w, "blk.%u.ssm_dt.bias", l, heads, 0);
+    tensor(w, "blk.%u.ssm_a", l, TFT_F32, 1, heads, -0.7f, 0.6f);
+    vector(w, "blk.%u.ssm_norm.weight", l, dim, 1);
+}
+
+static bool is_delta_net(const struct toy *t, unsigned l)
+{
+    return is_one(t, " qwen35 ") && (l + 1) % (uint32_t)number(t, "full_attention_interval");
 }
 
 static void attention_tensors(struct writer *w, unsigned l)
@@ -273,12 +295,14 @@ static void llama_tensors(struct writer *w)
             norm(w, "blk.%u.attn_norm_2", l);
         if (t->kv_heads && !t->kv_heads[l])
             short_conv_tensors(w, l);
+        else if (is_delta_net(t, l))
+            delta_net_tensors(w, l);
         else
             attention_tensors(w, l);
         if (post)
             vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
         if (pre && !one)
-            norm(w, "blk.%u.ffn_norm", l);
+            norm(w, is_one(t, " qwen35 ") ? "blk.%u.post_attention_norm" : "blk.%u.ffn_norm", l);
         if (is_one(t, " phi3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
@@ -324,7 +348,7 @@ static const char *key(const struct toy *t, const char *name)
 
 static const struct {
     const char *arch;
-    struct toy_number number[6];
+    struct toy_number number[8];
 } usual[] = {
     {"granite",
      {{"embedding_scale", TOY_F32, 3},
@@ -344,6 +368,13 @@ static const struct {
      {{"attention.sliding_window", TOY_U32, 100},
       {"attention.sliding_window_pattern", TOY_U32, 3},
       {"rope.freq_base_swa", TOY_F32, 500}}},
+    {"qwen35",
+     {{"ssm.group_count", TOY_U32, 2},
+      {"ssm.time_step_rank", TOY_U32, 4},
+      {"ssm.state_size", TOY_U32, 16},
+      {"ssm.inner_size", TOY_U32, 64},
+      {"ssm.conv_kernel", TOY_U32, 4},
+      {"full_attention_interval", TOY_U32, 4}}},
     {"lfm2", {{"shortconv.l_cache", TOY_U32, 3}}},
     {"mistral3",
      {{"rope.scaling.yarn_beta_fast", TOY_F32, 2},
