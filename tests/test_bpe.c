@@ -307,6 +307,46 @@ static void same_as_a_literal_restatement(void **state)
     }
 }
 
+/* ---- Gemma 4 */
+
+static void merges_of_characters(void **state)
+{
+    (void)state;
+    static struct values values;
+    static const char *const tokens[] = {
+        "<unk>", "<bos>", "\xe2\x96\x81", "a", "b", "\xc3\xa9", "\n", "\xe2\x96\x81" "a", "ab",
+        "\xc3\xa9" "a", "\n\n", "\xe2\x96\x81\xe2\x96\x81", "<turn|>", "a\xe2\x96\x81"};
+    static const char *const merges[] = {"\xe2\x96\x81 a", "a b", "\xc3\xa9 a",
+                                         "\xe2\x96\x81 \xe2\x96\x81", "a \xe2\x96\x81"};
+    for (size_t n = 13; n <= 14; n++) { /* with a token that crosses words, and without */
+        struct vocab v = {.model = "gemma4"};
+        for (size_t i = 0; i < n; i++)
+            vocab_add(&v, tokens[i], 0,
+                      i == 0   ? TFT_TOKEN_UNKNOWN
+                      : i == 1 ? TFT_TOKEN_CONTROL
+                               : TFT_TOKEN_NORMAL);
+        vocab_add_bytes(&v);
+        for (size_t i = 0; i + 9 < n; i++)
+            vocab_copy(v.merge[v.n_merge++], merges[i]);
+        vocab_values(&v, &values);
+        values_u32(&values, "tokenizer.ggml.bos_token_id", 1);
+        values_bool(&values, "tokenizer.ggml.add_bos_token", false);
+        struct tft_tokenizer *t = open_values(&values);
+        encodes(t, "ab ab", TFT_ADD_BOS, "<bos>|ab| a|b");
+        encodes(t, "\xc3\xa9" "ab  a", 0, "\xc3\xa9|ab| | a");
+        encodes(t, "\xc3\xa9" "a  ", 0, "\xc3\xa9" "a|  ");
+        encodes(t, "a\xe2\x96\x81" "ab", 0, "a| a|b"); /* U+2581 is a space */
+        encodes(t, "a\n\nb\n \n\n\n", 0, "a|\n\n|b|\n| |\n|\n|\n");
+        encodes(t, "z\xe4\xbd\xff", 0, "z|\xe4|\xbd|\xff");
+        encodes(t, "a ", 0, n == 14 ? "a " : "a| ");
+        char back[64];
+        int32_t ids[MAX_IDS];
+        assert_int_equal(decode(t, ids, encode(t, " a \xc3\xa9", 5, 0, ids), back), 5);
+        assert_memory_equal(back, " a \xc3\xa9", 5);
+        tft_tokenizer_close(t);
+    }
+}
+
 /* ---- large */
 
 static void a_megabyte_of_one_word(void **state)
@@ -344,6 +384,7 @@ int main(void)
         cmocka_unit_test(unusual_merges),
         cmocka_unit_test(invalid_merges),
         cmocka_unit_test(same_as_a_literal_restatement),
+        cmocka_unit_test(merges_of_characters),
         cmocka_unit_test(a_megabyte_of_one_word),
     };
     return cmocka_run_group_tests(tests, write_bytes, NULL);

@@ -439,6 +439,40 @@ static void refused(enum tft_status status, const char *key, const char *message
     spm_values(&bad);
 }
 
+static void white_space_around_special_tokens(void **state)
+{
+    (void)state;
+    static struct values values;
+    static const char *const names[] = {"Phi3", "my phi-3 mini", "Phi 3.5", "phi", "phi-", "phi-4"};
+    struct vocab v = {.model = "llama"};
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add_bytes(&v);
+    int32_t user = vocab_add(&v, "<|user|>", 0, TFT_TOKEN_CONTROL);
+    int32_t mask = vocab_add(&v, "<mask>", 0, TFT_TOKEN_USER);
+    const char *text = "a \t<|user|> \n\xe3\x80\x80" "b<mask> c<s> d";
+    for (size_t i = 0; i < 6; i++) {
+        vocab_values(&v, &values);
+        values_str(&values, "general.name", names[i]);
+        struct tft_tokenizer *t = open_values(&values);
+        encodes(t, text, TFT_PARSE_SPECIAL,
+                i < 3 ? " |a| |\t|<|user|>| |b|<mask>| |c|<s>| | |d"
+                      : " |a| |\t|<|user|>| | |\n|\xe3|\x80|\x80|b|<mask>| | |c|<s>| | |d");
+        encodes(t, "<|user|> \n", TFT_PARSE_SPECIAL,
+                i < 3 ? "<|user|>" : "<|user|>| | |\n");
+        tft_tokenizer_close(t);
+    }
+    vocab_values(&v, &values);
+    values_i32s(&values, "tokenizer.tuffet.lstrip", &mask, 1);
+    values_i32s(&values, "tokenizer.tuffet.rstrip", &user, 1);
+    struct tft_tokenizer *t = open_values(&values);
+    encodes(t, "\x80 \xe3\x80\x80 <mask> c<|user|> ", TFT_PARSE_SPECIAL,
+            " |\x80|<mask>| | |c|<|user|>");
+    encodes(t, " \t<mask>  <mask>", 0, "<mask>|<mask>");
+    encodes(t, " \x80<mask>", 0, " | |\x80|<mask>");
+    tft_tokenizer_close(t);
+}
+
 static void unknown_models(void **state)
 {
     (void)state;
@@ -453,6 +487,12 @@ static void unknown_models(void **state)
     values_str(&bad, "tokenizer.ggml.pre", "gpt-5");
     refused(TFT_ERR_UNSUPPORTED, "tokenizer.ggml.pre",
             "\"gpt-5\" is not supported, but gpt-2 refact llama-bpe smaug-bpe qwen2 qwen35 tekken");
+    spm_values(&bad);
+    values_i32s(&bad, "tokenizer.tuffet.rstrip", &(int32_t){-1}, 1);
+    refused(TFT_ERR_FORMAT, "tokenizer.tuffet.rstrip", "element 0");
+    values_u32(&bad, "tokenizer.tuffet.lstrip", 1);
+    refused(TFT_ERR_FORMAT, "tokenizer.tuffet.lstrip", "not an array of i32");
+    values_str(&bad, "tokenizer.ggml.model", "gpt2");
     values_bool(&bad, "tokenizer.ggml.pre", true);
     refused(TFT_ERR_FORMAT, "tokenizer.ggml.pre", "not a string");
 }
@@ -619,6 +659,7 @@ int main(void)
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(many_threads_may_encode),
         cmocka_unit_test(duplicate_and_empty_tokens),
+        cmocka_unit_test(white_space_around_special_tokens),
         cmocka_unit_test(unknown_models),
         cmocka_unit_test(arrays_of_the_wrong_type_or_length),
         cmocka_unit_test(invalid_ids_and_flags),

@@ -96,8 +96,8 @@ static bool cut_merge(const struct tft_tokenizer *t, struct merge *m)
     if (!cut || cut + 1 == p + m->text.n)
         return false;
     struct tft_str left = {p, (size_t)(cut - p)}, right = {cut + 1, m->text.n - left.n - 1};
-    m->n_left = left.n <= TFT_TOKEN_MAX ? tft_bpe_decode(left, m->bytes) : 0;
-    m->n_right = right.n <= TFT_TOKEN_MAX ? tft_bpe_decode(right, m->bytes + m->n_left) : 0;
+    m->n_left = left.n <= TFT_TOKEN_MAX ? tft_vocab_decode(t, left, m->bytes) : 0;
+    m->n_right = right.n <= TFT_TOKEN_MAX ? tft_vocab_decode(t, right, m->bytes + m->n_left) : 0;
     m->hash_left = tft_vocab_hash(t, m->bytes, m->n_left);
     m->hash_right = tft_vocab_hash(t, m->bytes + m->n_left, m->n_right);
     m->hash_id = tft_vocab_hash(t, m->bytes, m->n_left + m->n_right);
@@ -176,8 +176,8 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 
 /* ---- encoding */
 
-static bool join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right,
-                 int32_t *id, uint32_t *rank)
+bool tft_bpe_join(const void *ctx, const struct tft_merge *m, uint32_t left, uint32_t right,
+                  int32_t *id, uint32_t *rank)
 {
     const struct tft_symbol *s = m->symbol;
     if (s[left].id < 0 || s[right].id < 0)
@@ -212,7 +212,7 @@ static enum tft_status encode_piece(const struct tft_tokenizer *t, struct tft_me
         return status;
     for (uint32_t pos = 0; pos < n; pos++)
         tft_merge_add(m, pos, pos + 1, t->byte[(unsigned char)p[pos]]);
-    tft_merge_run(m, join, t);
+    tft_merge_run(m, tft_bpe_join, t);
     for (uint32_t pos = 0; pos < n; pos = m->symbol[pos].next)
         if (m->symbol[pos].id >= 0) /* a byte without a token is dropped */
             tft_ids_push(out, m->symbol[pos].id);

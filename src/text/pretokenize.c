@@ -41,6 +41,7 @@ STAGES deepseek_coder[] = {{.match = tft_match_newline},
                            {.match = tft_match_space_word, .letters = TFT_LETTERS},
                            {.match = tft_match_space_word, .letters = TFT_PUNCTUATION},
                            {.match = tft_match_cjk}, DIGITS(1)};
+STAGES gemma4[] = {{.match = tft_match_line}};
 STAGES deepseek3[] = {DIGITS(3), {.match = tft_match_cjk3}, {.match = tft_match_deepseek3}};
 
 /* By the names of llama.cpp (llama-vocab.cpp, load). "default", which files have that were written
@@ -77,11 +78,13 @@ static const struct {
     {"deepseek-llm ", {RULES(deepseek_llm)}},
     {"deepseek-coder ", {RULES(deepseek_coder)}},
     {"deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", {RULES(deepseek3)}},
+    {"gemma4 granite-embed-multi-311m ", {RULES(gemma4), .characters = true, .add_bos = true}},
+    {"sarvam-moe ", {RULES(gemma4), .characters = true}},
 };
 
 const char tft_pretokenize_known[] =
     "gpt-2 refact llama-bpe smaug-bpe qwen2 qwen35 tekken gpt-4o deepseek-llm deepseek-coder "
-    "deepseek-v3 falcon bloom exaone-moe";
+    "deepseek-v3 falcon bloom exaone-moe gemma4";
 
 static bool has_name(const char *names, struct tft_str name)
 {

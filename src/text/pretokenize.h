@@ -12,6 +12,7 @@ struct tft_pretokenizer {
     unsigned n_stage;
     bool whole_pieces; /* a piece that is a token becomes that token, without merging */
     bool add_bos;      /* the default of tokenizer.ggml.add_bos_token */
+    bool characters;   /* as Gemma 4: symbols are characters and not bytes, U+2581 is a space */
 };
 
 /* *out = the rules that tokenizer.ggml.pre names; false if the name is unknown. */

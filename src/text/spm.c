@@ -1,7 +1,11 @@
 /*
- * SentencePiece's BPE (google/sentencepiece bpe_model.cc). Of all neighbours that together are a
- * piece, the pair whose piece has the best score merges first. Characters that are not part of a
- * piece at the end become the tokens of their bytes.
+ * BPE of characters: SentencePiece's (google/sentencepiece bpe_model.cc), and Gemma 4's. Of all
+ * neighbours that together are a piece, the pair whose piece has the best score merges first; with
+ * a list of merges, the pair that is listed first. Characters that are not part of a piece at the
+ * end become the tokens of their bytes.
+ *
+ * Gemma 4's merges do not cross the ends of lines, and a run of newlines that is a token becomes
+ * that token (llama.cpp, llama-vocab.cpp): no merge has newlines in it.
  *
  * Here pieces and text have spaces where SentencePiece writes U+2581. So U+2581 in a text is a
  * space, as it is in SentencePiece.
@@ -97,10 +101,11 @@ static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_fi
     }
 }
 
-enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
-                               size_t n, struct tft_ids *out)
+/* Encodes text[n], which pieces do not cross. */
+static enum tft_status encode_part(const struct tft_tokenizer *t, struct tft_merge *m,
+                                   const char *text, size_t n, bool space_first,
+                                   struct tft_ids *out)
 {
-    bool space_first = t->space_first;
     for (size_t len; n; text += len, n -= len, space_first = false) {
         len = t->words_apart ? word_length(text, n) : n;
         enum tft_status status = tft_merge_start(m, len + space_first, n + space_first);
@@ -108,8 +113,27 @@ enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *
             return status;
         set_text(m, text, len, space_first);
         add_characters(t, m);
-        tft_merge_run(m, join, t);
+        tft_merge_run(m, t->kind == TFT_VOCAB_SPM ? join : tft_bpe_join, t);
         push_symbols(t, m, out);
     }
     return TFT_OK;
+}
+
+enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
+                               size_t n, struct tft_ids *out)
+{
+    if (t->kind == TFT_VOCAB_SPM)
+        return encode_part(t, m, text, n, t->space_first, out);
+    enum tft_status status = TFT_OK;
+    struct tft_pieces pieces;
+    const char *p;
+    tft_pieces_start(&pieces, &t->rules, text, n);
+    for (size_t len; !status && (len = tft_pieces_next(&pieces, &p));) {
+        int32_t id = *p == '\n' ? find_piece(t, p, len) : -1;
+        if (id >= 0)
+            tft_ids_push(out, id);
+        else
+            status = encode_part(t, m, p, len, false, out);
+    }
+    return status;
 }

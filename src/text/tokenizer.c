@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "character.h"
 #include "vocab.h"
 
 enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
@@ -40,7 +41,7 @@ static bool is_token(const struct tft_tokenizer *t, int32_t id)
 
 bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 {
-    return is_token(t, id) && t->token[id].ends;
+    return is_token(t, id) && t->token[id].flags & TFT_TOKEN_ENDS;
 }
 
 /* ---- to tokens */
@@ -59,6 +60,27 @@ static size_t plain_length(const struct tft_tokenizer *t, const char *text, size
     return pos;
 }
 
+/* The white space at the start of text[n], and at its end. */
+static size_t leading_spaces(const char *text, size_t n)
+{
+    return (size_t)(tft_skip(tft_look(text, text + n), TFT_SPACES).p - text);
+}
+
+static size_t trailing_spaces(const char *text, size_t n)
+{
+    size_t end = n;
+    for (size_t start = n; start; ) {
+        do
+            start--;
+        while (start && end - start < 4 && ((unsigned char)text[start] & 0xc0) == 0x80);
+        struct tft_position a = tft_look(text + start, text + end);
+        if (!(a.kind & TFT_SPACES) || a.n != end - start)
+            break;
+        end = start;
+    }
+    return n - end;
+}
+
 /* With SentencePiece, text after a special token gets a space in front like the first word, as in
    llama.cpp. */
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
@@ -67,13 +89,17 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
     for (size_t len, skip; n; text += len + skip, n -= len + skip) {
         int32_t id = -1;
         len = plain_length(t, text, n, control, &id, &skip);
+        unsigned flags = skip ? t->token[id].flags : 0;
+        size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
         enum tft_status status = TFT_OK;
-        if (len)
-            status = (t->is_spm ? tft_spm_encode : tft_bpe_encode)(t, m, text, len, out);
+        if (plain)
+            status = (t->by_character ? tft_spm_encode : tft_bpe_encode)(t, m, text, plain, out);
         if (status)
             return status;
         if (skip)
             tft_ids_push(out, id);
+        if (flags & TFT_TOKEN_RSTRIP)
+            skip += leading_spaces(text + len + skip, n - len - skip);
     }
     return TFT_OK;
 }
@@ -123,7 +149,7 @@ static const char *text_to_push(const struct tft_tokenizer *t, struct tft_text *
     const char *p = tft_tokenizer_text(t, id, false, n);
     if (!*n)
         return p;
-    bool drop = t->is_spm && t->space_first && !state->started && *p == ' ' &&
+    bool drop = t->space_first && !state->started && *p == ' ' &&
                 t->token[id].kind != TFT_TOKEN_USER;
     state->started = true;
     *n -= drop;

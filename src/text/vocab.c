@@ -16,6 +16,7 @@
  *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
  *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
  */
+#include "tokenizer.h"
 #include "vocab.h"
 
 #include <math.h>
@@ -192,15 +193,20 @@ static enum tft_status read_model(struct build *b)
         return status;
     if (!name.p)
         return tft_fail(b->err, TFT_ERR_FORMAT, "%s: tokenizer.ggml.model is missing", b->s->name);
-    b->t->is_spm = tft_str_is(name, "llama");
-    b->t->add_bos = b->t->space_first = b->t->is_spm;
-    if (b->t->is_spm)
+    if (tft_str_is(name, "llama")) {
+        b->t->kind = TFT_VOCAB_SPM;
+        b->t->add_bos = b->t->space_first = b->t->by_character = true;
         return TFT_OK;
-    if (!tft_str_is(name, "gpt2"))
-        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2");
+    }
+    b->t->kind = TFT_VOCAB_BPE;
+    if (tft_str_is(name, "gemma4"))
+        pre = (struct tft_str){"gemma4", 6};
+    else if (!tft_str_is(name, "gpt2"))
+        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4");
     if (!tft_pretokenize_find(pre, &b->t->rules))
         return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
     b->t->add_bos = b->t->rules.add_bos;
+    b->t->by_character = b->t->rules.characters;
     return TFT_OK;
 }
 
@@ -214,7 +220,7 @@ static enum tft_status read_arrays(struct build *b)
         return BAD(b, b->tokens, "tokenizer.ggml.tokens is empty");
     b->t->n_token = (uint32_t)b->tokens->n;
     status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
-    if (!status && b->t->is_spm)
+    if (!status && b->t->kind == TFT_VOCAB_SPM)
         return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
     return status ? status
                   : read_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
@@ -237,7 +243,7 @@ static enum tft_status read_flags(struct build *b)
 {
     const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
     enum tft_status status = read_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
-    if (!status && b->t->is_spm)
+    if (!status && b->t->kind == TFT_VOCAB_SPM)
         status = read_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
     if (status)
         return status;
@@ -245,7 +251,9 @@ static enum tft_status read_flags(struct build *b)
         return BAD(
             b, v,
             "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
-    b->t->add_bos = b->t->add_bos && b->t->bos >= 0;
+    /* Early files of Gemma 4 say false, but the model needs BOS (llama.cpp overrides it too). */
+    bool always = b->t->rules.characters && b->t->rules.add_bos;
+    b->t->add_bos = (b->t->add_bos || always) && b->t->bos >= 0;
     return TFT_OK;
 }
 
@@ -309,7 +317,7 @@ static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
         return TFT_TOKEN_CONTROL;
     if (id == b->t->unknown)
         return TFT_TOKEN_UNKNOWN;
-    return b->t->is_spm && byte_of_name(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+    return b->t->by_character && byte_of_name(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
 }
 
 static bool is_special(unsigned kind)
@@ -366,9 +374,10 @@ static enum tft_status check_tokens(struct build *b)
     return TFT_OK;
 }
 
-/* SentencePiece writes U+2581 for a space. */
-static size_t spm_decode(struct tft_str s, char *out)
+size_t tft_vocab_decode(const struct tft_tokenizer *t, struct tft_str s, char *out)
 {
+    if (!t->by_character)
+        return tft_bpe_decode(s, out);
     size_t n = 0;
     for (size_t i = 0; i < s.n; n++) {
         bool space = s.n - i >= 3 && memcmp(s.p + i, "\xe2\x96\x81", 3) == 0;
@@ -382,7 +391,7 @@ static size_t spm_decode(struct tft_str s, char *out)
 static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_str s, char *out)
 {
     if (kind == TFT_TOKEN_NORMAL)
-        return t->is_spm ? spm_decode(s, out) : tft_bpe_decode(s, out);
+        return tft_vocab_decode(t, s, out);
     if (kind == TFT_TOKEN_BYTE) {
         *out = (char)byte_of_name(s);
         return 1;
@@ -401,7 +410,7 @@ static void fill_tokens(struct build *b)
         unsigned kind = kind_of(b, i, s);
         size_t n = decode(t, kind, s, t->bytes + used);
         t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind,
-                                         ends(b, (int32_t)i, s)};
+                                         ends(b, (int32_t)i, s) ? TFT_TOKEN_ENDS : 0};
         if (is_special(kind) && n)
             t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n,
                                                               (int32_t)i};
@@ -413,10 +422,11 @@ static void fill_tokens(struct build *b)
     }
 }
 
-/* Fills in the tokens of single bytes: of the kind byte for SentencePiece, else normal ones. */
+/* Fills in the tokens of single bytes: of the kind byte if symbols are characters, else normal
+   ones. */
 static void fill_bytes(struct tft_tokenizer *t)
 {
-    unsigned kind = t->is_spm ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+    unsigned kind = t->by_character ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
     memset(t->byte, -1, sizeof t->byte);
     for (uint32_t i = 0; i < t->n_token; i++) {
         unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].offset] : 0;
@@ -425,7 +435,7 @@ static void fill_bytes(struct tft_tokenizer *t)
     }
 }
 
-/* ---- SentencePiece */
+/* ---- symbols that are characters */
 
 /* The rank of a score: the higher the score, the lower. The bits of floats of one sign are in the
    order of their magnitudes. */
@@ -446,14 +456,14 @@ static bool has_inner_space(const char *p, size_t n)
     return false;
 }
 
-static enum tft_status finish_spm(struct build *b)
+static enum tft_status finish_by_character(struct build *b)
 {
     struct tft_tokenizer *t = b->t;
     t->words_apart = true;
     for (uint32_t i = 0; i < t->n_token; i++) {
         double score = 0;
-        tft_value_real(b->scores, i, &score);
-        t->rank[i] = rank_of((float)score);
+        if (b->scores && tft_value_real(b->scores, i, &score))
+            t->rank[i] = rank_of((float)score);
         if (t->token[i].kind == TFT_TOKEN_NORMAL &&
             has_inner_space(t->bytes + t->token[i].offset, t->token[i].n))
             t->words_apart = false;
@@ -465,6 +475,62 @@ static enum tft_status finish_spm(struct build *b)
     return TFT_OK;
 }
 
+/* ---- white space around special tokens */
+
+/* Whether "Phi-3", "phi3" or "Phi 3" is in s. */
+static bool is_phi3(struct tft_str s)
+{
+    static const char phi[] = "phi";
+    for (size_t at = 0, i; at + 4 <= s.n; at++) {
+        for (i = 0; i < 3 && (s.p[at + i] | 0x20) == phi[i]; i++)
+            ;
+        i += i == 3 && memchr("- _", s.p[at + 3], 3) && at + 4 < s.n;
+        if (i >= 3 && s.p[at + i] == '3')
+            return true;
+    }
+    return false;
+}
+
+/* Marks the tokens that the array `key` lists. Ids of other than special tokens have no effect. */
+static enum tft_status mark(struct build *b, const char *key, unsigned char flag)
+{
+    const struct tft_value *v;
+    enum tft_status status = read_array(b, key, TFT_VALUE_I32, false, &v);
+    for (uint64_t i = 0; !status && v && i < v->n; i++) {
+        uint64_t id;
+        if (!tft_value_uint(v, i, &id) || id >= b->t->n_token)
+            status = BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i, key);
+        else
+            b->t->token[id].flags |= flag;
+    }
+    return status;
+}
+
+/* GGUF files of Phi-3 do not say it, and are known by their name as in llama.cpp: all special
+   tokens but three. */
+static void mark_phi3(struct build *b)
+{
+    static const char *const not_phi3[] = {"<unk>", "<s>", "<|endoftext|>"};
+    for (uint32_t i = 0; i < b->t->n_special; i++) {
+        struct tft_str s = {b->t->special[i].p, b->t->special[i].n};
+        bool strips = true;
+        for (size_t k = 0; k < sizeof not_phi3 / sizeof *not_phi3; k++)
+            strips = strips && !tft_str_is(s, not_phi3[k]);
+        if (strips)
+            b->t->token[b->t->special[i].id].flags |= TFT_TOKEN_RSTRIP;
+    }
+}
+
+static enum tft_status mark_strips(struct build *b)
+{
+    const struct tft_value *v = tft_source_value(b->s, "general.name");
+    struct tft_str name;
+    if (b->t->kind == TFT_VOCAB_SPM && v && tft_value_str(v, &name) && is_phi3(name))
+        mark_phi3(b);
+    enum tft_status status = mark(b, TFT_KEY_LSTRIP, TFT_TOKEN_LSTRIP);
+    return status ? status : mark(b, TFT_KEY_RSTRIP, TFT_TOKEN_RSTRIP);
+}
+
 /* ---- the tokenizer */
 
 static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct build *b)
@@ -474,7 +540,7 @@ static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct bui
     t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
     t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
     t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
-    t->rank = tft_arena_take(a, t->is_spm ? t->n_token : 0, sizeof *t->rank);
+    t->rank = tft_arena_take(a, b->scores ? t->n_token : 0, sizeof *t->rank);
     t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
 }
 
@@ -519,7 +585,12 @@ static enum tft_status fill(struct build *b)
                    "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
                    "take too long");
     tft_special_sort(b->t);
-    return b->t->is_spm ? finish_spm(b) : tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
+    enum tft_status status = mark_strips(b);
+    if (!status && b->t->by_character)
+        status = finish_by_character(b);
+    if (!status && b->merges)
+        status = tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
+    return status;
 }
 
 enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,

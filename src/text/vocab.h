@@ -22,8 +22,17 @@ struct tft_token {
     uint32_t offset;    /* of its text in bytes[] */
     uint16_t n;         /* bytes of its text */
     unsigned char kind; /* enum tft_token_kind */
-    bool ends;          /* generation stops at it */
+    unsigned char flags;
 };
+
+/* Flags of a token. */
+enum {
+    TFT_TOKEN_ENDS = 1,   /* generation stops at it */
+    TFT_TOKEN_LSTRIP = 2, /* as a special token in a text, it takes the white space before it */
+    TFT_TOKEN_RSTRIP = 4, /* ... and behind it */
+};
+
+enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE };
 _Static_assert(TFT_TOKEN_MAX <= UINT16_MAX, "the length of a token fits tft_token.n");
 
 /* An entry of the hash table of tokens. */
@@ -65,15 +74,19 @@ struct tft_tokenizer {
     uint32_t first_special[257]; /* those whose name begins with byte b are first_special[b] to
                                     first_special[b + 1] - 1 */
 
-    bool is_spm; /* SentencePiece; else byte-level BPE */
+    enum tft_vocab_kind kind;
 
-    /* SentencePiece */
-    uint32_t *rank;   /* [n_token], of merging to this token: the higher its score, the lower */
+    /* Symbols are characters: names of tokens have U+2581 for a space, and tokens of single bytes
+       are named <0xHH>. So are SentencePiece, and BPE with rules.characters. */
+    bool by_character;
     bool space_first; /* encoding puts a space before the text, decoding removes it */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
                          before each word's spaces */
 
-    /* byte-level BPE */
+    /* SentencePiece's BPE */
+    uint32_t *rank; /* [n_token], of merging to this token: the higher its score, the lower */
+
+    /* BPE by a list of merges */
     struct tft_pretokenizer rules;
     struct tft_pair *pair; /* [n_pair, a power of two], by the hash of left and right; open
                               addressing */
@@ -120,8 +133,10 @@ uint32_t tft_vocab_table_size(uint32_t n);
 /* Sorts t->special, removes duplicate names, and fills in t->first_special. */
 void tft_special_sort(struct tft_tokenizer *t);
 
-/* Decodes a normal token of a byte-level vocabulary to the bytes it stands for, out[s.n], and
-   returns their number. A token with a character that stands for no byte is copied as it is. */
+/* Decodes the name of a normal token to the bytes it stands for, out[s.n], and returns their
+   number. In a byte-level vocabulary, a token with a character that stands for no byte is copied as
+   it is. */
+size_t tft_vocab_decode(const struct tft_tokenizer *t, struct tft_str s, char *out);
 size_t tft_bpe_decode(struct tft_str s, char *out);
 
 /* Fills t->pair from tokenizer.ggml.merges, whose type has been checked. */
@@ -135,10 +150,12 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
                          int32_t *id);
 
-/* Encode text[n], n >= 1, in which no special token is to be found. TFT_ERR_NOMEM. */
+/* Encode text[n], n >= 1, in which no special token is to be found: by character, by byte.
+   TFT_ERR_NOMEM. */
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
 enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
+tft_merge_join tft_bpe_join; /* ctx is the tokenizer */
 
 #endif

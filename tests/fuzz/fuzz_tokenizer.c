@@ -142,11 +142,11 @@ static void check_restored(const struct tft_tokenizer *t, const int32_t *ids, si
     size_t at = 0, k;
     for (size_t i = 0; i < n; i++) {
         const char *p = tft_tokenizer_text(t, ids[i], false, &k);
-        bool space = i == 0 && t->is_spm && t->space_first;
+        bool space = i == 0 && t->space_first;
         MUST(!space || (k && *p == ' '));
         for (size_t j = space; j < k; j++, at++) {
             /* becomes a space */
-            bool low = t->is_spm && len - at >= 3 && !memcmp(text + at, LOW, 3);
+            bool low = t->by_character && len - at >= 3 && !memcmp(text + at, LOW, 3);
             MUST(at < len && p[j] == (low ? ' ' : text[at]));
             at += low ? 2 : 0;
         }
