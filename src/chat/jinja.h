@@ -1,0 +1,267 @@
+/*
+ * The interpreter of chat templates: a Jinja source becomes tokens (lexer.c), a tree (parser.c,
+ * expression.c), and then text (statement.c, eval.c). template.c is what others call.
+ *
+ * One context, struct jinja, serves reading and running. Memory comes from its pool and goes back
+ * as a whole. A failure is recorded once and sticks: functions then return an empty value, which
+ * nobody looks at, and loops end at the next tft_jinja_spend. So a caller checks x->status only
+ * where it would go on for long or use a pointer that may be NULL.
+ *
+ * Semantics are those of Jinja2 3.1 and of the Python types below it. What is not known here fails.
+ */
+#ifndef TFT_JINJA_H
+#define TFT_JINJA_H
+
+#include "base/error.h"
+
+enum jinja_kind {
+    JINJA_UNDEFINED,
+    JINJA_NONE,
+    JINJA_BOOL,
+    JINJA_INT,
+    JINJA_BIG, /* an integer of JSON beyond int64_t: it is only printed */
+    JINJA_FLOAT,
+    JINJA_STRING,
+    JINJA_LIST,
+    JINJA_DICT,
+    JINJA_NAMESPACE,
+    JINJA_CALLABLE,
+    JINJA_LOOP,
+};
+
+/* p[n], UTF-8 and perhaps invalid bytes. mark: [n] which bytes are trusted, or NULL: all of them
+   are as `trusted` says. safe: the filter `safe` made it. Never written once it is made. */
+struct jinja_string {
+    const char *p;
+    const unsigned char *mark;
+    size_t n;
+    bool trusted, safe;
+};
+
+struct jinja_value {
+    enum jinja_kind kind;
+    union {
+        bool truth;
+        int64_t integer;
+        double number;
+        const struct jinja_string *string; /* also the digits of JINJA_BIG, and the name of what is
+                                              undefined */
+        struct jinja_list *list;
+        struct jinja_dict *dict; /* of JINJA_NAMESPACE too */
+        struct jinja_callable *call;
+        struct jinja_loop *loop;
+    };
+};
+
+enum jinja_list_kind {
+    JINJA_PLAIN,
+    JINJA_TUPLE,
+    JINJA_VIEW,      /* keys(), values(), items() */
+    JINJA_GENERATOR, /* of map, select and the like: true even if empty, and used up by one loop */
+};
+
+struct jinja_list {
+    struct jinja_value *item; /* [n] */
+    size_t n, room;
+    enum jinja_list_kind kind;
+};
+
+/* In the order of insertion. */
+struct jinja_dict {
+    struct jinja_value *key, *value; /* [n] */
+    size_t n, room;
+};
+
+/* A macro, a function, or a method of `self`. */
+struct jinja_callable {
+    const char *name; /* of a function or method; NULL: a macro */
+    struct jinja_value self;
+    const struct jinja_node *macro;
+    struct jinja_scope *scope; /* where the macro stands */
+};
+
+struct jinja_loop {
+    struct jinja_list *over;
+    size_t index;
+    unsigned depth;
+};
+
+/* The variables of a scope, newest first. */
+struct jinja_scope {
+    struct jinja_scope *parent;
+    struct jinja_binding *first;
+};
+
+/* Arguments of a call. */
+struct jinja_args {
+    struct jinja_value *value; /* [n] by position */
+    size_t n;
+    const struct jinja_string **name; /* [n_named] by name */
+    struct jinja_value *named;
+    size_t n_named;
+};
+
+/* Text that grows. mark: [room], or NULL while all of it is trusted as `trusted` says */
+struct jinja_buffer {
+    char *p;
+    unsigned char *mark;
+    size_t n, room;
+};
+
+struct jinja {
+    /* the pool */
+    struct jinja_chunk *chunk;
+    size_t memory, max_memory;
+    /* bounds */
+    uint64_t steps, max_steps;
+    unsigned depth, max_depth;
+    size_t max_output;
+    /* the first failure, and the line of the template that is being read or run */
+    enum tft_status status;
+    struct tft_error err;
+    int line;
+    /* of a run */
+    struct jinja_scope *scope;
+    struct jinja_buffer *out;
+    enum { JINJA_GO_ON, JINJA_BREAK, JINJA_CONTINUE } leave;
+    bool has_time;
+    int64_t time;
+};
+
+/* ---- memory.c */
+
+void *tft_jinja_take(struct jinja *x, size_t count, size_t size); /* zeroed; NULL after a failure */
+void tft_jinja_free(struct jinja *x);
+
+/* Counts n steps and says whether to go on. Work on n bytes is n / 16 steps. */
+bool tft_jinja_spend(struct jinja *x, size_t n);
+
+/* One level of recursion deeper, until tft_jinja_leave; false after a failure. */
+bool tft_jinja_enter(struct jinja *x);
+void tft_jinja_leave(struct jinja *x);
+
+/* Records a failure, "line N: ...", unless there is one. Returns the undefined value. */
+struct jinja_value tft_jinja_fail(struct jinja *x, enum tft_status status, const char *fmt, ...)
+    TFT_PRINTF(3, 4);
+
+/* ---- value.c */
+
+extern const struct jinja_value tft_jinja_undefined, tft_jinja_none;
+
+struct jinja_value tft_jinja_bool(bool truth);
+struct jinja_value tft_jinja_int(int64_t integer);
+struct jinja_value tft_jinja_float(double number);
+struct jinja_value tft_jinja_list_value(struct jinja_list *l);
+struct jinja_list *tft_jinja_list(struct jinja *x, enum jinja_list_kind kind);
+void tft_jinja_push(struct jinja *x, struct jinja_list *l, struct jinja_value v);
+struct jinja_dict *tft_jinja_dict(struct jinja *x);
+/* The value of a key, or NULL. */
+struct jinja_value *tft_jinja_find(struct jinja *x, const struct jinja_dict *d,
+                                   struct jinja_value key);
+void tft_jinja_put(struct jinja *x, struct jinja_dict *d, struct jinja_value key,
+                   struct jinja_value value);
+
+bool tft_jinja_true(struct jinja *x, struct jinja_value v);
+bool tft_jinja_equal(struct jinja *x, struct jinja_value a, struct jinja_value b);
+/* < 0, 0, > 0; fails for values that have no order */
+int tft_jinja_compare(struct jinja *x, struct jinja_value a, struct jinja_value b);
+bool tft_jinja_contains(struct jinja *x, struct jinja_value in, struct jinja_value v);
+/* What a loop over v goes through; NULL after a failure. */
+struct jinja_list *tft_jinja_iterate(struct jinja *x, struct jinja_value v);
+const char *tft_jinja_type(struct jinja_value v); /* Python's name of its type */
+bool tft_jinja_is_number(struct jinja_value v, double *number);
+
+/* ---- string.c */
+
+/* A string of p[n], which stays where it is. */
+struct jinja_value tft_jinja_string(struct jinja *x, const char *p, size_t n, bool trusted);
+struct jinja_value tft_jinja_text(struct jinja *x, const char *p); /* trusted, NUL at the end */
+struct jinja_value tft_jinja_part(struct jinja *x, const struct jinja_string *s, size_t begin,
+                                  size_t end);
+bool tft_jinja_same(const struct jinja_string *a, const struct jinja_string *b);
+bool tft_jinja_is(const struct jinja_string *s, const char *p);
+bool tft_jinja_all_trusted(const struct jinja_string *s);
+
+void tft_jinja_add(struct jinja *x, struct jinja_buffer *b, const struct jinja_string *s);
+void tft_jinja_add_text(struct jinja *x, struct jinja_buffer *b, const char *p, size_t n,
+                        bool trusted);
+struct jinja_value tft_jinja_finish(struct jinja *x, struct jinja_buffer *b); /* as a string */
+struct jinja_value tft_jinja_concat(struct jinja *x, const struct jinja_string *a,
+                                    const struct jinja_string *b);
+
+size_t tft_jinja_length(const struct jinja_string *s);               /* in characters */
+size_t tft_jinja_offset(const struct jinja_string *s, size_t index); /* of character `index` */
+bool tft_jinja_space(uint32_t c);                                    /* Python's str.isspace */
+/* The first place from `from` on where `what` stands in s; s->n + 1 if it does not. */
+size_t tft_jinja_search(struct jinja *x, const struct jinja_string *s, size_t from,
+                        const struct jinja_string *what);
+/* Without the characters of `set`, or white space if NULL, at its start or end. */
+struct jinja_value tft_jinja_strip(struct jinja *x, const struct jinja_string *s,
+                                   const struct jinja_string *set, bool start, bool end);
+enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_CAPITALIZE, JINJA_TITLE, JINJA_TITLE_FILTER };
+struct jinja_value tft_jinja_cased(struct jinja *x, const struct jinja_string *s,
+                                   enum jinja_case how);
+struct jinja_value tft_jinja_replace(struct jinja *x, const struct jinja_string *s,
+                                     const struct jinja_string *from, const struct jinja_string *to,
+                                     int64_t count);
+
+/* ---- print.c */
+
+/* str(v) and repr(v) of Python. */
+const struct jinja_string *tft_jinja_str(struct jinja *x, struct jinja_value v);
+void tft_jinja_print(struct jinja *x, struct jinja_buffer *b, struct jinja_value v);
+void tft_jinja_print_number(struct jinja *x, struct jinja_buffer *b, double number, bool json);
+
+/* ---- json.c, tojson.c */
+
+struct jinja_value tft_jinja_read_json(struct jinja *x, const struct jinja_string *s);
+struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
+                                    const struct jinja_args *a);
+
+/* ---- eval.c, operator.c, attribute.c, statement.c */
+
+struct jinja_value tft_jinja_eval(struct jinja *x, const struct jinja_node *e);
+void tft_jinja_args(struct jinja *x, const struct jinja_node *list, struct jinja_args *out);
+struct jinja_value tft_jinja_filtered(struct jinja *x, const struct jinja_node *chain,
+                                      struct jinja_value v);
+struct jinja_value tft_jinja_binary(struct jinja *x, int op, struct jinja_value a,
+                                    struct jinja_value b);
+struct jinja_value tft_jinja_unary(struct jinja *x, int op, struct jinja_value a);
+struct jinja_value tft_jinja_attribute(struct jinja *x, struct jinja_value v,
+                                       const struct jinja_string *name);
+struct jinja_value tft_jinja_item(struct jinja *x, struct jinja_value v, struct jinja_value key);
+struct jinja_value tft_jinja_slice(struct jinja *x, struct jinja_value v,
+                                   const struct jinja_value part[3]);
+struct jinja_value tft_jinja_call(struct jinja *x, struct jinja_value f,
+                                  const struct jinja_args *a);
+struct jinja_value tft_jinja_call_macro(struct jinja *x, const struct jinja_callable *f,
+                                        const struct jinja_args *a);
+void tft_jinja_set(struct jinja *x, const struct jinja_string *name, struct jinja_value v);
+void tft_jinja_run(struct jinja *x, const struct jinja_node *body);
+
+/* ---- filter.c and filter_list.c, test.c, method.c, function.c */
+
+/* The argument at `index` or of that name, or `otherwise`. */
+struct jinja_value tft_jinja_arg(const struct jinja_args *a, size_t index, const char *name,
+                                 struct jinja_value otherwise);
+/* Fails if there are more arguments, or other names than those of the list, which ends with
+   NULL. */
+bool tft_jinja_check_args(struct jinja *x, const char *what, const struct jinja_args *a,
+                          size_t most, const char *const *names);
+struct jinja_value tft_jinja_filter(struct jinja *x, const struct jinja_string *name,
+                                    struct jinja_value v, const struct jinja_args *a);
+/* false: it is not a filter on lists */
+bool tft_jinja_filter_list(struct jinja *x, const struct jinja_string *name, struct jinja_value v,
+                           const struct jinja_args *a, struct jinja_value *out);
+bool tft_jinja_test(struct jinja *x, const struct jinja_string *name, struct jinja_value v,
+                    const struct jinja_args *a);
+/* The method of that name, not yet called; false if the type has none. */
+bool tft_jinja_method(struct jinja *x, struct jinja_value self, const struct jinja_string *name,
+                      struct jinja_value *out);
+struct jinja_value tft_jinja_call_method(struct jinja *x, const struct jinja_callable *f,
+                                         const struct jinja_args *a);
+bool tft_jinja_function(struct jinja *x, const struct jinja_string *name, struct jinja_value *out);
+struct jinja_value tft_jinja_call_function(struct jinja *x, const char *name,
+                                           const struct jinja_args *a);
+
+#endif
