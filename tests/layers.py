@@ -10,7 +10,8 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv", "src/model",
-         "src/run", "src/backend/cpu", "src/backend", "models", "src/backend/cuda", "tools"]
+         "src/run", "src/backend/cpu", "src/backend", "models", "src/chat", "src/backend/cuda",
+         "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
@@ -20,6 +21,7 @@ doors = {
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},
+    "src/chat": {"tuffet_chat.h"},
     "src/backend/cuda": set(),
 }
 # Of C11 itself; nothing of a CPU or an OS, and no threads.h or stdatomic.h, which are optional.

@@ -1,0 +1,240 @@
+/* Templates as others see them. */
+#include "tuffet_chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "tree.h"
+
+enum {
+    MOST_SOURCE = 1 << 20,       /* bytes of a template */
+    TEMPLATE_MEMORY = 256 << 20, /* what reading it may take */
+    MOST_DEPTH = 100,            /* of what stands inside each other in it */
+    STEPS = 20000000,            /* the defaults of a run */
+    OUTPUT = 16 << 20,
+    MEMORY = 256 << 20,
+    DEPTH = 250,
+};
+
+struct tft_chat_template {
+    struct jinja pool; /* of the tree */
+    const struct jinja_token *token;
+    const struct jinja_node *body;
+};
+
+enum tft_status tft_chat_open(struct tft_chat_template **out, const char *source, size_t n,
+                              struct tft_error *err)
+{
+    struct tft_chat_template *t = tft_alloc(NULL, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return tft_fail(err, TFT_ERR_NOMEM, "out of memory");
+    *t = (struct tft_chat_template){0};
+    t->pool.max_memory = TEMPLATE_MEMORY;
+    t->pool.max_steps = UINT64_MAX / 2;
+    t->pool.max_depth = MOST_DEPTH;
+    if (n > MOST_SOURCE)
+        tft_jinja_fail(&t->pool, TFT_ERR_FULL, "the chat template has more than %d bytes",
+                       MOST_SOURCE);
+    else
+        t->token = tft_jinja_lex(&t->pool, source, n);
+    if (t->token)
+        t->body = tft_jinja_parse(&t->pool, t->token);
+    if (t->pool.status == TFT_OK) {
+        *out = t;
+        return TFT_OK;
+    }
+    enum tft_status status = t->pool.status;
+    if (err)
+        *err = t->pool.err;
+    tft_chat_close(t);
+    return status;
+}
+
+void tft_chat_close(struct tft_chat_template *t)
+{
+    if (!t)
+        return;
+    tft_jinja_free(&t->pool);
+    tft_free(NULL, t, sizeof *t);
+}
+
+bool tft_chat_uses(const struct tft_chat_template *t, const char *variable)
+{
+    for (const struct jinja_token *k = t->token; k->kind != TOKEN_END; k++)
+        if (k->kind == TOKEN_NAME && tft_jinja_is(k->name, variable))
+            return true;
+    return false;
+}
+
+/* ---- variables */
+
+static void set(struct jinja *x, const char *name, struct jinja_value v)
+{
+    struct jinja_value s = tft_jinja_text(x, name);
+    if (s.kind == JINJA_STRING)
+        tft_jinja_set(x, s.string, v);
+}
+
+/* A role that a program gives, not a user: templates make special tokens of these. */
+static bool is_usual_role(const struct jinja_string *s)
+{
+    static const char *const roles[] = {"system",   "user",  "assistant",     "tool",   "developer",
+                                        "function", "model", "tool_response", "ipython"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (tft_jinja_is(s, roles[i]))
+            return true;
+    return false;
+}
+
+static void trust_roles(struct jinja *x, struct jinja_value messages)
+{
+    static const struct jinja_string name = {.p = "role", .n = 4, .trusted = true};
+    const struct jinja_value key = {.kind = JINJA_STRING, .string = &name};
+    for (size_t i = 0; messages.kind == JINJA_LIST && i < messages.list->n; i++) {
+        struct jinja_value m = messages.list->item[i];
+        struct jinja_value *role = m.kind == JINJA_DICT ? tft_jinja_find(x, m.dict, key) : NULL;
+        if (role && role->kind == JINJA_STRING && is_usual_role(role->string))
+            *role = tft_jinja_string(x, role->string->p, role->string->n, true);
+    }
+}
+
+static struct jinja_value messages_of(struct jinja *x, const struct tft_chat_input *in)
+{
+    struct jinja_list *l = tft_jinja_list(x, JINJA_PLAIN);
+    struct jinja_value role = tft_jinja_text(x, "role"), content = tft_jinja_text(x, "content");
+    for (size_t i = 0; i < in->n_message && x->status == TFT_OK; i++) {
+        const struct tft_chat_message *m = &in->message[i];
+        struct jinja_value v = {.kind = JINJA_DICT, .dict = tft_jinja_dict(x)};
+        tft_jinja_put(x, v.dict, role, tft_jinja_string(x, m->role, strlen(m->role), false));
+        tft_jinja_put(x, v.dict, content, tft_jinja_string(x, m->text, m->n, false));
+        tft_jinja_push(x, l, v);
+    }
+    return tft_jinja_list_value(l);
+}
+
+static void set_variables(struct jinja *x, const struct tft_chat_input *in)
+{
+    struct jinja_value messages = messages_of(x, in), all = {.kind = JINJA_UNDEFINED};
+    set(x, "tools", tft_jinja_none);
+    set(x, "documents", tft_jinja_none);
+    set(x, "add_generation_prompt", tft_jinja_bool(!in->no_prompt));
+    if (in->bos)
+        set(x, "bos_token", tft_jinja_text(x, in->bos));
+    if (in->eos)
+        set(x, "eos_token", tft_jinja_text(x, in->eos));
+    if (in->json) {
+        struct jinja_string s = {.p = in->json, .n = in->n_json};
+        all = tft_jinja_read_json(x, &s);
+        if (all.kind != JINJA_DICT)
+            tft_jinja_fail(x, TFT_ERR_ARG, "the JSON is not an object");
+    }
+    for (size_t i = 0; all.kind == JINJA_DICT && i < all.dict->n && x->status == TFT_OK; i++) {
+        if (tft_jinja_is(all.dict->key[i].string, "messages"))
+            messages = all.dict->value[i];
+        else
+            tft_jinja_set(x, all.dict->key[i].string, all.dict->value[i]);
+    }
+    trust_roles(x, messages);
+    set(x, "messages", messages);
+}
+
+/* ---- running */
+
+/* Copies the text, and makes spans of its marks. */
+static enum tft_status finish(struct tft_chat_text *out, const struct jinja_buffer *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += b->mark[i] && (!i || !b->mark[i - 1]);
+    out->p = tft_alloc(NULL, b->n + 1);
+    out->trusted = tft_alloc(NULL, n * sizeof *out->trusted);
+    out->n = b->n;
+    if (!out->p || !out->trusted)
+        return TFT_ERR_NOMEM;
+    if (b->n)
+        memcpy(out->p, b->p, b->n);
+    out->p[b->n] = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->mark[i] && (!i || !b->mark[i - 1]))
+            out->trusted[out->n_trusted++].begin = i;
+        if (b->mark[i])
+            out->trusted[out->n_trusted - 1].end = i + 1;
+    }
+    return TFT_OK;
+}
+
+enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat_template *t,
+                                const struct tft_chat_input *in, struct tft_error *err)
+{
+    struct jinja_buffer text = {0};
+    struct jinja_scope scope = {0};
+    struct tft_chat_input i;
+    *out = (struct tft_chat_text){0};
+    enum tft_status status = tft_options_take(&i, sizeof i, in, "tft_chat_input", err);
+    if (status != TFT_OK)
+        return status;
+    struct jinja x = {
+        .max_memory = i.max_memory ? i.max_memory : MEMORY,
+        .max_steps = i.max_steps ? i.max_steps : STEPS,
+        .max_depth = i.max_depth ? i.max_depth : DEPTH,
+        .max_output = i.max_output ? i.max_output : OUTPUT,
+        .has_time = i.has_time,
+        .time = i.time,
+        .scope = &scope,
+        .out = &text,
+    };
+    set_variables(&x, &i);
+    if (x.status == TFT_OK)
+        tft_jinja_run(&x, t->body);
+    status = x.status;
+    if (status != TFT_OK && err)
+        *err = x.err;
+    if (status == TFT_OK && finish(out, &text) != TFT_OK) {
+        tft_chat_text_free(out);
+        status = tft_fail(err, TFT_ERR_NOMEM, "out of memory");
+    }
+    tft_jinja_free(&x);
+    return status;
+}
+
+/* The name of a token, a copy with a NUL that the caller frees; NULL if there is none. */
+static char *name_of(const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    const char *p = tft_token_text(m, id, true, &n);
+    char *copy = p ? malloc(n + 1) : NULL;
+    if (copy) {
+        memcpy(copy, p, n);
+        copy[n] = 0;
+    }
+    return copy;
+}
+
+enum tft_status tft_chat_render_for(struct tft_chat_text *out, const struct tft_chat_template *t,
+                                    const struct tft_model *m, const struct tft_chat_input *in,
+                                    struct tft_error *err)
+{
+    struct tft_chat_input with;
+    *out = (struct tft_chat_text){0};
+    enum tft_status status = tft_options_take(&with, sizeof with, in, "tft_chat_input", err);
+    if (status != TFT_OK)
+        return status;
+    with.size = sizeof with;
+    char *bos = name_of(m, tft_token_bos(m)), *eos = name_of(m, tft_token_eos(m));
+    with.bos = with.bos ? with.bos : bos;
+    with.eos = with.eos ? with.eos : eos;
+    status = tft_chat_render(out, t, &with, err);
+    free(bos);
+    free(eos);
+    return status;
+}
+
+void tft_chat_text_free(struct tft_chat_text *t)
+{
+    tft_free(NULL, t->p, t->n + 1);
+    tft_free(NULL, t->trusted, t->n_trusted * sizeof *t->trusted);
+    *t = (struct tft_chat_text){0};
+}

@@ -1,0 +1,199 @@
+/* Chat templates against what Jinja2 makes of them. tests/chat/oracle.py wrote the expected
+   texts. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32.h"
+#include "chat/tuffet_chat.h"
+#include "paths.h"
+
+static const char *folder; /* tests/chat */
+
+static char *read_path(const char *path, size_t *n)
+{
+    enum { ROOM = 1 << 22 };
+    FILE *f = fopen(path, "rb");
+    char *p = malloc(ROOM);
+    if (!f || !p)
+        fail_msg("%s cannot be read", path);
+    *n = fread(p, 1, ROOM - 1, f);
+    p[*n] = 0;
+    fclose(f);
+    return p;
+}
+
+static char *read_file(const char *sub, const char *name, const char *suffix, size_t *n)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s%s%s", folder, sub, name, suffix);
+    return read_path(path, n);
+}
+
+static struct tft_chat_input input(const char *json, size_t n)
+{
+    return (struct tft_chat_input){.size = sizeof(struct tft_chat_input),
+                                   .json = json,
+                                   .n_json = n,
+                                   .bos = "<s>",
+                                   .eos = "</s>",
+                                   .has_time = true,
+                                   .time = 1709219045}; /* NOW of oracle.py */
+}
+
+static enum tft_status render(struct tft_chat_text *out, const char *source, size_t n,
+                              const struct tft_chat_input *in, struct tft_error *err)
+{
+    struct tft_chat_template *t;
+    *out = (struct tft_chat_text){0};
+    enum tft_status status = tft_chat_open(&t, source, n, err);
+    if (status == TFT_OK)
+        status = tft_chat_render(out, t, in, err);
+    tft_chat_close(t);
+    return status;
+}
+
+/* Counts a difference, and prints it. want: NULL if the template does not take the case */
+static int compare(const char *what, const char *source, size_t n_source, const char *json,
+                   size_t n_json, const char *want, size_t n)
+{
+    struct tft_chat_text got;
+    struct tft_error err = {0};
+    struct tft_chat_input in = input(json, n_json);
+    enum tft_status status = render(&got, source, n_source, &in, &err);
+    bool same = want ? status == TFT_OK && got.n == n && memcmp(got.p, want, n) == 0
+                     : status != TFT_OK && err.msg[0];
+    if (!same)
+        printf("%s\n  want %.*s\n  got  %s\n", what, want ? (int)n : 7, want ? want : "(error)",
+               status == TFT_OK ? got.p : err.msg);
+    tft_chat_text_free(&got);
+    return !same;
+}
+
+/* Reads the number at *p, or -1 for the word "error", and the rest of the line. */
+static long size_at(char **p)
+{
+    long n = strncmp(*p, "error", 5) == 0 ? -1 : strtol(*p, NULL, 10);
+    *p = strchr(*p, '\n') + 1;
+    return n;
+}
+
+static void snippets(void **state)
+{
+    size_t n, n_json;
+    int wrong = 0, entries = 0;
+    char *text = read_file("", "snippets", ".txt", &n), *p = text,
+         *json = read_file("cases/", "snippets", ".json", &n_json);
+    (void)state;
+    for (; *p == '@'; entries++) {
+        size_t n_source = strtoul(p + 2, &p, 10);
+        p++;
+        long size = size_at(&p);
+        char *source = p, *want = p + n_source + 1;
+        char what[200];
+        snprintf(what, sizeof what, "%.*s", (int)n_source, source);
+        wrong += compare(what, source, n_source, json, n_json, size < 0 ? NULL : want,
+                         size < 0 ? 0 : (size_t)size);
+        p = want + (size < 0 ? 0 : size) + 1;
+    }
+    assert_int_equal(*p, 0);
+    assert_true(entries > 60);
+    assert_int_equal(wrong, 0);
+    free(text);
+    free(json);
+}
+
+static void own_templates(void **state)
+{
+    size_t n, n_source, n_json;
+    int wrong = 0, entries = 0;
+    char *text = read_file("", "expected", ".txt", &n), *p = text;
+    (void)state;
+    for (; *p == '@'; entries++) {
+        char name[64], data[64], what[200];
+        assert_int_equal(sscanf(p, "@ %63s %63s", name, data), 2);
+        p += 4 + strlen(name) + strlen(data);
+        long size = size_at(&p);
+        char *source = read_file("templates/", name, ".jinja", &n_source),
+             *json = read_file("cases/", data, ".json", &n_json);
+        snprintf(what, sizeof what, "%s over %s", name, data);
+        wrong += compare(what, source, n_source, json, n_json, size < 0 ? NULL : p,
+                         size < 0 ? 0 : (size_t)size);
+        p += (size < 0 ? 0 : size) + 1;
+        free(source);
+        free(json);
+    }
+    assert_int_equal(*p, 0);
+    assert_true(entries >= 100);
+    assert_int_equal(wrong, 0);
+    free(text);
+}
+
+/* ---- templates of real tokenizers, outside the repository */
+
+/* The chat template of tokenizer_config.json: a string of the JSON, which a template prints. */
+static struct tft_chat_text template_of(const char *path)
+{
+    static const char source[] = "{{ chat_template }}";
+    struct tft_chat_text out;
+    struct tft_error err;
+    size_t n;
+    char *json = read_path(path, &n);
+    struct tft_chat_input in = input(json, n);
+    if (render(&out, source, sizeof source - 1, &in, &err) != TFT_OK)
+        fail_msg("%s: %s", path, err.msg);
+    free(json);
+    return out;
+}
+
+static void shared_templates(void **state)
+{
+    size_t n, n_json;
+    int wrong = 0, entries = 0;
+    char *text = read_file("", "shared", ".txt", &n);
+    (void)state;
+    for (char *p = strtok(text, "\n"); p; p = strtok(NULL, "\n")) {
+        char name[64], data[64], size[32], file[160];
+        unsigned long crc;
+        struct tft_chat_text got;
+        struct tft_error err;
+        assert_int_equal(sscanf(p, "@ %63s %63s %31s %lu", name, data, size, &crc), 4);
+        snprintf(file, sizeof file, "/tokenizers/%s/tokenizer_config.json", name);
+        const char *path = shared_path(file);
+        if (!path) {
+            printf("%s is not there\n", file);
+            skip();
+        }
+        struct tft_chat_text source = template_of(path);
+        char *json = read_file("cases/", data, ".json", &n_json);
+        struct tft_chat_input in = input(json, n_json);
+        enum tft_status status = render(&got, source.p, source.n, &in, &err);
+        bool fails = strcmp(size, "error") == 0;
+        bool same = fails ? status != TFT_OK
+                          : status == TFT_OK && got.n == strtoul(size, NULL, 10) &&
+                                tft_crc32(0, got.p, got.n) == crc;
+        if (!same)
+            printf("%s over %s: %s\n", name, data, status == TFT_OK ? got.p : err.msg);
+        wrong += !same;
+        entries++;
+        tft_chat_text_free(&got);
+        tft_chat_text_free(&source);
+        free(json);
+    }
+    assert_true(entries > 30);
+    assert_int_equal(wrong, 0);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(snippets),
+        cmocka_unit_test(own_templates),
+        cmocka_unit_test(shared_templates),
+    };
+    folder = argc > 1 ? argv[1] : ".";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
