@@ -1,0 +1,41 @@
+/* A folder of Hugging Face: config.json, generation_config.json, and the weights, which are
+   model.safetensors or the shards that model.safetensors.index.json names. */
+#ifndef IMPORT_FOLDER_H
+#define IMPORT_FOLDER_H
+
+#include "safetensors.h"
+
+struct import_folder {
+    const char *path;
+    json_t *config;     /* an object */
+    json_t *generation; /* of generation_config.json, or NULL */
+    struct safetensors *shard; /* [n_shard] */
+    size_t n_shard;
+
+    /* private: all tensors, sorted by name */
+    struct by_name {
+        struct safetensor *tensor;
+        const struct safetensors *shard;
+    } *by_name;
+    size_t n_tensor;
+};
+
+/* `path` outlives f. import_folder_close follows in any case. */
+enum tft_status import_folder_open(struct import_folder *f, const char *path,
+                                   struct tft_error *err);
+
+/* f may be all zero. */
+void import_folder_close(struct import_folder *f);
+
+/* The tensor of a name, and its numbers; NULL if there is none. */
+struct safetensor *import_folder_find(const struct import_folder *f, const char *name,
+                                      const unsigned char **data);
+
+/* The data of a tensor will not be read again: gives the memory of its pages back. */
+void import_folder_forget(const struct import_folder *f, const char *name);
+
+/* A tensor that nothing has used, and `known` does not know; NULL if there is none. */
+const struct safetensor *import_folder_unused(const struct import_folder *f,
+                                              bool (*known)(const char *name));
+
+#endif

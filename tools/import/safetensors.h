@@ -1,0 +1,50 @@
+/*
+ * Safetensors: 8 bytes of length, a header of JSON, and the data of the tensors behind it
+ * (https://huggingface.co/docs/safetensors). The header gives each tensor a dtype, a shape, and the
+ * part of the data that is its own. The parts follow each other without holes and without overlaps,
+ * and are all of the data.
+ */
+#ifndef IMPORT_SAFETENSORS_H
+#define IMPORT_SAFETENSORS_H
+
+#include "file/file.h"
+#include "json.h"
+
+enum { SAFETENSORS_DIMS = 8, SAFETENSORS_MOST_HEADER = 100000000 };
+
+struct safetensor {
+    const char *name, *dtype; /* of the header: they live as long as it does */
+    bool floats;              /* the dtype is F32, F16 or BF16, which is `type` */
+    enum tft_dtype type;
+    uint32_t n_dims;               /* at most SAFETENSORS_DIMS; 0: one number */
+    uint64_t ne[SAFETENSORS_DIMS]; /* numbers in each dimension, ne[0] in a row, as in GGUF: the
+                                      shape from its end; 1 beyond n_dims */
+    uint64_t offset, bytes;        /* its part of the data */
+    bool used;                     /* for the code that imports it */
+};
+
+struct safetensors {
+    const char *name; /* for messages: the path */
+    const unsigned char *data; /* what tensors' offsets count from */
+    uint64_t size;             /* of the data */
+    struct safetensor *tensor; /* [n], in the order of their data */
+    size_t n;
+
+    /* private */
+    struct tft_map map;
+    json_t *header;
+    char *path;
+};
+
+/* Reads the header of bytes[size], which outlive s. Errors begin with `name`. safetensors_close
+   follows in any case. */
+enum tft_status safetensors_parse(struct safetensors *s, const char *name,
+                                  const unsigned char *bytes, size_t size, struct tft_error *err);
+
+/* Maps a file and reads its header. safetensors_close follows in any case. */
+enum tft_status safetensors_open(struct safetensors *s, const char *path, struct tft_error *err);
+
+/* s may be all zero. */
+void safetensors_close(struct safetensors *s);
+
+#endif
