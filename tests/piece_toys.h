@@ -16,7 +16,26 @@ static const struct toy_number embed_scale[] = {{"embedding_scale", TOY_F32, 3},
                                amplitude[] = {{"rope.scaling.attn_factor", TOY_F32, 1.3}, {0}},
                                growth[] = {{"attention.temperature_scale", TOY_F32, 0.4},
                                            {"rope.scaling.original_context_length", TOY_U32, 5},
-                                           {0}};
+                                           {0}},
+                               /* the other cap is the usual one, which hardly matters here */
+                               score_cap[] = {{"attention.sliding_window", TOY_U32, 64},
+                                              {"attn_logit_softcapping", TOY_F32, 2},
+                                              {0}},
+                               logit_cap[] = {{"attention.sliding_window", TOY_U32, 64},
+                                              {"final_logit_softcapping", TOY_F32, 3},
+                                              {0}},
+                               caps_and_window[] = {{"attention.sliding_window", TOY_U32, 7},
+                                                    {"attn_logit_softcapping", TOY_F32, 2},
+                                                    {"final_logit_softcapping", TOY_F32, 3},
+                                                    {0}},
+                               windows[] = {{"attention.sliding_window", TOY_U32, 7},
+                                            {"attention.sliding_window_pattern", TOY_U32, 2},
+                                            {0}},
+                               window_rope[] = {{"attention.sliding_window", TOY_U32, 19},
+                                                {"attention.sliding_window_pattern", TOY_U32, 2},
+                                                {"rope.freq_base_swa", TOY_F32, 500},
+                                                {0}},
+                               sequential[] = {{"use_parallel_residual", TOY_BOOL, 0}, {0}};
 
 static const struct toy piece_toys[] = {
     {SMALL("granite", 2), .numbers = embed_scale},
@@ -29,6 +48,19 @@ static const struct toy piece_toys[] = {
     {SMALL("mistral3", 2), .yarn = 8}, /* both */
     {SMALL("hunyuan-dense", 2)},
     {SMALL("smollm3", 4)},
+    {SMALL("gemma", 2), .tied = true}, /* GEGLU, a scale of embeddings */
+    {SMALL("olmo2", 2)},               /* norms behind halves alone, and over all heads */
+    {SMALL("olmo2", 2), .yarn = 4, .numbers = windows},
+    {SMALL("exaone4", 3), .numbers = windows}, /* the layer without a window has no RoPE */
+    {SMALL("gptneox", 2)},
+    {SMALL("gptneox", 2), .numbers = sequential},
+    {SMALL("falcon", 2)},
+    {SMALL("falcon", 2), .large = true},
+    {SMALL("stablelm", 2), .large = true}, /* side by side, with gains of each head's own */
+    {SMALL("gemma2", 2), .numbers = score_cap},
+    {SMALL("gemma2", 2), .numbers = logit_cap},
+    {SMALL("gemma2", 2), .tied = true, .numbers = caps_and_window},
+    {SMALL("gemma3", 2), .tied = true, .linear_scaling = 3, .numbers = window_rope},
 };
 enum { N_PIECE_TOYS = sizeof piece_toys / sizeof *piece_toys };
 

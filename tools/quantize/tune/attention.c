@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "port/port.h"
 #include "tools/quantize/tune/matmul.h"
+#include "tools/quantize/tune/row_ops.h"
 
 /* Queries of a head that are processed together. */
 enum { TILE = 32 };
@@ -15,6 +16,7 @@ struct scratch {
     real *k, *v, *dk, *dv; /* [N, E] of a KV head */
     real *q, *dq, *dy;     /* [TILE, E] */
     real *p, *dp;          /* [TILE, N] */
+    real *slope;           /* [TILE, N] of the cap of scores, in a model that has one */
     real *transposed;      /* [N, TILE] */
 };
 
@@ -39,6 +41,7 @@ static struct scratch carve(real *at, size_t all, size_t dim)
     s.p = s.dy + TILE * dim;
     s.dp = s.p + TILE * all;
     s.transposed = s.dp + TILE * all;
+    s.slope = s.transposed + TILE * all;
     return s;
 }
 
@@ -46,7 +49,7 @@ struct attention *attention_open(const struct tft_model *m, size_t n_prefix, siz
                                  int n_threads)
 {
     size_t all = n_prefix + n, dim = m->head_dim,
-           each = 4 * all * dim + 3 * TILE * dim + 3 * TILE * all, bytes;
+           each = 4 * all * dim + 3 * TILE * dim + (m->score_cap > 0 ? 4 : 3) * TILE * all, bytes;
     struct attention *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
@@ -92,38 +95,57 @@ static void scatter_add(real *to, size_t stride, const real *from, size_t n, siz
             to[i * stride + d] += from[i * dim + d];
 }
 
-/* x: [all]: the first n become their softmax, the rest 0. */
-static void softmax(real *x, size_t n, size_t all)
+/* x: [all]: those from `first` up to n become their softmax, the others 0. */
+static void softmax(real *x, size_t first, size_t n, size_t all)
 {
-    real max = x[0], sum = 0;
-    for (size_t i = 1; i < n; i++)
+    real max = x[first], sum = 0;
+    for (size_t i = first + 1; i < n; i++)
         max = x[i] > max ? x[i] : max;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = first; i < n; i++)
         sum += x[i] = real_exp(x[i] - max);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = first; i < n; i++)
         x[i] /= sum;
+    memset(x, 0, first * sizeof *x);
     memset(x + n, 0, (all - n) * sizeof *x);
 }
 
 /* --------------------------------------------------------------------------------------- a head */
 
-/* Queries from .. from + rows - 1 of a head, and the number of keys up to the last of them. */
+/* Queries from .. from + rows - 1 of a head, and the keys that they see: `keys` of them from `first`
+   on, up to the last query's own. */
 struct tile {
-    size_t head, from, rows, keys;
+    size_t head, from, rows, first, keys;
 };
+
+/* Scores of a query become capped ones, y = c tanh(x / c), and slope: [n] that of y. */
+static void cap(const struct attention *a, real *x, real *slope, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        x[j] = row_softcap(x[j], (real)a->m->score_cap);
+        slope[j] = row_softcap_slope(x[j], (real)a->m->score_cap);
+    }
+}
+
+/* The first row that the query before row `end` sees. */
+static size_t first_seen(const struct attention_rows *x, size_t end)
+{
+    return x->window && end > x->window ? end - x->window : 0;
+}
 
 static void probabilities(const struct attention *a, const struct scratch *s,
                           const struct attention_rows *x, const struct tile *t)
 {
     size_t dim = a->m->head_dim, width = a->m->n_head * dim;
     gather(s->q, x->q + t->from * width + t->head * dim, width, t->rows, dim);
-    matmul_plain(a->m, s->p, t->keys, s->q, s->k, t->rows, t->keys, dim);
+    matmul_plain(a->m, s->p, t->keys, s->q, s->k + t->first * dim, t->rows, t->keys, dim);
     for (size_t i = 0; i < t->rows; i++) {
         real *row = s->p + i * t->keys;
-        size_t n = a->n_prefix + t->from + i + 1;
-        for (size_t j = 0; j < n; j++)
+        size_t end = a->n_prefix + t->from + i + 1, begin = first_seen(x, end);
+        for (size_t j = 0; j < t->keys; j++)
             row[j] *= (real)a->m->attn_scale;
-        softmax(row, n, t->keys);
+        if (a->m->score_cap > 0)
+            cap(a, row, s->slope + i * t->keys, t->keys);
+        softmax(row, begin - t->first, end - t->first, t->keys);
     }
 }
 
@@ -133,7 +155,7 @@ static void tile_run(const struct attention *a, const struct scratch *s, real *y
     size_t dim = a->m->head_dim, width = a->m->n_head * dim;
     probabilities(a, s, x, t);
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq); /* used as the output's tile */
-    matmul_mix(a->m, s->dq, s->p, t->keys, s->v, t->rows, dim, t->keys);
+    matmul_mix(a->m, s->dq, s->p, t->keys, s->v + t->first * dim, t->rows, dim, t->keys);
     scatter(y + t->from * width + t->head * dim, width, s->dq, t->rows, dim);
 }
 
@@ -149,6 +171,8 @@ static void transpose(real *to, const real *from, size_t rows, size_t cols)
  * With S = scale Q K^T, P = softmax(S), Y = P V:
  *      dV = P^T dY            dP = dY V^T     dS = P (dP - sum_j P dP)
  *      dQ = scale dS K        dK = scale dS^T Q
+ * With P = softmax(c tanh(S / c)), dS has a factor of tanh' = 1 - tanh^2 (Gemma 2, section 2). Keys
+ * that a query does not see have P = 0, and so dS = 0.
  */
 static void tile_back(const struct attention *a, const struct scratch *s, real *dq, const real *dy,
                       const struct attention_rows *x, const struct tile *t)
@@ -156,21 +180,23 @@ static void tile_back(const struct attention *a, const struct scratch *s, real *
     size_t dim = a->m->head_dim, width = a->m->n_head * dim, at = t->from * width + t->head * dim;
     probabilities(a, s, x, t);
     gather(s->dy, dy + at, width, t->rows, dim);
-    matmul_plain(a->m, s->dp, t->keys, s->dy, s->v, t->rows, t->keys, dim);
+    matmul_plain(a->m, s->dp, t->keys, s->dy, s->v + t->first * dim, t->rows, t->keys, dim);
     transpose(s->transposed, s->p, t->rows, t->keys);
-    matmul_mix(a->m, s->dv, s->transposed, t->rows, s->dy, t->keys, dim, t->rows);
+    matmul_mix(a->m, s->dv + t->first * dim, s->transposed, t->rows, s->dy, t->keys, dim, t->rows);
     for (size_t i = 0; i < t->rows; i++) {
         real *p = s->p + i * t->keys, *dp = s->dp + i * t->keys, sum = 0;
         for (size_t j = 0; j < t->keys; j++)
             sum += p[j] * dp[j];
         for (size_t j = 0; j < t->keys; j++)
             dp[j] = p[j] * (dp[j] - sum) * (real)a->m->attn_scale;
+        for (size_t j = 0; a->m->score_cap > 0 && j < t->keys; j++)
+            dp[j] *= s->slope[i * t->keys + j];
     }
     memset(s->dq, 0, t->rows * dim * sizeof *s->dq);
-    matmul_mix(a->m, s->dq, s->dp, t->keys, s->k, t->rows, dim, t->keys);
+    matmul_mix(a->m, s->dq, s->dp, t->keys, s->k + t->first * dim, t->rows, dim, t->keys);
     scatter(dq + at, width, s->dq, t->rows, dim);
     transpose(s->transposed, s->dp, t->rows, t->keys);
-    matmul_mix(a->m, s->dk, s->transposed, t->rows, s->q, t->keys, dim, t->rows);
+    matmul_mix(a->m, s->dk + t->first * dim, s->transposed, t->rows, s->q, t->keys, dim, t->rows);
 }
 
 /* ------------------------------------------------------------------------------------ all heads */
@@ -227,7 +253,8 @@ static void kv_head(const struct attention_task *task, const struct scratch *s, 
     for (struct tile t = {0}; t.from < task->n; t.from += t.rows) {
         t.rows = rows_until_eviction(task->x->coded, t.from, task->n);
         t.rows = t.rows < TILE ? t.rows : TILE;
-        t.keys = m + t.from + t.rows;
+        t.first = first_seen(task->x, m + t.from + 1);
+        t.keys = m + t.from + t.rows - t.first;
         see_codes(task, s, at, t.from);
         for (t.head = h * group; t.head < (h + 1) * group; t.head++)
             if (task->dx)

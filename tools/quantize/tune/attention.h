@@ -20,6 +20,8 @@ struct attention_rows {
     const real *k, *v;               /* [n, G, E] */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] */
     const struct coded_view *coded;  /* NULL: all rows are seen as they are */
+    size_t window; /* a token sees itself and the window - 1 rows before it, the prefix's among
+                      them; 0: all */
 };
 
 /* y: [n, H, E] */

@@ -26,7 +26,8 @@ static void activate_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct tft_block *b = arg;
     size_t n = t->m->n_ff, at = i * n;
-    row_activate(t->c + at, t->g + at, b->gate.w.rows ? t->u + at : NULL, n);
+    bool gated = b->gate.w.rows;
+    row_activate(t->c + at, t->g + at, gated ? t->u + at : NULL, n, !gated || t->m->geglu);
     if (b->down.in->hadamard)
         row_hadamard(t->c + at, n, b->down.in->hadamard);
 }
@@ -39,7 +40,7 @@ static void activate_back_row(const struct tape *t, const void *arg, size_t i)
     if (b->down.in->hadamard)
         row_hadamard(t->dc + at, n, b->down.in->hadamard);
     row_activate_back(t->dg + at, gated ? t->du + at : NULL, t->dc + at, t->g + at,
-                       gated ? t->u + at : NULL, n);
+                      gated ? t->u + at : NULL, n, !gated || t->m->geglu);
 }
 
 /* ------------------------------------------------------------------------------ what halves add */
@@ -95,9 +96,10 @@ static const real *add_back(const struct tape *t, const real *dx, real *y,
 
 /* -------------------------------------------------------------------------------------- a block */
 
-static struct attention_rows attention_in(const struct tape *t, struct prefix_rows prefix)
+static struct attention_rows attention_in(const struct tape *t, const struct tft_block *b,
+                                          struct prefix_rows prefix)
 {
-    return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded};
+    return (struct attention_rows){t->q, t->k, t->v, prefix.k, prefix.v, t->coded, b->window};
 }
 
 /* Computes the block up to ffn_down, whose input t->c is then. */
@@ -114,13 +116,13 @@ static void run_to_down(struct tape *t, uint32_t l, struct prefix_rows prefix, c
     matmul_run(t->matmul, t->v, &b->v, false);
     each_row(t, t->n, queries_and_keys_row, b);
     t->coded = coded_rows_run(t->coded_rows, l, t->k, t->v);
-    const struct attention_rows in = attention_in(t, prefix);
+    const struct attention_rows in = attention_in(t, b, prefix);
     attention_run(t->attention, t->a, &in, t->n);
     quantize_input(t, t->a, t->q_width, &b->o);
     memcpy(t->x2, x, t->n * d * sizeof *x);
     add(t, t->x2, t->y, &b->o, &b->attn_post_norm);
 
-    norm_rows(t, t->h2, t->x2, &b->ffn_norm);
+    norm_rows(t, t->h2, m->parallel ? x : t->x2, &b->ffn_norm);
     quantize_input(t, t->h2, d, &b->up);
     matmul_run(t->matmul, t->g, b->gate.w.rows ? &b->gate : &b->up, false);
     if (b->gate.w.rows)
@@ -142,11 +144,13 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
     return lost;
 }
 
-/* dx: the gradient of the block's output on entry, of its attention half's output on return. */
-static void ffn_back(struct tape *t, const struct tft_block *b, real *dx)
+/* Adds the gradient of the feed-forward half's input to dx, from dy, that of the block's output; x:
+   that input. */
+static void ffn_back(struct tape *t, const struct tft_block *b, real *dx, const real *dy,
+                     const real *x)
 {
     const struct tft_model *m = t->m;
-    const real *dy = add_back(t, dx, t->y2, &b->ffn_post_norm);
+    dy = add_back(t, dy, t->y2, &b->ffn_post_norm);
     matmul_back(t->matmul, t->dc, dy, t->n, &b->down, false);
     quantize_back(t, t->dc, t->c, m->n_ff, &b->down);
     each_row(t, t->n, activate_back_row, b);
@@ -154,16 +158,17 @@ static void ffn_back(struct tape *t, const struct tft_block *b, real *dx)
     if (b->gate.w.rows)
         matmul_back(t->matmul, t->dh, t->du, t->n, &b->up, true);
     quantize_back(t, t->dh, t->h2, m->n_embd, &b->up);
-    norm_rows_back(t, dx, t->dh, t->x2, &b->ffn_norm);
+    norm_rows_back(t, dx, t->dh, x, &b->ffn_norm);
 }
 
+/* Likewise for the attention half; dy: the gradient of what it adds to. */
 static void attention_half_back(struct tape *t, const struct tft_block *b,
                                 struct prefix_rows prefix, struct prefix_rows dprefix, real *dx,
-                                const real *x)
+                                const real *dy, const real *x)
 {
-    const struct attention_rows in = attention_in(t, prefix);
+    const struct attention_rows in = attention_in(t, b, prefix);
     const struct attention_gradients out = {t->dq, t->dk, t->dv, dprefix.k, dprefix.v};
-    const real *dy = add_back(t, dx, t->y, &b->attn_post_norm);
+    dy = add_back(t, dy, t->y, &b->attn_post_norm);
     matmul_back(t->matmul, t->da, dy, t->n, &b->o, false);
     quantize_back(t, t->da, t->a, t->q_width, &b->o);
     attention_back(t->attention, &out, t->da, &in, t->n);
@@ -179,11 +184,15 @@ void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct pr
                 real *dx, const real *x)
 {
     const struct tft_block *b = &t->m->block[l];
+    size_t bytes = t->n * t->m->n_embd * sizeof *dx;
     run_to_down(t, l, prefix, x);
     if (b->ffn_post_norm.w) { /* the gradient needs what it normalizes */
         quantize_input(t, t->c, t->m->n_ff, &b->down);
         matmul_run(t->matmul, t->y2, &b->down, false);
     }
-    ffn_back(t, b, dx);
-    attention_half_back(t, b, prefix, dprefix, dx, x);
+    memcpy(t->dout, dx, bytes);
+    ffn_back(t, b, dx, t->dout, t->m->parallel ? x : t->x2);
+    if (!t->m->parallel) /* what attention adds, feed-forward reads too */
+        memcpy(t->dout, dx, bytes);
+    attention_half_back(t, b, prefix, dprefix, dx, t->dout, x);
 }

@@ -10,24 +10,40 @@ struct logit_rows {
     size_t total;        /* rows of the loss's mean */
 };
 
-/* Row i of the logits becomes the gradient of the loss with respect to them, and t->error[i] the
-   row's -log p. */
+/* x: [n] products of the head become logits: the model's scale and soft cap. */
+static void finish(const struct tft_model *m, real *x, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        x[j] *= (real)m->logit_scale;
+    for (size_t j = 0; m->logit_cap > 0 && j < n; j++)
+        x[j] = row_softcap(x[j], (real)m->logit_cap);
+}
+
+/*
+ * Row i of the logits becomes the gradient of the loss with respect to the head's products, and
+ * t->error[i] the row's -log p. With z the logits, p their softmax and w the token that follows:
+ * dz_j = p_j - [j = w], over the rows of the mean. A scale l and a cap c make that of the products
+ * dz_j l (1 - (z_j / c)^2).
+ */
 static void logit_row(const struct tape *t, const void *arg, size_t i)
 {
     const struct logit_rows *g = arg;
-    size_t n = t->m->n_vocab, want = (size_t)g->next[i];
-    real *x = t->logits + i * n, scale = (real)t->m->logit_scale;
+    const struct tft_model *m = t->m;
+    size_t n = m->n_vocab, want = (size_t)g->next[i];
+    real *x = t->logits + i * n, scale = (real)m->logit_scale, cap = (real)m->logit_cap;
     double sum = 0;
-    for (size_t j = 0; j < n; j++)
-        x[j] *= scale;
-    real max = x[0], at = x[want];
+    finish(m, x, n);
+    real max = x[0], at = x[want], at_slope = scale * row_softcap_slope(at, cap);
     for (size_t j = 1; j < n; j++)
         max = x[j] > max ? x[j] : max;
-    for (size_t j = 0; j < n; j++)
-        sum += (double)(x[j] = real_exp(x[j] - max));
+    for (size_t j = 0; j < n; j++) {
+        real p = real_exp(x[j] - max);
+        sum += (double)p;
+        x[j] = p * row_softcap_slope(x[j], cap);
+    }
     for (size_t j = 0; j < n; j++)
         x[j] = x[j] * scale / (real)(sum * (double)g->total);
-    x[want] -= scale / (real)g->total;
+    x[want] -= at_slope / (real)g->total;
     t->error[i] = (double)(max - at) + tft_log(sum);
 }
 

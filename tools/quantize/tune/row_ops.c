@@ -81,38 +81,43 @@ static real sigmoid(real x)
     return 1 / (1 + real_exp(-x));
 }
 
-/* gelu(x) = x sigmoid(x (G1 + G3 x^2)) */
-static real gelu_argument(real x)
+/* The argument of the sigmoid in silu(x) = x sigmoid(x), and in gelu(x) = x sigmoid(x (G1 + G3
+   x^2)): Hendrycks & Gimpel 2016, section 2. */
+static real argument(real x, bool gelu)
 {
-    return x * ((real)TFT_GELU_G1 + (real)TFT_GELU_G3 * x * x);
+    return gelu ? x * ((real)TFT_GELU_G1 + (real)TFT_GELU_G3 * x * x) : x;
 }
 
-void row_activate(real *y, const real *g, const real *u, size_t n)
+void row_activate(real *y, const real *g, const real *u, size_t n, bool gelu)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = u ? g[i] * sigmoid(g[i]) * u[i] : g[i] * sigmoid(gelu_argument(g[i]));
+        y[i] = g[i] * sigmoid(argument(g[i], gelu)) * (u ? u[i] : 1);
 }
 
-static void gelu_back(real *dg, const real *dy, const real *g, size_t n)
+/* With a(x) = x s, s = sigmoid(z(x)): a' = s + x s (1 - s) z'. Of y = a(g) u, dg = dy u a'(g) and
+   du = dy a(g) (Shazeer 2020, eq. 6). */
+void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n,
+                       bool gelu)
 {
     for (size_t i = 0; i < n; i++) {
-        real s = sigmoid(gelu_argument(g[i])),
-             slope = (real)TFT_GELU_G1 + 3 * (real)TFT_GELU_G3 * g[i] * g[i];
-        dg[i] = dy[i] * (s + g[i] * s * (1 - s) * slope);
+        real s = sigmoid(argument(g[i], gelu)),
+             slope = gelu ? (real)TFT_GELU_G1 + 3 * (real)TFT_GELU_G3 * g[i] * g[i] : 1;
+        dg[i] = dy[i] * (u ? u[i] : 1) * (s + g[i] * s * (1 - s) * slope);
+        if (u)
+            du[i] = dy[i] * g[i] * s;
     }
 }
 
-void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n)
+/* tanh(a) = 1 - 2 / (1 + e^2a), for a >= 0. The error near 0, of an ulp of 1, is c times that. */
+real row_softcap(real x, real c)
 {
-    if (!u) {
-        gelu_back(dg, dy, g, n);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        real s = sigmoid(g[i]);
-        dg[i] = dy[i] * u[i] * s * (1 + g[i] * (1 - s));
-        du[i] = dy[i] * g[i] * s;
-    }
+    real a = x < 0 ? -x : x, y = c * (1 - 2 / (1 + real_exp(2 * a / c)));
+    return x < 0 ? -y : y;
+}
+
+real row_softcap_slope(real y, real c)
+{
+    return c > 0 ? 1 - y / c * (y / c) : 1;
 }
 
 void row_hadamard(real *x, size_t n, size_t block)

@@ -21,10 +21,15 @@ void row_norm_back(real *dx, const real *dy, const real *x, const struct tft_nor
 void row_rope(const struct tft_model *m, real *x, size_t width, const float *c, const float *s,
               bool back);
 
-/* y = silu(g) * u; or gelu(g) if u is NULL. */
-void row_activate(real *y, const real *g, const real *u, size_t n);
+/* y = a(g) * u, or a(g) if u is NULL; a is gelu or silu. */
+void row_activate(real *y, const real *g, const real *u, size_t n, bool gelu);
 /* Sets dg and du from dy and the inputs. du is NULL where u is. */
-void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n);
+void row_activate_back(real *dg, real *du, const real *dy, const real *g, const real *u, size_t n,
+                       bool gelu);
+
+/* c tanh(x / c), and its slope there by the result y: 1 - (y / c)^2, or 1 if c is 0, no cap. */
+real row_softcap(real x, real c);
+real row_softcap_slope(real y, real c);
 
 /* tft_hadamard_fn in place. The transform is its own transpose, so this is its gradient too. */
 void row_hadamard(real *x, size_t n, size_t block);

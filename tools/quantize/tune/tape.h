@@ -34,7 +34,7 @@ struct tape {
     real *g, *u, *c;        /* [n, F] */
     const struct coded_view *coded; /* what the default cache makes of k and v */
     /* gradients */
-    real *dh, *dy;          /* [n, D] */
+    real *dh, *dy, *dout;   /* [n, D] */
     real *da, *dq, *dq0;    /* [n, H E] */
     real *dk, *dk0, *dv;    /* [n, G E] */
     real *dc, *dg, *du;     /* [n, F] */
