@@ -1,0 +1,51 @@
+"""tuffet quantize on a toy of each architecture: searching a prefix, letting it learn, and searching
+the bits of a cache. Each works, or is refused in a line."""
+from program import Case, main
+
+TEXT = b"hello world, once upon a time and the end. " * 60
+
+# RoPE of these depends on the length of the session, so that no prefix's keys can be stored.
+NO_PREFIX = ["minicpm", "phi3"]
+WINDOWS = ["gemma2", "gemma3"]
+PREFIX = ["ernie4_5", "exaone4", "falcon", "gemma", "gpt2", "gptneox", "granite", "hunyuan-dense",
+          "mistral3", "olmo2", "qwen2", "qwen3", "smollm3", "stablelm", "starcoder2", *WINDOWS]
+CUSHION = ["--cushion=auto", "--cushion-sample=6", "--cushion-tau=9", "--cushion-cost=9",
+           "--cushion-max=2"]
+
+
+class Architectures(Case):
+    def arguments(self, arch, *args):
+        return ["quantize", self.toy(arch=arch, endless=1), "-o", self.path("out"), "--calib",
+                self.write("text", TEXT), "--calib-window=40", "--calib-tokens=200", *args]
+
+    def learns(self, loss, *args):
+        """The prefix is at least as good on held-out text, or is refused before work starts."""
+        for arch in PREFIX:
+            with self.subTest(arch):
+                tuned = self.json(*self.arguments(arch, *args, "--tune-epochs=1"))["tune"]
+                self.assertEqual((tuned["loss"], len(tuned["validation"])), (loss, 3))
+                self.assertEqual(tuned["validation"][tuned["kept"]], min(tuned["validation"]))
+        for arch in NO_PREFIX:
+            with self.subTest(arch):
+                self.assertIn(f"no prefix for {arch}: its RoPE depends on the length of the session",
+                              self.fails(*self.arguments(arch, *args)))
+
+    def test_tune(self):
+        self.learns("prediction", *CUSHION, "--tune")
+
+    def test_calibrate(self):
+        self.learns("layer outputs", "--intact-tokens=1,9", "--calibrate")
+
+    def test_kv_search(self):
+        args = ["--intact=none", "--kv=tuffet:window=0,group=16", "--kv-search=60B"]
+        for arch in [*PREFIX, *NO_PREFIX]:
+            with self.subTest(arch):
+                if arch in WINDOWS:
+                    self.assertIn("has layers with a sliding window",
+                                  self.fails(*self.arguments(arch, *args)))
+                    continue
+                found = self.json(*self.arguments(arch, *args))["kv_search"]
+                self.assertLessEqual(found[found["kept"]]["bytes"], 60)
+
+
+main()
