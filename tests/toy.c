@@ -293,7 +293,7 @@ static void llama_tensors(struct writer *w)
             norm(w, "blk.%u.attn_norm", l);
         if (is_one(t, " falcon ") && t->large)
             norm(w, "blk.%u.attn_norm_2", l);
-        if (t->kv_heads && !t->kv_heads[l])
+        if (t->kv_heads && !t->kv_heads[l] && is_one(t, " lfm2 "))
             short_conv_tensors(w, l);
         else if (is_delta_net(t, l))
             delta_net_tensors(w, l);
