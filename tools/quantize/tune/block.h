@@ -11,13 +11,6 @@
 
 struct tape;
 
-/* For sequences of n tokens at positions n_prefix, n_prefix + 1, ... error_weight: weight in the
-   gradient of |x - q(x)|^2 / 2, x being the inputs of linear layers. NULL if memory is short. close
-   accepts NULL. */
-struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight,
-                       int n_threads);
-void tape_close(struct tape *t);
-
 /* [n_prefix, G, E] each: the prefix in one block, or its gradients. */
 struct prefix_rows {
     real *k, *v;
@@ -31,9 +24,5 @@ double block_run(struct tape *t, uint32_t l, struct prefix_rows prefix, real *y,
    prefix is added to dprefix. */
 void block_back(struct tape *t, uint32_t l, struct prefix_rows prefix, struct prefix_rows dprefix,
                 real *dx, const real *x);
-
-/* Returns the mean over i < n - 1 of -log p(token[i + 1]); x: [n, D], output of the last block. dx:
-   NULL, or [n, D] its gradient. */
-double head_run(struct tape *t, const int32_t *token, const real *x, real *dx);
 
 #endif

@@ -1,4 +1,5 @@
-/* The head: block.h, head_run. */
+#include "tools/quantize/tune/head.h"
+
 #include <string.h>
 
 #include "base/exp_log.h"

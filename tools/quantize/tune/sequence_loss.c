@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "simd/half.h"
 #include "port/port.h"
+#include "tools/quantize/tune/head.h"
+#include "tools/quantize/tune/tape.h"
 
 struct sequence {
     const struct tft_model *m;

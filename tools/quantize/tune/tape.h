@@ -4,7 +4,6 @@
 #define QUANTIZE_TUNE_TAPE_H
 
 #include "tools/quantize/tune/attention.h"
-#include "tools/quantize/tune/block.h"
 #include "tools/quantize/tune/heads.h"
 #include "tools/quantize/tune/matmul.h"
 #include "tools/quantize/tune/row_ops.h"
@@ -40,6 +39,13 @@ struct tape {
     real *dc, *dg, *du;     /* [n, F] */
     real *logits;           /* [LOGITS, V] */
 };
+
+/* For sequences of n tokens at positions n_prefix, n_prefix + 1, ... error_weight: weight in the
+   gradient of |x - q(x)|^2 / 2, x being the inputs of linear layers. NULL if memory is short. close
+   accepts NULL. */
+struct tape *tape_open(const struct tft_model *m, size_t n_prefix, size_t n, real error_weight,
+                       int n_threads);
+void tape_close(struct tape *t);
 
 /* f for each of n rows, which the threads share. */
 typedef void row_fn(const struct tape *t, const void *arg, size_t row);
