@@ -10,13 +10,9 @@
 #define TFT_TOKENIZER_H
 
 #include "file/file.h"
+#include "keys.h"
 
 struct tft_tokenizer;
-
-/* Values of a source that other programs do not know; files that tuffet converts have them. Arrays
-   of ids: special tokens that take the white space before them, and behind them. */
-#define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
-#define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
 
 /* TFT_ERR_UNSUPPORTED: an unknown kind of vocabulary or pre-tokenizer. TFT_ERR_FORMAT: the values
    are damaged or contradict each other. TFT_ERR_NOMEM. */

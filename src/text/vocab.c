@@ -16,7 +16,6 @@
  *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
  *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
  */
-#include "tokenizer.h"
 #include "vocab.h"
 
 #include <math.h>
@@ -25,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "keys.h"
 
 enum { MAX_COUNT = 1 << 28 }; /* of tokens, and of merges: the sizes of hash tables fit 32 bits */
 

@@ -1,0 +1,9 @@
+#ifndef TFT_TEXT_KEYS_H
+#define TFT_TEXT_KEYS_H
+
+/* Values of a source that other programs do not know; files that tuffet converts have them. Arrays
+   of ids: special tokens that take the white space before them, and behind them. */
+#define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
+#define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
+
+#endif
