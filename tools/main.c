@@ -12,8 +12,9 @@ static const struct cli_command *const commands[] = {
     &command_quantize,
     &command_pack,
     &command_ppl,
-#if TUFFET_EVAL
+#if TUFFET_JSON
     &command_eval,
+    &command_import,
 #endif
     &command_bench,
     &command_inspect,

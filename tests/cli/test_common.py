@@ -9,13 +9,13 @@ from program import PATIENCE, TUFFET, Case, main
 
 COMMANDS = {"run": "MODEL", "chat": "MODEL", "quantize": "MODEL", "pack": "MODEL",
             "ppl": "MODEL", "bench": "[MODEL]", "inspect": "MODEL", "tokenize": "MODEL",
-            "eval": "MODEL"}
+            "eval": "MODEL", "import": "FOLDER"}
 
 
 class Common(Case):
     def test_help(self):
         listed = re.findall(r"^  (\w+) +\w", self.tuffet("--help").decode(), re.M)
-        self.assertEqual(COMMANDS.keys() - listed - {"eval"}, set())  # which is not everywhere
+        self.assertEqual(COMMANDS.keys() - listed - {"eval", "import"}, set())  # which are not everywhere
         for command in listed:
             operands = COMMANDS[command]
             text = self.tuffet(command, "--help").decode()

@@ -1,0 +1,74 @@
+/* tuffet import: makes a GGUF file of a folder of Hugging Face. */
+#include <inttypes.h>
+
+#include "tools/commands/commands.h"
+#include "tools/import/import.h"
+
+static struct {
+    const char *out;
+    int type;
+    bool no_tokenizer, json;
+} opt;
+
+static const struct cli_option options[] = {
+    {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
+    {0, "type", CLI_WORD, &opt.type, "keep|f16|bf16|f32",
+     "type of the matrices; keep: what FOLDER has. Vectors and norms become f32"},
+    {0, "no-tokenizer", CLI_FLAG, &opt.no_tokenizer, NULL, "leave the tokenizer out"},
+    {0, "json", CLI_FLAG, &opt.json, NULL, "print one JSON object: seconds, tensors, bytes"},
+    {0},
+};
+
+static bool progress(void *user, double done)
+{
+    cli_progress_at(user, done);
+    return !cli_interrupted();
+}
+
+static int run_import(const char *folder)
+{
+    struct cli_progress bar;
+    struct import_opts o = {.type = (enum import_type)opt.type,
+                            .no_tokenizer = opt.no_tokenizer,
+                            .progress = progress,
+                            .user = &bar};
+    struct tft_error err;
+    struct import_result r;
+    uint64_t start = cli_ns();
+    if (!opt.out)
+        return cli_usage("give the file to write: -o FILE");
+    cli_catch_interrupts();
+    cli_progress_begin(&bar, "importing");
+    enum tft_status status = import_model(folder, opt.out, &o, &r, &err);
+    cli_progress_end(&bar);
+    if (status != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (r.stopped)
+        return CLI_INTERRUPTED;
+    if (opt.json)
+        printf("{\"seconds\":%.3f,\"tensors\":%zu,\"bytes\":%" PRIu64 "}\n",
+               (double)(cli_ns() - start) / 1e9, r.tensors, r.bytes);
+    return CLI_OK;
+}
+
+const struct cli_command command_import = {
+    .name = "import",
+    .operand = "FOLDER",
+    .summary = "convert a folder of Hugging Face to a GGUF file",
+    .groups =
+        (const struct cli_option_group[]){
+            {"Output", options},
+            {0},
+        },
+    .notes =
+        "FOLDER has config.json and model.safetensors, or the shards that "
+        "model.safetensors.index.json names, with weights in F32, F16 or BF16. Names and layout "
+        "of the weights in FILE are those of GGUF. A tensor that the architecture does not know "
+        "is an error.\n"
+        "\n"
+        "The folder's files are mapped and read once. FILE takes about as much disk space as "
+        "FOLDER.\n",
+    .examples = "tuffet import SmolLM2-135M-Instruct -o smollm2.gguf\n"
+                "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n",
+    .run = run_import,
+};

@@ -1,0 +1,62 @@
+/*
+ * What an architecture's folders look like: the classes of transformers in config.json, the names
+ * of numbers and of tensors, and what has to be done to them.
+ */
+#ifndef IMPORT_ARCH_H
+#define IMPORT_ARCH_H
+
+#include "work.h"
+
+/* A float of config.json that becomes the float ARCH.key. */
+#define IMPORT_OPTIONAL (-2)
+struct import_number {
+    const char *key, *names; /* names: as in import_find */
+    double def;              /* IMPORT_NEEDED; or IMPORT_OPTIONAL: then there is no key either */
+};
+
+enum {
+    IMPORT_MAY_MISS = 1, /* the folder need not have the tensor */
+    IMPORT_HEAD = 2,     /* the output matrix, whose name has no prefix, and which is not read where
+                            it is the embedding again */
+    IMPORT_Q = 4,        /* rows of queries, or of keys: permuted where the architecture says so */
+    IMPORT_K = 8,
+    IMPORT_TRANSPOSE = 16, /* columns become rows */
+    IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They become
+                              those of all queries, then of all keys, then of all values */
+    IMPORT_STACK = 64,     /* `from` has a second %u: these tensors are rows of one */
+};
+
+/*
+ * A tensor. The shape is that in the folder, a letter for each dimension, rows first:
+ *      D F E V     as in work.h
+ *      Q K         H E, G E: the rows of queries, of keys or values
+ *      A           Q + 2 K
+ *      2           2 F
+ *      P           positions: n_ctx
+ *      H G         stacked tensors
+ */
+struct import_tensor {
+    const char *from; /* without the prefix; %u is the layer; with alternatives between '|' */
+    const char *to;
+    const char *shape;
+    unsigned how;
+};
+
+struct import_arch {
+    const char *classes;     /* with a blank before and behind each */
+    const char *name;        /* general.architecture */
+    const char *activations; /* as classes */
+    const char *defaults;    /* JSON, or NULL */
+    bool layer_norm, no_rope, ff_is_4d;
+    bool permuted;    /* RoPE pairs neighbours, and in the folder partners are half a head apart */
+    bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
+    bool parallel;    /* what use_parallel_residual is where config.json does not say it */
+    bool tied;        /* what tie_word_embeddings is where config.json does not say it */
+    const struct import_number *numbers; /* the last has no key; or NULL */
+    void (*dimensions)(struct import *im); /* reads what is particular to it; or NULL */
+    void (*values)(struct import *im);     /* writes it; or NULL */
+    const struct import_tensor *tensors[6]; /* lists, the last tensor of each without a name; NULL
+                                               ends them. The first tensor is the embedding */
+};
+
+#endif

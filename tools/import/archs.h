@@ -1,0 +1,10 @@
+/* The architectures that folders are imported of. */
+#ifndef IMPORT_ARCHS_H
+#define IMPORT_ARCHS_H
+
+#include "arch.h"
+
+/* The architecture of a class of transformers; NULL: unknown. */
+const struct import_arch *import_find_arch(const char *class_name);
+
+#endif

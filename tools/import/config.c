@@ -1,0 +1,185 @@
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch.h"
+
+void import_fail(struct import *im, enum tft_status code, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    if (im->status != TFT_OK)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    im->status = tft_fail(im->err, code, "%s", text);
+}
+
+const char *import_key(const struct import *im, const char *name)
+{
+    static char key[96];
+    snprintf(key, sizeof key, "%s.%s", im->arch->name, name);
+    return key;
+}
+
+/* ---------------------------------------------------------------------------------- config.json */
+
+static const json_t *member(const json_t *object, const char *names)
+{
+    while (*names) {
+        size_t n = strcspn(names, "|");
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)n, names);
+        const json_t *v = json_object_get(object, name);
+        if (v && !json_is_null(v))
+            return v;
+        names += n + (names[n] == '|');
+    }
+    return NULL;
+}
+
+const json_t *import_find(const struct import *im, const char *names)
+{
+    const json_t *v = member(im->text, names);
+    v = v ? v : member(im->folder.config, names);
+    return v ? v : member(im->defaults, names);
+}
+
+static void fail(struct import *im, const char *names, const char *what)
+{
+    import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"%.*s\" %s", im->folder.path,
+                (int)strcspn(names, "|"), names, what);
+}
+
+static double number(struct import *im, const json_t *v, const char *names, double def)
+{
+    if (json_is_real(v))
+        return json_real_value(v);
+    if (v || def == IMPORT_NEEDED)
+        fail(im, names, v ? "is not a number" : "is missing");
+    return def;
+}
+
+double import_real(struct import *im, const char *names, double def)
+{
+    return number(im, import_find(im, names), names, def);
+}
+
+double import_member(struct import *im, const json_t *object, const char *names, double def)
+{
+    return number(im, member(object, names), names, def);
+}
+
+uint64_t import_whole(struct import *im, const char *names, int64_t def)
+{
+    const json_t *v = import_find(im, names);
+    uint64_t n = def < 0 ? 0 : (uint64_t)def;
+    if (v && !import_json_whole(v, INT32_MAX, &n))
+        fail(im, names, "is not a whole number below 2^31");
+    else if (!v && def == IMPORT_NEEDED)
+        fail(im, names, "is missing");
+    return n;
+}
+
+bool import_flag(struct import *im, const char *names, bool def)
+{
+    const json_t *v = import_find(im, names);
+    if (v && !json_is_boolean(v))
+        fail(im, names, "is neither true nor false");
+    return v ? json_is_true(v) : def;
+}
+
+/* ----------------------------------------------------------------------------------- dimensions */
+
+static uint64_t dimension(struct import *im, const char *names, int64_t def)
+{
+    uint64_t n = import_whole(im, names, def);
+    if (!n)
+        fail(im, names, "is 0");
+    return n ? n : 1;
+}
+
+/* The activation must be the one that the architecture computes. */
+static void check_activation(struct import *im)
+{
+    const char *names = "hidden_activation|hidden_act|activation_function|activation",
+               *act = json_string_value(import_find(im, names));
+    char word[40];
+    if (!act)
+        return;
+    snprintf(word, sizeof word, " %s ", act);
+    if (!strstr(im->arch->activations, word))
+        import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: activation \"%s\" is not supported",
+                    im->folder.path, act);
+}
+
+void import_dimensions(struct import *im)
+{
+    im->n_layer = dimension(im, "num_hidden_layers|n_layer|num_layers|n_layers", IMPORT_NEEDED);
+    im->n_ctx = dimension(im, "max_position_embeddings|n_positions|n_ctx", IMPORT_NEEDED);
+    im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
+    im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);
+    im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
+    im->n_ff = dimension(im, "intermediate_size|n_inner|ffn_hidden_size",
+                         im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
+    im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
+    if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
+        fail(im, "hidden_size", "is not a multiple of the number of heads, and there is no head_dim");
+    if (import_find(im, "quantization_config"))
+        import_fail(im, TFT_ERR_UNSUPPORTED,
+                    "%s: its weights are quantized (\"quantization_config\"): import the original",
+                    im->folder.path);
+    check_activation(im);
+    if (im->arch->dimensions)
+        im->arch->dimensions(im);
+}
+
+/* --------------------------------------------------------------------------------------- values */
+
+static void put_name(struct import *im)
+{
+    const char *name = json_string_value(import_find(im, "_name_or_path"));
+    if (name && *name)
+        tft_gguf_put_str(im->gguf, "general.name", (struct tft_str){name, strlen(name)});
+}
+
+void import_values(struct import *im)
+{
+    const struct {
+        const char *key;
+        uint64_t n;
+    } numbers[] = {
+        {"vocab_size", im->n_vocab},
+        {"context_length", im->n_ctx},
+        {"embedding_length", im->n_embd},
+        {"block_count", im->n_layer},
+        {"feed_forward_length", im->n_ff},
+        {"attention.head_count", im->n_head},
+        {"attention.head_count_kv", im->n_head_kv},
+        {"attention.key_length", im->head_dim},
+        {"attention.value_length", im->head_dim},
+    };
+    bool layer_norm = im->arch->layer_norm;
+    tft_gguf_put_str(im->gguf, "general.architecture",
+                     (struct tft_str){im->arch->name, strlen(im->arch->name)});
+    put_name(im);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+    double eps = import_real(im,
+                             layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
+                                        : "rms_norm_eps|norm_eps",
+                             IMPORT_NEEDED);
+    tft_gguf_put_f32(im->gguf,
+                     import_key(im, layer_norm ? "attention.layer_norm_epsilon"
+                                               : "attention.layer_norm_rms_epsilon"),
+                     (float)eps);
+    for (const struct import_number *n = im->arch->numbers; n && n->key; n++)
+        if (n->def != IMPORT_OPTIONAL || import_find(im, n->names))
+            tft_gguf_put_f32(im->gguf, import_key(im, n->key),
+                             (float)import_real(im, n->names, n->def));
+    if (im->arch->values)
+        im->arch->values(im);
+}

@@ -1,0 +1,30 @@
+/* Values of config.json, and the keys of GGUF that come from them. */
+#ifndef IMPORT_CONFIG_H
+#define IMPORT_CONFIG_H
+
+#include "work.h"
+
+/* "ARCH.NAME", until the next call. */
+const char *import_key(const struct import *im, const char *name);
+
+/* The first of `names`, which are separated by '|', that config.json has: the text model's part of
+   it goes before the rest, and that before the defaults. null counts as absent. */
+const json_t *import_find(const struct import *im, const char *names);
+
+/* A number, a whole number of at most INT32_MAX, or a flag of config.json; `def` if absent. Another
+   type is a failure, and so is absence where `def` is IMPORT_NEEDED. */
+#define IMPORT_NEEDED (-1)
+double import_real(struct import *im, const char *names, double def);
+uint64_t import_whole(struct import *im, const char *names, int64_t def);
+bool import_flag(struct import *im, const char *names, bool def);
+
+/* A member of an object of config.json, such as rope_scaling; the rest as above. */
+double import_member(struct import *im, const json_t *object, const char *names, double def);
+
+/* Reads im's dimensions. */
+void import_dimensions(struct import *im);
+
+/* Writes the values that all architectures have. */
+void import_values(struct import *im);
+
+#endif

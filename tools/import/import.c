@@ -1,0 +1,75 @@
+#include "import.h"
+
+#include <string.h>
+
+#include "archs.h"
+#include "config.h"
+#include "rope.h"
+#include "tokenizer.h"
+#include "weights.h"
+
+/* Chooses the architecture by the class that config.json names first: that of the whole model, or
+   else that of its text model. */
+static void choose_arch(struct import *im)
+{
+    const json_t *config = im->folder.config, *part = json_object_get(config, "text_config");
+    const char *name =
+                   json_string_value(json_array_get(json_object_get(config, "architectures"), 0)),
+               *inner = json_string_value(json_array_get(json_object_get(part, "architectures"), 0));
+    if (!name && !inner) {
+        import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"architectures\" is missing",
+                    im->folder.path);
+        return;
+    }
+    im->text = part ? part : config;
+    im->arch = name ? import_find_arch(name) : NULL;
+    if (!im->arch && inner)
+        im->arch = import_find_arch(inner);
+    if (!im->arch)
+        import_fail(im, TFT_ERR_UNSUPPORTED, "%s/config.json: the class %.64s is not supported",
+                    im->folder.path, name ? name : inner);
+    else if (im->arch->defaults)
+        im->status = import_json_parse(&im->defaults, im->arch->name, im->arch->defaults,
+                                       strlen(im->arch->defaults), 0, im->err);
+}
+
+static void write_values(struct import *im, const struct import_opts *o)
+{
+    static const uint32_t file_type[] = {[IMPORT_F32] = 0, [IMPORT_F16] = 1, [IMPORT_BF16] = 32};
+    import_values(im);
+    if (!im->arch->no_rope && im->status == TFT_OK)
+        import_rope_values(im);
+    if (o->type != IMPORT_KEEP)
+        tft_gguf_put_u32(im->gguf, "general.file_type", file_type[o->type]);
+    if (!o->no_tokenizer && im->status == TFT_OK)
+        import_tokenizer(im);
+}
+
+enum tft_status import_model(const char *folder, const char *path, const struct import_opts *o,
+                             struct import_result *r, struct tft_error *err)
+{
+    struct import im = {.err = err};
+    struct import_weights w = {.o = o, .r = r};
+    *r = (struct import_result){0};
+    im.status = import_folder_open(&im.folder, folder, err);
+    if (im.status == TFT_OK)
+        choose_arch(&im);
+    if (im.status == TFT_OK)
+        import_dimensions(&im);
+    if (im.status == TFT_OK)
+        import_weights_begin(&im, &w);
+    if (im.status == TFT_OK)
+        im.status = tft_gguf_create(&im.gguf, path, err);
+    if (im.status == TFT_OK)
+        write_values(&im, o);
+    if (im.status == TFT_OK)
+        import_weights_describe(&im, &w);
+    if (im.status == TFT_OK)
+        import_weights_write(&im, &w);
+    bool keep = im.status == TFT_OK && !r->stopped;
+    enum tft_status closed = tft_gguf_close(im.gguf, keep, keep ? err : NULL);
+    import_rope_free(&im);
+    json_decref(im.defaults);
+    import_folder_close(&im.folder);
+    return keep ? closed : im.status;
+}

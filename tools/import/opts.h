@@ -1,0 +1,26 @@
+/* How a folder is to be imported. */
+#ifndef IMPORT_OPTS_H
+#define IMPORT_OPTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the matrices become; vectors and norms are always f32. KEEP: what they are. */
+enum import_type { IMPORT_KEEP, IMPORT_F16, IMPORT_BF16, IMPORT_F32 };
+
+struct import_opts {
+    enum import_type type;
+    bool no_tokenizer; /* the file has none, whatever the folder has */
+    /* NULL, or called after each tensor; done: 0..1; false: stop */
+    bool (*progress)(void *user, double done);
+    void *user;
+};
+
+struct import_result {
+    size_t tensors;
+    uint64_t bytes; /* of all tensors of the file */
+    bool stopped;   /* progress() said so: there is no file */
+};
+
+#endif

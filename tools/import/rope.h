@@ -1,0 +1,18 @@
+/* RoPE: its base, its scaling, and the divisors that are tensors of GGUF files. */
+#ifndef IMPORT_ROPE_H
+#define IMPORT_ROPE_H
+
+#include "work.h"
+
+/* rope_parameters or rope_scaling of config.json, that of full attention where layers differ; NULL:
+   there is none. */
+const json_t *import_rope(const struct import *im);
+
+/* Its rope_type; "default" if there is none. */
+const char *import_rope_type(const struct import *im);
+
+/* Writes the values of RoPE, and fills im->factors in, which import_rope_free frees. */
+void import_rope_values(struct import *im);
+void import_rope_free(struct import *im);
+
+#endif

@@ -1,0 +1,367 @@
+#include "weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch.h"
+#include "config.h"
+#include "simd/half.h"
+
+enum { MOST_NAME = 192 };
+
+/* A tensor of the GGUF file, and where its numbers are. */
+struct target {
+    const struct import_tensor *rule;
+    unsigned layer;
+    char name[64], from[MOST_NAME]; /* from: of a stack, the first of it */
+    const struct safetensor *tensor;
+    const unsigned char *data;
+    enum tft_dtype type;
+    uint32_t n_dims;
+    uint64_t ne[2];      /* in the GGUF file */
+    uint64_t rows, cols; /* as it is gone through: rows of numbers that stay together */
+};
+
+static bool ends(const char *name, const char *with)
+{
+    size_t n = strlen(name), m = strlen(with);
+    return n >= m && strcmp(name + n - m, with) == 0;
+}
+
+static uint64_t dimension(const struct import *im, char letter)
+{
+    switch (letter) {
+    case 'D': return im->n_embd;
+    case 'F': return im->n_ff;
+    case 'E': return im->head_dim;
+    case 'V': return im->n_vocab;
+    case 'H': return im->n_head;
+    case 'G': return im->n_head_kv;
+    case 'Q': return im->n_head * im->head_dim;
+    case 'K': return im->n_head_kv * im->head_dim;
+    case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
+    case '2': return 2 * im->n_ff;
+    default: return im->n_ctx; /* 'P' */
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- names */
+
+/* The tensor of one of the names `from`; its name is put into name. */
+static struct safetensor *find(const struct import *im, const char *prefix, const char *from,
+                               unsigned layer, unsigned index, char name[MOST_NAME],
+                               const unsigned char **data)
+{
+    char fmt[96];
+    struct safetensor *t = NULL;
+    for (size_t n; *from && !t; from += n + (from[n] == '|')) {
+        n = strcspn(from, "|");
+        snprintf(fmt, sizeof fmt, "%s%.*s", prefix, (int)n, from);
+        snprintf(name, MOST_NAME, fmt, layer, index);
+        t = import_folder_find(&im->folder, name, data);
+    }
+    return t;
+}
+
+static struct safetensor *find_rule(const struct import *im, const struct import_weights *w,
+                                    const struct import_tensor *rule, unsigned layer,
+                                    unsigned index, char name[MOST_NAME],
+                                    const unsigned char **data)
+{
+    struct safetensor *t = NULL;
+    if (rule->how & IMPORT_HEAD)
+        t = find(im, "language_model.", rule->from, layer, index, name, data);
+    return t ? t
+             : find(im, rule->how & IMPORT_HEAD ? "" : w->prefix, rule->from, layer, index, name,
+                    data);
+}
+
+/* Tensors that models of text do not need: of other modes, and what is computed from config.json */
+static bool not_needed(const char *name)
+{
+    static const char *const ends_with[] = {"rotary_emb.inv_freq", ".attn.bias",
+                                            ".attn.masked_bias", ".attention.bias",
+                                            ".attention.masked_bias"},
+                             *const parts[] = {"vision_tower.", "vision_model.",
+                                               "multi_modal_projector."};
+    for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
+        if (ends(name, ends_with[i]))
+            return true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strncmp(name, parts[i], strlen(parts[i])) == 0 ||
+            (strncmp(name, "model.", 6) == 0 &&
+             strncmp(name + 6, parts[i], strlen(parts[i])) == 0))
+            return true;
+    return false;
+}
+
+/* --------------------------------------------------------------------------------------- shapes */
+
+/* Fails unless the tensor has the rule's shape; of a stack, what is behind the first letter. */
+static void check_shape(struct import *im, const struct safetensor *t,
+                        const struct import_tensor *rule)
+{
+    const char *shape = rule->shape + (rule->how & IMPORT_STACK ? 1 : 0);
+    size_t n = strlen(shape);
+    bool fits = t->n_dims == n;
+    for (size_t i = 0; i < n && fits; i++) {
+        uint64_t have = t->ne[n - 1 - i], want = dimension(im, shape[i]);
+        fits = have == want || (shape[i] == 'V' && have > want);
+        if (!fits)
+            import_fail(im, TFT_ERR_FORMAT,
+                        "%s: tensor \"%s\" has %llu numbers where config.json says %llu",
+                        im->folder.path, t->name, (unsigned long long)have,
+                        (unsigned long long)want);
+    }
+    if (!fits)
+        import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" has %u dimensions, not %zu",
+                    im->folder.path, t->name, t->n_dims, n);
+    if (!t->floats)
+        import_fail(im, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype %s is not supported",
+                    im->folder.path, t->name, t->dtype);
+}
+
+/* llama.cpp's converter keeps these as f32 too. */
+static bool stays_f32(const struct target *t)
+{
+    return t->n_dims == 1 || ends(t->name, "norm.weight") ||
+           strcmp(t->name, "position_embd.weight") == 0;
+}
+
+static void choose_type(const struct import_weights *w, struct target *t)
+{
+    static const enum tft_dtype types[] = {
+        [IMPORT_F16] = TFT_F16, [IMPORT_BF16] = TFT_BF16, [IMPORT_F32] = TFT_F32};
+    t->type = stays_f32(t)               ? TFT_F32
+              : w->o->type == IMPORT_KEEP ? t->tensor->type
+                                          : types[w->o->type];
+}
+
+static bool moves_rows(const struct import *im, const struct import_tensor *rule)
+{
+    return (rule->how & IMPORT_QKV) ||
+           ((rule->how & (IMPORT_Q | IMPORT_K)) && im->arch->permuted);
+}
+
+static void set_shape(const struct import *im, struct target *t)
+{
+    const char *shape = t->rule->shape;
+    uint64_t first = dimension(im, shape[0]), second = shape[1] ? dimension(im, shape[1]) : 1;
+    bool turned = t->rule->how & IMPORT_TRANSPOSE;
+    t->n_dims = shape[1] ? 2 : 1;
+    t->ne[0] = shape[1] && !turned ? second : first;
+    t->ne[1] = shape[1] ? (turned ? second : first) : 1;
+    t->rows = t->ne[1];
+    t->cols = t->ne[0];
+    if (t->n_dims == 1 && moves_rows(im, t->rule)) {
+        t->rows = t->ne[0];
+        t->cols = 1;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ data */
+
+/* The row of the folder's tensor that becomes row r. */
+static uint64_t source_row(const struct import *im, const struct target *t, uint64_t r)
+{
+    uint64_t e = im->head_dim, head = r / e, x = r % e;
+    if (t->rule->how & IMPORT_QKV) {
+        uint64_t q = im->n_head, kv = im->n_head_kv, of_one = q / kv;
+        uint64_t group = head < q ? head / of_one : (head - q) % kv,
+                 place = head < q ? head % of_one : of_one + (head - q) / kv;
+        return (group * (of_one + 2) + place) * e + x;
+    }
+    if (moves_rows(im, t->rule))
+        return head * e + x % 2 * (e / 2) + x / 2;
+    return r;
+}
+
+/* row[cols] as floats. */
+static void read_row(const struct import *im, const struct import_weights *w,
+                     const struct target *t, uint64_t r, float *row)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
+    if (t->rule->how & IMPORT_STACK) {
+        char name[MOST_NAME];
+        const unsigned char *data = NULL;
+        const struct safetensor *one =
+            find_rule(im, w, t->rule, t->layer, (unsigned)r, name, &data);
+        tft_dtype_info(one->type)->to_f32(row, data, (size_t)t->cols);
+    } else if (t->rule->how & IMPORT_TRANSPOSE) {
+        for (uint64_t c = 0; c < t->cols; c++)
+            info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);
+    } else {
+        info->to_f32(row, t->data + source_row(im, t, r) * t->cols * info->bytes,
+                     (size_t)t->cols);
+    }
+    if (im->arch->norm_plus_1 && ends(t->name, "norm.weight"))
+        for (uint64_t c = 0; c < t->cols; c++)
+            row[c] += 1;
+}
+
+static void write_row(struct import *im, const struct target *t, const float *row, uint16_t *half)
+{
+    if (t->type == TFT_F32) {
+        tft_gguf_put_data(im->gguf, row, (size_t)t->cols * sizeof *row);
+        return;
+    }
+    for (uint64_t c = 0; c < t->cols; c++) {
+        half[c] = t->type == TFT_F16 ? tft_f32_to_f16(row[c]) : tft_f32_to_bf16(row[c]);
+        if (t->type == TFT_F16 && isfinite(row[c]) && fabsf(row[c]) >= 65520)
+            import_fail(im, TFT_ERR_UNSUPPORTED,
+                        "%s: tensor \"%s\" has numbers too large for f16: use --type bf16",
+                        im->folder.path, t->from);
+    }
+    tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
+}
+
+static void write_data(struct import *im, struct import_weights *w, const struct target *t)
+{
+    float *row = malloc((size_t)t->cols * sizeof *row);
+    uint16_t *half = malloc((size_t)t->cols * sizeof *half);
+    if (!row || !half)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (uint64_t r = 0; r < t->rows && im->status == TFT_OK; r++) {
+        read_row(im, w, t, r, row);
+        write_row(im, t, row, half);
+    }
+    free(row);
+    free(half);
+    import_folder_forget(&im->folder, t->from);
+    w->done += (double)t->tensor->bytes;
+}
+
+/* ----------------------------------------------------------------------------------------- walks */
+
+/* All tensors of a stack must be there. */
+static void check_stack(struct import *im, const struct import_weights *w, const struct target *t)
+{
+    char name[MOST_NAME];
+    const unsigned char *data;
+    for (uint64_t i = 0; i < dimension(im, t->rule->shape[0]) && im->status == TFT_OK; i++) {
+        struct safetensor *one = find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data);
+        if (!one) {
+            import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path, name);
+            return;
+        }
+        one->used = true;
+        check_shape(im, one, t->rule);
+    }
+}
+
+static void note(struct import_weights *w, enum tft_dtype type, uint64_t n)
+{
+    w->r->tensors++;
+    w->r->bytes += n * tft_dtype_info(type)->bytes;
+}
+
+static void describe(struct import *im, struct import_weights *w, const struct target *t)
+{
+    check_shape(im, t->tensor, t->rule);
+    if (t->rule->how & IMPORT_STACK)
+        check_stack(im, w, t);
+    w->all += (double)t->tensor->bytes;
+    note(w, t->type, t->ne[0] * t->ne[1]);
+    if (im->status == TFT_OK)
+        tft_gguf_put_tensor(im->gguf, (struct tft_str){t->name, strlen(t->name)}, t->type,
+                            t->n_dims, t->ne);
+}
+
+/* One tensor of one layer: describes it, or writes its data. */
+static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
+                  unsigned layer)
+{
+    struct target t = {.rule = rule, .layer = layer};
+    struct safetensor *found = find_rule(im, w, rule, layer, 0, t.from, &t.data);
+    if (found)
+        found->used = true;
+    if ((rule->how & IMPORT_HEAD) && w->tied)
+        return;
+    if (!found) {
+        if (!(rule->how & IMPORT_MAY_MISS))
+            import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
+                        t.from);
+        return;
+    }
+    snprintf(t.name, sizeof t.name, rule->to, layer);
+    t.tensor = found;
+    set_shape(im, &t);
+    choose_type(w, &t);
+    if (w->writing)
+        write_data(im, w, &t);
+    else
+        describe(im, w, &t);
+}
+
+static bool is_of_layer(const struct import_tensor *rule)
+{
+    return strstr(rule->to, "%u");
+}
+
+/* Visits what `layer` has; those of no layer come before layer 0. Returns false to stop. */
+static bool visit_layer(struct import *im, struct import_weights *w, unsigned layer, bool of_layer)
+{
+    for (const struct import_tensor *const *list = im->arch->tensors; *list; list++)
+        for (const struct import_tensor *rule = *list; rule->from && im->status == TFT_OK; rule++)
+            if (is_of_layer(rule) == of_layer)
+                visit(im, w, rule, layer);
+    return im->status == TFT_OK &&
+           (!w->writing || !w->o->progress || w->o->progress(w->o->user, w->done / w->all));
+}
+
+/* Returns false after a failure, or if progress() says so. */
+static bool walk(struct import *im, struct import_weights *w)
+{
+    bool on = visit_layer(im, w, 0, false);
+    for (uint64_t l = 0; l < im->n_layer && on; l++)
+        on = visit_layer(im, w, (unsigned)l, true);
+    return on;
+}
+
+void import_weights_begin(struct import *im, struct import_weights *w)
+{
+    static const char *const prefixes[] = {
+        "model.",       "model.language_model.", "language_model.model.",
+        "transformer.", "gpt_neox.",             ""};
+    const struct import_tensor *embedding = im->arch->tensors[0];
+    char name[MOST_NAME];
+    const unsigned char *data;
+    const struct safetensor *t = NULL;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !t; i++) {
+        w->prefix = prefixes[i];
+        t = find(im, w->prefix, embedding->from, 0, 0, name, &data);
+    }
+    if (!t)
+        import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
+                    embedding->from);
+    im->n_vocab = import_whole(im, "vocab_size", t ? (int64_t)t->ne[1] : 1);
+    w->tied = import_flag(im, "tie_word_embeddings", im->arch->tied);
+    if (im->arch->permuted && im->head_dim % 2)
+        import_fail(im, TFT_ERR_FORMAT, "%s/config.json: heads of %llu numbers cannot be rotated",
+                    im->folder.path, (unsigned long long)im->head_dim);
+}
+
+void import_weights_describe(struct import *im, struct import_weights *w)
+{
+    for (const struct import_factors *f = im->factors; f->v; f++) {
+        tft_gguf_put_tensor(im->gguf, (struct tft_str){f->name, strlen(f->name)}, TFT_F32, 1,
+                            (const uint64_t[]){f->n});
+        note(w, TFT_F32, f->n);
+    }
+    if (!walk(im, w))
+        return;
+    const struct safetensor *unused = import_folder_unused(&im->folder, not_needed);
+    if (unused)
+        import_fail(im, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\" is not known in a model of %s",
+                    im->folder.path, unused->name, im->arch->name);
+}
+
+void import_weights_write(struct import *im, struct import_weights *w)
+{
+    w->writing = true;
+    for (const struct import_factors *f = im->factors; f->v; f++)
+        tft_gguf_put_data(im->gguf, f->v, f->n * sizeof *f->v);
+    w->r->stopped = !walk(im, w) && im->status == TFT_OK;
+}

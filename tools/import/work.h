@@ -1,0 +1,36 @@
+/* One import under way: what its parts share. */
+#ifndef IMPORT_WORK_H
+#define IMPORT_WORK_H
+
+#include "folder.h"
+
+struct import_arch;
+
+/* A tensor that is computed from config.json: divisors of RoPE. */
+struct import_factors {
+    const char *name;
+    float *v; /* [n]; NULL: there is none */
+    size_t n;
+};
+
+/*
+ * D = n_embd, F = n_ff, H = n_head, G = n_head_kv, E = head_dim, V = n_vocab, as in model.h.
+ */
+struct import {
+    struct import_folder folder;
+    const struct import_arch *arch;
+    const json_t *text; /* the part of config.json about the text model */
+    json_t *defaults;   /* what the class in transformers takes where config.json says nothing */
+    uint64_t n_layer, n_ctx, n_embd, n_ff, n_head, n_head_kv, head_dim, n_rot;
+    uint64_t n_vocab; /* rows of the embedding that are kept */
+    struct import_factors factors[3]; /* the last has no numbers */
+
+    struct tft_gguf_writer *gguf;
+    enum tft_status status; /* the first failure, and its message */
+    struct tft_error *err;
+};
+
+/* Notes a failure unless there was one before. The message is about a file or the folder. */
+void import_fail(struct import *im, enum tft_status code, const char *fmt, ...) TFT_PRINTF(3, 4);
+
+#endif
