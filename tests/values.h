@@ -101,6 +101,12 @@ static inline void values_i32s(struct values *v, const char *key, const int32_t 
         values_put_u32(v, (uint32_t)x[i]);
 }
 
+static inline void values_u8s(struct values *v, const char *key, const unsigned char *x, size_t n)
+{
+    values_key(v, key, TFT_VALUE_U8, true, n);
+    values_bytes(v, x, n);
+}
+
 static inline void values_f32s(struct values *v, const char *key, const float *x, size_t n)
 {
     values_key(v, key, TFT_VALUE_F32, true, n);

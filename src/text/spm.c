@@ -44,9 +44,7 @@ static void add_characters(const struct tft_tokenizer *t, struct tft_merge *m)
     }
 }
 
-/* Pushes the tokens of all bytes, or the unknown token if one of them has no token. Several unknown
-   tokens in a row become one, as in SentencePiece. */
-static void push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
+void tft_push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out)
 {
     for (size_t i = 0; i < n; i++)
         if (t->byte[(unsigned char)p[i]] < 0) {
@@ -66,25 +64,23 @@ static void push_symbols(const struct tft_tokenizer *t, const struct tft_merge *
         if (m->symbol[pos].id >= 0)
             tft_ids_push(out, m->symbol[pos].id);
         else
-            push_bytes(t, m->text + pos, end - pos, out);
+            tft_push_bytes(t, m->text + pos, end - pos, out);
     }
 }
 
-/* The length of a space or U+2581 at p[n]; 0 if there is none. */
-static size_t space_length(const char *p, size_t n)
+size_t tft_space_length(const char *p, size_t n)
 {
     if (n && *p == ' ')
         return 1;
     return n >= 3 && memcmp(p, "\xe2\x96\x81", 3) == 0 ? 3 : 0;
 }
 
-/* The length of the first word of p[n], with the spaces before it. */
-static size_t word_length(const char *p, size_t n)
+size_t tft_word_length(const char *p, size_t n)
 {
     size_t len = 0, k;
-    while ((k = space_length(p + len, n - len)))
+    while ((k = tft_space_length(p + len, n - len)))
         len += k;
-    while (len < n && !space_length(p + len, n - len))
+    while (len < n && !tft_space_length(p + len, n - len))
         len++;
     return len;
 }
@@ -96,7 +92,7 @@ static void set_text(struct tft_merge *m, const char *p, size_t n, bool space_fi
     if (space_first)
         m->text[m->n++] = ' ';
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
-        k = space_length(p + i, n - i);
+        k = tft_space_length(p + i, n - i);
         m->text[m->n++] = k ? ' ' : p[i];
     }
 }
@@ -107,7 +103,7 @@ static enum tft_status encode_part(const struct tft_tokenizer *t, struct tft_mer
                                    struct tft_ids *out)
 {
     for (size_t len; n; text += len, n -= len, space_first = false) {
-        len = t->words_apart ? word_length(text, n) : n;
+        len = t->words_apart ? tft_word_length(text, n) : n;
         enum tft_status status = tft_merge_start(m, len + space_first, n + space_first);
         if (status)
             return status;

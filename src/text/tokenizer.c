@@ -16,7 +16,7 @@ enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_
 void tft_tokenizer_close(struct tft_tokenizer *t)
 {
     if (t)
-        tft_free(t->allocator, t, t->size);
+        tft_vocab_free(t);
 }
 
 uint32_t tft_tokenizer_size(const struct tft_tokenizer *t)
@@ -92,7 +92,9 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
         enum tft_status status = TFT_OK;
-        if (plain)
+        if (plain && t->unigram)
+            status = tft_unigram_encode(t, text, plain, out);
+        else if (plain)
             status = (t->by_character ? tft_spm_encode : tft_bpe_encode)(t, m, text, plain, out);
         if (status)
             return status;

@@ -16,7 +16,8 @@
  *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
  *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
  */
-#include "vocab.h"
+#include "unigram.h"
+#include "vocab_build.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,21 +26,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "keys.h"
-
-enum { MAX_COUNT = 1 << 28 }; /* of tokens, and of merges: the sizes of hash tables fit 32 bits */
-
-struct build {
-    const struct tft_source *s;
-    struct tft_error *err;
-    struct tft_tokenizer *t; /* on the stack until sizes are known */
-    const struct tft_value *tokens, *types, *scores, *merges;
-    int32_t eot, eom;
-    uint64_t n_bytes; /* size of t->bytes, at most */
-    size_t n_special; /* size of t->special */
-};
-
-#define BAD_AT(b, pos, ...) tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
-#define BAD(b, v, ...) BAD_AT(b, (v)->offset, __VA_ARGS__)
 
 /* ---- the table of tokens */
 
@@ -110,153 +96,6 @@ static bool fill_table(struct tft_tokenizer *t, bool normal)
     return true;
 }
 
-/* ---- values */
-
-static enum tft_status read_array(struct build *b, const char *key, enum tft_value_type type,
-                                  bool required, const struct tft_value **out)
-{
-    const struct tft_value *v = *out = tft_source_value(b->s, key);
-    if (!v)
-        return required ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: %s is missing", b->s->name, key)
-                        : TFT_OK;
-    if (!v->is_array || v->type != type)
-        return BAD(b, v, "%s is of type %s%s, not an array of %s", key,
-                   v->is_array ? "array of " : "", tft_value_type_name(v->type),
-                   tft_value_type_name(type));
-    if (v->n > MAX_COUNT)
-        return BAD(b, v, "%s has %llu elements; at most %d are supported", key,
-                   (unsigned long long)v->n, MAX_COUNT);
-    return TFT_OK;
-}
-
-/* An array with an element for each token. */
-static enum tft_status read_per_token(struct build *b, const char *key, enum tft_value_type type,
-                                      bool required, const struct tft_value **out)
-{
-    enum tft_status status = read_array(b, key, type, required, out);
-    if (!status && *out && (*out)->n != b->t->n_token)
-        return BAD(b, *out, "%s has %llu elements for %u tokens", key,
-                   (unsigned long long)(*out)->n, b->t->n_token);
-    return status;
-}
-
-static enum tft_status read_string(struct build *b, const char *key, struct tft_str *out)
-{
-    const struct tft_value *v = tft_source_value(b->s, key);
-    if (v && !tft_value_str(v, out))
-        return BAD(b, v, "%s is not a string", key);
-    return TFT_OK;
-}
-
-static enum tft_status read_bool(struct build *b, const char *key, bool *out)
-{
-    uint64_t n;
-    const struct tft_value *v = tft_source_value(b->s, key);
-    if (!v)
-        return TFT_OK;
-    if (v->is_array || !tft_value_uint(v, 0, &n) || n > 1)
-        return BAD(b, v, "%s is not a bool", key);
-    *out = n;
-    return TFT_OK;
-}
-
-static enum tft_status read_id(struct build *b, const char *key, int32_t *out)
-{
-    uint64_t n;
-    const struct tft_value *v = tft_source_value(b->s, key);
-    *out = -1;
-    if (!v)
-        return TFT_OK;
-    if (v->is_array || !tft_value_uint(v, 0, &n))
-        return BAD(b, v, "%s is not a token id", key);
-    if (n >= b->t->n_token)
-        return BAD(b, v, "%s is %llu, but there are only %u tokens", key, (unsigned long long)n,
-                   b->t->n_token);
-    *out = (int32_t)n;
-    return TFT_OK;
-}
-
-static enum tft_status unsupported(struct build *b, const char *key, struct tft_str name,
-                                   const char *known)
-{
-    return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, tft_source_value(b->s, key)->offset,
-                       "%s \"%.*s\" is not supported, but %s", key, TFT_STR_ARG(name), known);
-}
-
-static enum tft_status read_model(struct build *b)
-{
-    struct tft_str name = {0}, pre = {"default", 7};
-    enum tft_status status = read_string(b, "tokenizer.ggml.model", &name);
-    if (!status)
-        status = read_string(b, "tokenizer.ggml.pre", &pre);
-    if (status)
-        return status;
-    if (!name.p)
-        return tft_fail(b->err, TFT_ERR_FORMAT, "%s: tokenizer.ggml.model is missing", b->s->name);
-    if (tft_str_is(name, "llama")) {
-        b->t->kind = TFT_VOCAB_SPM;
-        b->t->add_bos = b->t->space_first = b->t->by_character = true;
-        return TFT_OK;
-    }
-    b->t->kind = TFT_VOCAB_BPE;
-    if (tft_str_is(name, "gemma4"))
-        pre = (struct tft_str){"gemma4", 6};
-    else if (!tft_str_is(name, "gpt2"))
-        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4");
-    if (!tft_pretokenize_find(pre, &b->t->rules))
-        return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
-    b->t->add_bos = b->t->rules.add_bos;
-    b->t->by_character = b->t->rules.characters;
-    return TFT_OK;
-}
-
-static enum tft_status read_arrays(struct build *b)
-{
-    enum tft_status status = read_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true,
-                                        &b->tokens);
-    if (status)
-        return status;
-    if (!b->tokens->n)
-        return BAD(b, b->tokens, "tokenizer.ggml.tokens is empty");
-    b->t->n_token = (uint32_t)b->tokens->n;
-    status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
-    if (!status && b->t->kind == TFT_VOCAB_SPM)
-        return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
-    return status ? status
-                  : read_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
-}
-
-static enum tft_status read_special_ids(struct build *b)
-{
-    struct tft_tokenizer *t = b->t;
-    enum tft_status status = read_id(b, "tokenizer.ggml.bos_token_id", &t->bos);
-    if (!status)
-        status = read_id(b, "tokenizer.ggml.eos_token_id", &t->eos);
-    if (!status)
-        status = read_id(b, "tokenizer.ggml.unknown_token_id", &t->unknown);
-    if (!status)
-        status = read_id(b, "tokenizer.ggml.eot_token_id", &b->eot);
-    return status ? status : read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
-}
-
-static enum tft_status read_flags(struct build *b)
-{
-    const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
-    enum tft_status status = read_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
-    if (!status && b->t->kind == TFT_VOCAB_SPM)
-        status = read_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
-    if (status)
-        return status;
-    if (v && b->t->add_bos && b->t->bos < 0)
-        return BAD(
-            b, v,
-            "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
-    /* Early files of Gemma 4 say false, but the model needs BOS (llama.cpp overrides it too). */
-    bool always = b->t->rules.characters && b->t->rules.add_bos;
-    b->t->add_bos = (b->t->add_bos || always) && b->t->bos >= 0;
-    return TFT_OK;
-}
-
 /* ---- tokens */
 
 /* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids),
@@ -297,13 +136,13 @@ static int byte_of_name(struct tft_str s)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-static bool ends(const struct build *b, int32_t id, struct tft_str s)
+static bool ends(const struct tft_build *b, int32_t id, struct tft_str s)
 {
     return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
 }
 
 /* The kind of token i, whose name is s; 0 if tokenizer.ggml.token_type is invalid. */
-static unsigned kind_of(const struct build *b, uint32_t i, struct tft_str s)
+static unsigned kind_of(const struct tft_build *b, uint32_t i, struct tft_str s)
 {
     if (ends_by_name(s))
         return TFT_TOKEN_CONTROL;
@@ -331,7 +170,7 @@ uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v,
     return address >= file && address - file < s->size ? address - file : v->offset;
 }
 
-static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s)
+static enum tft_status check_token(struct tft_build *b, uint32_t i, struct tft_str s)
 {
     uint64_t pos = tft_vocab_offset(b->s, b->tokens, s.p);
     unsigned kind = kind_of(b, i, s);
@@ -342,21 +181,21 @@ static enum tft_status check_token(struct build *b, uint32_t i, struct tft_str s
             "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
             TFT_TOKEN_MAX);
     if (!kind)
-        return BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
+        return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
                       "tokenizer.ggml.token_type of token %u is not 1 to 6", i);
     if (kind == TFT_TOKEN_BYTE && byte_of_name(s) < 0)
-        return BAD_AT(b, pos,
+        return TFT_BAD_AT(b, pos,
                       "token %u of tokenizer.ggml.tokens has the type byte, but its name is "
                       "\"%.*s\", not \"<0xHH>\"",
                       i, TFT_STR_ARG(s));
     if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
-        return BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
+        return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
                       "tokenizer.ggml.scores of token %u is not a number", i);
     return TFT_OK;
 }
 
 /* Checks all tokens, and counts their bytes and the special ones. */
-static enum tft_status check_tokens(struct build *b)
+static enum tft_status check_tokens(struct tft_build *b)
 {
     const unsigned char *next = b->tokens->data;
     for (uint32_t i = 0; i < b->t->n_token; i++) {
@@ -368,7 +207,7 @@ static enum tft_status check_tokens(struct build *b)
         b->n_special += is_special(kind_of(b, i, s));
     }
     if (b->n_bytes > UINT32_MAX)
-        return BAD(b, b->tokens,
+        return TFT_BAD(b, b->tokens,
                    "tokenizer.ggml.tokens has %llu bytes of text; less than 4 GiB is supported",
                    (unsigned long long)b->n_bytes);
     return TFT_OK;
@@ -400,7 +239,7 @@ static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_st
     return s.n;
 }
 
-static void fill_tokens(struct build *b)
+static void fill_tokens(struct tft_build *b)
 {
     struct tft_tokenizer *t = b->t;
     const unsigned char *next = b->tokens->data;
@@ -456,13 +295,13 @@ static bool has_inner_space(const char *p, size_t n)
     return false;
 }
 
-static enum tft_status finish_by_character(struct build *b)
+static enum tft_status finish_by_character(struct tft_build *b)
 {
     struct tft_tokenizer *t = b->t;
     t->words_apart = true;
     for (uint32_t i = 0; i < t->n_token; i++) {
         double score = 0;
-        if (b->scores && tft_value_real(b->scores, i, &score))
+        if (b->scores && tft_value_real(b->scores, i, &score) && t->kind == TFT_VOCAB_SPM)
             t->rank[i] = rank_of((float)score);
         if (t->token[i].kind == TFT_TOKEN_NORMAL &&
             has_inner_space(t->bytes + t->token[i].offset, t->token[i].n))
@@ -470,9 +309,30 @@ static enum tft_status finish_by_character(struct build *b)
     }
     for (int byte = 0; byte < 256; byte++)
         if (t->byte[byte] < 0 && t->unknown < 0)
-            return BAD(b, b->tokens,
+            return TFT_BAD(b, b->tokens,
                        "tokenizer.ggml.tokens has neither an unknown token nor \"<0x%02X>\"", byte);
     return TFT_OK;
+}
+
+/* SentencePiece's penalty of an unknown character, below the lowest score. */
+static enum tft_status finish_unigram(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    struct tft_unigram *u = t->unigram;
+    double lowest = 0, score = 0;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        tft_value_real(b->scores, i, &score);
+        u->score[i] = (float)score;
+        if (t->token[i].kind == TFT_TOKEN_NORMAL && score < lowest)
+            lowest = score;
+    }
+    u->unknown = lowest - 10;
+    enum tft_status status = tft_build_bool(b, "tokenizer.ggml.remove_extra_whitespaces",
+                                       &u->merges_spaces);
+    if (!status && tft_trie_build(&u->trie, t))
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
+                        t->n_token);
+    return status;
 }
 
 /* ---- white space around special tokens */
@@ -492,14 +352,15 @@ static bool is_phi3(struct tft_str s)
 }
 
 /* Marks the tokens that the array `key` lists. Ids of other than special tokens have no effect. */
-static enum tft_status mark(struct build *b, const char *key, unsigned char flag)
+static enum tft_status mark(struct tft_build *b, const char *key, unsigned char flag)
 {
     const struct tft_value *v;
-    enum tft_status status = read_array(b, key, TFT_VALUE_I32, false, &v);
+    enum tft_status status = tft_build_array(b, key, TFT_VALUE_I32, false, &v);
     for (uint64_t i = 0; !status && v && i < v->n; i++) {
         uint64_t id;
         if (!tft_value_uint(v, i, &id) || id >= b->t->n_token)
-            status = BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i, key);
+            status = TFT_BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i,
+                             key);
         else
             b->t->token[id].flags |= flag;
     }
@@ -508,7 +369,7 @@ static enum tft_status mark(struct build *b, const char *key, unsigned char flag
 
 /* GGUF files of Phi-3 do not say it, and are known by their name as in llama.cpp: all special
    tokens but three. */
-static void mark_phi3(struct build *b)
+static void mark_phi3(struct tft_build *b)
 {
     static const char *const not_phi3[] = {"<unk>", "<s>", "<|endoftext|>"};
     for (uint32_t i = 0; i < b->t->n_special; i++) {
@@ -521,7 +382,7 @@ static void mark_phi3(struct build *b)
     }
 }
 
-static enum tft_status mark_strips(struct build *b)
+static enum tft_status mark_strips(struct tft_build *b)
 {
     const struct tft_value *v = tft_source_value(b->s, "general.name");
     struct tft_str name;
@@ -533,18 +394,34 @@ static enum tft_status mark_strips(struct build *b)
 
 /* ---- the tokenizer */
 
-static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct build *b)
+static void place_unigram(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
+{
+    struct tft_unigram *u = t->unigram = tft_arena_take(a, 1, sizeof *u);
+    float *score = tft_arena_take(a, t->n_token, sizeof *score);
+    unsigned char *map = tft_arena_take(a, b->charsmap ? (size_t)b->charsmap->n : 0, 1);
+    if (!u)
+        return;
+    *u = (struct tft_unigram){.score = score};
+    if (b->charsmap) {
+        memcpy(map, b->charsmap->data, (size_t)b->charsmap->n);
+        tft_charsmap_read(&u->map, map, (size_t)b->charsmap->n);
+    }
+}
+
+static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
 {
     tft_arena_take(a, 1, sizeof *t);
     t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
     t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
     t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
     t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
-    t->rank = tft_arena_take(a, b->scores ? t->n_token : 0, sizeof *t->rank);
+    t->rank = tft_arena_take(a, t->kind == TFT_VOCAB_SPM ? t->n_token : 0, sizeof *t->rank);
+    if (t->kind == TFT_VOCAB_UNIGRAM)
+        place_unigram(t, a, b);
     t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
 }
 
-static enum tft_status allocate(struct build *b)
+static enum tft_status allocate(struct tft_build *b)
 {
     struct tft_tokenizer *t = b->t;
     struct tft_arena count = {0};
@@ -564,30 +441,26 @@ static enum tft_status allocate(struct build *b)
     return TFT_OK;
 }
 
-static enum tft_status check(struct build *b)
+static enum tft_status check(struct tft_build *b)
 {
-    enum tft_status status = read_model(b);
-    if (!status)
-        status = read_arrays(b);
-    if (!status)
-        status = read_special_ids(b);
-    if (!status)
-        status = read_flags(b);
+    enum tft_status status = tft_build_values(b);
     return status ? status : check_tokens(b);
 }
 
-static enum tft_status fill(struct build *b)
+static enum tft_status fill(struct tft_build *b)
 {
     fill_tokens(b);
     fill_bytes(b->t);
     if (!fill_table(b->t, true) || !fill_table(b->t, false))
-        return BAD(b, b->tokens,
+        return TFT_BAD(b, b->tokens,
                    "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
                    "take too long");
     tft_special_sort(b->t);
     enum tft_status status = mark_strips(b);
     if (!status && b->t->by_character)
         status = finish_by_character(b);
+    if (!status && b->t->unigram)
+        status = finish_unigram(b);
     if (!status && b->merges)
         status = tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
     return status;
@@ -597,7 +470,7 @@ enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_sour
                                const struct tft_allocator *a, struct tft_error *err)
 {
     struct tft_tokenizer head = {.allocator = a};
-    struct build b = {.s = s, .err = err, .t = &head};
+    struct tft_build b = {.s = s, .err = err, .t = &head};
     *out = NULL;
     enum tft_status status = check(&b);
     if (!status)
@@ -606,8 +479,15 @@ enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_sour
         return status;
     status = fill(&b);
     if (status)
-        tft_free(a, b.t, b.t->size);
+        tft_vocab_free(b.t);
     else
         *out = b.t;
     return status;
+}
+
+void tft_vocab_free(struct tft_tokenizer *t)
+{
+    if (t->unigram)
+        tft_trie_free(&t->unigram->trie, t);
+    tft_free(t->allocator, t, t->size);
 }

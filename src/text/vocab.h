@@ -1,6 +1,6 @@
 /*
  * The data of a tokenizer, shared by the files of this folder: vocab.c builds it from a source,
- * special.c finds special tokens in a text, spm.c and bpe.c encode the text between them,
+ * special.c finds special tokens in a text, spm.c, bpe.c and unigram.c encode the text between them,
  * tokenizer.c is what others call.
  */
 #ifndef TFT_VOCAB_H
@@ -32,7 +32,7 @@ enum {
     TFT_TOKEN_RSTRIP = 4, /* ... and behind it */
 };
 
-enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE };
+enum tft_vocab_kind { TFT_VOCAB_SPM, TFT_VOCAB_BPE, TFT_VOCAB_UNIGRAM };
 _Static_assert(TFT_TOKEN_MAX <= UINT16_MAX, "the length of a token fits tft_token.n");
 
 /* An entry of the hash table of tokens. */
@@ -56,7 +56,7 @@ struct tft_special {
 
 struct tft_tokenizer {
     const struct tft_allocator *allocator;
-    size_t size; /* of the one allocation that holds everything */
+    size_t size; /* of the one allocation that holds everything but a trie */
 
     struct tft_token *token; /* [n_token] */
     char *bytes;             /* the texts of the tokens, decoded: spaces are spaces */
@@ -77,7 +77,7 @@ struct tft_tokenizer {
     enum tft_vocab_kind kind;
 
     /* Symbols are characters: names of tokens have U+2581 for a space, and tokens of single bytes
-       are named <0xHH>. So are SentencePiece, and BPE with rules.characters. */
+       are named <0xHH>. So are both kinds of SentencePiece, and BPE with rules.characters. */
     bool by_character;
     bool space_first; /* encoding puts a space before the text, decoding removes it */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
@@ -85,6 +85,8 @@ struct tft_tokenizer {
 
     /* SentencePiece's BPE */
     uint32_t *rank; /* [n_token], of merging to this token: the higher its score, the lower */
+
+    struct tft_unigram *unigram; /* SentencePiece's Unigram model, or NULL */
 
     /* BPE by a list of merges */
     struct tft_pretokenizer rules;
@@ -116,7 +118,7 @@ int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, u
 
 /* ---- for tft_tokenizer_open */
 
-/* Builds a tokenizer in one allocation from the tokenizer.ggml.* values of a source.
+/* Builds a tokenizer from the tokenizer.ggml.* values of a source.
    TFT_ERR_FORMAT, TFT_ERR_UNSUPPORTED, TFT_ERR_NOMEM. */
 enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
                                const struct tft_allocator *a, struct tft_error *err);
@@ -124,6 +126,9 @@ enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_sour
 /* For messages: the position in the file of p, which points into the data of v. The position of v
    if p is not in the file, as in a source from llama2.c. */
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p);
+
+/* The memory of a tokenizer. */
+void tft_vocab_free(struct tft_tokenizer *t);
 
 /* ---- for vocab.c */
 
@@ -150,12 +155,27 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
                          int32_t *id);
 
-/* Encode text[n], n >= 1, in which no special token is to be found: by character, by byte.
-   TFT_ERR_NOMEM. */
+/* Encode text[n], n >= 1, in which no special token is to be found: BPE by character, by byte; the
+   Unigram model. TFT_ERR_NOMEM. */
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
 enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
+enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
+                                   struct tft_ids *out);
+
+/* ---- for those */
+
 tft_merge_join tft_bpe_join; /* ctx is the tokenizer */
+
+/* Pushes the tokens of all bytes, or the unknown token if one of them has no token. Several unknown
+   tokens in a row become one, as in SentencePiece. */
+void tft_push_bytes(const struct tft_tokenizer *t, const char *p, size_t n, struct tft_ids *out);
+
+/* The length of a space or U+2581 at p[n]; 0 if there is none. */
+size_t tft_space_length(const char *p, size_t n);
+
+/* The length of the first word of p[n], with the spaces before it. */
+size_t tft_word_length(const char *p, size_t n);
 
 #endif

@@ -80,13 +80,26 @@ static void make_bool(struct input *in, const char *key)
         values_u32(&values, key, 2);
 }
 
+/* A double array of any units, and strings. */
+static void make_charsmap(struct input *in)
+{
+    unsigned n = take(in) % 48;
+    unsigned char bytes[4 + 4 * 48 + 8] = {(unsigned char)(4 * n)};
+    if (!n)
+        return;
+    for (unsigned i = 4; i < 4 + 4 * n + 7; i++)
+        bytes[i] = (unsigned char)take(in);
+    values_u8s(&values, "tokenizer.ggml.precompiled_charsmap", bytes, 4 + 4 * n + 8);
+}
+
 static void make_up(struct input *in)
 {
     static const char *const pre[] = {"gpt-2",        "starcoder", "llama3",
                                       "deepseek-llm", "falcon",    "gpt-4o"};
     unsigned kind = take(in);
     size_t n = 1 + take(in) % 80;
-    values_str(&values, "tokenizer.ggml.model", kind % 2 ? "llama" : kind == 254 ? "bert" : "gpt2");
+    static const char *const model[] = {"gpt2", "llama", "t5", "llama", "gemma4", "t5"};
+    values_str(&values, "tokenizer.ggml.model", kind == 254 ? "bert" : model[kind % 6]);
     if (kind / 2 % 8 < 6)
         values_str(&values, "tokenizer.ggml.pre", pre[kind / 2 % 8]);
     make_strings(in, "tokenizer.ggml.tokens", n, 12);
@@ -100,6 +113,8 @@ static void make_up(struct input *in)
     make_id(in, "tokenizer.ggml.eot_token_id");
     make_bool(in, "tokenizer.ggml.add_bos_token");
     make_bool(in, "tokenizer.ggml.add_space_prefix");
+    make_bool(in, "tokenizer.ggml.remove_extra_whitespaces");
+    make_charsmap(in);
 }
 
 #endif

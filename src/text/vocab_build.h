@@ -1,0 +1,34 @@
+/* What vocab.c and vocab_values.c know of a vocabulary while it is built. */
+#ifndef TFT_VOCAB_BUILD_H
+#define TFT_VOCAB_BUILD_H
+
+#include "base/error.h"
+#include "vocab.h"
+
+/* The most tokens, and merges: the sizes of hash tables fit 32 bits. */
+enum { TFT_BUILD_MAX = 1 << 28 };
+
+struct tft_build {
+    const struct tft_source *s;
+    struct tft_error *err;
+    struct tft_tokenizer *t; /* on the stack until sizes are known */
+    const struct tft_value *tokens, *types, *scores, *merges, *charsmap;
+    int32_t eot, eom;
+    uint64_t n_bytes; /* size of t->bytes, at most */
+    size_t n_special; /* size of t->special */
+};
+
+#define TFT_BAD_AT(b, pos, ...)                                                                    \
+    tft_fail_at((b)->err, TFT_ERR_FORMAT, (b)->s->name, pos, __VA_ARGS__)
+#define TFT_BAD(b, v, ...) TFT_BAD_AT(b, (v)->offset, __VA_ARGS__)
+
+/* Reads tokenizer.ggml.* into b and b->t, but for the elements of arrays. */
+enum tft_status tft_build_values(struct tft_build *b);
+
+/* The value of a key. An array has at most TFT_BUILD_MAX elements; without `required` it may be
+   absent, and *out is NULL. A bool stays as it is where the key is absent. */
+enum tft_status tft_build_array(struct tft_build *b, const char *key, enum tft_value_type type,
+                                bool required, const struct tft_value **out);
+enum tft_status tft_build_bool(struct tft_build *b, const char *key, bool *out);
+
+#endif

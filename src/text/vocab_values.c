@@ -1,0 +1,183 @@
+#include "vocab_build.h"
+
+#include "tokenizer.h"
+#include "unigram.h"
+
+enum tft_status tft_build_array(struct tft_build *b, const char *key, enum tft_value_type type,
+                                bool required, const struct tft_value **out)
+{
+    const struct tft_value *v = *out = tft_source_value(b->s, key);
+    if (!v)
+        return required ? tft_fail(b->err, TFT_ERR_FORMAT, "%s: %s is missing", b->s->name, key)
+                        : TFT_OK;
+    if (!v->is_array || v->type != type)
+        return TFT_BAD(b, v, "%s is of type %s%s, not an array of %s", key,
+                       v->is_array ? "array of " : "", tft_value_type_name(v->type),
+                       tft_value_type_name(type));
+    if (v->n > TFT_BUILD_MAX)
+        return TFT_BAD(b, v, "%s has %llu elements; at most %d are supported", key,
+                       (unsigned long long)v->n, TFT_BUILD_MAX);
+    return TFT_OK;
+}
+
+/* An array with an element for each token. */
+static enum tft_status read_per_token(struct tft_build *b, const char *key,
+                                      enum tft_value_type type, bool required,
+                                      const struct tft_value **out)
+{
+    enum tft_status status = tft_build_array(b, key, type, required, out);
+    if (!status && *out && (*out)->n != b->t->n_token)
+        return TFT_BAD(b, *out, "%s has %llu elements for %u tokens", key,
+                       (unsigned long long)(*out)->n, b->t->n_token);
+    return status;
+}
+
+static enum tft_status read_string(struct tft_build *b, const char *key, struct tft_str *out)
+{
+    const struct tft_value *v = tft_source_value(b->s, key);
+    if (v && !tft_value_str(v, out))
+        return TFT_BAD(b, v, "%s is not a string", key);
+    return TFT_OK;
+}
+
+enum tft_status tft_build_bool(struct tft_build *b, const char *key, bool *out)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(b->s, key);
+    if (!v)
+        return TFT_OK;
+    if (v->is_array || !tft_value_uint(v, 0, &n) || n > 1)
+        return TFT_BAD(b, v, "%s is not a bool", key);
+    *out = n;
+    return TFT_OK;
+}
+
+static enum tft_status read_id(struct tft_build *b, const char *key, int32_t *out)
+{
+    uint64_t n;
+    const struct tft_value *v = tft_source_value(b->s, key);
+    *out = -1;
+    if (!v)
+        return TFT_OK;
+    if (v->is_array || !tft_value_uint(v, 0, &n))
+        return TFT_BAD(b, v, "%s is not a token id", key);
+    if (n >= b->t->n_token)
+        return TFT_BAD(b, v, "%s is %llu, but there are only %u tokens", key, (unsigned long long)n,
+                       b->t->n_token);
+    *out = (int32_t)n;
+    return TFT_OK;
+}
+
+static enum tft_status unsupported(struct tft_build *b, const char *key, struct tft_str name,
+                                   const char *known)
+{
+    return tft_fail_at(b->err, TFT_ERR_UNSUPPORTED, b->s->name, tft_source_value(b->s, key)->offset,
+                       "%s \"%.*s\" is not supported, but %s", key, TFT_STR_ARG(name), known);
+}
+
+static enum tft_status read_model(struct tft_build *b)
+{
+    struct tft_str name = {0}, pre = {"default", 7};
+    enum tft_status status = read_string(b, "tokenizer.ggml.model", &name);
+    if (!status)
+        status = read_string(b, "tokenizer.ggml.pre", &pre);
+    if (status)
+        return status;
+    if (!name.p)
+        return tft_fail(b->err, TFT_ERR_FORMAT, "%s: tokenizer.ggml.model is missing", b->s->name);
+    if (tft_str_is(name, "llama")) {
+        b->t->kind = TFT_VOCAB_SPM;
+        b->t->add_bos = b->t->space_first = b->t->by_character = true;
+        return TFT_OK;
+    }
+    if (tft_str_is(name, "t5")) {
+        b->t->kind = TFT_VOCAB_UNIGRAM;
+        b->t->by_character = true;
+        return TFT_OK;
+    }
+    b->t->kind = TFT_VOCAB_BPE;
+    if (tft_str_is(name, "gemma4"))
+        pre = (struct tft_str){"gemma4", 6};
+    else if (!tft_str_is(name, "gpt2"))
+        return unsupported(b, "tokenizer.ggml.model", name, "llama gpt2 gemma4 t5");
+    if (!tft_pretokenize_find(pre, &b->t->rules))
+        return unsupported(b, "tokenizer.ggml.pre", pre, tft_pretokenize_known);
+    b->t->add_bos = b->t->rules.add_bos;
+    b->t->by_character = b->t->rules.characters;
+    return TFT_OK;
+}
+
+/* An array of bytes, signed or not. */
+static enum tft_status read_charsmap(struct tft_build *b)
+{
+    static const char key[] = "tokenizer.ggml.precompiled_charsmap";
+    const struct tft_value *v = tft_source_value(b->s, key);
+    struct tft_charsmap map;
+    if (!v)
+        return TFT_OK;
+    if (!v->is_array || (v->type != TFT_VALUE_U8 && v->type != TFT_VALUE_I8))
+        return TFT_BAD(b, v, "%s is not an array of bytes", key);
+    if (v->n && (v->n > TFT_BUILD_MAX || !tft_charsmap_read(&map, v->data, (size_t)v->n)))
+        return TFT_BAD(b, v, "%s is damaged", key);
+    b->charsmap = v->n ? v : NULL;
+    return TFT_OK;
+}
+
+static enum tft_status read_arrays(struct tft_build *b)
+{
+    enum tft_status status =
+        tft_build_array(b, "tokenizer.ggml.tokens", TFT_VALUE_STRING, true, &b->tokens);
+    if (status)
+        return status;
+    if (!b->tokens->n)
+        return TFT_BAD(b, b->tokens, "tokenizer.ggml.tokens is empty");
+    b->t->n_token = (uint32_t)b->tokens->n;
+    status = read_per_token(b, "tokenizer.ggml.token_type", TFT_VALUE_I32, false, &b->types);
+    if (!status && b->t->kind == TFT_VOCAB_UNIGRAM)
+        status = read_charsmap(b);
+    if (!status && b->t->kind != TFT_VOCAB_BPE)
+        return read_per_token(b, "tokenizer.ggml.scores", TFT_VALUE_F32, true, &b->scores);
+    return status ? status
+                  : tft_build_array(b, "tokenizer.ggml.merges", TFT_VALUE_STRING, true, &b->merges);
+}
+
+static enum tft_status read_special_ids(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    enum tft_status status = read_id(b, "tokenizer.ggml.bos_token_id", &t->bos);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.eos_token_id", &t->eos);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.unknown_token_id", &t->unknown);
+    if (!status)
+        status = read_id(b, "tokenizer.ggml.eot_token_id", &b->eot);
+    return status ? status : read_id(b, "tokenizer.ggml.eom_token_id", &b->eom);
+}
+
+static enum tft_status read_flags(struct tft_build *b)
+{
+    const struct tft_value *v = tft_source_value(b->s, "tokenizer.ggml.add_bos_token");
+    enum tft_status status = tft_build_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
+    if (!status && b->t->kind != TFT_VOCAB_BPE)
+        status = tft_build_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
+    if (status)
+        return status;
+    if (v && b->t->add_bos && b->t->bos < 0)
+        return TFT_BAD(
+            b, v,
+            "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
+    /* Early files of Gemma 4 say false, but the model needs BOS (llama.cpp overrides it too). */
+    bool always = b->t->rules.characters && b->t->rules.add_bos;
+    b->t->add_bos = (b->t->add_bos || always) && b->t->bos >= 0;
+    return TFT_OK;
+}
+
+enum tft_status tft_build_values(struct tft_build *b)
+{
+    enum tft_status status = read_model(b);
+    if (!status)
+        status = read_arrays(b);
+    if (!status)
+        status = read_special_ids(b);
+    return status ? status : read_flags(b);
+}
