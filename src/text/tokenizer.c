@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "character.h"
-#include "vocab.h"
+#include "vocab_build.h"
 
 enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
                                    const struct tft_allocator *a, struct tft_error *err)

@@ -1,7 +1,7 @@
 /*
- * The data of a tokenizer, shared by the files of this folder: vocab.c builds it from a source,
- * special.c finds special tokens in a text, spm.c, bpe.c and unigram.c encode the text between them,
- * tokenizer.c is what others call.
+ * The data of a tokenizer, shared by the files of this folder: vocab_build.c builds it from a
+ * source, special.c finds special tokens in a text, spm.c, bpe.c and unigram.c encode the text
+ * between them, tokenizer.c is what others call.
  */
 #ifndef TFT_VOCAB_H
 #define TFT_VOCAB_H
@@ -116,24 +116,17 @@ static inline void tft_ids_push(struct tft_ids *out, int32_t id)
 uint32_t tft_vocab_hash(const struct tft_tokenizer *t, const char *p, size_t n);
 int32_t tft_vocab_find(const struct tft_tokenizer *t, const char *p, size_t n, uint32_t hash);
 
-/* ---- for tft_tokenizer_open */
-
-/* Builds a tokenizer from the tokenizer.ggml.* values of a source.
-   TFT_ERR_FORMAT, TFT_ERR_UNSUPPORTED, TFT_ERR_NOMEM. */
-enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
-                               const struct tft_allocator *a, struct tft_error *err);
-
 /* For messages: the position in the file of p, which points into the data of v. The position of v
    if p is not in the file, as in a source from llama2.c. */
 uint64_t tft_vocab_offset(const struct tft_source *s, const struct tft_value *v, const void *p);
 
-/* The memory of a tokenizer. */
-void tft_vocab_free(struct tft_tokenizer *t);
-
-/* ---- for vocab.c */
+/* ---- for vocab_build.c */
 
 /* The size of a hash table for n entries: the least power of two that leaves a quarter free. */
 uint32_t tft_vocab_table_size(uint32_t n);
+
+/* Enters the normal tokens, or all others. False if a search would look at too many entries. */
+bool tft_vocab_fill_table(struct tft_tokenizer *t, bool normal);
 
 /* Sorts t->special, removes duplicate names, and fills in t->first_special. */
 void tft_special_sort(struct tft_tokenizer *t);

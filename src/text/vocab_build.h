@@ -1,9 +1,19 @@
-/* What vocab.c and vocab_values.c know of a vocabulary while it is built. */
+/* Building a vocabulary from a source: vocab_values.c reads values, vocab_build.c the tokens. */
 #ifndef TFT_VOCAB_BUILD_H
 #define TFT_VOCAB_BUILD_H
 
 #include "base/error.h"
 #include "vocab.h"
+
+/* Builds a tokenizer from the tokenizer.ggml.* values of a source.
+   TFT_ERR_FORMAT, TFT_ERR_UNSUPPORTED, TFT_ERR_NOMEM. */
+enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
+                               const struct tft_allocator *a, struct tft_error *err);
+
+/* The memory of a tokenizer. */
+void tft_vocab_free(struct tft_tokenizer *t);
+
+/* ---- while it is built */
 
 /* The most tokens, and merges: the sizes of hash tables fit 32 bits. */
 enum { TFT_BUILD_MAX = 1 << 28 };

@@ -1,6 +1,5 @@
 #include "vocab_build.h"
 
-#include "tokenizer.h"
 #include "unigram.h"
 
 enum tft_status tft_build_array(struct tft_build *b, const char *key, enum tft_value_type type,

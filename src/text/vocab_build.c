@@ -1,0 +1,403 @@
+/*
+ * Builds a vocabulary from the tokenizer.ggml.* values of a source (ggml docs/gguf.md,
+ * "Tokenizer"), which may be hostile.
+ *
+ * Where the format leaves room, or real vocabularies are unusual:
+ *   - Two tokens with the same text: text is encoded as the first, both are decoded to it.
+ *   - A token without text is valid and never made (it pads a vocabulary to a round number).
+ *   - A token whose name ends generation in llama.cpp is a control token, whatever its token_type.
+ *     Many files say that "</s>" or "<|im_end|>" is normal, and then the text of a user could end
+ *     the turn.
+ *   - Without token_type, the ids that other keys name are control tokens, and "<0xHH>" is a byte.
+ *   - A special id outside the vocabulary or a NaN score is an error; so is add_bos_token without a
+ *     bos_token_id.
+ *   - SentencePiece: there must be scores, and an unknown token or all 256 byte tokens, so that
+ *     every text can be encoded.
+ *   - Byte-level BPE: a byte without a token is dropped from the text, as in llama.cpp and Hugging
+ *     Face. Vocabularies trained on UTF-8 often lack the bytes that never occur in it.
+ */
+#include "vocab_build.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "keys.h"
+#include "unigram.h"
+
+/* ---- tokens */
+
+/* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids),
+   whatever the file says. Names that occur only with pre-tokenizers that tuffet does not have are
+   left out. */
+static bool ends_by_name(struct tft_str s)
+{
+    static const char *const names[] = {
+        "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|endoftext|>", "<|end_of_text|>",
+        "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>",
+        /* DeepSeek: U+FF5C, U+2581 */
+        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
+        /* between documents and files, where fill-in-the-middle ends */
+        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
+        "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+    };
+    if (!s.n || !strchr("<_[", *s.p))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (tft_str_is(s, names[i]))
+            return true;
+    return false;
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = memchr(digits, c, sizeof digits - 1);
+    return at ? (int)(at - digits) % 16 : -1;
+}
+
+/* The byte HH of the name "<0xHH>", or -1. */
+static int byte_of_name(struct tft_str s)
+{
+    if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
+        return -1;
+    int high = hex_digit(s.p[3]), low = hex_digit(s.p[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+static bool ends(const struct tft_build *b, int32_t id, struct tft_str s)
+{
+    return id == b->t->eos || id == b->eot || id == b->eom || ends_by_name(s);
+}
+
+/* The kind of token i, whose name is s; 0 if tokenizer.ggml.token_type is invalid. */
+static unsigned kind_of(const struct tft_build *b, uint32_t i, struct tft_str s)
+{
+    if (ends_by_name(s))
+        return TFT_TOKEN_CONTROL;
+    int64_t type;
+    if (b->types)
+        return tft_value_int(b->types, i, &type) && type >= 1 && type <= TFT_TOKEN_BYTE
+                   ? (unsigned)type
+                   : 0;
+    int32_t id = (int32_t)i;
+    if (id == b->t->bos || ends(b, id, s))
+        return TFT_TOKEN_CONTROL;
+    if (id == b->t->unknown)
+        return TFT_TOKEN_UNKNOWN;
+    return b->t->by_character && byte_of_name(s) >= 0 ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+}
+
+static bool is_special(unsigned kind)
+{
+    return kind == TFT_TOKEN_USER || kind == TFT_TOKEN_CONTROL || kind == TFT_TOKEN_UNKNOWN;
+}
+
+static enum tft_status check_token(struct tft_build *b, uint32_t i, struct tft_str s)
+{
+    uint64_t pos = tft_vocab_offset(b->s, b->tokens, s.p);
+    unsigned kind = kind_of(b, i, s);
+    double score;
+    if (s.n > TFT_TOKEN_MAX)
+        return tft_fail_at(
+            b->err, TFT_ERR_UNSUPPORTED, b->s->name, pos,
+            "token %u of tokenizer.ggml.tokens has %zu bytes; at most %d are supported", i, s.n,
+            TFT_TOKEN_MAX);
+    if (!kind)
+        return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->types, b->types->data + 4 * (size_t)i),
+                      "tokenizer.ggml.token_type of token %u is not 1 to 6", i);
+    if (kind == TFT_TOKEN_BYTE && byte_of_name(s) < 0)
+        return TFT_BAD_AT(b, pos,
+                      "token %u of tokenizer.ggml.tokens has the type byte, but its name is "
+                      "\"%.*s\", not \"<0xHH>\"",
+                      i, TFT_STR_ARG(s));
+    if (b->scores && tft_value_real(b->scores, i, &score) && isnan(score))
+        return TFT_BAD_AT(b, tft_vocab_offset(b->s, b->scores, b->scores->data + 4 * (size_t)i),
+                      "tokenizer.ggml.scores of token %u is not a number", i);
+    return TFT_OK;
+}
+
+/* Checks all tokens, and counts their bytes and the special ones. */
+static enum tft_status check_tokens(struct tft_build *b)
+{
+    const unsigned char *next = b->tokens->data;
+    for (uint32_t i = 0; i < b->t->n_token; i++) {
+        struct tft_str s = tft_value_next_str(&next);
+        enum tft_status status = check_token(b, i, s);
+        if (status)
+            return status;
+        b->n_bytes += s.n;
+        b->n_special += is_special(kind_of(b, i, s));
+    }
+    if (b->n_bytes > UINT32_MAX)
+        return TFT_BAD(b, b->tokens,
+                   "tokenizer.ggml.tokens has %llu bytes of text; less than 4 GiB is supported",
+                   (unsigned long long)b->n_bytes);
+    return TFT_OK;
+}
+
+/* Writes the text of a token with the name s to out[s.n]; returns its length. */
+static size_t decode(const struct tft_tokenizer *t, unsigned kind, struct tft_str s, char *out)
+{
+    if (kind == TFT_TOKEN_NORMAL)
+        return tft_vocab_decode(t, s, out);
+    if (kind == TFT_TOKEN_BYTE) {
+        *out = (char)byte_of_name(s);
+        return 1;
+    }
+    memcpy(out, s.p, s.n);
+    return s.n;
+}
+
+static void fill_tokens(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    const unsigned char *next = b->tokens->data;
+    size_t used = 0;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        struct tft_str s = tft_value_next_str(&next);
+        unsigned kind = kind_of(b, i, s);
+        size_t n = decode(t, kind, s, t->bytes + used);
+        t->token[i] = (struct tft_token){(uint32_t)used, (uint16_t)n, (unsigned char)kind,
+                                         ends(b, (int32_t)i, s) ? TFT_TOKEN_ENDS : 0};
+        if (is_special(kind) && n)
+            t->special[t->n_special++] = (struct tft_special){t->bytes + used, (uint32_t)n,
+                                                              (int32_t)i};
+        if (kind == TFT_TOKEN_UNKNOWN && t->unknown < 0)
+            t->unknown = (int32_t)i;
+        if (n > t->longest)
+            t->longest = (uint32_t)n;
+        used += n;
+    }
+}
+
+/* Fills in the tokens of single bytes: of the kind byte if symbols are characters, else normal
+   ones. */
+static void fill_bytes(struct tft_tokenizer *t)
+{
+    unsigned kind = t->by_character ? TFT_TOKEN_BYTE : TFT_TOKEN_NORMAL;
+    memset(t->byte, -1, sizeof t->byte);
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        unsigned char byte = t->token[i].n == 1 ? (unsigned char)t->bytes[t->token[i].offset] : 0;
+        if (t->token[i].n == 1 && t->token[i].kind == kind && t->byte[byte] < 0)
+            t->byte[byte] = (int32_t)i;
+    }
+}
+
+/* ---- symbols that are characters */
+
+/* The rank of a score: the higher the score, the lower. The bits of floats of one sign are in the
+   order of their magnitudes. */
+static uint32_t rank_of(float score)
+{
+    uint32_t bits;
+    score = score == 0 ? 0 : score; /* -0 becomes 0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+/* Whether there is a space after another character. */
+static bool has_inner_space(const char *p, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (p[i] == ' ' && p[i - 1] != ' ')
+            return true;
+    return false;
+}
+
+static enum tft_status finish_by_character(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    t->words_apart = true;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        double score = 0;
+        if (b->scores && tft_value_real(b->scores, i, &score) && t->kind == TFT_VOCAB_SPM)
+            t->rank[i] = rank_of((float)score);
+        if (t->token[i].kind == TFT_TOKEN_NORMAL &&
+            has_inner_space(t->bytes + t->token[i].offset, t->token[i].n))
+            t->words_apart = false;
+    }
+    for (int byte = 0; byte < 256; byte++)
+        if (t->byte[byte] < 0 && t->unknown < 0)
+            return TFT_BAD(b, b->tokens,
+                       "tokenizer.ggml.tokens has neither an unknown token nor \"<0x%02X>\"", byte);
+    return TFT_OK;
+}
+
+/* SentencePiece's penalty of an unknown character, below the lowest score. */
+static enum tft_status finish_unigram(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    struct tft_unigram *u = t->unigram;
+    double lowest = 0, score = 0;
+    for (uint32_t i = 0; i < t->n_token; i++) {
+        tft_value_real(b->scores, i, &score);
+        u->score[i] = (float)score;
+        if (t->token[i].kind == TFT_TOKEN_NORMAL && score < lowest)
+            lowest = score;
+    }
+    u->unknown = lowest - 10;
+    enum tft_status status = tft_build_bool(b, "tokenizer.ggml.remove_extra_whitespaces",
+                                       &u->merges_spaces);
+    if (!status && tft_trie_build(&u->trie, t))
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
+                        t->n_token);
+    return status;
+}
+
+/* ---- white space around special tokens */
+
+/* Whether "Phi-3", "phi3" or "Phi 3" is in s. */
+static bool is_phi3(struct tft_str s)
+{
+    static const char phi[] = "phi";
+    for (size_t at = 0, i; at + 4 <= s.n; at++) {
+        for (i = 0; i < 3 && (s.p[at + i] | 0x20) == phi[i]; i++)
+            ;
+        i += i == 3 && memchr("- _", s.p[at + 3], 3) && at + 4 < s.n;
+        if (i >= 3 && s.p[at + i] == '3')
+            return true;
+    }
+    return false;
+}
+
+/* Marks the tokens that the array `key` lists. Ids of other than special tokens have no effect. */
+static enum tft_status mark(struct tft_build *b, const char *key, unsigned char flag)
+{
+    const struct tft_value *v;
+    enum tft_status status = tft_build_array(b, key, TFT_VALUE_I32, false, &v);
+    for (uint64_t i = 0; !status && v && i < v->n; i++) {
+        uint64_t id;
+        if (!tft_value_uint(v, i, &id) || id >= b->t->n_token)
+            status = TFT_BAD(b, v, "element %llu of %s is not a token id", (unsigned long long)i,
+                             key);
+        else
+            b->t->token[id].flags |= flag;
+    }
+    return status;
+}
+
+/* GGUF files of Phi-3 do not say it, and are known by their name as in llama.cpp: all special
+   tokens but three. */
+static void mark_phi3(struct tft_build *b)
+{
+    static const char *const not_phi3[] = {"<unk>", "<s>", "<|endoftext|>"};
+    for (uint32_t i = 0; i < b->t->n_special; i++) {
+        struct tft_str s = {b->t->special[i].p, b->t->special[i].n};
+        bool strips = true;
+        for (size_t k = 0; k < sizeof not_phi3 / sizeof *not_phi3; k++)
+            strips = strips && !tft_str_is(s, not_phi3[k]);
+        if (strips)
+            b->t->token[b->t->special[i].id].flags |= TFT_TOKEN_RSTRIP;
+    }
+}
+
+static enum tft_status mark_strips(struct tft_build *b)
+{
+    const struct tft_value *v = tft_source_value(b->s, "general.name");
+    struct tft_str name;
+    if (b->t->kind == TFT_VOCAB_SPM && v && tft_value_str(v, &name) && is_phi3(name))
+        mark_phi3(b);
+    enum tft_status status = mark(b, TFT_KEY_LSTRIP, TFT_TOKEN_LSTRIP);
+    return status ? status : mark(b, TFT_KEY_RSTRIP, TFT_TOKEN_RSTRIP);
+}
+
+/* ---- the tokenizer */
+
+static void place_unigram(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
+{
+    struct tft_unigram *u = t->unigram = tft_arena_take(a, 1, sizeof *u);
+    float *score = tft_arena_take(a, t->n_token, sizeof *score);
+    unsigned char *map = tft_arena_take(a, b->charsmap ? (size_t)b->charsmap->n : 0, 1);
+    if (!u)
+        return;
+    *u = (struct tft_unigram){.score = score};
+    if (b->charsmap) {
+        memcpy(map, b->charsmap->data, (size_t)b->charsmap->n);
+        tft_charsmap_read(&u->map, map, (size_t)b->charsmap->n);
+    }
+}
+
+static void place(struct tft_tokenizer *t, struct tft_arena *a, const struct tft_build *b)
+{
+    tft_arena_take(a, 1, sizeof *t);
+    t->token = tft_arena_take(a, t->n_token, sizeof *t->token);
+    t->bytes = tft_arena_take(a, (size_t)b->n_bytes, 1);
+    t->entry = tft_arena_take(a, t->n_entry, sizeof *t->entry);
+    t->special = tft_arena_take(a, b->n_special, sizeof *t->special);
+    t->rank = tft_arena_take(a, t->kind == TFT_VOCAB_SPM ? t->n_token : 0, sizeof *t->rank);
+    if (t->kind == TFT_VOCAB_UNIGRAM)
+        place_unigram(t, a, b);
+    t->pair = tft_arena_take(a, t->n_pair, sizeof *t->pair);
+}
+
+static enum tft_status allocate(struct tft_build *b)
+{
+    struct tft_tokenizer *t = b->t;
+    struct tft_arena count = {0};
+    t->n_entry = tft_vocab_table_size(t->n_token);
+    t->n_pair = b->merges ? tft_vocab_table_size((uint32_t)b->merges->n) : 0;
+    place(t, &count, b);
+    t->size = count.used;
+    struct tft_tokenizer *block = count.failed ? NULL : tft_alloc(t->allocator, count.used);
+    if (!block)
+        return tft_fail(b->err, TFT_ERR_NOMEM, "%s: out of memory for %u tokens", b->s->name,
+                        t->n_token);
+    *block = *t;
+    b->t = block;
+    place(block, &(struct tft_arena){.base = (char *)block}, b);
+    memset(block->entry, -1, block->n_entry * sizeof *block->entry);
+    memset(block->pair, -1, block->n_pair * sizeof *block->pair);
+    return TFT_OK;
+}
+
+static enum tft_status check(struct tft_build *b)
+{
+    enum tft_status status = tft_build_values(b);
+    return status ? status : check_tokens(b);
+}
+
+static enum tft_status fill(struct tft_build *b)
+{
+    fill_tokens(b);
+    fill_bytes(b->t);
+    if (!tft_vocab_fill_table(b->t, true) || !tft_vocab_fill_table(b->t, false))
+        return TFT_BAD(b, b->tokens,
+                   "too many entries of tokenizer.ggml.tokens have the same hash: look-ups would "
+                   "take too long");
+    tft_special_sort(b->t);
+    enum tft_status status = mark_strips(b);
+    if (!status && b->t->by_character)
+        status = finish_by_character(b);
+    if (!status && b->t->unigram)
+        status = finish_unigram(b);
+    if (!status && b->merges)
+        status = tft_bpe_read_merges(b->t, b->s, b->merges, b->err);
+    return status;
+}
+
+enum tft_status tft_vocab_read(struct tft_tokenizer **out, const struct tft_source *s,
+                               const struct tft_allocator *a, struct tft_error *err)
+{
+    struct tft_tokenizer head = {.allocator = a};
+    struct tft_build b = {.s = s, .err = err, .t = &head};
+    *out = NULL;
+    enum tft_status status = check(&b);
+    if (!status)
+        status = allocate(&b);
+    if (status)
+        return status;
+    status = fill(&b);
+    if (status)
+        tft_vocab_free(b.t);
+    else
+        *out = b.t;
+    return status;
+}
+
+void tft_vocab_free(struct tft_tokenizer *t)
+{
+    if (t->unigram)
+        tft_trie_free(&t->unigram->trie, t);
+    tft_free(t->allocator, t, t->size);
+}
