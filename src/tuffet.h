@@ -249,6 +249,8 @@ struct tft_model_info {
                           it) */
     uint64_t state_bytes; /* of one copy of the state that layers have beside the KV cache; 0: none
                              has one. See tft_rewind. */
+    uint32_t n_expert, n_expert_used; /* experts of a layer, and those that a token is given to:
+                                         weight_bytes and matmul_macs count these. 0: it has none */
 };
 
 /* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the

@@ -3,7 +3,13 @@
 #include "base/error.h"
 #include "port/port.h"
 
-enum { BLOCK_MATS = 8 };
+/* Matrices of a block: those of each expert come last. */
+enum { DENSE_MATS = 8, EXPERT_MATS = 3 };
+
+static size_t block_mats(const struct tft_model *m)
+{
+    return DENSE_MATS + (size_t)EXPERT_MATS * m->n_expert;
+}
 
 struct flaw {
     const char *why; /* NULL: none was found */
@@ -17,7 +23,7 @@ struct job {
 
 static size_t matrices(const struct tft_model *m)
 {
-    return 2 + (size_t)m->n_layer * BLOCK_MATS;
+    return 2 + m->n_layer * block_mats(m);
 }
 
 /* Matrix i. One that the architecture lacks, or that is the embedding again, has no rows. */
@@ -27,10 +33,18 @@ static struct tft_mat matrix(const struct tft_model *m, size_t i)
         return m->embed;
     if (i == 1)
         return m->output.w.data == m->embed.data ? (struct tft_mat){0} : m->output.w;
-    const struct tft_block *b = &m->block[(i - 2) / BLOCK_MATS];
-    const struct tft_linear *l[BLOCK_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
-                                              &b->o, &b->gate, &b->up, &b->down};
-    return l[(i - 2) % BLOCK_MATS]->w;
+    const struct tft_block *b = &m->block[(i - 2) / block_mats(m)];
+    const struct tft_experts *x = &b->experts;
+    const struct tft_linear *l[DENSE_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
+                                              &b->o, &b->gate, &b->up, &b->down},
+                            *of_expert[EXPERT_MATS] = {&x->gate, &x->up, &x->down};
+    size_t at = (i - 2) % block_mats(m);
+    if (at < DENSE_MATS)
+        return l[at]->w;
+    at -= DENSE_MATS;
+    if (!tft_block_has_experts(b))
+        return (struct tft_mat){0};
+    return tft_mat_expert(&of_expert[at % EXPERT_MATS]->w, (uint32_t)(at / EXPERT_MATS));
 }
 
 /* Stops at the first flaw in the thread's share of each matrix. */

@@ -56,6 +56,16 @@ uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32
     return ld->status == TFT_OK ? (uint32_t)n : 1;
 }
 
+uint32_t tft_load_count(struct tft_load *ld, const char *key, uint32_t def, uint32_t max)
+{
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, key, full);
+    uint64_t n = def;
+    if (v && (v->is_array || !tft_value_uint(v, 0, &n) || n > max))
+        fail_at(ld, v, full, "is not an integer of a possible size");
+    return ld->status == TFT_OK ? (uint32_t)n : 0;
+}
+
 float tft_load_real(struct tft_load *ld, const char *key, float def)
 {
     char full[96];
@@ -226,31 +236,41 @@ enum use {
     BY_ROW,       /* always in place, for tft_mat_row alone */
 };
 
-/* Which rows of which tensor. */
+/* Which rows of which tensor; of each of its matrices, if it has several. */
 struct part {
     const char *name;
-    uint32_t tensor_rows, first, rows, cols;
+    uint32_t tensor_rows, first, rows, cols, experts; /* experts: matrices; 0: it is one */
 };
 
-/* The matrix w, of which nothing can be used in place, is made when the file is opened. */
-static void convert(struct tft_load *ld, struct tft_mat *w, enum use use)
+static uint32_t matrices(const struct part *p)
+{
+    return p->experts ? p->experts : 1;
+}
+
+/* The matrix w, of which nothing can be used in place, is made when the file is opened. Those of n
+   experts lie one behind the other. */
+static void convert(struct tft_load *ld, struct tft_mat *w, uint32_t n, enum use use)
 {
     const struct tft_format *packed = NULL;
     if (use == FOR_PRODUCTS && ld->weights == TFT_WEIGHTS_STORED)
         packed = tft_format_packed(w->tensor->type);
     struct tft_conversion c = {.tensor = w->tensor, .first = w->first, .rows = w->rows};
-    if (packed) {
-        w->format = c.packed = packed;
-        c.to = tft_arena_take(&ld->arena, tft_panel_rows(w->rows) / TFT_PANEL,
-                              (size_t)tft_packed_bytes(packed, TFT_PANEL, w->cols));
-    } else {
+    w->format = c.packed = packed;
+    if (!packed) {
         w->format = use == AS_F32 ? &tft_format_f32 : tft_format_of_floats(ld->weights);
         c.num = w->format->num;
-        c.to = tft_arena_take(&ld->arena, w->rows, w->cols * tft_num_bytes(c.num));
+    }
+    uint64_t rows = packed ? tft_panel_rows(w->rows) / TFT_PANEL : w->rows,
+             row = packed ? tft_packed_bytes(packed, TFT_PANEL, w->cols)
+                          : (uint64_t)w->cols * tft_num_bytes(c.num);
+    char *to = tft_arena_take(&ld->arena, (size_t)rows * n, (size_t)row);
+    for (uint32_t e = 0; e < n; e++, c.first += w->apart) {
+        c.to = to ? to + (size_t)(e * rows * row) : NULL;
+        tft_load_convert_later(ld, &c);
     }
     w->first = 0;
-    w->data = c.to;
-    tft_load_convert_later(ld, &c);
+    w->data = to;
+    w->apart = packed ? (size_t)(rows * row) : w->rows;
 }
 
 /* The format of a packed tensor; NULL: there is no such tensor, or it is not packed. */
@@ -280,10 +300,11 @@ static struct tft_mat packed_panels(struct tft_load *ld, const struct part *p, e
                       p->name, p->cols, f->packing->block, f->name);
     w.tensor = find(ld, p->name,
                     (const uint64_t[4]){tft_packed_bytes(f, TFT_PANEL, p->cols),
-                                        tft_panel_rows(p->rows) / TFT_PANEL, 1, 1});
+                                        tft_panel_rows(p->rows) / TFT_PANEL, matrices(p), 1});
     if (w.tensor)
         w.data = w.tensor->data;
-    ld->m->n_params += (uint64_t)p->rows * p->cols;
+    w.apart = (size_t)tft_packed_bytes(f, p->rows, p->cols);
+    ld->m->n_params += (uint64_t)p->rows * p->cols * matrices(p);
     return w;
 }
 
@@ -293,9 +314,10 @@ static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use
     if (packed)
         return packed_panels(ld, p, use, packed);
 
-    struct tft_mat w = {.rows = p->rows, .cols = p->cols, .first = p->first};
+    struct tft_mat w = {
+        .rows = p->rows, .cols = p->cols, .first = p->first, .apart = p->tensor_rows};
     const struct tft_tensor *t = w.tensor =
-        find(ld, p->name, (const uint64_t[4]){p->cols, p->tensor_rows, 1, 1});
+        find(ld, p->name, (const uint64_t[4]){p->cols, p->tensor_rows, matrices(p), 1});
     if (!t)
         return w;
     if (!tft_dtype_info(t->type)->to_f32) {
@@ -303,14 +325,14 @@ static struct tft_mat matrix(struct tft_load *ld, const struct part *p, enum use
         return w;
     }
 
-    ld->m->n_params += (uint64_t)p->rows * p->cols;
+    ld->m->n_params += (uint64_t)p->rows * p->cols * matrices(p);
     w.format = tft_format_of(t->type);
     if (w.format && (use != AS_F32 || w.format == &tft_format_f32))
         w.data = t->data;
     else if (use == BY_ROW || (use == FOR_PRODUCTS && ld->unexpanded))
         w.format = &tft_format_stored;
     else
-        convert(ld, &w, use);
+        convert(ld, &w, matrices(p), use);
     return w;
 }
 
@@ -323,13 +345,14 @@ static const struct tft_format *w8a8_format(const struct tft_load *ld, const str
     return code ? tft_format_low(code & 255, (unsigned)code >> 8) : &tft_format_i8;
 }
 
-/* "NAME.weight", "NAME.scale" and "NAME.rowsum" of a W8A8 file. */
-static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols)
+/* "NAME.weight", "NAME.scale" and "NAME.rowsum" of a W8A8 file, of n matrices. */
+static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t rows, uint32_t cols,
+                             uint32_t n)
 {
     char name[80];
     uint64_t padded = tft_panel_rows(rows), width = tft_panel_cols(cols);
-    uint64_t panels_ne[4] = {width, padded, 1, 1};
-    const uint64_t rows_ne[4] = {padded, 1, 1, 1};
+    uint64_t panels_ne[4] = {width, padded, n, 1};
+    const uint64_t rows_ne[4] = {padded, n, 1, 1};
     struct tft_mat w = {.format = &tft_format_i8, .rows = rows, .cols = cols};
     if (cols > TFT_PANEL_MAX_K)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s has rows of %u numbers; int8 rows have %d at most",
@@ -343,12 +366,13 @@ static struct tft_mat panels(struct tft_load *ld, const char *stem, uint32_t row
         panels_ne[0] = tft_low_panel(w.format->low, width);
         panels_ne[1] = padded / TFT_PANEL;
     }
+    w.apart = (size_t)(panels_ne[0] * panels_ne[1]);
     w.data = tft_load_exactly(ld, name, TFT_I8, panels_ne);
     snprintf(name, sizeof name, "%s.scale", stem);
     w.scale = tft_load_exactly(ld, name, TFT_F32, rows_ne);
     snprintf(name, sizeof name, "%s.rowsum", stem);
     w.rowsum = tft_load_exactly(ld, name, TFT_I32, rows_ne);
-    ld->m->n_params += (uint64_t)rows * cols;
+    ld->m->n_params += (uint64_t)rows * cols * n;
     return w;
 }
 
@@ -365,7 +389,7 @@ static const float *vector(struct tft_load *ld, const char *fmt, unsigned layer,
     char name[64];
     tensor_name(name, fmt, layer, suffix);
     ld->m->weight_bytes += n * sizeof(float);
-    return matrix(ld, &(struct part){name, 1, 0, 1, n}, AS_F32).data;
+    return matrix(ld, &(struct part){name, 1, 0, 1, n, 0}, AS_F32).data;
 }
 
 const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n)
@@ -382,12 +406,13 @@ struct tft_norm tft_load_norm(struct tft_load *ld, const char *fmt, unsigned lay
     };
 }
 
-static void count_product(struct tft_load *ld, const struct tft_mat *w)
+/* A token is multiplied by n matrices like w. */
+static void count_products(struct tft_load *ld, const struct tft_mat *w, uint32_t n)
 {
     if (ld->status != TFT_OK)
         return;
-    ld->m->matmul_macs += (uint64_t)w->rows * w->cols;
-    ld->m->weight_bytes += w->format->bytes(w);
+    ld->m->matmul_macs += n * (uint64_t)w->rows * w->cols;
+    ld->m->weight_bytes += n * w->format->bytes(w);
 }
 
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer)
@@ -426,15 +451,42 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
     char name[64];
     struct tft_linear l = {0};
     tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
-    l.w = ld->w8a8 ? panels(ld, name, rows, cols)
-                   : matrix(ld, &(struct part){name, rows, first, n, cols}, FOR_PRODUCTS);
-    count_product(ld, &l.w);
+    l.w = ld->w8a8 ? panels(ld, name, rows, cols, 1)
+                   : matrix(ld, &(struct part){name, rows, first, n, cols, 0}, FOR_PRODUCTS);
+    count_products(ld, &l.w, 1);
     if (!bias)
         return l;
     l.bias = vector(ld, fmt, layer, ".bias", rows);
     if (l.bias)
         l.bias += first;
     return l;
+}
+
+/* ------------------------------------------------------------------------------------- experts */
+
+struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigned layer,
+                                   uint32_t rows, uint32_t first, uint32_t n, uint32_t cols)
+{
+    char name[64];
+    struct tft_linear l = {0};
+    const struct tft_model *m = ld->m;
+    struct part p = {name, rows, first, n, cols, m->n_expert};
+    tensor_name(name, fmt, layer, ld->w8a8 ? "" : ".weight");
+    if ((uint64_t)rows * m->n_expert > UINT32_MAX)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u experts of %u rows in %s are too many", m->n_expert,
+                      rows, name);
+    l.w = ld->w8a8 ? panels(ld, name, rows, cols, m->n_expert) : matrix(ld, &p, FOR_PRODUCTS);
+    count_products(ld, &l.w, m->n_expert_used);
+    return l;
+}
+
+struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    struct tft_mat w = tft_load_table(ld, name, rows, ld->m->n_embd);
+    count_products(ld, &w, 1);
+    return w;
 }
 
 /* ------------------------------------------------------------------------- layers with a state */
@@ -498,8 +550,8 @@ void tft_load_embedding(struct tft_load *ld)
     if (ld->status != TFT_OK)
         return;
     m->n_vocab = (uint32_t)n;
-    m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd)
-                        : matrix(ld, &(struct part){name, m->n_vocab, 0, m->n_vocab, m->n_embd},
+    m->embed = ld->w8a8 ? panels(ld, "token_embd", m->n_vocab, m->n_embd, 1)
+                        : matrix(ld, &(struct part){name, m->n_vocab, 0, m->n_vocab, m->n_embd, 0},
                                  BY_ROW);
 }
 
@@ -514,16 +566,17 @@ void tft_load_head(struct tft_load *ld)
     if (!ld->w8a8) {
         uint64_t n_params = m->n_params; /* the embedding is counted already */
         m->output.w =
-            matrix(ld, &(struct part){"token_embd.weight", m->n_vocab, 0, m->n_vocab, m->n_embd},
+            matrix(ld,
+                   &(struct part){"token_embd.weight", m->n_vocab, 0, m->n_vocab, m->n_embd, 0},
                    FOR_PRODUCTS);
         m->n_params = n_params;
     }
-    count_product(ld, &m->output.w);
+    count_products(ld, &m->output.w, 1);
 }
 
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
 {
-    return matrix(ld, &(struct part){name, rows, 0, rows, cols}, AS_F32);
+    return matrix(ld, &(struct part){name, rows, 0, rows, cols, 0}, AS_F32);
 }
 
 /* Whether it is "blk.N.", of a block that is not computed. */

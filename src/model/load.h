@@ -43,6 +43,9 @@ struct tft_load {
    is 0. */
 uint32_t tft_load_dim(struct tft_load *ld, const char *key, uint32_t def, uint32_t max);
 
+/* "ARCH.key" as an integer in [0, max]; `def` if the file has no such key. */
+uint32_t tft_load_count(struct tft_load *ld, const char *key, uint32_t def, uint32_t max);
+
 /* "ARCH.key" as a positive finite number, likewise. */
 float tft_load_real(struct tft_load *ld, const char *key, float def);
 
@@ -108,6 +111,14 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
 
 /* n floats of state for a layer: where they begin. */
 size_t tft_load_state(struct tft_load *ld, size_t n);
+
+/* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor; the result is
+   that of expert 0 (tft_mat_expert). A token is given to n_expert_used of them. */
+struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigned layer,
+                                   uint32_t rows, uint32_t first, uint32_t n, uint32_t cols);
+
+/* A matrix [rows, D] of f32, expanded if need be, that each token is multiplied by. */
+struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows);
 
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);

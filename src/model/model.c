@@ -24,6 +24,8 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_prefix = m->n_prefix,
         .prefix_bos = m->prefix_bos,
         .state_bytes = m->state_size * sizeof(float),
+        .n_expert = m->n_expert,
+        .n_expert_used = m->n_expert_used,
     };
     tft_options_give(info, &all, sizeof all);
 }
@@ -52,6 +54,7 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_SHORT_CONV] = "layers with a short convolution",
         [TFT_PIECE_DELTA_NET] = "layers with a delta net",
         [TFT_PIECE_OUTPUT_GATE] = "gates on attention's output",
+        [TFT_PIECE_EXPERTS] = "mixtures of experts",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

@@ -58,6 +58,15 @@ struct tft_linear { /* y = W x + bias */
     const struct tft_input *in;
 };
 
+/* A mixture of experts: models/mixture.h. The matrices of all experts have the same shape. */
+struct tft_experts {
+    struct tft_mat router;       /* [n_expert, D] f32; no rows: the block has no experts */
+    const float *bias;           /* [n_expert] added where experts are chosen; or NULL */
+    struct tft_mat shared_gate;  /* [1, D] f32; no rows: the block's own feed-forward has no gate */
+    struct tft_linear gate, up, down; /* of expert 0: [n_ff_expert, D] twice, [D, n_ff_expert] */
+    struct tft_input hidden;     /* the input of all their `down` */
+};
+
 struct tft_norm {
     const float *w, *b; /* [n]; b is NULL for RMSNorm. No w: there is no norm */
 };
@@ -97,6 +106,7 @@ struct tft_block {
        beta, z of z */
     struct tft_linear gate, up;          /* [F, D] */
     struct tft_linear down;              /* [D, F] */
+    struct tft_experts experts;          /* beside gate, up and down, or instead of them */
     struct tft_input in[TFT_LAYER_INPUTS];
     enum tft_mixer mixer;
     struct tft_taps taps; /* not of attention */
@@ -134,8 +144,12 @@ enum tft_piece {
     TFT_PIECE_SHORT_CONV,
     TFT_PIECE_DELTA_NET,
     TFT_PIECE_OUTPUT_GATE,
+    TFT_PIECE_EXPERTS,
     TFT_PIECES
 };
+
+/* The most experts of a layer. */
+enum { TFT_MAX_EXPERTS = 1024 };
 
 /* The most heads that may share a KV head: attention takes them through a span together. */
 enum { TFT_MAX_GROUP = 32 };
@@ -165,6 +179,14 @@ struct tft_model {
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
     float norm_eps;
+
+    uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */
+    uint32_t n_expert_used; /* those that a token is given to */
+    uint32_t n_ff_expert;   /* hidden activations of an expert */
+    uint32_t n_leading;     /* layers that come first and have no experts */
+    bool expert_sigmoid;    /* the router's scores become weights by sigmoid; otherwise softmax */
+    bool expert_renorm;     /* the weights of a token's experts are divided by their sum, */
+    float expert_scale;     /* and multiplied by this */
 
     uint32_t mixer_width; /* numbers of TFT_M, what mixers other than attention project; 0: there
                              are none */
@@ -251,6 +273,12 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 static inline bool tft_model_adds_apart(const struct tft_model *m)
 {
     return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE);
+}
+
+/* Whether the block is, or has beside its own feed-forward, a mixture of experts. */
+static inline bool tft_block_has_experts(const struct tft_block *b)
+{
+    return b->experts.router.rows;
 }
 
 /* Whether layers have a state beside the cache. */

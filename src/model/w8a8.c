@@ -113,16 +113,37 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
     connect(m, &b->gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->up, &b->in[TFT_IN_FFN]);
     connect(m, &b->down, &b->in[TFT_IN_DOWN]);
+    connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
+    connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
+}
+
+/* The hidden activations of experts are of the same input as those of the block's own feed-forward,
+   but their weights may be packed and the other ones floats. */
+static void connect_experts(struct tft_load *ld, struct tft_block *b, struct tft_input hidden)
+{
+    if (hidden.range == TFT_RANGE_TENSOR)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "the hidden activations of experts have a range of all tokens of a pass");
+    b->experts.hidden = hidden;
+    connect(ld->m, &b->experts.down, &b->experts.hidden);
+}
+
+/* Whether hidden activations are rows of floats before they are what the weights take. */
+static bool is_floats_first(const struct tft_input *in)
+{
+    return in->range != TFT_RANGE_STATIC && in->range != TFT_RANGE_GROUPS;
 }
 
 static uint32_t hadamard(struct tft_load *ld)
 {
+    const struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_HADAMARD);
     uint64_t block = 0;
-    if (v && (v->is_array || !tft_value_uint(v, 0, &block) || block > 256 ||
-              (block & (block - 1)) || (block && ld->m->n_ff % block)))
+    bool good = !v || (!v->is_array && tft_value_uint(v, 0, &block) && block <= 256 &&
+                       (block & (block - 1)) == 0);
+    if (!good || (block && (m->n_ff % block || m->n_ff_expert % block)))
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a power of two up to 256 that divides %u",
-                      TFT_KEY_HADAMARD, ld->m->n_ff);
+                      TFT_KEY_HADAMARD, block && m->n_ff % block == 0 ? m->n_ff_expert : m->n_ff);
     return ld->status == TFT_OK ? (uint32_t)block : 0;
 }
 
@@ -147,9 +168,11 @@ void tft_w8a8_inputs(struct tft_load *ld)
             m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
         }
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
+        if (tft_block_has_experts(b))
+            connect_experts(ld, b, b->in[TFT_IN_DOWN]);
         connect_block(m, b);
-        m->float_hidden |= b->in[TFT_IN_DOWN].range != TFT_RANGE_STATIC &&
-                           b->in[TFT_IN_DOWN].range != TFT_RANGE_GROUPS;
+        m->float_hidden |= is_floats_first(&b->in[TFT_IN_DOWN]) ||
+                           (tft_block_has_experts(b) && is_floats_first(&b->experts.hidden));
     }
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;

@@ -27,6 +27,8 @@ struct tft_mat {
     uint32_t first;   /* row 0 is this row of `data` and of `tensor`: gpt2's q, k and v are parts of
                          one tensor */
     const void *data; /* laid out as the format says; NULL for tft_format_stored */
+    size_t apart;     /* of the first of several experts' matrices, which lie one behind the other:
+                         bytes of `data` to the next, or rows where they are not in panels */
     const float *scale;              /* with takes_bytes: as in struct tft_panels; otherwise NULL */
     const int32_t *rowsum;           /* likewise */
     const struct tft_tensor *tensor; /* the tensor that holds the matrix or that `data` was expanded
@@ -78,6 +80,29 @@ struct tft_format {
     void (*product)(const struct tft_kernels *kern, const struct tft_mat *w,
                     const struct tft_product *p, size_t begin, size_t end);
 };
+
+/* Whether `data` is panels, whose rows cannot be counted from `first`. */
+static inline bool tft_format_in_panels(const struct tft_format *f)
+{
+    return f->takes_bytes || f->packing;
+}
+
+/* The matrix of expert e; all: that of expert 0. */
+static inline struct tft_mat tft_mat_expert(const struct tft_mat *all, uint32_t e)
+{
+    struct tft_mat w = *all;
+    size_t rows = tft_panel_rows(w.rows);
+    if (!tft_format_in_panels(w.format)) {
+        w.first += e * (uint32_t)w.apart;
+        return w;
+    }
+    w.data = (const char *)w.data + e * w.apart;
+    if (w.scale) {
+        w.scale += e * rows;
+        w.rowsum += e * rows;
+    }
+    return w;
+}
 
 extern const struct tft_format tft_format_f32, tft_format_f16, tft_format_bf16, tft_format_i8,
     tft_format_stored;
