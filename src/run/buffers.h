@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-/* Rows are f32. Those that feed linear layers, TFT_XN, TFT_A and TFT_G, are bytes where the weights
+/* Rows are f32. Those that feed linear layers, TFT_XN, TFT_A, TFT_G and TFT_H, are bytes where the weights
    take bytes, or both where they take groups of bytes. Letters for sizes are those of model.h: H is
    the number of heads. */
 enum tft_buf {
@@ -17,6 +17,10 @@ enum tft_buf {
     TFT_G,      /* [F] hidden activations: first the gate, or up where there is no gate */
     TFT_U,      /* [F] up, where there is a gate */
     TFT_M,      /* [mixer_width] what a mixer other than attention projects */
+    TFT_R,      /* [D] the residual stream, normalised, for the router of a mixture of experts */
+    TFT_E,      /* [experts] the router's scores */
+    TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each of them,
+                   those of an expert one after the other (routes.h) */
     TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
     TFT_N_BUF,
@@ -25,6 +29,7 @@ enum tft_buf {
     TFT_ROPE,           /* the rotation tables */
     TFT_PARTS,          /* attention's partial results */
     TFT_STATES,         /* the states of layers that have one */
+    TFT_ROUTES,         /* which experts tokens go to */
 };
 
 /* Numbers of a row. */
@@ -38,6 +43,8 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_G:
     case TFT_U: return m->n_ff;
     case TFT_M: return m->mixer_width;
+    case TFT_E: return m->n_expert;
+    case TFT_H: return m->n_ff_expert;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

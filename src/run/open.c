@@ -150,9 +150,49 @@ static uint32_t byte_rows(const struct tft_session *s)
    that feed them have none. Hidden activations are rows of floats for some kinds of input only. */
 static bool has_floats(const struct tft_model *m, enum tft_buf b)
 {
-    if (b == TFT_G || b == TFT_U)
+    if (b == TFT_G || b == TFT_U || b == TFT_H)
         return m->float_hidden;
     return m->float_inputs || (b != TFT_XN && b != TFT_A);
+}
+
+static size_t rows_of(const struct tft_session *s, enum tft_buf b)
+{
+    return b == TFT_LOGITS ? s->n_logits
+           : b == TFT_XN   ? byte_rows(s)
+           : b == TFT_H    ? (size_t)s->n_batch * s->m->n_expert_used
+                           : s->n_batch;
+}
+
+static bool is_used(const struct tft_model *m, enum tft_buf b)
+{
+    switch (b) {
+    case TFT_M: return m->mixer_width;
+    case TFT_Y: return tft_model_adds_apart(m) || m->n_expert;
+    case TFT_R:
+    case TFT_E:
+    case TFT_H: return m->n_expert;
+    default: return true;
+    }
+}
+
+/* The copies of inputs that threads multiply experts by. */
+static void layout_expert_inputs(struct tft_session *s, struct tft_arena *a)
+{
+    const struct tft_model *m = s->m;
+    size_t tokens = TFT_EXPERT_TOKENS;
+    struct tft_expert_inputs *all = tft_arena_take(a, (size_t)s->n_threads, sizeof *all);
+    for (int i = 0; i < s->n_threads; i++) {
+        struct tft_expert_inputs w = {0};
+        if (s->m->float_inputs)
+            w.x = tft_arena_take(a, tokens, tft_buf_stride(m, TFT_XN) * sizeof *w.x);
+        if (m->byte_inputs || m->group_inputs)
+            w.bytes = tft_arena_take(a, tokens, tft_buf_byte_stride(m, TFT_XN));
+        if (m->byte_inputs && m->float_inputs)
+            w.affine = tft_arena_take(a, tokens, sizeof *w.affine);
+        if (all)
+            all[i] = w;
+    }
+    s->expert_inputs = all;
 }
 
 /* Rows of activations. A device has rows of its own, but for those that go to and from it. */
@@ -161,20 +201,24 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     const struct tft_model *m = s->m;
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G;
-        bool unused = (b == TFT_Y && !tft_model_adds_apart(m)) || (b == TFT_M && !m->mixer_width);
-        size_t rows = b == TFT_LOGITS ? s->n_logits : b == TFT_XN ? byte_rows(s) : s->n_batch;
-        if (unused || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
+        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H;
+        size_t rows = rows_of(s, b);
+        if (!is_used(m, b) || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
             continue;
         if (has_floats(m, b))
             s->buf[b] = tft_arena_take(a, rows, tft_buf_stride(m, b) * sizeof(float));
         if ((m->byte_inputs || m->group_inputs) && feeds) {
-            s->bytes[b] = tft_arena_take(a, byte_rows(s), tft_buf_byte_stride(m, b));
+            s->bytes[b] = tft_arena_take(a, rows > byte_rows(s) ? rows : byte_rows(s),
+                                         tft_buf_byte_stride(m, b));
             if (m->byte_inputs && m->float_inputs)
                 s->affine[b] = tft_arena_take(a, rows, sizeof *s->affine[b]);
         }
     }
-    if (!m->byte_inputs && !m->group_inputs)
+    if (m->n_expert) {
+        tft_routes_layout(&s->routes, a, m, s->n_batch);
+        layout_expert_inputs(s, a);
+    }
+    if (!m->byte_inputs && !m->group_inputs && !m->n_expert)
         return;
 
     s->range_part = tft_arena_take(a, (size_t)s->n_threads, sizeof *s->range_part);
@@ -268,7 +312,7 @@ static void clear_padding(struct tft_session *s)
 {
     struct tft_pass shape = {.m = s->m, .s = s};
     for (enum tft_buf b = 0; b < TFT_N_BUF && s->m->byte_inputs; b++)
-        for (uint32_t t = 0; s->bytes[b] && t < byte_rows(s); t++) {
+        for (uint32_t t = 0; s->bytes[b] && t < (b == TFT_H ? rows_of(s, b) : byte_rows(s)); t++) {
             uint32_t width = tft_pass_width(&shape, b);
             memset(tft_pass_bytes(&shape, b, t) + width, 0, tft_panel_cols(width) - width);
         }

@@ -64,6 +64,13 @@ struct tft_ops {
     void (*hidden)(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                    const struct tft_linear *down);
 
+    /* Gives each token to experts (models/mixture.h), by R = norm(X) and E = Wrouter R */
+    void (*route)(struct tft_pass *p, const struct tft_block *b);
+
+    /* Y = what its experts make of XN, times their weights, summed. Where the block has a
+       feed-forward of its own, Y begins with it, times its gate */
+    void (*experts)(struct tft_pass *p, const struct tft_block *b);
+
     /* to += W from + bias; from is A or G */
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
@@ -170,12 +177,33 @@ static inline void tft_linear_add(struct tft_pass *p, enum tft_buf to, const str
     p->ops->linear_add(p, to, w, from);
 }
 
+static inline void tft_route(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->route(p, b);
+}
+
+static inline void tft_experts(struct tft_pass *p, const struct tft_block *b)
+{
+    p->ops->experts(p, b);
+}
+
+static inline void tft_linear_apart(struct tft_pass *p, const struct tft_linear *l,
+                                    enum tft_buf from)
+{
+    p->ops->linear_apart(p, l, from);
+}
+
+static inline void tft_add_apart(struct tft_pass *p, const struct tft_norm *w)
+{
+    p->ops->add_apart(p, w);
+}
+
 /* X += residual_scale * norm(W from + bias) */
 static inline void tft_linear_add_norm(struct tft_pass *p, const struct tft_linear *l,
                                        enum tft_buf from, const struct tft_norm *w)
 {
-    p->ops->linear_apart(p, l, from);
-    p->ops->add_apart(p, w);
+    tft_linear_apart(p, l, from);
+    tft_add_apart(p, w);
 }
 
 /* The logits of X. */

@@ -9,6 +9,7 @@
 #include "kv/kv.h"
 #include "likely.h"
 #include "model/model.h"
+#include "routes.h"
 #include "states.h"
 
 /* Queries that attention takes through a span together: their scores fill 32 KiB. */
@@ -73,6 +74,8 @@ struct tft_session {
                                              ranges are dynamic */
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
+    struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
+    struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
     const double *rope_freq;              /* the model's, or those for long sessions */
     float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then the same for layers with a
                                              window, where they have frequencies of their own */

@@ -6,6 +6,7 @@
  *      attend.c    the cache and attention over it; apart.c where keys and values are apart; span.c
  *                  the work on one span, for both
  *      conv.c      short convolutions; delta.c delta nets
+ *      experts.c   mixtures of experts
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -36,7 +37,23 @@ bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tf
 /* Makes bytes of the float rows of `buf`, which are complete, where `in` has a dynamic range. */
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
+/* h = norm of the row of token t. */
+void tft_cpu_norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h);
+
+/* Makes bytes of a row of floats, with the row's own range. */
+void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row);
+
 /* ---- linear.c */
+
+/* This thread's share of the rows of l. */
+void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
+                        size_t *end);
+
+/* Numbers `first` .. first + n - 1 of a row of hidden activations, of the products g with the gate
+   and u with up, in the form that `in` has; floats for ranges that are dynamic. `first` is a
+   multiple of 64 and of in->hadamard. u: NULL without a gate. g is overwritten. */
+void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, size_t first,
+                      float *g, const float *u, size_t n, const struct tft_input *in);
 
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b);
@@ -57,6 +74,11 @@ void tft_cpu_short_conv(struct tft_pass *p, const struct tft_block *b);
 /* ---- delta.c */
 
 void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
+
+/* ---- experts.c */
+
+void tft_cpu_route(struct tft_pass *p, const struct tft_block *b);
+void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b);
 
 /* ---- attend.c */
 

@@ -27,9 +27,8 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
     w->format->product(&p->m->kern, w, &product, begin, end);
 }
 
-/* This thread's share of the rows of l. */
-static void share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
-                       size_t *end)
+void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
+                        size_t *end)
 {
     size_t rows = l->w.rows;
     tft_pass_share(p, (rows + TFT_LINE - 1) / TFT_LINE, begin, end);
@@ -44,7 +43,7 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
     tft_pass_tap(p, l, from);
 
     size_t begin, end;
-    share_rows(p, l, &begin, &end);
+    tft_cpu_share_rows(p, l, &begin, &end);
     if (begin < end)
         product(p, tft_pass_row(p, to, p->first) + begin, tft_pass_stride(p, to), l, from, add,
                 begin, end, p->first, p->n - p->first);
@@ -102,7 +101,7 @@ void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
     linear(p, TFT_LOGITS, output, TFT_XN, false);
     if (m->logit_scale == 1 && !(m->logit_cap > 0))
         return;
-    share_rows(p, output, &begin, &end); /* those that this thread has written */
+    tft_cpu_share_rows(p, output, &begin, &end); /* those that this thread has written */
     for (uint32_t t = p->first; t < p->n && begin < end; t++)
         tft_model_finish_logits(m, tft_pass_row(p, TFT_LOGITS, t) + begin, end - begin);
 }
@@ -124,13 +123,6 @@ static void activate(const struct tft_model *m, float *g, const float *u, size_t
         kern->hadamard(g, n, in->hadamard);
 }
 
-/* The same as numbers `first` .. first + n - 1 of a row of groups; g is overwritten. */
-static void activate_groups(const struct tft_pass *p, uint32_t t, size_t first, float *g,
-                            const float *u, size_t n, const struct tft_input *in)
-{
-    activate(p->m, g, u, n, in);
-    p->m->kern.quantize_groups(tft_pass_bytes(p, TFT_G, t), p->m->n_ff, first, g, n);
-}
 
 /* y: [n] bytes of the same; g is overwritten. */
 static void activate_u8(const struct tft_model *m, uint8_t *y, float *g, const float *u, size_t n,
@@ -147,6 +139,20 @@ static void activate_u8(const struct tft_model *m, uint8_t *y, float *g, const f
     } else {
         kern->silu_mul_u8(y, g, u, n, &in->affine);
     }
+}
+
+void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, size_t first,
+                      float *g, const float *u, size_t n, const struct tft_input *in)
+{
+    if (in->range == TFT_RANGE_STATIC) {
+        activate_u8(p->m, tft_pass_bytes(p, to, row) + first, g, u, n, in);
+        return;
+    }
+    activate(p->m, g, u, n, in);
+    if (in->range == TFT_RANGE_GROUPS)
+        p->m->kern.quantize_groups(tft_pass_bytes(p, to, row), tft_pass_width(p, to), first, g, n);
+    else
+        memcpy(tft_pass_row(p, to, row) + first, g, n * sizeof *g);
 }
 
 static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
@@ -191,14 +197,9 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
             product(p, w->gate, slice, gate ? gate : up, TFT_XN, false, i, i + rows, t, n);
             if (gate)
                 product(p, w->up, slice, up, TFT_XN, false, i, i + rows, t, n);
-            for (uint32_t j = 0; j < n; j++) {
-                float *g = w->gate + j * slice, *u = gate ? w->up + j * slice : NULL;
-                if (down->in->range == TFT_RANGE_GROUPS)
-                    activate_groups(p, t + j, i, g, u, rows, down->in);
-                else
-                    activate_u8(p->m, tft_pass_bytes(p, TFT_G, t + j) + i, g, u, rows,
-                                down->in);
-            }
+            for (uint32_t j = 0; j < n; j++)
+                tft_cpu_activate(p, TFT_G, t + j, i, w->gate + j * slice,
+                                 gate ? w->up + j * slice : NULL, rows, down->in);
         }
 }
 

@@ -27,8 +27,7 @@ void tft_cpu_embed(struct tft_pass *p)
 
 /* ---------------------------------------------------------------------------------------- norms */
 
-/* h = norm of the row of token t. */
-static void norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h)
+void tft_cpu_norm_row(const struct tft_pass *p, const struct tft_norm *w, uint32_t t, float *h)
 {
     const struct tft_kernels *kern = &p->m->kern;
     float *x = tft_pass_row(p, TFT_X, t), eps = p->m->norm_eps;
@@ -77,7 +76,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
         if (l->in->range == TFT_RANGE_STATIC) {
             norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_XN, own), q);
         } else {
-            norm_row(p, w, p->first, tft_pass_row(p, TFT_XN, own));
+            tft_cpu_norm_row(p, w, p->first, tft_pass_row(p, TFT_XN, own));
             quantize_groups(p, TFT_XN, own);
         }
         return;
@@ -88,7 +87,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
         if (l->in->range == TFT_RANGE_STATIC)
             norm_row_u8(p, w, t, tft_pass_bytes(p, TFT_XN, t), q);
         else
-            norm_row(p, w, t, tft_pass_row(p, TFT_XN, t));
+            tft_cpu_norm_row(p, w, t, tft_pass_row(p, TFT_XN, t));
     tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
@@ -229,6 +228,15 @@ static struct tft_affine common_affine(const struct tft_pass *p, enum tft_buf bu
     return tft_affine_of(min, max);
 }
 
+void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t row)
+{
+    float min, max;
+    rows_range(p, buf, row, row + 1, &min, &max);
+    p->s->affine[buf][row] = tft_affine_of(min, max);
+    p->m->kern.quantize(tft_pass_bytes(p, buf, row), tft_pass_row(p, buf, row),
+                        tft_pass_width(p, buf), &p->s->affine[buf][row]);
+}
+
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
     if (in->range == TFT_RANGE_FLOAT || in->range == TFT_RANGE_STATIC)
@@ -246,9 +254,8 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
         q = common_affine(p, buf, begin, end);
     for (uint32_t t = begin; t < end; t++) {
         if (in->range == TFT_RANGE_TOKEN) {
-            float min, max;
-            rows_range(p, buf, t, t + 1, &min, &max);
-            q = tft_affine_of(min, max);
+            tft_cpu_quantize_token(p, buf, t);
+            continue;
         }
         p->s->affine[buf][t] = q;
         p->m->kern.quantize(tft_pass_bytes(p, buf, t), tft_pass_row(p, buf, t),

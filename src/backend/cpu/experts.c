@@ -1,0 +1,234 @@
+/*
+ * Mixtures of experts (models/mixture.h). A pass's tokens are grouped by expert, so that an expert's
+ * matrices are read once for all of them, and only those of chosen experts are touched. What a token
+ * gets does not depend on the group: each product is of its own row, and the products are added in
+ * the order of the experts.
+ */
+#include "cpu.h"
+
+#include <string.h>
+
+#include "simd/expf.h"
+
+/* ---------------------------------------------------------------------------------------- router */
+
+/* y: [n, rows of w from begin to end] = R of tokens [t, t + n) times w. */
+static void router_product(const struct tft_pass *p, const struct tft_mat *w, float *y, size_t ldy,
+                           size_t begin, size_t end, uint32_t t, uint32_t n)
+{
+    struct tft_product product = {.y = y,
+                                  .ldy = ldy,
+                                  .x = tft_pass_row(p, TFT_R, t),
+                                  .ldx = tft_pass_stride(p, TFT_R),
+                                  .n = n};
+    if (begin < end && n)
+        w->format->product(&p->m->kern, w, &product, begin, end);
+}
+
+/* E = Wrouter R: many tokens are shared out, the rows of few. */
+static void score(struct tft_pass *p, const struct tft_mat *router)
+{
+    size_t from = 0, to = router->rows;
+    uint32_t begin = p->first, end = p->n;
+    tft_pass_touch(p, BIT(TFT_R), BIT(TFT_E));
+    if (p->n - p->first >= (uint32_t)p->n_threads)
+        tft_pass_share_tokens(p, &begin, &end);
+    else
+        tft_cpu_share_rows(p, &(struct tft_linear){.w = *router}, &from, &to);
+    router_product(p, router, tft_pass_row(p, TFT_E, begin) + from, tft_pass_stride(p, TFT_E), from,
+                   to, begin, end - begin);
+}
+
+/* The weight of the block's own feed-forward: sigmoid(Wgate R), or 1. */
+static float shared_weight(const struct tft_pass *p, const struct tft_experts *x, uint32_t t)
+{
+    float y = 0;
+    if (!x->shared_gate.rows)
+        return 1;
+    router_product(p, &x->shared_gate, &y, 1, 0, 1, t, 1);
+    return 1 / (1 + tft_expf(-y));
+}
+
+void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
+{
+    const struct tft_experts *x = &b->experts;
+    struct tft_routes *r = &p->s->routes;
+    uint32_t begin, end;
+    tft_pass_touch(p, BIT(TFT_X), BIT(TFT_R));
+    tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end; t++)
+        tft_cpu_norm_row(p, &b->ffn_norm, t, tft_pass_row(p, TFT_R, t));
+    score(p, &x->router);
+
+    tft_pass_touch(p, BIT(TFT_R) | BIT(TFT_E), BIT(TFT_E) | BIT(TFT_ROUTES));
+    for (uint32_t t = begin; t < end; t++) {
+        tft_routes_choose(p->m, x->bias, tft_pass_row(p, TFT_E, t),
+                          r->of_token + (size_t)t * p->m->n_expert_used);
+        r->shared[t] = shared_weight(p, x, t);
+    }
+    tft_pass_touch(p, BIT(TFT_ROUTES), BIT(TFT_ROUTES));
+    if (p->tid == 0)
+        tft_routes_group(r, p->m, p->first, p->n);
+}
+
+/* --------------------------------------------------------------------------------------- experts */
+
+/* Pairs [at, at + n) of an expert. */
+struct pairs {
+    uint32_t expert, at, n;
+};
+
+/* The next pairs of the pass, at most `most` and of one expert, after `last`, which begins all zero.
+   Returns false if there are none. */
+static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
+{
+    const uint32_t *first = p->s->routes.first;
+    last->at += last->n;
+    while (last->expert < p->m->n_expert && last->at == first[last->expert + 1])
+        last->expert++;
+    if (last->expert == p->m->n_expert)
+        return false;
+    uint32_t left = first[last->expert + 1] - last->at;
+    last->n = left < most ? left : most;
+    return true;
+}
+
+/* What rows of XN are multiplied as, by weights like w: those of the pairs' tokens, beside each
+   other. */
+static struct tft_product inputs(const struct tft_pass *p, const struct tft_linear *l,
+                                 const struct pairs *pairs)
+{
+    const struct tft_expert_inputs *to = &p->s->expert_inputs[p->tid];
+    const uint32_t *token = p->s->routes.token + pairs->at;
+    bool bytes = tft_format_in_panels(l->w.format),
+         step = l->w.format->takes_bytes && l->in->range != TFT_RANGE_STATIC;
+    struct tft_product x = {.n = pairs->n, .step = step, .affine = &l->in->affine};
+    x.ldx = bytes ? tft_pass_byte_stride(p, TFT_XN) : tft_pass_stride(p, TFT_XN);
+    x.x = to->x;
+    x.bytes = to->bytes;
+    if (step)
+        x.affine = to->affine;
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        uint32_t row = tft_cpu_own_row(p, TFT_XN, l->in) ? (uint32_t)p->tid : token[i];
+        if (step)
+            to->affine[i] = p->s->affine[TFT_XN][row];
+        if (pairs->n == 1) {
+            x.x = bytes ? NULL : tft_pass_row(p, TFT_XN, row);
+            x.bytes = bytes ? tft_pass_bytes(p, TFT_XN, row) : NULL;
+        } else if (bytes) {
+            memcpy(to->bytes + i * x.ldx, tft_pass_bytes(p, TFT_XN, row), x.ldx);
+        } else {
+            memcpy(to->x + i * x.ldx, tft_pass_row(p, TFT_XN, row), x.ldx * sizeof *to->x);
+        }
+    }
+    return x;
+}
+
+/* Rows [begin, end) of one expert's matrix times x, to y. */
+static void product(const struct tft_pass *p, const struct tft_linear *all, uint32_t expert,
+                    struct tft_product x, float *y, size_t ldy, size_t begin, size_t end)
+{
+    struct tft_mat w = tft_mat_expert(&all->w, expert);
+    x.y = y;
+    x.ldy = ldy;
+    w.format->product(&p->m->kern, &w, &x, begin, end);
+}
+
+/* Rows of a slice for n tokens: what two products leave is still in the cache when it is used. */
+static size_t slice_rows(uint32_t n)
+{
+    return TFT_HIDDEN_TOKENS / n * TFT_HIDDEN_ROWS;
+}
+
+/* H of the pairs, this thread's share of its numbers. Gate and up may differ in their format. */
+static void hidden_slices(const struct tft_pass *p, const struct tft_experts *x,
+                          const struct pairs *pairs, size_t from, size_t to)
+{
+    const struct tft_hidden_scratch *w = &p->s->hidden[p->tid];
+    size_t slice = slice_rows(pairs->n);
+    struct tft_product up = inputs(p, &x->up, pairs), gate = inputs(p, &x->gate, pairs);
+    for (size_t i = from; i < to; i += slice) {
+        size_t rows = to - i < slice ? to - i : slice;
+        product(p, &x->gate, pairs->expert, gate, w->gate, slice, i, i + rows);
+        product(p, &x->up, pairs->expert, up, w->up, slice, i, i + rows);
+        for (uint32_t j = 0; j < pairs->n; j++)
+            tft_cpu_activate(p, TFT_H, pairs->at + j, i, w->gate + j * slice, w->up + j * slice,
+                             rows, &x->hidden);
+    }
+}
+
+static void hidden(struct tft_pass *p, const struct tft_experts *x)
+{
+    size_t block = x->hidden.hadamard, unit = block > 64 ? block : 64, from, to,
+           width = x->up.w.rows;
+    unsigned xn = tft_cpu_own_row(p, TFT_XN, x->up.in) ? 0 : BIT(TFT_XN);
+    tft_pass_touch(p, xn | BIT(TFT_ROUTES), BIT(TFT_H));
+    tft_pass_share(p, (width + unit - 1) / unit, &from, &to);
+    to = to * unit < width ? to * unit : width;
+    struct pairs pairs = {0};
+    while (from * unit < to && next(p, &pairs, TFT_EXPERT_TOKENS))
+        hidden_slices(p, x, &pairs, from * unit, to);
+    if (x->hidden.range != TFT_RANGE_TOKEN)
+        return;
+    tft_pass_touch(p, 0, BIT(TFT_H));
+    tft_pass_share(p, (size_t)(p->n - p->first) * p->m->n_expert_used, &from, &to);
+    for (size_t i = from; i < to; i++)
+        tft_cpu_quantize_token(p, TFT_H, (uint32_t)i);
+}
+
+/* What rows of H are multiplied as. */
+static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft_linear *down,
+                                      const struct pairs *pairs)
+{
+    struct tft_product x = {.n = pairs->n, .affine = &down->in->affine};
+    if (!tft_format_in_panels(down->w.format)) {
+        x.x = tft_pass_row(p, TFT_H, pairs->at);
+        x.ldx = tft_pass_stride(p, TFT_H);
+        return x;
+    }
+    x.bytes = tft_pass_bytes(p, TFT_H, pairs->at);
+    x.ldx = tft_pass_byte_stride(p, TFT_H);
+    x.step = down->w.format->takes_bytes && down->in->range != TFT_RANGE_STATIC;
+    if (x.step)
+        x.affine = p->s->affine[TFT_H] + pairs->at;
+    return x;
+}
+
+/* Y of all tokens begins with the block's own feed-forward, or with 0: rows [begin, end). */
+static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size_t begin, size_t end)
+{
+    for (uint32_t t = p->first; t < p->n; t++) {
+        float *y = tft_pass_row(p, TFT_Y, t) + begin;
+        if (!b->up.w.rows)
+            memset(y, 0, (end - begin) * sizeof *y);
+        else if (b->experts.shared_gate.rows)
+            p->m->kern.scale(y, p->s->routes.shared[t], end - begin);
+    }
+}
+
+void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
+{
+    const struct tft_experts *x = &b->experts;
+    const struct tft_routes *r = &p->s->routes;
+    float *sum = p->s->hidden[p->tid].gate;
+    size_t begin, end;
+    hidden(p, x);
+
+    tft_pass_touch(p, BIT(TFT_H) | BIT(TFT_ROUTES), BIT(TFT_Y));
+    tft_cpu_share_rows(p, &x->down, &begin, &end);
+    if (begin == end)
+        return;
+    begin_sums(p, b, begin, end);
+    struct pairs pairs = {0};
+    while (next(p, &pairs, TFT_EXPERT_TOKENS)) {
+        struct tft_product h = hidden_rows(p, &x->down, &pairs);
+        size_t slice = slice_rows(pairs.n);
+        for (size_t i = begin; i < end; i += slice) {
+            size_t rows = end - i < slice ? end - i : slice;
+            product(p, &x->down, pairs.expert, h, sum, slice, i, i + rows);
+            for (uint32_t j = 0; j < pairs.n; j++)
+                p->m->kern.blend(tft_pass_row(p, TFT_Y, r->token[pairs.at + j]) + i, 1,
+                                 sum + j * slice, r->weight[pairs.at + j], rows);
+        }
+    }
+}
