@@ -9,12 +9,16 @@
  *          x = x + Wo attend(q, K, V)
  *          h = rms(x) g_ffn
  *          x = x + Wdown (silu(Wgate h) * Wup h)
+ *          or x = x + mixture(h)             Mixtral (Jiang et al. 2024, arXiv 2401.04088)
  *      logits = Wout (rms(x) g_out)
  */
+#include "models/mixture.h"
 #include "models/registry.h"
 #include "models/transformer.h"
 
-static const struct tft_transformer llama = {.rope = TFT_ROPE_PAIRS};
+static const struct tft_mixture mixture = {.renorm = true, .optional = true};
+
+static const struct tft_transformer llama = {.rope = TFT_ROPE_PAIRS, .mixture = &mixture};
 
 const struct tft_arch tft_arch_llama = {
     .name = "llama",

@@ -7,5 +7,7 @@ const struct tft_arch *const tft_archs[] = {
     &tft_arch_minicpm,  &tft_arch_mistral3, &tft_arch_olmo2,      &tft_arch_phi3,
     &tft_arch_qwen2,    &tft_arch_qwen3,    &tft_arch_qwen35,     &tft_arch_smollm3,
     &tft_arch_stablelm, &tft_arch_starcoder2,
+    &tft_arch_granitemoe, &tft_arch_lfm2moe, &tft_arch_olmoe,     &tft_arch_qwen2moe,
+    &tft_arch_qwen3moe,
     NULL,
 };

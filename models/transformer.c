@@ -5,6 +5,7 @@
 
 #include "model/load.h"
 #include "models/delta_net.h"
+#include "models/mixture.h"
 #include "models/short_conv.h"
 #include "run/ops.h"
 
@@ -97,6 +98,10 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
 
 static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
+    if (tft_mixture_has(ld, layer)) {
+        tft_mixture_load(ld, layer);
+        return;
+    }
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd, ff = ld->m->n_ff;
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
@@ -293,6 +298,8 @@ void tft_transformer_load(struct tft_load *ld)
     if (t->query_growth)
         load_query_growth(ld);
     m->pieces = pieces(m, t);
+    if (t->mixture)
+        tft_mixture_shape(ld, t->mixture);
 
     tft_load_embedding(ld);
     if (t->learned_positions)
@@ -380,6 +387,19 @@ static void feed_forward(struct tft_pass *p, const struct tft_block *b)
         tft_gated(p, &b->gate, &b->up, &b->down);
 }
 
+/* X += the mixture of experts of X: mixture.h. */
+static void mixture(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_norm(p, &b->ffn_norm, &b->experts.up);
+    tft_route(p, b);
+    if (b->up.w.rows) {
+        feed_forward(p, b);
+        tft_linear_apart(p, &b->down, TFT_G);
+    }
+    tft_experts(p, b);
+    tft_add_apart(p, &b->ffn_post_norm);
+}
+
 void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
@@ -390,6 +410,10 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
         tft_norm(p, &b->ffn_norm, &b->up);
     add(p, &b->o, TFT_A, &b->attn_post_norm);
 
+    if (tft_block_has_experts(b)) {
+        mixture(p, b);
+        return;
+    }
     if (!m->parallel)
         tft_norm(p, &b->ffn_norm, &b->up);
     feed_forward(p, b);

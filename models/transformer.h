@@ -15,6 +15,7 @@
  *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
  *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
  *                                                          or gelu(Wup h + bup)
+ *          or x = x + r mixture(h)                         if the layer has experts: mixture.h
  *      logits = l Wout norm(x)
  *
  * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block
@@ -31,6 +32,8 @@ enum tft_rotation { TFT_NO_ROPE, TFT_ROPE_PAIRS, TFT_ROPE_HALVES };
 /* RMSNorm of q and k: of each head by itself, or of all heads together. Or LayerNorm of each head,
    with gains of its own, where a file has these. */
 enum tft_qk_norm { TFT_NO_QK_NORM, TFT_QK_NORM_HEADS, TFT_QK_NORM_WHOLE, TFT_QK_NORM_OWN };
+
+struct tft_mixture;
 
 enum tft_activation { TFT_SWIGLU, TFT_GEGLU, TFT_GELU }; /* GELU has no gate */
 
@@ -77,6 +80,7 @@ struct tft_transformer {
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */
     bool may_predict_more;   /* the last nextn_predict_layers blocks are not of the model's formula */
     const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
+    const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
     bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
     const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
     uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */

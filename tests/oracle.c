@@ -69,6 +69,16 @@ enum part {
     DOUT,
     NORM2P,
     NORM2PB,
+    ROUTER,
+    ROUTERB,
+    EGATE,
+    EUP,
+    EFUSED,
+    EDOWN,
+    SGATE,
+    SUP,
+    SDOWN,
+    SGATEW,
     PARTS
 };
 
@@ -84,6 +94,9 @@ static const char *const part_name[PARTS] = {
     "attn_qkv.weight", "attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight",
     "ssm_conv1d.weight", "ssm_a", "ssm_dt.bias", "ssm_norm.weight", "ssm_out.weight",
     "post_attention_norm.weight", "post_attention_norm.bias",
+    "ffn_gate_inp.weight", "exp_probs_b.bias", "ffn_gate_exps.weight", "ffn_up_exps.weight",
+    "ffn_gate_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
+    "ffn_up_shexp.weight", "ffn_down_shexp.weight", "ffn_gate_inp_shexp.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -121,7 +134,7 @@ static struct matrix tensor(const struct oracle *o, const char *name)
     if (!t)
         return m;
     m.cols = (size_t)t->ne[0];
-    m.rows = (size_t)t->ne[1];
+    m.rows = (size_t)(t->ne[1] * t->ne[2]);
     size_t n = m.rows * m.cols;
     float *f = malloc(n * sizeof *f);
     m.w = malloc(n * sizeof *m.w);
@@ -144,7 +157,7 @@ static bool scaling_is(const struct oracle *o, const char *name)
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
-    if (is(o, "lfm2")) /* all layers with attention */
+    if (is(o, "lfm2") || is(o, "lfm2moe")) /* all layers with attention */
         return (size_t)number(o, "attention.sliding_window", 0);
     double window = number(o, "attention.sliding_window", is(o, "gemma2") ? 4096 : 0),
            usual = is(o, "gemma2") ? 2 : is(o, "gemma3") ? 6 : 4;
@@ -171,7 +184,7 @@ static void factors(struct oracle *o)
     o->yarn = scaling_is(o, "yarn");
     if (o->yarn)
         o->amplitude *= (1 + 0.1 * log(f)) / (1 + 0.1 * m * log(f));
-    if (is(o, "granite")) {
+    if (is(o, "granite") || is(o, "granitemoe")) {
         o->e = number(o, "embedding_scale", 1);
         o->r = number(o, "residual_scale", 1);
         o->l = 1 / number(o, "logit_scale", 1);
@@ -184,7 +197,7 @@ static void factors(struct oracle *o)
     }
     if (o->a == 0)
         o->a = usual;
-    if (is(o, "granite") && number(o, "rope.scaling.finetuned", 1) == 0)
+    if (strncmp(o->arch, "granite", 7) == 0 && number(o, "rope.scaling.finetuned", 1) == 0)
         o->rot = 0;
 }
 
@@ -225,7 +238,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->positions = tensor(o, "position_embd.weight");
     o->out = tensor(o, "output.weight");
     o->vocab = o->embed.rows;
-    o->out_w = tensor(o, is(o, "lfm2") ? "token_embd_norm.weight" : "output_norm.weight").w;
+    o->out_w = tensor(o, strncmp(o->arch, "lfm2", 4) == 0 ? "token_embd_norm.weight" : "output_norm.weight").w;
     o->out_b = tensor(o, "output_norm.bias").w;
     o->freq_div = divisors(o);
     o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
@@ -330,7 +343,7 @@ static double yarn(const struct oracle *o, size_t i, double f)
 
 static void rotate(const struct oracle *o, size_t l, double *head)
 {
-    bool neighbours = is(o, "llama") || is(o, "granite") || is(o, "minicpm") ||
+    bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
                       is(o, "smollm3") || is(o, "ernie4_5") || is(o, "mistral3");
     bool plain = window_of(o, l) && (is(o, "gemma3") || is(o, "olmo2"));
     double base = plain && is(o, "gemma3") ? number(o, "rope.freq_base_swa", 10000) : o->base;
@@ -421,7 +434,8 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         product(k, w[KW], h, w[KB].w);
         product(v, w[VW], h, w[VB].w);
     }
-    if (is(o, "olmo2")) {
+    bool whole = is(o, "olmo2") || is(o, "olmoe");
+    if (whole) {
         rms(q, q, w[QN].w, nq, o->eps);
         rms(k, k, w[KN].w, nkv, o->eps);
     }
@@ -430,7 +444,7 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
         layernorm(q + i, q + i, i < nq ? w[QN].w + i : w[KN].w + i - nq, NULL, o->dim, o->eps);
     for (size_t i = 0; i < nq + nkv; i += o->dim) {
         const double *gain = i < nq ? w[QN].w : w[KN].w;
-        bool heads = gain && !is(o, "olmo2") && !own, late = is(o, "hunyuan-dense");
+        bool heads = gain && !whole && !own, late = is(o, "hunyuan-dense");
         if (heads && !late)
             rms(q + i, q + i, gain, o->dim, o->eps);
         bool global = is(o, "exaone4") && window_of(o, 0) && !window_of(o, l);
@@ -571,6 +585,66 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     free(y);
 }
 
+/* y += weight Wdown (silu(Wgate h) * Wup h), of rows [e n, (e + 1) n) of the first two; fused: gate has
+   n rows of the gate and n of up for each e */
+static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
+                       struct matrix up, struct matrix down, size_t e, const double *h)
+{
+    size_t n = down.cols, d = o->d;
+    double *a = malloc(2 * n * sizeof *a), *one = malloc(d * sizeof *one);
+    struct matrix g = {gate.w + (up.w ? e : 2 * e) * n * d, n, d},
+                  u = {up.w ? up.w + e * n * d : g.w + n * d, n, d},
+                  w = {down.w + e * d * n, d, n};
+    product(a, g, h, NULL);
+    product(a + n, u, h, NULL);
+    for (size_t i = 0; i < n; i++)
+        a[i] *= a[n + i] / (1 + exp(-a[i]));
+    product(one, w, a, NULL);
+    for (size_t i = 0; i < d; i++)
+        y[i] += weight * one[i];
+    free(a);
+    free(one);
+}
+
+/* Which weights are divided by their sum. */
+static bool renormalised(const struct oracle *o)
+{
+    return is(o, "llama") || is(o, "qwen3moe") || is(o, "granitemoe") || is(o, "lfm2moe");
+}
+
+static void mixture_block(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t n = w[ROUTER].rows, used = (size_t)number(o, "expert_used_count", 0), chosen[32];
+    double *p = malloc(2 * n * sizeof *p), *y = calloc(o->d, sizeof *y), *rank = p + n, sum = 0,
+           all = 0, scale = number(o, "expert_weights_scale", 1), gate = 0;
+    product(p, w[ROUTER], h, NULL);
+    for (size_t e = 0; e < n; e++)
+        all += exp(p[e]);
+    for (size_t e = 0; e < n; e++) {
+        p[e] = number(o, "expert_gating_func", 1) == 2 ? 1 / (1 + exp(-p[e])) : exp(p[e]) / all;
+        rank[e] = p[e] + (w[ROUTERB].w ? w[ROUTERB].w[e] : 0);
+    }
+    for (size_t i = 0; i < used; i++) {
+        size_t best = 0;
+        for (size_t e = 1; e < n; e++)
+            best = rank[e] > rank[best] ? e : best;
+        rank[best] = -INFINITY;
+        sum += p[best];
+        chosen[i] = best;
+    }
+    for (size_t i = 0; i < used; i++)
+        add_expert(o, y, p[chosen[i]] * scale / (renormalised(o) ? sum : 1),
+                   w[w[EGATE].w ? EGATE : EFUSED], w[EUP], w[EDOWN], chosen[i], h);
+    if (w[SGATEW].w)
+        product(&gate, w[SGATEW], h, NULL);
+    if (w[SUP].w)
+        add_expert(o, y, w[SGATEW].w ? 1 / (1 + exp(-gate)) : 1, w[SGATE], w[SUP], w[SDOWN], 0, h);
+    add(o, x, y, NULL);
+    free(p);
+    free(y);
+}
+
 const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
@@ -595,7 +669,10 @@ const double *oracle_step(struct oracle *o, int32_t token)
             attention_block(o, l, x, h);
         if (!parallel)
             norm(o, g, x, w[second].w, w[second + 1].w);
-        mlp_block(o, l, x, g);
+        if (w[ROUTER].w)
+            mixture_block(o, l, x, g);
+        else
+            mlp_block(o, l, x, g);
     }
     norm(o, h, x, o->out_w, o->out_b);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);

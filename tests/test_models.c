@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "expert_toys.h"
 #include "folder.h"
 #include "more_toys.h"
 #include "oracle.h"
@@ -191,6 +192,18 @@ static void with_states(void **state)
         }
 }
 
+static void experts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_EXPERTS; i++)
+        for (int half = 0; half < 2; half++) {
+            double off = difference(written(&expert_toys[i], half ? TFT_F16 : TFT_F32),
+                                    half ? SHORT : LONG, "f32", TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("%s, toy %zu: off by %g", expert_toys[i].arch, i, off);
+        }
+}
+
 static void f32_weights_f32_cache(void **state)
 {
     (void)state;
@@ -258,6 +271,7 @@ int main(void)
         cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),
         cmocka_unit_test(with_states),
+        cmocka_unit_test(experts),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -194,8 +194,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
     const struct toy *t = w->t;
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
              heads = t->head_dim;
-    bool whole = is_one(t, " olmo2 ");
-    bool bias = is_one(t, " qwen2 gptneox starcoder2 ") || (is_one(t, " stablelm ") && !t->large);
+    bool whole = is_one(t, " olmo2 olmoe ");
+    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 ") || (is_one(t, " stablelm ") && !t->large);
     bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon ");
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
@@ -215,7 +215,7 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 hunyuan-dense exaone4 olmo2 gemma3 lfm2 qwen35 ")) {
+    if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe qwen35 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -233,6 +233,7 @@ static void norm(struct writer *w, const char *fmt, unsigned l)
 }
 
 static double number(const struct toy *t, const char *key);
+static double number_or(const struct toy *t, const char *key, double lacks);
 
 /* Instead of attention, in a layer without KV heads. */
 static void short_conv_tensors(struct writer *w, unsigned l)
@@ -240,7 +241,7 @@ static void short_conv_tensors(struct writer *w, unsigned l)
     uint32_t d = w->t->n_embd;
     matrix(w, "blk.%u.shortconv.in_proj.weight", l, 3 * d, d);
     tensor(w, "blk.%u.shortconv.conv.weight", l, TFT_F32, d,
-           (uint32_t)number(w->t, "shortconv.l_cache"), 0, 1);
+           (uint32_t)number_or(w->t, "shortconv.l_cache", 3), 0, 1);
     matrix(w, "blk.%u.shortconv.out_proj.weight", l, d, d);
 }
 
@@ -275,6 +276,43 @@ static void attention_tensors(struct writer *w, unsigned l)
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
 }
 
+/* A matrix for each expert. */
+static void experts(struct writer *w, const char *fmt, unsigned l, uint32_t rows, uint32_t cols)
+{
+    uint32_t n = (uint32_t)number(w->t, "expert_count");
+    char name[64];
+    snprintf(name, sizeof name, fmt, l);
+    if (w->data)
+        matrix(w, fmt, l, n * rows, cols);
+    else
+        tft_gguf_put_tensor(w->w, str(name), w->t->type, 3, (const uint64_t[]){cols, rows, n});
+}
+
+static void mixture_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    uint32_t n = (uint32_t)number(t, "expert_count"), d = t->n_embd,
+             ff = (uint32_t)number_or(t, "expert_feed_forward_length", t->n_ff),
+             shared = (uint32_t)number_or(t, "expert_shared_feed_forward_length", 0);
+    tensor(w, "blk.%u.ffn_gate_inp.weight", l, TFT_F32, n, d, 0, 0.5f);
+    if (is_one(t, " lfm2moe "))
+        tensor(w, "blk.%u.exp_probs_b.bias", l, TFT_F32, 1, n, 0, 0.3f);
+    if (t->fused_experts) {
+        experts(w, "blk.%u.ffn_gate_up_exps.weight", l, 2 * ff, d);
+    } else {
+        experts(w, "blk.%u.ffn_gate_exps.weight", l, ff, d);
+        experts(w, "blk.%u.ffn_up_exps.weight", l, ff, d);
+    }
+    experts(w, "blk.%u.ffn_down_exps.weight", l, d, ff);
+    if (!shared)
+        return;
+    matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
+    matrix(w, "blk.%u.ffn_up_shexp.weight", l, shared, d);
+    matrix(w, "blk.%u.ffn_down_shexp.weight", l, d, shared);
+    if (is_one(t, " qwen2moe "))
+        tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
+}
+
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
@@ -293,7 +331,7 @@ static void llama_tensors(struct writer *w)
             norm(w, "blk.%u.attn_norm", l);
         if (is_one(t, " falcon ") && t->large)
             norm(w, "blk.%u.attn_norm_2", l);
-        if (t->kv_heads && !t->kv_heads[l] && is_one(t, " lfm2 "))
+        if (t->kv_heads && !t->kv_heads[l] && is_one(t, " lfm2 lfm2moe "))
             short_conv_tensors(w, l);
         else if (is_delta_net(t, l))
             delta_net_tensors(w, l);
@@ -303,6 +341,10 @@ static void llama_tensors(struct writer *w)
             vector(w, "blk.%u.post_attention_norm.weight", l, d, 1);
         if (pre && !one)
             norm(w, is_one(t, " qwen35 ") ? "blk.%u.post_attention_norm" : "blk.%u.ffn_norm", l);
+        if (toy_has_experts(t) && l >= number_or(t, "leading_dense_block_count", 0)) {
+            mixture_tensors(w, l);
+            continue;
+        }
         if (is_one(t, " phi3 ")) {
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
@@ -330,7 +372,7 @@ static void tensors(struct writer *w)
         gpt2_tensors(w);
     else
         llama_tensors(w);
-    vector(w, is_one(t, " lfm2 ") ? "token_embd_norm.weight" : "output_norm.weight", 0, t->n_embd,
+    vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0, t->n_embd,
            1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
@@ -376,6 +418,31 @@ static const struct {
       {"ssm.conv_kernel", TOY_U32, 4},
       {"full_attention_interval", TOY_U32, 4}}},
     {"lfm2", {{"shortconv.l_cache", TOY_U32, 3}}},
+    {"lfm2moe",
+     {{"shortconv.l_cache", TOY_U32, 3},
+      {"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 40},
+      {"leading_dense_block_count", TOY_U32, 1},
+      {"expert_gating_func", TOY_U32, 2}}},
+    {"qwen3moe",
+     {{"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 3},
+      {"expert_feed_forward_length", TOY_U32, 24}}},
+    {"olmoe", {{"expert_count", TOY_U32, 19}, {"expert_used_count", TOY_U32, 4}}},
+    {"qwen2moe",
+     {{"expert_count", TOY_U32, 6},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_feed_forward_length", TOY_U32, 32},
+      {"expert_shared_feed_forward_length", TOY_U32, 56}}},
+    {"granitemoe",
+     {{"embedding_scale", TOY_F32, 3},
+      {"residual_scale", TOY_F32, 0.4},
+      {"logit_scale", TOY_F32, 1.7},
+      {"attention.scale", TOY_F32, 0.21},
+      {"expert_count", TOY_U32, 5},
+      {"expert_used_count", TOY_U32, 2},
+      {"expert_shared_feed_forward_length", TOY_U32, 64}}},
     {"mistral3",
      {{"rope.scaling.yarn_beta_fast", TOY_F32, 2},
       {"rope.scaling.yarn_beta_slow", TOY_F32, 0.5},
@@ -394,13 +461,23 @@ static const struct toy_number *numbers_of(const struct toy *t)
     return t->numbers;
 }
 
-/* One of them, which the toy has. */
-static double number(const struct toy *t, const char *key)
+/* One of them; `lacks` if the toy does not have it. */
+static double number_or(const struct toy *t, const char *key, double lacks)
 {
     const struct toy_number *n = numbers_of(t);
-    while (strcmp(n->key, key))
+    while (n && n->key && strcmp(n->key, key))
         n++;
-    return n->x;
+    return n && n->key ? n->x : lacks;
+}
+
+static double number(const struct toy *t, const char *key)
+{
+    return number_or(t, key, 0);
+}
+
+bool toy_has_experts(const struct toy *t)
+{
+    return number(t, "expert_count") > 0;
 }
 
 static void numbers(struct tft_gguf_writer *w, const struct toy *t)

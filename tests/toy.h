@@ -31,6 +31,7 @@ struct toy {
                                          no key */
     bool large;     /* the form of stablelm's 12B, of falcon's 40B */
     const uint32_t *kv_heads; /* [n_layer] in the file, n_head_kv or 0 each; or NULL */
+    bool fused_experts; /* one tensor has the rows of gate and up of each expert */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
 
@@ -38,6 +39,7 @@ struct toy {
 bool toy_has_layer_norm(const struct toy *t);
 bool toy_has_post_norm(const struct toy *t);
 bool toy_has_pre_norm(const struct toy *t);
+bool toy_has_experts(const struct toy *t);
 
 /* Both vocabularies have all bytes, a few longer pieces and the special tokens of chat formats.
    "llama" also has printable ASCII and puts <s> before a text. "gpt2" has <|endoftext|> as BOS and

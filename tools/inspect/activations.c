@@ -292,6 +292,9 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     uint32_t window = o->window + activations_bos(m);
     *stopped = false;
     *a = (struct activations){0};
+    if (m->n_expert)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: activations of a mixture of experts cannot be shown", m->source.name);
     if (tft_model_has_states(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers have a state, cannot be shown",

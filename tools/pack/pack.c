@@ -14,6 +14,8 @@ struct item {
     const struct tft_format *packed; /* NULL: a copy, or `floats` */
     const float *floats;             /* [rows] part of a bias */
     uint64_t first, rows;            /* of `from`, if it is packed; all rows of a copy */
+    uint64_t apart, n;               /* so many matrices of `rows` rows, each `apart` rows behind
+                                        the one before it */
     char name[40];                   /* if it is another one than that of `from`, else "" */
 };
 
@@ -75,7 +77,9 @@ static void note_all(const struct tft_model *m, struct use *use)
     note(m, use, &m->output.w, NULL, 0);
     for (uint32_t i = 0; i < m->n_layer; i++) {
         const struct tft_block *b = &m->block[i];
-        const struct tft_linear *all[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+        const struct tft_experts *x = &b->experts;
+        const struct tft_linear *all[] = {&b->q,  &b->k,    &b->v,    &b->o,  &b->gate,
+                                          &b->up, &b->down, &x->gate, &x->up, &x->down};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)
             note(m, use, &all[j]->w, b, i);
     }
@@ -93,13 +97,15 @@ static void add_parts(struct packing *p, const struct tft_tensor *t, const struc
                 {"attn_k", &b->k},
                 {"attn_v", &b->v},
                 {"ffn_gate", &b->gate},
-                {"ffn_up", &b->up}};
+                {"ffn_up", &b->up},
+                {"ffn_gate_exps", &b->experts.gate},
+                {"ffn_up_exps", &b->experts.up}};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         const struct tft_mat *w = &part[i].l->w;
         if (w->tensor != u->of)
             continue;
         struct item *to = &p->item[p->r->tensors++];
-        *to = (struct item){.from = t, .rows = w->rows};
+        *to = (struct item){.from = t, .rows = w->rows, .apart = t->ne[1], .n = t->ne[2]};
         if (u->weights) {
             to->packed = u->packed;
             to->first = w->first;
@@ -125,7 +131,8 @@ static bool list(struct packing *p)
             add_parts(p, t, &use[i]);
         else
             p->item[p->r->tensors++] =
-                (struct item){.from = t, .packed = use[i].packed, .rows = t->ne[1]};
+                (struct item){.from = t, .packed = use[i].packed, .rows = t->ne[1],
+                              .apart = t->ne[1], .n = t->ne[2]};
     }
     free(use);
     return use && p->item;
@@ -171,9 +178,9 @@ static void put_tensors(struct packing *p)
             t->name[0] ? (struct tft_str){t->name, strlen(t->name)} : t->from->name;
         if (t->packed)
             tft_gguf_put_tensor(
-                p->w, name, TFT_I8, 2,
+                p->w, name, TFT_I8, t->n > 1 ? 3 : 2,
                 (const uint64_t[]){tft_packed_bytes(t->packed, TFT_PANEL, (uint32_t)t->from->ne[0]),
-                                   tft_panel_rows((size_t)t->rows) / TFT_PANEL});
+                                   tft_panel_rows((size_t)t->rows) / TFT_PANEL, t->n});
         else if (t->floats)
             tft_gguf_put_tensor(p->w, name, TFT_F32, 1, &t->rows);
         else
@@ -196,21 +203,33 @@ static void put(struct packing *p, const void *data, size_t n)
     p->r->bytes += n;
 }
 
-static enum tft_status put_packed(struct packing *p, const struct item *t, struct tft_error *err)
+/* One of the matrices of a tensor. */
+static enum tft_status put_panels(struct packing *p, const struct item *t, uint64_t which,
+                                  struct tft_error *err)
 {
     uint64_t panel = tft_packed_bytes(t->packed, TFT_PANEL, (uint32_t)t->from->ne[0]),
-             row = t->from->bytes / t->from->ne[1], rows = p->piece_bytes / panel * TFT_PANEL;
+             row = t->from->bytes / (t->from->ne[1] * t->from->ne[2]),
+             rows = p->piece_bytes / panel * TFT_PANEL;
     struct tft_model_opts o = {.n_threads = p->o->n_threads};
     enum tft_status status = TFT_OK;
     for (uint64_t i = 0; i < t->rows && status == TFT_OK && !p->r->stopped; i += rows) {
         struct tft_conversion c = {
-            .tensor = t->from, .first = t->first + i, .packed = t->packed, .to = p->piece};
+            .tensor = t->from, .packed = t->packed, .to = p->piece};
+        c.first = which * t->apart + t->first + i;
         c.rows = t->rows - i < rows ? t->rows - i : rows;
         status = tft_convert(&p->m->kern, &p->m->source, &c, 1, &o, err);
         if (status == TFT_OK)
             put(p, p->piece, (size_t)(tft_panel_rows((size_t)c.rows) / TFT_PANEL * panel));
         step(p, c.rows * row);
     }
+    return status;
+}
+
+static enum tft_status put_packed(struct packing *p, const struct item *t, struct tft_error *err)
+{
+    enum tft_status status = TFT_OK;
+    for (uint64_t e = 0; e < t->n && status == TFT_OK && !p->r->stopped; e++)
+        status = put_panels(p, t, e, err);
     p->r->packed++;
     return status;
 }

@@ -403,6 +403,9 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
+    if (m->n_expert)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: tuffet quantize does not know mixtures of experts yet",
+                        m->source.name);
     if (tft_model_has_states(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: tuffet quantize does not know %s yet, whose layers have a state",

@@ -1,0 +1,33 @@
+/*
+ * granitemoe: IBM Granite 3 (transformers: GraniteMoeForCausalLM, GraniteMoeSharedForCausalLM).
+ * granite with experts, whose weights are renormalised, and a shared expert in some files.
+ *
+ *      x = e embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated in neighbouring pairs
+ *          x = x + r Wo attend(q, K, V)      scores: a q.k, without 1 / sqrt(E)
+ *          x = x + r mixture(rms(x) g_ffn)   models/mixture.h
+ *      logits = Wout (rms(x) g_out) / l
+ */
+#include "models/mixture.h"
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_mixture mixture = {.renorm = true};
+
+static const struct tft_multipliers multipliers = {0};
+
+static const struct tft_transformer granitemoe = {
+    .rope = TFT_ROPE_PAIRS,
+    .rope_switch = true,
+    .multipliers = &multipliers,
+    .mixture = &mixture,
+};
+
+const struct tft_arch tft_arch_granitemoe = {
+    .name = "granitemoe",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &granitemoe,
+};

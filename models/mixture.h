@@ -1,0 +1,40 @@
+/*
+ * A mixture of experts in place of a feed-forward layer: Shazeer et al. 2017 (arXiv 1701.06538,
+ * section 2.1), with the gate of Mixtral (arXiv 2401.04088, section 2.1).
+ *
+ *      h = norm(x)
+ *      s = Wrouter h                           [n_expert] in floats, also of W8A8 models
+ *      w = softmax(s)                          or sigmoid(s), each by itself
+ *      the n_expert_used experts with the largest w + bias; of equal ones the first
+ *      w = w / max(sum of theirs, 2^-14)       if renorm
+ *      w = w * expert_scale
+ *      y = sum of w_e Wdown_e (silu(Wgate_e h) * Wup_e h)      in the order of experts
+ *      y = g ffn(h) + y                        where the block has a feed-forward of its own, the
+ *                                              shared expert; g is 1, or sigmoid(Wg h)
+ *
+ * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
+ * expert_shared_feed_forward_length, expert_gating_func (1: softmax, 2: sigmoid),
+ * expert_weights_scale, leading_dense_block_count: so many layers come first that have no experts.
+ */
+#ifndef TFT_MIXTURE_H
+#define TFT_MIXTURE_H
+
+#include "model/model.h"
+
+struct tft_mixture {
+    bool renorm;
+    bool sigmoid;  /* if the file does not name a gating function */
+    bool optional; /* a file without expert_count is dense */
+};
+
+/* Dimensions of the experts, where the architecture has them. Comes after tft_load_shape, and sets
+   m->n_ff to the width of the feed-forward layers that are not experts. */
+void tft_mixture_shape(struct tft_load *ld, const struct tft_mixture *x);
+
+/* Whether layer `layer` has experts. */
+bool tft_mixture_has(const struct tft_load *ld, unsigned layer);
+
+/* Its experts, and the feed-forward beside them. */
+void tft_mixture_load(struct tft_load *ld, unsigned layer);
+
+#endif

@@ -1,0 +1,435 @@
+/* Mixtures of experts: the choice of experts, the same bits however they are fed, in floats and in
+   codes; that only chosen experts are read; and files that make no sense. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "expert_toys.h"
+#include "fed.h"
+#include "models/open.h"
+#include "tools/pack/pack.h"
+
+#include <math.h>
+
+/* ---- the choice */
+
+/* A model that has no more than what choosing reads. */
+static struct tft_model chooser(uint32_t n, uint32_t used)
+{
+    struct tft_model m = {.n_expert = n, .n_expert_used = used, .expert_scale = 1};
+    tft_kernels_fill(&m.kern, tft_kernels_best());
+    return m;
+}
+
+static void choose(const struct tft_model *m, const float *bias, const float *score,
+                   struct tft_route *to)
+{
+    float copy[TFT_MAX_EXPERTS];
+    memcpy(copy, score, m->n_expert * sizeof *copy);
+    tft_routes_choose(m, bias, copy, to);
+}
+
+static void near(float got, double want)
+{
+    if (!(fabs((double)got - want) < 1e-6))
+        fail_msg("%g is not %g", (double)got, want);
+}
+
+static void weights(void **state)
+{
+    (void)state;
+    static const float score[] = {1, 3, -1, 2};
+    const double all = exp(1) + exp(3) + exp(-1) + exp(2);
+    struct tft_model m = chooser(4, 2);
+    struct tft_route r[2];
+    choose(&m, NULL, score, r);
+    assert_int_equal(r[0].expert, 1);
+    assert_int_equal(r[1].expert, 3);
+    near(r[0].weight, exp(3) / all);
+    near(r[1].weight, exp(2) / all);
+    m.expert_renorm = true;
+    choose(&m, NULL, score, r);
+    near(r[0].weight, exp(3) / (exp(3) + exp(2)));
+    near(r[1].weight, exp(2) / (exp(3) + exp(2)));
+    m.expert_scale = 2.5f;
+    choose(&m, NULL, score, r);
+    near(r[0].weight, 2.5 * exp(3) / (exp(3) + exp(2)));
+    m.expert_sigmoid = true;
+    m.expert_renorm = false;
+    choose(&m, NULL, score, r);
+    near(r[1].weight, 2.5 / (1 + exp(-2)));
+}
+
+/* The bias helps to choose, and is no part of the weight. */
+static void bias_is_for_the_choice_alone(void **state)
+{
+    (void)state;
+    static const float score[] = {1, 3, -1, 2}, bias[] = {0, -1, 1, 0};
+    struct tft_model m = chooser(4, 2);
+    struct tft_route r[2];
+    m.expert_sigmoid = m.expert_renorm = true;
+    choose(&m, bias, score, r);
+    double two = 1 / (1 + exp(1)), three = 1 / (1 + exp(-2));
+    assert_int_equal(r[0].expert, 2);
+    assert_int_equal(r[1].expert, 3);
+    near(r[0].weight, two / (two + three));
+    near(r[1].weight, three / (two + three));
+}
+
+static void equal_scores_take_the_first(void **state)
+{
+    (void)state;
+    static const float score[] = {0, 1, 1, 0, 1, 0};
+    struct tft_model m = chooser(6, 5);
+    struct tft_route r[5];
+    choose(&m, NULL, score, r);
+    static const uint32_t want[] = {0, 1, 2, 3, 4};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(r[i].expert, want[i]);
+    m.n_expert_used = 2;
+    choose(&m, NULL, score, r);
+    assert_int_equal(r[0].expert, 1);
+    assert_int_equal(r[1].expert, 2);
+}
+
+/* A sum of weights of almost nothing does not make infinite ones. */
+static void tiny_weights(void **state)
+{
+    (void)state;
+    static const float score[] = {-80, -90, -100};
+    struct tft_model m = chooser(3, 2);
+    struct tft_route r[2];
+    m.expert_sigmoid = m.expert_renorm = true;
+    choose(&m, NULL, score, r);
+    assert_int_equal(r[0].expert, 0);
+    near(r[0].weight, exp(-80) * 0x1p14);
+}
+
+static void what_is_no_number_chooses_some_experts(void **state)
+{
+    (void)state;
+    float score[8];
+    struct tft_route r[3];
+    for (int all = 0; all < 2; all++)
+        for (int kind = 0; kind < 2; kind++) {
+            struct tft_model m = chooser(8, 3);
+            m.expert_sigmoid = kind;
+            m.expert_renorm = true;
+            for (int i = 0; i < 8; i++)
+                score[i] = all || i == 2 ? NAN : i == 5 ? INFINITY : (float)i;
+            choose(&m, NULL, score, r);
+            assert_true(r[0].expert < r[1].expert && r[1].expert < r[2].expert);
+            assert_in_range(r[2].expert, 2, 7);
+        }
+}
+
+/* ---- groups */
+
+static void pairs_by_expert(void **state)
+{
+    (void)state;
+    struct tft_model m = chooser(4, 2);
+    struct tft_route of_token[] = {{9, 9}, {9, 9}, {0, 1}, {3, 2}, {1, 3}, {3, 4}, {0, 5}, {1, 6}};
+    uint32_t first[5], token[8];
+    float weight[8];
+    struct tft_routes r = {
+        .of_token = of_token, .first = first, .token = token, .weight = weight};
+    tft_routes_group(&r, &m, 1, 4);
+    static const uint32_t want_first[] = {0, 2, 4, 4, 6}, want_token[] = {1, 3, 2, 3, 1, 2};
+    static const float want_weight[] = {1, 5, 3, 6, 2, 4};
+    assert_memory_equal(first, want_first, sizeof want_first);
+    assert_memory_equal(token, want_token, sizeof want_token);
+    assert_memory_equal(weight, want_weight, sizeof want_weight);
+}
+
+/* ---- whole models */
+
+static void same_bits(const char *path, const char *kv)
+{
+    uint64_t want = fed(path, 1, TOKENS, 512, kv);
+    assert_int_equal(fed(path, 3, 1, 512, kv), want);
+    assert_int_equal(fed(path, 2, 97, 33, kv), want);
+    for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+        assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+        assert_int_equal(fed(path, 2, 300, 512, kv), want);
+    }
+    assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+}
+
+static void the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_EXPERTS; i++) {
+        same_bits(written(&expert_toys[i]), "f16");
+        same_bits(written(&expert_toys[i]), "kivi:residual=32,group=16");
+    }
+}
+
+/* A toy whose widths fit blocks of 32 codes, in codes. */
+static struct toy coded(int i, enum tft_dtype type)
+{
+    struct toy t = expert_toys[i];
+    t.type = type;
+    t.n_embd = 64;
+    t.n_head = 4;
+    t.n_head_kv = i == 1 ? 4 : 2;
+    t.head_dim = t.n_rot = 16;
+    t.n_ff = 96;
+    static struct toy_number n[8];
+    memset(n, 0, sizeof n);
+    for (int k = 0; t.numbers && t.numbers[k].key; k++) {
+        n[k] = t.numbers[k];
+        if (strstr(n[k].key, "feed_forward_length"))
+            n[k].x = 32;
+    }
+    if (t.numbers)
+        t.numbers = n;
+    return t;
+}
+
+/* Toys whose experts' widths fit as they are. */
+static const int in_codes[] = {1, 2, 3, 5};
+enum { N_CODES = sizeof in_codes / sizeof *in_codes };
+
+static double from_floats(const char *path)
+{
+    struct tft_model *m[2] = {opened_as_floats(path), opened(path)};
+    struct tft_session *s[2];
+    int32_t tokens[60];
+    double off = 0, size = 0;
+    toy_tokens(9, m[0]->n_vocab, tokens, 60);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
+        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
+    }
+    for (uint32_t i = 0; i < m[0]->n_vocab; i++) {
+        double want = (double)tft_logits(s[0], 0)[i], got = (double)tft_logits(s[1], 0)[i];
+        off += (got - want) * (got - want);
+        size += want * want;
+    }
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return sqrt(off / size);
+}
+
+static void packs(const char *from, const char *to)
+{
+    struct tft_model *m;
+    struct pack_result r;
+    struct tft_error err;
+    assert_int_equal(tft_model_open_unexpanded(&m, from, NULL, &err), TFT_OK);
+    if (pack(m, to, &(struct pack_opts){.n_threads = 2}, &r, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    tft_model_close(m);
+}
+
+/* A packed file has the same logits, and takes no memory for its matrices. */
+static void codes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CODES; i++)
+        for (int four = 0; four < 2; four++) {
+            struct toy t = coded(in_codes[i], four ? TFT_Q4_0 : TFT_Q8_0);
+            const char *path = written(&t), *to = in_folder("p.gguf");
+            double off = from_floats(path);
+            if (!(off > 1e-6 && off < 0.1))
+                fail_msg("%s: off by %g", t.arch, off);
+            same_bits(path, "f16");
+            packs(path, to);
+            assert_int_equal(fed(to, 2, 97, 100, "f16"), fed(path, 1, TOKENS, 512, "f16"));
+            struct tft_model *a = opened(path), *b = opened(to);
+            assert_true(b->memory_size < a->memory_size / 4);
+            assert_int_equal(a->n_params, b->n_params);
+            assert_int_equal(a->weight_bytes, b->weight_bytes);
+            tft_model_close(a);
+            tft_model_close(b);
+        }
+}
+
+/* ---- files with changes */
+
+struct bytes {
+    unsigned char *p;
+    size_t n;
+};
+
+static struct bytes read_all(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    struct bytes b = {.n = (size_t)ftell(f)};
+    rewind(f);
+    b.p = malloc(b.n);
+    assert_int_equal(fread(b.p, 1, b.n, f), b.n);
+    fclose(f);
+    return b;
+}
+
+/* Where the data of a tensor is in the file. */
+static size_t place_of(const char *path, const char *name, size_t *n)
+{
+    struct tft_model *m = opened(path);
+    const struct tft_tensor *t = tft_source_tensor(&m->source, name);
+    assert_non_null(t);
+    size_t at = (size_t)(t->data - m->source.data);
+    *n = (size_t)t->bytes;
+    tft_model_close(m);
+    return at;
+}
+
+/* Sets numbers [from, to) of a tensor of f32. */
+static void fill(const char *path, const char *name, size_t from, size_t to, float x)
+{
+    size_t n, at = place_of(path, name, &n);
+    struct bytes b = read_all(path);
+    assert_true(to * sizeof x <= n);
+    for (size_t i = from; i < to; i++)
+        memcpy(b.p + at + i * sizeof x, &x, sizeof x);
+    assert_true(write_file(path, b.p, b.n));
+    free(b.p);
+}
+
+/* A model that does not compute numbers says so, at once and in parts. */
+static void computes_no_numbers(const char *path)
+{
+    struct tft_model *m = opened(path);
+    for (uint32_t n = 98; n < 300; n += 97) {
+        struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 3});
+        int32_t tokens[300];
+        toy_tokens(3, m->n_vocab, tokens, n);
+        assert_int_equal(tft_prefill(s, tokens, n), TFT_ERR_NUMBERS);
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+/* Experts that are never chosen are not read: theirs are no numbers. */
+static void only_chosen_experts_are_read(void **state)
+{
+    (void)state;
+    const struct toy *t = &expert_toys[6];
+    const char *path = written(t);
+    char name[64];
+    for (int l = 1; l < 3; l++) {
+        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", l);
+        fill(path, name, 3, 4, -1000);
+    }
+    uint64_t want = fed(path, 2, TOKENS, 512, "f32");
+    static const char *const mats[] = {"gate", "up", "down"};
+    for (int l = 1; l < 3; l++)
+        for (int i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", l, mats[i]);
+            size_t one = (size_t)t->n_embd * 40;
+            fill(path, name, 3 * one, 4 * one, NAN);
+        }
+    assert_int_equal(fed(path, 2, TOKENS, 512, "f32"), want);
+    assert_int_equal(fed(path, 1, 1, 512, "f32"), want);
+    for (int l = 1; l < 3; l++) {
+        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", l);
+        fill(path, name, 3, 4, 0);
+    }
+    computes_no_numbers(path);
+}
+
+static void router_without_numbers(void **state)
+{
+    (void)state;
+    const char *path = written(&expert_toys[0]);
+    fill(path, "blk.0.ffn_gate_inp.weight", 40, 120, NAN);
+    fill(path, "blk.1.ffn_gate_inp.weight", 0, 240, INFINITY);
+    computes_no_numbers(path);
+}
+
+/* What the description says that a token reads, and what the file holds. */
+static void description(void **state)
+{
+    (void)state;
+    struct tft_model_info info[2];
+    static const struct toy_number numbers[2][4] = {
+        {{"expert_count", TOY_U32, 6}, {"expert_used_count", TOY_U32, 2}},
+        {{"expert_count", TOY_U32, 6}, {"expert_used_count", TOY_U32, 3}}};
+    for (int i = 0; i < 2; i++) {
+        struct toy t = expert_toys[0];
+        t.numbers = numbers[i];
+        struct tft_model *m = opened(written(&t));
+        info[i] = (struct tft_model_info){.size = sizeof info[i]};
+        tft_model_describe(m, &info[i]);
+        tft_model_close(m);
+    }
+    uint64_t one = 2 * 3 * 40 * 72; /* layers, matrices, numbers of an expert */
+    assert_int_equal(info[0].n_params, info[1].n_params);
+    assert_int_equal(info[1].weight_bytes - info[0].weight_bytes, one * sizeof(float));
+    assert_int_equal(info[1].matmul_macs - info[0].matmul_macs, one);
+    assert_int_equal(info[0].n_expert, 6);
+    assert_int_equal(info[0].n_expert_used, 2);
+}
+
+/* Sets the u32 value "ARCH.key". */
+static void set(const char *path, const char *key, uint32_t x)
+{
+    struct bytes b = read_all(path);
+    size_t n = strlen(key), at = 0;
+    while (memcmp(b.p + at, key, n) != 0 || b.p[at + n] != 4)
+        at++;
+    memcpy(b.p + at + n + 4, &x, sizeof x);
+    assert_true(write_file(path, b.p, b.n));
+    free(b.p);
+}
+
+static void files_that_make_no_sense(void **state)
+{
+    (void)state;
+    static const struct {
+        int toy;
+        const char *key;
+        uint32_t x;
+        const char *why;
+    } bad[] = {
+        {0, "qwen3moe.expert_count", 0, "expert_count is not an integer of a possible size"},
+        {0, "qwen3moe.expert_count", 5, "ffn_gate_inp.weight is 6 x 40 and should be 5 x 40"},
+        {0, "qwen3moe.expert_count", 7, "ffn_gate_inp.weight is 6 x 40 and should be 7 x 40"},
+        {0, "qwen3moe.expert_count", 4000000000, "expert_count is not an integer of a possible"},
+        {0, "qwen3moe.expert_used_count", 7, "expert_used_count is not an integer of a possible"},
+        {0, "qwen3moe.expert_used_count", 0, "expert_used_count is not an integer of a possible"},
+        {0, "qwen3moe.expert_feed_forward_length", 25, "6 x 24 x 40 and should be 6 x 25 x 40"},
+        {0, "qwen3moe.expert_feed_forward_length", 0, "is not an integer of a possible size"},
+        {0, "qwen3moe.expert_feed_forward_length", 2147483648, "is not an integer of a possible"},
+        {2, "granitemoe.expert_shared_feed_forward_length", 40, "64 x 40 and should be 40 x 40"},
+        {2, "granitemoe.expert_count", 4, "is 5 x 40 and should be 4 x 40"},
+        {3, "llama.expert_count", 0, "the tensor blk.0.ffn_gate.weight is missing"},
+        {6, "lfm2moe.expert_gating_func", 3, "tuffet knows 1 (softmax) and 2 (sigmoid)"},
+        {6, "lfm2moe.leading_dense_block_count", 3, "leading_dense_block_count is not an integer"},
+        {6, "lfm2moe.leading_dense_block_count", 2, "the tensor blk.1.ffn_gate.weight is missing"},
+        {6, "lfm2moe.leading_dense_block_count", 0, "the tensor blk.0.ffn_gate_inp.weight"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *path = written(&expert_toys[bad[i].toy]);
+        struct tft_model *m;
+        struct tft_error err;
+        set(path, bad[i].key, bad[i].x);
+        assert_true(tft_model_open(&m, path, NULL, &err) != TFT_OK);
+        if (!strstr(err.msg, bad[i].why))
+            fail_msg("%s = %u: \"%s\" is not \"%s\"", bad[i].key, bad[i].x, err.msg, bad[i].why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights),
+        cmocka_unit_test(bias_is_for_the_choice_alone),
+        cmocka_unit_test(equal_scores_take_the_first),
+        cmocka_unit_test(tiny_weights),
+        cmocka_unit_test(what_is_no_number_chooses_some_experts),
+        cmocka_unit_test(pairs_by_expert),
+        cmocka_unit_test(the_same_bits_however_fed),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(only_chosen_experts_are_read),
+        cmocka_unit_test(router_without_numbers),
+        cmocka_unit_test(description),
+        cmocka_unit_test(files_that_make_no_sense),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
