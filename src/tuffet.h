@@ -277,6 +277,20 @@ enum {
 TFT_API enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
 
+/* Bytes [begin, end) of a text. */
+struct tft_span {
+    size_t begin, end;
+};
+
+/* The same for a text of which only some parts are trusted, such as a conversation: the markup of a
+   chat template is, what a user wrote is not. A name becomes a special token only where all of it
+   is in one of the spans, n_spans of them, in order and apart. What lies between two special tokens
+   is encoded as one text, whether trusted or not. flags: 0 or TFT_ADD_BOS. TFT_ERR_ARG also: spans
+   that overlap or leave the text. chat/tuffet_chat.h makes such texts. */
+TFT_API enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
+                                           const struct tft_span *spans, size_t n_spans,
+                                           unsigned flags, int32_t *ids, size_t cap, size_t *n);
+
 /* The *len bytes that a token stands for, perhaps a part of a character; owned by the model, no NUL
    at the end. A special token has 0 bytes, or those of its name if `special`. NULL and *len = 0 if
    id is not a token. */

@@ -69,16 +69,33 @@ const char *tft_model_chat_template(const struct tft_model *m)
 
 /* --------------------------------------------------------------------------------------- tokens */
 
+/* The flags that the model leaves of the caller's. */
+static unsigned without_bos(const struct tft_model *m, unsigned flags)
+{
+    return m->prefix_bos ? flags & ~(unsigned)TFT_ADD_BOS : flags;
+}
+
 enum tft_status tft_tokenize(const struct tft_model *m, const char *text, size_t len,
                              unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (m->prefix_bos)
-        flags &= ~(unsigned)TFT_ADD_BOS;
+    if (!m->tokenizer)
+        return TFT_ERR_UNSUPPORTED;
+    enum tft_status status = tft_tokenizer_encode(m->tokenizer, text, len, without_bos(m, flags),
+                                                  ids, ids ? cap : 0, n);
+    return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
+}
+
+enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
+                                   const struct tft_span *spans, size_t n_spans, unsigned flags,
+                                   int32_t *ids, size_t cap, size_t *n)
+{
+    *n = 0;
     if (!m->tokenizer)
         return TFT_ERR_UNSUPPORTED;
     enum tft_status status =
-        tft_tokenizer_encode(m->tokenizer, text, len, flags, ids, ids ? cap : 0, n);
+        tft_tokenizer_encode_spans(m->tokenizer, text, len, spans, n_spans, without_bos(m, flags),
+                                   ids, ids ? cap : 0, n);
     return status == TFT_OK && ids && *n > cap ? TFT_ERR_FULL : status;
 }
 

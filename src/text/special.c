@@ -58,8 +58,8 @@ static uint32_t bound(const struct tft_special *s, uint32_t low, uint32_t high, 
 
 /* Narrows the range of names that the text can begin with, byte by byte. In the order of names, one
    comes before those that begin with it. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
-                         int32_t *id)
+size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
+                         size_t trusted, int32_t *id)
 {
     unsigned byte = (unsigned char)*text;
     uint32_t low = t->first_special[byte], high = t->first_special[byte + 1];
@@ -67,7 +67,7 @@ size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t
     for (uint32_t pos = 1; low < high; pos++) {
         if (t->special[low].n == pos) {
             int32_t found = t->special[low++].id;
-            if (control || t->token[found].kind == TFT_TOKEN_USER) {
+            if (pos <= trusted || t->token[found].kind == TFT_TOKEN_USER) {
                 best = pos;
                 *id = found;
             }

@@ -46,18 +46,34 @@ bool tft_tokenizer_ends(const struct tft_tokenizer *t, int32_t id)
 
 /* ---- to tokens */
 
-/* The number of bytes before the first special token, which is *id and has *skip bytes. Without a
-   special token, n and *skip = 0. */
-static size_t plain_length(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
+/* A text, and where in it the names of control tokens are read. */
+struct marked {
+    const char *p;               /* [n] */
+    size_t n;
+    const struct tft_span *span; /* [n_span] in order, apart; those that were passed are dropped */
+    size_t n_span;
+};
+
+/* How many bytes from `at` on are in the same span. */
+static size_t in_span(struct marked *text, size_t at)
+{
+    while (text->n_span && text->span->end <= at)
+        text->span++, text->n_span--;
+    return text->n_span && text->span->begin <= at ? text->span->end - at : 0;
+}
+
+/* The number of bytes from `at` on before the first special token, which is *id and has *skip
+   bytes. Without a special token, all of them and *skip = 0. */
+static size_t plain_length(const struct tft_tokenizer *t, struct marked *text, size_t at,
                            int32_t *id, size_t *skip)
 {
-    size_t pos = 0;
-    for (*skip = 0; pos < n; pos++) {
-        *skip = tft_special_match(t, text + pos, n - pos, control, id);
+    size_t pos = at;
+    for (*skip = 0; pos < text->n; pos++) {
+        *skip = tft_special_match(t, text->p + pos, text->n - pos, in_span(text, pos), id);
         if (*skip)
             break;
     }
-    return pos;
+    return pos - at;
 }
 
 /* The white space at the start of text[n], and at its end. */
@@ -83,12 +99,14 @@ static size_t trailing_spaces(const char *text, size_t n)
 
 /* With SentencePiece, text after a special token gets a space in front like the first word, as in
    llama.cpp. */
-static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
-                              size_t n, bool control, struct tft_ids *out)
+static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m,
+                              struct marked *marked, struct tft_ids *out)
 {
-    for (size_t len, skip; n; text += len + skip, n -= len + skip) {
+    for (size_t at = 0, len, skip; at < marked->n; at += len + skip) {
+        const char *text = marked->p + at;
+        size_t n = marked->n - at;
         int32_t id = -1;
-        len = plain_length(t, text, n, control, &id, &skip);
+        len = plain_length(t, marked, at, &id, &skip);
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
         enum tft_status status = TFT_OK;
@@ -106,23 +124,42 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
     return TFT_OK;
 }
 
-enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
-                                     unsigned flags, int32_t *ids, size_t cap, size_t *n)
+/* Whether the spans are in order, apart, and within the text. */
+static bool valid_spans(const struct tft_span *span, size_t n_span, size_t len)
+{
+    for (size_t i = 0, end = 0; i < n_span; end = span[i++].end)
+        if (span[i].begin < end || span[i].end < span[i].begin || span[i].end > len)
+            return false;
+    return true;
+}
+
+enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const char *text,
+                                           size_t len, const struct tft_span *span, size_t n_span,
+                                           unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_PARSE_SPECIAL)))
+    if (len > INT32_MAX || (flags & ~(unsigned)TFT_ADD_BOS) || !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
+    struct marked marked = {text, len, span, n_span};
     struct tft_ids out = {.ids = ids, .cap = cap, .last = -1};
     if ((flags & TFT_ADD_BOS) && t->add_bos)
         tft_ids_push(&out, t->bos);
 
     struct tft_merge m;
     tft_merge_init(&m, t->allocator);
-    enum tft_status status = encode(t, &m, text, len, flags & TFT_PARSE_SPECIAL, &out);
+    enum tft_status status = encode(t, &m, &marked, &out);
     tft_merge_free(&m);
     if (!status)
         *n = out.n;
     return status;
+}
+
+enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
+                                     unsigned flags, int32_t *ids, size_t cap, size_t *n)
+{
+    const struct tft_span all = {0, len};
+    return tft_tokenizer_encode_spans(t, text, len, &all, flags & TFT_PARSE_SPECIAL ? 1 : 0,
+                                      flags & ~(unsigned)TFT_PARSE_SPECIAL, ids, cap, n);
 }
 
 /* ---- to text */

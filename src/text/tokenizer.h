@@ -27,6 +27,9 @@ uint32_t tft_tokenizer_size(const struct tft_tokenizer *t); /* n_vocab */
    tuffet.h. */
 enum tft_status tft_tokenizer_encode(const struct tft_tokenizer *t, const char *text, size_t len,
                                      unsigned flags, int32_t *ids, size_t cap, size_t *n);
+enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const char *text,
+                                           size_t len, const struct tft_span *span, size_t n_span,
+                                           unsigned flags, int32_t *ids, size_t cap, size_t *n);
 const char *tft_tokenizer_text(const struct tft_tokenizer *t, int32_t id, bool special,
                                size_t *len);
 int32_t tft_tokenizer_bos(const struct tft_tokenizer *t);

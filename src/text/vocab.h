@@ -144,9 +144,9 @@ enum tft_status tft_bpe_read_merges(struct tft_tokenizer *t, const struct tft_so
 /* ---- for tokenizer.c */
 
 /* The length of the longest special token that text[n], n >= 1, begins with, and *id; 0 if there is
-   none. Control and unknown tokens count only if `control`. */
-size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n, bool control,
-                         int32_t *id);
+   none. Control and unknown tokens count only within the first `trusted` bytes. */
+size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t n,
+                         size_t trusted, int32_t *id);
 
 /* Encode text[n], n >= 1, in which no special token is to be found: BPE by character, by byte; the
    Unigram model. TFT_ERR_NOMEM. */
