@@ -131,6 +131,116 @@ static void own_templates(void **state)
     free(text);
 }
 
+/* ---- trust */
+
+/* The message is U's, the templates write X's: whatever is done to a text, each keeps its mark. */
+static void marks_stay(void **state)
+{
+    static const char *const sources[] = {
+        "X{{ messages[0].content }}X",
+        "{{ 'X' ~ messages[0].content + 'X' }}",
+        "{{ (' X' + messages[0].content + 'X ') | trim }}{{ ('X' ~ u).strip('Y') }}",
+        "{{ ('X' + messages[0].content + 'X')[1:-1] }}{{ ('XX' + u + 'XX')[::-1] }}",
+        "{{ ('X' ~ u ~ 'X')[1] }}{{ ('X' ~ u ~ 'X')[0] }}{% for c in 'X' ~ u %}{{ c }}{% endfor %}",
+        "{{ ('X' + messages[0].content).replace('X', 'XX') }}{{ 'XYX' | replace('Y', u) }}",
+        "{{ ('X ' ~ u ~ ' X').split() | join('X') }}{{ ('X,' ~ u).rsplit(',', 1)[1] }}",
+        "{{ ('x' ~ u | lower) | upper | replace('X', 'X') }}{{ (u ~ ' x') | title }}",
+        "{{ [u, 'X'] | tojson }}{{ {'X': u, u: 'X'} | tojson(indent=2) }}{{ [u, 'X'] }}",
+        "{{ [u, 'X'] | string | length }}{{ [u, 'X'] | sort | first }}{{ [u, 'X'] | join('X') }}",
+        "{{ '{}X{}'.format(u, 'X') }}{{ ('X\n' ~ u) | indent }}{% set s %}X{{ u }}{% endset %}{{ s "
+        "}}",
+        "{% macro m(a) %}X{{ a }}{{ caller() }}{% endmacro %}{% call m(u) %}{{ u }}X{% endcall %}",
+        "{% filter trim %} X{{ u }} {% endfilter %}{{ ('[\"' ~ u ~ '\", \"U\"]') | from_json }}",
+        "{% for k, v in d.items() %}{{ k }}{{ v }}X{% endfor %}{{ d | dictsort | map('join') | "
+        "list }}",
+    };
+    static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"UUU\"}], "
+                               "\"u\": \"UU\", \"d\": {\"U\": \"UU\"}}";
+    (void)state;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct tft_chat_text t;
+        struct tft_error err;
+        struct tft_chat_input in = input(json, sizeof json - 1);
+        if (render(&t, sources[i], strlen(sources[i]), &in, &err) != TFT_OK)
+            fail_msg("%s: %s", sources[i], err.msg);
+        size_t k = 0, users = 0;
+        for (size_t at = 0; at < t.n; at++) {
+            while (k < t.n_trusted && t.trusted[k].end <= at)
+                k++;
+            bool trusted = k < t.n_trusted && t.trusted[k].begin <= at;
+            users += t.p[at] == 'U';
+            if ((t.p[at] == 'U' && trusted) || (t.p[at] == 'X' && !trusted))
+                fail_msg("%s: byte %zu of %s", sources[i], at, t.p);
+        }
+        assert_true(users || strchr(t.p, 'X'));
+        tft_chat_text_free(&t);
+    }
+}
+
+/* A role is trusted only if it is a usual one. */
+static void roles(void **state)
+{
+    static const char source[] = "{% for m in messages %}{{ '<|' + m.role + '|>' }}{% endfor %}";
+    const struct tft_chat_message said[] = {{"user", "a", 1}, {"im_end", "b", 1}};
+    struct tft_chat_input in = {.size = sizeof in, .message = said, .n_message = 2};
+    struct tft_chat_text t;
+    (void)state;
+    assert_int_equal(render(&t, source, sizeof source - 1, &in, NULL), TFT_OK);
+    assert_string_equal(t.p, "<|user|><|im_end|>");
+    assert_int_equal(t.n_trusted, 2);
+    assert_int_equal(t.trusted[0].end, 10);   /* <|user|><| */
+    assert_int_equal(t.trusted[1].begin, 16); /* |> */
+    tft_chat_text_free(&t);
+}
+
+/* ---- bounds */
+
+static void bounds(void **state)
+{
+    static const struct {
+        const char *source, *msg;
+    } cases[] = {
+        {"{% set x = 'ab' * 999999 %}{% for i in range(9999) %}{% if 'z' in x %}{% endif %}"
+         "{% endfor %}",
+         "steps"},
+        {"{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}"
+         "{% endfor %}",
+         "bytes of memory"},
+        {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deep"},
+        {"{% for a in range(99999) %}{{ 'x' * 1000 }}{% endfor %}", "writes more than 16777216"},
+        {"{% set a = [] %}{% set _ = a.append(a) %}{{ a }}", "deep"},
+        {"{% set a = [] %}{% set _ = a.append(a) %}{% set b = [] %}{% set _ = b.append(b) %}"
+         "{{ a == b }}",
+         "deep"},
+        {"{{ 'x' * 99999999999 }}", "steps"},
+        {"\n{{ raise_exception('not you') }}",
+         "line 2: it does not take this conversation: not you"},
+        {"a\n\n{% include 'b' %}", "line 3: the tag {% include %} is not supported here"},
+        {"\n{{ 1 | nope }}", "line 2: the filter nope is not supported"},
+        {"{{ strftime_now('%Q') }}", "format is not supported"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_chat_text t;
+        struct tft_error err;
+        struct tft_chat_input in = input("{}", 2);
+        assert_int_not_equal(render(&t, cases[i].source, strlen(cases[i].source), &in, &err),
+                             TFT_OK);
+        if (!strstr(err.msg, cases[i].msg))
+            fail_msg("%s: %s", cases[i].source, err.msg);
+    }
+    struct tft_chat_text t;
+    struct tft_error err;
+    struct tft_chat_input in = input("{}", 2);
+    in.has_time = false;
+    assert_int_equal(render(&t, "{{ strftime_now('%Y') }}", 24, &in, &err), TFT_ERR_ARG);
+    in.max_output = 3;
+    assert_int_equal(render(&t, "abcd", 4, &in, &err), TFT_ERR_FULL);
+    in = input("{\"messages\": [1,", 16);
+    assert_int_equal(render(&t, "", 0, &in, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "JSON: byte 16"));
+}
+
 /* ---- templates of real tokenizers, outside the repository */
 
 /* The chat template of tokenizer_config.json: a string of the JSON, which a template prints. */
@@ -190,9 +300,9 @@ static void shared_templates(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snippets),
-        cmocka_unit_test(own_templates),
-        cmocka_unit_test(shared_templates),
+        cmocka_unit_test(snippets),   cmocka_unit_test(own_templates),
+        cmocka_unit_test(marks_stay), cmocka_unit_test(roles),
+        cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };
     folder = argc > 1 ? argv[1] : ".";
     return cmocka_run_group_tests(tests, NULL, NULL);

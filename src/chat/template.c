@@ -189,6 +189,8 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
     set_variables(&x, &i);
     if (x.status == TFT_OK)
         tft_jinja_run(&x, t->body);
+    if (i.answer)
+        tft_jinja_add_text(&x, &text, i.answer, i.n_answer, false);
     status = x.status;
     if (status != TFT_OK && err)
         *err = x.err;

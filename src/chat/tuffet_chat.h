@@ -68,8 +68,10 @@ struct tft_chat_input {
     const char *json; /* [n_json] an object whose members are variables too: "messages" in place of
                          the above, with tool calls and all; "tools"; ... NULL: none */
     size_t n_json;
-    bool no_prompt;        /* the variable add_generation_prompt is false: the text ends behind the
+    bool no_prompt;     /* the variable add_generation_prompt is false: the text ends behind the
                              last message, and does not go on to the answer */
+    const char *answer; /* [n_answer] the start of the answer, behind the prompt; not trusted */
+    size_t n_answer;
     const char *bos, *eos; /* names of these tokens, for bos_token and eos_token; NULL: undefined */
     bool has_time;         /* strftime_now has a clock; without one it is an error */
     int64_t time;          /* that clock: seconds since 1970 began, in local time */
@@ -79,14 +81,10 @@ struct tft_chat_input {
     uint32_t max_depth;    /* 250 macros, statements, expressions and values inside each other */
 };
 
-struct tft_chat_span {
-    size_t begin, end;
-};
-
 struct tft_chat_text {
     char *p; /* [n] the text, and a NUL */
     size_t n;
-    struct tft_chat_span *trusted; /* [n_trusted] the parts that are trusted, in order, apart */
+    struct tft_span *trusted; /* [n_trusted] the parts that are trusted, in order, apart */
     size_t n_trusted;
 };
 
@@ -105,6 +103,22 @@ TFT_API enum tft_status tft_chat_render_for(struct tft_chat_text *out,
                                             const struct tft_chat_input *in, struct tft_error *err);
 
 TFT_API void tft_chat_text_free(struct tft_chat_text *t);
+
+/*
+ * The tokens of a conversation, as tft_tokenize_spans gives them: ids[cap] and *n; if ids is NULL,
+ * they are only counted. Special tokens are those whose whole name stands in one trusted part of
+ * the text. What lies between two of them is tokenized as one text, trusted or not, since a token
+ * may begin in the one and end in the other. (Where a vocabulary has tokens that every text may
+ * name, such as <think> in some, they are found in any text.)
+ *
+ * BOS comes once: first if the model was trained with it, as with TFT_ADD_BOS, and one with which
+ * the text begins is left out then, or where the model's prefix includes it.
+ *
+ * *text_goes_on, if it is not NULL, becomes whether the last token is text and not special, for
+ * tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as tft_tokenize.
+ */
+TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
+                                          int32_t *ids, size_t cap, size_t *n, bool *text_goes_on);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,57 @@
+/* The tokens of a conversation. */
+#include "tuffet_chat.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* How many tokens at the start are a BOS too many: the template wrote one, and tft_tokenize_spans
+   has put one first (*kept is 1), or the model's prefix has it. */
+static size_t extra_bos(const struct tft_chat_text *t, const struct tft_model *m,
+                        const int32_t *ids, size_t n, size_t *kept)
+{
+    struct tft_model_info info = {.size = sizeof info};
+    int32_t bos = tft_token_bos(m);
+    size_t len;
+    const char *name = tft_token_text(m, bos, true, &len);
+    bool written = name && len && t->n_trusted && !t->trusted->begin && len <= t->trusted->end &&
+                   memcmp(t->p, name, len) == 0;
+    tft_model_describe(m, &info);
+    *kept = !info.prefix_bos;
+    return written && n > *kept && ids[0] == bos && ids[*kept] == bos;
+}
+
+static bool is_text(const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    tft_token_text(m, id, false, &n);
+    return n > 0;
+}
+
+enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
+                                  int32_t *ids, size_t cap, size_t *n, bool *text_goes_on)
+{
+    size_t all, kept, bytes;
+    *n = 0;
+    enum tft_status status =
+        tft_tokenize_spans(m, t->p, t->n, t->trusted, t->n_trusted, TFT_ADD_BOS, NULL, 0, &all);
+    if (status != TFT_OK)
+        return status;
+    int32_t *p = tft_mul(all, sizeof *p, &bytes) ? tft_alloc(NULL, bytes) : NULL;
+    if (!p)
+        return TFT_ERR_NOMEM;
+    status = tft_tokenize_spans(m, t->p, t->n, t->trusted, t->n_trusted, TFT_ADD_BOS, p, all, &all);
+    if (status == TFT_OK) {
+        size_t extra = extra_bos(t, m, p, all, &kept);
+        memmove(p + kept * extra, p + kept * extra + extra,
+                (all - kept * extra - extra) * sizeof *p);
+        *n = all - extra;
+        if (text_goes_on)
+            *text_goes_on = *n && is_text(m, p[*n - 1]);
+        if (ids && *n)
+            memcpy(ids, p, (*n < cap ? *n : cap) * sizeof *p);
+        status = ids && *n > cap ? TFT_ERR_FULL : TFT_OK;
+    }
+    tft_free(NULL, p, bytes);
+    return status;
+}
