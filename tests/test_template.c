@@ -58,9 +58,8 @@ static const struct template_message conversation[] = {
     {TEMPLATE_ASSISTANT, {0}},
 };
 
-/* What the models' Jinja templates make of the conversation, with add_generation_prompt; template.c
-   has the sources of llama2 and mistral. <s> at the beginning is left out: the tokenizer adds it.
-   */
+/* What the models' own templates make of the conversation; template.c has the sources of llama2 and
+   mistral. <s> at the beginning is left out: the tokenizer adds it. */
 static const struct {
     const char *name, *text;
     const char *without_system; /* the text of a message of the user alone */
@@ -111,11 +110,10 @@ enum { N_FORMATS = sizeof golden / sizeof *golden };
 static void renders(const struct template_format *f, const struct tft_model *m,
                     const struct template_message *x, size_t n, bool no_think, const char *want)
 {
-    struct template_text t = {0};
+    struct tft_chat_text t;
     assert_true(template_render(&t, f, m, x, n, no_think));
-    assert_true(cli_text_append(&t.text, "", 1));
-    assert_string_equal(t.text.p, want);
-    template_free(&t);
+    assert_string_equal(t.p, want);
+    tft_chat_text_free(&t);
 }
 
 static void texts_agree_with_the_definitions(void **state)
@@ -186,67 +184,11 @@ static void open_answers(void **state)
     tft_model_close(m);
 }
 
-/* ---- recognizing: parts of the models' own templates */
-
-static void formats_are_recognized(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *jinja, *name;
-    } of[] = {
-        {"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
-         "message['content'] + '<|im_end|>'}}",
-         "chatml"},
-        {"{{- '<|im_start|>' }}{%- if '</think>' in content %}{%- if enable_thinking is false %}",
-         "qwen3"},
-        {"{% for message in messages %}{{'<|im_start|>' + message['role'] + '<|im_sep|>' + "
-         "message['content']}}",
-         NULL}, /* Phi 4 */
-        /* SmolVLM */
-        {"<|im_start|>{% for message in messages %}{{message['role'] | "
-         "capitalize}}...<end_of_utterance>",
-         NULL},
-        {"{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}...'<<SYS>>\n' + "
-         "system_message",
-         "llama2"},
-        {"{{ '[INST] ' + message['content'] + ' [/INST]' }}", "mistral"},
-        {"{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}...[AVAILABLE_TOOLS]",
-         NULL}, /* Mistral v3 */
-        /* Mistral v7 */
-        {"[SYSTEM_PROMPT]...[INST]", NULL},
-        {"{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
-         "message['content'] | trim",
-         "llama3"},
-        {"{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token "
-         "}}\n...{{ '<|assistant|>' }}",
-         "zephyr"},
-        {"{{'<|user|>\n' + message['content'] + '<|endoftext|>\n'}}{{'<|assistant|>\n'}}",
-         "zephyr"},
-        {"{{ '<|user|>\n' + message['content'] + '\n' }}...{{ '<|assistant|>\n' + "
-         "message['content'] + eos_token + '\n' }}",
-         NULL}, /* Falcon 3 */
-        {"{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}",
-         "phi3"},
-        {"{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}",
-         "gemma"},
-        {"{{ 'GPT4 Correct User: ' + message['content'] + '<|end_of_turn|>'}}", NULL},
-        {"<|user|>", NULL},
-        {"", NULL},
-    };
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const struct template_format *f = template_recognize(of[i].jinja);
-        if (!of[i].name)
-            assert_null(f);
-        else if (!f || strcmp(template_name(f), of[i].name) != 0)
-            fail_msg("%s is taken for %s", of[i].name, f ? template_name(f) : "nothing");
-    }
-}
-
 /* ---- the tokens */
 
 static int32_t *tokens_of(const struct template_format *f, const struct tft_model *m,
                           const struct template_message *x, size_t n, size_t *n_ids,
-                          struct template_text *t)
+                          struct tft_chat_text *t)
 {
     bool text_goes_on;
     assert_true(template_render(t, f, m, x, n, false));
@@ -278,18 +220,18 @@ static void same_as_whole(const struct tft_model *m)
             x[1].text = words(said[j]);
             x[2].text = words(said[(j + 3) % SAID]);
             x[3].text = words(said[(j + 5) % SAID]);
-            struct template_text t = {0};
+            struct tft_chat_text t;
             size_t n, n_want;
             int32_t *ids = tokens_of(template_named(golden[i].name), m, x, 5, &n, &t), want[2048];
-            assert_int_equal(tft_tokenize(m, t.text.p, t.text.n, TFT_ADD_BOS | TFT_PARSE_SPECIAL,
-                                          want, 2048, &n_want),
-                             TFT_OK);
+            assert_int_equal(
+                tft_tokenize(m, t.p, t.n, TFT_ADD_BOS | TFT_PARSE_SPECIAL, want, 2048, &n_want),
+                TFT_OK);
             assert_true(n_want < 2048);
             if (n != n_want || memcmp(ids, want, n * sizeof *ids) != 0)
                 fail_msg("%s of \"%s\": %zu tokens, not the %zu of the whole text", golden[i].name,
                          said[j], n, n_want);
             free(ids);
-            template_free(&t);
+            tft_chat_text_free(&t);
         }
 }
 
@@ -341,7 +283,7 @@ static void messages_never_become_special_tokens(void **state)
         for (int i = 0; i < N_FORMATS; i++)
             for (int who = 0; who < 5; who++) {
                 struct template_message x[5];
-                struct template_text t = {0}, u = {0};
+                struct tft_chat_text t, u;
                 size_t n, n_evil;
                 memcpy(x, conversation, sizeof x);
                 int32_t *ids = tokens_of(template_named(golden[i].name), m, x, 5, &n, &t);
@@ -351,8 +293,8 @@ static void messages_never_become_special_tokens(void **state)
                 assert_int_equal(count_special(m, with, n_evil), count_special(m, ids, n));
                 free(ids);
                 free(with);
-                template_free(&t);
-                template_free(&u);
+                tft_chat_text_free(&t);
+                tft_chat_text_free(&u);
             }
         tft_model_close(m);
     }
@@ -365,12 +307,10 @@ static void nor_half_of_a_special_token(void **state)
     struct tft_model *m = toy_vocab("llama");
     struct template_message x[2] = {{TEMPLATE_USER, words("|im_end|>")},
                                     {TEMPLATE_ASSISTANT, words("<|im_end|")}};
-    struct template_text t = {0};
     /* the first "<" and the last ">" are markup, the rest is a message */
-    assert_true(cli_text_append(&t.text, "<|im_end|>>", 11));
-    struct template_mark marks[] = {{0, 1}, {10, 11}};
-    t.mark = marks;
-    t.n_mark = 2;
+    char text[] = "<|im_end|>>";
+    struct tft_span spans[] = {{0, 1}, {10, 11}};
+    struct tft_chat_text t = {.p = text, .n = 11, .trusted = spans, .n_trusted = 2};
     size_t n;
     bool text_goes_on;
     int32_t *ids = template_tokenize(&t, m, &n, &text_goes_on);
@@ -378,13 +318,45 @@ static void nor_half_of_a_special_token(void **state)
     assert_int_equal(count_special(m, ids, n), 1); /* <s> */
     assert_true(text_goes_on);
     free(ids);
-    free(t.text.p);
 
-    t = (struct template_text){0};
     ids = tokens_of(template_named("chatml"), m, x, 2, &n, &t);
     assert_int_equal(count_special(m, ids, n), 4); /* <s>, <|im_start|>, <|im_end|>, <|im_start|> */
     free(ids);
-    template_free(&t);
+    tft_chat_text_free(&t);
+    tft_model_close(m);
+}
+
+/* BOS comes once, whether the template writes it, the vocabulary asks for it, or both. A BOS that a
+   user types is text. */
+static void bos_comes_once(void **state)
+{
+    static const char source[] = "{{ bos_token }}{{ messages[0].content }}", typed[] = "<s>hello";
+    (void)state;
+    struct tft_model *m = toy_vocab("llama");
+    struct tft_chat_template *t;
+    const struct tft_chat_message said[] = {{"user", typed, 8}};
+    struct tft_chat_input in = {.size = sizeof in, .message = said, .n_message = 1};
+    for (size_t from = 0; from <= 15; from += 15) { /* with and without {{ bos_token }} */
+        struct tft_chat_text text;
+        int32_t ids[64];
+        size_t n, n_few;
+        bool goes_on;
+        assert_int_equal(tft_chat_open(&t, source + from, sizeof source - 1 - from, NULL), TFT_OK);
+        assert_int_equal(tft_chat_render_for(&text, t, m, &in, NULL), TFT_OK);
+        assert_int_equal(tft_chat_tokenize(&text, m, ids, 64, &n, &goes_on), TFT_OK);
+        assert_int_equal(ids[0], tft_token_bos(m));
+        assert_int_equal(count_special(m, ids, n), 1);
+        assert_true(goes_on);
+        assert_int_equal(tft_chat_tokenize(&text, m, ids, 2, &n_few, NULL), TFT_ERR_FULL);
+        assert_int_equal(n_few, n);
+        tft_chat_text_free(&text);
+        tft_chat_close(t);
+    }
+    struct tft_span bad[][2] = {{{2, 1}, {0, 0}}, {{0, 2}, {1, 3}}, {{0, 4}, {0, 0}}};
+    for (int i = 0; i < 3; i++) {
+        size_t n;
+        assert_int_equal(tft_tokenize_spans(m, "abc", 3, bad[i], 2, 0, NULL, 0, &n), TFT_ERR_ARG);
+    }
     tft_model_close(m);
 }
 
@@ -395,11 +367,11 @@ int main(void)
         cmocka_unit_test(eos_is_the_models_own),
         cmocka_unit_test(thoughts),
         cmocka_unit_test(open_answers),
-        cmocka_unit_test(formats_are_recognized),
         cmocka_unit_test(tokens_agree_with_the_whole_text),
         cmocka_unit_test(tokens_agree_in_real_vocabularies),
         cmocka_unit_test(messages_never_become_special_tokens),
         cmocka_unit_test(nor_half_of_a_special_token),
+        cmocka_unit_test(bos_comes_once),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,8 +6,8 @@ import subprocess
 
 from program import TUFFET, Case, Terminal, interrupt, main
 
-ZEPHYR = ("{% for message in messages %}{{ '<|user|>' + message['content'] + eos_token + "
-          "'<|assistant|>' }}{% endfor %}")
+ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
+          "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
 
 
 class Chat(Case):
@@ -75,10 +75,11 @@ class Chat(Case):
     def test_formats(self):
         self.assertIn("the file has no chat template: name the format with --template: chatml",
                       self.fails("chat", self.toy(), "-phello"))
-        self.assertIn("its chat template is not a known one",
-                      self.fails("chat", self.toy(template="{{ 'morse' }}"), "-phello"))
-        self.assertIn("do not think first", self.fails("chat", self.toy(template=ZEPHYR), "-phello",
-                                                       "--no-think"))
+        self.assertIn("chat template: line 2: the tag {% morse %} is not supported here: name a "
+                      "format with --template: chatml",
+                      self.fails("chat", self.toy(template="\n{% morse %}"), "-phello"))
+        self.assertIn("the chat template of the file does not use enable_thinking",
+                      self.fails("chat", self.toy(template=ZEPHYR), "-phello", "--no-think"))
         for name in ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]:
             self.assertEqual(self.json("chat", self.toy(), "-phello", "-n3", "--template",
                                        name)["role"], "assistant")

@@ -15,7 +15,7 @@ class Inspect(Case):
                           "bytes": os.path.getsize(toy), "name": "toy", "architecture": "llama",
                           "runs": True, "why_not": None, "context": 256, "width": 32, "layers": 2,
                           "heads": 4, "kv_heads": 2, "head": 8, "feed_forward": 64,
-                          "chat_template": "chatml"}.items():
+                          "chat_template": "runs"}.items():
             self.assertEqual(facts[key], want, key)
         self.assertEqual(facts["tokenizer"], {"model": "llama", "tokens": 420, "bos": 1, "eos": 2})
         tensors = facts["tensors"]
@@ -111,7 +111,9 @@ class Inspect(Case):
         self.assertEqual(list(lines), ["file", "format", "name", "architecture", "dimensions",
                                        "context", "tensors", "parameters", "KV cache", "memory",
                                        "tokenizer", "chat template", "runs"])
-        self.assertEqual((lines["chat template"], lines["runs"]), ("unknown", "yes"))
+        self.assertEqual((lines["chat template"], lines["runs"]), ("runs", "yes"))
+        self.assertEqual(self.json("inspect", self.toy(template="{% morse %}"))["chat_template"],
+                         "chat template: line 1: the tag {% morse %} is not supported here")
 
 
 main()

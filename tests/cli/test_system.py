@@ -6,8 +6,8 @@ import subprocess
 
 from program import TUFFET, Case, main
 
-ZEPHYR = ("{% for message in messages %}{{ '<|user|>' + message['content'] + eos_token + "
-          "'<|assistant|>' }}{% endfor %}")
+ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
+          "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
 FORMATS = ["chatml", "qwen3", "llama2", "llama3", "zephyr", "phi3", "gemma", "mistral"]
 PIRATE, POET = "the world and the time, hello", "once upon a time the end"
 TEXT = b"hello world, once upon a time and the end. " * 60
@@ -77,7 +77,7 @@ class System(Case):
                                                        "--system=a", status=2))
         self.assertIn('no prefix "poet": it has pirate, system',
                       self.fails("chat", model, "-phello", "--prefix=poet"))
-        self.assertIn("the prefix pirate is not in the chat format phi3",
+        self.assertIn("the prefix pirate does not begin with the chat template phi3",
                       self.fails("chat", model, "-phello", "--prefix=pirate", "--template=phi3"))
 
     def test_every_format(self):

@@ -2,14 +2,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static struct {
+    const char *name, *date;
+} opt;
+
+const struct cli_option template_option_list[] = {
+    {0, "template", CLI_TEXT, &opt.name, "NAME",
+     "chat format of a file without a template: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma "
+     "or mistral (default the template in MODEL)"},
+    {0, "date", CLI_TEXT, &opt.date, "YYYY-MM-DD",
+     "the date that a template may put into the prompt (default today)"},
+    {0},
+};
 
 struct template_format {
     const char *name;
-    /* before and after a message; {bos} and {eos} are the model's */
-    const char *system[2], *user[2], *assistant[2];
-    bool system_in_user; /* the system message stands inside the first message of the user */
-    bool trim;           /* white space around messages is removed */
-    bool thinks;         /* of earlier answers, the part up to </think> is removed */
+    const char *jinja;
+    struct tft_chat_template *t;
+    bool space; /* before an answer, which the prompt does not have */
 };
 
 /* Sources: the chat templates of the models named, except
@@ -17,62 +29,50 @@ struct template_format {
      sequence of their own;
    - mistral: version 1 of mistral-common's docs/usage/tokenizer.md. A SentencePiece vocabulary puts
      a space after a special token, so the space before [INST] is not written here. */
-static const struct template_format formats[] = {
-    { /* Qwen 1 to 2.5, SmolLM, OpenHermes */
-        .name = "chatml",
-        .system = {"<|im_start|>system\n", "<|im_end|>\n"},
-        .user = {"<|im_start|>user\n", "<|im_end|>\n"},
-        .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
-    },
-    {
-        .name = "qwen3",
-        .system = {"<|im_start|>system\n", "<|im_end|>\n"},
-        .user = {"<|im_start|>user\n", "<|im_end|>\n"},
-        .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
-        .thinks = true,
-    },
-    {
-        .name = "llama2",
-        .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
-        .user = {"[INST] ", " [/INST]"},
-        .assistant = {" ", " {eos}{bos}"},
-        .system_in_user = true,
-        .trim = true,
-    },
-    {
-        .name = "llama3",
-        .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
-        .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
-        .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
-        .trim = true,
-    },
-    { /* Zephyr, StableLM Zephyr, TinyLlama */
-        .name = "zephyr",
-        .system = {"<|system|>\n", "{eos}\n"},
-        .user = {"<|user|>\n", "{eos}\n"},
-        .assistant = {"<|assistant|>\n", "{eos}\n"},
-    },
-    {
-        .name = "phi3",
-        .system = {"<|system|>\n", "<|end|>\n"},
-        .user = {"<|user|>\n", "<|end|>\n"},
-        .assistant = {"<|assistant|>\n", "<|end|>\n"},
-    },
-    { /* Gemma 1 to 3 */
-        .name = "gemma",
-        .system = {"", "\n\n"},
-        .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},
-        .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"},
-        .system_in_user = true,
-        .trim = true,
-    },
-    {
-        .name = "mistral",
-        .system = {"", "\n\n"},
-        .user = {"[INST] ", " [/INST]"},
-        .assistant = {" ", "{eos}"},
-        .system_in_user = true,
-    },
+#define EACH(body) "{% for m in messages %}" body "{% endfor %}"
+#define PROMPT(text) "{% if add_generation_prompt %}{{ '" text "' }}{% endif %}"
+/* The system message stands inside the first message of the user. */
+#define SYSTEM_IN_USER(system, text, user, answer)                                                 \
+    "{% set ns = namespace(system='') %}" EACH(                                                    \
+        "{% set x = " text " %}"                                                                   \
+        "{% if m.role == 'system' %}{% set ns.system = " system " %}"                              \
+        "{% elif m.role == 'user' %}{{ " user " }}{% set ns.system = '' %}"                        \
+        "{% else %}{{ " answer " }}{% endif %}")
+
+static struct template_format formats[] = {
+    {.name = "chatml", /* Qwen 1 to 2.5, SmolLM, OpenHermes */
+     .jinja = EACH("{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}")
+         PROMPT("<|im_start|>assistant\\n")},
+    {.name = "qwen3", /* of earlier answers, the part up to </think> is removed */
+     .jinja = EACH("{% set x = m.content %}"
+                   "{% if m.role == 'assistant' and '</think>' in x %}"
+                   "{% set x = x.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
+                   "{{ '<|im_start|>' + m.role + '\\n' + x + '<|im_end|>\\n' }}")
+         PROMPT("<|im_start|>assistant\\n") "{% if enable_thinking is defined and enable_thinking "
+                                            "is false %}"
+                                            "{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}"},
+    {.name = "llama2",
+     .jinja = SYSTEM_IN_USER("'<<SYS>>\\n' + x + '\\n<</SYS>>\\n\\n'", "m.content | trim",
+                             "'[INST] ' + ns.system + x + ' [/INST]'",
+                             "' ' + x + ' ' ~ eos_token ~ bos_token")},
+    {.name = "llama3",
+     .jinja = EACH("{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + "
+                   "m.content | trim + '<|eot_id|>' }}")
+         PROMPT("<|start_header_id|>assistant<|end_header_id|>\\n\\n")},
+    {.name = "zephyr", /* Zephyr, StableLM Zephyr, TinyLlama */
+     .jinja = EACH("{{ '<|' + m.role + '|>\\n' + m.content ~ eos_token + '\\n' }}")
+         PROMPT("<|assistant|>\\n")},
+    {.name = "phi3",
+     .jinja = EACH("{{ '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' }}")
+         PROMPT("<|assistant|>\\n")},
+    {.name = "gemma", /* Gemma 1 to 3 */
+     .jinja = SYSTEM_IN_USER("x + '\\n\\n'", "m.content | trim",
+                             "'<start_of_turn>user\\n' + ns.system + x + '<end_of_turn>\\n'",
+                             "'<start_of_turn>model\\n' + x + '<end_of_turn>\\n'")
+         PROMPT("<start_of_turn>model\\n")},
+    {.name = "mistral",
+     .jinja = SYSTEM_IN_USER("x + '\\n\\n'", "m.content", "'[INST] ' + ns.system + x + ' [/INST]'",
+                             "' ' + x ~ eos_token")},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
@@ -81,298 +81,173 @@ const char *template_names(void)
     return "chatml, qwen3, llama2, llama3, zephyr, phi3, gemma or mistral";
 }
 
+const char *template_name(const struct template_format *f) { return f->name; }
+
+bool template_thinks(const struct template_format *f)
+{
+    return tft_chat_uses(f->t, "enable_thinking");
+}
+
+/* ---- opening */
+
+/* Whether the template puts a space before an answer, apart from the prompt. */
+static bool puts_space(const struct tft_chat_template *t)
+{
+    static const struct tft_chat_message said[] = {{"user", "a", 1}, {"assistant", "b", 1}};
+    struct tft_chat_input in = {
+        .size = sizeof in, .message = said, .n_message = 1, .bos = "", .eos = "", .has_time = true};
+    struct tft_chat_text prompt = {0}, whole = {0};
+    bool known = tft_chat_render(&prompt, t, &in, NULL) == TFT_OK;
+    in.n_message = 2;
+    in.no_prompt = true;
+    known = known && tft_chat_render(&whole, t, &in, NULL) == TFT_OK && whole.n > prompt.n + 1;
+    bool space = known && memcmp(prompt.p, whole.p, prompt.n) == 0 && whole.p[prompt.n] == ' ' &&
+                 whole.p[prompt.n + 1] == 'b';
+    tft_chat_text_free(&prompt);
+    tft_chat_text_free(&whole);
+    return space;
+}
+
+/* Reads the template once. */
+static enum tft_status open_format(struct template_format *f, struct tft_error *err)
+{
+    enum tft_status status = f->t ? TFT_OK : tft_chat_open(&f->t, f->jinja, strlen(f->jinja), err);
+    f->space = status == TFT_OK && puts_space(f->t);
+    return status;
+}
+
 const struct template_format *template_named(const char *name)
 {
     for (int i = 0; i < N_FORMATS; i++)
         if (strcmp(formats[i].name, name) == 0)
-            return &formats[i];
+            return open_format(&formats[i], NULL) == TFT_OK ? &formats[i] : NULL;
     return NULL;
 }
 
-const char *template_name(const struct template_format *f)
+const struct template_format *template_choose(const struct tft_model *m, const char *path)
 {
-    return f->name;
-}
-
-bool template_thinks(const struct template_format *f)
-{
-    return f->thinks;
-}
-
-/* ---- recognizing */
-
-static bool has(const char *jinja, const char *mark)
-{
-    return strstr(jinja, mark) != NULL;
-}
-
-/* Zephyr ends the user's message with EOS. Falcon 3 and GLM do not, and look the same otherwise. */
-static bool user_ends_with_eos(const char *jinja)
-{
-    const char *user = strstr(jinja, "<|user|>");
-    if (!user)
-        return false;
-    size_t n = strcspn(user, "}");
-    const char *const ends[] = {"eos_token", "</s>", "<|endoftext|>"};
-    for (int i = 0; i < 3; i++) {
-        const char *at = strstr(user, ends[i]);
-        if (at && (size_t)(at - user) < n)
-            return true;
-    }
-    return false;
-}
-
-const struct template_format *template_recognize(const char *jinja)
-{
-    const char *name = NULL;
-    if (has(jinja, "<|im_start|>"))
-        name = has(jinja, "<|im_sep|>") || has(jinja, "<end_of_utterance>") ? NULL
-               : has(jinja, "</think>")                                     ? "qwen3"
-                                                                            : "chatml";
-    /* Later Mistral formats have markup for tools or system prompts, and other spaces. */
-    else if (has(jinja, "[INST]"))
-        name = has(jinja, "[AVAILABLE_TOOLS]") || has(jinja, "[SYSTEM_PROMPT]") ? NULL
-               : has(jinja, "<<SYS>>")                                          ? "llama2"
-                                                                                : "mistral";
-    else if (has(jinja, "<|start_header_id|>") && has(jinja, "<|end_header_id|>"))
-        name = "llama3";
-    else if (has(jinja, "<|assistant|>") && has(jinja, "<|end|>"))
-        name = "phi3";
-    else if (has(jinja, "<|assistant|>") && user_ends_with_eos(jinja))
-        name = "zephyr";
-    else if (has(jinja, "<start_of_turn>"))
-        name = "gemma";
-    return name ? template_named(name) : NULL;
-}
-
-const struct template_format *template_choose(const struct tft_model *m, const char *name,
-                                              const char *path)
-{
-    const char *jinja = tft_model_chat_template(m);
-    const struct template_format *f =
-        name ? template_named(name) : jinja ? template_recognize(jinja) : NULL;
-    if (!f)
-        cli_fail("%s: %s: name the format with --template: %s", path,
-                 jinja ? "its chat template is not a known one" : "the file has no chat template",
+    static struct template_format own = {.name = "of the file"};
+    struct tft_error err;
+    own.jinja = tft_model_chat_template(m);
+    if (opt.name)
+        return template_named(opt.name);
+    if (!own.jinja) {
+        cli_fail("%s: the file has no chat template: name the format with --template: %s", path,
                  template_names());
-    return f;
+        return NULL;
+    }
+    if (open_format(&own, &err) != TFT_OK) {
+        cli_fail("%s: %s: name a format with --template: %s", path, err.msg, template_names());
+        return NULL;
+    }
+    return &own;
+}
+
+/* ---- the date */
+
+/* Days from 1970 on: Hinnant's days_from_civil (howardhinnant.github.io/date_algorithms.html). */
+static int64_t days_to(int year, int month, int day)
+{
+    int64_t y = year - (month <= 2), era = y / 400, yoe = y - era * 400,
+            doy = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1,
+            doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
+    return era * 146097 + doe - 719468;
+}
+
+static bool read_date(const char *date, int *year, int *month, int *day)
+{
+    int n = 0;
+    return sscanf(date, "%4d-%2d-%2d%n", year, month, day, &n) == 3 && !date[n] && *year >= 1 &&
+           *month >= 1 && *month <= 12 && *day >= 1 && *day <= 31;
+}
+
+/* The local time: midnight of --date, or when this was first called. It stays the same, so that a
+   prompt which begins with it keeps its beginning. */
+static int64_t local_time(void)
+{
+    static int64_t now;
+    int year, month, day;
+    if (opt.date && read_date(opt.date, &year, &month, &day))
+        return days_to(year, month, day) * 86400;
+    if (!now) {
+        time_t t = time(NULL);
+        const struct tm *local = localtime(&t);
+        if (local)
+            now = days_to(local->tm_year + 1900, local->tm_mon + 1, local->tm_mday) * 86400 +
+                  local->tm_hour * 3600 + local->tm_min * 60 + local->tm_sec;
+    }
+    return now;
+}
+
+int template_check(void)
+{
+    int number;
+    if (opt.name && !template_named(opt.name))
+        return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.name);
+    if (opt.date && !read_date(opt.date, &number, &number, &number))
+        return cli_usage("--date must be YYYY-MM-DD, not \"%s\"", opt.date);
+    return CLI_OK;
 }
 
 /* ---- rendering */
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* The text of a message, or a part of it. */
-struct words {
-    const char *p;
-    size_t n;
-};
-
-/* Without white space at its start, and at its end if `end`. */
-static struct words trimmed(struct words w, bool end)
-{
-    while (w.n && is_space(*w.p))
-        w.p++, w.n--;
-    while (end && w.n && is_space(w.p[w.n - 1]))
-        w.n--;
-    return w;
-}
-
-/* The part of an answer after its thoughts. */
-static struct words without_thoughts(struct words w)
-{
-    static const char close[] = "</think>";
-    const size_t n = sizeof close - 1;
-    for (size_t i = w.n; i-- > 0;)
-        if (w.n - i >= n && memcmp(w.p + i, close, n) == 0) {
-            w = (struct words){w.p + i + n, w.n - i - n};
-            while (w.n && *w.p == '\n')
-                w.p++, w.n--;
-            break;
-        }
-    return w;
-}
-
-static bool add_mark(struct template_text *t, size_t begin)
-{
-    if (t->n_mark == t->room) {
-        size_t room = t->room ? t->room * 2 : 16;
-        struct template_mark *more = realloc(t->mark, room * sizeof *more);
-        if (!more)
-            return false;
-        t->mark = more;
-        t->room = room;
-    }
-    t->mark[t->n_mark++] = (struct template_mark){begin, t->text.n};
-    return true;
-}
-
-/* Appends n bytes of markup, with {bos} and {eos} replaced. */
-static bool append_markup(struct template_text *t, const struct tft_model *m, const char *p,
-                          size_t n)
-{
-    size_t begin = t->text.n, len;
-    bool good = true;
-    while (n && good) {
-        bool bos = n >= 5 && memcmp(p, "{bos}", 5) == 0, eos = n >= 5 && memcmp(p, "{eos}", 5) == 0;
-        const char *name = bos || eos ? tft_token_text(m, bos ? tft_token_bos(m) : tft_token_eos(m),
-                                                       true, &len)
-                                      : NULL;
-        size_t taken = bos || eos ? 5 : 1;
-        good = name ? cli_text_append(&t->text, name, len)
-                    : taken == 5 || cli_text_append(&t->text, p, 1);
-        p += taken;
-        n -= taken;
-    }
-    return good && (t->text.n == begin || add_mark(t, begin));
-}
-
-/* Appends a message with the markup before and after it. */
-static bool append_message(struct template_text *t, const struct tft_model *m,
-                           const char *const around[2], struct words x)
-{
-    return append_markup(t, m, around[0], strlen(around[0])) &&
-           cli_text_append(&t->text, x.p, x.n) && append_markup(t, m, around[1], strlen(around[1]));
-}
-
-/* Appends the answer that the model is to continue. If the answer is empty, the space that the
-   format puts before it is left out: the model's first word begins with it. */
-static bool append_answer(struct template_text *t, const struct template_format *f,
-                          const struct tft_model *m, struct words x, bool no_think)
-{
-    static const char empty[] = "<think>\n\n</think>\n\n";
-    size_t n = strlen(f->assistant[0]);
-    while (!x.n && n && f->assistant[0][n - 1] == ' ')
-        n--;
-    return append_markup(t, m, f->assistant[0], n) &&
-           (!no_think || append_markup(t, m, empty, sizeof empty - 1)) &&
-           cli_text_append(&t->text, x.p, x.n);
-}
-
-/* Appends a message of the user. system: the system message that stands inside it, or NULL. */
-static bool append_user(struct template_text *t, const struct template_format *f,
-                        const struct tft_model *m, struct words x, const struct words *system)
-{
-    if (!system)
-        return append_message(t, m, f->user, x);
-    return append_markup(t, m, f->user[0], strlen(f->user[0])) &&
-           append_message(t, m, f->system, *system) && cli_text_append(&t->text, x.p, x.n) &&
-           append_markup(t, m, f->user[1], strlen(f->user[1]));
-}
-
-bool template_render(struct template_text *t, const struct template_format *f,
+bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      bool no_think)
 {
-    struct words system = {0};
-    bool good = true, pending = false; /* pending: the system message is still to be appended */
-    t->text.n = t->n_mark = 0;
-    for (size_t i = 0; i < n && good; i++) {
-        bool last = i + 1 == n;
-        enum template_role role = message[i].role;
-        struct words x = {message[i].text.p, message[i].text.n};
-        if (f->trim)
-            x = trimmed(x, !last);
-        if (role == TEMPLATE_SYSTEM && f->system_in_user) {
-            system = x;
-            pending = true;
-        } else if (role == TEMPLATE_SYSTEM) {
-            good = append_message(t, m, f->system, x);
-        } else if (role == TEMPLATE_USER) {
-            good = append_user(t, f, m, x, pending ? &system : NULL);
-            pending = false;
-        } else {
-            good = last ? append_answer(t, f, m, x, no_think)
-                        : append_message(t, m, f->assistant, f->thinks ? without_thoughts(x) : x);
-        }
-    }
+    static const char *const roles[] = {"system", "user", "assistant"};
+    static const char without[] = "{\"enable_thinking\": false}";
+    struct tft_error err;
+    struct cli_text answer = {0};
+    struct tft_chat_message *all = calloc(n, sizeof *all);
+    const struct cli_text *last = &message[n - 1].text;
+    bool good = all && (!f->space || !last->n || cli_text_append(&answer, " ", 1)) &&
+                cli_text_append(&answer, last->p, last->n);
+    *t = (struct tft_chat_text){0};
+    for (size_t i = 0; good && i + 1 < n; i++)
+        all[i] = (struct tft_chat_message){
+            roles[message[i].role], message[i].text.n ? message[i].text.p : "", message[i].text.n};
+    struct tft_chat_input in = {.size = sizeof in,
+                                .message = all,
+                                .n_message = n - 1,
+                                .json = no_think ? without : NULL,
+                                .n_json = no_think ? sizeof without - 1 : 0,
+                                .answer = answer.p,
+                                .n_answer = answer.n,
+                                .has_time = true,
+                                .time = local_time()};
+    if (!good)
+        cli_fail("out of memory");
+    else if (tft_chat_render_for(t, f->t, m, &in, &err) != TFT_OK)
+        good = cli_fail("%s", err.msg) == CLI_OK;
+    free(answer.p);
+    free(all);
     return good;
 }
 
 size_t template_lead(const struct template_format *f, const char *answer, size_t n)
 {
-    size_t open = strlen(f->assistant[0]);
-    return n && *answer == ' ' && f->assistant[0][open - 1] == ' ';
+    return n && *answer == ' ' && f->space;
 }
 
 /* ---- tokenizing */
 
-/* Tokens that are collected. */
-struct ids {
-    const struct tft_model *m;
-    const char *text;
-    int32_t *p, *of_mark; /* [room] of_mark: scratch */
-    size_t n, room;
-    enum tft_status status; /* of the first failure */
-};
-
-/* Appends the tokens of the text [begin, end), without special tokens. */
-static void tokenize(struct ids *out, size_t begin, size_t end, unsigned flags)
-{
-    size_t n = 0;
-    if (out->status == TFT_OK && (begin < end || flags))
-        out->status = tft_tokenize(out->m, out->text + begin, end - begin, flags, out->p + out->n,
-                                   out->room - out->n, &n);
-    if (out->status == TFT_OK)
-        out->n += n;
-}
-
-/* The name of a special token, which has no text; NULL for another token. */
-static const char *special_name(const struct tft_model *m, int32_t id, size_t *n)
-{
-    size_t text;
-    tft_token_text(m, id, false, &text);
-    return text ? NULL : tft_token_text(m, id, true, n);
-}
-
-/* Appends the special tokens of a mark, and the text before each of them, from *begin on. The names
-   of the special tokens stand in the mark in the order of the tokens. */
-static void tokenize_mark(struct ids *out, struct template_mark k, size_t *begin)
-{
-    size_t n = 0, len, at = k.begin;
-    if (out->status == TFT_OK)
-        out->status = tft_tokenize(out->m, out->text + k.begin, k.end - k.begin, TFT_PARSE_SPECIAL,
-                                   out->of_mark, out->room, &n);
-    for (size_t i = 0; i < n && out->status == TFT_OK; i++) {
-        const char *name = special_name(out->m, out->of_mark[i], &len);
-        size_t found = at;
-        while (name && found + len <= k.end && memcmp(out->text + found, name, len) != 0)
-            found++;
-        if (!name || !len || found + len > k.end)
-            continue;
-        tokenize(out, *begin, found, 0);
-        out->p[out->n++] = out->of_mark[i];
-        *begin = at = found + len;
-    }
-}
-
-int32_t *template_tokenize(const struct template_text *t, const struct tft_model *m, size_t *n,
+int32_t *template_tokenize(const struct tft_chat_text *t, const struct tft_model *m, size_t *n,
                            bool *text_goes_on)
 {
-    /* a token has at least one byte, except BOS and a space that is put after a special token */
-    size_t room = 2 * t->text.n + 2, begin = 0;
-    struct ids out = {.m = m, .text = t->text.p, .room = room, .p = malloc(room * sizeof *out.p),
-                      .of_mark = malloc(room * sizeof *out.of_mark)};
-    if (!out.p || !out.of_mark)
-        out.status = TFT_ERR_NOMEM;
-    tokenize(&out, 0, 0, TFT_ADD_BOS);
-    for (size_t i = 0; i < t->n_mark; i++)
-        tokenize_mark(&out, t->mark[i], &begin);
-    tokenize(&out, begin, t->text.n, 0);
-    *n = out.n;
-    *text_goes_on = begin < t->text.n;
-    free(out.of_mark);
-    if (out.status == TFT_OK && out.n)
-        return out.p;
-    free(out.p);
-    if (out.status == TFT_ERR_UNSUPPORTED)
+    enum tft_status status = tft_chat_tokenize(t, m, NULL, 0, n, text_goes_on);
+    int32_t *ids = status == TFT_OK && *n ? malloc(*n * sizeof *ids) : NULL;
+    if (ids)
+        status = tft_chat_tokenize(t, m, ids, *n, n, text_goes_on);
+    if (ids && status == TFT_OK)
+        return ids;
+    free(ids);
+    if (status == TFT_ERR_UNSUPPORTED)
         cli_fail("the model has no tokenizer; a llama2.c model needs --tokenizer FILE");
     else
-        cli_fail("cannot tokenize the conversation: %s",
-                 out.status != TFT_OK ? tft_status_text(out.status) : "it has no tokens");
+        cli_fail("cannot tokenize the conversation: %s", status != TFT_OK ? tft_status_text(status)
+                                                         : *n             ? "out of memory"
+                                                                          : "it has no tokens");
     return NULL;
 }
 
@@ -387,7 +262,7 @@ enum { OPENINGS = sizeof openings / sizeof *openings };
 static int32_t *begin(const struct template_format *f, const struct tft_model *m,
                       const char *system, const char *opening, size_t *n)
 {
-    struct template_text t = {0};
+    struct tft_chat_text t = {0};
     bool goes_on;
     struct template_message all[] = {
         {TEMPLATE_SYSTEM, {.p = (char *)(uintptr_t)system, .n = system ? strlen(system) : 0}},
@@ -398,9 +273,7 @@ static int32_t *begin(const struct template_format *f, const struct tft_model *m
     int32_t *ids = NULL;
     if (template_render(&t, f, m, all + first, 3 - first, false))
         ids = template_tokenize(&t, m, n, &goes_on);
-    else
-        cli_fail("out of memory");
-    template_free(&t);
+    tft_chat_text_free(&t);
     return ids;
 }
 
@@ -434,13 +307,6 @@ int32_t *template_system_tokens(const struct template_format *f, const struct tf
     if (!ids || without < *n)
         return ids;
     free(ids);
-    cli_fail("the chat format %s ignores the system message", f->name);
+    cli_fail("the chat template %s ignores the system message", f->name);
     return NULL;
-}
-
-void template_free(struct template_text *t)
-{
-    free(t->text.p);
-    free(t->mark);
-    *t = (struct template_text){0};
 }

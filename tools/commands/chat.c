@@ -13,7 +13,7 @@
 #include "tools/commands/commands.h"
 
 static struct {
-    const char *prompt, *system, *format;
+    const char *prompt, *system;
     uint32_t n_tokens;
     bool no_think, json;
 } opt;
@@ -21,10 +21,8 @@ static struct {
 static const struct cli_option options[] = {
     {'p', "prompt", CLI_TEXT, &opt.prompt, "TEXT", "send this message, print the answer and exit"},
     {0, "system", CLI_TEXT, &opt.system, "TEXT", "system message: how the model should behave"},
-    {0, "template", CLI_TEXT, &opt.format, "NAME",
-     "chat format: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma or mistral (default by the "
-     "template in MODEL)"},
-    {0, "no-think", CLI_FLAG, &opt.no_think, NULL, "qwen3: answer without thinking first"},
+    {0, "no-think", CLI_FLAG, &opt.no_think, NULL,
+     "answer without thinking first, if the template knows enable_thinking"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop an answer after N tokens (default when the model ends it)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
@@ -41,7 +39,6 @@ struct chat {
     struct template_message *message; /* [n] the system message, if there is one; then the user's
                                          messages and the answers in turn */
     size_t n, room;
-    struct template_text text;
 };
 
 /* The answer that is being generated. Its text is the last message. */
@@ -133,11 +130,11 @@ static int skip_prefix(struct chat *c, int32_t *ids, size_t *n)
 static int32_t *prompt(struct chat *c, struct answer *a, size_t *n)
 {
     bool text_goes_on;
-    if (!template_render(&c->text, c->format, c->m, c->message, c->n, opt.no_think)) {
-        cli_fail("out of memory");
+    struct tft_chat_text text;
+    if (!template_render(&text, c->format, c->m, c->message, c->n, opt.no_think))
         return NULL;
-    }
-    int32_t *ids = template_tokenize(&c->text, c->m, n, &text_goes_on);
+    int32_t *ids = template_tokenize(&text, c->m, n, &text_goes_on);
+    tft_chat_text_free(&text);
     a->state = (struct tft_text){.started = text_goes_on};
     if (ids && skip_prefix(c, ids, n) != CLI_OK) {
         free(ids);
@@ -329,8 +326,8 @@ static int begin(struct chat *c, const char *path)
     name = prefix_for(c, ids, n);
     free(ids);
     if (named_prefix() && (!name || strcmp(name, wanted.name) != 0))
-        return cli_fail("%s: the prefix %s is not in the chat format %s: name its format with "
-                        "--template",
+        return cli_fail("%s: the prefix %s does not begin with the chat template %s: name its "
+                        "format with --template, or its day with --date",
                         path, wanted.name, template_name(c->format));
     if (system && !add(c, TEMPLATE_SYSTEM, system, strlen(system)))
         return cli_fail("out of memory");
@@ -340,10 +337,10 @@ static int begin(struct chat *c, const char *path)
 static int converse_with(struct tft_model *m, const char *path)
 {
     struct chat c = {.m = m, .sampler = cli_sampler()};
-    c.format = template_choose(m, opt.format, path);
+    c.format = template_choose(m, path);
     int status = c.format ? CLI_OK : CLI_FAILED;
     if (status == CLI_OK && opt.no_think && !template_thinks(c.format))
-        status = cli_fail("--no-think: models of the format %s do not think first",
+        status = cli_fail("--no-think: the chat template %s does not use enable_thinking",
                           template_name(c.format));
     if (status == CLI_OK)
         status = begin(&c, path);
@@ -352,7 +349,6 @@ static int converse_with(struct tft_model *m, const char *path)
     for (size_t i = 0; i < c.n; i++)
         free(c.message[i].text.p);
     free(c.message);
-    template_free(&c.text);
     tft_session_close(c.s);
     return status;
 }
@@ -360,8 +356,8 @@ static int converse_with(struct tft_model *m, const char *path)
 static int chat(const char *path)
 {
     struct tft_model *m = NULL;
-    if (opt.format && !template_named(opt.format))
-        return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.format);
+    if (template_check() != CLI_OK)
+        return CLI_USAGE;
     if (named_prefix() && opt.system)
         return cli_usage("--prefix %s has a system message: leave out --system", named_prefix());
 
@@ -379,6 +375,7 @@ const struct cli_command command_chat = {
     .groups =
         (const struct cli_option_group[]){
             {"Conversation and output", options},
+            {NULL, template_option_list},
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},

@@ -137,7 +137,7 @@ const struct cli_command command_inspect = {
         "  memory: {weights: bytes beside the file, kv_per_token, context, session}\n"
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"
-        "  chat_template: its format, or \"unknown\"\n"
+        "  chat_template: \"runs\", or why it cannot be run, or null\n"
         "  types: {TYPE: {tensors, bytes}}; \"int4 g64\": weights of 4 bits in groups of 64\n"
         "  values: {KEY: VALUE}\n"
         "  tensors: [{name, type, shape, bytes, offset}]\n"

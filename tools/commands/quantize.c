@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/open.h"
+#include "tools/chat/template.h"
 #include "tools/commands/commands.h"
 #include "tools/quantize/calibration_text.h"
 #include "tools/quantize/command_bits.h"
@@ -490,6 +491,7 @@ const struct cli_command command_quantize = {
             {"Quantization and output", options},
             {"Prefix", command_prefix_option_list},
             {NULL, command_system_option_list},
+            {NULL, template_option_list},
             {"Tuning of the prefix", command_tune_option_list},
             {"Bits of the weights", command_bits_option_list},
             {"Bits of the KV cache", command_kv_option_list},

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat/tuffet_chat.h"
 #include "model/keys.h"
 #include "model/open.h"
 #include "models/registry.h"
 #include "tensors.h"
-#include "tools/chat/template.h"
 #include "tools/quantize/inputs.h"
 
 /* A string, or an empty one. */
@@ -32,15 +32,15 @@ static uint64_t number(const struct facts *f, const char *key)
     return v && !v->is_array && tft_value_uint(v, 0, &n) ? n : 0;
 }
 
-static const char *chat_format(const struct tft_source *s)
+static const char *chat_template(struct facts *f)
 {
-    struct tft_str jinja = text(s, "tokenizer.chat_template");
+    struct tft_str jinja = text(&f->s, "tokenizer.chat_template");
     if (!jinja.n)
         return NULL;
-    char *copy = strndup(jinja.p, jinja.n); /* with a NUL at its end */
-    const struct template_format *format = copy ? template_recognize(copy) : NULL;
-    free(copy);
-    return format ? template_name(format) : "unknown";
+    struct tft_chat_template *t;
+    bool runs = tft_chat_open(&t, jinja.p, jinja.n, &f->chat_err) == TFT_OK;
+    tft_chat_close(t);
+    return runs ? "runs" : f->chat_err.msg;
 }
 
 static void read_values(struct facts *f)
@@ -49,7 +49,7 @@ static void read_values(struct facts *f)
     f->name = text(s, "general.name");
     f->arch = text(s, "general.architecture");
     f->vocab = text(s, "tokenizer.ggml.model");
-    f->chat_format = chat_format(s);
+    f->chat_template = chat_template(f);
     f->context = number(f, "context_length");
     f->width = number(f, "embedding_length");
     f->layers = number(f, "block_count");

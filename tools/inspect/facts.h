@@ -14,8 +14,9 @@ struct facts {
     struct tft_source s;
     struct tft_tokenizer *tokenizer;  /* NULL: the file has none, or an unknown one */
     struct tft_str name, arch, vocab; /* n is 0: the file has none */
-    const char *chat_format;          /* of its chat template: a name of template.h, "unknown", or
-                                         NULL: the file has no chat template */
+    const char *chat_template;        /* "runs", or why the template in the file cannot be run;
+                                         NULL: there is none */
+    struct tft_error chat_err;
     bool verified;                    /* the checksum is correct; the caller sets this */
     /* 0: unknown */
     uint64_t parameters, context, width, layers, heads, kv_heads, head, feed_forward;

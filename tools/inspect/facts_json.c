@@ -196,7 +196,7 @@ void facts_print_json(const struct facts *f, const char *path)
         fputs("true", stdout);
     }
     json_str("chat_template",
-             f->chat_format ? (struct tft_str){f->chat_format, strlen(f->chat_format)}
+             f->chat_template ? (struct tft_str){f->chat_template, strlen(f->chat_template)}
                             : (struct tft_str){0});
     json_types(&f->s);
     json_key("values");

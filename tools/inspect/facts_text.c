@@ -215,7 +215,7 @@ void facts_print(const struct facts *f, const char *path)
     if (f->runs)
         show_memory(f);
     show_tokenizer(f);
-    show_text("chat template", f->chat_format ? f->chat_format : "none");
+    show_text("chat template", f->chat_template ? f->chat_template : "none");
     if (f->verified)
         show_text("checksum", "correct");
     put_label("runs");

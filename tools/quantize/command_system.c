@@ -10,7 +10,6 @@
 
 static struct {
     struct cli_texts system;
-    const char *format;
 } opt;
 _Static_assert((int)CLI_MOST_TEXTS <= (int)TFT_PREFIX_NAMES, "a file has room for all names");
 
@@ -18,9 +17,6 @@ const struct cli_option command_system_option_list[] = {
     {0, "intact-system", CLI_TEXTS, &opt.system, "[NAME=]TEXT",
      "store what conversations with the system message TEXT begin with, as a prefix with a name "
      "(default \"system\"); once or more"},
-    {0, "template", CLI_TEXT, &opt.format, "NAME",
-     "chat format for --intact-system: chatml, qwen3, llama2, llama3, zephyr, phi3, gemma or "
-     "mistral (default by the template in MODEL)"},
     {0},
 };
 
@@ -63,9 +59,9 @@ static int check_name(uint32_t index)
 
 int command_system_check(void)
 {
-    int status = CLI_OK;
-    if (opt.format && !template_named(opt.format))
-        return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.format);
+    int status = template_check();
+    if (status != CLI_OK)
+        return status;
     if (opt.system.n && command_prefix_has_text())
         return cli_usage("--intact-text and --intact-system exclude each other: a system message "
                          "would come behind that text");
@@ -109,7 +105,7 @@ int command_system_choose(struct command_system *c, struct tft_model *m, uint32_
         return CLI_OK;
     c->m = m;
     c->type = command_prefix_type();
-    const struct template_format *f = template_choose(m, opt.format, m->source.name);
+    const struct template_format *f = template_choose(m, m->source.name);
     if (!f)
         return CLI_FAILED;
     if (prefix_check_type(m, c->type, &err) != TFT_OK)
