@@ -307,6 +307,25 @@ static void same_as_a_literal_restatement(void **state)
     }
 }
 
+static void characters_are_composed(void **state)
+{
+    (void)state;
+    static struct values values;
+    for (int nfc = 0; nfc < 2; nfc++) {
+        struct vocab v = start("qwen2");
+        add_merge(&v, "\xc3", "\xa9");
+        vocab_add(&v, "<|e\xcc\x81|>", 0, TFT_TOKEN_CONTROL);
+        vocab_values(&v, &values);
+        values_bool(&values, "tokenizer.tuffet.nfc", nfc);
+        struct tft_tokenizer *t = open_values(&values);
+        encodes(t, "e\xcc\x81", 0, nfc ? "\xc3\xa9" : "e|\xcc|\x81");
+        encodes(t, "\xc3\xa9" "a", 0, "\xc3\xa9|a");
+        encodes(t, "<|e\xcc\x81|>e\xcc\x81", TFT_PARSE_SPECIAL, /* names are found as they are */
+                nfc ? "<|e\xcc\x81|>|\xc3\xa9" : "<|e\xcc\x81|>|e|\xcc|\x81");
+        tft_tokenizer_close(t);
+    }
+}
+
 /* ---- Gemma 4 */
 
 static void merges_of_characters(void **state)
@@ -384,6 +403,7 @@ int main(void)
         cmocka_unit_test(unusual_merges),
         cmocka_unit_test(invalid_merges),
         cmocka_unit_test(same_as_a_literal_restatement),
+        cmocka_unit_test(characters_are_composed),
         cmocka_unit_test(merges_of_characters),
         cmocka_unit_test(a_megabyte_of_one_word),
     };

@@ -6,4 +6,7 @@
 #define TFT_KEY_LSTRIP "tokenizer.tuffet.lstrip"
 #define TFT_KEY_RSTRIP "tokenizer.tuffet.rstrip"
 
+/* bool: text is composed (NFC) before it is cut */
+#define TFT_KEY_NFC "tokenizer.tuffet.nfc"
+
 #endif

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "character.h"
+#include "nfc.h"
 #include "vocab_build.h"
 
 enum tft_status tft_tokenizer_open(struct tft_tokenizer **out, const struct tft_source *s,
@@ -97,6 +98,29 @@ static size_t trailing_spaces(const char *text, size_t n)
     return n - end;
 }
 
+/* Encodes text without special tokens. */
+static enum tft_status encode_plain(const struct tft_tokenizer *t, struct tft_merge *m,
+                                    const char *text, size_t n, struct tft_ids *out)
+{
+    if (t->unigram)
+        return tft_unigram_encode(t, text, n, out);
+    return (t->by_character ? tft_spm_encode : tft_bpe_encode)(t, m, text, n, out);
+}
+
+static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft_merge *m,
+                                       const char *text, size_t n, struct tft_ids *out)
+{
+    size_t size, n_composed;
+    char *composed = tft_mul(n, TFT_NFC_MAX, &size) ? tft_alloc(t->allocator, size) : NULL;
+    if (!composed)
+        return TFT_ERR_NOMEM;
+    enum tft_status status = tft_nfc(text, n, t->allocator, composed, &n_composed);
+    if (!status)
+        status = encode_plain(t, m, composed, n_composed, out);
+    tft_free(t->allocator, composed, size);
+    return status;
+}
+
 /* With SentencePiece, text after a special token gets a space in front like the first word, as in
    llama.cpp. */
 static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m,
@@ -110,10 +134,10 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
         enum tft_status status = TFT_OK;
-        if (plain && t->unigram)
-            status = tft_unigram_encode(t, text, plain, out);
+        if (plain && t->nfc && tft_nfc_may_change(text, plain))
+            status = encode_composed(t, m, text, plain, out);
         else if (plain)
-            status = (t->by_character ? tft_spm_encode : tft_bpe_encode)(t, m, text, plain, out);
+            status = encode_plain(t, m, text, plain, out);
         if (status)
             return status;
         if (skip)

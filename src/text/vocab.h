@@ -79,6 +79,7 @@ struct tft_tokenizer {
     /* Symbols are characters: names of tokens have U+2581 for a space, and tokens of single bytes
        are named <0xHH>. So are both kinds of SentencePiece, and BPE with rules.characters. */
     bool by_character;
+    bool nfc;         /* encoding composes characters first */
     bool space_first; /* encoding puts a space before the text, decoding removes it */
     bool words_apart; /* no token contains a space after another character, so a text may be cut
                          before each word's spaces */

@@ -1,5 +1,6 @@
 #include "vocab_build.h"
 
+#include "keys.h"
 #include "unigram.h"
 
 enum tft_status tft_build_array(struct tft_build *b, const char *key, enum tft_value_type type,
@@ -159,6 +160,8 @@ static enum tft_status read_flags(struct tft_build *b)
     enum tft_status status = tft_build_bool(b, "tokenizer.ggml.add_bos_token", &b->t->add_bos);
     if (!status && b->t->kind != TFT_VOCAB_BPE)
         status = tft_build_bool(b, "tokenizer.ggml.add_space_prefix", &b->t->space_first);
+    if (!status)
+        status = tft_build_bool(b, TFT_KEY_NFC, &b->t->nfc);
     if (status)
         return status;
     if (v && b->t->add_bos && b->t->bos < 0)

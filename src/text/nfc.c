@@ -1,0 +1,242 @@
+/*
+ * Unicode 15, chapter 3.11: decompose, order the marks, compose. Only what is between two
+ * characters that NFC never changes, joins or moves is looked at; most text has no other ones.
+ */
+#include "nfc.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/heapsort.h"
+#include "base/utf8.h"
+#include "nfc_tables.h"
+
+/* Hangul syllables, chapter 3.12: LV = first + (L * 21 + V) * 28, LVT = LV + T. */
+enum {
+    SYLLABLE = 0xac00,
+    L = 0x1100,
+    V = 0x1161,
+    T = 0x11a7,
+    N_L = 19,
+    N_V = 21,
+    N_T = 28,
+    N_SYLLABLE = N_L * N_V * N_T
+};
+
+/* combining class << 1 | whether it may change */
+static uint32_t properties(uint32_t c)
+{
+    size_t low = 0, high = sizeof tft_nfc_ranges / sizeof *tft_nfc_ranges;
+    while (high - low > 1) {
+        size_t mid = (low + high) / 2;
+        if (tft_nfc_ranges[mid] >> 9 <= c)
+            low = mid;
+        else
+            high = mid;
+    }
+    return tft_nfc_ranges[low] & 0x1ff;
+}
+
+/* No character below U+0300 changes or joins the one before it. */
+static bool may_change(uint32_t c) { return c >= 0x300 && c < TFT_UTF8_BAD && properties(c) & 1; }
+
+bool tft_nfc_may_change(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        uint32_t c = (unsigned char)text[at];
+        if (c < 0xcc) { /* U+0300 begins with the byte 0xcc */
+            at++;
+            continue;
+        }
+        at += tft_utf8_next(text + at, n - at, &c);
+        if (may_change(c))
+            return true;
+    }
+    return false;
+}
+
+/* ---- a part of the text, decomposed */
+
+enum { SHORT = 64, MOST_PARTS = 4 }; /* no code point has more parts than 4 */
+
+struct parts {
+    uint64_t *code; /* [n] class << 56 | position << 24 | code point, so that marks can be sorted */
+    size_t n;
+};
+
+static const uint32_t *find(const uint32_t (*row)[3], size_t n, uint32_t first, uint32_t second,
+                            bool both)
+{
+    while (n) {
+        size_t half = n / 2;
+        const uint32_t *r = row[half];
+        if (r[0] == first && (!both || r[1] == second))
+            return r;
+        if (r[0] < first || (r[0] == first && r[1] < second)) {
+            row += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return NULL;
+}
+
+#define FIND(table, first, second, both)                                                           \
+    find(table, sizeof(table) / sizeof *(table), first, second, both)
+
+static void add(struct parts *p, uint32_t c)
+{
+    uint64_t order = c < TFT_UTF8_BAD ? properties(c) >> 1 : 0;
+    p->code[p->n] = order << 56 | (uint64_t)p->n << 24 | c;
+    p->n++;
+}
+
+/* The first part of a pair may be one that has parts again, at most twice. */
+static void decompose(struct parts *p, uint32_t c)
+{
+    uint32_t second[MOST_PARTS], n = 0;
+    if (c - SYLLABLE < N_SYLLABLE) {
+        uint32_t s = c - SYLLABLE;
+        add(p, L + s / (N_V * N_T));
+        add(p, V + s / N_T % N_V);
+        if (s % N_T)
+            add(p, T + s % N_T);
+        return;
+    }
+    for (const uint32_t *r; n < MOST_PARTS && (r = FIND(tft_nfc_parts, c, 0, false)); c = r[1])
+        if (r[2])
+            second[n++] = r[2];
+    add(p, c);
+    while (n)
+        add(p, second[--n]);
+}
+
+static bool comes_before(const void *ctx, const void *a, const void *b)
+{
+    (void)ctx;
+    return *(const uint64_t *)a < *(const uint64_t *)b;
+}
+
+/* Sorts each run of marks by their classes, and keeps the order within a class. */
+static void order_marks(struct parts *p)
+{
+    for (size_t start = 0, end; start < p->n; start = end) {
+        end = start + 1;
+        if (!(p->code[start] >> 56))
+            continue;
+        while (end < p->n && p->code[end] >> 56)
+            end++;
+        tft_heapsort(p->code + start, end - start, sizeof *p->code, comes_before, NULL);
+    }
+}
+
+/* What two code points are together, or 0. */
+static uint32_t composed(uint32_t first, uint32_t second)
+{
+    if (first - L < N_L && second - V < N_V)
+        return SYLLABLE + ((first - L) * N_V + second - V) * N_T;
+    if (first - SYLLABLE < N_SYLLABLE && (first - SYLLABLE) % N_T == 0 && second - T - 1 < N_T - 1)
+        return first + second - T;
+    const uint32_t *r = FIND(tft_nfc_pairs, first, second, true);
+    return r ? r[2] : 0;
+}
+
+/* Joins each character with the last starter before it, if none between them is in the way: one of
+   its own class or a higher one, or a starter. */
+static void compose(struct parts *p)
+{
+    size_t n = 0, starter = SIZE_MAX;
+    uint64_t last = 0; /* the class of the character before, 0 at the starter itself */
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t order = p->code[i] >> 56;
+        uint32_t c = (uint32_t)(p->code[i] & 0xffffff), both = 0;
+        bool near = starter != SIZE_MAX && (n == starter + 1 || (last && last < order));
+        if (near)
+            both = composed((uint32_t)(p->code[starter] & 0xffffff), c);
+        if (both) {
+            p->code[starter] = both;
+            continue;
+        }
+        if (!order)
+            starter = n;
+        last = order;
+        p->code[n++] = p->code[i];
+    }
+    p->n = n;
+}
+
+/* ---- text */
+
+static size_t put(char *out, uint32_t c)
+{
+    if (c < 0x80) {
+        *out = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(0xf00 >> n | c);
+    return n;
+}
+
+/* Composes text[n], which is UTF-8; `code` has room for its parts. Returns the length. */
+static size_t compose_part(const char *text, size_t n, uint64_t *code, char *out)
+{
+    struct parts p = {code, 0};
+    for (size_t at = 0; at < n;) {
+        uint32_t c;
+        at += tft_utf8_next(text + at, n - at, &c);
+        decompose(&p, c);
+    }
+    order_marks(&p);
+    compose(&p);
+    size_t used = 0;
+    for (size_t i = 0; i < p.n; i++)
+        used += put(out + used, (uint32_t)(p.code[i] & 0xffffff));
+    return used;
+}
+
+/* The end of the part that begins at `at`, with a character that NFC leaves alone or at the start
+   of the text; *changes: it has others. It ends before the next character that NFC leaves alone. */
+static size_t part_end(const char *text, size_t n, size_t at, bool *changes, size_t *characters)
+{
+    uint32_t c;
+    *changes = false;
+    *characters = 0;
+    for (size_t len; at < n; at += len, ++*characters) {
+        len = tft_utf8_next(text + at, n - at, &c);
+        bool open = may_change(c);
+        if (!open && *characters)
+            break;
+        if (c >= TFT_UTF8_BAD) /* alone, and copied */
+            return at + len;
+        *changes = *changes || open;
+    }
+    return at;
+}
+
+enum tft_status tft_nfc(const char *text, size_t n, const struct tft_allocator *a, char *out,
+                        size_t *n_out)
+{
+    uint64_t few[SHORT * MOST_PARTS];
+    *n_out = 0;
+    for (size_t at = 0, end, characters; at < n; at = end) {
+        bool changes;
+        end = part_end(text, n, at, &changes, &characters);
+        if (!changes) {
+            memcpy(out + *n_out, text + at, end - at);
+            *n_out += end - at;
+            continue;
+        }
+        size_t size = characters * MOST_PARTS * sizeof *few;
+        uint64_t *code = characters <= SHORT ? few : tft_alloc(a, size);
+        if (!code)
+            return TFT_ERR_NOMEM;
+        *n_out += compose_part(text + at, end - at, code, out + *n_out);
+        if (code != few)
+            tft_free(a, code, size);
+    }
+    return TFT_OK;
+}
