@@ -80,6 +80,8 @@ def convert(folder):
     if "add_bos_token" in config:
         add_bos = struct.pack("<?", config["add_bos_token"])
         values.append(value("tokenizer.ggml.add_bos_token", BOOL, add_bos))
+    if (tokenizer.get("normalizer") or {}).get("type") == "NFC":
+        values.append(value("tokenizer.tuffet.nfc", BOOL, b"\1"))
     return b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)) + b"".join(values)
 
 

@@ -1,8 +1,277 @@
+/*
+ * A folder's tokenizer: tokenizer.json, or else tokenizer.model. Names of special tokens come from
+ * tokenizer_config.json, or else special_tokens_map.json; the tokens at which generation ends from
+ * generation_config.json and config.json; the chat template from chat_template.jinja, or else
+ * tokenizer_config.json.
+ */
 #include "tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "port/port.h"
+#include "text/tokenizer.h"
+#include "vocabulary.h"
+
+/* The files of the folder that are open. */
+struct files {
+    json_t *tokenizer, *config, *special;
+    struct tft_map model;
+};
+
+static struct tft_str string_of(const json_t *s)
+{
+    return (struct tft_str){json_string_value(s), json_string_length(s)};
+}
+
+/* ---- reading */
+
+static void read_json(struct import *im, const char *name, json_t **out)
+{
+    char *path = import_path(im->folder.path, name);
+    if (!path)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    else if (!im->status)
+        im->status = import_json_read(out, path, true, im->err);
+    free(path);
+}
+
+/* Maps a file that may be absent, which is empty then. */
+static void read_bytes(struct import *im, const char *name, struct tft_map *map)
+{
+    char *path = import_path(im->folder.path, name);
+    *map = (struct tft_map){0};
+    if (path && tft_port_map(map, path))
+        *map = (struct tft_map){0};
+    free(path);
+}
+
+static void read_tokens(struct import_vocabulary *v, struct files *f)
+{
+    struct import *im = v->im;
+    char *json = import_path(im->folder.path, "tokenizer.json");
+    char *model = import_path(im->folder.path, "tokenizer.model");
+    if (!json || !model) {
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    } else if (f->tokenizer) {
+        v->path = json;
+        vocabulary_read_json(v, f->tokenizer);
+    } else if (f->model.size) {
+        v->path = model;
+        vocabulary_read_model(v, f->model.data, f->model.size);
+    } else {
+        import_fail(im, TFT_ERR_FORMAT, "%s: there is no tokenizer.json and no tokenizer.model",
+                    im->folder.path);
+    }
+    v->path = im->folder.path;
+    free(json);
+    free(model);
+}
+
+/* ---- special tokens */
+
+/* The token that a file names under `key`: a text, or an object with the text as "content". */
+static int64_t named(const struct import_vocabulary *v, const struct files *f, const char *key)
+{
+    const json_t *one = json_object_get(f->config, key);
+    if (!one || json_is_null(one))
+        one = json_object_get(f->special, key);
+    if (json_is_object(one))
+        one = json_object_get(one, "content");
+    return json_is_string(one) ? vocabulary_find(v, string_of(one)) : -1;
+}
+
+/* The i-th id of a value that is an id or a list of ids; -1 if there is none. */
+static int64_t id_at(const struct import_vocabulary *v, const json_t *ids, size_t i)
+{
+    uint64_t id;
+    const json_t *one = json_is_array(ids) ? json_array_get(ids, i) : i ? NULL : ids;
+    return import_json_whole(one, v->n - 1, &id) ? (int64_t)id : -1;
+}
+
+static void take(int64_t *id, int64_t other)
+{
+    if (other >= 0)
+        *id = other;
+}
+
+/* Generation ends at several tokens: EOS, and up to two more. */
+static void read_ends(struct import_vocabulary *v)
+{
+    const json_t *ids = json_object_get(v->im->folder.generation, "eos_token_id");
+    if (!ids)
+        ids = json_object_get(v->im->folder.config, "eos_token_id");
+    if (v->eos < 0)
+        v->eos = id_at(v, ids, 0);
+    for (size_t i = 0; i < 16; i++) {
+        int64_t id = id_at(v, ids, i);
+        if (id < 0 || id == v->eos || id == v->eot || id == v->eom)
+            continue;
+        if (v->eot < 0)
+            v->eot = id;
+        else if (v->eom < 0)
+            v->eom = id;
+    }
+}
+
+static void read_special(struct import_vocabulary *v, const struct files *f)
+{
+    const json_t *add_bos = json_object_get(f->config, "add_bos_token");
+    const json_t *add_eos = json_object_get(f->config, "add_eos_token");
+    take(&v->bos, named(v, f, "bos_token"));
+    take(&v->eos, named(v, f, "eos_token"));
+    take(&v->unknown, named(v, f, "unk_token"));
+    take(&v->pad, named(v, f, "pad_token"));
+    if (v->bos < 0)
+        v->bos = id_at(v, json_object_get(v->im->folder.config, "bos_token_id"), 0);
+    if (json_is_boolean(add_bos))
+        v->add_bos = json_is_true(add_bos);
+    if (json_is_boolean(add_eos))
+        v->add_eos = json_is_true(add_eos);
+    read_ends(v);
+}
+
+/* ---- writing */
+
+/* Gives the rows without a token names; false for want of memory. */
+static bool fill_gaps(struct import_vocabulary *v, char **names)
+{
+    enum { ROOM = 32 };
+    size_t gaps = 0;
+    for (size_t i = 0; i < v->n; i++)
+        gaps += !v->token[i].p;
+    char *p = *names = malloc(gaps * ROOM + 1);
+    if (!p)
+        return false;
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->token[i].p)
+            continue;
+        int n = snprintf(p, ROOM, "[PAD%zu]", i);
+        v->token[i] = (struct tft_str){p, (size_t)n};
+        v->type[i] = TFT_TOKEN_UNUSED;
+        p += n;
+    }
+    return true;
+}
+
+static void put_id(struct tft_gguf_writer *w, const char *key, int64_t id)
+{
+    if (id >= 0)
+        tft_gguf_put_u32(w, key, (uint32_t)id);
+}
+
+/* The ids of tokens with a flag of v->strip. */
+static void put_strips(struct import_vocabulary *v, const char *key, unsigned flag, int32_t *ids)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++)
+        if (v->strip[i] & flag)
+            ids[n++] = (int32_t)i;
+    if (n)
+        tft_gguf_put_array(v->im->gguf, key, TFT_VALUE_I32, ids, n);
+}
+
+static void put_vocabulary(struct import_vocabulary *v)
+{
+    struct tft_gguf_writer *w = v->im->gguf;
+    tft_gguf_put_str(w, "tokenizer.ggml.model", (struct tft_str){v->model, strlen(v->model)});
+    if (v->pre)
+        tft_gguf_put_str(w, "tokenizer.ggml.pre", (struct tft_str){v->pre, strlen(v->pre)});
+    tft_gguf_put_strs(w, "tokenizer.ggml.tokens", v->token, v->n);
+    if (v->scored)
+        tft_gguf_put_array(w, "tokenizer.ggml.scores", TFT_VALUE_F32, v->score, v->n);
+    tft_gguf_put_array(w, "tokenizer.ggml.token_type", TFT_VALUE_I32, v->type, v->n);
+    if (!v->scored)
+        tft_gguf_put_strs(w, "tokenizer.ggml.merges", v->merge, v->n_merge);
+    if (v->charsmap && !strcmp(v->model, "t5"))
+        tft_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap", TFT_VALUE_U8, v->charsmap,
+                           v->n_charsmap);
+    if (v->scored) {
+        tft_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", v->space_first);
+        tft_gguf_put_bool(w, "tokenizer.ggml.remove_extra_whitespaces", v->merges_spaces);
+    }
+}
+
+static void put_special(struct import_vocabulary *v)
+{
+    struct tft_gguf_writer *w = v->im->gguf;
+    put_id(w, "tokenizer.ggml.bos_token_id", v->bos);
+    put_id(w, "tokenizer.ggml.eos_token_id", v->eos);
+    put_id(w, "tokenizer.ggml.eot_token_id", v->eot);
+    put_id(w, "tokenizer.ggml.eom_token_id", v->eom);
+    put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
+    put_id(w, "tokenizer.ggml.padding_token_id", v->pad);
+    bool by_default = !strcmp(v->model, "llama");
+    if (v->add_bos >= 0 || !by_default)
+        tft_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", v->add_bos > 0 && v->bos >= 0);
+    if (v->add_eos >= 0)
+        tft_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", v->add_eos > 0 && v->eos >= 0);
+    if (v->nfc)
+        tft_gguf_put_bool(w, TFT_KEY_NFC, true);
+    int32_t *ids = malloc(v->n * sizeof *ids);
+    if (ids) {
+        put_strips(v, TFT_KEY_LSTRIP, 1, ids);
+        put_strips(v, TFT_KEY_RSTRIP, 2, ids);
+    } else {
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+    }
+    free(ids);
+}
+
+/* The template is a text, or a list of {name, template} of which the one named "default" counts. */
+static void put_template(struct import_vocabulary *v, const struct files *f, struct tft_map jinja)
+{
+    const json_t *chat = json_object_get(f->config, "chat_template"), *list = chat;
+    struct tft_str text = {(const char *)jinja.data, jinja.size};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct tft_str name = string_of(json_object_get(json_array_get(list, i), "name"));
+        if (name.p && tft_str_is(name, "default"))
+            chat = json_object_get(json_array_get(list, i), "template");
+    }
+    if (!text.n)
+        text = string_of(chat);
+    if (text.n)
+        tft_gguf_put_str(v->im->gguf, "tokenizer.chat_template", text);
+}
+
+/* ---- all of it */
+
+static void convert(struct import_vocabulary *v, struct files *f)
+{
+    struct tft_map jinja;
+    char *names = NULL;
+    read_tokens(v, f);
+    if (v->im->status)
+        return;
+    read_special(v, f);
+    read_bytes(v->im, "chat_template.jinja", &jinja);
+    if (!fill_gaps(v, &names))
+        import_fail(v->im, TFT_ERR_NOMEM, "%s: out of memory", v->path);
+    if (!v->im->status) {
+        put_vocabulary(v);
+        put_special(v);
+        put_template(v, f, jinja);
+    }
+    free(names);
+    if (jinja.size)
+        tft_port_unmap(&jinja);
+}
 
 void import_tokenizer(struct import *im)
 {
-    import_fail(im, TFT_ERR_UNSUPPORTED,
-                "%s: the tokenizer of a folder cannot be imported yet: use --no-tokenizer",
-                im->folder.path);
+    struct files f = {0};
+    struct import_vocabulary v;
+    bool ok = vocabulary_start(&v, im, (size_t)im->n_vocab);
+    read_json(im, "tokenizer.json", &f.tokenizer);
+    read_json(im, "tokenizer_config.json", &f.config);
+    read_json(im, "special_tokens_map.json", &f.special);
+    read_bytes(im, "tokenizer.model", &f.model);
+    if (ok && !im->status)
+        convert(&v, &f);
+    json_decref(f.tokenizer);
+    json_decref(f.config);
+    json_decref(f.special);
+    if (f.model.size)
+        tft_port_unmap(&f.model);
+    vocabulary_end(&v);
 }

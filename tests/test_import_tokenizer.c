@@ -1,0 +1,431 @@
+#define _XOPEN_SOURCE 700
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "text/tokenizer.h"
+#include "tools/import/tokenizer.h"
+
+#define LOW "\xe2\x96\x81" /* U+2581 */
+
+enum { ROWS = 300 };
+static char folder[64], out[96];
+static struct tft_error err;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tuffet-XXXXXX");
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(out, sizeof out, "%s/out.gguf", folder);
+    return 0;
+}
+
+static void write_file(const char *name, const void *data, size_t n)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void write_text(const char *name, const char *text) { write_file(name, text, strlen(text)); }
+
+static int remove_files(void **state)
+{
+    static const char *const names[] = {
+        "tokenizer.json",        "tokenizer.model",         "out.gguf",
+        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        remove(path);
+    }
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    remove_files(state);
+    return rmdir(folder);
+}
+
+static enum tft_status import(const char *config, const char *generation)
+{
+    struct import im = {.folder = {.path = folder}, .n_vocab = ROWS, .err = &err};
+    im.folder.config = json_loads(config, JSON_DECODE_INT_AS_REAL, NULL);
+    im.folder.generation = json_loads(generation, JSON_DECODE_INT_AS_REAL, NULL);
+    assert_int_equal(tft_gguf_create(&im.gguf, out, &err), TFT_OK);
+    tft_gguf_put_str(im.gguf, "general.architecture", (struct tft_str){"llama", 5});
+    import_tokenizer(&im);
+    struct tft_error end;
+    assert_int_equal(tft_gguf_close(im.gguf, im.status == TFT_OK, &end), TFT_OK);
+    json_decref(im.folder.config);
+    json_decref(im.folder.generation);
+    return im.status;
+}
+
+static struct tft_tokenizer *imported(struct tft_source *s)
+{
+    struct tft_tokenizer *t;
+    if (import("{}", "{}") || tft_source_open(s, out, NULL, NULL, &err) ||
+        tft_tokenizer_open(&t, s, NULL, &err))
+        fail_msg("%s", err.msg);
+    return t;
+}
+
+static void encodes(const struct tft_tokenizer *t, const char *text, const char *want)
+{
+    char have[1024] = "";
+    int32_t ids[256];
+    size_t n, len;
+    assert_int_equal(
+        tft_tokenizer_encode(t, text, strlen(text), TFT_ADD_BOS | TFT_PARSE_SPECIAL, ids, 256, &n),
+        TFT_OK);
+    for (size_t i = 0; i < n; i++) {
+        const char *p = tft_tokenizer_text(t, ids[i], true, &len);
+        snprintf(have + strlen(have), sizeof have - strlen(have), "%s%.*s", i ? "|" : "", (int)len,
+                 p);
+    }
+    assert_string_equal(have, want);
+}
+
+static void is_str(const struct tft_source *s, const char *key, const char *want)
+{
+    struct tft_str have = {"", 0};
+    const struct tft_value *v = tft_source_value(s, key);
+    assert_true(!want || (v && tft_value_str(v, &have)));
+    assert_true(want ? tft_str_is(have, want) : !v);
+}
+
+static void is_number(const struct tft_source *s, const char *key, int64_t want)
+{
+    int64_t have = -1;
+    const struct tft_value *v = tft_source_value(s, key);
+    assert_true(!v || tft_value_int(v, 0, &have));
+    assert_int_equal(have, want);
+}
+
+/* ---- tokenizer.json */
+
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}"
+#define BPE_VOCAB                                                                                  \
+    "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\xc4\xa0\":3,\"\xc4\xa0"                                \
+    "ab\":4,\"\xc3\x83\":5,"                                                                       \
+    "\"\xc2\xa9\":6,\"\xc3\x83\xc2\xa9\":7}"
+#define BPE(pre, normalizer, merges)                                                               \
+    "{\"normalizer\":" normalizer ",\"pre_tokenizer\":" pre                                        \
+    ",\"model\":{\"type\":\"BPE\"," BPE_VOCAB ",\"merges\":[" merges                               \
+    "]},\"added_tokens\":[{\"id\":9,\"content\":\"<s>\","                                          \
+    "\"special\":true},{\"id\":10,\"content\":\"<x>\",\"special\":false,\"lstrip\":true,"          \
+    "\"rstrip\":true}]}"
+#define MERGES "\"a b\",[\"\xc4\xa0\",\"ab\"],\"\xc3\x83 \xc2\xa9\""
+
+static void byte_level(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json", BPE(BYTE_LEVEL, "{\"type\":\"NFC\"}", MERGES));
+    write_text("tokenizer_config.json",
+               "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"<s>\",\"pad_token\":null,"
+               "\"add_bos_token\":true,\"model_max_length\":1000000000000000019884624838656,"
+               "\"chat_template\":[{\"name\":\"x\",\"template\":\"X\"},"
+               "{\"name\":\"default\",\"template\":\"D\"}]}");
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "ab ab <x> be", "<s>|ab| ab|<x>|b"); /* e has no token */
+    encodes(t,
+            "\xc3\xa9"
+            "b",
+            "<s>|\xc3\xa9|b");
+    assert_int_equal(tft_tokenizer_size(t), ROWS);
+    is_str(&s, "tokenizer.ggml.model", "gpt2");
+    is_str(&s, "tokenizer.ggml.pre", "gpt-2");
+    is_str(&s, "tokenizer.chat_template", "D");
+    is_number(&s, "tokenizer.ggml.bos_token_id", 9);
+    is_number(&s, "tokenizer.ggml.eos_token_id", 9);
+    is_number(&s, "tokenizer.ggml.padding_token_id", -1);
+    is_number(&s, "tokenizer.tuffet.nfc", 1);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+static void ends_and_templates(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json", BPE(BYTE_LEVEL, "null", MERGES));
+    write_text("special_tokens_map.json", "{\"eos_token\":\"ab\",\"pad_token\":\"<x>\"}");
+    write_text("chat_template.jinja", "J");
+    assert_int_equal(
+        import("{\"bos_token_id\":9,\"eos_token_id\":5}", "{\"eos_token_id\":[2,6,2,7,1]}"),
+        TFT_OK);
+    assert_int_equal(tft_source_open(&s, out, NULL, NULL, &err), TFT_OK);
+    is_number(&s, "tokenizer.ggml.bos_token_id", 9);
+    is_number(&s, "tokenizer.ggml.eos_token_id", 2);
+    is_number(&s, "tokenizer.ggml.eot_token_id", 6);
+    is_number(&s, "tokenizer.ggml.eom_token_id", 7);
+    is_number(&s, "tokenizer.ggml.padding_token_id", 10);
+    is_number(&s, "tokenizer.ggml.add_bos_token", 0);
+    is_str(&s, "tokenizer.chat_template", "J");
+    tft_source_close(&s);
+}
+
+#define CHAR_VOCAB                                                                                 \
+    "\"byte_fallback\":true,\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"<s>\":1,\"<0x41>\":"  \
+    "2,"                                                                                           \
+    "\"a\":3,\"b\":4,\"" LOW "\":5,\"ab\":6,\"" LOW "ab\":7,\"" LOW "a\":8}"
+#define CHARACTERS(normalizer, merges)                                                             \
+    "{\"normalizer\":" normalizer                                                                  \
+    ",\"pre_tokenizer\":null,\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges       \
+    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}],"                       \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"   \
+    "\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]}}"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" LOW "\"}"
+#define PREPEND                                                                                    \
+    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" LOW             \
+    "\"}," REPLACE "]}"
+#define SPM_MERGES "\"a b\",\"" LOW "a b\",\"" LOW " ab\",\"" LOW " a\""
+
+static void characters(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json", CHARACTERS(PREPEND, SPM_MERGES));
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "ab aA", "<s>| ab| a|A");
+    is_str(&s, "tokenizer.ggml.model", "llama");
+    is_number(&s, "tokenizer.ggml.add_space_prefix", 1);
+    is_number(&s, "tokenizer.ggml.unknown_token_id", 0);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    /* The merge of U+2581 and "ab" is not there: scores would make it. */
+    write_text("tokenizer.json", CHARACTERS(REPLACE, "\"a b\",\"" LOW "a b\",\"" LOW " a\""));
+    t = imported(&s);
+    encodes(t, "ab ab", "<s>|ab| |ab");
+    is_str(&s, "tokenizer.ggml.model", "gemma4");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    write_text("tokenizer.json", CHARACTERS(PREPEND, "\"a b\""));
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "tokenizer.json: model.merges are not those of"));
+}
+
+static void unigram(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    write_text("tokenizer.json",
+               "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Precompiled\","
+               "\"precompiled_charsmap\":\"BAAAAAAAAABhAA==\"}]},\"pre_tokenizer\":{\"type\":"
+               "\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":"
+               "\"Metaspace\",\"replacement\":\"" LOW "\",\"add_prefix_space\":true}]},\"model\":"
+               "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0.0],[\"" LOW "\",-2.5],"
+               "[\"a\",-3],[\"" LOW "a\",-4]]},\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\","
+               "\"special\":true}]}");
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "  a  ab", " a| a|<unk>");
+    is_str(&s, "tokenizer.ggml.model", "t5");
+    assert_int_equal(tft_source_value(&s, "tokenizer.ggml.precompiled_charsmap")->n, 10);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+/* ---- pre-tokenizers, as the files of models have them */
+
+#define SPLIT(regex)                                                                               \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\","         \
+    "\"invert\":false}"
+#define SEQUENCE(parts)                                                                            \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[" parts ",{\"type\":\"ByteLevel\","                 \
+    "\"add_prefix_space\":false,\"use_regex\":false}]}"
+#define I "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define W "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+
+static void pre_tokenizers(void **state)
+{
+    (void)state;
+    static const char *const known[][2] = {
+        {"smollm", BPE("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\","
+                       "\"individual_digits\":true}," BYTE_LEVEL "]}",
+                       "null", MERGES)},
+        {"smaug-bpe", BPE(SEQUENCE(SPLIT(I "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}"
+                                           "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" W)),
+                          "null", MERGES)},
+        {"qwen35",
+         BPE(SEQUENCE(SPLIT(I "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{L}\\\\p{M}]+|\\\\p{N}"
+                              "| ?[^\\\\s\\\\p{L}\\\\p{M}\\\\p{N}]+[\\\\r\\\\n]*" W)),
+             "null", MERGES)},
+        {"gpt-4o",
+         BPE(SEQUENCE(SPLIT(
+                 "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
+                 "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+" I "?|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+                 "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{"
+                 "M}]*" I "?|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" W)),
+             "null", MERGES)},
+        /* newlines as such */
+        {
+            "deepseek-v3",
+            BPE(SEQUENCE(SPLIT("\\\\p{N}{1,3}") "," SPLIT(
+                    "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]"
+                    "+") "," SPLIT("[!\\\"#$%&'()*+,\\\\-./"
+                                   ":;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|"
+                                   "[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+| "
+                                   "?[\\\\p{P}\\\\p{S}]+[\\r\\n]*"
+                                   "|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+")),
+                "null", MERGES)},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct tft_source s;
+        write_text("tokenizer.json", known[i][1]);
+        tft_tokenizer_close(imported(&s));
+        is_str(&s, "tokenizer.ggml.pre", known[i][0]);
+        tft_source_close(&s);
+    }
+}
+
+/* ---- tokenizer.model */
+
+static size_t put_piece(unsigned char *p, const char *text, float score, unsigned char type)
+{
+    size_t n = strlen(text);
+    uint32_t bits;
+    memcpy(&bits, &score, 4);
+    unsigned char head[] = {0x0a, (unsigned char)(n + 9), 0x0a, (unsigned char)n};
+    memcpy(p, head, 4);
+    memcpy(p + 4, text, n);
+    p[4 + n] = 0x15;
+    tft_store_u32(p + 5 + n, bits);
+    p[9 + n] = 0x18;
+    p[10 + n] = type;
+    return n + 11;
+}
+
+static size_t make_model(unsigned char *p, unsigned char model_type)
+{
+    size_t n = put_piece(p, "<unk>", 0, 2);
+    n += put_piece(p + n, "<s>", 0, 3);
+    n += put_piece(p + n, "</s>", 0, 3);
+    n += put_piece(p + n, LOW, -3, 1);
+    n += put_piece(p + n, "a", -4, 1);
+    n += put_piece(p + n, "b", -5, 1);
+    n += put_piece(p + n, "ab", -1, 1);
+    n += put_piece(p + n, LOW "a", -2, 1);
+    const unsigned char rest[] = {0x12, 2, 0x18, model_type, 0x1a, 4, 0x18, 1, 0x20, 0};
+    memcpy(p + n, rest, sizeof rest);
+    return n + sizeof rest;
+}
+
+static void sentencepiece(void **state)
+{
+    (void)state;
+    unsigned char model[256];
+    struct tft_source s;
+    write_file("tokenizer.model", model, make_model(model, 2));
+    struct tft_tokenizer *t = imported(&s);
+    encodes(t, "ab a", "<s>| |ab| a"); /* the best score first */
+    is_str(&s, "tokenizer.ggml.model", "llama");
+    is_number(&s, "tokenizer.ggml.eos_token_id", 2);
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+    write_file("tokenizer.model", model, make_model(model, 1));
+    t = imported(&s);
+    encodes(t, "ab a", " |ab| a"); /* -4, and " a" and "b" are -7 */
+    is_str(&s, "tokenizer.ggml.model", "t5");
+    tft_tokenizer_close(t);
+    tft_source_close(&s);
+}
+
+static void damaged_models(void **state)
+{
+    (void)state;
+    unsigned char model[256], copy[256];
+    size_t n = make_model(model, 2);
+    uint32_t seed = 1;
+    for (size_t cut = 0; cut < n; cut++) {
+        write_file("tokenizer.model", model, cut);
+        import("{}", "{}");
+    }
+    for (int i = 0; i < 500; i++) {
+        memcpy(copy, model, n);
+        for (int k = 0; k < 3; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            copy[(seed >> 8) % n] = (unsigned char)(seed >> 24);
+        }
+        write_file("tokenizer.model", copy, n);
+        import("{}", "{}");
+    }
+    write_file("tokenizer.model", "\x0a\xff\xff\xff\xff\x0f", 6);
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "tokenizer.model: byte "));
+    write_file("tokenizer.model", model, make_model(model, 3));
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "model_type 3"));
+}
+
+/* ---- what is refused */
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"[]", "is not a JSON object"},
+        {"{\"model\":", "line 1, column"},
+        {"{}", "model.type \"\" is not supported"},
+        {"{\"model\":{\"type\":\"WordPiece\"}}", "\"WordPiece\" is not supported"},
+        {"{\"model\":{\"type\":\"BPE\"}}", "model.vocab is not an object"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "model.merges is not an array"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":300},\"merges\":[]}}",
+         "token 300, \"a\", has no row in the embedding of 300"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", "id of \"a\""},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}",
+         "\"a\" and \"b\" have the same id 0"},
+        {BPE(BYTE_LEVEL, "null", "\"ab\""), "merge 0 is not two tokens"},
+        {BPE(BYTE_LEVEL, "null", "[\"a\"]"), "merge 0 is not two tokens"},
+        {BPE(BYTE_LEVEL, "null", "[\"a\",1]"), "merge 0 is not two tokens"},
+        {BPE(BYTE_LEVEL, "{\"type\":\"Lowercase\"}", MERGES),
+         "normalizer \"Lowercase\" is not supported"},
+        {BPE("null", "null", MERGES), "pre_tokenizer is missing"},
+        {BPE("{\"type\":\"BertPreTokenizer\"}", "null", MERGES), "\"BertPreTokenizer\" is not"},
+        {BPE(SPLIT("x+"), "null", MERGES), "is not known: 1 parts, the last is \"x+\""},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[1,2]]}}", "element 0 of model.vocab"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"?\"},\"model\":"
+         "{\"type\":\"Unigram\",\"vocab\":[]}}",
+         "precompiled_charsmap is damaged"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]},\"added_tokens\":[{\"id\":1}]}",
+         "added_tokens has no content"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]},\"added_tokens\":[{\"id\":1,"
+         "\"content\":\"x\",\"single_word\":true}]}",
+         "single_word"},
+    };
+    assert_int_equal(import("{}", "{}"), TFT_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "no tokenizer.json and no tokenizer.model"));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_text("tokenizer.json", bad[i][0]);
+        if (!import("{}", "{}") || !strstr(err.msg, bad[i][1]) || strchr(err.msg, '\n'))
+            fail_msg("%zu: %s", i, err.msg);
+        assert_non_null(strstr(err.msg, "tokenizer.json: "));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(byte_level, remove_files),
+        cmocka_unit_test_teardown(ends_and_templates, remove_files),
+        cmocka_unit_test_teardown(characters, remove_files),
+        cmocka_unit_test_teardown(unigram, remove_files),
+        cmocka_unit_test_teardown(pre_tokenizers, remove_files),
+        cmocka_unit_test_teardown(sentencepiece, remove_files),
+        cmocka_unit_test_teardown(damaged_models, remove_files),
+        cmocka_unit_test_teardown(refusals, remove_files),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

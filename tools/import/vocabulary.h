@@ -1,0 +1,60 @@
+/* The vocabulary of a folder on its way from tokenizer.json or tokenizer.model into values
+   tokenizer.ggml.* */
+#ifndef IMPORT_VOCABULARY_H
+#define IMPORT_VOCABULARY_H
+
+#include "work.h"
+
+/* Ids are -1 where there is none. */
+struct import_vocabulary {
+    struct import *im;
+    const char *path; /* of the file that is read, for messages */
+
+    const char *model, *pre; /* tokenizer.ggml.model and .pre; pre may be NULL */
+    size_t n;                /* im->n_vocab */
+    struct tft_str *token;   /* [n], in the memory of the file; p is NULL where there is no token */
+    int32_t *type;           /* [n], enum tft_token_kind */
+    float *score;            /* [n] */
+    unsigned char *strip;    /* [n] 1: the white space before the token, 2: behind it */
+    bool scored;             /* scores are written */
+    struct tft_str *merge;   /* [n_merge] */
+    size_t n_merge;
+    char *text;              /* of merges and of names that are made here */
+    unsigned char *charsmap; /* [n_charsmap] */
+    size_t n_charsmap;
+    bool nfc;
+    bool by_character; /* names have U+2581 for a space */
+    bool space_first, merges_spaces;
+
+    int64_t bos, eos, unknown, pad, eot, eom;
+    int add_bos, add_eos; /* -1: not said */
+};
+
+#define VOCABULARY_FAIL(v, code, ...) import_fail((v)->im, code, __VA_ARGS__)
+#define VOCABULARY_BAD(v, fmt, ...)                                                                \
+    import_fail((v)->im, TFT_ERR_FORMAT, "%s: " fmt, (v)->path, __VA_ARGS__)
+#define VOCABULARY_UNSUPPORTED(v, fmt, ...)                                                        \
+    import_fail((v)->im, TFT_ERR_UNSUPPORTED, "%s: " fmt, (v)->path, __VA_ARGS__)
+
+/* Takes memory for n rows; fails for want of it. vocabulary_end follows in any case. */
+bool vocabulary_start(struct import_vocabulary *v, struct import *im, size_t n);
+void vocabulary_end(struct import_vocabulary *v);
+
+/* Enters a token; fails if there is no such row or the id is taken by another text. */
+bool vocabulary_add(struct import_vocabulary *v, uint64_t id, struct tft_str text, int32_t type,
+                    float score);
+
+/* The token of a text, by looking at all of them; -1 if there is none. */
+int64_t vocabulary_find(const struct import_vocabulary *v, struct tft_str text);
+
+/* "<0xHH>" */
+bool vocabulary_is_byte(struct tft_str s);
+
+/* Each reads a file, which `root` is, or data[size], and fills in v. */
+void vocabulary_read_json(struct import_vocabulary *v, const json_t *root);
+void vocabulary_read_model(struct import_vocabulary *v, const unsigned char *data, size_t size);
+
+/* The pre-tokenizer of tokenizer.json: v->pre. */
+void vocabulary_read_pre(struct import_vocabulary *v, const json_t *pre, bool whole_pieces);
+
+#endif
