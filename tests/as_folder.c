@@ -1,0 +1,410 @@
+#include "as_folder.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "file/file.h"
+
+/* ---------------------------------------------------------------------------------------- names */
+
+enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART };
+
+/* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
+   rows that fit, the first counts. */
+static const struct {
+    const char *archs; /* NULL: all; with a blank before and behind each name */
+    const char *gguf, *name;
+    enum how how;
+} names[] = {
+    {" gpt2 ", "attn_norm", "ln_1", AS_IT_IS},
+    {" gpt2 ", "ffn_norm", "ln_2", AS_IT_IS},
+    {" gpt2 ", "attn_qkv", "attn.c_attn", TRANSPOSED},
+    {" gpt2 ", "attn_output", "attn.c_proj", TRANSPOSED},
+    {" gpt2 ", "ffn_up", "mlp.c_fc", TRANSPOSED},
+    {" gpt2 ", "ffn_down", "mlp.c_proj", TRANSPOSED},
+    {" gptneox ", "attn_qkv", "attention.query_key_value", QKV},
+    {" gptneox ", "attn_output", "attention.dense", AS_IT_IS},
+    {" falcon ", "attn_qkv", "self_attention.query_key_value", QKV},
+    {" falcon ", "attn_output", "self_attention.dense", AS_IT_IS},
+    {" falcon ", "attn_norm_2", "ln_attn", AS_IT_IS},
+    {" gptneox falcon ", "ffn_up", "mlp.dense_h_to_4h", AS_IT_IS},
+    {" gptneox falcon ", "ffn_down", "mlp.dense_4h_to_h", AS_IT_IS},
+    {" starcoder2 ", "ffn_up", "mlp.c_fc", AS_IT_IS},
+    {" starcoder2 ", "ffn_down", "mlp.c_proj", AS_IT_IS},
+    {" phi3 ", "attn_qkv", "self_attn.qkv_proj", AS_IT_IS},
+    {" phi3 ", "ffn_up", "mlp.gate_up_proj", AS_IT_IS},
+    {" hunyuan-dense ", "attn_q_norm", "self_attn.query_layernorm", AS_IT_IS},
+    {" hunyuan-dense ", "attn_k_norm", "self_attn.key_layernorm", AS_IT_IS},
+    {" stablelm ", "attn_q_norm", "self_attn.q_layernorm.norms", APART},
+    {" stablelm ", "attn_k_norm", "self_attn.k_layernorm.norms", APART},
+    {" gemma2 gemma3 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
+    {" llama mistral3 smollm3 granite minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
+    {" llama mistral3 smollm3 granite minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
+    {NULL, "attn_norm", "input_layernorm", AS_IT_IS},
+    {NULL, "ffn_norm", "post_attention_layernorm", AS_IT_IS},
+    {NULL, "post_attention_norm", "post_attention_layernorm", AS_IT_IS},
+    {NULL, "post_ffw_norm", "post_feedforward_layernorm", AS_IT_IS},
+    {NULL, "attn_q_norm", "self_attn.q_norm", AS_IT_IS},
+    {NULL, "attn_k_norm", "self_attn.k_norm", AS_IT_IS},
+    {NULL, "attn_q", "self_attn.q_proj", AS_IT_IS},
+    {NULL, "attn_k", "self_attn.k_proj", AS_IT_IS},
+    {NULL, "attn_v", "self_attn.v_proj", AS_IT_IS},
+    {NULL, "attn_output", "self_attn.o_proj", AS_IT_IS},
+    {NULL, "ffn_gate", "mlp.gate_proj", AS_IT_IS},
+    {NULL, "ffn_up", "mlp.up_proj", AS_IT_IS},
+    {NULL, "ffn_down", "mlp.down_proj", AS_IT_IS},
+};
+
+static const struct {
+    const char *arch, *before, *layers, *embedding, *norm, *head;
+} outside[] = {
+    {"gpt2", "", "h", "wte", "ln_f", "lm_head"},
+    {"gptneox", "gpt_neox.", "layers", "embed_in", "final_layer_norm", "embed_out"},
+    {"falcon", "transformer.", "h", "word_embeddings", "ln_f", "lm_head"},
+    {"gemma3", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
+     "language_model.lm_head"},
+    {NULL, "model.", "layers", "embed_tokens", "norm", "lm_head"},
+};
+
+static bool is_in(const char *archs, const char *arch)
+{
+    char word[40];
+    snprintf(word, sizeof word, " %s ", arch);
+    return !archs || strstr(archs, word);
+}
+
+static bool is(const struct toy *t, const char *arch)
+{
+    return strcmp(t->arch, arch) == 0;
+}
+
+/* The name of a tensor in the folder. False: it is not one of the folder. */
+static bool name_of(const struct toy *t, const char *gguf, char name[160], enum how *how)
+{
+    size_t o = 0;
+    unsigned layer;
+    char part[64];
+    int end = 0;
+    while (outside[o].arch && !is(t, outside[o].arch))
+        o++;
+    const char *before = outside[o].before, *kind = strrchr(gguf, '.');
+    *how = AS_IT_IS;
+    if (strncmp(gguf, "token_embd.", 11) == 0) {
+        snprintf(name, 160, "%s%s%s", before, outside[o].embedding, kind);
+    } else if (strncmp(gguf, "output_norm.", 12) == 0) {
+        snprintf(name, 160, "%s%s%s", before, outside[o].norm, kind);
+    } else if (strncmp(gguf, "output.", 7) == 0) {
+        snprintf(name, 160, "%s%s", outside[o].head, kind);
+    } else if (strncmp(gguf, "position_embd.", 14) == 0) {
+        snprintf(name, 160, "%swpe%s", before, kind);
+    } else if (sscanf(gguf, "blk.%u.%63[^.]%n", &layer, part, &end) == 2 && end) {
+        size_t i = 0;
+        while (!is_in(names[i].archs, t->arch) || strcmp(names[i].gguf, part))
+            assert_true(++i < sizeof names / sizeof *names);
+        *how = names[i].how;
+        const char *last = names[i].name;
+        if (is(t, "falcon") && t->large && strcmp(part, "attn_norm") == 0)
+            last = "ln_mlp";
+        snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last, kind);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------ data */
+
+/* The row of the GGUF file's tensor that is row r of the folder's. */
+static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
+{
+    uint32_t e = t->head_dim, of_one = t->n_head / t->n_head_kv;
+    uint64_t head = r / e, x = r % e;
+    if (how == ROTATED) /* first all first partners of a head, then all second ones */
+        return head * e + (x < e / 2 ? 2 * x : 2 * (x - e / 2) + 1);
+    if (how != QKV)
+        return r;
+    uint64_t group = head / (of_one + 2), place = head % (of_one + 2);
+    return x + e * (place < of_one    ? group * of_one + place
+                    : place == of_one ? t->n_head + group
+                                      : t->n_head + t->n_head_kv + group);
+}
+
+struct out {
+    FILE *header, *data;
+    uint64_t at;
+};
+
+/* dims: rows first */
+static void put_head(struct out *out, const char *name, enum tft_dtype type, uint64_t rows,
+                     uint64_t cols, bool vector, uint64_t bytes)
+{
+    fprintf(out->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", out->at ? "," : "{", name,
+            type == TFT_F32 ? "F32" : type == TFT_F16 ? "F16" : "BF16");
+    if (!vector)
+        fprintf(out->header, "%llu,", (unsigned long long)rows);
+    fprintf(out->header, "%llu],\"data_offsets\":[%llu,%llu]}", (unsigned long long)cols,
+            (unsigned long long)out->at, (unsigned long long)(out->at + bytes));
+    out->at += bytes;
+}
+
+/* The numbers of one row or column, and of norms of gemma less by 1. */
+static void put_numbers(struct out *out, const struct toy *t, const struct tft_tensor *from,
+                        const char *name, uint64_t first, uint64_t step, uint64_t n)
+{
+    uint32_t size = from->type == TFT_F32 ? 4 : 2;
+    bool less = strncmp(t->arch, "gemma", 5) == 0 && strstr(name, "norm");
+    for (uint64_t i = 0; i < n; i++) {
+        unsigned char x[4];
+        memcpy(x, from->data + (first + i * step) * size, size);
+        if (less) {
+            float f;
+            memcpy(&f, x, 4);
+            f -= 1;
+            memcpy(x, &f, 4);
+        }
+        fwrite(x, size, 1, out->data);
+    }
+}
+
+static void put_tensor(struct out *out, const struct toy *t, const struct tft_tensor *from,
+                       const char *name, enum how how)
+{
+    uint64_t cols = from->ne[0], rows = from->ne[1];
+    bool vector = from->n_dims == 1;
+    if (how == APART) {
+        for (uint64_t r = 0; r < rows; r++) {
+            char one[160];
+            snprintf(one, sizeof one, "%.*s.%llu.weight", (int)(strlen(name) - 7), name,
+                     (unsigned long long)r);
+            put_head(out, one, from->type, 1, cols, true, from->bytes / rows);
+            put_numbers(out, t, from, name, r * cols, 1, cols);
+        }
+        return;
+    }
+    if (how == TRANSPOSED && !vector) {
+        put_head(out, name, from->type, cols, rows, false, from->bytes);
+        for (uint64_t c = 0; c < cols; c++)
+            put_numbers(out, t, from, name, c, cols, rows);
+        return;
+    }
+    put_head(out, name, from->type, rows, cols, vector, from->bytes);
+    if (vector)
+        for (uint64_t c = 0; c < cols; c++)
+            put_numbers(out, t, from, name, row_of(t, how, c), 1, 1);
+    else
+        for (uint64_t r = 0; r < rows; r++)
+            put_numbers(out, t, from, name, row_of(t, how, r) * cols, 1, cols);
+}
+
+/* ---------------------------------------------------------------------------------------- files */
+
+static FILE *create(const char *folder, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb+");
+    assert_non_null(f);
+    return f;
+}
+
+static void shard_name(char name[64], unsigned i, unsigned n)
+{
+    snprintf(name, 64, n > 1 ? "model-%05u-of-%05u.safetensors" : "model.safetensors", i + 1, n);
+}
+
+static void copy(FILE *to, FILE *from)
+{
+    char buffer[4096];
+    rewind(from);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, from)) > 0;)
+        assert_int_equal(fwrite(buffer, 1, n, to), n);
+    assert_int_equal(fclose(from), 0);
+}
+
+static void write_shard(const struct toy *t, const struct tft_source *s, const char *path,
+                        unsigned shard, unsigned n, FILE *index)
+{
+    struct out out = {tmpfile(), tmpfile(), 0};
+    char file[64], name[160];
+    shard_name(file, shard, n);
+    assert_true(out.header && out.data);
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        char gguf[64];
+        enum how how;
+        snprintf(gguf, sizeof gguf, "%.*s", (int)s->tensor[i].name.n, s->tensor[i].name.p);
+        if (i % n != shard || !name_of(t, gguf, name, &how))
+            continue;
+        put_tensor(&out, t, &s->tensor[i], name, how);
+        if (index)
+            fprintf(index, "%s\"%s\":\"%s\"", ftell(index) > 15 ? "," : "", name, file);
+    }
+    fputs("}", out.header);
+    unsigned char length[8];
+    tft_store_u64(length, (uint64_t)ftell(out.header));
+    FILE *f = create(path, file);
+    fwrite(length, 8, 1, f);
+    copy(f, out.header);
+    copy(f, out.data);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put_list(FILE *f, const struct tft_source *s, const char *name, const char *tensor)
+{
+    const struct tft_tensor *t = tft_source_tensor(s, tensor);
+    fprintf(f, ",\"%s\":[", name);
+    for (uint64_t i = 0; i < t->ne[0]; i++) {
+        float x;
+        memcpy(&x, t->data + 4 * i, 4);
+        fprintf(f, "%s%.9g", i ? "," : "", (double)x);
+    }
+    fputs("]", f);
+}
+
+/* rope_parameters or rope_scaling, and the base */
+static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
+{
+    if (is(t, "gemma3")) {
+        fprintf(f,
+                "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\",\"factor\":%g,"
+                "\"rope_theta\":10000.0},\"sliding_attention\":{\"rope_type\":\"default\","
+                "\"rope_theta\":500}},",
+                (double)t->linear_scaling);
+    } else if (is(t, "mistral3")) {
+        fprintf(f,
+                "\"rope_parameters\":{\"type\":\"yarn\",\"rope_type\":\"yarn\",\"rope_theta\":1e4,"
+                "\"factor\":%g,\"original_max_position_embeddings\":40,\"beta_fast\":2.0,"
+                "\"beta_slow\":0.5,\"mscale\":1,\"mscale_all_dim\":0.7,"
+                "\"llama_4_scaling_beta\":0.1},",
+                (double)t->yarn);
+    } else if (t->yarn > 0) {
+        fprintf(f,
+                "\"rope_theta\":10000,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":%g,"
+                "\"original_max_position_embeddings\":40},",
+                (double)t->yarn);
+    } else if (is(t, "phi3") || is(t, "minicpm")) {
+        fprintf(f, "\"original_max_position_embeddings\":20,\"rope_scaling\":{\"type\":\"longrope\"");
+        fprintf(f, ",\"attention_factor\":%g", is(t, "phi3") ? 1.19 : 1.0);
+        put_list(f, s, "short_factor", "rope_factors_short.weight");
+        put_list(f, s, "long_factor", "rope_factors_long.weight");
+        fputs("},", f);
+    } else if (is(t, "gptneox")) {
+        fputs("\"rotary_emb_base\":10000,", f);
+    } else {
+        fputs("\"rope_scaling\":null,\"rope_theta\":10000.0,", f);
+    }
+    if (t->n_rot && t->n_rot != t->head_dim)
+        fprintf(f, "\"%s\":%.17g,", is(t, "gptneox") ? "rotary_pct" : "partial_rotary_factor",
+                (double)t->n_rot / t->head_dim);
+}
+
+/* What only one architecture has. */
+static void put_own(FILE *f, const struct toy *t)
+{
+    bool windows = t->numbers && strstr(t->numbers->key, "window");
+    if (is(t, "granite"))
+        fputs("\"embedding_multiplier\":3,\"residual_multiplier\":0.4,\"logits_scaling\":1.7,"
+              "\"attention_multiplier\":0.21,",
+              f);
+    if (is(t, "minicpm"))
+        fprintf(f, "\"scale_emb\":3,\"scale_depth\":%.17g,\"dim_model_base\":%.17g,",
+                0.4 * sqrt(t->n_layer), t->n_embd / 1.7);
+    if (is(t, "gemma2"))
+        fputs("\"sliding_window\":30,\"attn_logit_softcapping\":4.0,"
+              "\"final_logit_softcapping\":5.0,\"query_pre_attn_scalar\":20,",
+              f);
+    if (is(t, "gemma3"))
+        fputs("\"sliding_window\":100,\"sliding_window_pattern\":3,\"query_pre_attn_scalar\":12,",
+              f);
+    if (windows && is(t, "olmo2"))
+        fputs("\"sliding_window\":30,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+              "\"sliding_attention\"],",
+              f);
+    if (windows && is(t, "exaone4"))
+        fputs("\"sliding_window\":30,\"sliding_window_pattern\":\"LG\",", f);
+    if (is(t, "gptneox") && t->numbers)
+        fputs("\"use_parallel_residual\":false,", f);
+    if (is(t, "falcon") && t->large)
+        fprintf(f, "\"new_decoder_architecture\":true,\"num_kv_heads\":%u,", t->n_head_kv);
+    if (is(t, "smollm3"))
+        fputs("\"no_rope_layers\":[1,1,1,0,1],", f);
+}
+
+static const struct {
+    const char *arch, *class_name, *act;
+} classes[] = {
+    {"llama", "LlamaForCausalLM", "silu"},
+    {"qwen2", "Qwen2ForCausalLM", "silu"},
+    {"qwen3", "Qwen3ForCausalLM", "silu"},
+    {"gpt2", "GPT2LMHeadModel", "gelu_new"},
+    {"gemma", "GemmaForCausalLM", "gelu_pytorch_tanh"},
+    {"gemma2", "Gemma2ForCausalLM", "gelu_pytorch_tanh"},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gelu_pytorch_tanh"},
+    {"granite", "GraniteForCausalLM", "silu"},
+    {"minicpm", "MiniCPMForCausalLM", "silu"},
+    {"olmo2", "Olmo2ForCausalLM", "silu"},
+    {"exaone4", "Exaone4ForCausalLM", "silu"},
+    {"smollm3", "SmolLM3ForCausalLM", "silu"},
+    {"ernie4_5", "Ernie4_5ForCausalLM", "silu"},
+    {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", "silu"},
+    {"phi3", "Phi3ForCausalLM", "silu"},
+    {"stablelm", "StableLmForCausalLM", "silu"},
+    {"gptneox", "GPTNeoXForCausalLM", "gelu"},
+    {"falcon", "FalconForCausalLM", "gelu"},
+    {"starcoder2", "Starcoder2ForCausalLM", "gelu_pytorch_tanh"},
+    {"mistral3", "Mistral3ForConditionalGeneration", "silu"},
+};
+
+static void write_config(const struct toy *t, const struct tft_source *s, const char *path)
+{
+    FILE *f = create(path, "config.json");
+    size_t c = 0;
+    while (strcmp(classes[c].arch, t->arch))
+        assert_true(++c < sizeof classes / sizeof *classes);
+    bool inside = is(t, "gemma3") || is(t, "mistral3"), old = is(t, "gpt2");
+    fprintf(f, "{\"architectures\":[\"%s\"],%s", classes[c].class_name,
+            inside ? "\"text_config\":{" : "");
+    fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
+            t->n_layer, old ? "n_positions" : "max_position_embeddings", t->n_ctx,
+            old ? "n_embd" : "hidden_size", t->n_embd, old ? "n_head" : "num_attention_heads",
+            t->n_head);
+    fprintf(f, "\"%s\":%u,\"%s\":\"%s\",", old ? "n_inner" : "intermediate_size", t->n_ff,
+            old ? "activation_function" : "hidden_act", classes[c].act);
+    if (!old && !is(t, "falcon"))
+        fprintf(f, "\"num_key_value_heads\":%u,", t->n_head_kv);
+    if (t->head_dim * t->n_head != t->n_embd)
+        fprintf(f, "\"head_dim\":%u,", t->head_dim);
+    if (!old)
+        put_rope(f, t, s);
+    put_own(f, t);
+    fprintf(f, "\"%s\":%s,", is(t, "starcoder2") ? "norm_epsilon"
+                             : old || is(t, "falcon") ? "layer_norm_epsilon"
+                             : toy_has_layer_norm(t)  ? "layer_norm_eps"
+                                                      : "rms_norm_eps",
+            toy_has_layer_norm(t) ? "1e-05" : "1e-06");
+    fprintf(f, "\"tie_word_embeddings\":%s,\"vocab_size\":%u}%s", t->tied ? "true" : "false",
+            t->n_vocab, inside ? "}" : "");
+    assert_int_equal(fclose(f), 0);
+}
+
+void as_folder(const struct toy *t, const char *gguf, const char *path, unsigned n)
+{
+    struct tft_source s;
+    FILE *index = n > 1 ? create(path, "model.safetensors.index.json") : NULL;
+    assert_int_equal(tft_source_open(&s, gguf, NULL, NULL, NULL), TFT_OK);
+    write_config(t, &s, path);
+    if (index)
+        fputs("{\"weight_map\":{", index);
+    for (unsigned i = 0; i < n; i++)
+        write_shard(t, &s, path, i, n, index);
+    if (index) {
+        fputs("}}", index);
+        assert_int_equal(fclose(index), 0);
+    }
+    tft_source_close(&s);
+}

@@ -1,0 +1,12 @@
+/* A model as a folder of Hugging Face, made of a GGUF file: the way back of tools/import, written
+   from the classes of transformers. */
+#ifndef TFT_TEST_AS_FOLDER_H
+#define TFT_TEST_AS_FOLDER_H
+
+#include "toy.h"
+
+/* Writes t, which is the GGUF file `gguf`, into the folder `path`, which exists. shards: files
+   with weights; above 1, there is an index. Call it in a test: a failure is one of the test. */
+void as_folder(const struct toy *t, const char *gguf, const char *path, unsigned shards);
+
+#endif
