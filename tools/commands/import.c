@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "tools/commands/commands.h"
-#include "tools/import/import.h"
+#include "tools/import/command.h"
 
 static struct {
     const char *out;
@@ -19,32 +19,17 @@ static const struct cli_option options[] = {
     {0},
 };
 
-static bool progress(void *user, double done)
-{
-    cli_progress_at(user, done);
-    return !cli_interrupted();
-}
-
 static int run_import(const char *folder)
 {
-    struct cli_progress bar;
-    struct import_opts o = {.type = (enum import_type)opt.type,
-                            .no_tokenizer = opt.no_tokenizer,
-                            .progress = progress,
-                            .user = &bar};
-    struct tft_error err;
+    struct import_opts o = {.type = (enum import_type)opt.type, .no_tokenizer = opt.no_tokenizer};
     struct import_result r;
     uint64_t start = cli_ns();
     if (!opt.out)
         return cli_usage("give the file to write: -o FILE");
     cli_catch_interrupts();
-    cli_progress_begin(&bar, "importing");
-    enum tft_status status = import_model(folder, opt.out, &o, &r, &err);
-    cli_progress_end(&bar);
-    if (status != TFT_OK)
-        return cli_fail("%s", err.msg);
-    if (r.stopped)
-        return CLI_INTERRUPTED;
+    int status = import_command(folder, opt.out, o, &r);
+    if (status != CLI_OK)
+        return status;
     if (opt.json)
         printf("{\"seconds\":%.3f,\"tensors\":%zu,\"bytes\":%" PRIu64 "}\n",
                (double)(cli_ns() - start) / 1e9, r.tensors, r.bytes);

@@ -5,6 +5,7 @@
 #include "models/open.h"
 #include "tools/chat/template.h"
 #include "tools/commands/commands.h"
+#include "tools/import/command.h"
 #include "tools/quantize/calibration_text.h"
 #include "tools/quantize/command_bits.h"
 #include "tools/quantize/command_check.h"
@@ -446,10 +447,21 @@ static int check_options(void)
     return cli_check_kv(opt.kv);
 }
 
+/* A folder is read where there is a library for JSON. */
+static int open_floats(struct tft_model **m, const char *path, const struct tft_model_opts *o)
+{
+#if TUFFET_JSON
+    return import_open_unexpanded(m, path, opt.out, o);
+#else
+    struct tft_error err;
+    return tft_model_open_unexpanded(m, path, o, &err) == TFT_OK ? CLI_OK
+                                                                 : cli_fail("%s", err.msg);
+#endif
+}
+
 static int run_quantize(const char *path)
 {
     struct tft_model *m = NULL;
-    struct tft_error err;
     size_t len;
     int status = check_options();
     if (status == CLI_OK)
@@ -471,8 +483,8 @@ static int run_quantize(const char *path)
     cli_catch_interrupts();
     struct tft_model_opts mo = {.size = sizeof mo, .tokenizer = cli_model_options.tokenizer};
     status = given || !opt.calib ? CLI_OK : CLI_FAILED;
-    if (status == CLI_OK && tft_model_open_unexpanded(&m, path, &mo, &err) != TFT_OK)
-        status = cli_fail("%s", err.msg);
+    if (status == CLI_OK)
+        status = open_floats(&m, path, &mo);
     if (status == CLI_OK)
         status = given ? prepare(m, given, len)
                        : prepare(m, (const char *)quantize_calibration_text,
@@ -502,7 +514,8 @@ const struct cli_command command_quantize = {
         },
     .notes =
         "MODEL is a float model, or one with quantized weights, which are expanded one layer at "
-        "a time.\n"
+        "a time. It may be a folder of Hugging Face, as tuffet import takes: the GGUF file that it "
+        "becomes lies beside OUTPUT meanwhile, and needs as much disk space as the folder.\n"
         "\n"
         "Inputs of linear layers, for --dynamic: the parts of a layer are attn_q (shared with "
         "attn_k and attn_v), attn_output, ffn_up (shared with ffn_gate) and ffn_down; output is "
@@ -537,6 +550,7 @@ const struct cli_command command_quantize = {
         "v, each at the same bytes, and prints what they lose.\n",
     .examples =
         "tuffet quantize model.gguf -o model.w8a8.gguf\n"
+        "tuffet quantize SmolLM2-135M-Instruct -o model.w8a8.gguf\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --intact-tokens 1,13\n"
         "tuffet quantize model.gguf -o model.w8a8.gguf --calib text.txt --cushion auto\n"
