@@ -13,21 +13,24 @@ struct shape {
     const char *name, *arch;
     uint32_t width, ffn, layers, heads, kv_heads, head, vocab;
     bool bias; /* of q, k and v */
+    uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
 };
 
 /* From the models' config.json. In all of them, the embedding is also the head. */
 static const struct shape shapes[] = {
-    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, false},
-    {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true},
-    {"llama-3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, false},
+    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, false, 0, 0},
+    {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0},
+    {"llama-3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, false, 0, 0},
+    {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, false, 32, 8},
 };
 
 struct matrix {
     const char *format; /* of its name, with the layer's number */
     uint32_t rows, cols;
     bool bias;
+    uint32_t experts; /* so many matrices of `rows` rows; 0: it is one */
     char name[64];
-    int32_t *sum; /* [rows] the sum of each row's weights */
+    int32_t *sum; /* [all rows] the sum of each row's weights */
 };
 
 enum { MOST_TENSORS = 2048 };
@@ -116,6 +119,11 @@ static size_t panel_bytes(const struct shape_writer *w, size_t cols)
     return w->low ? tft_low_panel(w->low, cols) : TFT_PANEL * cols;
 }
 
+static uint32_t all_rows(const struct matrix *x)
+{
+    return x->rows * (x->experts ? x->experts : 1);
+}
+
 /* The weights of a matrix. */
 static void put_weights(struct shape_writer *w, struct matrix *x)
 {
@@ -126,13 +134,14 @@ static void put_weights(struct shape_writer *w, struct matrix *x)
                                      : w->low->bits == TFT_BITS_3 ? 3
                                                                   : 2) +
                                     256 * w->low->group;
-        const uint64_t of_codes[] = {bytes, x->rows / TFT_PANEL}, of_int8[] = {x->cols, x->rows};
-        describe(w, x->name, ".weight", TFT_I8, 2, w->low ? of_codes : of_int8);
-        w->all += (double)bytes * (x->rows / TFT_PANEL);
+        const uint64_t of_codes[] = {bytes, x->rows / TFT_PANEL, x->experts},
+                       of_int8[] = {x->cols, x->rows, x->experts};
+        describe(w, x->name, ".weight", TFT_I8, x->experts ? 3 : 2, w->low ? of_codes : of_int8);
+        w->all += (double)bytes * (all_rows(x) / TFT_PANEL);
         return;
     }
-    x->sum = calloc(x->rows, sizeof *x->sum);
-    for (uint32_t i = 0; x->sum && i < x->rows && !w->stopped; i += TFT_PANEL) {
+    x->sum = calloc(all_rows(x), sizeof *x->sum);
+    for (uint32_t i = 0; x->sum && i < all_rows(x) && !w->stopped; i += TFT_PANEL) {
         fill_panel(w, bytes);
         if (w->low)
             fill_codes(w, x->cols, x->sum + i);
@@ -144,14 +153,20 @@ static void put_weights(struct shape_writer *w, struct matrix *x)
     }
 }
 
-/* A vector of n equal numbers. */
+/* rows vectors of n equal numbers. */
+static void put_vectors(struct shape_writer *w, const char *name, const char *suffix, uint32_t rows,
+                        uint32_t n, float value)
+{
+    if (!w->data)
+        describe(w, name, suffix, TFT_F32, rows > 1 ? 2 : 1, (const uint64_t[]){n, rows});
+    for (uint32_t i = 0; w->data && i < rows * n; i++)
+        tft_gguf_put_data(w->gguf, &value, sizeof value);
+}
+
 static void put_vector(struct shape_writer *w, const char *name, const char *suffix, uint32_t n,
                        float value)
 {
-    if (!w->data)
-        describe(w, name, suffix, TFT_F32, 1, (const uint64_t[]){n});
-    for (uint32_t i = 0; w->data && i < n; i++)
-        tft_gguf_put_data(w->gguf, &value, sizeof value);
+    put_vectors(w, name, suffix, 1, n, value);
 }
 
 /* The standard deviation of the weights: uniform int8 numbers, or the product of s = 1 .. 15 and
@@ -168,13 +183,16 @@ static float deviation(const struct tft_low *low)
    input. */
 static void put_scales(struct shape_writer *w, struct matrix *x)
 {
-    put_vector(w, x->name, ".scale", x->rows, 1 / (deviation(w->low) * sqrtf((float)x->cols)));
+    uint32_t experts = x->experts ? x->experts : 1;
+    put_vectors(w, x->name, ".scale", experts, x->rows,
+                1 / (deviation(w->low) * sqrtf((float)x->cols)));
     if (x->bias)
         put_vector(w, x->name, ".bias", x->rows, 0.1f);
     if (!w->data)
-        describe(w, x->name, ".rowsum", TFT_I32, 1, (const uint64_t[]){x->rows});
+        describe(w, x->name, ".rowsum", TFT_I32, experts > 1 ? 2 : 1,
+                 (const uint64_t[]){x->rows, experts});
     else if (x->sum)
-        tft_gguf_put_data(w->gguf, x->sum, x->rows * sizeof *x->sum);
+        tft_gguf_put_data(w->gguf, x->sum, all_rows(x) * sizeof *x->sum);
     free(x->sum);
 }
 
@@ -194,6 +212,23 @@ static void put_norm(struct shape_writer *w, unsigned layer, const char *norm)
     char name[64];
     snprintf(name, sizeof name, "blk.%u.%s", layer, norm);
     put_vector(w, name, ".weight", w->s->width, 1);
+}
+
+/* The rows of a router are random, so that tokens go to all experts. */
+static void put_router(struct shape_writer *w, unsigned layer)
+{
+    const struct shape *s = w->s;
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.ffn_gate_inp", layer);
+    if (!w->data)
+        describe(w, name, ".weight", TFT_F32, 2, (const uint64_t[]){s->width, s->experts});
+    for (uint32_t i = 0; w->data && i < s->experts * s->width; i += TFT_PANEL) {
+        fill_panel(w, TFT_PANEL);
+        for (size_t j = 0; j < TFT_PANEL; j++) {
+            float x = (float)w->panel[j] / (73 * sqrtf((float)s->width));
+            tft_gguf_put_data(w->gguf, &x, sizeof x);
+        }
+    }
 }
 
 /* The importance falls by a factor of 30,000 from the first channel of a head to the last, so that
@@ -226,6 +261,14 @@ static void put_tensors(struct shape_writer *w)
             {.format = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
             {.format = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
         };
+        static const char *const of_experts[] = {
+            "blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps", "blk.%u.ffn_down_exps"};
+        for (size_t i = 0; i < 3 && s->experts; i++) {
+            x[4 + i].format = of_experts[i];
+            x[4 + i].experts = s->experts;
+        }
+        if (s->experts)
+            put_router(w, l);
         put_matrices(w, l, x, sizeof x / sizeof *x);
         put_norm(w, l, "attn_norm");
         put_norm(w, l, "ffn_norm");
@@ -274,6 +317,10 @@ static void put_values(struct shape_writer *w)
     put_u32(w, "block_count", s->layers);
     put_u32(w, "attention.head_count", s->heads);
     put_u32(w, "attention.head_count_kv", s->kv_heads);
+    if (s->experts) {
+        put_u32(w, "expert_count", s->experts);
+        put_u32(w, "expert_used_count", s->used);
+    }
     snprintf(epsilon, sizeof epsilon, "%s.attention.layer_norm_rms_epsilon", s->arch);
     tft_gguf_put_f32(w->gguf, epsilon, 1e-5f);
     tft_gguf_put_u32(w->gguf, TFT_KEY_VERSION, TFT_FILE_VERSION);
