@@ -4,11 +4,9 @@
 #include "test.h"
 
 #include "expert_toys.h"
-#include "fed.h"
-#include "models/open.h"
 #include "tools/pack/pack.h"
-
-#include <math.h>
+#include "tools/quantize/tune/tune.h"
+#include "w8a8.h"
 
 /* ---- the choice */
 
@@ -28,7 +26,7 @@ static void choose(const struct tft_model *m, const float *bias, const float *sc
     tft_routes_choose(m, bias, copy, to);
 }
 
-static void near(float got, double want)
+static void is_near(float got, double want)
 {
     if (!(fabs((double)got - want) < 1e-6))
         fail_msg("%g is not %g", (double)got, want);
@@ -44,19 +42,19 @@ static void weights(void **state)
     choose(&m, NULL, score, r);
     assert_int_equal(r[0].expert, 1);
     assert_int_equal(r[1].expert, 3);
-    near(r[0].weight, exp(3) / all);
-    near(r[1].weight, exp(2) / all);
+    is_near(r[0].weight, exp(3) / all);
+    is_near(r[1].weight, exp(2) / all);
     m.expert_renorm = true;
     choose(&m, NULL, score, r);
-    near(r[0].weight, exp(3) / (exp(3) + exp(2)));
-    near(r[1].weight, exp(2) / (exp(3) + exp(2)));
+    is_near(r[0].weight, exp(3) / (exp(3) + exp(2)));
+    is_near(r[1].weight, exp(2) / (exp(3) + exp(2)));
     m.expert_scale = 2.5f;
     choose(&m, NULL, score, r);
-    near(r[0].weight, 2.5 * exp(3) / (exp(3) + exp(2)));
+    is_near(r[0].weight, 2.5 * exp(3) / (exp(3) + exp(2)));
     m.expert_sigmoid = true;
     m.expert_renorm = false;
     choose(&m, NULL, score, r);
-    near(r[1].weight, 2.5 / (1 + exp(-2)));
+    is_near(r[1].weight, 2.5 / (1 + exp(-2)));
 }
 
 /* The bias helps to choose, and is no part of the weight. */
@@ -71,8 +69,8 @@ static void bias_is_for_the_choice_alone(void **state)
     double two = 1 / (1 + exp(1)), three = 1 / (1 + exp(-2));
     assert_int_equal(r[0].expert, 2);
     assert_int_equal(r[1].expert, 3);
-    near(r[0].weight, two / (two + three));
-    near(r[1].weight, three / (two + three));
+    is_near(r[0].weight, two / (two + three));
+    is_near(r[1].weight, three / (two + three));
 }
 
 static void equal_scores_take_the_first(void **state)
@@ -101,7 +99,7 @@ static void tiny_weights(void **state)
     m.expert_sigmoid = m.expert_renorm = true;
     choose(&m, NULL, score, r);
     assert_int_equal(r[0].expert, 0);
-    near(r[0].weight, exp(-80) * 0x1p14);
+    is_near(r[0].weight, exp(-80) * 0x1p14);
 }
 
 static void what_is_no_number_chooses_some_experts(void **state)
@@ -245,6 +243,136 @@ static void codes(void **state)
             tft_model_close(a);
             tft_model_close(b);
         }
+}
+
+/* ---- W8A8 */
+
+/* Toys whose experts have whole panels, and nothing beside them. */
+static const int convertible[] = {0, 1, 2, 3};
+enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible };
+
+static struct toy panelled(int i)
+{
+    static const struct toy_number numbers[N_CONVERTIBLE][8] = {
+        {{"expert_count", TOY_U32, 6}, {"expert_used_count", TOY_U32, 3}},
+        {{"expert_count", TOY_U32, 19}, {"expert_used_count", TOY_U32, 4}},
+        {{"embedding_scale", TOY_F32, 3}, {"residual_scale", TOY_F32, 0.4},
+         {"expert_count", TOY_U32, 5}, {"expert_used_count", TOY_U32, 2}},
+        {{"expert_count", TOY_U32, 4}, {"expert_used_count", TOY_U32, 2}}};
+    struct toy t = expert_toys[convertible[i]];
+    t.n_embd = 48;
+    t.n_ff = i == 1 ? 32 : 64;
+    t.numbers = numbers[i];
+    return t;
+}
+
+static void near(const struct toy *t, const struct quantize_opts *o, double most, const char *what)
+{
+    double d = float_distance(t, quantized(t, o), 40);
+    if (!(d > 0 && d < most))
+        fail_msg("%s, %s: off by %.3f of the logits of floats", t->arch, what, d);
+}
+
+static void near_the_floats(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 2];
+    memset(bits, 4, sizeof bits);
+    for (int i = 0; i < N_CONVERTIBLE; i++) {
+        struct toy t = panelled(i);
+        struct quantize_opts o = usual(&t);
+        near(&t, &o, 0.15, "as usual");
+        o.range = by_token;
+        near(&t, &o, 0.15, "dynamic");
+        o.range = fixed;
+        o.rotate = QUANTIZE_ROTATE_NONE;
+        near(&t, &o, 0.15, "not rotated");
+        o.bits = bits;
+        o.group = 32;
+        o.rounding = QUANTIZE_GPTQ;
+        near(&t, &o, 0.6, "gptq");
+        o.rounding = QUANTIZE_AWQ;
+        near(&t, &o, 0.6, "awq");
+    }
+}
+
+static void w8a8_has_the_same_bits_however_fed(void **state)
+{
+    (void)state;
+    static uint8_t bits[LAYER_MATS * 2];
+    memset(bits, 4, sizeof bits);
+    for (int i = 0; i < N_CONVERTIBLE; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct toy t = panelled(i);
+            struct quantize_opts o = usual(&t);
+            o.range = kind == 1 ? by_token : fixed;
+            o.bits = kind == 2 ? bits : NULL;
+            o.group = 32;
+            same_bits(quantized(&t, &o), "f16");
+        }
+}
+
+/* The matrices of expert e are those that a model of it alone has, whose router does not matter. */
+static void each_expert_has_its_own_rows(void **state)
+{
+    (void)state;
+    struct toy t = panelled(0);
+    struct quantize_opts o = usual(&t);
+    o.rotate = QUANTIZE_ROTATE_NONE;
+    struct tft_model *q = opened(quantized(&t, &o)), *f = opened(written(&t));
+    for (uint32_t e = 0; e < 6; e++) {
+        const struct tft_experts *x = &q->block[1].experts, *y = &f->block[1].experts;
+        struct tft_mat got[] = {tft_mat_expert(&x->gate.w, e), tft_mat_expert(&x->down.w, e)},
+                       want[] = {tft_mat_expert(&y->gate.w, e), tft_mat_expert(&y->down.w, e)};
+        for (int i = 0; i < 2; i++)
+            for (uint32_t row = 0; row < got[i].rows; row++) {
+                float a[64], b[64];
+                tft_mat_row(q, &got[i], row, a);
+                tft_mat_row(f, &want[i], row, b);
+                for (uint32_t k = 0; k < got[i].cols; k++)
+                    assert_true(fabsf(a[k] - b[k]) <= 0.51f * got[i].scale[row]);
+            }
+    }
+    tft_model_close(q);
+    tft_model_close(f);
+}
+
+static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
+{
+    struct tft_error err;
+    assert_int_equal(convert(written(t), in_folder("no.gguf"), o, &err), TFT_ERR_UNSUPPORTED);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+static void quantize_refuses(void **state)
+{
+    (void)state;
+    struct toy t = panelled(0), odd = t;
+    struct quantize_opts o = usual(&t);
+    o.smooth = 0.5f;
+    refuses(&t, &o, "its norms are what its experts' router reads");
+    o = usual(&t);
+    o.rotate = QUANTIZE_ROTATE_ALL;
+    refuses(&t, &o, "its norms are what its experts' router reads");
+    o = usual(&t);
+    o.range = by_tensor;
+    refuses(&t, &o, "experts' hidden activations have no range of all tokens");
+    odd.n_embd = 40;
+    o = usual(&odd);
+    refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");
+    o = usual(&expert_toys[4]);
+    refuses(&expert_toys[4], &o, "experts beside other feed-forward layers");
+}
+
+static void tuning_refuses(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&expert_toys[3]));
+    struct tft_error err;
+    assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "tuning does not know mixtures of experts"));
+    tft_model_close(m);
 }
 
 /* ---- files with changes */
@@ -426,6 +554,11 @@ int main(void)
         cmocka_unit_test(pairs_by_expert),
         cmocka_unit_test(the_same_bits_however_fed),
         cmocka_unit_test(codes),
+        cmocka_unit_test(near_the_floats),
+        cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
+        cmocka_unit_test(each_expert_has_its_own_rows),
+        cmocka_unit_test(quantize_refuses),
+        cmocka_unit_test(tuning_refuses),
         cmocka_unit_test(only_chosen_experts_are_read),
         cmocka_unit_test(router_without_numbers),
         cmocka_unit_test(description),

@@ -476,6 +476,7 @@ struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigne
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u experts of %u rows in %s are too many", m->n_expert,
                       rows, name);
     l.w = ld->w8a8 ? panels(ld, name, rows, cols, m->n_expert) : matrix(ld, &p, FOR_PRODUCTS);
+    l.w.experts = m->n_expert;
     count_products(ld, &l.w, m->n_expert_used);
     return l;
 }

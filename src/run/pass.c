@@ -126,3 +126,13 @@ void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf f
                   tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
     p->tapped = l->in;
 }
+
+void tft_pass_tap_rows(struct tft_pass *p, const struct tft_input *in, enum tft_buf from, size_t n)
+{
+    size_t begin, end;
+    tft_pass_touch(p, BIT(from), 0);
+    tft_pass_share(p, n, &begin, &end);
+    if (p->s->tap && begin < end)
+        p->s->tap(p->s->tap_user, p->tid, in, begin, end - begin,
+                  tft_pass_row(p, from, (uint32_t)begin), tft_pass_stride(p, from));
+}

@@ -96,6 +96,9 @@ static inline uint32_t tft_pass_byte_stride(const struct tft_pass *p, enum tft_b
     return tft_buf_byte_stride(p->m, buf);
 }
 
+/* Shows s->tap n rows of `from` that are not by token. */
+void tft_pass_tap_rows(struct tft_pass *p, const struct tft_input *in, enum tft_buf from, size_t n);
+
 /* Shows s->tap the input of l, unless it was the last one shown. */
 void tft_pass_tap(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
 

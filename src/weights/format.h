@@ -27,6 +27,7 @@ struct tft_mat {
     uint32_t first;   /* row 0 is this row of `data` and of `tensor`: gpt2's q, k and v are parts of
                          one tensor */
     const void *data; /* laid out as the format says; NULL for tft_format_stored */
+    uint32_t experts; /* of how many matrices this is the first; 0: it is the only one */
     size_t apart;     /* of the first of several experts' matrices, which lie one behind the other:
                          bytes of `data` to the next, or rows where they are not in panels */
     const float *scale;              /* with takes_bytes: as in struct tft_panels; otherwise NULL */
@@ -87,11 +88,18 @@ static inline bool tft_format_in_panels(const struct tft_format *f)
     return f->takes_bytes || f->packing;
 }
 
+/* The rows of all experts' matrices together. */
+static inline size_t tft_mat_all_rows(const struct tft_mat *w)
+{
+    return (size_t)w->rows * (w->experts ? w->experts : 1);
+}
+
 /* The matrix of expert e; all: that of expert 0. */
 static inline struct tft_mat tft_mat_expert(const struct tft_mat *all, uint32_t e)
 {
     struct tft_mat w = *all;
     size_t rows = tft_panel_rows(w.rows);
+    w.experts = 0;
     if (!tft_format_in_panels(w.format)) {
         w.first += e * (uint32_t)w.apart;
         return w;

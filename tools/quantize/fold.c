@@ -94,18 +94,19 @@ static void rotate_values(const struct fold *f, struct tft_block *b)
 static void rotate_down(const struct fold *f, struct tft_block *b)
 {
     uint32_t down = quantize_down_block(f->m, f->o);
+    const struct tft_linear *l = layers_linear(b, MAT_DOWN);
     if (down)
-        rotate_columns_online(layers_weights(&b->down), b->down.w.cols, b->down.w.rows,
-                              b->down.w.cols, down);
+        rotate_columns_online(layers_weights(l), l->w.cols, tft_mat_all_rows(&l->w), l->w.cols,
+                              down);
 }
 
 static void restore_down(const struct fold *f, struct tft_block *b)
 {
     uint32_t down = quantize_down_block(f->m, f->o);
+    const struct tft_linear *l = layers_linear(b, MAT_DOWN);
     rotate_down(f, b);
     if (down)
-        f->m->kern.scale(layers_weights(&b->down), (float)down,
-                         (size_t)b->down.w.rows * b->down.w.cols);
+        f->m->kern.scale(layers_weights(l), (float)down, tft_mat_all_rows(&l->w) * l->w.cols);
 }
 
 /* Multiplies each column by the factor of the input that it reads, and divides the rows of v and up
@@ -115,7 +116,7 @@ static void scale_inputs(const struct fold *f, struct tft_block *b)
     for (int i = 0; i < LAYER_MATS; i++) {
         struct tft_linear *l = layers_linear(b, i);
         if (l)
-            smooth_columns(layers_weights(l), l->w.cols, l->w.rows, l->w.cols,
+            smooth_columns(layers_weights(l), l->w.cols, tft_mat_all_rows(&l->w), l->w.cols,
                            f->factor[quantize_matrix_input(i)]);
     }
     smooth_rows(layers_weights(&b->v), b->v.w.rows, b->v.w.cols, f->values);
@@ -133,7 +134,7 @@ static void unscale_inputs(const struct fold *f, struct tft_block *b)
                          f->factor[TFT_IN_DOWN][row], b->up.w.cols);
     for (int i = 0; i < LAYER_MATS; i++) {
         struct tft_linear *l = layers_linear(b, i);
-        for (size_t row = 0; l && row < l->w.rows; row++)
+        for (size_t row = 0; l && row < tft_mat_all_rows(&l->w); row++)
             smooth_divide(layers_weights(l) + row * l->w.cols, f->factor[quantize_matrix_input(i)],
                           l->w.cols);
     }

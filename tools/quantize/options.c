@@ -18,7 +18,7 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 
 bool quantize_rotate_all_possible(const struct tft_model *m)
 {
-    return !m->out_norm.b && !m->pos_embed.data &&
+    return !m->out_norm.b && !m->pos_embed.data && !m->n_expert &&
            !(m->pieces & (1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM));
 }
 

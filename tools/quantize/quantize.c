@@ -194,6 +194,8 @@ static bool can_scale(const struct conversion *c, const struct tft_block *b, uin
         return !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
+    if (tft_block_has_experts(b)) /* the router reads the same norm */
+        return false;
     if (which == TFT_IN_FFN)
         return b->ffn_norm.w;
     if (which == TFT_IN_DOWN)
@@ -345,7 +347,7 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
         if (!l || bits == 8 || quantize_matrix_input(i) != which)
             continue;
         c->now = i;
-        if (!low_bits_open(q, l->w.rows, l->w.cols, bits, c->o->group) ||
+        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group) ||
             !low_bits_round(q, layers_weights(l), &how))
             fail_memory(c);
     }
@@ -533,11 +535,21 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
             "%s: cannot rotate the residual stream of %s (all): its norms are %s",
             m->source.name, m->arch->name,
             m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
+            : m->n_expert                      ? "what its experts' router reads"
                                                : "behind attention and feed-forward");
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",
                         m->source.name, m->arch->name);
+    if (m->n_expert && o->smooth > 0)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot smooth %s: its norms are what its experts' router reads",
+                        m->source.name, m->arch->name);
+    for (uint32_t l = 0; m->n_expert && l < m->n_layer; l++)
+        if (o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
+            return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                            "%s: experts' hidden activations have no range of all tokens",
+                            m->source.name);
     if (o->n_text < o->window || !o->window)
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: a calibration text of %zu tokens is too short for a window of %u",

@@ -212,7 +212,9 @@ void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b)
     const struct tft_routes *r = &p->s->routes;
     float *sum = p->s->hidden[p->tid].gate;
     size_t begin, end;
+    tft_pass_tap(p, &x->up, TFT_XN);
     hidden(p, x);
+    tft_pass_tap_rows(p, &x->hidden, TFT_H, (size_t)(p->n - p->first) * p->m->n_expert_used);
 
     tft_pass_touch(p, BIT(TFT_H) | BIT(TFT_ROUTES), BIT(TFT_Y));
     tft_cpu_share_rows(p, &x->down, &begin, &end);

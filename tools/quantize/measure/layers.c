@@ -10,7 +10,10 @@
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
     struct tft_linear *const all[LAYER_MATS] = {&b->q,    &b->k,  &b->v,   &b->o,
-                                                &b->gate, &b->up, &b->down};
+                                                &b->gate, &b->up, &b->down},
+                      *const of_experts[] = {&b->experts.gate, &b->experts.up, &b->experts.down};
+    if (which >= MAT_GATE && tft_block_has_experts(b))
+        return of_experts[which - MAT_GATE];
     return all[which]->w.rows ? all[which] : NULL;
 }
 
@@ -25,8 +28,8 @@ size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[
         l[0] = &b->q, l[1] = &b->k, l[2] = &b->v;
         return 3;
     }
-    l[0] = &b->up, l[1] = &b->gate;
-    return b->gate.w.rows ? 2 : 1;
+    l[0] = layers_linear(b, MAT_UP), l[1] = layers_linear(b, MAT_GATE);
+    return l[1] ? 2 : 1;
 }
 
 static uint64_t layer_numbers(struct tft_block *b)
@@ -34,7 +37,7 @@ static uint64_t layer_numbers(struct tft_block *b)
     uint64_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++) {
         const struct tft_linear *l = layers_linear(b, i);
-        n += l ? (uint64_t)l->w.rows * l->w.cols : 0;
+        n += l ? (uint64_t)tft_mat_all_rows(&l->w) * l->w.cols : 0;
     }
     return n;
 }
@@ -55,9 +58,11 @@ static void expand(void *arg, int tid, int n_threads)
         const struct tft_linear *l = layers_linear(task->from, i);
         if (!l)
             continue;
-        for (uint32_t row = (uint32_t)tid; row < l->w.rows; row += (uint32_t)n_threads)
-            tft_mat_row(task->m, &l->w, row, to + (size_t)row * l->w.cols);
-        to += (size_t)l->w.rows * l->w.cols;
+        for (size_t row = (size_t)tid; row < tft_mat_all_rows(&l->w); row += (size_t)n_threads) {
+            struct tft_mat w = tft_mat_expert(&l->w, (uint32_t)(row / l->w.rows));
+            tft_mat_row(task->m, &w, (uint32_t)(row % w.rows), to + row * w.cols);
+        }
+        to += tft_mat_all_rows(&l->w) * l->w.cols;
     }
 }
 
@@ -71,9 +76,13 @@ void layers_load(struct layers *y, uint32_t l)
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i)) {
             struct tft_mat *w = &layers_linear(b, i)->w;
-            *w = (struct tft_mat){
-                .format = &tft_format_f32, .rows = w->rows, .cols = w->cols, .data = next};
-            next += (size_t)w->rows * w->cols;
+            *w = (struct tft_mat){.format = &tft_format_f32,
+                                  .rows = w->rows,
+                                  .cols = w->cols,
+                                  .data = next,
+                                  .experts = w->experts,
+                                  .apart = w->rows};
+            next += tft_mat_all_rows(w) * w->cols;
         }
 }
 
@@ -84,17 +93,17 @@ void layers_unload(struct layers *y, uint32_t l)
 
 /* ----------------------------------------------------------------------------------------- int8 */
 
-/* Bytes of a packed matrix: its panels, then its row sums and scales. A multiple of 64. */
-static size_t packed_bytes(const struct tft_mat *w)
+/* Bytes of packed matrices: their panels, then their row sums and scales. A multiple of 64. */
+static uint64_t packed_bytes(const struct tft_mat *w)
 {
-    return (size_t)tft_format_i8.bytes(w);
+    return tft_format_i8.bytes(w) * (w->experts ? w->experts : 1);
 }
 
 static uint64_t layer_packed_bytes(struct tft_block *b)
 {
     uint64_t n = 0;
     for (int i = 0; i < LAYER_MATS; i++)
-        n += layers_linear(b, i) ? tft_format_i8.bytes(&layers_linear(b, i)->w) : 0;
+        n += layers_linear(b, i) ? packed_bytes(&layers_linear(b, i)->w) : 0;
     return n;
 }
 
@@ -111,8 +120,9 @@ static void pack(void *arg, int tid, int n_threads)
     struct pack_task *task = arg;
     const struct tft_mat *w = task->w;
     size_t cols = tft_panel_cols(w->cols);
-    for (size_t n = (size_t)tid * TFT_PANEL; n < w->rows; n += (size_t)n_threads * TFT_PANEL) {
-        size_t rows = w->rows - n < TFT_PANEL ? w->rows - n : TFT_PANEL;
+    size_t all = tft_mat_all_rows(w);
+    for (size_t n = (size_t)tid * TFT_PANEL; n < all; n += (size_t)n_threads * TFT_PANEL) {
+        size_t rows = all - n < TFT_PANEL ? all - n : TFT_PANEL;
         const float *from = (const float *)w->data + n * w->cols;
         task->bad[tid] |= pack_matrix(task->data + n * cols, task->rowsum + n, task->scale + n,
                                       from, w->cols, rows, w->cols, false) != rows;
@@ -122,7 +132,7 @@ static void pack(void *arg, int tid, int n_threads)
 static bool pack_one_matrix(const struct layers *y, const struct tft_mat *w, char *to,
                             struct tft_mat *packed)
 {
-    size_t rows = tft_panel_rows(w->rows), data = rows * tft_panel_cols(w->cols);
+    size_t rows = tft_panel_rows(tft_mat_all_rows(w)), data = rows * tft_panel_cols(w->cols);
     struct pack_task task = {.w = w,
                              .data = (int8_t *)to,
                              .rowsum = (int32_t *)(to + data),
@@ -136,6 +146,8 @@ static bool pack_one_matrix(const struct layers *y, const struct tft_mat *w, cha
     *packed = (struct tft_mat){.format = &tft_format_i8,
                                .rows = w->rows,
                                .cols = w->cols,
+                               .experts = w->experts,
+                               .apart = w->rows * tft_panel_cols(w->cols),
                                .data = task.data,
                                .scale = task.scale,
                                .rowsum = task.rowsum};
@@ -151,13 +163,14 @@ bool layers_pack(struct layers *y, uint32_t l)
         if (layers_linear(b, i)) {
             if (!pack_one_matrix(y, &layers_linear(b, i)->w, to, &packed[i]))
                 return false;
-            to += packed_bytes(&packed[i]);
+            to += (size_t)packed_bytes(&packed[i]);
         }
     for (int i = 0; i < LAYER_MATS; i++)
         if (layers_linear(b, i))
             layers_linear(b, i)->w = packed[i];
     for (int i = 0; i < TFT_LAYER_INPUTS; i++)
         b->in[i].range = TFT_RANGE_TOKEN;
+    b->experts.hidden.range = TFT_RANGE_TOKEN;
     return true;
 }
 
@@ -399,19 +412,35 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
     return status;
 }
 
+/* Experts lie one behind the other without padding, and all inputs of `down` have one width. */
+static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
+{
+    if (!m->n_expert)
+        return TFT_OK;
+    if (m->n_leading || m->block[0].up.w.rows)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: tuffet quantize does not know experts beside other feed-forward "
+                        "layers yet",
+                        m->source.name);
+    if (m->n_embd % TFT_PANEL || m->n_ff_expert % TFT_PANEL)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: experts of %u and %u rows, not multiples of %d, cannot be quantized",
+                        m->source.name, m->n_ff_expert, m->n_embd, TFT_PANEL);
+    return TFT_OK;
+}
+
 enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
-    if (m->n_expert)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: tuffet quantize does not know mixtures of experts yet",
-                        m->source.name);
     if (tft_model_has_states(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: tuffet quantize does not know %s yet, whose layers have a state",
                         m->source.name, m->arch->name);
     *y = (struct layers){.m = m, .o = o};
-    enum tft_status status = open_session(y, capacity, err);
+    enum tft_status status = check_experts(m, err);
+    if (status == TFT_OK)
+        status = open_session(y, capacity, err);
     if (status != TFT_OK)
         return status;
     if (alloc_buffers(y, capacity))

@@ -47,7 +47,9 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct layers_capacity *capacity, struct tft_error *err);
 void layers_close(struct layers *y);
 
-/* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. */
+/* Matrix `which` (MAT_Q..) of the block; NULL if the architecture has none. In a mixture of experts
+   MAT_GATE, MAT_UP and MAT_DOWN are the matrices of all experts, one behind the other
+   (tft_mat_all_rows). */
 struct tft_linear *layers_linear(struct tft_block *b, int which);
 
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */

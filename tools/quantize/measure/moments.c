@@ -15,6 +15,18 @@ static float *alloc_zeros(size_t rows, size_t cols)
     return tft_mul(rows, cols * sizeof(float), &bytes) ? calloc(bytes + 1, 1) : NULL;
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rows of an input in a window: tokens, or the experts of all tokens. */
+static size_t window_rows(const struct moments *s, uint32_t which)
+{
+    bool experts = which == TFT_IN_DOWN && s->m->n_expert;
+    return (size_t)s->window * (experts ? s->m->n_expert_used : 1);
+}
+
 bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
                   const bool wanted[TFT_LAYER_INPUTS], int n_threads)
 {
@@ -26,12 +38,12 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
         widest = n > widest ? n : widest;
         if (!wanted[i])
             continue;
-        s->x[i] = alloc_zeros(window, n);
+        s->x[i] = alloc_zeros(window_rows(s, i), n);
         s->h[i] = alloc_zeros(correlated ? n : 1, n);
         if (!s->x[i] || !s->h[i])
             return false;
     }
-    s->columns = alloc_zeros(widest, window);
+    s->columns = alloc_zeros(widest, larger(window, window_rows(s, TFT_IN_DOWN)));
     return s->columns;
 }
 
@@ -71,7 +83,7 @@ static void transpose(void *arg, int tid, int n_threads)
 {
     const struct add_task *task = arg;
     const struct moments *s = task->s;
-    size_t n = quantize_input_width(s->m, task->which), window = s->window,
+    size_t n = quantize_input_width(s->m, task->which), window = window_rows(s, task->which),
            begin = n * (size_t)tid / (size_t)n_threads,
            end = n * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t t = 0; t < window; t++)
@@ -79,11 +91,11 @@ static void transpose(void *arg, int tid, int n_threads)
             s->columns[k * window + t] = s->x[task->which][t * n + k];
 }
 
-static void add_diagonal(const struct moments *s, float *h, size_t n)
+static void add_diagonal(const struct moments *s, float *h, size_t n, size_t window)
 {
     for (size_t k = 0; k < n; k++)
-        for (size_t t = 0; t < s->window; t++)
-            h[k] += s->columns[k * s->window + t] * s->columns[k * s->window + t];
+        for (size_t t = 0; t < window; t++)
+            h[k] += s->columns[k * window + t] * s->columns[k * window + t];
 }
 
 /* Blocks of rows in turns, as the last ones are the longest. */
@@ -92,9 +104,9 @@ static void add(void *arg, int tid, int n_threads)
     const struct add_task *task = arg;
     const struct moments *s = task->s;
     float *h = s->h[task->which];
-    size_t n = quantize_input_width(s->m, task->which), window = s->window;
+    size_t n = quantize_input_width(s->m, task->which), window = window_rows(s, task->which);
     if (!s->correlated && tid == 0)
-        add_diagonal(s, h, n);
+        add_diagonal(s, h, n, window);
     for (size_t i = (size_t)tid * ROWS; s->correlated && i < n; i += (size_t)n_threads * ROWS) {
         size_t rows = n - i < ROWS ? n - i : ROWS;
         s->m->kern.gemm[TFT_NUM_F32](&(struct tft_gemm){.y = h + i * n,

@@ -83,6 +83,14 @@ static const char *const mat_names[LAYER_MATS] = {
     "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
     "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
 
+static const char *mat_name(const struct tft_block *b, int which)
+{
+    static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
+                                             "blk.%u.ffn_down_exps"};
+    return which >= MAT_GATE && tft_block_has_experts(b) ? of_experts[which - MAT_GATE]
+                                                         : mat_names[which];
+}
+
 /* Fails if `found`, as pack_max returned it, names a row that is not finite. */
 static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row,
                     size_t found, size_t rows)
@@ -101,9 +109,9 @@ void write_check(struct model_writer *f, uint32_t l)
         const struct tft_linear *linear = layers_linear(&f->m->block[l], i);
         if (!linear)
             continue;
-        const struct tft_mat *w = &linear->w;
-        bad_row(f, mat_names[i], l, 0,
-                pack_max(f->scale[0], layers_weights(linear), w->cols, w->rows, w->cols), w->rows);
+        size_t rows = tft_mat_all_rows(&linear->w), cols = linear->w.cols;
+        bad_row(f, mat_name(&f->m->block[l], i), l, 0,
+                pack_max(f->scale[0], layers_weights(linear), cols, rows, cols), rows);
     }
 }
 
@@ -112,15 +120,16 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
                           const struct tft_mat *w, float *scale)
 {
     float top = 0;
-    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
-        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+    uint32_t rows = (uint32_t)tft_mat_all_rows(w);
+    for (uint32_t i = 0; i < rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = rows - i < TFT_PANEL ? rows - i : TFT_PANEL;
         layers_rows(f->y, w, i, n, f->rows);
         bad_row(f, fmt, layer, i, pack_max(scale + i, f->rows, w->cols, n, w->cols), n);
     }
-    for (uint32_t i = 0; i < w->rows; i++)
+    for (uint32_t i = 0; i < rows; i++)
         top = scale[i] > top ? scale[i] : top;
-    for (uint32_t i = 0; i < tft_panel_rows(w->rows); i++)
-        scale[i] = pack_scale(i >= w->rows ? 0 : f->o->per_tensor ? top : scale[i]);
+    for (uint32_t i = 0; i < tft_panel_rows(rows); i++)
+        scale[i] = pack_scale(i >= rows ? 0 : f->o->per_tensor ? top : scale[i]);
 }
 
 /* How matrix `which` holds codes; NULL: it holds int8. */
@@ -135,10 +144,11 @@ static void describe_panels(struct model_writer *f, const char *fmt, unsigned la
 {
     const struct tft_low *low = codes_of(f, which);
     uint64_t cols = tft_panel_cols(w->cols), rows = tft_panel_rows(w->rows);
-    uint64_t panels[] = {low ? tft_low_panel(low, cols) : cols, low ? rows / TFT_PANEL : rows};
+    uint64_t panels[] = {low ? tft_low_panel(low, cols) : cols, low ? rows / TFT_PANEL : rows,
+                         w->experts};
     if (low && f->codes)
         f->codes[f->n_tensors] = pack_low_key(low);
-    describe(f, TFT_I8, 2, panels, fmt, layer, ".weight");
+    describe(f, TFT_I8, w->experts ? 3 : 2, panels, fmt, layer, ".weight");
 }
 
 /* Panels of weights that are rounded already. */
@@ -169,9 +179,10 @@ static void put_panels(struct model_writer *f, const char *fmt, unsigned layer,
         put_rounded(f, &f->rounded[which], which);
         return;
     }
+    uint32_t rows = (uint32_t)tft_mat_all_rows(w);
     choose_scales(f, fmt, layer, w, f->scale[which]);
-    for (uint32_t i = 0; i < w->rows && !failed(f); i += TFT_PANEL) {
-        uint32_t n = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
+    for (uint32_t i = 0; i < rows && !failed(f); i += TFT_PANEL) {
+        uint32_t n = rows - i < TFT_PANEL ? rows - i : TFT_PANEL;
         layers_rows(f->y, w, i, n, f->rows);
         pack_panel(f->panel, f->rowsum[which] + i, f->scale[which] + i, f->rows, w->cols, n,
                    w->cols);
@@ -199,13 +210,13 @@ static void put_scales(struct model_writer *f, const char *fmt, unsigned layer,
                        const struct tft_linear *l, int which)
 {
     const float *bias = which == MAT_V ? value_bias(f, l) : l->bias;
-    size_t rows = tft_panel_rows(l->w.rows);
-    put_vector(f, fmt, layer, ".scale", f->scale[which], rows, NULL);
+    size_t rows = tft_panel_rows(l->w.rows), n = l->w.experts ? l->w.experts : 1;
+    put_floats(f, fmt, layer, ".scale", f->scale[which], n, rows, NULL);
     put_vector(f, fmt, layer, ".bias", bias, l->w.rows, NULL);
     if (f->pass < WRITE_DATA)
-        describe(f, TFT_I32, 1, (const uint64_t[]){rows}, fmt, layer, ".rowsum");
+        describe(f, TFT_I32, n > 1 ? 2 : 1, (const uint64_t[]){rows, n}, fmt, layer, ".rowsum");
     else
-        tft_gguf_put_data(f->w, f->rowsum[which], rows * sizeof *f->rowsum[which]);
+        tft_gguf_put_data(f->w, f->rowsum[which], n * rows * sizeof *f->rowsum[which]);
 }
 
 /* w: must be the model's own struct: layers_rows compares its address */
@@ -250,10 +261,10 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     f->factors = factors;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_panels(f, mat_names[i], l, &layers_linear(b, i)->w, i);
+            put_panels(f, mat_name(b, i), l, &layers_linear(b, i)->w, i);
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_scales(f, mat_names[i], l, layers_linear(b, i), i);
+            put_scales(f, mat_name(b, i), l, layers_linear(b, i), i);
     bool two = m->names_norm_2; /* each half has its own, with its factors */
     put_norm(f, two ? "blk.%u.attn_norm_2" : "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd,
              factors->attn);
@@ -263,6 +274,9 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, two ? "blk.%u.attn_norm" : "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd,
              factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
+    put_floats(f, "blk.%u.ffn_gate_inp", l, ".weight", b->experts.router.data, m->n_expert,
+               m->n_embd, NULL);
+    put_vector(f, "blk.%u.exp_probs_b", l, ".bias", b->experts.bias, m->n_expert, NULL);
 }
 
 /* Whether the head shares the embedding's panels. With a rotated residual stream it cannot: the
@@ -459,14 +473,16 @@ static bool alloc_scratch(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
-    size_t kv = (size_t)m->n_head_kv * m->head_dim, rows = larger(larger(cols, m->n_vocab), kv);
+    size_t kv = (size_t)m->n_head_kv * m->head_dim,
+           layer = larger(larger(cols, kv), m->n_expert * larger(m->n_embd, m->n_ff_expert)),
+           rows = larger(layer, m->n_vocab);
     f->row = array_alloc(sizeof *f->row, tft_panel_rows(rows), 1, 1);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
     f->panel = malloc(TFT_PANEL * (tft_panel_cols(cols) + TFT_LOW_MAX_GROUP));
     for (int i = 0; i < LAYER_MATS; i++) {
         /* the first one also serves embedding and head */
-        size_t most = tft_panel_rows(i ? larger(cols, kv) : rows);
+        size_t most = tft_panel_rows(i ? layer : rows);
         f->scale[i] = array_alloc(sizeof *f->scale[i], most, 1, 1);
         f->rowsum[i] = array_alloc(sizeof *f->rowsum[i], most, 1, 1);
         if (!f->scale[i] || !f->rowsum[i])
