@@ -97,7 +97,7 @@ struct jinja_value tft_jinja_finish(struct jinja *x, struct jinja_buffer *b)
     struct jinja_string *s = tft_jinja_take(x, 1, sizeof *s);
     if (!s)
         return tft_jinja_undefined;
-    *s = (struct jinja_string){.p = b->p, .mark = b->mark, .n = b->n, .trusted = true};
+    *s = (struct jinja_string){.p = b->n ? b->p : "", .mark = b->mark, .n = b->n, .trusted = true};
     return (struct jinja_value){.kind = JINJA_STRING, .string = s};
 }
 

@@ -109,7 +109,7 @@ static struct jinja_value messages_of(struct jinja *x, const struct tft_chat_inp
         const struct tft_chat_message *m = &in->message[i];
         struct jinja_value v = {.kind = JINJA_DICT, .dict = tft_jinja_dict(x)};
         tft_jinja_put(x, v.dict, role, tft_jinja_string(x, m->role, strlen(m->role), false));
-        tft_jinja_put(x, v.dict, content, tft_jinja_string(x, m->text, m->n, false));
+        tft_jinja_put(x, v.dict, content, tft_jinja_string(x, m->n ? m->text : "", m->n, false));
         tft_jinja_push(x, l, v);
     }
     return tft_jinja_list_value(l);
