@@ -12,7 +12,7 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART };
+enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS };
 
 /* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
@@ -42,6 +42,21 @@ static const struct {
     {" hunyuan-dense ", "attn_k_norm", "self_attn.key_layernorm", AS_IT_IS},
     {" stablelm ", "attn_q_norm", "self_attn.q_layernorm.norms", APART},
     {" stablelm ", "attn_k_norm", "self_attn.k_layernorm.norms", APART},
+    {" lfm2 ", "attn_norm", "operator_norm", AS_IT_IS},
+    {" lfm2 ", "ffn_norm", "ffn_norm", AS_IT_IS},
+    {" lfm2 ", "attn_output", "self_attn.out_proj", AS_IT_IS},
+    {" lfm2 ", "attn_q_norm", "self_attn.q_layernorm", AS_IT_IS},
+    {" lfm2 ", "attn_k_norm", "self_attn.k_layernorm", AS_IT_IS},
+    {" lfm2 ", "shortconv.in_proj", "conv.in_proj", AS_IT_IS},
+    {" lfm2 ", "shortconv.conv", "conv.conv", AS_IT_IS},
+    {" lfm2 ", "shortconv.out_proj", "conv.out_proj", AS_IT_IS},
+    {" lfm2 ", "ffn_gate", "feed_forward.w1", AS_IT_IS},
+    {" lfm2 ", "ffn_up", "feed_forward.w3", AS_IT_IS},
+    {" lfm2 ", "ffn_down", "feed_forward.w2", AS_IT_IS},
+    {NULL, "ffn_gate_inp", "mlp.gate", AS_IT_IS},
+    {NULL, "ffn_gate_exps", "mlp.experts.%u.gate_proj", EXPERTS},
+    {NULL, "ffn_up_exps", "mlp.experts.%u.up_proj", EXPERTS},
+    {NULL, "ffn_down_exps", "mlp.experts.%u.down_proj", EXPERTS},
     {" gemma2 gemma3 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
     {" llama mistral3 smollm3 granite minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
     {" llama mistral3 smollm3 granite minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
@@ -69,6 +84,7 @@ static const struct {
     {"gemma3", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
+    {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
     {NULL, "model.", "layers", "embed_tokens", "norm", "lm_head"},
 };
 
@@ -97,14 +113,16 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
     *how = AS_IT_IS;
     if (strncmp(gguf, "token_embd.", 11) == 0) {
         snprintf(name, 160, "%s%s%s", before, outside[o].embedding, kind);
-    } else if (strncmp(gguf, "output_norm.", 12) == 0) {
+    } else if (strncmp(gguf, "output_norm.", 12) == 0 ||
+               strncmp(gguf, "token_embd_norm.", 16) == 0) {
         snprintf(name, 160, "%s%s%s", before, outside[o].norm, kind);
     } else if (strncmp(gguf, "output.", 7) == 0) {
         snprintf(name, 160, "%s%s", outside[o].head, kind);
     } else if (strncmp(gguf, "position_embd.", 14) == 0) {
         snprintf(name, 160, "%swpe%s", before, kind);
-    } else if (sscanf(gguf, "blk.%u.%63[^.]%n", &layer, part, &end) == 2 && end) {
+    } else if (sscanf(gguf, "blk.%u.%63s%n", &layer, part, &end) == 2 && end) {
         size_t i = 0;
+        *strrchr(part, '.') = 0;
         while (!is_in(names[i].archs, t->arch) || strcmp(names[i].gguf, part))
             assert_true(++i < sizeof names / sizeof *names);
         *how = names[i].how;
@@ -118,7 +136,7 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ data */
+/* ----------------------------------------------------------------------------------------- data */
 
 /* The row of the GGUF file's tensor that is row r of the folder's. */
 static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
@@ -147,7 +165,8 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
     fprintf(out->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", out->at ? "," : "{", name,
             type == TFT_F32 ? "F32" : type == TFT_F16 ? "F16" : "BF16");
     if (!vector)
-        fprintf(out->header, "%llu,", (unsigned long long)rows);
+        fprintf(out->header, "%llu,%s", (unsigned long long)rows,
+                strstr(name, "conv.conv") ? "1," : "");
     fprintf(out->header, "%llu],\"data_offsets\":[%llu,%llu]}", (unsigned long long)cols,
             (unsigned long long)out->at, (unsigned long long)(out->at + bytes));
     out->at += bytes;
@@ -184,6 +203,15 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
                      (unsigned long long)r);
             put_head(out, one, from->type, 1, cols, true, from->bytes / rows);
             put_numbers(out, t, from, name, r * cols, 1, cols);
+        }
+        return;
+    }
+    if (how == EXPERTS) {
+        for (uint64_t x = 0; x < from->ne[2]; x++) {
+            char one[160];
+            snprintf(one, sizeof one, name, (unsigned)x);
+            put_head(out, one, from->type, rows, cols, false, from->bytes / from->ne[2]);
+            put_numbers(out, t, from, name, x * rows * cols, 1, rows * cols);
         }
         return;
     }
@@ -288,7 +316,7 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
                 "\"original_max_position_embeddings\":40},",
                 (double)t->yarn);
     } else if (is(t, "phi3") || is(t, "minicpm")) {
-        fprintf(f, "\"original_max_position_embeddings\":20,\"rope_scaling\":{\"type\":\"longrope\"");
+        fputs("\"original_max_position_embeddings\":20,\"rope_scaling\":{\"type\":\"longrope\"", f);
         fprintf(f, ",\"attention_factor\":%g", is(t, "phi3") ? 1.19 : 1.0);
         put_list(f, s, "short_factor", "rope_factors_short.weight");
         put_list(f, s, "long_factor", "rope_factors_long.weight");
@@ -331,6 +359,16 @@ static void put_own(FILE *f, const struct toy *t)
         fputs("\"use_parallel_residual\":false,", f);
     if (is(t, "falcon") && t->large)
         fprintf(f, "\"new_decoder_architecture\":true,\"num_kv_heads\":%u,", t->n_head_kv);
+    if (is(t, "lfm2"))
+        fputs("\"conv_L_cache\":3,\"block_auto_adjust_ff_dim\":false,\"layer_types\":[\"conv\","
+              "\"full_attention\",\"conv\",\"full_attention\",\"conv\"],",
+              f);
+    if (is(t, "qwen3moe"))
+        fputs("\"num_experts\":6,\"num_experts_per_tok\":3,\"moe_intermediate_size\":24,"
+              "\"norm_topk_prob\":true,\"mlp_only_layers\":[],\"decoder_sparse_step\":1,",
+              f);
+    if (is(t, "olmoe"))
+        fputs("\"num_experts\":19,\"num_experts_per_tok\":4,", f);
     if (is(t, "smollm3"))
         fputs("\"no_rope_layers\":[1,1,1,0,1],", f);
 }
@@ -357,6 +395,9 @@ static const struct {
     {"gptneox", "GPTNeoXForCausalLM", "gelu"},
     {"falcon", "FalconForCausalLM", "gelu"},
     {"starcoder2", "Starcoder2ForCausalLM", "gelu_pytorch_tanh"},
+    {"lfm2", "Lfm2ForCausalLM", "silu"},
+    {"qwen3moe", "Qwen3MoeForCausalLM", "silu"},
+    {"olmoe", "OlmoeForCausalLM", "silu"},
     {"mistral3", "Mistral3ForConditionalGeneration", "silu"},
 };
 

@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 
 #include "as_folder.h"
+#include "expert_toys.h"
 #include "fed.h"
 #include "more_toys.h"
 #include "oracle.h"
+#include "state_toys.h"
 #include "tools/import/import.h"
 
 #define LIKE_LLAMA \
@@ -175,6 +177,9 @@ static void every_architecture(void **state)
         same_model(&first_toys[i], 1);
     for (int i = 0; i < N_MORE; i++)
         same_model(&more_toys[i], 1);
+    same_model(&state_toys[0], 1);  /* lfm2 */
+    same_model(&expert_toys[0], 1); /* qwen3moe */
+    same_model(&expert_toys[1], 1); /* olmoe */
 }
 
 static void shards(void **state)
@@ -294,7 +299,7 @@ static void refuses(void **state)
     refused("\"num_attention_heads\":4", "\"num_attention_heads\":0",
             "/config.json: \"num_attention_heads\" is 0");
     refused("\"num_attention_heads\":4", "\"num_attention_heads\":5",
-            "/config.json: \"hidden_size\" is not a multiple of the number of heads, and there is no "
+            "/config.json: \"hidden_size\" is not a multiple of the number of heads, without a "
             "head_dim");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":3",
             ": tensor \"model.layers.2.input_layernorm.weight\" is missing");

@@ -21,9 +21,9 @@ enum {
     IMPORT_Q = 4,        /* rows of queries, or of keys: permuted where the architecture says so */
     IMPORT_K = 8,
     IMPORT_TRANSPOSE = 16, /* columns become rows */
-    IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They become
-                              those of all queries, then of all keys, then of all values */
-    IMPORT_STACK = 64,     /* `from` has a second %u: these tensors are rows of one */
+    IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They
+                              become those of all queries, all keys, all values */
+    IMPORT_STACK = 64,     /* `from` has a second %u: these tensors become parts of one */
 };
 
 /*
@@ -33,7 +33,10 @@ enum {
  *      A           Q + 2 K
  *      2           2 F
  *      P           positions: n_ctx
- *      H G         stacked tensors
+ *      X M         n_expert, n_ff_expert
+ *      3 L         3 D, n_taps
+ *      1           1, a dimension that the GGUF file does not have
+ *      H G X       before the others: stacked tensors
  */
 struct import_tensor {
     const char *from; /* without the prefix; %u is the layer; with alternatives between '|' */

@@ -8,7 +8,7 @@
 #include "config.h"
 #include "rope.h"
 
-/* -------------------------------------------------------------------------------- lists of tensors */
+/* ----------------------------------------------------------------------------- lists of tensors */
 
 #define WITH_BIAS(from, to, shape, vector, how) \
     {from ".weight", to ".weight", shape, how}, \
@@ -148,7 +148,39 @@ static const struct import_tensor gpt2_all[] = {
     {0},
 };
 
-/* ------------------------------------------------------------------------------ numbers and windows */
+/* Layers have attention or a short convolution. */
+static const struct import_tensor lfm2_all[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    {"embedding_norm.weight", "token_embd_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.operator_norm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.out_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_layernorm.weight", "blk.%u.attn_q_norm.weight", "E", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.k_layernorm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_MAY_MISS},
+    {"layers.%u.conv.in_proj.weight", "blk.%u.shortconv.in_proj.weight", "3D", IMPORT_MAY_MISS},
+    {"layers.%u.conv.conv.weight", "blk.%u.shortconv.conv.weight", "D1L", IMPORT_MAY_MISS},
+    {"layers.%u.conv.out_proj.weight", "blk.%u.shortconv.out_proj.weight", "DD", IMPORT_MAY_MISS},
+    {"layers.%u.ffn_norm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.feed_forward.w1.weight", "blk.%u.ffn_gate.weight", "FD", 0},
+    {"layers.%u.feed_forward.w3.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"layers.%u.feed_forward.w2.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+static const struct import_tensor experts[] = {
+    {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    {"layers.%u.mlp.experts.%u.gate_proj.weight", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_STACK},
+    {"layers.%u.mlp.experts.%u.up_proj.weight", "blk.%u.ffn_up_exps.weight", "XMD", IMPORT_STACK},
+    {"layers.%u.mlp.experts.%u.down_proj.weight", "blk.%u.ffn_down_exps.weight", "XDM",
+     IMPORT_STACK},
+    {0},
+};
+
+/* -------------------------------------------------------------------------- numbers and windows */
 
 static void unsupported(struct import *im, const char *what)
 {
@@ -179,7 +211,8 @@ static uint64_t window_period(struct import *im, uint64_t usual)
         return usual;
     while (period < im->n_layer && has_window(im, period - 1, from_config))
         period++;
-    period = period == im->n_layer && has_window(im, period - 1, from_config) ? from_config : period;
+    if (period == im->n_layer && has_window(im, period - 1, from_config))
+        period = from_config;
     for (uint64_t l = 0; l < im->n_layer; l++)
         if (has_window(im, l, from_config) != (l % period < period - 1))
             return 0;
@@ -318,6 +351,69 @@ static void falcon_dimensions(struct import *im)
         unsupported(im, "the number of heads is not a multiple of that of KV heads");
 }
 
+/* Whether layer l has attention: layer_types, or before it full_attn_idxs. */
+static bool lfm2_attends(const struct import *im, size_t l)
+{
+    const char *type = json_string_value(json_array_get(import_find(im, "layer_types"), l));
+    const json_t *list = import_find(im, "full_attn_idxs");
+    bool listed = false;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        listed |= json_number_value(json_array_get(list, i)) == (double)l;
+    return type ? strcmp(type, "full_attention") == 0 : listed;
+}
+
+static void lfm2_dimensions(struct import *im)
+{
+    im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
+    if (import_flag(im, "block_auto_adjust_ff_dim", false)) {
+        double n = (double)(2 * im->n_ff / 3) * import_real(im, "block_ffn_dim_multiplier", 1);
+        uint64_t of = import_whole(im, "block_multiple_of", 1);
+        of = of ? of : 1;
+        im->n_ff = ((uint64_t)n + of - 1) / of * of;
+    }
+    im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
+    if (!im->kv_heads)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (size_t l = 0; l < im->n_layer && im->kv_heads; l++)
+        im->kv_heads[l] = lfm2_attends(im, l) ? (uint32_t)im->n_head_kv : 0;
+}
+
+static void lfm2_values(struct import *im)
+{
+    tft_gguf_put_u32(im->gguf, import_key(im, "shortconv.l_cache"), (uint32_t)im->n_taps);
+}
+
+/* Experts in all layers, whose weights are renormalised or not as the formula has it. */
+static void expert_dimensions(struct import *im, bool renorm, bool def)
+{
+    im->n_expert = import_whole(im, "num_experts", IMPORT_NEEDED);
+    im->n_ff_expert = import_whole(im, "moe_intermediate_size", (int64_t)im->n_ff);
+    if (import_flag(im, "norm_topk_prob", def) != renorm)
+        unsupported(im, "this \"norm_topk_prob\" is not supported");
+    if (import_whole(im, "decoder_sparse_step", 1) != 1 ||
+        json_array_size(import_find(im, "mlp_only_layers")))
+        unsupported(im, "layers without experts are not supported");
+}
+
+static void qwen3moe_dimensions(struct import *im)
+{
+    expert_dimensions(im, true, false);
+}
+
+static void olmoe_dimensions(struct import *im)
+{
+    expert_dimensions(im, false, false);
+}
+
+static void expert_values(struct import *im)
+{
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_count"), (uint32_t)im->n_expert);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_used_count"),
+                     (uint32_t)import_whole(im, "num_experts_per_tok", IMPORT_NEEDED));
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_feed_forward_length"),
+                     (uint32_t)im->n_ff_expert);
+}
+
 static const struct import_number granite_numbers[] = {
     {"embedding_scale", "embedding_multiplier", 1},
     {"residual_scale", "residual_multiplier", 1},
@@ -342,7 +438,7 @@ static const struct import_number gemma3_numbers[] = {
     {0},
 };
 
-/* --------------------------------------------------------------------------------- architectures */
+/* -------------------------------------------------------------------------------- architectures */
 
 #define SILU " silu swish "
 #define GELU " gelu gelu_new gelu_fast gelu_pytorch_tanh "
@@ -470,6 +566,25 @@ static const struct import_arch archs[] = {
      .tied = true,
      .dimensions = falcon_dimensions,
      .tensors = {falcon_all}},
+    {.classes = " Lfm2ForCausalLM LFM2ForCausalLM ",
+     .name = "lfm2",
+     .activations = SILU,
+     .tied = true,
+     .dimensions = lfm2_dimensions,
+     .values = lfm2_values,
+     .tensors = {lfm2_all}},
+    {.classes = " Qwen3MoeForCausalLM ",
+     .name = "qwen3moe",
+     .activations = SILU,
+     .dimensions = qwen3moe_dimensions,
+     .values = expert_values,
+     .tensors = {outside, pre_norms, attention, head_norms, experts}},
+    {.classes = " OlmoeForCausalLM ",
+     .name = "olmoe",
+     .activations = SILU,
+     .dimensions = olmoe_dimensions,
+     .values = expert_values,
+     .tensors = {outside, pre_norms, attention, whole_norms, experts}},
     {.classes = " GPT2LMHeadModel ",
      .name = "gpt2",
      .activations = GELU,

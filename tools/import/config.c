@@ -123,11 +123,11 @@ void import_dimensions(struct import *im)
     im->n_embd = dimension(im, "hidden_size|n_embd", IMPORT_NEEDED);
     im->n_head = dimension(im, "num_attention_heads|n_head", IMPORT_NEEDED);
     im->n_head_kv = dimension(im, "num_key_value_heads", (int64_t)im->n_head);
-    im->n_ff = dimension(im, "intermediate_size|n_inner|ffn_hidden_size",
+    im->n_ff = dimension(im, "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size",
                          im->arch->ff_is_4d ? 4 * (int64_t)im->n_embd : IMPORT_NEEDED);
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
     if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
-        fail(im, "hidden_size", "is not a multiple of the number of heads, and there is no head_dim");
+        fail(im, "hidden_size", "is not a multiple of the number of heads, without a head_dim");
     if (import_find(im, "quantization_config"))
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s: its weights are quantized (\"quantization_config\"): import the original",
@@ -158,7 +158,6 @@ void import_values(struct import *im)
         {"block_count", im->n_layer},
         {"feed_forward_length", im->n_ff},
         {"attention.head_count", im->n_head},
-        {"attention.head_count_kv", im->n_head_kv},
         {"attention.key_length", im->head_dim},
         {"attention.value_length", im->head_dim},
     };
@@ -168,6 +167,12 @@ void import_values(struct import *im)
     put_name(im);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+    const char *kv_key = "attention.head_count_kv";
+    if (im->kv_heads)
+        tft_gguf_put_array(im->gguf, import_key(im, kv_key), TFT_VALUE_U32, im->kv_heads,
+                           (size_t)im->n_layer);
+    else
+        tft_gguf_put_u32(im->gguf, import_key(im, kv_key), (uint32_t)im->n_head_kv);
     double eps = import_real(im,
                              layer_norm ? "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"
                                         : "rms_norm_eps|norm_eps",

@@ -11,7 +11,7 @@ static enum tft_status no_memory(const char *name, struct tft_error *err)
     return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", name);
 }
 
-/* ---------------------------------------------------------------------------------- the shards */
+/* ----------------------------------------------------------------------------------- the shards */
 
 /* Whether an index may name this file: one of the folder itself. */
 static bool is_plain(const char *file)

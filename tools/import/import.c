@@ -1,5 +1,6 @@
 #include "import.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "archs.h"
@@ -13,9 +14,10 @@
 static void choose_arch(struct import *im)
 {
     const json_t *config = im->folder.config, *part = json_object_get(config, "text_config");
-    const char *name =
-                   json_string_value(json_array_get(json_object_get(config, "architectures"), 0)),
-               *inner = json_string_value(json_array_get(json_object_get(part, "architectures"), 0));
+    const json_t *classes = json_object_get(config, "architectures"),
+                 *inner_classes = json_object_get(part, "architectures");
+    const char *name = json_string_value(json_array_get(classes, 0)),
+               *inner = json_string_value(json_array_get(inner_classes, 0));
     if (!name && !inner) {
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"architectures\" is missing",
                     im->folder.path);
@@ -69,6 +71,7 @@ enum tft_status import_model(const char *folder, const char *path, const struct 
     bool keep = im.status == TFT_OK && !r->stopped;
     enum tft_status closed = tft_gguf_close(im.gguf, keep, keep ? err : NULL);
     import_rope_free(&im);
+    free(im.kv_heads);
     json_decref(im.defaults);
     import_folder_close(&im.folder);
     return keep ? closed : im.status;

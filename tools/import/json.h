@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-/* Reads text[size]. Every number is a real, since tokenizer_config.json has integers beyond 64 bits.
-   Nesting is limited to 2048 levels (JSON_PARSER_MAX_DEPTH). `flags`: more of jansson's. Errors
-   begin with `name`. The caller calls json_decref. */
+/* Reads text[size]. Every number is a real, since tokenizer_config.json has integers beyond 64
+   bits. Nesting is limited to 2048 levels (JSON_PARSER_MAX_DEPTH). `flags`: more of jansson's.
+   Errors begin with `name`. The caller calls json_decref. */
 enum tft_status import_json_parse(json_t **out, const char *name, const void *text, size_t size,
                                   size_t flags, struct tft_error *err);
 

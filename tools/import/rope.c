@@ -114,7 +114,7 @@ static void take_list(struct import *im, const char *name, const char *tensor)
     for (size_t i = 0; f && i < f->n && im->status == TFT_OK; i++) {
         const json_t *x = json_array_get(list, i);
         if (!json_is_real(x))
-            import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"%s\" has something else than numbers",
+            import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"%s\" has more than numbers in it",
                         im->folder.path, name);
         f->v[i] = (float)json_real_value(x);
     }

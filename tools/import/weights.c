@@ -20,7 +20,7 @@ struct target {
     const unsigned char *data;
     enum tft_dtype type;
     uint32_t n_dims;
-    uint64_t ne[2];      /* in the GGUF file */
+    uint64_t ne[4];      /* in the GGUF file */
     uint64_t rows, cols; /* as it is gone through: rows of numbers that stay together */
 };
 
@@ -43,6 +43,11 @@ static uint64_t dimension(const struct import *im, char letter)
     case 'K': return im->n_head_kv * im->head_dim;
     case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
     case '2': return 2 * im->n_ff;
+    case '3': return 3 * im->n_embd;
+    case '1': return 1;
+    case 'L': return im->n_taps;
+    case 'X': return im->n_expert;
+    case 'M': return im->n_ff_expert;
     default: return im->n_ctx; /* 'P' */
     }
 }
@@ -127,6 +132,7 @@ static void check_shape(struct import *im, const struct safetensor *t,
 static bool stays_f32(const struct target *t)
 {
     return t->n_dims == 1 || ends(t->name, "norm.weight") ||
+           ends(t->name, "ffn_gate_inp.weight") || ends(t->name, "shortconv.conv.weight") ||
            strcmp(t->name, "position_embd.weight") == 0;
 }
 
@@ -148,20 +154,25 @@ static bool moves_rows(const struct import *im, const struct import_tensor *rule
 static void set_shape(const struct import *im, struct target *t)
 {
     const char *shape = t->rule->shape;
-    uint64_t first = dimension(im, shape[0]), second = shape[1] ? dimension(im, shape[1]) : 1;
-    bool turned = t->rule->how & IMPORT_TRANSPOSE;
-    t->n_dims = shape[1] ? 2 : 1;
-    t->ne[0] = shape[1] && !turned ? second : first;
-    t->ne[1] = shape[1] ? (turned ? second : first) : 1;
-    t->rows = t->ne[1];
+    t->n_dims = 0;
+    for (size_t i = strlen(shape); i-- > 0;)
+        if (shape[i] != '1')
+            t->ne[t->n_dims++] = dimension(im, shape[i]);
+    if (t->rule->how & IMPORT_TRANSPOSE) {
+        t->ne[0] = dimension(im, shape[0]);
+        t->ne[1] = dimension(im, shape[1]);
+    }
     t->cols = t->ne[0];
+    t->rows = 1;
+    for (uint32_t d = 1; d < t->n_dims; d++)
+        t->rows *= t->ne[d];
     if (t->n_dims == 1 && moves_rows(im, t->rule)) {
         t->rows = t->ne[0];
         t->cols = 1;
     }
 }
 
-/* ------------------------------------------------------------------------------------------ data */
+/* ----------------------------------------------------------------------------------------- data */
 
 /* The row of the folder's tensor that becomes row r. */
 static uint64_t source_row(const struct import *im, const struct target *t, uint64_t r)
@@ -186,9 +197,11 @@ static void read_row(const struct import *im, const struct import_weights *w,
     if (t->rule->how & IMPORT_STACK) {
         char name[MOST_NAME];
         const unsigned char *data = NULL;
+        uint64_t of_one = t->rows / dimension(im, t->rule->shape[0]);
         const struct safetensor *one =
-            find_rule(im, w, t->rule, t->layer, (unsigned)r, name, &data);
-        tft_dtype_info(one->type)->to_f32(row, data, (size_t)t->cols);
+            find_rule(im, w, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
+        info = tft_dtype_info(one->type);
+        info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
     } else if (t->rule->how & IMPORT_TRANSPOSE) {
         for (uint64_t c = 0; c < t->cols; c++)
             info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);
@@ -217,6 +230,17 @@ static void write_row(struct import *im, const struct target *t, const float *ro
     tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
 }
 
+/* Gives the memory of what has been written back. */
+static void forget(const struct import *im, const struct import_weights *w, const struct target *t)
+{
+    char name[MOST_NAME];
+    const unsigned char *data;
+    uint64_t n = t->rule->how & IMPORT_STACK ? dimension(im, t->rule->shape[0]) : 1;
+    for (uint64_t i = 0; i < n; i++)
+        if (find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data))
+            import_folder_forget(&im->folder, name);
+}
+
 static void write_data(struct import *im, struct import_weights *w, const struct target *t)
 {
     float *row = malloc((size_t)t->cols * sizeof *row);
@@ -229,11 +253,11 @@ static void write_data(struct import *im, struct import_weights *w, const struct
     }
     free(row);
     free(half);
-    import_folder_forget(&im->folder, t->from);
+    forget(im, w, t);
     w->done += (double)t->tensor->bytes;
 }
 
-/* ----------------------------------------------------------------------------------------- walks */
+/* ---------------------------------------------------------------------------------------- walks */
 
 /* All tensors of a stack must be there. */
 static void check_stack(struct import *im, const struct import_weights *w, const struct target *t)
@@ -263,7 +287,7 @@ static void describe(struct import *im, struct import_weights *w, const struct t
     if (t->rule->how & IMPORT_STACK)
         check_stack(im, w, t);
     w->all += (double)t->tensor->bytes;
-    note(w, t->type, t->ne[0] * t->ne[1]);
+    note(w, t->type, t->rows * t->cols);
     if (im->status == TFT_OK)
         tft_gguf_put_tensor(im->gguf, (struct tft_str){t->name, strlen(t->name)}, t->type,
                             t->n_dims, t->ne);
