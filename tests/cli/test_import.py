@@ -17,6 +17,25 @@ SHAPES = {"embed_tokens": (40, 32), "norm": (32,),
           **{"layers.0." + name: shape for name, shape in LAYER.items()}}
 
 
+TEXT = b"the cat sat on the hat, the rat ate the oat. " * 40
+
+
+def tokenizer():
+    """A byte-level BPE of GPT-2's kind, with two merges and a special token."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    names = [chr(b) for b in printable] + [chr(256 + i) for i in range(len(others))]
+    vocab = {name: i for i, name in enumerate(names + ["th", "the"])}
+    end = {"id": 258, "content": "<|endoftext|>", "special": True, "normalized": False,
+           "single_word": False, "lstrip": False, "rstrip": False}
+    split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": True}
+    return {"version": "1.0", "added_tokens": [end], "normalizer": None, "pre_tokenizer": split,
+            "decoder": split, "post_processor": None,
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", ["th", "e"]],
+                      "byte_fallback": False}}
+
+
 def numbers(shape):
     n = 1
     for x in shape:
@@ -28,7 +47,8 @@ class Import(Case):
     def folder_of(self, name, **changes):
         """A folder with a small llama of random bfloat16."""
         source, header, data = random.Random(1), {}, b""
-        for tensor, shape in SHAPES.items():
+        rows = changes.get("vocab_size", CONFIG["vocab_size"])
+        for tensor, shape in {**SHAPES, "embed_tokens": (rows, 32)}.items():
             part = b"".join(struct.pack("<f", source.uniform(-1, 1))[2:]
                             for _ in range(numbers(shape)))
             header[f"model.{tensor}.weight"] = {"dtype": "BF16", "shape": shape,
@@ -77,6 +97,26 @@ class Import(Case):
         before = sorted(os.listdir(self.path("")))
         self.assertIn(folder + ": ", self.fails("quantize", folder, "-o", out))
         self.assertEqual(sorted(os.listdir(self.path(""))), before)
+
+    def test_quantize_takes_a_folder(self):
+        """The file is that which the imported model gives, and nothing else remains."""
+        folder = self.folder_of("whole", vocab_size=264)
+        self.write("whole/tokenizer.json", json.dumps(tokenizer()).encode())
+        self.write("whole/generation_config.json", b'{"eos_token_id": [258]}')
+        made = self.path("made.gguf")
+        self.tuffet("import", folder, "-o", made)
+        tokens = self.json("tokenize", made, "-p", "the oat")
+        self.assertEqual(b"the oat", self.tuffet("tokenize", made, "--decode", "-p",
+                                                 " ".join(map(str, tokens["tokens"]))).strip())
+        text = self.write("text", TEXT)
+        results = []
+        for model in folder, made:
+            before = set(os.listdir(self.path("")))
+            self.json("quantize", model, "-o", self.path("w8a8"), "--calib", text)
+            self.assertEqual(set(os.listdir(self.path(""))) - before, {"w8a8"})
+            results.append(self.read(self.path("w8a8")))
+            os.remove(self.path("w8a8"))
+        self.assertEqual(results[0], results[1])
 
 
 main()
