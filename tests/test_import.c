@@ -348,6 +348,27 @@ static void refuses_tensors(void **state)
                    ": tensor \"model.embed_tokens.weight\" has 1 dimensions, not 2");
 }
 
+/* A number that f16 does not have. */
+static void refuses_large_numbers(void **state)
+{
+    (void)state;
+    struct import_opts o = {.type = IMPORT_F16, .no_tokenizer = true};
+    char path[128];
+    empty_hf();
+    as_folder(&first_toys[0], written(&first_toys[0]), hf(), 1);
+    snprintf(path, sizeof path, "%s/model.safetensors", hf());
+    FILE *f = fopen(path, "rb+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -4, SEEK_END), 0); /* the output matrix's last one */
+    assert_int_equal(fwrite(&(float){-65520}, 4, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(import_hf(&o), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, ": tensor \"lm_head.weight\" has numbers too large for f16: "
+                                    "use --type bf16"));
+    o.type = IMPORT_BF16;
+    assert_int_equal(import_hf(&o), TFT_OK);
+}
+
 static bool stop(void *user, double done)
 {
     *(double *)user = done;
@@ -380,7 +401,8 @@ int main(void)
         cmocka_unit_test(every_architecture), cmocka_unit_test(shards),
         cmocka_unit_test(types),              cmocka_unit_test(llama3_factors),
         cmocka_unit_test(fewer_rows),         cmocka_unit_test(refuses),
-        cmocka_unit_test(refuses_tensors),    cmocka_unit_test(stops),
+        cmocka_unit_test(refuses_tensors),    cmocka_unit_test(refuses_large_numbers),
+        cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }

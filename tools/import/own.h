@@ -1,0 +1,36 @@
+/* What only some architectures have in config.json: members `dimensions` and `values` of their rows
+   in archs.c. */
+#ifndef IMPORT_OWN_H
+#define IMPORT_OWN_H
+
+#include "work.h"
+
+/* ---- dimensions */
+
+void import_hunyuan_dimensions(struct import *im);
+void import_falcon_dimensions(struct import *im);
+void import_lfm2_dimensions(struct import *im);
+void import_qwen3moe_dimensions(struct import *im);
+void import_olmoe_dimensions(struct import *im);
+
+/* ---- values */
+
+/* Windows of the layers that layer_types or sliding_window_pattern names: olmo2, exaone4. */
+void import_window_values(struct import *im);
+
+/* use_parallel_residual: gptneox, stablelm. */
+void import_parallel_values(struct import *im);
+
+/* Experts: qwen3moe, olmoe. */
+void import_expert_values(struct import *im);
+
+void import_gemma2_values(struct import *im);
+void import_gemma3_values(struct import *im);
+void import_phi3_values(struct import *im);
+void import_minicpm_values(struct import *im);
+void import_mistral3_values(struct import *im);
+void import_smollm3_values(struct import *im);
+void import_hunyuan_values(struct import *im);
+void import_lfm2_values(struct import *im);
+
+#endif
