@@ -352,6 +352,7 @@ static void merges_of_characters(void **state)
         values_bool(&values, "tokenizer.ggml.add_bos_token", false);
         struct tft_tokenizer *t = open_values(&values);
         encodes(t, "ab ab", TFT_ADD_BOS, "<bos>|ab| a|b");
+        assert_true(tft_tokenizer_ends(t, 12) && !tft_tokenizer_ends(t, 11)); /* <turn|> */
         encodes(t, "\xc3\xa9" "ab  a", 0, "\xc3\xa9|ab| | a");
         encodes(t, "\xc3\xa9" "a  ", 0, "\xc3\xa9" "a|  ");
         encodes(t, "a\xe2\x96\x81" "ab", 0, "a| a|b"); /* U+2581 is a space */

@@ -7,7 +7,7 @@
 #define TFT_NFC_VERSION "14.0.0"
 
 /* Sorted: code point << 9 | canonical combining class << 1 | whether NFC may change it
-   or join it with the character before it. Of this code point and those up to the next. */
+   or join it with the one before it. Of this code point and those up to the next. */
 static const uint32_t tft_nfc_ranges[752] = {
     0x0, 0x601cd, 0x62bd1, 0x62db9, 0x635d1, 0x637b1, 0x639b9, 0x64395, 0x647b9, 0x64f95, 0x653b9,
     0x66803, 0x673b9, 0x67bcd, 0x68be1, 0x68dcd, 0x68fb9, 0x695cd, 0x69bb9, 0x69e00, 0x6a1cd,
@@ -97,7 +97,7 @@ static const uint32_t tft_nfc_ranges[752] = {
     0x3d29600, 0x5f00001, 0x5f43c00,
 };
 
-/* Sorted by the first number: a code point, and the one (0) or two that it stands for. */
+/* Sorted by the first number: a code point, the one (0) or two that it stands for. */
 static const uint32_t tft_nfc_parts[2061][3] = {
     {0xc0, 0x41, 0x300}, {0xc1, 0x41, 0x301}, {0xc2, 0x41, 0x302}, {0xc3, 0x41, 0x303}, {0xc4, 0x41,
     0x308}, {0xc5, 0x41, 0x30a}, {0xc7, 0x43, 0x327}, {0xc8, 0x45, 0x300}, {0xc9, 0x45, 0x301},

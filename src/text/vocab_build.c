@@ -28,13 +28,15 @@
 /* ---- tokens */
 
 /* Whether llama.cpp ends generation at a token of this name (llama-vocab.cpp, special_eog_ids),
-   whatever the file says. Names that occur only with pre-tokenizers that tuffet does not have are
-   left out. */
+   whatever the file says. Left out: names that occur only with pre-tokenizers that tuffet does not
+   have, and gpt-oss's, among which "<|end|>" does not end. */
 static bool ends_by_name(struct tft_str s)
 {
     static const char *const names[] = {
         "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|endoftext|>", "<|end_of_text|>",
         "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>",
+        "<turn|>", "<|tool_response>", /* Gemma 4 */
+        "[e~[",                        /* MiniMax M2 */
         /* DeepSeek: U+FF5C, U+2581 */
         "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
         /* between documents and files, where fill-in-the-middle ends */

@@ -50,12 +50,12 @@ def table():
     yield '#define TFT_NFC_VERSION "%s"' % unicodedata.unidata_version
     yield ""
     yield "/* Sorted: code point << 9 | canonical combining class << 1 | whether NFC may change it"
-    yield "   or join it with the character before it. Of this code point and those up to the next. */"
+    yield "   or join it with the one before it. Of this code point and those up to the next. */"
     yield "static const uint32_t tft_nfc_ranges[%d] = {" % len(ranges)
     yield from initializer(ranges)
     yield "};"
     yield ""
-    yield "/* Sorted by the first number: a code point, and the one (0) or two that it stands for. */"
+    yield "/* Sorted by the first number: a code point, the one (0) or two that it stands for. */"
     yield "static const uint32_t tft_nfc_parts[%d][3] = {" % len(parts)
     yield from initializer(["{0x%x, 0x%x, 0x%x}" % (c, p[0], p[1] if len(p) == 2 else 0)
                             for c, p in parts])
