@@ -222,9 +222,9 @@ static void tuning_refuses(void **state)
 {
     (void)state;
     static const char *const refused[] = {"minicpm", "phi3"};
-    static const char *const known[] = {"ernie4_5", "exaone4", "falcon",  "gemma",         "gemma2",
-                                        "gemma3",   "gptneox", "granite", "hunyuan-dense", "mistral3",
-                                        "olmo2",    "smollm3", "stablelm", "starcoder2"};
+    static const char *const known[] = {
+        "ernie4_5", "exaone4",       "falcon",   "gemma", "gemma2",  "gemma3",   "gptneox",
+        "granite",  "hunyuan-dense", "mistral3", "olmo2", "smollm3", "stablelm", "starcoder2"};
     struct tft_error err;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct tft_model *m = opened(written(toy_of(refused[i])));

@@ -39,6 +39,37 @@ static void test_ranges(void **state)
     }
 }
 
+/* What architectures beyond llama's need is there: weights of 2 bits, as the files are smaller. */
+static void test_formulas(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t layers, ff, pieces;
+    } want[] = {
+        {"qwen3-0.6b", 28, 3072, 0},
+        {"gemma-3-1b", 26, 6912,
+         1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_POST_NORM |
+             1u << TFT_PIECE_WINDOW},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        struct shape_opts o = {.name = want[i].name, .bits = 2, .range = TFT_RANGE_STATIC};
+        struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
+        struct tft_model *m;
+        struct tft_session *s;
+        assert_int_equal(shape_write(&o, in_folder("shape.gguf"), NULL), TFT_OK);
+        assert_int_equal(tft_model_open(&m, in_folder("shape.gguf"), NULL, NULL), TFT_OK);
+        assert_int_equal(m->n_layer, want[i].layers);
+        assert_int_equal(m->n_ff, want[i].ff);
+        assert_int_equal(m->pieces, want[i].pieces);
+        assert_non_null(m->block[0].q_norm.w);
+        assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
+        assert_int_equal(tft_decode(s, 1), TFT_OK);
+        tft_session_close(s);
+        tft_model_close(m);
+    }
+}
+
 static void test_what_there_is_not(void **state)
 {
     static const struct shape_opts o[] = {
@@ -57,6 +88,7 @@ static void test_what_there_is_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranges),
+                                       cmocka_unit_test(test_formulas),
                                        cmocka_unit_test(test_what_there_is_not)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -861,7 +861,7 @@ class Quantize(Case):
 
     def test_shapes(self):
         for name in ["gpt-5", "", "../../qwen2.5-0.5b", "x" * 5000]:
-            self.assertIn("--shape must be one of smollm2-135m|",
+            self.assertIn("--shape must be one of smollm2-135m, ",
                           self.fails("bench", "--shape", name, status=2))
         self.assertIn("give either MODEL or --shape",
                       self.fails("bench", self.toy(), "--shape=smollm2-135m", status=2))

@@ -12,16 +12,30 @@
 struct shape {
     const char *name, *arch;
     uint32_t width, ffn, layers, heads, kv_heads, head, vocab;
-    bool bias; /* of q, k and v */
+    bool bias;       /* of q, k and v */
+    bool qk_norm;    /* of each head */
+    bool post_norm;  /* behind attention and feed-forward */
+    uint32_t rot;    /* rotated numbers of a head; 0: all */
+    uint32_t long_context; /* RoPE has divisors for sessions of more tokens than this; 0: none */
+    uint32_t window; /* of the layers that have one; 0: none has */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
 };
 
-/* From the models' config.json. In all of them, the embedding is also the head. */
+/* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
+   meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
+   microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
+   and of Granite 3 1B A400M. In all of them, the embedding is also the head. */
 static const struct shape shapes[] = {
-    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, false, 0, 0},
-    {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0},
-    {"llama-3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, false, 0, 0},
-    {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, false, 32, 8},
+    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
+    {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
+    {"llama-3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, .bias = false},
+    {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, .qk_norm = true},
+    {"smollm3-3b", "smollm3", 2048, 11008, 36, 16, 4, 128, 128256, .bias = false},
+    {"phi-4-mini", "phi3", 3072, 8192, 32, 24, 8, 128, 200064, .rot = 96, .long_context = 4096},
+    {"gemma-3-1b", "gemma3", 1152, 6912, 26, 4, 1, 256, 262144, .qk_norm = true, .post_norm = true,
+     .window = 512},
+    {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
+    {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
 };
 
 struct matrix {
@@ -207,11 +221,26 @@ static void put_matrices(struct shape_writer *w, unsigned layer, struct matrix *
         put_scales(w, &x[i]);
 }
 
-static void put_norm(struct shape_writer *w, unsigned layer, const char *norm)
+static void put_norm(struct shape_writer *w, unsigned layer, const char *norm, uint32_t n)
 {
     char name[64];
     snprintf(name, sizeof name, "blk.%u.%s", layer, norm);
-    put_vector(w, name, ".weight", w->s->width, 1);
+    put_vector(w, name, ".weight", n, 1);
+}
+
+static void put_norms(struct shape_writer *w, unsigned layer)
+{
+    const struct shape *s = w->s;
+    put_norm(w, layer, "attn_norm", s->width);
+    put_norm(w, layer, "ffn_norm", s->width);
+    if (s->qk_norm) {
+        put_norm(w, layer, "attn_q_norm", s->head);
+        put_norm(w, layer, "attn_k_norm", s->head);
+    }
+    if (s->post_norm) {
+        put_norm(w, layer, "post_attention_norm", s->width);
+        put_norm(w, layer, "post_ffw_norm", s->width);
+    }
 }
 
 /* The rows of a router are random, so that tokens go to all experts. */
@@ -270,10 +299,13 @@ static void put_tensors(struct shape_writer *w)
         if (s->experts)
             put_router(w, l);
         put_matrices(w, l, x, sizeof x / sizeof *x);
-        put_norm(w, l, "attn_norm");
-        put_norm(w, l, "ffn_norm");
+        put_norms(w, l);
     }
     put_vector(w, "output_norm", ".weight", s->width, 1);
+    if (s->long_context) {
+        put_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
+        put_vector(w, "rope_factors_long", ".weight", s->rot / 2, 2);
+    }
     put_importance(w);
 }
 
@@ -321,6 +353,14 @@ static void put_values(struct shape_writer *w)
         put_u32(w, "expert_count", s->experts);
         put_u32(w, "expert_used_count", s->used);
     }
+    put_u32(w, "attention.key_length", s->head);
+    put_u32(w, "attention.value_length", s->head);
+    if (s->rot)
+        put_u32(w, "rope.dimension_count", s->rot);
+    if (s->long_context)
+        put_u32(w, "rope.scaling.original_context_length", s->long_context);
+    if (s->window)
+        put_u32(w, "attention.sliding_window", s->window);
     snprintf(epsilon, sizeof epsilon, "%s.attention.layer_norm_rms_epsilon", s->arch);
     tft_gguf_put_f32(w->gguf, epsilon, 1e-5f);
     tft_gguf_put_u32(w->gguf, TFT_KEY_VERSION, TFT_FILE_VERSION);

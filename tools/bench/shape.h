@@ -8,7 +8,9 @@
 #include "model/model.h"
 #include "tuffet.h"
 
-#define SHAPE_NAMES "smollm2-135m|qwen2.5-0.5b|llama-3.2-1b|granite-3-1b-a400m"
+#define SHAPE_NAMES                                                                                \
+    "smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, qwen3-0.6b, smollm3-3b, phi-4-mini, gemma-3-1b, "   \
+    "gemma-2-2b, granite-3-1b-a400m"
 
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };

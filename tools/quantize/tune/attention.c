@@ -111,8 +111,8 @@ static void softmax(real *x, size_t first, size_t n, size_t all)
 
 /* --------------------------------------------------------------------------------------- a head */
 
-/* Queries from .. from + rows - 1 of a head, and the keys that they see: `keys` of them from `first`
-   on, up to the last query's own. */
+/* Queries from .. from + rows - 1 of a head, and the keys that they see: `keys` of them from
+   `first` on, up to the last query's own. */
 struct tile {
     size_t head, from, rows, first, keys;
 };

@@ -20,7 +20,7 @@ struct heads {
     void *memory;
 };
 
-/* ----------------------------------------------------------------------------- tables of a model */
+/* ---------------------------------------------------------------------------- tables of a model */
 
 static void layout(struct heads *h, struct tft_arena *a, size_t n)
 {

@@ -12,8 +12,8 @@ struct heads;
 struct heads *heads_open(const struct tft_model *m, size_t n_prefix, size_t n);
 void heads_close(struct heads *h);
 
-/* y = the row x of token i as attention takes it. y, x: [H E], or of keys [G E]. x becomes the input
-   of the norm, which the gradient needs: rotated, where RoPE comes first. */
+/* y = the row x of token i as attention takes it. y, x: [H E], or of keys [G E]. x becomes the
+   input of the norm, which the gradient needs: rotated, where RoPE comes first. */
 void heads_run(const struct heads *h, const struct tft_block *b, bool keys, real *y, real *x,
                size_t i);
 
