@@ -301,6 +301,10 @@ static void refuses(void **state)
     refused("\"num_attention_heads\":4", "\"num_attention_heads\":5",
             "/config.json: \"hidden_size\" is not a multiple of the number of heads, without a "
             "head_dim");
+    refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":2000000000",
+            "/config.json: \"num_hidden_layers\" is more than there are tensors");
+    refused("\"num_hidden_layers\":2", "\"head_dim\":2000000000,\"num_hidden_layers\":2",
+            "/config.json: \"head_dim\" is above 65536");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":3",
             ": tensor \"model.layers.2.input_layernorm.weight\" is missing");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":1",

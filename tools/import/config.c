@@ -94,6 +94,8 @@ bool import_flag(struct import *im, const char *names, bool def)
 
 /* ----------------------------------------------------------------------------------- dimensions */
 
+enum { MOST_HEAD_DIM = 65536 };
+
 static uint64_t dimension(struct import *im, const char *names, int64_t def)
 {
     uint64_t n = import_whole(im, names, def);
@@ -128,12 +130,17 @@ void import_dimensions(struct import *im)
     im->head_dim = dimension(im, "head_dim|attention_head_dim", (int64_t)(im->n_embd / im->n_head));
     if (!import_find(im, "head_dim|attention_head_dim") && im->n_embd % im->n_head)
         fail(im, "hidden_size", "is not a multiple of the number of heads, without a head_dim");
+    /* before memory and time are spent on them */
+    if (im->n_layer > im->folder.n_tensor)
+        fail(im, "num_hidden_layers", "is more than there are tensors");
+    if (im->head_dim > MOST_HEAD_DIM)
+        fail(im, "head_dim", "is above 65536");
     if (import_find(im, "quantization_config"))
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s: its weights are quantized (\"quantization_config\"): import the original",
                     im->folder.path);
     check_activation(im);
-    if (im->arch->dimensions)
+    if (im->arch->dimensions && im->status == TFT_OK)
         im->arch->dimensions(im);
 }
 

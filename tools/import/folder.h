@@ -11,13 +11,13 @@ struct import_folder {
     json_t *generation; /* of generation_config.json, or NULL */
     struct safetensors *shard; /* [n_shard] */
     size_t n_shard;
+    size_t n_tensor; /* in all shards */
 
     /* private: all tensors, sorted by name */
     struct by_name {
         struct safetensor *tensor;
         const struct safetensors *shard;
     } *by_name;
-    size_t n_tensor;
 };
 
 /* `path` outlives f. import_folder_close follows in any case. */
