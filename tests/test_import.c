@@ -309,6 +309,8 @@ static void refuses(void **state)
             ": tensor \"model.layers.2.input_layernorm.weight\" is missing");
     refused("\"num_hidden_layers\":2", "\"num_hidden_layers\":1",
             ": tensor \"model.layers.1.input_layernorm.weight\" is not known in a model of llama");
+    refused("\"num_key_value_heads\":2", "\"num_key_value_heads\":3",
+            "/config.json: 4 heads are not a multiple of 3 KV heads");
     refused("\"num_key_value_heads\":2", "\"num_key_value_heads\":4",
             ": tensor \"model.layers.0.self_attn.k_proj.weight\" has 16 numbers where config.json "
             "says 32");

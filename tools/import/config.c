@@ -142,6 +142,11 @@ void import_dimensions(struct import *im)
     check_activation(im);
     if (im->arch->dimensions && im->status == TFT_OK)
         im->arch->dimensions(im);
+    if (!im->n_head_kv || im->n_head % im->n_head_kv)
+        import_fail(im, TFT_ERR_FORMAT,
+                    "%s/config.json: %llu heads are not a multiple of %llu KV heads",
+                    im->folder.path, (unsigned long long)im->n_head,
+                    (unsigned long long)im->n_head_kv);
 }
 
 /* --------------------------------------------------------------------------------------- values */

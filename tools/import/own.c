@@ -173,8 +173,6 @@ void import_falcon_dimensions(struct import *im)
         import_flag(im, "new_decoder_architecture", false)
             ? import_whole(im, "num_kv_heads|n_head_kv", (int64_t)im->n_head)
             : (import_flag(im, "multi_query", true) ? 1 : im->n_head);
-    if (!im->n_head_kv || im->n_head % im->n_head_kv)
-        unsupported(im, "the number of heads is not a multiple of that of KV heads");
 }
 
 /* Whether layer l has attention: layer_types, or before it full_attn_idxs. */
