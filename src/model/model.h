@@ -178,6 +178,7 @@ struct tft_model {
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
+    const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */
     float norm_eps;
 
     uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */
