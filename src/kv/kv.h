@@ -37,6 +37,12 @@ enum { TFT_SPAN = 256 };
 _Static_assert((int)TFT_SPAN == (int)TFT_CODED_SPAN, "kernels take a span of codes at once");
 _Static_assert(TFT_SPAN % TFT_KEY_PANEL == 0, "a span of slots is whole panels of keys");
 
+/* Slots in whole panels of keys. */
+static inline uint32_t tft_kv_panels(uint32_t slots)
+{
+    return (slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+}
+
 static inline uint32_t tft_spans(uint32_t tokens)
 {
     return (tokens + TFT_SPAN - 1) / TFT_SPAN;
@@ -49,6 +55,7 @@ struct tft_kv_shape {
                                      memory. Those of the others are on a device */
     uint32_t n_head_kv, head_dim; /* G, E */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
+    const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no layer has one */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
     const int32_t *key_order;     /* [n_layer, G, E], for a policy with `reorder`; else NULL */
     const float *clip[2];         /* [n_layer, G, groups] of keys and of values, for CALIBRATED
@@ -77,6 +84,23 @@ struct tft_kv_layer {
                                 bits, or the file's. NULL: as they come */
     const float *clip[2];    /* [G, groups] of keys and of values, for CALIBRATED clips */
 };
+
+/*
+ * The slots of a layer in a model with windows. What lies before a layer's window is never seen
+ * again, so the layer has slots for its window, for the tokens of a pass, and for rewinds; they are
+ * a ring: slot s is in place s % slots. A ring is whole spans, and a token that attends finds all
+ * tokens of its first span in it, those before its window too. So attention computes the same
+ * numbers as with a slot for each token. A layer without a window has all slots.
+ */
+struct tft_kv_ring {
+    uint32_t window;              /* 0: the layer has none */
+    uint32_t slots[TFT_KV_SIDES]; /* of a head; a multiple of 16, and of TFT_SPAN where fewer than
+                                     the tokens that there is room for */
+    size_t row[TFT_KV_SIDES];     /* of kv.k and kv.v at which the layer begins; a row is E numbers */
+};
+
+/* Tokens that can be taken back in place, at least, where a layer has a window. */
+enum { TFT_KV_BACK = 256 };
 
 /* What one eviction does to the keys, or to the values, of a head. It is the same for all heads and
    layers. */
@@ -140,6 +164,8 @@ struct tft_kv {
     struct tft_retained at[TFT_KV_SIDES]; /* where the tokens are */
     uint32_t held;    /* tokens that the cache has, behind the prefix */
     uint32_t dropped; /* tokens that slides have dropped: they were behind the sinks */
+    uint32_t written; /* slots that were ever written since the cache was empty, in whole panels: in
+                         a ring, those a ring's length before are gone */
     uint32_t frozen;  /* tokens held at the last eviction. The cache cannot go back to as few or
                          fewer */
 
@@ -152,6 +178,8 @@ struct tft_kv {
     /* Memory of the host's layers, all of it in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
     char *v;     /* [n_host, G, V capacity, E] slots: values */
+    struct tft_kv_ring *ring; /* [n_layer] slots of a head in place of `capacity`; NULL in a model
+                                 without windows */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing */
     struct tft_kv_scratch *scratch; /* [n_threads] likewise */
@@ -170,10 +198,10 @@ struct tft_kv {
 /* --------------------------------------------------------------------------------------- memory */
 
 /* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
-   more than n_batch tokens. */
+   more than n_batch tokens; a slide drops `slide` tokens at once. */
 void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                    const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
-                   int n_threads);
+                   uint32_t slide, int n_threads);
 
 /* Once, when kv lies in memory: shares out the bits of mixed keys and takes in the file's order of
    channels and its clips. */
@@ -209,7 +237,8 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
 /* The planned pass is done: its tokens are in the cache. */
 void tft_kv_commit(struct tft_kv *kv);
 
-/* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. */
+/* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. With
+   rings, the prefix is to be stored again when there are none. */
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
 
 /* --------------------------------------------------------------------------------------- slides */

@@ -98,8 +98,7 @@ uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_k
 static uint32_t slots_of(const struct tft_kv_policy *policy, enum tft_kv_which which,
                          uint32_t n_prefix, uint32_t capacity)
 {
-    uint32_t slots = n_prefix + min_u32(tft_retain_slots(policy, which), capacity);
-    return (slots + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL * TFT_KEY_PANEL;
+    return tft_kv_panels(n_prefix + min_u32(tft_retain_slots(policy, which), capacity));
 }
 
 static uint32_t blocks_of(const struct tft_kv_policy *policy, uint32_t capacity)
@@ -117,10 +116,44 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
            blocks_of(policy, capacity) * block_bytes;
 }
 
-static void layout_slots(struct tft_kv *kv, struct tft_arena *a)
+/* Slots of a layer with this window, if that many tokens come at once, in a pass, or go at once, in
+   a slide or a rewind. Those before the window are there from the beginning of their span; a panel
+   of keys is cleared before it is full. */
+static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at_once)
+{
+    uint64_t slots = (uint64_t)window + at_once + TFT_SPAN + TFT_KEY_PANEL,
+             whole = (slots + TFT_SPAN - 1) / TFT_SPAN * TFT_SPAN;
+    uint32_t all = tft_kv_panels(kv->max_tokens);
+    return whole < all ? (uint32_t)whole : all;
+}
+
+static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window,
+                         uint32_t at_once, size_t rows[TFT_KV_SIDES])
+{
+    struct tft_kv_ring *ring = tft_arena_take(a, kv->n_layer, sizeof *ring);
+    for (uint32_t l = 0; l < kv->n_layer; l++) {
+        struct tft_kv_ring r = {.window = window[l]};
+        for (int i = 0; i < TFT_KV_SIDES; i++) {
+            size_t all;
+            r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
+            r.row[i] = rows[i];
+            if (!tft_mul(l < kv->n_host ? kv->n_head_kv : 0, r.slots[i], &all) ||
+                !tft_add(rows[i], all, &rows[i]))
+                a->failed = true;
+        }
+        if (ring)
+            ring[l] = r;
+    }
+    kv->ring = ring;
+}
+
+static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window,
+                         uint32_t at_once)
 {
     size_t rows[TFT_KV_SIDES] = {0}, row = kv->head_dim * tft_num_bytes(kv->num);
-    for (int i = 0; i < TFT_KV_SIDES; i++)
+    if (window)
+        layout_rings(kv, a, window, at_once, rows);
+    for (int i = 0; i < TFT_KV_SIDES && !window; i++)
         if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &rows[i]))
             a->failed = true;
     kv->k = tft_arena_take(a, rows[TFT_KV_K], row);
@@ -210,7 +243,7 @@ static void layout_plan(struct tft_kv *kv, struct tft_arena *a, uint32_t n_batch
 
 void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                    const struct tft_kv_policy *policy, uint32_t capacity, uint32_t n_batch,
-                   int n_threads)
+                   uint32_t slide, int n_threads)
 {
     *kv = (struct tft_kv){
         .policy = *policy,
@@ -222,12 +255,13 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         .n_prefix = shape->n_prefix,
         .block = tft_kv_block(policy),
         .max_tokens = shape->n_prefix + capacity,
+        .written = tft_kv_panels(shape->n_prefix),
     };
     for (uint32_t i = 0; i < TFT_KV_SIDES; i++) {
         kv->capacity[i] = slots_of(policy, i, shape->n_prefix, capacity);
         kv->stay[i] = min_u32(tft_retain_stay(policy, i), kv->capacity[i]);
     }
-    layout_slots(kv, a);
+    layout_slots(kv, a, shape->window, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
     kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_evicts(policy)) {
         layout_blocks(kv, a);

@@ -78,7 +78,9 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
 {
     struct tft_kv_plan *plan = &kv->plan;
     struct draft d = {kv, kv->order, kv->owner, {kv->slot_owner[0], kv->slot_owner[1]}};
-    uint32_t sides = tft_kv_planned_sides(&kv->policy);
+    uint32_t sides = tft_kv_planned_sides(&kv->policy),
+             end = tft_kv_panels(kv->n_prefix + kv->held + n);
+    kv->written = end > kv->written ? end : kv->written;
     *plan = (struct tft_kv_plan){
         .n_token = n, .chunk = kv->chunk, .after = {kv->at[TFT_KV_K], kv->at[TFT_KV_V]}};
     for (uint32_t from = 0; from < n; from = kv->chunk[plan->n_chunk++].to) {
@@ -131,22 +133,37 @@ void tft_kv_commit(struct tft_kv *kv)
     kv->held += kv->plan.n_token;
 }
 
+/* Whether the token at `pos` would see, in some layer, what its ring no longer has. */
+static bool left_rings(const struct tft_kv *kv, uint32_t pos)
+{
+    uint32_t end = kv->n_prefix + pos + 1;
+    for (uint32_t l = 0; kv->ring && l < kv->n_layer; l++) {
+        const struct tft_kv_ring *r = &kv->ring[l];
+        uint32_t first = end > r->window ? end - r->window : 0;
+        if (r->window && (uint64_t)first / TFT_SPAN * TFT_SPAN + r->slots[TFT_KV_K] < kv->written)
+            return true;
+    }
+    return false;
+}
+
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
 {
     if (pos >= kv->held)
         return;
     bool evicted = kv->frozen && pos <= kv->frozen;
     bool slid = kv->dropped && pos <= kv->policy.sinks;
-    bool forgets = evicted || slid;
+    bool forgets = evicted || slid || left_rings(kv, pos);
     for (int i = 0; i < TFT_KV_SIDES; i++)
         if (forgets)
             kv->at[i] = (struct tft_retained){.is_named = kv->at[i].is_named};
         else
             tft_retain_remove(&kv->at[i], kv->held - pos);
-    if (forgets)
+    if (forgets) {
         kv->frozen = kv->dropped = kv->held = 0;
-    else
+        kv->written = tft_kv_panels(kv->n_prefix);
+    } else {
         kv->held = pos;
+    }
 }
 
 /* --------------------------------------------------------------------------------------- slides */

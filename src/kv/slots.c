@@ -11,6 +11,10 @@ static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t 
                      uint32_t head, uint32_t from)
 {
     size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] + from;
+    if (kv->ring) {
+        const struct tft_kv_ring *r = &kv->ring[layer];
+        row = r->row[which] + (size_t)head * r->slots[which] + from % r->slots[which];
+    }
     return row * kv->head_dim * tft_num_bytes(kv->num);
 }
 
@@ -48,15 +52,19 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
                        uint32_t n, uint32_t used)
 {
     size_t size = tft_num_bytes(kv->num), row = kv->head_dim * size, panel = TFT_KEY_PANEL * row;
-    uint32_t whole = (from + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL, column = from % TFT_KEY_PANEL;
-    uint32_t panels = (used + TFT_KEY_PANEL - 1) / TFT_KEY_PANEL, gone = n / TFT_KEY_PANEL;
-    char *v = tft_kv_values(kv, layer, head, from), *k = tft_kv_keys(kv, layer, head, 0);
-    memmove(v, v + n * row, (used - from - n) * row);
-    if (column) /* the first columns of this panel stay */
-        for (uint32_t d = 0; d < kv->head_dim; d++) {
-            char *to = k + (whole - 1) * panel + (d * TFT_KEY_PANEL + column) * size;
-            memcpy(to, to + gone * panel, (TFT_KEY_PANEL - column) * size);
+    uint32_t end = tft_kv_panels(used);
+    if (kv->ring && end > kv->ring[layer].slots[TFT_KV_K] + from)
+        from = end - kv->ring[layer].slots[TFT_KV_K]; /* the ring has none before */
+    for (uint32_t to = from; to + n < used; to++)
+        memcpy(tft_kv_values(kv, layer, head, to), tft_kv_values(kv, layer, head, to + n), row);
+    for (uint32_t to = from - from % TFT_KEY_PANEL; to + n < used; to += TFT_KEY_PANEL) {
+        uint32_t column = to < from ? from - to : 0; /* those before it stay */
+        char *k = tft_kv_keys(kv, layer, head, to), *next = tft_kv_keys(kv, layer, head, to + n);
+        for (uint32_t d = 0; column && d < kv->head_dim; d++) {
+            size_t at = (d * TFT_KEY_PANEL + column) * size;
+            memcpy(k + at, next + at, (TFT_KEY_PANEL - column) * size);
         }
-    if (panels > whole + gone)
-        memmove(k + whole * panel, k + (whole + gone) * panel, (panels - whole - gone) * panel);
+        if (!column)
+            memcpy(k, next, panel);
+    }
 }

@@ -285,6 +285,8 @@ enum tft_status tft_rewind(struct tft_session *s, size_t pos)
     if (s->whole_prompt && s->pos < s->kv.policy.prefill)
         s->kv.policy.prefill = TFT_KV_PROMPT;
     rewind_cache(s);
+    if (s->kv.ring && !s->kv.held)
+        tft_session_put_prefix(s);
     if (slid && !s->kv.dropped) { /* all is forgotten: positions begin anew */
         s->n_named = 0;
         ask_filter(s, 0, s->pos);

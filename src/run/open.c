@@ -286,7 +286,8 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
 
     s->tokens = tft_arena_take(a, s->capacity, sizeof *s->tokens);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
-    tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->n_threads);
+    tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
+                  s->n_threads);
     tft_states_layout(&s->states, a, m->state_size, o->checkpoints);
     s->is_named = kv->keep ? tft_arena_take(a, s->capacity, sizeof *s->is_named) : NULL;
     for (int i = 0; i < TFT_KV_SIDES; i++)
@@ -318,9 +319,9 @@ static void clear_padding(struct tft_session *s)
         }
 }
 
-/* The prefix's keys and values take their places before all others; nothing ever overwrites
-   them. */
-static void put_prefix(struct tft_session *s)
+/* The prefix's keys and values take their places before all others. Nothing ever overwrites them
+   but a ring, in a layer whose window has left them. */
+void tft_session_put_prefix(struct tft_session *s)
 {
     const struct tft_model *m = s->m;
     uint32_t dim = m->head_dim;
@@ -405,7 +406,7 @@ enum tft_status tft_session_open(struct tft_session **out, const struct tft_mode
         s->allocator = &s->allocator_copy;
     }
     clear_padding(s);
-    put_prefix(s);
+    tft_session_put_prefix(s);
     struct tft_kv_shape shape = tft_session_kv_shape(s);
     tft_kv_open(&s->kv, &shape);
     tft_states_reset(&s->states);

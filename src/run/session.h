@@ -113,6 +113,7 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
         .n_prefix = m->n_prefix,
+        .window = m->kv_window,
         .key_importance = m->key_importance,
         .key_order = m->key_order,
         .clip = {m->kv_clip[0], m->kv_clip[1]},
@@ -138,5 +139,8 @@ static inline void tft_session_prefix_row(const struct tft_session *s, uint32_t 
     *k = (text ? s->named->k : m->prefix_k) + row * width;
     *v = (text ? s->named->v : m->prefix_v) + row * width;
 }
+
+/* Stores the prefix's keys and values in its slots of the host's layers. */
+void tft_session_put_prefix(struct tft_session *s);
 
 #endif

@@ -284,6 +284,16 @@ bool activations_bos(const struct tft_model *m)
     return tft_tokenize(m, "", 0, TFT_ADD_BOS, NULL, 0, &n) == TFT_OK && n;
 }
 
+/* Slots of the shortest ring: fewer than there are tokens if the prefix is far longer than it. */
+static uint32_t shortest(const struct tft_kv *kv)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t l = 0; l < kv->n_layer; l++)
+        if (kv->ring[l].slots[TFT_KV_K] < least)
+            least = kv->ring[l].slots[TFT_KV_K];
+    return least;
+}
+
 enum tft_status activations_run(struct activations *a, const struct tft_model *m,
                                 const struct activations_opts *o, bool *stopped,
                                 struct tft_error *err)
@@ -309,6 +319,10 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     enum tft_status status = tft_session_open(&k.s, m, &so, err);
     if (status == TFT_OK && tft_kv_evicts(&k.s->kv.policy))
         status = tft_fail(err, TFT_ERR_ARG, "attention can be measured with --kv f16 or f32 only");
+    if (status == TFT_OK && k.s->kv.ring && tft_kv_panels(k.s->kv.max_tokens) > shortest(&k.s->kv))
+        status = tft_fail(err, TFT_ERR_UNSUPPORTED,
+                          "%s: its prefix of %u tokens is too long for its sliding windows to be "
+                          "measured", m->source.name, m->n_prefix);
     if (status == TFT_OK && !allocate(&k))
         status = tft_fail(err, TFT_ERR_NOMEM,
                           "%s: out of memory for the measurements of %u windows of %u tokens",

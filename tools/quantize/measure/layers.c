@@ -406,9 +406,12 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
                                   .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
     y->m->byte_inputs = capacity->int8;
+    const uint32_t *windows = y->m->kv_window;
+    y->m->kv_window = NULL; /* a mask is enough: slots are read from outside, too */
     enum tft_status status = tft_session_open(&y->s, y->m, &so, err);
     y->m->n_ctx = n_ctx;
     y->m->byte_inputs = false;
+    y->m->kv_window = windows;
     return status;
 }
 

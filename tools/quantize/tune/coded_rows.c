@@ -214,7 +214,7 @@ static void follow(struct coded_rows *r, enum tft_kv_which which)
 static void layout(struct coded_rows *r, struct tft_arena *a, const struct tft_kv_shape *shape)
 {
     size_t threads = (size_t)r->n_threads, width = (size_t)shape->n_head_kv * shape->head_dim;
-    tft_kv_layout(&r->kv, a, shape, &r->m->kv_policy, r->n, r->n, r->n_threads);
+    tft_kv_layout(&r->kv, a, shape, &r->m->kv_policy, r->n, r->n, 0, r->n_threads);
     for (int i = 0; i < TFT_KV_SIDES; i++) {
         r->row[i] = tft_arena_take(a, r->n, width * sizeof *r->row[i]);
         r->since[i] = tft_arena_take(a, r->n, sizeof *r->since[i]);
