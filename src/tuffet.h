@@ -551,8 +551,9 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
-   after the last eviction, the next tft_prefill computes all tokens before pos again. May call the
-   session's filter.
+   after the last eviction, the next tft_prefill computes all tokens before pos again. It does so too
+   in a model with sliding windows where more than n_batch tokens, or 256 if that is more, are
+   dropped from a session longer than its windows. May call the session's filter.
 
    In models such as lfm2, some layers have a state instead of keys and values: its size does not
    grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
