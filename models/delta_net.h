@@ -1,7 +1,7 @@
 /*
- * Gated delta nets instead of attention: Yang et al. 2024 (arXiv 2412.06464), as in Qwen3-Next. Each
- * of n_v heads has a matrix S, which maps keys to values; n_k heads of queries and keys serve them
- * in turn, head j that of number j mod n_k.
+ * Gated delta nets instead of attention: Yang et al. 2024 (arXiv 2412.06464), as in Qwen3-Next.
+ * Each of n_v heads has a matrix S, which maps keys to values. n_k heads of queries and keys serve
+ * them in turn: head j that of number j mod n_k.
  *
  *      m = silu(conv(Wqkv h))                  over the last tokens, channel by channel
  *      q, k, v = m                             [n_k, E], [n_k, E], [n_v, E]
@@ -22,7 +22,8 @@
    but each full_attention_interval-th. */
 bool tft_delta_net_is(struct tft_load *ld, unsigned layer);
 
-/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from XN. */
+/* Once, before the layers: the numbers of heads. Then the mixer of a layer; and A of it, from
+   XN. */
 void tft_delta_net_shape(struct tft_load *ld);
 void tft_delta_net_load(struct tft_load *ld, unsigned layer);
 void tft_delta_net_mix(struct tft_pass *p, const struct tft_block *b);

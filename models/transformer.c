@@ -85,7 +85,7 @@ static void load_pre_norms(struct tft_load *ld, const struct tft_transformer *t,
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     const char *first = "blk.%u.attn_norm", *second = "blk.%u.attn_norm_2",
-               *ffn = t->ffn_norm ? t->ffn_norm : "blk.%u.ffn_norm";
+               *ffn = tft_transformer_ffn_norm(t);
     b->attn_norm = tft_load_norm(ld, first, layer, m->n_embd, t->layer_norm);
     if (!m->names_norm_2) {
         b->ffn_norm = tft_load_norm(ld, ffn, layer, m->n_embd, t->layer_norm);
@@ -122,6 +122,7 @@ static void load_attention(struct tft_load *ld, const struct tft_transformer *t,
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t q = m->n_head * m->head_dim;
     b->mixer = TFT_MIX_ATTENTION;
+    b->state_size = 0;
     b->kv_layer = m->n_kv_layer++;
     load_qkv(ld, t, layer);
     load_qk_norm(ld, t, layer);
@@ -311,10 +312,11 @@ void tft_transformer_load(struct tft_load *ld)
         m->pos_embed = tft_load_table(ld, "position_embd.weight", m->n_ctx, m->n_embd);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
         load_block(ld, t, layer);
+    if (!m->n_kv_layer)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);
-    m->out_norm = tft_load_norm(ld, t->out_norm ? t->out_norm : "output_norm", 0,
-                                m->n_embd, t->layer_norm);
+    m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }
 

@@ -78,13 +78,24 @@ struct tft_transformer {
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
     bool output_gate;        /* attn_q has a gate for each number of attention's output */
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */
-    bool may_predict_more;   /* the last nextn_predict_layers blocks are not of the model's formula */
+    bool may_predict_more;   /* the last nextn_predict_layers blocks are not computed */
     const char *ffn_norm;    /* name of the norm before feed-forward in files; NULL: ffn_norm */
     const struct tft_mixture *mixture; /* layers are mixtures of experts: mixture.h */
     bool short_conv;         /* layers without KV heads have a short convolution: short_conv.h */
     const char *out_norm;    /* name of the last norm in files; NULL: output_norm */
     uint32_t no_rope_period; /* every so many-th layer is not rotated; 0: all are */
 };
+
+/* Names of norms in files; that of a block has %u for the layer. */
+static inline const char *tft_transformer_ffn_norm(const struct tft_transformer *t)
+{
+    return t->ffn_norm ? t->ffn_norm : "blk.%u.ffn_norm";
+}
+
+static inline const char *tft_transformer_out_norm(const struct tft_transformer *t)
+{
+    return t->out_norm ? t->out_norm : "output_norm";
+}
 
 /* For struct tft_arch, whose `transformer` is set. */
 void tft_transformer_load(struct tft_load *ld);

@@ -404,8 +404,8 @@ struct tft_session_opts {
      */
     bool (*progress)(void *user, double done);
     void *progress_user;
-    uint32_t checkpoints; /* copies of the state to which the session can go back, at most; 0: 4. For
-                             models whose layers have one: see tft_rewind. Others ignore it. */
+    uint32_t checkpoints; /* copies of the state to which the session can go back, at most; 0: 4.
+                             For models whose layers have one: see tft_rewind. Others ignore it. */
 };
 
 /*

@@ -12,6 +12,19 @@ static const struct toy_number sequential[] = {{"use_parallel_residual", TOY_BOO
 static const struct toy_number some_windows[] = {
     {"attention.sliding_window", TOY_U32, 30}, {"attention.sliding_window_pattern", TOY_U32, 2}, {0}};
 
+/* Of layers with a state: channels that do not fill a slice, one slice and more, and both kinds of
+   layer at either end. */
+static const uint32_t in_turns[] = {0, 2, 0, 2, 0}, at_ends[] = {1, 0, 0, 1};
+
+static const struct toy_number five_taps[] = {
+    {"shortconv.l_cache", TOY_U32, 5}, {"attention.sliding_window", TOY_U32, 30}, {0}};
+
+static const struct toy_number every_other[] = {
+    {"ssm.group_count", TOY_U32, 3}, {"ssm.time_step_rank", TOY_U32, 3},
+    {"ssm.state_size", TOY_U32, 32}, {"ssm.inner_size", TOY_U32, 96},
+    {"ssm.conv_kernel", TOY_U32, 2}, {"full_attention_interval", TOY_U32, 2},
+    {0}};
+
 static const struct toy more_toys[] = {
     {.arch = "gemma",
      .n_vocab = 45,
@@ -263,7 +276,62 @@ static const struct toy more_toys[] = {
      .n_rot = 16,
      .type = TFT_F32,
      .yarn = 8},
+    {.arch = "lfm2",
+     .n_vocab = 45,
+     .n_ctx = 1200,
+     .n_embd = 48,
+     .n_layer = 5,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .kv_heads = in_turns,
+     .head_dim = 12,
+     .n_ff = 72,
+     .n_rot = 12,
+     .type = TFT_F32,
+     .tied = true},
+    {.arch = "lfm2",
+     .n_vocab = 37,
+     .n_ctx = 1200,
+     .n_embd = 140,
+     .n_layer = 4,
+     .n_head = 7,
+     .n_head_kv = 1,
+     .kv_heads = at_ends,
+     .head_dim = 20,
+     .n_ff = 64,
+     .n_rot = 20,
+     .type = TFT_F16,
+     .tied = true,
+     .numbers = five_taps},
+    {.arch = "qwen35",
+     .n_vocab = 40,
+     .n_ctx = 1200,
+     .n_embd = 40,
+     .n_layer = 5,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 32,
+     .n_ff = 72,
+     .n_rot = 8,
+     .type = TFT_F32,
+     .tied = true},
+    {.arch = "qwen35",
+     .n_vocab = 33,
+     .n_ctx = 1200,
+     .n_embd = 52,
+     .n_layer = 4,
+     .n_head = 3,
+     .n_head_kv = 1,
+     .head_dim = 32,
+     .n_ff = 64,
+     .n_rot = 32,
+     .type = TFT_F16,
+     .numbers = every_other},
 };
 enum { N_MORE = sizeof more_toys / sizeof *more_toys };
+
+/* Those whose layers have a state come last: lfm2 twice, then qwen35 twice. */
+enum { N_STATE = 4 };
+static const struct toy *const state_toys = more_toys + N_MORE - N_STATE;
 
 #endif

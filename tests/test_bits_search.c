@@ -131,6 +131,8 @@ static void losses_are_those_of_quantized_models(void **state)
     o.group = GROUP;
     o.rounding = QUANTIZE_NEAREST;
     for (size_t i = 0; i < matrices(&r); i++) {
+        if (!r.matrix[i].there)
+            continue;
         memset(bits, 8, sizeof bits);
         bits[i] = 2;
         m = opened(quantized(t, &o));
@@ -227,8 +229,9 @@ static void assert_text(const uint8_t *bits, const char *want)
 static void as_an_option(void **state)
 {
     (void)state;
-    assert_text((uint8_t[]){4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, "4");
-    assert_text((uint8_t[]){3, 4, 8, 4, 0, 4, 4, 3, 4, 4, 4, 0, 4, 4, 3, 4, 4, 4, 0, 2, 2},
+    assert_text((uint8_t[]){4, 4, 4, 0, 4, 4, 4, 4, 4, 4, 4, 0, 4, 4, 4, 4, 4, 4, 4, 0, 4, 4, 4, 4},
+                "4");
+    assert_text((uint8_t[]){3, 4, 8, 0, 4, 0, 4, 4, 3, 4, 4, 0, 4, 0, 4, 4, 3, 4, 4, 0, 4, 0, 2, 2},
                 "4,0-2.attn_q=3,0.attn_v=8,2.ffn_up=2,2.ffn_down=2");
 }
 

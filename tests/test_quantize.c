@@ -258,7 +258,7 @@ static void a_rotated_stream_is_that_of_an_equivalent_model(void **state)
         if (rotatable(&toys[i]))
             check_rotated_stream(&toys[i], 2e-3);
     for (int i = 0; i < N_MORE; i++)
-        if (rotatable(&more_toys[i]))
+        if (rotatable(&more_toys[i]) && more_toys[i].n_embd <= 64)
             check_rotated_stream(&more_toys[i], 4e-3);
 }
 
@@ -426,6 +426,8 @@ static void matrices_have_their_bits(void **state)
         struct tft_model *m = opened(quantized(&toys[0], &o));
         for (uint32_t l = 0; l < m->n_layer; l++)
             for (int i = 0; i < LAYER_MATS; i++) {
+                if (!layers_linear(&m->block[l], i))
+                    continue;
                 const struct tft_mat *w = &layers_linear(&m->block[l], i)->w;
                 int levels = most_levels(w);
                 assert_int_equal(w->format->low != NULL, i != MAT_DOWN);
@@ -573,7 +575,7 @@ static void awq_moves_factors_from_norms_to_their_readers(void **state)
         struct tft_model *a = scaled_model(&toys[i], rotate, few, QUANTIZE_AWQ),
                          *b = scaled_model(&toys[i], rotate, few, QUANTIZE_NEAREST);
         for (uint32_t l = 0; l < a->n_layer; l++) {
-            struct tft_linear *of_a[3], *of_b[3];
+            struct tft_linear *of_a[LAYER_READERS], *of_b[LAYER_READERS];
             size_t n = layers_readers(&a->block[l], TFT_IN_ATTN, of_a);
             layers_readers(&b->block[l], TFT_IN_ATTN, of_b);
             check_norm(&a->block[l].attn_norm, &b->block[l].attn_norm, of_a, of_b, n, a->n_embd);

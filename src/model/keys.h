@@ -69,6 +69,9 @@ enum {
 /* string, optional: the cache policy of sessions that name none, written as in tft_session_opts */
 #define TFT_KEY_KV "tuffet.kv"
 
+/* Tensor F32: the states of all layers behind the prefix, where layers have one */
+#define TFT_KEY_PREFIX_STATE "tuffet.prefix.state"
+
 /* Tensor F32 [n_layer, G, E], optional: the cost of an error in a channel of the keys */
 #define TFT_KEY_KV_IMPORTANCE "tuffet.kv.importance"
 

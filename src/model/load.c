@@ -523,11 +523,11 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
     return (struct tft_taps){w, n, channels};
 }
 
-size_t tft_load_state(struct tft_load *ld, size_t n)
+void tft_load_state(struct tft_load *ld, struct tft_block *b, size_t n)
 {
-    size_t at = ld->m->state_size;
+    b->state = ld->m->state_size;
+    b->state_size = n;
     ld->m->state_size += n;
-    return at;
 }
 
 void tft_load_embedding(struct tft_load *ld)

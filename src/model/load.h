@@ -98,8 +98,8 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
                                        uint32_t rows, uint32_t first, uint32_t n, uint32_t cols,
                                        bool bias);
 
-/* For a mixer that is not attention: its output, of `width` numbers, must be as wide as attention's.
-   It projects `projected` numbers. */
+/* For a mixer that is not attention: its output, of `width` numbers, must be as wide as
+   attention's. It projects `projected` numbers. */
 void tft_load_mixer_width(struct tft_load *ld, uint32_t width, uint32_t projected);
 
 /* [n] floats of a tensor whose whole name fmt is. */
@@ -109,8 +109,8 @@ const float *tft_load_vector(struct tft_load *ld, const char *fmt, unsigned laye
 struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t n,
                               uint32_t channels);
 
-/* n floats of state for a layer: where they begin. */
-size_t tft_load_state(struct tft_load *ld, size_t n);
+/* Gives a block n floats of state. */
+void tft_load_state(struct tft_load *ld, struct tft_block *b, size_t n);
 
 /* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor; the result is
    that of expert 0 (tft_mat_expert). A token is given to n_expert_used of them. */

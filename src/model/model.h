@@ -112,7 +112,8 @@ struct tft_block {
     struct tft_taps taps; /* not of attention */
     const float *decay, *decay_bias; /* [v_heads] a and b of a delta net, */
     struct tft_norm state_norm;      /* [dim] and its norm */
-    size_t state;      /* where the layer's numbers begin in a copy of the states (run/states.h) */
+    size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
+                                 attention */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
     bool no_rope;    /* q and k are not rotated */
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
@@ -229,6 +230,7 @@ struct tft_model {
        CushionCache (section 4), IntactKV */
     uint32_t n_prefix;
     const uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] f16, keys rotated */
+    const float *prefix_state; /* [state_size] the states behind the prefix */
     const float *prefix_x; /* [D] the residual stream of the prefix's last token after the last
                               layer; NULL if unknown */
     bool prefix_bos;       /* the prefix has BOS, which is not put before a text again */

@@ -89,6 +89,7 @@ void tft_prefix_load(struct tft_load *ld)
     struct tft_model *m = ld->m;
     const struct tft_value *v = tft_source_value(ld->s, TFT_KEY_PREFIX_TOKENS);
     m->n_prefix = m->n_prefix_text = 0;
+    m->prefix_state = NULL;
     if (!v || ld->status != TFT_OK)
         return;
     if (!v->is_array || v->n < 1 || v->n >= m->n_ctx)
@@ -100,6 +101,9 @@ void tft_prefix_load(struct tft_load *ld)
     m->prefix_k = rows(ld, TFT_KEY_PREFIX_K, m->n_prefix);
     m->prefix_v = rows(ld, TFT_KEY_PREFIX_V, m->n_prefix);
     m->prefix_x = residual(ld, TFT_KEY_PREFIX_X);
+    if (m->state_size)
+        m->prefix_state = tft_load_exactly(ld, TFT_KEY_PREFIX_STATE, TFT_F32,
+                                           (const uint64_t[4]){m->state_size, 1, 1, 1});
     load_text(ld, v);
 }
 
@@ -183,6 +187,9 @@ void tft_prefix_load_named(struct tft_load *ld)
                       TFT_KEY_PREFIX_NAMES, TFT_PREFIX_NAMES);
         return;
     }
+    if (m->state_size)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "prefixes with names in a model whose layers have a state");
     m->n_named = (uint32_t)v->n;
     struct tft_named_prefix *list = tft_arena_take(&ld->arena, m->n_named, sizeof *list);
     const unsigned char *at = v->data;

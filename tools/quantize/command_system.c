@@ -103,6 +103,10 @@ int command_system_choose(struct command_system *c, struct tft_model *m, uint32_
     int status = CLI_OK;
     if (!opt.system.n)
         return CLI_OK;
+    if (tft_model_has_states(m))
+        return cli_fail("%s: %s cannot have prefixes with names (--intact-system): its layers have "
+                        "a state",
+                        m->source.name, m->arch->name);
     c->m = m;
     c->type = command_prefix_type();
     const struct template_format *f = template_choose(m, m->source.name);

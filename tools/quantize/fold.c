@@ -64,7 +64,7 @@ static void permute_head(const struct fold *f, struct tft_block *b, uint32_t hea
 static void reorder_values(const struct fold *f, struct tft_block *b)
 {
     const int32_t *order = f->value_order;
-    for (uint32_t h = 0; order && h < f->m->n_head_kv; h++)
+    for (uint32_t h = 0; order && b->mixer == TFT_MIX_ATTENTION && h < f->m->n_head_kv; h++)
         permute_head(f, b, h, order + h * f->m->head_dim);
 }
 
@@ -74,7 +74,7 @@ static void restore_values(const struct fold *f, struct tft_block *b)
     uint32_t dim = f->m->head_dim;
     int32_t inverse[CHANNEL_ORDER_MAX];
     const int32_t *order = f->value_order;
-    for (uint32_t h = 0; order && h < f->m->n_head_kv; h++) {
+    for (uint32_t h = 0; order && b->mixer == TFT_MIX_ATTENTION && h < f->m->n_head_kv; h++) {
         for (uint32_t d = 0; d < dim; d++)
             inverse[order[h * dim + d]] = (int32_t)d;
         permute_head(f, b, h, inverse);

@@ -4,9 +4,30 @@
 
 const char *quantize_matrix_name(int which)
 {
-    static const char *const name[LAYER_MATS] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
-                                                 "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const name[LAYER_MATS] = {"attn_q",      "attn_k",   "attn_v", "attn_gate",
+                                                 "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     return name[which];
+}
+
+const char *quantize_matrix_format(const struct tft_block *b, int which)
+{
+    static const char *const attention[LAYER_MATS] =
+        {"blk.%u.attn_q",      "blk.%u.attn_k",   "blk.%u.attn_v", "blk.%u.attn_gate",
+         "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+    static const char *const conv[LAYER_MATS] = {[MAT_Q] = "blk.%u.shortconv.in_proj",
+                                                 [MAT_O] = "blk.%u.shortconv.out_proj"};
+    static const char *const delta[LAYER_MATS] = {[MAT_Q] = "blk.%u.attn_qkv",
+                                                  [MAT_K] = "blk.%u.ssm_alpha",
+                                                  [MAT_V] = "blk.%u.ssm_beta",
+                                                  [MAT_O] = "blk.%u.ssm_out"};
+    static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
+                                             "blk.%u.ffn_down_exps"};
+    if (which >= MAT_GATE && tft_block_has_experts(b))
+        return of_experts[which - MAT_GATE];
+    const char *own = b->mixer == TFT_MIX_SHORT_CONV  ? conv[which]
+                      : b->mixer == TFT_MIX_DELTA_NET ? delta[which]
+                                                      : NULL;
+    return own ? own : attention[which];
 }
 
 uint32_t quantize_matrix_input(int which)

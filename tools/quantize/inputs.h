@@ -7,10 +7,13 @@
 #include "model/model.h"
 
 /* The matrices of a layer, in the order of the file. */
-enum { MAT_Q, MAT_K, MAT_V, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
+enum { MAT_Q, MAT_K, MAT_V, MAT_Z, MAT_O, MAT_GATE, MAT_UP, MAT_DOWN, LAYER_MATS };
 
-/* "ffn_gate" */
+/* "ffn_gate". Mixers other than attention have other names, for which those of attention stand. */
 const char *quantize_matrix_name(int which);
+
+/* The name of its tensors in files, with %u for the layer: "blk.%u.ffn_gate". */
+const char *quantize_matrix_format(const struct tft_block *b, int which);
 
 /* The input that it reads: TFT_IN_ATTN .. TFT_IN_DOWN. */
 uint32_t quantize_matrix_input(int which);

@@ -30,7 +30,8 @@ enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
 
 uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o)
 {
-    return o->rotate == QUANTIZE_ROTATE_NONE ? 0 : (uint32_t)rotate_block(m->head_dim);
+    bool none = o->rotate == QUANTIZE_ROTATE_NONE || tft_model_has_states(m);
+    return none ? 0 : (uint32_t)rotate_block(m->head_dim);
 }
 
 /* At least eight blocks, so that threads can share the transform. */

@@ -75,7 +75,8 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
 /* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: of a head,
-   and of ffn_down's input. 0: no rotation */
+   and of ffn_down's input. 0: no rotation. Gates, which mixers with a state have behind what would
+   be rotated, do not let heads be rotated. */
 uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o);
 uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o);
 

@@ -34,7 +34,7 @@ struct conversion {
 
     struct fold fold; /* of the current layer; SmoothQuant or AWQ choose its factors */
     float *w_max, *x_max; /* [D] largest weight and input of each channel */
-    uint16_t *prefix_k, *prefix_v; /* [n_layer, n_prefix, G, E] */
+    uint16_t *prefix_k, *prefix_v; /* [n_kv_layer, n_prefix, G, E] */
 
     /* where weights have fewer than 8 bits; else zeros */
     bool low_bits;
@@ -52,7 +52,7 @@ static bool failed(const struct conversion *c) { return c->bad.code != TFT_OK ||
 /* Chooses the smoothing factors of a norm's output. */
 static void smooth_input(struct conversion *c, struct tft_block *b, uint32_t which)
 {
-    struct tft_linear *l[3];
+    struct tft_linear *l[LAYER_READERS];
     size_t n = layers_readers(b, which, l), d = c->m->n_embd;
     memset(c->w_max, 0, d * sizeof *c->w_max);
     for (size_t i = 0; i < n; i++)
@@ -75,13 +75,24 @@ static void choose_smooth(struct conversion *c, struct tft_block *b, uint32_t l)
     input_stats_clear(&c->stats);
 }
 
+static bool is_attention(const struct conversion *c, uint32_t l)
+{
+    return c->m->block[l].mixer == TFT_MIX_ATTENTION;
+}
+
+/* Where the prefix's keys and values of layer l are, which has attention. */
+static size_t prefix_at(const struct conversion *c, uint32_t l)
+{
+    return (size_t)c->m->block[l].kv_layer * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
+}
+
 /* Copies the layer's keys and values of the prefix, the values as the rotated and scaled weights
    make them. */
 static void copy_prefix(struct conversion *c, uint32_t l)
 {
-    size_t n = (size_t)c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
-    layers_prefix_kv(&c->y, l, c->prefix_k + l * n, c->prefix_v + l * n);
-    fold_prefix(&c->fold, c->prefix_v + l * n, c->o->n_prefix);
+    size_t at = prefix_at(c, l);
+    layers_prefix_kv(&c->y, l, c->prefix_k + at, c->prefix_v + at);
+    fold_prefix(&c->fold, c->prefix_v + at, c->o->n_prefix);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */
@@ -113,8 +124,9 @@ static bool step_progress(struct conversion *c, double done)
 static bool on_window(void *user, double done)
 {
     struct conversion *c = user;
-    if (c->measuring) {
-        key_importance_add(&c->importance, c->y.s, c->layers_done, c->o->window);
+    if (c->measuring && is_attention(c, c->layers_done)) {
+        uint32_t l = c->m->block[c->layers_done].kv_layer;
+        key_importance_add(&c->importance, c->y.s, l, c->o->window);
         kv_calibrate_add(&c->kv, c->y.s);
     }
     if (c->stats.moments)
@@ -191,7 +203,7 @@ static void fail_memory(struct conversion *c)
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
     if (which == TFT_IN_O)
-        return !c->kv.value_order && !c->kv.alpha[1];
+        return b->mixer == TFT_MIX_ATTENTION && !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
         return b->attn_norm.w;
     if (tft_block_has_experts(b)) /* the router reads the same norm */
@@ -273,6 +285,15 @@ static void choose_awq(struct conversion *c, struct tft_block *b)
 
 /* -------------------------------------------------------------------------------------- a layer */
 
+/* What the file has for the cache of layer l. */
+static void finish_cache(struct conversion *c, uint32_t l)
+{
+    size_t at = prefix_at(c, l);
+    copy_prefix(c, l);
+    kv_calibrate_finish(&c->kv, c->m->block[l].kv_layer, c->prefix_k + at, c->prefix_v + at);
+    fold_prefix_order(&c->fold, c->prefix_v + at, c->o->n_prefix);
+}
+
 /* Everything for layer l before its weights are rounded. */
 static void prepare_layer(struct conversion *c, uint32_t l)
 {
@@ -297,10 +318,8 @@ static void prepare_layer(struct conversion *c, uint32_t l)
         choose_awq(c, b);
     if (failed(c))
         return;
-    copy_prefix(c, l);
-    size_t prefix = (size_t)l * c->o->n_prefix * c->m->n_head_kv * c->m->head_dim;
-    kv_calibrate_finish(&c->kv, l, c->prefix_k + prefix, c->prefix_v + prefix);
-    fold_prefix_order(&c->fold, c->prefix_v + prefix, c->o->n_prefix);
+    if (is_attention(c, l))
+        finish_cache(c, l);
     fold_scale(&c->fold, b);
     if (c->o->values)
         fold_keep(&c->fold, c->o->values, l);
@@ -474,7 +493,7 @@ static bool alloc_low_bits(struct conversion *c)
 static bool alloc_all(struct conversion *c)
 {
     const struct tft_model *m = c->m;
-    uint64_t prefix = (uint64_t)m->n_layer * c->o->n_prefix,
+    uint64_t prefix = (uint64_t)m->n_kv_layer * c->o->n_prefix,
              width = (uint64_t)m->n_head_kv * m->head_dim;
     c->prefix_k = array_alloc(sizeof *c->prefix_k, prefix, width, 1);
     c->prefix_v = array_alloc(sizeof *c->prefix_v, prefix, width, 1);
@@ -516,6 +535,11 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
                         "%s: has layers with a sliding window, which a quantized KV cache does not "
                         "support yet: leave --kv out",
                         m->source.name);
+    if (status == TFT_OK && kv.reorder && m->output_gate)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: the channels of its values cannot be reordered, since its attention "
+                        "has a gate: use a cache with reorder=none",
+                        m->source.name);
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no quantized KV cache supports its heads of %u channels",
@@ -537,6 +561,11 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
             m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
             : m->n_expert                      ? "what its experts' router reads"
                                                : "behind attention and feed-forward");
+    if (o->rotate == QUANTIZE_ROTATE_O && tft_model_has_states(m))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: cannot rotate attention's output in %s, whose layers have gates: use "
+                        "none, o+down or all",
+                        m->source.name, m->arch->name);
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",

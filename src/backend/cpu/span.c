@@ -180,7 +180,8 @@ void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t
     size_t dim = p->m->head_dim;
     kern->scale(result, 1.0f / sum, dim);
     if (p->m->output_gate)
-        kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim, dim);
+        kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim,
+                          dim);
     if (in->range == TFT_RANGE_STATIC)
         kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
     else

@@ -9,8 +9,8 @@
 
 struct tft_linear *layers_linear(struct tft_block *b, int which)
 {
-    struct tft_linear *const all[LAYER_MATS] = {&b->q,    &b->k,  &b->v,   &b->o,
-                                                &b->gate, &b->up, &b->down},
+    struct tft_linear *const all[LAYER_MATS] = {&b->q, &b->k,    &b->v,  &b->z,
+                                                &b->o, &b->gate, &b->up, &b->down},
                       *const of_experts[] = {&b->experts.gate, &b->experts.up, &b->experts.down};
     if (which >= MAT_GATE && tft_block_has_experts(b))
         return of_experts[which - MAT_GATE];
@@ -22,14 +22,13 @@ float *layers_weights(const struct tft_linear *l)
     return (float *)(uintptr_t)l->w.data;
 }
 
-size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3])
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[LAYER_READERS])
 {
-    if (which == TFT_IN_ATTN) {
-        l[0] = &b->q, l[1] = &b->k, l[2] = &b->v;
-        return 3;
-    }
-    l[0] = layers_linear(b, MAT_UP), l[1] = layers_linear(b, MAT_GATE);
-    return l[1] ? 2 : 1;
+    size_t n = 0;
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (quantize_matrix_input(i) == which && layers_linear(b, i))
+            l[n++] = layers_linear(b, i);
+    return n;
 }
 
 static uint64_t layer_numbers(struct tft_block *b)
@@ -180,7 +179,7 @@ bool layers_pack(struct layers *y, uint32_t l)
 static void rotate_readers(struct layers *y, struct tft_block *b, uint32_t which,
                            struct tft_norm *norm)
 {
-    struct tft_linear *l[3];
+    struct tft_linear *l[LAYER_READERS];
     for (size_t i = 0, n = layers_readers(b, which, l); i < n; i++)
         rotate_residual_rows(&y->rotation, layers_weights(l[i]), l[i]->w.cols, l[i]->w.rows,
                              norm->w);
@@ -252,12 +251,32 @@ static void run_part(void *arg, int tid, int n_threads)
     }
 }
 
+/* Before a pass that is one sequence, the layer's state is that behind the prefix, which is at
+   position 0. Where there are several, each begins so by itself. */
+static void begin_state(const struct layers *y, const struct layers_pass *pass)
+{
+    const struct tft_block *b = &y->m->block[pass->layer];
+    float *state = y->s->states.now + b->state;
+    if (!b->state_size || pass->seq_len)
+        return;
+    if (pass->pos)
+        memcpy(state, y->prefix_state + b->state, b->state_size * sizeof *state);
+    else
+        memset(state, 0, b->state_size * sizeof *state);
+}
+
 void layers_run_pass(const struct layers *y, const struct layers_pass *pass)
 {
     float *own = y->s->buf[TFT_X];
+    const struct tft_block *b = &y->m->block[pass->layer];
     y->s->buf[TFT_X] = pass->x;
+    if (pass->part == LAYERS_LAYER)
+        begin_state(y, pass);
     tft_port_team(y->s->n_threads, run_part, &(struct pass_task){y, pass});
     y->s->buf[TFT_X] = own;
+    if (pass->part == LAYERS_LAYER && !pass->pos && b->state_size)
+        memcpy(y->prefix_state + b->state, y->s->states.now + b->state,
+               b->state_size * sizeof *y->prefix_state);
     if (pass->part == LAYERS_EMBED && y->rotation.n)
         rotate_residual_rows(&y->rotation, pass->x, y->stride, pass->n, NULL);
 }
@@ -384,11 +403,13 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
         most = larger(most, layer_numbers(&y->m->block[l]));
         most_packed = larger(most_packed, layer_packed_bytes(&y->m->block[l]));
     }
+    y->prefix_state = alloc_floats(y->m->state_size + 1, 1);
+    y->s->states.first = y->prefix_state;
     y->prefix = alloc_floats((size_t)y->o->n_prefix + 1, y->stride);
     y->text = alloc_floats(capacity->rows, y->stride);
     y->weights = alloc_aligned(most, sizeof *y->weights);
     y->packed = capacity->int8 ? alloc_aligned(most_packed, 1) : NULL;
-    return y->prefix && y->text && y->weights && (y->packed || !capacity->int8) &&
+    return y->prefix_state && y->prefix && y->text && y->weights && (y->packed || !capacity->int8) &&
            (y->o->rotate != QUANTIZE_ROTATE_ALL || open_rotation(y));
 }
 
@@ -403,6 +424,7 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
                                   .capacity = capacity->slots ? capacity->slots : n_prefix + batch,
                                   .n_batch = batch > n_prefix ? batch : n_prefix,
                                   .n_threads = y->o->n_threads,
+                                  .checkpoints = 1,
                                   .kv = "f16"};
     y->m->n_ctx = so.capacity > n_ctx ? so.capacity : n_ctx;
     y->m->byte_inputs = capacity->int8;
@@ -436,10 +458,6 @@ enum tft_status layers_open_empty(struct layers *y, struct tft_model *m,
                                   const struct quantize_opts *o,
                                   const struct layers_capacity *capacity, struct tft_error *err)
 {
-    if (tft_model_has_states(m))
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: tuffet quantize does not know %s yet, whose layers have a state",
-                        m->source.name, m->arch->name);
     *y = (struct layers){.m = m, .o = o};
     enum tft_status status = check_experts(m, err);
     if (status == TFT_OK)
@@ -474,6 +492,7 @@ void layers_close(struct layers *y)
     if (y->rotation.n)
         y->m->out_norm = y->original_norm;
     tft_session_close(y->s);
+    tft_port_free(y->prefix_state);
     tft_port_free(y->prefix);
     tft_port_free(y->text);
     tft_port_free(y->weights);

@@ -14,6 +14,7 @@ struct layers {
     const struct quantize_opts *o;
     size_t n_windows;
     size_t stride;  /* from one row of `prefix` or `text` to the next */
+    float *prefix_state; /* [state_size] the states of the layers that have run, behind the prefix */
     float *prefix;  /* [n_prefix, stride] the residual stream */
     float *text;    /* [n_windows, window, stride] likewise */
     float *weights; /* the loaded layer's matrices as f32, one after the other */
@@ -55,9 +56,11 @@ struct tft_linear *layers_linear(struct tft_block *b, int which);
 /* The f32 weights of a loaded layer's matrix. The caller may change them. */
 float *layers_weights(const struct tft_linear *l);
 
+enum { LAYER_READERS = 4 };
+
 /* The linear layers that read the norm's output `which`, TFT_IN_ATTN or TFT_IN_FFN. Returns how
    many there are. */
-size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[3]);
+size_t layers_readers(struct tft_block *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
 
 /* Expands layer l into `weights` and makes the model use them; unload restores the layer. */
 void layers_load(struct layers *y, uint32_t l);

@@ -27,6 +27,7 @@ enum { AWQ_STEPS = 20, AWQ_ROWS = 128 }; /* of alpha; most rows of a matrix that
    counts as that much. All 1 if all sizes are 0, or one is not finite. */
 void awq_factors(float *s, const float *size, size_t n, double alpha);
 
+enum { AWQ_READERS = 4 };
 struct awq_matrix {
     const float *w; /* [rows, n] */
     size_t rows;
@@ -38,7 +39,7 @@ struct awq_input {
     size_t n;            /* channels */
     const float *moment; /* [n] sums of x^2 */
     const float *size;   /* [n] likewise; equal where channels must have one factor */
-    struct awq_matrix reader[3];
+    struct awq_matrix reader[AWQ_READERS];
     size_t n_readers;
 };
 

@@ -15,6 +15,7 @@
 #include "model/keys.h"
 #include "tools/quantize/round/rotate.h"
 #include "tools/quantize/round/smooth.h"
+#include "models/transformer.h"
 
 static bool failed(const struct model_writer *f)
 {
@@ -79,18 +80,6 @@ static void put_qk_norm(struct model_writer *f, const char *fmt, unsigned layer,
 
 /* ------------------------------------------------------------------------------------- matrices */
 
-static const char *const mat_names[LAYER_MATS] = {
-    "blk.%u.attn_q",   "blk.%u.attn_k", "blk.%u.attn_v",  "blk.%u.attn_output",
-    "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
-
-static const char *mat_name(const struct tft_block *b, int which)
-{
-    static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
-                                             "blk.%u.ffn_down_exps"};
-    return which >= MAT_GATE && tft_block_has_experts(b) ? of_experts[which - MAT_GATE]
-                                                         : mat_names[which];
-}
-
 /* Fails if `found`, as pack_max returned it, names a row that is not finite. */
 static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, size_t row,
                     size_t found, size_t rows)
@@ -106,11 +95,12 @@ static bool bad_row(struct model_writer *f, const char *fmt, unsigned layer, siz
 void write_check(struct model_writer *f, uint32_t l)
 {
     for (int i = 0; i < LAYER_MATS && !failed(f); i++) {
-        const struct tft_linear *linear = layers_linear(&f->m->block[l], i);
+        struct tft_block *b = &f->m->block[l];
+        const struct tft_linear *linear = layers_linear(b, i);
         if (!linear)
             continue;
         size_t rows = tft_mat_all_rows(&linear->w), cols = linear->w.cols;
-        bad_row(f, mat_name(&f->m->block[l], i), l, 0,
+        bad_row(f, quantize_matrix_format(b, i), l, 0,
                 pack_max(f->scale[0], layers_weights(linear), cols, rows, cols), rows);
     }
 }
@@ -248,6 +238,36 @@ void write_embedding(struct model_writer *f)
     }
 }
 
+/* The weights of a convolution, as files have them: [channels, n]. */
+static void put_taps(struct model_writer *f, const char *fmt, unsigned layer,
+                     const struct tft_taps *taps)
+{
+    if (f->pass < WRITE_DATA) {
+        describe(f, TFT_F32, 2, (const uint64_t[]){taps->n, taps->channels}, fmt, layer, ".weight");
+        return;
+    }
+    for (uint32_t i = 0; i < taps->channels; i++)
+        for (uint32_t k = 0; k < taps->n; k++)
+            tft_gguf_put_data(f->w, taps->w + (size_t)k * taps->channels + i, sizeof *taps->w);
+}
+
+/* What a mixer has beside its matrices. */
+static void put_mixer(struct model_writer *f, uint32_t l, const struct tft_block *b)
+{
+    const struct tft_model *m = f->m;
+    if (b->mixer == TFT_MIX_SHORT_CONV) {
+        put_taps(f, "blk.%u.shortconv.conv", l, &b->taps);
+    } else if (b->mixer == TFT_MIX_DELTA_NET) {
+        put_taps(f, "blk.%u.ssm_conv1d", l, &b->taps);
+        put_vector(f, "blk.%u.ssm_a", l, "", b->decay, m->delta.v_heads, NULL);
+        put_vector(f, "blk.%u.ssm_dt", l, ".bias", b->decay_bias, m->delta.v_heads, NULL);
+        put_norm(f, "blk.%u.ssm_norm", l, &b->state_norm, m->delta.dim, NULL);
+    } else {
+        put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
+        put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
+    }
+}
+
 /* Panels first, in the order in which a token uses them, so that they are read from memory in one
    run. The small tensors follow. */
 void write_layer(struct model_writer *f, uint32_t l, const struct write_factors *factors,
@@ -261,18 +281,17 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     f->factors = factors;
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_panels(f, mat_name(b, i), l, &layers_linear(b, i)->w, i);
+            put_panels(f, quantize_matrix_format(b, i), l, &layers_linear(b, i)->w, i);
     for (int i = 0; i < LAYER_MATS && !failed(f); i++)
         if (layers_linear(b, i))
-            put_scales(f, mat_name(b, i), l, layers_linear(b, i), i);
+            put_scales(f, quantize_matrix_format(b, i), l, layers_linear(b, i), i);
     bool two = m->names_norm_2; /* each half has its own, with its factors */
     put_norm(f, two ? "blk.%u.attn_norm_2" : "blk.%u.attn_norm", l, &b->attn_norm, m->n_embd,
              factors->attn);
-    put_qk_norm(f, "blk.%u.attn_q_norm", l, &b->q_norm, m->n_head);
-    put_qk_norm(f, "blk.%u.attn_k_norm", l, &b->k_norm, m->n_head_kv);
+    put_mixer(f, l, b);
     put_norm(f, "blk.%u.post_attention_norm", l, &b->attn_post_norm, m->n_embd, NULL);
-    put_norm(f, two ? "blk.%u.attn_norm" : "blk.%u.ffn_norm", l, &b->ffn_norm, m->n_embd,
-             factors->ffn);
+    put_norm(f, two ? "blk.%u.attn_norm" : tft_transformer_ffn_norm(m->arch->transformer), l,
+             &b->ffn_norm, m->n_embd, factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
     put_floats(f, "blk.%u.ffn_gate_inp", l, ".weight", b->experts.router.data, m->n_expert,
                m->n_embd, NULL);
@@ -289,9 +308,19 @@ static bool tied(const struct model_writer *f)
 void write_head(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
-    put_norm(f, "output_norm", 0, &m->out_norm, m->n_embd, NULL);
+    put_norm(f, tft_transformer_out_norm(m->arch->transformer), 0, &m->out_norm, m->n_embd, NULL);
     if (!tied(f))
         put_matrix(f, "output", &m->output.w);
+}
+
+/* The states behind the prefix. */
+static void put_state(struct model_writer *f)
+{
+    size_t n = f->m->state_size;
+    if (f->pass < WRITE_DATA)
+        describe(f, TFT_F32, 1, &(const uint64_t){n}, TFT_KEY_PREFIX_STATE, 0, "");
+    else
+        tft_gguf_put_data(f->w, f->y->prefix_state, n * sizeof *f->y->prefix_state);
 }
 
 void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
@@ -315,6 +344,8 @@ void write_prefix(struct model_writer *f, const uint16_t *k, const uint16_t *v)
     if (failed(f))
         return;
     put_vector(f, TFT_KEY_PREFIX_X, 0, "", layers_prefix_x(f->y), m->n_embd, NULL);
+    if (m->state_size)
+        put_state(f);
 }
 
 /* data: [n_kv_layer, G, n], or NULL: no such tensor */
@@ -475,7 +506,7 @@ static bool alloc_scratch(struct model_writer *f)
     size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
     size_t kv = (size_t)m->n_head_kv * m->head_dim,
            layer = larger(larger(cols, kv), m->n_expert * larger(m->n_embd, m->n_ff_expert)),
-           rows = larger(layer, m->n_vocab);
+           rows = larger(larger(layer, m->n_vocab), m->mixer_width);
     f->row = array_alloc(sizeof *f->row, tft_panel_rows(rows), 1, 1);
     f->bias = malloc(kv * sizeof *f->bias);
     f->rows = malloc(TFT_PANEL * cols * sizeof *f->rows);
