@@ -120,6 +120,10 @@ static const uint64_t more_contracts[N_MORE] = {
     0x7c61abd160f950a2, /* olmo2 with windows */
     0xcd93d910e9b5db8a, /* exaone4 with windows */
     0xd0ec3c7730c69326, /* mistral3 */
+    0x9aa6e3595fa4c2df, /* lfm2 */
+    0x6b6a72732505d4bf, /* lfm2 with windows */
+    0xa502f5e2bc709adf, /* qwen35 */
+    0x61d34f1fedf794dd, /* qwen35, every other layer */
 };
 
 static void more_architectures_same_bits(void **state)
