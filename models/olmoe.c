@@ -6,7 +6,7 @@
  *      per layer:
  *          h = rms(x) g_attn
  *          q, k, v = Wq h, Wk h, Wv h
- *          q, k = rms(q) g_q, rms(k) g_k over all heads      then rotated, partners half a head apart
+ *          q, k = rms(q) g_q, rms(k) g_k over all heads    then rotated, partners half a head apart
  *          x = x + Wo attend(q, K, V)
  *          x = x + mixture(rms(x) g_ffn)                     models/mixture.h
  *      logits = Wout (rms(x) g_out)

@@ -1,8 +1,8 @@
 /*
- * Mixtures of experts (models/mixture.h). A pass's tokens are grouped by expert, so that an expert's
- * matrices are read once for all of them, and only those of chosen experts are touched. What a token
- * gets does not depend on the group: each product is of its own row, and the products are added in
- * the order of the experts.
+ * Mixtures of experts (models/mixture.h). A pass's tokens are grouped by expert, so that the
+ * matrices of an expert are read once for all of them, and only those of chosen experts are
+ * touched. What a token gets does not depend on the group: each product is of its own row, and the
+ * products are added in the order of the experts.
  */
 #include "cpu.h"
 
@@ -10,7 +10,7 @@
 
 #include "simd/expf.h"
 
-/* ---------------------------------------------------------------------------------------- router */
+/* --------------------------------------------------------------------------------------- router */
 
 /* y: [n, rows of w from begin to end] = R of tokens [t, t + n) times w. */
 static void router_product(const struct tft_pass *p, const struct tft_mat *w, float *y, size_t ldy,
@@ -71,15 +71,15 @@ void tft_cpu_route(struct tft_pass *p, const struct tft_block *b)
         tft_routes_group(r, p->m, p->first, p->n);
 }
 
-/* --------------------------------------------------------------------------------------- experts */
+/* -------------------------------------------------------------------------------------- experts */
 
 /* Pairs [at, at + n) of an expert. */
 struct pairs {
     uint32_t expert, at, n;
 };
 
-/* The next pairs of the pass, at most `most` and of one expert, after `last`, which begins all zero.
-   Returns false if there are none. */
+/* The next pairs of the pass, at most `most` and of one expert, after `last`, which begins all
+   zero. Returns false if there are none. */
 static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
 {
     const uint32_t *first = p->s->routes.first;
@@ -195,7 +195,8 @@ static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft
 }
 
 /* Y of all tokens begins with the block's own feed-forward, or with 0: rows [begin, end). */
-static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size_t begin, size_t end)
+static void begin_sums(const struct tft_pass *p, const struct tft_block *b, size_t begin,
+                       size_t end)
 {
     for (uint32_t t = p->first; t < p->n; t++) {
         float *y = tft_pass_row(p, TFT_Y, t) + begin;
