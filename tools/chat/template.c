@@ -116,12 +116,18 @@ static enum tft_status open_format(struct template_format *f, struct tft_error *
     return status;
 }
 
-const struct template_format *template_named(const char *name)
+static struct template_format *find(const char *name)
 {
     for (int i = 0; i < N_FORMATS; i++)
         if (strcmp(formats[i].name, name) == 0)
-            return open_format(&formats[i], NULL) == TFT_OK ? &formats[i] : NULL;
+            return &formats[i];
     return NULL;
+}
+
+const struct template_format *template_named(const char *name)
+{
+    struct template_format *f = find(name);
+    return f && open_format(f, NULL) == TFT_OK ? f : NULL;
 }
 
 const struct template_format *template_choose(const struct tft_model *m, const char *path)
@@ -129,8 +135,13 @@ const struct template_format *template_choose(const struct tft_model *m, const c
     static struct template_format own = {.name = "of the file"};
     struct tft_error err;
     own.jinja = tft_model_chat_template(m);
-    if (opt.name)
-        return template_named(opt.name);
+    if (opt.name) {
+        struct template_format *named = find(opt.name);
+        if (open_format(named, &err) == TFT_OK)
+            return named;
+        cli_fail("--template %s: %s", opt.name, err.msg);
+        return NULL;
+    }
     if (!own.jinja) {
         cli_fail("%s: the file has no chat template: name the format with --template: %s", path,
                  template_names());
@@ -182,7 +193,7 @@ static int64_t local_time(void)
 int template_check(void)
 {
     int number;
-    if (opt.name && !template_named(opt.name))
+    if (opt.name && !find(opt.name))
         return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.name);
     if (opt.date && !read_date(opt.date, &number, &number, &number))
         return cli_usage("--date must be YYYY-MM-DD, not \"%s\"", opt.date);
