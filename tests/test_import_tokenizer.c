@@ -75,7 +75,7 @@ static enum tft_status import(const char *config, const char *generation)
 
 static struct tft_tokenizer *imported(struct tft_source *s)
 {
-    struct tft_tokenizer *t;
+    struct tft_tokenizer *t = NULL;
     if (import("{}", "{}") || tft_source_open(s, out, NULL, NULL, &err) ||
         tft_tokenizer_open(&t, s, NULL, &err))
         fail_msg("%s", err.msg);
