@@ -1,0 +1,376 @@
+/*
+ * From syntax to automata. Each rule that is called becomes a deterministic automaton over bytes
+ * (the subset construction: Rabin and Scott 1959), in which a call is one more symbol. Then what
+ * cannot end is removed, so that every place that a token leads to can be completed.
+ */
+#include "automaton.h"
+
+#include "base/error.h"
+#include "base/heapsort.h"
+#include "nfa.h"
+#include "prune.h"
+
+struct set { /* NFA states [n] from `first` of the pool, ascending */
+    uint32_t first, n, hash_next;
+    uint32_t rule_end; /* of its rule: the set accepts if it has it */
+};
+
+struct range {
+    uint32_t from, to;
+    uint8_t lo, hi;
+};
+
+struct compile {
+    struct tft_syntax *x;
+    struct tft_grammar *g;
+    struct tft_nfa nfa;
+    struct tft_vec set, pool, range; /* sets: one for each state of g */
+    struct tft_vec closure, stack;   /* NFA states */
+    uint32_t *mark, tick;            /* [NFA states] the closure that has seen it last */
+    uint32_t n_mark;
+    uint32_t *slot;                  /* [SLOTS] sets by hash */
+    uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
+};
+enum { SLOTS = 1 << 12 };
+
+static bool fail(struct compile *c, enum tft_status code, const char *what)
+{
+    if (!c->x->status)
+        c->x->status = tft_fail(c->x->err, code, "grammar: %s", what);
+    return false;
+}
+
+static uint32_t *nfa_states(const struct tft_vec *v)
+{
+    return v->p;
+}
+
+static const struct tft_nfa_edge *edge(const struct compile *c, uint32_t i)
+{
+    return (const struct tft_nfa_edge *)c->nfa.edge.p + i;
+}
+
+/* ---- closures */
+
+static void see(struct compile *c, uint32_t state)
+{
+    if (c->mark[state] == c->tick)
+        return;
+    c->mark[state] = c->tick;
+    uint32_t *p = tft_vec_add(&c->stack, c->x->a, sizeof *p, 1);
+    if (p)
+        *p = state;
+    else
+        fail(c, TFT_ERR_NOMEM, "out of memory");
+}
+
+static void start_closure(struct compile *c)
+{
+    c->tick++;
+    c->closure.n = c->stack.n = 0;
+}
+
+static bool state_before(const void *ctx, const void *a, const void *b)
+{
+    (void)ctx;
+    return *(const uint32_t *)a < *(const uint32_t *)b;
+}
+
+/* Follows the empty edges of what was seen; keeps states that have others, and the rule's end. */
+static void close_set(struct compile *c, uint32_t rule_end)
+{
+    while (c->stack.n && !c->x->status) {
+        uint32_t state = nfa_states(&c->stack)[--c->stack.n];
+        bool kept = state == rule_end;
+        for (uint32_t e = nfa_states(&c->nfa.state)[state]; e; e = edge(c, e)->next)
+            if (edge(c, e)->kind == TFT_NFA_EMPTY)
+                see(c, edge(c, e)->to);
+            else
+                kept = true;
+        uint32_t *p = kept ? tft_vec_add(&c->closure, c->x->a, sizeof *p, 1) : NULL;
+        if (p)
+            *p = state;
+        else if (kept)
+            fail(c, TFT_ERR_NOMEM, "out of memory");
+    }
+    if (c->closure.n > 1)
+        tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
+}
+
+/* The state of the grammar for the closure of what was seen; 0 if that is empty, or after an
+   error. */
+static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
+{
+    close_set(c, rule_end);
+    const uint32_t *key = c->closure.p;
+    uint32_t n = c->closure.n, h = 2166136261u;
+    if (!n || c->x->status)
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        h = (h ^ key[i]) * 16777619u;
+    h = (h ^ h >> 15) & (SLOTS - 1);
+    struct set *set = c->set.p;
+    for (uint32_t i = c->slot[h]; i; i = set[i].hash_next)
+        if (set[i].n == n &&
+            memcmp(nfa_states(&c->pool) + set[i].first, key, n * sizeof *key) == 0)
+            return i;
+    if (c->set.n >= TFT_AUTOMATON_STATES)
+        return fail(c, TFT_ERR_UNSUPPORTED, "too large: more than 65536 states; shorten its "
+                                            "repetitions");
+    set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
+    uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
+    if (!set || !copy)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    memcpy(copy, key, n * sizeof *key);
+    *set = (struct set){first, n, c->slot[h], rule_end};
+    return c->slot[h] = c->set.n - 1;
+}
+
+/* ---- the edges of a state */
+
+/* Targets of the edges of set `s` that `takes` them, as a state. */
+static uint32_t follow(struct compile *c, uint32_t s, enum tft_nfa_kind kind, uint32_t lo,
+                       uint32_t hi)
+{
+    struct set set = ((struct set *)c->set.p)[s];
+    start_closure(c);
+    for (uint32_t i = 0; i < set.n; i++)
+        for (uint32_t e = nfa_states(&c->nfa.state)[nfa_states(&c->pool)[set.first + i]]; e;
+             e = edge(c, e)->next) {
+            const struct tft_nfa_edge *x = edge(c, e);
+            if (x->kind == kind && (kind == TFT_NFA_BYTES ? x->lo <= lo && x->hi >= lo
+                                                          : x->lo == lo && x->hi == hi))
+                see(c, x->to);
+        }
+    return state_of_set(c, set.rule_end);
+}
+
+/* Bytes that no token is alone are left out: a place that needs one might have no token at all. */
+static bool add_bytes(struct compile *c, uint32_t s, const bool *starts)
+{
+    const bool *has = c->g->lexicon->has_byte;
+    for (unsigned lo = 0, hi; lo < 256 && !c->x->status; lo = hi + 1) {
+        for (hi = lo; hi < 255 && !starts[hi + 1] && has[hi + 1] == has[lo]; hi++)
+            ;
+        uint32_t to = has[lo] ? follow(c, s, TFT_NFA_BYTES, lo, hi) : 0;
+        struct range *r = to ? tft_vec_add(&c->range, c->x->a, sizeof *r, 1) : NULL;
+        if (r)
+            *r = (struct range){s, to, (uint8_t)lo, (uint8_t)hi};
+        else if (to)
+            return fail(c, TFT_ERR_NOMEM, "out of memory");
+    }
+    return !c->x->status;
+}
+
+static bool add_call(struct compile *c, uint32_t s, const struct tft_auto_state *from,
+                     uint32_t rule)
+{
+    struct tft_auto_call *call = c->g->call.p;
+    for (uint32_t i = from->call; i < c->g->call.n; i++)
+        if (call[i].rule == rule)
+            return true;
+    uint32_t to = follow(c, s, TFT_NFA_CALL, rule, 0);
+    if (!to) /* nothing can come behind it */
+        return !c->x->status;
+    call = tft_vec_add(&c->g->call, c->x->a, sizeof *call, 1);
+    if (!call)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    *call = (struct tft_auto_call){rule, to};
+    return true;
+}
+
+static bool add_token(struct compile *c, uint32_t s, const struct tft_auto_state *from, int32_t id,
+                      bool any_other)
+{
+    struct tft_auto_token *t = c->g->token.p;
+    for (uint32_t i = from->token; i < c->g->token.n; i++)
+        if (t[i].id == id && t[i].any_other == any_other)
+            return true;
+    uint32_t to = follow(c, s, TFT_NFA_TOKEN, (uint32_t)id, any_other);
+    if (!to)
+        return !c->x->status;
+    t = tft_vec_add(&c->g->token, c->x->a, sizeof *t, 1);
+    if (!t)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    *t = (struct tft_auto_token){id, to, any_other};
+    return true;
+}
+
+/* Makes the edges of state s, and the states that they lead to. */
+static bool expand(struct compile *c, uint32_t s)
+{
+    struct set set = ((struct set *)c->set.p)[s];
+    struct tft_auto_state state = {.call = c->g->call.n, .token = c->g->token.n};
+    bool starts[257] = {true}, ok = true;
+    for (uint32_t i = 0; i < set.n && ok; i++) {
+        uint32_t at = nfa_states(&c->pool)[set.first + i];
+        state.accepts = state.accepts || at == set.rule_end;
+        for (uint32_t e = nfa_states(&c->nfa.state)[at]; e && ok; e = edge(c, e)->next) {
+            struct tft_nfa_edge x = *edge(c, e);
+            if (x.kind == TFT_NFA_BYTES)
+                starts[x.lo] = starts[x.hi + 1] = state.reads = true;
+            else if (x.kind == TFT_NFA_CALL)
+                ok = add_call(c, s, &state, x.lo);
+            else if (x.kind == TFT_NFA_TOKEN)
+                ok = add_token(c, s, &state, (int32_t)x.lo, x.hi);
+        }
+    }
+    if (!ok || (state.reads && !add_bytes(c, s, starts)))
+        return false;
+    struct tft_auto_state *added = tft_vec_add(&c->g->state, c->x->a, sizeof *added, 1);
+    if (!added)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    *added = state;
+    return true;
+}
+
+/* ---- rules */
+
+static uint32_t start_rule(struct compile *c, uint32_t rule)
+{
+    uint32_t start, end;
+    if (c->start[rule] || !tft_nfa_rule(&c->nfa, rule, &start, &end))
+        return c->start[rule];
+    if (c->nfa.state.n > c->n_mark) {
+        uint32_t room = c->nfa.state.n * 2, *mark = tft_alloc(c->x->a, room * sizeof *mark);
+        if (!mark)
+            return fail(c, TFT_ERR_NOMEM, "out of memory");
+        memset(mark, 0, room * sizeof *mark);
+        tft_free(c->x->a, c->mark, c->n_mark * sizeof *mark);
+        c->mark = mark;
+        c->n_mark = room;
+        c->tick = 0;
+    }
+    start_closure(c);
+    see(c, start);
+    c->start[rule] = state_of_set(c, end);
+    if (!c->start[rule]) /* nothing but an empty class: a state that leads nowhere */
+        fail(c, TFT_ERR_UNSUPPORTED, "a rule matches no text at all");
+    return c->start[rule];
+}
+
+static bool compile_rules(struct compile *c)
+{
+    if (!tft_vec_add(&c->set, c->x->a, sizeof(struct set), 1) ||
+        !tft_vec_add(&c->g->state, c->x->a, sizeof(struct tft_auto_state), 1))
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    c->g->root = start_rule(c, c->x->root);
+    for (uint32_t s = 1; s < c->set.n && !c->x->status; s++) {
+        uint32_t first = c->g->call.n;
+        if (!expand(c, s))
+            return false;
+        for (uint32_t i = first; i < c->g->call.n && !c->x->status; i++)
+            start_rule(c, ((struct tft_auto_call *)c->g->call.p)[i].rule);
+    }
+    struct tft_auto_state *end =
+        c->x->status ? NULL : tft_vec_add(&c->g->state, c->x->a, sizeof *end, 1);
+    if (!end)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    end->call = c->g->call.n;
+    end->token = c->g->token.n;
+    return true;
+}
+
+/* ---- tables */
+
+static bool make_table(struct compile *c)
+{
+    struct tft_grammar *g = c->g;
+    const struct range *r = c->range.p;
+    bool starts[257] = {true};
+    size_t size;
+    for (uint32_t i = 0; i < c->range.n; i++)
+        starts[r[i].lo] = starts[r[i].hi + 1] = true;
+    for (unsigned b = 0; b < 256; b++) {
+        g->n_class += starts[b];
+        g->class[b] = (uint8_t)(g->n_class - 1);
+    }
+    g->n_state = c->set.n;
+    if (tft_mul((size_t)g->n_state * g->n_class, sizeof *g->next, &size))
+        g->next = tft_alloc(c->x->a, size);
+    if (!g->next)
+        return fail(c, TFT_ERR_NOMEM, "out of memory");
+    memset(g->next, 0, size);
+    for (uint32_t i = 0; i < c->range.n; i++)
+        for (unsigned k = g->class[r[i].lo]; k <= g->class[r[i].hi]; k++)
+            g->next[(size_t)r[i].from * g->n_class + k] = r[i].to;
+    struct tft_auto_call *call = g->call.p;
+    struct tft_prune p = {.g = g, .a = c->x->a, .start = c->start, .n_rule = c->x->rule.n};
+    const char *wrong = NULL;
+    uint32_t rule = 0;
+    enum tft_status status = tft_prune(&p, &rule, &wrong);
+    if (status && !c->x->status)
+        c->x->status = tft_fail(c->x->err, status, "grammar: %s%.*s", wrong,
+                                (int)tft_syntax_rule(c->x, rule)->n,
+                                rule ? tft_syntax_rule(c->x, rule)->name : "");
+    for (uint32_t i = 0; i < g->call.n; i++)
+        call[i].rule = c->start[call[i].rule];
+    return !status;
+}
+
+static enum tft_status compile(struct tft_grammar *g, struct tft_syntax *x)
+{
+    struct compile c = {.x = x, .g = g};
+    c.slot = tft_alloc(x->a, SLOTS * sizeof *c.slot);
+    c.start = tft_alloc(x->a, x->rule.n * sizeof *c.start);
+    bool ok = tft_nfa_begin(&c.nfa, x) && c.slot && c.start;
+    if (ok) {
+        memset(c.slot, 0, SLOTS * sizeof *c.slot);
+        memset(c.start, 0, x->rule.n * sizeof *c.start);
+        ok = compile_rules(&c) && make_table(&c);
+    } else
+        fail(&c, TFT_ERR_NOMEM, "out of memory");
+    tft_nfa_free(&c.nfa);
+    tft_free(x->a, c.slot, SLOTS * sizeof *c.slot);
+    tft_free(x->a, c.start, x->rule.n * sizeof *c.start);
+    tft_free(x->a, c.mark, c.n_mark * sizeof *c.mark);
+    tft_vec_free(&c.set, x->a, sizeof(struct set));
+    tft_vec_free(&c.pool, x->a, sizeof(uint32_t));
+    tft_vec_free(&c.range, x->a, sizeof(struct range));
+    tft_vec_free(&c.closure, x->a, sizeof(uint32_t));
+    tft_vec_free(&c.stack, x->a, sizeof(uint32_t));
+    return x->status;
+}
+
+enum tft_status tft_grammar_open(struct tft_grammar **out, const struct tft_lexicon *lx,
+                                 enum tft_grammar_kind kind, const char *text, size_t len,
+                                 struct tft_error *err)
+{
+    const struct tft_allocator *a = lx->allocator;
+    *out = NULL;
+    if (kind != TFT_GBNF && kind != TFT_REGEX)
+        return tft_fail(err, TFT_ERR_ARG, "grammar: neither GBNF nor a regular expression");
+    if (len > TFT_SYNTAX_BYTES)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "grammar: longer than 1 MiB");
+    struct tft_grammar *g = tft_alloc(a, sizeof *g);
+    if (!g)
+        return tft_fail(err, TFT_ERR_NOMEM, "grammar: out of memory");
+    *g = (struct tft_grammar){.lexicon = lx, .a = a};
+    struct tft_syntax x = {.a = a, .lexicon = lx, .text = text, .len = (uint32_t)len, .err = err};
+    if (!tft_syntax_begin(&x))
+        x.status = tft_fail(err, TFT_ERR_NOMEM, "grammar: out of memory");
+    else if (kind == TFT_GBNF)
+        tft_gbnf_parse(&x);
+    else
+        tft_regex_parse(&x);
+    if (!x.status)
+        compile(g, &x);
+    tft_syntax_free(&x);
+    if (x.status)
+        tft_grammar_close(g);
+    else
+        *out = g;
+    return x.status;
+}
+
+void tft_grammar_close(struct tft_grammar *g)
+{
+    if (!g)
+        return;
+    const struct tft_allocator *a = g->a;
+    tft_free(a, g->next, (size_t)g->n_state * g->n_class * sizeof *g->next);
+    tft_vec_free(&g->state, a, sizeof(struct tft_auto_state));
+    tft_vec_free(&g->call, a, sizeof(struct tft_auto_call));
+    tft_vec_free(&g->token, a, sizeof(struct tft_auto_token));
+    tft_free(a, g, sizeof *g);
+}

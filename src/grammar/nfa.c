@@ -1,0 +1,239 @@
+#include "nfa.h"
+
+#include "base/error.h"
+
+/* A rule is copied to where it is named if it has no more parts than this, no endless repetition,
+   and does not come back to itself. Automata of such rules become one, which is deterministic. */
+enum { INLINE_PARTS = 48, INLINE_DEPTH = 12, TOO_MANY = 1 << 20 };
+
+static uint32_t fail(struct tft_nfa *n, enum tft_status code, const char *what)
+{
+    if (!n->x->status)
+        n->x->status = tft_fail(n->x->err, code, "grammar: %s", what);
+    return 0;
+}
+
+static uint32_t new_state(struct tft_nfa *n)
+{
+    if (n->state.n >= TFT_NFA_STATES)
+        return fail(n, TFT_ERR_UNSUPPORTED, "too large: more than 262144 states");
+    if (!tft_vec_add(&n->state, n->x->a, sizeof(uint32_t), 1))
+        return fail(n, TFT_ERR_NOMEM, "out of memory");
+    return n->state.n - 1;
+}
+
+/* An edge between two states. Returns `to`, or 0 after an error. */
+static uint32_t connect(struct tft_nfa *n, uint32_t from, enum tft_nfa_kind kind, uint32_t lo,
+                        uint32_t hi, uint32_t to)
+{
+    struct tft_nfa_edge *e = from && to ? tft_vec_add(&n->edge, n->x->a, sizeof *e, 1) : NULL;
+    if (!e)
+        return fail(n, TFT_ERR_NOMEM, "out of memory");
+    uint32_t *first = (uint32_t *)n->state.p + from;
+    *e = (struct tft_nfa_edge){kind, lo, hi, to, *first};
+    *first = n->edge.n - 1;
+    return to;
+}
+
+/* ---- characters as bytes */
+
+static uint32_t utf8_length(uint32_t c)
+{
+    return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
+
+static void utf8_encode(uint32_t c, uint32_t n, unsigned char *out)
+{
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (uint32_t i = n; i-- > 1; c >>= 6)
+        out[i] = (unsigned char)(0x80 | (c & 0x3f));
+    out[0] = (unsigned char)(lead[n] | c);
+}
+
+static bool all_are(const unsigned char *p, uint32_t n, unsigned char byte)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (p[i] != byte)
+            return false;
+    return true;
+}
+
+/* Edges for the texts of n bytes from lo to hi, in the order of their bytes. */
+static void connect_bytes(struct tft_nfa *n, uint32_t from, uint32_t to, const unsigned char *lo,
+                          const unsigned char *hi, uint32_t len)
+{
+    static const unsigned char least[4] = {0x80, 0x80, 0x80, 0x80},
+                               most[4] = {0xbf, 0xbf, 0xbf, 0xbf};
+    unsigned first = *lo, last = *hi;
+    if (n->x->status)
+        return;
+    if (len == 1) {
+        connect(n, from, TFT_NFA_BYTES, first, last, to);
+        return;
+    }
+    if (first == last) {
+        uint32_t mid = connect(n, from, TFT_NFA_BYTES, first, first, new_state(n));
+        connect_bytes(n, mid, to, lo + 1, hi + 1, len - 1);
+        return;
+    }
+    if (!all_are(lo + 1, len - 1, 0x80)) {
+        uint32_t mid = connect(n, from, TFT_NFA_BYTES, first, first, new_state(n));
+        connect_bytes(n, mid, to, lo + 1, most, len - 1);
+        first++;
+    }
+    if (!all_are(hi + 1, len - 1, 0xbf)) {
+        uint32_t mid = connect(n, from, TFT_NFA_BYTES, last, last, new_state(n));
+        connect_bytes(n, mid, to, least, hi + 1, len - 1);
+        last--;
+    }
+    if (first <= last) {
+        uint32_t mid = connect(n, from, TFT_NFA_BYTES, first, last, new_state(n));
+        connect_bytes(n, mid, to, least, most, len - 1);
+    }
+}
+
+/* Surrogates are no characters: a range is cut there, and where the length changes. */
+static void connect_range(struct tft_nfa *n, uint32_t from, uint32_t to, uint32_t lo, uint32_t hi)
+{
+    static const uint32_t piece[][2] = {
+        {0, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff}, {0xe000, 0xffff}, {0x10000, 0x10ffff}};
+    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++) {
+        uint32_t a = lo > piece[i][0] ? lo : piece[i][0], b = hi < piece[i][1] ? hi : piece[i][1];
+        unsigned char first[4], last[4];
+        if (a > b)
+            continue;
+        utf8_encode(a, utf8_length(a), first);
+        utf8_encode(b, utf8_length(b), last);
+        connect_bytes(n, from, to, first, last, utf8_length(a));
+    }
+}
+
+/* ---- which rules are copied */
+
+static uint32_t rule_parts(struct tft_nfa *n, uint32_t rule, uint32_t depth);
+
+/* Parts of a node and what is below it, TOO_MANY if it must not be copied. */
+static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
+{
+    const struct tft_syntax_node *node = tft_syntax_node(n->x, i);
+    uint32_t sum = 1;
+    if (depth > INLINE_DEPTH)
+        return TOO_MANY;
+    switch (node->kind) {
+    case TFT_SYNTAX_CHARS:
+    case TFT_SYNTAX_TOKEN: return 1;
+    case TFT_SYNTAX_RULE: return rule_parts(n, node->first, depth + 1);
+    case TFT_SYNTAX_REPEAT:
+        if (node->max > INLINE_PARTS)
+            return TOO_MANY;
+        return 1 + node->max * parts(n, node->first, depth + 1);
+    default:
+        for (uint32_t c = node->first; c && sum <= INLINE_PARTS; c = tft_syntax_node(n->x, c)->next)
+            sum += parts(n, c, depth + 1);
+        return sum;
+    }
+}
+
+static uint32_t rule_parts(struct tft_nfa *n, uint32_t rule, uint32_t depth)
+{
+    if (n->inlined[rule] == 2)
+        return TOO_MANY;
+    n->inlined[rule] = 2; /* a rule that comes back to itself */
+    uint32_t sum = parts(n, tft_syntax_rule(n->x, rule)->body, depth);
+    n->inlined[rule] = sum <= INLINE_PARTS ? 1 : 2;
+    return sum;
+}
+
+static bool is_inlined(struct tft_nfa *n, uint32_t rule)
+{
+    if (!n->inlined[rule])
+        rule_parts(n, rule, 0);
+    return n->inlined[rule] == 1;
+}
+
+/* ---- syntax */
+
+static uint32_t add(struct tft_nfa *n, uint32_t node, uint32_t from);
+
+static uint32_t add_repeat(struct tft_nfa *n, const struct tft_syntax_node *node, uint32_t from)
+{
+    for (uint32_t i = 0; i < node->min && from; i++)
+        from = add(n, node->first, from);
+    if (node->max == TFT_SYNTAX_MANY) {
+        uint32_t loop = connect(n, from, TFT_NFA_EMPTY, 0, 0, new_state(n)),
+                 back = add(n, node->first, loop);
+        connect(n, back, TFT_NFA_EMPTY, 0, 0, loop);
+        return connect(n, loop, TFT_NFA_EMPTY, 0, 0, new_state(n));
+    }
+    uint32_t end = new_state(n);
+    for (uint32_t i = node->min; i < node->max && from; i++) {
+        connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
+        from = add(n, node->first, from);
+    }
+    return connect(n, from, TFT_NFA_EMPTY, 0, 0, end);
+}
+
+static uint32_t add_alt(struct tft_nfa *n, const struct tft_syntax_node *node, uint32_t from)
+{
+    uint32_t end = new_state(n);
+    for (uint32_t c = node->first; c && end; c = tft_syntax_node(n->x, c)->next)
+        if (!connect(n, add(n, c, from), TFT_NFA_EMPTY, 0, 0, end))
+            return 0;
+    return end;
+}
+
+/* Adds what a node matches, from the state `from` on. No edge leads back to it. Returns the state
+   behind it; 0 after an error. */
+static uint32_t add(struct tft_nfa *n, uint32_t i, uint32_t from)
+{
+    const struct tft_syntax_node *node = tft_syntax_node(n->x, i);
+    const struct tft_syntax_range *r = n->x->range.p;
+    if (!from || n->x->status)
+        return 0;
+    if (++n->steps > TFT_NFA_STEPS)
+        return fail(n, TFT_ERR_UNSUPPORTED, "too large: its repetitions take too long to expand");
+    switch (node->kind) {
+    case TFT_SYNTAX_CHARS: {
+        uint32_t end = new_state(n);
+        for (uint32_t k = node->first; k < node->first + node->n && end; k++)
+            connect_range(n, from, end, r[k].lo, r[k].hi);
+        return n->x->status ? 0 : end;
+    }
+    case TFT_SYNTAX_RULE:
+        if (is_inlined(n, node->first))
+            return add(n, tft_syntax_rule(n->x, node->first)->body, from);
+        return connect(n, from, TFT_NFA_CALL, node->first, 0, new_state(n));
+    case TFT_SYNTAX_TOKEN:
+        return connect(n, from, TFT_NFA_TOKEN, node->first, node->n, new_state(n));
+    case TFT_SYNTAX_REPEAT: return add_repeat(n, node, from);
+    case TFT_SYNTAX_ALT: return add_alt(n, node, from);
+    case TFT_SYNTAX_SEQ:
+        for (uint32_t c = node->first; c && from; c = tft_syntax_node(n->x, c)->next)
+            from = add(n, c, from);
+        return from;
+    }
+    return 0;
+}
+
+bool tft_nfa_begin(struct tft_nfa *n, struct tft_syntax *x)
+{
+    *n = (struct tft_nfa){.x = x, .inlined = tft_alloc(x->a, x->rule.n)};
+    if (n->inlined)
+        memset(n->inlined, 0, x->rule.n);
+    return n->inlined && tft_vec_add(&n->edge, x->a, sizeof(struct tft_nfa_edge), 1) &&
+           tft_vec_add(&n->state, x->a, sizeof(uint32_t), 1);
+}
+
+void tft_nfa_free(struct tft_nfa *n)
+{
+    tft_free(n->x->a, n->inlined, n->x->rule.n);
+    tft_vec_free(&n->edge, n->x->a, sizeof(struct tft_nfa_edge));
+    tft_vec_free(&n->state, n->x->a, sizeof(uint32_t));
+}
+
+bool tft_nfa_rule(struct tft_nfa *n, uint32_t rule, uint32_t *start, uint32_t *end)
+{
+    *start = new_state(n);
+    *end = add(n, tft_syntax_rule(n->x, rule)->body, *start);
+    return *end && !n->x->status;
+}

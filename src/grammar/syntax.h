@@ -1,0 +1,99 @@
+/*
+ * A grammar as it was written: rules, and trees of what they match. gbnf.c and regex.c make it,
+ * compile.c makes an automaton of it.
+ */
+#ifndef TFT_SYNTAX_H
+#define TFT_SYNTAX_H
+
+#include "grammar.h"
+#include "vec.h"
+
+/* Limits that error messages name. */
+enum {
+    TFT_SYNTAX_BYTES = 1 << 20, /* of a grammar's text */
+    TFT_SYNTAX_RULES = 1 << 14,
+    TFT_SYNTAX_DEPTH = 64, /* of parentheses */
+    TFT_SYNTAX_TIMES = 1 << 16,  /* the largest number in {} */
+};
+#define TFT_SYNTAX_MANY UINT32_MAX /* no upper bound */
+
+enum tft_syntax_kind {
+    TFT_SYNTAX_CHARS,  /* one character of range[first .. first + n) */
+    TFT_SYNTAX_RULE,   /* rule number `first` */
+    TFT_SYNTAX_TOKEN,  /* token number `first`; with n != 0 any token but this one */
+    TFT_SYNTAX_SEQ,    /* the children one after another; none: the empty text */
+    TFT_SYNTAX_ALT,    /* one of the children */
+    TFT_SYNTAX_REPEAT, /* the only child, min .. max times */
+};
+
+/* Children are a list: node `first`, then each one's `next`. Node 0 is none. */
+struct tft_syntax_node {
+    enum tft_syntax_kind kind;
+    uint32_t first, n, next;
+    uint32_t min, max;
+};
+
+struct tft_syntax_range {
+    uint32_t lo, hi; /* code points */
+};
+
+struct tft_syntax_rule {
+    const char *name; /* [n] in the grammar's text */
+    uint32_t n, body; /* body: a node, 0 until the rule is defined */
+    uint32_t at;      /* byte of the text where the name is first used */
+};
+
+struct tft_syntax {
+    const struct tft_allocator *a;
+    const struct tft_lexicon *lexicon; /* for the names of tokens */
+    const char *text;                  /* [len] */
+    uint32_t len, pos, depth;          /* pos: the parser's */
+    struct tft_vec node, range, rule;
+    uint32_t *slot; /* [n_slot, a power of two] rules by the hash of their name, + 1; 0: empty */
+    uint32_t n_slot;
+    uint32_t root; /* a rule */
+    struct tft_error *err;
+    enum tft_status status;
+};
+
+static inline struct tft_syntax_node *tft_syntax_node(const struct tft_syntax *x, uint32_t i)
+{
+    return (struct tft_syntax_node *)x->node.p + i;
+}
+static inline struct tft_syntax_rule *tft_syntax_rule(const struct tft_syntax *x, uint32_t i)
+{
+    return (struct tft_syntax_rule *)x->rule.p + i;
+}
+
+/* Starts a syntax with node 0. False: out of memory. Free it in either case. */
+bool tft_syntax_begin(struct tft_syntax *x);
+void tft_syntax_free(struct tft_syntax *x);
+
+/* A new node; 0 after an error. */
+uint32_t tft_syntax_add(struct tft_syntax *x, enum tft_syntax_kind kind, uint32_t first);
+
+/* Appends a range of code points. It belongs to the node that is being made. */
+void tft_syntax_add_range(struct tft_syntax *x, uint32_t lo, uint32_t hi);
+
+/* A node for the ranges from number `from` on: sorted, merged, and negated if `not`. */
+uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not);
+
+/* Puts `node` into a repetition. */
+uint32_t tft_syntax_repeat(struct tft_syntax *x, uint32_t node, uint32_t min, uint32_t max);
+
+/* Reads `{m}`, `{m,}` or `{m,n}` at pos, behind the brace. */
+bool tft_syntax_bounds(struct tft_syntax *x, uint32_t *min, uint32_t *max);
+
+/* The number of the rule of that name, made if there is none yet; 0 after an error. Rule 0 is
+   none. */
+uint32_t tft_syntax_named(struct tft_syntax *x, const char *name, uint32_t n);
+
+/* Records an error at byte `at` of the text, with its line and column; the first one stays. Returns
+   0. */
+uint32_t tft_syntax_fail(struct tft_syntax *x, uint32_t at, const char *what);
+
+/* Parsers: fill in *x, whose text is set. On failure x->status says why. */
+void tft_gbnf_parse(struct tft_syntax *x);
+void tft_regex_parse(struct tft_syntax *x);
+
+#endif
