@@ -589,6 +589,68 @@ TFT_API const int32_t *tft_tokens(const struct tft_session *s);
    session last slid. */
 TFT_API const float *tft_logits(const struct tft_session *s, size_t back);
 
+/* ------------------------------------------------------------------------------------- grammars */
+
+/*
+ * A grammar says which texts a model may generate. A sampler that has a state of one chooses only
+ * among tokens after which the text can still be completed, and lets the text end only where the
+ * grammar does:
+ *
+ *      struct tft_lexicon *lx;                          // once for a model
+ *      struct tft_grammar *g;                           // once for a grammar
+ *      struct tft_grammar_state *gs;                    // once for a text
+ *      if (tft_lexicon_open(&lx, m, &err) != TFT_OK ||
+ *          tft_grammar_open(&g, lx, TFT_GBNF, text, strlen(text), &err) != TFT_OK ||
+ *          tft_grammar_begin(&gs, g, &err) != TFT_OK)
+ *          return puts(err.msg), 1;
+ *      z.grammar = gs;                                  // tft_sample obeys it, and moves it on
+ *
+ * A lexicon and a grammar never change: any number of threads and states may share them. All take
+ * their memory from the model's allocator, which must be thread-safe if threads share it.
+ */
+struct tft_lexicon;       /* the vocabulary, ordered by the bytes of its tokens */
+struct tft_grammar;       /* an automaton made from text */
+struct tft_grammar_state; /* a place in a grammar */
+
+/* Takes about 0.1 s for 262,144 tokens. The model must outlive the lexicon, the lexicon its
+   grammars, a grammar its states. TFT_ERR_UNSUPPORTED: the model has no tokenizer. TFT_ERR_NOMEM.
+   The functions that close and end take NULL. */
+TFT_API enum tft_status tft_lexicon_open(struct tft_lexicon **out, const struct tft_model *m,
+                                         struct tft_error *err);
+TFT_API void tft_lexicon_close(struct tft_lexicon *lx);
+
+enum tft_grammar_kind {
+    TFT_GBNF,  /* rules as llama.cpp reads them; the text is what the rule root matches */
+    TFT_REGEX, /* a regular expression that the whole text must match */
+};
+
+/* Compiles text[len]. TFT_ERR_FORMAT: an error in it; err has the line and the column.
+   TFT_ERR_UNSUPPORTED: too large, a rule that begins with itself, or nothing matches.
+   TFT_ERR_NOMEM; TFT_ERR_ARG. Special tokens may come only where the grammar names them, as
+   <NAME> or <[ID]>. Bytes that no token is alone cannot come. */
+TFT_API enum tft_status tft_grammar_open(struct tft_grammar **out, const struct tft_lexicon *lx,
+                                         enum tft_grammar_kind kind, const char *text, size_t len,
+                                         struct tft_error *err);
+TFT_API void tft_grammar_close(struct tft_grammar *g);
+
+/* A state at the beginning of the grammar. One thread at a time uses it. */
+TFT_API enum tft_status tft_grammar_begin(struct tft_grammar_state **out,
+                                          const struct tft_grammar *g, struct tft_error *err);
+TFT_API void tft_grammar_end(struct tft_grammar_state *s);
+
+/* Puts `to` where `from` is, of the same grammar: to go back, keep a copy. */
+TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
+                                         const struct tft_grammar_state *from);
+
+/* Whether the token may come next; whether the text may end here. A token that ends generation may
+   come where the text may end. */
+TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
+TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
+
+/* Moves behind a token. TFT_ERR_ARG: it may not come, and nothing changes. After TFT_ERR_NOMEM no
+   token may come. tft_sample calls this for the token that it returns. */
+TFT_API enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id);
+
 /* ------------------------------------------------------------------------------------- sampling */
 
 /*
@@ -620,11 +682,13 @@ struct tft_sampler {
                              off */
     int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64 */
     uint64_t seed;        /* state of the random generator; every draw changes it */
-    uint64_t reserved[4]; /* for later versions: zero */
+    struct tft_grammar_state *grammar; /* only its tokens may come, and it takes the one that is
+                                          chosen; NULL: every token may come */
+    uint64_t reserved[3]; /* for later versions: zero */
 };
 
-/* Chooses the next token from the logits of the session's last call; -1 if there are none, or if
-   z->reserved is not zero. Allocates nothing. */
+/* Chooses the next token from the logits of the session's last call; -1 if there are none, if
+   z->reserved is not zero, or if no token may come. Allocates nothing without a grammar. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
 
 /* The same from logits[n_vocab] of the caller, who keeps them: those of tft_logits with a bias, or

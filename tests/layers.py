@@ -9,12 +9,13 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv", "src/model",
-         "src/run", "src/backend/cpu", "src/backend", "models", "src/chat", "src/backend/cuda",
+order = ["port", "simd", "src/base", "src/file", "src/text", "src/weights", "src/kv",
+         "src/grammar", "src/model", "src/run", "src/backend/cpu", "src/backend", "models", "src/chat", "src/backend/cuda",
          "tools"]
 doors = {
     "src/file": {"file.h", "codebooks.h"},
     "src/text": {"tokenizer.h"},
+    "src/grammar": {"grammar.h"},
     "src/weights": {"format.h"},
     "src/kv": {"kv.h", "policy.h"},
     "src/model": {"model.h", "open.h", "load.h", "convert.h", "keys.h", "rope.h"},

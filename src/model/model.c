@@ -1,6 +1,8 @@
 #include "model/model.h"
 
+#include "base/error.h"
 #include "base/options.h"
+#include "grammar/grammar.h"
 
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
@@ -124,4 +126,13 @@ size_t tft_text_push(struct tft_text *t, const struct tft_model *m, int32_t id,
                      char out[TFT_TEXT_MAX])
 {
     return m->tokenizer ? tft_tokenizer_push(m->tokenizer, t, id, out) : 0;
+}
+
+enum tft_status tft_lexicon_open(struct tft_lexicon **out, const struct tft_model *m,
+                                 struct tft_error *err)
+{
+    *out = NULL;
+    if (!m->tokenizer)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: has no tokenizer", m->source.name);
+    return tft_lexicon_make(out, m->tokenizer, m->allocator, err);
 }

@@ -10,6 +10,7 @@
 
 #include "base/exp_log.h"
 #include "base/splitmix64.h"
+#include "grammar/grammar.h"
 #include "simd/expf.h"
 
 /* A random number in [0, 1). */
@@ -107,19 +108,52 @@ static struct tft_likely likely(struct tft_session *s, const float *logits, floa
                                .unit = unit};
 }
 
-int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
+/* A copy of the logits in which only the tokens of the mask are above -infinity. NULL: there is
+   none. x may be `logits`. */
+static const float *masked(const float *logits, float *x, size_t n, const uint32_t *mask)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i += 32) {
+        uint32_t bits = mask[i / 32];
+        any |= bits;
+        for (size_t k = i; k < i + 32 && k < n; k++, bits >>= 1)
+            x[k] = !(bits & 1) ? -INFINITY : logits[k] > -FLT_MAX ? logits[k] : -FLT_MAX;
+    }
+    return any ? x : NULL;
+}
+
+static int32_t sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
 {
     static const uint64_t zeros[sizeof z->reserved / sizeof *z->reserved];
-    if (memcmp(z->reserved, zeros, sizeof zeros) != 0)
+    if (memcmp(z->reserved, zeros, sizeof zeros) != 0 ||
+        (z->grammar && tft_grammar_vocab(z->grammar) != s->m->n_vocab))
         return -1;
     if (z->repeat_penalty > 0 && z->repeat_penalty != 1)
         logits = penalized(logits, s, z->repeat_penalty,
                            z->repeat_last > 0 ? (uint32_t)z->repeat_last : 64);
     struct tft_likely l = likely(s, logits, z->temperature);
     int32_t best = tft_likely_begin(&l);
+    if (z->grammar && !(z->temperature > 0) && tft_grammar_allows(z->grammar, best))
+        return best; /* the likeliest of all is the likeliest of those that may come */
+    if (z->grammar) {
+        const uint32_t *mask = tft_grammar_mask(z->grammar);
+        logits = mask ? masked(logits, s->penalized, s->m->n_vocab, mask) : NULL;
+        if (!logits)
+            return -1;
+        l = likely(s, logits, z->temperature);
+        best = tft_likely_begin(&l);
+    }
     if (!(z->temperature > 0) || !tft_likely_has(&l, 0))
         return best;
     return choose(z, &l);
+}
+
+int32_t tft_sample_logits(struct tft_sampler *z, struct tft_session *s, const float *logits)
+{
+    int32_t id = sample_logits(z, s, logits);
+    if (id >= 0 && z->grammar && tft_grammar_accept(z->grammar, id) != TFT_OK)
+        return -1;
+    return id;
 }
 
 int32_t tft_sample(struct tft_sampler *z, struct tft_session *s)

@@ -1,0 +1,304 @@
+/* Grammars: what they accept, against a matcher that tries every way; masks, against every token
+   tried alone; and sampling under them. */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "folder.h"
+#include "grammar/grammar.h"
+#include "toy.h"
+#include "tuffet.h"
+#include "vocabs.h"
+
+static struct tft_tokenizer *tokens;
+static struct tft_lexicon *lexicon;
+
+/* All bytes, pieces of JSON and words, a special token, an end, and padding. */
+static int open_lexicon(void **state)
+{
+    static struct vocab v = {.model = "llama"};
+    static const char *const text[] = {
+        "a",   "b",   "c",      "ab",    "abc", "ba",      "aaaa", "\"",  "\"a",  "a\"",  "\":",
+        "\",", "\"}", "\"}}",   "{\"",   "{",   "}",       "[",    "]",   "]]",   "[[",   ",",
+        ":",   "1",   "12",     "-1",    "0.5", "e",       "true", "tr",  "ue",   "null", "\\",
+        "\\n", "\\u",    "\xc3\xa9", "\xc3\xa9t", "\xe2\x82", "x\"y", "(", ")", "()", "((",
+        "abab"};
+    (void)state;
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "<think>", 0, TFT_TOKEN_CONTROL);
+    vocab_add_bytes(&v);
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        vocab_add(&v, text[i], -(float)i, TFT_TOKEN_NORMAL);
+    vocab_add(&v, "", 0, TFT_TOKEN_NORMAL);
+    tokens = open_vocab(&v);
+    return tft_lexicon_make(&lexicon, tokens, NULL, NULL);
+}
+
+static int close_lexicon(void **state)
+{
+    (void)state;
+    tft_lexicon_close(lexicon);
+    tft_tokenizer_close(tokens);
+    return 0;
+}
+
+static struct tft_grammar_state *begin(struct tft_grammar **g, enum tft_grammar_kind kind,
+                                       const char *text)
+{
+    struct tft_grammar_state *s;
+    struct tft_error err = {0};
+    if (tft_grammar_open(g, lexicon, kind, text, strlen(text), &err) != TFT_OK)
+        fail_msg("%s: %s", text, err.msg);
+    assert_int_equal(tft_grammar_begin(&s, *g, NULL), TFT_OK);
+    return s;
+}
+
+static void end(struct tft_grammar *g, struct tft_grammar_state *s)
+{
+    tft_grammar_end(s);
+    tft_grammar_close(g);
+}
+
+static int32_t byte_token(unsigned char byte)
+{
+    return 4 + byte;
+}
+
+/* Feeds the text byte by byte. */
+static bool feeds(struct tft_grammar_state *s, const char *text)
+{
+    for (; *text; text++)
+        if (tft_grammar_accept(s, byte_token((unsigned char)*text)) != TFT_OK)
+            return false;
+    return true;
+}
+
+static bool matches(enum tft_grammar_kind kind, const char *grammar, const char *text)
+{
+    struct tft_grammar *g;
+    struct tft_grammar_state *s = begin(&g, kind, grammar);
+    bool does = feeds(s, text) && tft_grammar_can_end(s);
+    end(g, s);
+    return does;
+}
+
+static void gbnf_matches_what_it_says(void **state)
+{
+    static const struct {
+        const char *grammar, *yes[5], *no[5];
+    } rows[] = {
+        {"root ::= \"ab\" | \"c\"", {"ab", "c"}, {"", "a", "abc", "b"}},
+        {"root ::= \"a\"*", {"", "a", "aaaa"}, {"b", "ab"}},
+        {"root ::= \"ab\"+ \"c\"?", {"ab", "abab", "ababc"}, {"", "aba", "c"}},
+        {"root ::= \"a\"{2} \"b\"{1,} \"c\"{,2}", {"aab", "aabbcc"}, {"ab", "aa", "aabccc"}},
+        {"root ::= ([a-c] | x)+ # a comment\nx ::= \"(\" root \")\"\n",
+         {"abc", "(a)", "((b)c)"},
+         {"", "(", "()", "a)"}},
+        {"root ::= [^a-y\"] .", {"zq", "\xc3\xa9\xc3\xa9"}, {"aq", "z", "\"a"}},
+        {"root ::= \"\\x41\\u00e9\\n\\\\\\\"\"", {"A\xc3\xa9\n\\\""}, {"A"}},
+        {"root ::= (\"a\" |\n \"b\"\n)\n", {"a", "b"}, {"", "\n"}},
+        {"root ::= [\\]\\-a]", {"]", "-", "a"}, {"\\", "b"}},
+        {"root ::= a b\r\na ::= b?\r\nb ::= \"c\"?", {"", "c", "cc"}, {"ccc"}},
+        {"root ::= \"a\" dead | \"b\"\ndead ::= \"x\" dead", {"b"}, {"a", "ax"}},
+        {"root ::= l*\nl ::= e* \"a\" | e\ne ::= \"b\"?", {"", "a", "bab"}, {"c"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (size_t k = 0; k < 5 && rows[i].yes[k]; k++)
+            if (!matches(TFT_GBNF, rows[i].grammar, rows[i].yes[k]))
+                fail_msg("%s rejects %s", rows[i].grammar, rows[i].yes[k]);
+        for (size_t k = 0; k < 5 && rows[i].no[k]; k++)
+            if (matches(TFT_GBNF, rows[i].grammar, rows[i].no[k]))
+                fail_msg("%s accepts %s", rows[i].grammar, rows[i].no[k]);
+    }
+}
+
+static void regex_matches_what_it_says(void **state)
+{
+    (void)state;
+    assert_true(matches(TFT_REGEX, "^[a-c]{2,3}\\d+$", "abc12"));
+    assert_false(matches(TFT_REGEX, "^[a-c]{2,3}\\d+$", "a12"));
+    assert_true(matches(TFT_REGEX, "(?:ab|c)*?\\.x", "abc.x"));
+    assert_false(matches(TFT_REGEX, "(?:ab|c)*?\\.x", "abcax"));
+    assert_true(matches(TFT_REGEX, "[^\\s\\d]\\w.", "\xc3\xa9_z"));
+    assert_false(matches(TFT_REGEX, ".", "\n"));
+}
+
+static void errors_have_a_place(void **state)
+{
+    static const struct {
+        enum tft_grammar_kind kind;
+        enum tft_status status;
+        const char *grammar, *message;
+    } rows[] = {
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"a", "line 1, column 10"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= a\nb ::= [z-a]", "line 2, column 7"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= gone", "nowhere defined"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "a ::= \"a\"", "no rule named root"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "", "no rule named root"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= <nothing>", "not a token"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"a\"\nroot ::= \"b\"", "there already"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"\\q\"", "unknown escape"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"a\"{3,2}", "below the lower"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"a\"{99999999999}", "65536"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= e root \"a\" | \"b\"\ne ::= \"c\"*",
+         "begin with itself (left recursion): root"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= \"a\" root", "matches no text"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED,
+         "root ::= (((\"a\"{1000}){1000}){1000}){1000}", "too large"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= (((\"\"{60000}){60000}){60000})", "too large"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= [ab]* \"a\" [ab]{20}", "too large"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "a\\b", "not supported"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "(?=a)", "not supported"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "a)", "not opened"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "^a|b$", "need a group"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_grammar *g;
+        struct tft_error err = {0};
+        enum tft_status status = tft_grammar_open(&g, lexicon, rows[i].kind, rows[i].grammar,
+                                                  strlen(rows[i].grammar), &err);
+        if (status != rows[i].status || !strstr(err.msg, rows[i].message))
+            fail_msg("%s: %d %s", rows[i].grammar, (int)status, err.msg);
+        assert_null(g);
+    }
+}
+
+/* ---- masks against tokens fed byte by byte */
+
+/* Whether the token's bytes may come one after another, each as a token of its own. */
+static bool fits(struct tft_grammar_state *scratch, const struct tft_grammar_state *s, int32_t id)
+{
+    size_t n;
+    const char *p = tft_tokenizer_text(tokens, id, false, &n);
+    if (tft_tokenizer_ends(tokens, id))
+        return tft_grammar_can_end(s);
+    assert_int_equal(tft_grammar_copy(scratch, s), TFT_OK);
+    for (size_t i = 0; i < n; i++)
+        if (tft_grammar_accept(scratch, byte_token((unsigned char)p[i])) != TFT_OK)
+            return false;
+    return n > 0;
+}
+
+static void masks_are_what_bytes_allow(void **state)
+{
+    static const char *const grammars[] = {
+        "root ::= [a-c]{0,9} (\"(\" root \")\")?",
+        "root ::= v\nv ::= \"{\" (p (\",\" p)*)? \"}\" | s | n | \"[\" (v (\",\" v)*)? \"]\" | "
+        "\"true\" | \"null\"\np ::= s \":\" v\nn ::= \"-\"? [0-9]+ (\".\" [0-9]+)? (\"e\" n)?\n"
+        "s ::= \"\\\"\" c* \"\\\"\"\nc ::= [^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"n] | \"u\" "
+        "[0-9a-f]{4})",
+        "root ::= \"\\\"\" [^\"\\\\\\x7F\\x00-\\x1F]{2,5} \"\\\"\" root | \"ab\"* | \"aba\" [b-c]*",
+        "root ::= ([^\\x00-\\x1F] | \"\\\\\" .)* \"\\\"\" [ab]*",
+    };
+    (void)state;
+    uint64_t seed = 5;
+    size_t checked = 0, allowed = 0;
+    for (size_t i = 0; i < 4 * 60; i++) {
+        struct tft_grammar *g;
+        struct tft_grammar_state *s = begin(&g, TFT_GBNF, grammars[i % 4]), *scratch;
+        assert_int_equal(tft_grammar_begin(&scratch, g, NULL), TFT_OK);
+        for (int step = 0; step < 20; step++) {
+            int32_t may[1024];
+            uint32_t n = 0;
+            const uint32_t *mask = tft_grammar_mask(s);
+            for (int32_t id = 0; id < (int32_t)tft_lexicon_size(lexicon); id++, checked++) {
+                bool in = mask[id / 32] >> id % 32 & 1;
+                if (in != fits(scratch, s, id))
+                    fail_msg("grammar %zu, step %d, token %d: %d", i % 4, step, (int)id, in);
+                if (in)
+                    may[n++] = id;
+            }
+            assert_true(n > 0); /* no dead end */
+            allowed += n;
+            int32_t id = may[random_below(&seed, n)];
+            assert_int_equal(tft_grammar_accept(s, id), TFT_OK);
+            if (tft_tokenizer_ends(tokens, id))
+                break;
+        }
+        tft_grammar_end(scratch);
+        end(g, s);
+    }
+    assert_true(checked > 100000 && allowed > 10000);
+}
+
+static void special_tokens_come_where_they_are_named(void **state)
+{
+    struct tft_grammar *g;
+    struct tft_grammar_state *s = begin(&g, TFT_GBNF, "root ::= <think> !<think> [ab] | \"c\"");
+    (void)state;
+    assert_true(tft_grammar_allows(s, 3));
+    assert_false(tft_grammar_allows(s, 1));
+    assert_int_equal(tft_grammar_accept(s, 2), TFT_ERR_ARG);
+    assert_int_equal(tft_grammar_accept(s, -1), TFT_ERR_ARG);
+    assert_int_equal(tft_grammar_accept(s, 3), TFT_OK);
+    assert_false(tft_grammar_allows(s, 3));
+    assert_int_equal(tft_grammar_accept(s, byte_token('q')), TFT_OK);
+    assert_true(feeds(s, "a"));
+    assert_true(tft_grammar_can_end(s) && tft_grammar_allows(s, 2));
+    assert_false(tft_grammar_allows(s, byte_token('a')));
+    end(g, s);
+}
+
+/* ---- sampling */
+
+static void samples_are_of_the_grammar(void **state)
+{
+    const struct toy t = {.arch = "llama", .n_vocab = TOY_VOCAB, .n_ctx = 64, .n_embd = 8,
+                          .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 8, .n_ff = 8,
+                          .n_rot = 8, .vocab = "gpt2", .tied = true};
+    const char *regex = "[a-z]{3,6}-[0-9]{2}";
+    struct tft_model *m;
+    struct tft_session *s;
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+    struct tft_session_opts o = {.size = sizeof o, .n_threads = 1};
+    assert_int_equal(make_folder(state), 0);
+    assert_true(toy_write(&t, in_folder("m.gguf")));
+    assert_int_equal(tft_model_open(&m, in_folder("m.gguf"), NULL, NULL), TFT_OK);
+    assert_int_equal(tft_lexicon_open(&lx, m, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&g, lx, TFT_REGEX, regex, strlen(regex), NULL), TFT_OK);
+    assert_int_equal(tft_session_open(&s, m, &o, NULL), TFT_OK);
+    for (unsigned seed = 0; seed < 60; seed++) {
+        char text[64] = "";
+        int32_t id = 7;
+        size_t n, used = 0;
+        struct tft_sampler z = {.temperature = seed % 3 ? 2 : 0, .seed = seed,
+                                .min_p = seed % 3 == 2 ? 0.9f : 0, .repeat_penalty = 1.3f};
+        assert_int_equal(tft_grammar_begin(&z.grammar, g, NULL), TFT_OK);
+        assert_int_equal(tft_sync(s, &(int32_t){(int32_t)seed}, 1), TFT_OK);
+        while (id = tft_sample(&z, s), assert_true(id >= 0), !tft_token_ends(m, id)) {
+            const char *p = tft_token_text(m, id, false, &n);
+            assert_true(used + n < sizeof text);
+            memcpy(text + used, p, n);
+            used += n;
+            assert_int_equal(tft_decode(s, id), TFT_OK);
+        }
+        size_t letters = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+        assert_in_range(letters, 3, 6);
+        assert_int_equal(text[letters], '-');
+        assert_int_equal(strspn(text + letters + 1, "0123456789"), 2);
+        assert_int_equal(strlen(text), letters + 3);
+        tft_grammar_end(z.grammar);
+    }
+    tft_session_close(s);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+    tft_model_close(m);
+    remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gbnf_matches_what_it_says),
+        cmocka_unit_test(regex_matches_what_it_says),
+        cmocka_unit_test(errors_have_a_place),
+        cmocka_unit_test(masks_are_what_bytes_allow),
+        cmocka_unit_test(special_tokens_come_where_they_are_named),
+        cmocka_unit_test(samples_are_of_the_grammar),
+    };
+    return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
+}
