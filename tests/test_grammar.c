@@ -224,6 +224,20 @@ static void masks_are_what_bytes_allow(void **state)
     assert_true(checked > 100000 && allowed > 10000);
 }
 
+/* After "a" nothing could end the text, so it may not come. */
+static void dead_ends_are_removed(void **state)
+{
+    struct tft_grammar *g;
+    struct tft_grammar_state *s = begin(&g, TFT_GBNF,
+                                        "root ::= \"a\" dead | \"ab\" [] | \"b\"\n"
+                                        "dead ::= \"x\" dead");
+    (void)state;
+    assert_false(tft_grammar_allows(s, byte_token('a')));
+    assert_false(tft_grammar_mask(s)[byte_token('a') / 32] >> byte_token('a') % 32 & 1);
+    assert_true(tft_grammar_allows(s, byte_token('b')));
+    end(g, s);
+}
+
 static void special_tokens_come_where_they_are_named(void **state)
 {
     struct tft_grammar *g;
@@ -297,6 +311,7 @@ int main(void)
         cmocka_unit_test(regex_matches_what_it_says),
         cmocka_unit_test(errors_have_a_place),
         cmocka_unit_test(masks_are_what_bytes_allow),
+        cmocka_unit_test(dead_ends_are_removed),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(samples_are_of_the_grammar),
     };
