@@ -256,9 +256,9 @@ static void run_part(void *arg, int tid, int n_threads)
 static void begin_state(const struct layers *y, const struct layers_pass *pass)
 {
     const struct tft_block *b = &y->m->block[pass->layer];
-    float *state = y->s->states.now + b->state;
     if (!b->state_size || pass->seq_len)
         return;
+    float *state = y->s->states.now + b->state;
     if (pass->pos)
         memcpy(state, y->prefix_state + b->state, b->state_size * sizeof *state);
     else
