@@ -112,8 +112,8 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
 /* Gives a block n floats of state. */
 void tft_load_state(struct tft_load *ld, struct tft_block *b, size_t n);
 
-/* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor; the result is
-   that of expert 0 (tft_mat_expert). A token is given to n_expert_used of them. */
+/* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor. The result
+   is the matrix of expert 0; tft_mat_expert finds the others. A token goes to n_expert_used. */
 struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigned layer,
                                    uint32_t rows, uint32_t first, uint32_t n, uint32_t cols);
 

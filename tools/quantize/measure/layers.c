@@ -409,7 +409,8 @@ static bool alloc_buffers(struct layers *y, const struct layers_capacity *capaci
     y->text = alloc_floats(capacity->rows, y->stride);
     y->weights = alloc_aligned(most, sizeof *y->weights);
     y->packed = capacity->int8 ? alloc_aligned(most_packed, 1) : NULL;
-    return y->prefix_state && y->prefix && y->text && y->weights && (y->packed || !capacity->int8) &&
+    return y->prefix_state && y->prefix && y->text && y->weights &&
+           (y->packed || !capacity->int8) &&
            (y->o->rotate != QUANTIZE_ROTATE_ALL || open_rotation(y));
 }
 

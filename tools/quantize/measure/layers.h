@@ -14,7 +14,7 @@ struct layers {
     const struct quantize_opts *o;
     size_t n_windows;
     size_t stride;  /* from one row of `prefix` or `text` to the next */
-    float *prefix_state; /* [state_size] the states of the layers that have run, behind the prefix */
+    float *prefix_state; /* [state_size] behind the prefix, of the layers that have run */
     float *prefix;  /* [n_prefix, stride] the residual stream */
     float *text;    /* [n_windows, window, stride] likewise */
     float *weights; /* the loaded layer's matrices as f32, one after the other */

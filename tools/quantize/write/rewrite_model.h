@@ -10,8 +10,8 @@ struct rewrite {
     enum tft_dtype type;   /* of new rows in the file: TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     const struct named_prefix *named; /* [n_named] prefixes to add to a file that has none */
     uint32_t n_named;
-    const uint16_t *k, *v; /* [n_kv_layer, n_prefix, G, E] f16, the new prefix; NULL: keep the old one,
-                              and ignore all that follows */
+    const uint16_t *k, *v; /* [n_kv_layer, n_prefix, G, E] f16, the new prefix; NULL: keep the old
+                              one, and ignore all that follows */
     /* how the prefix was tuned, for people: */
     const char *loss; /* "prediction", "layer outputs"; NULL: not tuned */
     float lambda, rate;

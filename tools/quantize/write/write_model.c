@@ -356,7 +356,8 @@ static void put_heads(struct model_writer *f, const char *name, enum tft_dtype t
     if (data && f->pass < WRITE_DATA)
         describe(f, type, 3, (const uint64_t[]){n, m->n_head_kv, m->n_kv_layer}, name, 0, "");
     else if (data)
-        tft_gguf_put_data(f->w, data, n * m->n_head_kv * m->n_kv_layer * tft_dtype_info(type)->bytes);
+        tft_gguf_put_data(f->w, data,
+                          n * m->n_head_kv * m->n_kv_layer * tft_dtype_info(type)->bytes);
 }
 
 void write_importance(struct model_writer *f, const float *importance)
