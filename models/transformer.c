@@ -369,7 +369,8 @@ static void attention(struct tft_pass *p, uint32_t layer)
     tft_attend(p, layer, &b->o);
 }
 
-/* A = the tokens of XN, mixed. The last layer goes on with the tokens whose logits are wanted. */
+/* A = what the layer's attention, short convolution or delta net makes of XN. Behind it, the last
+   layer computes only the tokens whose logits are wanted. */
 static void mix(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];

@@ -12,7 +12,7 @@ enum { MOST_TOKENS = 200000, MOST_NESTING = 64 };
 
 struct lexer {
     struct jinja *x;
-    const char *p; /* [n] the source with \n alone as its newline */
+    const char *p; /* [n] the source; its newlines are \n, never \r\n or \r */
     size_t n, at;
     int line;
     struct jinja_token *t; /* [room] */

@@ -111,8 +111,8 @@ TFT_API void tft_chat_text_free(struct tft_chat_text *t);
  * may begin in the one and end in the other. (Where a vocabulary has tokens that every text may
  * name, such as <think> in some, they are found in any text.)
  *
- * BOS comes once: first if the model was trained with it, as with TFT_ADD_BOS, and one with which
- * the text begins is left out then, or where the model's prefix includes it.
+ * BOS comes once. It is added if the model was trained with it (TFT_ADD_BOS). If the text begins
+ * with one as well, the text's is left out. If the model's prefix includes BOS, there is none.
  *
  * *text_goes_on, if it is not NULL, becomes whether the last token is text and not special, for
  * tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as tft_tokenize.

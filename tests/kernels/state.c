@@ -159,7 +159,7 @@ static void delta(struct check *c)
         memcpy(row[1], row[0], n * 4);
         memcpy(v, row[0], n * 4);
         struct tft_delta g[2];
-        for (int r = 0; r < 2; r++) { /* the result takes the place of v */
+        for (int r = 0; r < 2; r++) { /* o is v: delta may write over it */
             g[r] = (struct tft_delta){.s = s[r], .k = row[r] + E, .q = row[r], .v = row[r] + 2 * E,
                                       .o = row[r] + 2 * E, .ld = ld, .decay = decay, .beta = beta,
                                       .T = T, .E = E};

@@ -7,7 +7,7 @@
 
 #include "work.h"
 
-/* A float of config.json that becomes the float ARCH.key. */
+/* A number of config.json that the GGUF file has as the float ARCH.key. */
 #define IMPORT_OPTIONAL (-2)
 struct import_number {
     const char *key, *names; /* names: as in import_find */

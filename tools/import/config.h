@@ -11,8 +11,9 @@ const char *import_key(const struct import *im, const char *name);
    it goes before the rest, and that before the defaults. null counts as absent. */
 const json_t *import_find(const struct import *im, const char *names);
 
-/* A number, a whole number of at most INT32_MAX, or a flag of config.json; `def` if absent. Another
-   type is a failure, and so is absence where `def` is IMPORT_NEEDED. */
+/* The value of config.json with one of these names: a number, a whole number of at most INT32_MAX,
+   or a flag. If there is none: `def`, or an error if `def` is IMPORT_NEEDED. Another type is an
+   error too. */
 #define IMPORT_NEEDED (-1)
 double import_real(struct import *im, const char *names, double def);
 uint64_t import_whole(struct import *im, const char *names, int64_t def);

@@ -25,8 +25,8 @@ struct safetensor {
 
 struct safetensors {
     const char *name; /* for messages: the path */
-    const unsigned char *data; /* what tensors' offsets count from */
-    uint64_t size;             /* of the data */
+    const unsigned char *data; /* [size] the data of all tensors: offset 0 */
+    uint64_t size;
     struct safetensor *tensor; /* [n], in the order of their data */
     size_t n;
 
