@@ -9,8 +9,9 @@ if this Python has another version of Unicode. Hangul syllables are not in the t
 computes them (chapter 3.12).
 """
 import sys
-import textwrap
 import unicodedata
+
+from table_file import rows, write_or_check
 
 ALL = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
@@ -21,11 +22,6 @@ def decomposition(code):
     """The one or two code points of the canonical decomposition, one step."""
     text = unicodedata.decomposition(chr(code))
     return [] if not text or text.startswith("<") else [int(c, 16) for c in text.split()]
-
-
-def initializer(items):
-    return textwrap.wrap(", ".join(items) + ",", 100, initial_indent="    ",
-                         subsequent_indent="    ")
 
 
 def table():
@@ -52,35 +48,22 @@ def table():
     yield "/* Sorted: code point << 9 | canonical combining class << 1 | whether NFC may change it"
     yield "   or join it with the one before it. Of this code point and those up to the next. */"
     yield "static const uint32_t tft_nfc_ranges[%d] = {" % len(ranges)
-    yield from initializer(ranges)
+    yield from rows(ranges)
     yield "};"
     yield ""
     yield "/* Sorted by the first number: a code point, the one (0) or two that it stands for. */"
     yield "static const uint32_t tft_nfc_parts[%d][3] = {" % len(parts)
-    yield from initializer(["{0x%x, 0x%x, 0x%x}" % (c, p[0], p[1] if len(p) == 2 else 0)
-                            for c, p in parts])
+    yield from rows(["{0x%x, 0x%x, 0x%x}" % (c, p[0], p[1] if len(p) == 2 else 0)
+                     for c, p in parts])
     yield "};"
     yield ""
     yield "/* Sorted: two code points and the one that they are together. */"
     yield "static const uint32_t tft_nfc_pairs[%d][3] = {" % len(pairs)
-    yield from initializer(["{0x%x, 0x%x, 0x%x}" % p for p in pairs])
+    yield from rows(["{0x%x, 0x%x, 0x%x}" % p for p in pairs])
     yield "};"
     yield ""
     yield "#endif"
 
 
-def main():
-    text = "\n".join(table()) + "\n"
-    if sys.argv[1:2] != ["--check"]:
-        sys.stdout.write(text)
-        return 0
-    with open(sys.argv[2], encoding="ascii") as file:
-        found = file.read()
-    if found.split("\n")[0] != text.split("\n")[0]:
-        print("skipped: this Python has Unicode " + unicodedata.unidata_version)
-        return 77
-    return 0 if found == text else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(table()))

@@ -11,8 +11,9 @@ The classes: \\p{Lu} with \\p{Lt}, \\p{Ll}, the other letters, \\p{M}, \\p{N}, \
 which is the property White_Space: the categories Z* and the characters U+0009..000D and U+0085.
 """
 import sys
-import textwrap
 import unicodedata
+
+from table_file import rows, write_or_check
 
 KINDS = ["OTHER", "UPPER", "LOWER", "LETTER", "MARK", "NUMBER", "PUNCTUATION", "SYMBOL", "SPACE"]
 KIND = {"Lu": "UPPER", "Lt": "UPPER", "Ll": "LOWER", "L": "LETTER", "M": "MARK", "N": "NUMBER",
@@ -24,12 +25,6 @@ def kind(code):
     if 0x09 <= code <= 0x0D or code == 0x85:
         category = "Z"
     return KINDS.index(KIND.get(category, KIND.get(category[0], "OTHER")))
-
-
-def rows(items):
-    """The items of an initializer, in lines of at most 100 columns."""
-    text = ", ".join(items) + ","
-    return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
 
 
 def table():
@@ -66,18 +61,5 @@ def table():
     yield "#endif"
 
 
-def main():
-    text = "\n".join(table()) + "\n"
-    if sys.argv[1:2] != ["--check"]:
-        sys.stdout.write(text)
-        return 0
-    with open(sys.argv[2], encoding="ascii") as file:
-        found = file.read()
-    if found.split(",")[0] != text.split(",")[0]:
-        print("skipped: this Python has Unicode " + unicodedata.unidata_version)
-        return 77
-    return 0 if found == text else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(table()))
