@@ -108,11 +108,7 @@ static uint32_t literal(struct tft_syntax *x)
         uint32_t node = tft_syntax_chars(x, from, false);
         if (!node)
             return 0;
-        if (last)
-            tft_syntax_node(x, last)->next = node;
-        else
-            tft_syntax_node(x, seq)->first = node;
-        last = node;
+        tft_syntax_append(x, seq, &last, node);
     }
     return seq;
 }
@@ -231,11 +227,7 @@ static uint32_t sequence(struct tft_syntax *x)
         if (!node)
             return 0;
         /* a node of its own: the element may be the first of another list */
-        if (last)
-            tft_syntax_node(x, last)->next = node;
-        else
-            tft_syntax_node(x, seq)->first = node;
-        last = node;
+        tft_syntax_append(x, seq, &last, node);
     }
     return x->status ? 0 : seq;
 }
@@ -249,11 +241,7 @@ static uint32_t alternatives(struct tft_syntax *x)
         uint32_t node = sequence(x);
         if (!node)
             return 0;
-        if (last)
-            tft_syntax_node(x, last)->next = node;
-        else
-            tft_syntax_node(x, alt)->first = node;
-        last = node;
+        tft_syntax_append(x, alt, &last, node);
     } while (take(x, "|"));
     return alt;
 }

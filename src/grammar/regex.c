@@ -216,11 +216,7 @@ static uint32_t sequence(struct tft_syntax *x)
         node = repeated(x, node);
         if (!node)
             return 0;
-        if (last)
-            tft_syntax_node(x, last)->next = node;
-        else
-            tft_syntax_node(x, seq)->first = node;
-        last = node;
+        tft_syntax_append(x, seq, &last, node);
     }
     return x->status ? 0 : seq;
 }
@@ -232,11 +228,7 @@ static uint32_t alternatives(struct tft_syntax *x)
         uint32_t node = sequence(x);
         if (!node)
             return 0;
-        if (last)
-            tft_syntax_node(x, last)->next = node;
-        else
-            tft_syntax_node(x, alt)->first = node;
-        last = node;
+        tft_syntax_append(x, alt, &last, node);
     } while (take(x, '|'));
     return alt;
 }

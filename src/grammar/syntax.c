@@ -70,6 +70,15 @@ uint32_t tft_syntax_repeat(struct tft_syntax *x, uint32_t node, uint32_t min, ui
 
 /* ---- characters */
 
+void tft_syntax_append(struct tft_syntax *x, uint32_t parent, uint32_t *last, uint32_t child)
+{
+    if (*last)
+        tft_syntax_node(x, *last)->next = child;
+    else
+        tft_syntax_node(x, parent)->first = child;
+    *last = child;
+}
+
 void tft_syntax_add_range(struct tft_syntax *x, uint32_t lo, uint32_t hi)
 {
     struct tft_syntax_range *r =

@@ -72,6 +72,10 @@ void tft_syntax_free(struct tft_syntax *x);
 /* A new node; 0 after an error. */
 uint32_t tft_syntax_add(struct tft_syntax *x, enum tft_syntax_kind kind, uint32_t first);
 
+/* Appends a child to the list of `parent`, behind its child *last (0: the list is empty), and makes
+   it *last. */
+void tft_syntax_append(struct tft_syntax *x, uint32_t parent, uint32_t *last, uint32_t child);
+
 /* Appends a range of code points. It belongs to the node that is being made. */
 void tft_syntax_add_range(struct tft_syntax *x, uint32_t lo, uint32_t hi);
 
