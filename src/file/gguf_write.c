@@ -418,6 +418,11 @@ static void replace(struct tft_gguf_writer *w)
                                       : "is written, but its folder cannot be synced");
 }
 
+bool tft_gguf_failed(const struct tft_gguf_writer *w)
+{
+    return failed(w);
+}
+
 enum tft_status tft_gguf_close(struct tft_gguf_writer *w, bool keep, struct tft_error *err)
 {
     if (!w)

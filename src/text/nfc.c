@@ -230,8 +230,9 @@ enum tft_status tft_nfc(const char *text, size_t n, const struct tft_allocator *
             *n_out += end - at;
             continue;
         }
-        size_t size = characters * MOST_PARTS * sizeof *few;
-        uint64_t *code = characters <= SHORT ? few : tft_alloc(a, size);
+        size_t size = 0;
+        bool fits = tft_mul(characters, MOST_PARTS * sizeof *few, &size);
+        uint64_t *code = characters <= SHORT ? few : fits ? tft_alloc(a, size) : NULL;
         if (!code)
             return TFT_ERR_NOMEM;
         *n_out += compose_part(text + at, end - at, code, out + *n_out);

@@ -115,6 +115,8 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     if (!composed)
         return TFT_ERR_NOMEM;
     enum tft_status status = tft_nfc(text, n, t->allocator, composed, &n_composed);
+    if (!status && n_composed > INT32_MAX) /* what encode_plain takes */
+        status = TFT_ERR_NOMEM;
     if (!status)
         status = encode_plain(t, m, composed, n_composed, out);
     tft_free(t->allocator, composed, size);

@@ -1,8 +1,7 @@
 /*
  * The folder text/ turns text into tokens and tokens into text: SentencePiece-style BPE with byte
  * fallback (spm.c), SentencePiece's Unigram model (unigram.c), and byte-level BPE (bpe.c, with the
- * pre-tokenizers of pretokenize.c). Other
- * folders include this header and no other of it.
+ * pre-tokenizers of pretokenize.c). Other folders include this header and no other of it.
  *
  * A tokenizer is built from the tokenizer.ggml.* values of a source, which may be closed
  * afterwards. It never changes: any number of threads may use it.
