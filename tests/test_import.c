@@ -313,6 +313,15 @@ static void refuses(void **state)
     refused("\"num_key_value_heads\":2", "\"num_key_value_heads\":4",
             ": tensor \"model.layers.0.self_attn.k_proj.weight\" has 16 numbers where config.json "
             "says 32");
+    refused("\"vocab_size\":43", "\"vocab_size\":0", "/config.json: \"vocab_size\" is 0");
+    refused("\"rope_scaling\":null", "\"partial_rotary_factor\":-1e300",
+            "/config.json: RoPE of -1e+300 of a head is not possible");
+    refused("\"rope_scaling\":null", "\"partial_rotary_factor\":0.5",
+            "/config.json: RoPE of a part of a head is not supported in llama");
+    refused("\"rope_scaling\":null",
+            "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":1,"
+            "\"original_max_position_embeddings\":64}",
+            "/config.json: YaRN with \"mscale\" is not supported in llama");
     refused("\"vocab_size\":43", "\"vocab_size\":44",
             ": tensor \"model.embed_tokens.weight\" has 43 numbers where config.json says 44");
     refused("\"tie_word_embeddings\":false", "\"tie_word_embeddings\":0",

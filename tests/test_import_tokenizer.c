@@ -185,7 +185,8 @@ static void ends_and_templates(void **state)
 #define CHARACTERS(normalizer, merges)                                                             \
     "{\"normalizer\":" normalizer                                                                  \
     ",\"pre_tokenizer\":null,\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges       \
-    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}],"                       \
+    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}," /* no row: */            \
+    "{\"id\":300,\"content\":\"<image>\",\"special\":true}],"                                        \
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"   \
     "\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]}}"
 #define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" LOW "\"}"
@@ -375,6 +376,9 @@ static void damaged_models(void **state)
 static void refusals(void **state)
 {
     (void)state;
+    static char long_token[1200];
+    snprintf(long_token, sizeof long_token,
+             "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"%01025d\",0]]}}", 0);
     static const char *const bad[][2] = {
         {"[]", "is not a JSON object"},
         {"{\"model\":", "line 1, column"},
@@ -396,6 +400,7 @@ static void refusals(void **state)
         {BPE("{\"type\":\"BertPreTokenizer\"}", "null", MERGES), "\"BertPreTokenizer\" is not"},
         {BPE(SPLIT("x+"), "null", MERGES), "is not known: 1 parts, the last is \"x+\""},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[1,2]]}}", "element 0 of model.vocab"},
+        {long_token, "token 0 has 1025 bytes; at most 1024 are supported"},
         {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"?\"},\"model\":"
          "{\"type\":\"Unigram\",\"vocab\":[]}}",
          "precompiled_charsmap is damaged"},

@@ -98,6 +98,14 @@ class Import(Case):
         self.assertIn(folder + ": ", self.fails("quantize", folder, "-o", out))
         self.assertEqual(sorted(os.listdir(self.path(""))), before)
 
+    def test_quantize_spares_other_files(self):
+        """A file of the name that quantize FOLDER imports to is not written over."""
+        folder, out = self.folder_of("spared"), self.path("spared.gguf")
+        self.write("spared.gguf.import", b"mine")
+        self.assertIn("in the way", self.fails("quantize", folder, "-o", out))
+        with open(out + ".import", "rb") as file:
+            self.assertEqual(file.read(), b"mine")
+
     def test_quantize_takes_a_folder(self):
         """The file is that which the imported model gives, and nothing else remains."""
         folder = self.folder_of("whole", vocab_size=264)

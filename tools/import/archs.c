@@ -182,7 +182,7 @@ static const struct import_number granite_numbers[] = {
     {"embedding_scale", "embedding_multiplier", 1},
     {"residual_scale", "residual_multiplier", 1},
     {"logit_scale", "logits_scaling", 1},
-    {"attention.scale", "attention_multiplier", IMPORT_OPTIONAL},
+    {"attention.scale", "attention_multiplier", 1},
     {0},
 };
 

@@ -56,7 +56,12 @@ int import_open_unexpanded(struct tft_model **m, const char *path, const char *o
         return cli_fail("out of memory");
     strcpy(file, out);
     strcat(file, end);
-    int status = import_command(path, file, (struct import_opts){0}, &r);
+    struct tft_map there;
+    int os = tft_port_map(&there, file);
+    if (!os)
+        tft_port_unmap(&there);
+    int status = os == ENOENT ? import_command(path, file, (struct import_opts){0}, &r)
+                              : cli_fail("%s: this file is in the way: rename or remove it", file);
     if (status == CLI_OK) {
         status = open_model(m, file, opts);
         remove(file);

@@ -8,14 +8,17 @@
 
 void import_fail(struct import *im, enum tft_status code, const char *fmt, ...)
 {
-    char text[256];
+    /* Of a message that is too long, the end says more than the folder's path at its start. */
+    enum { MOST_SHOWN = 240 };
+    char text[4096 + 512];
     va_list args;
     if (im->status != TFT_OK)
         return;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    im->status = tft_fail(im->err, code, "%s", text);
+    size_t n = strlen(text), cut = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
+    im->status = tft_fail(im->err, code, "%s%s", cut ? "..." : "", text + cut);
 }
 
 const char *import_key(const struct import *im, const char *name)

@@ -21,11 +21,11 @@ static bool has_window(const struct import *im, uint64_t l, uint64_t period)
     if (type)
         return strcmp(type, "sliding_attention") == 0;
     if (pattern && *pattern)
-        return pattern[l % strlen(pattern)] == 'L';
+        return pattern[l % json_string_length(import_find(im, "sliding_window_pattern"))] == 'L';
     return l % period < period - 1;
 }
 
-/* The period of windows in layers: all of each period but the last layer have one. 0: they have no
+/* The period of windows: in each period, every layer but the last has a window. 0: there is no
    period. */
 static uint64_t window_period(struct import *im, uint64_t usual)
 {
@@ -136,6 +136,8 @@ void import_smollm3_values(struct import *im)
     for (size_t l = 0; l < json_array_size(rope); l++)
         if ((json_number_value(json_array_get(rope, l)) != 0) != ((l + 1) % 4 != 0))
             unsupported(im, "smollm3 must have RoPE in three layers of four");
+    if (!rope && import_whole(im, "no_rope_layer_interval", 4) != 4)
+        unsupported(im, "smollm3 must have RoPE in three layers of four");
 }
 
 /* The context that its base was scaled for is nowhere in config.json. */
@@ -189,11 +191,15 @@ static bool lfm2_attends(const struct import *im, size_t l)
 void import_lfm2_dimensions(struct import *im)
 {
     im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
-    if (import_flag(im, "block_auto_adjust_ff_dim", false)) {
+    if (import_flag(im, "block_auto_adjust_ff_dim", true)) {
         double n = (double)(2 * im->n_ff / 3) * import_real(im, "block_ffn_dim_multiplier", 1);
-        uint64_t of = import_whole(im, "block_multiple_of", 1);
-        of = of ? of : 1;
-        im->n_ff = ((uint64_t)n + of - 1) / of * of;
+        uint64_t of = import_whole(im, "block_multiple_of", 256);
+        if (!of || !(n >= 1 && n <= INT32_MAX))
+            import_fail(im, TFT_ERR_FORMAT,
+                        "%s/config.json: \"block_ffn_dim_multiplier\" or \"block_multiple_of\" is "
+                        "out of range", im->folder.path);
+        else
+            im->n_ff = ((uint64_t)n + of - 1) / of * of;
     }
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
     if (!im->kv_heads)
@@ -227,6 +233,8 @@ void import_qwen3moe_dimensions(struct import *im)
 void import_olmoe_dimensions(struct import *im)
 {
     expert_dimensions(im, false, false);
+    if (import_find(im, "clip_qkv"))
+        unsupported(im, "clip_qkv is not supported");
 }
 
 void import_expert_values(struct import *im)

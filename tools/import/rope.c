@@ -83,6 +83,13 @@ static void llama3(struct import *im, double base)
     }
 }
 
+/* Whether an object has a member other than null. */
+static bool member_of(const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+    return v && !json_is_null(v);
+}
+
 static void yarn(struct import *im)
 {
     static const struct import_number numbers[] = {
@@ -94,6 +101,12 @@ static void yarn(struct import *im)
     const json_t *p = import_rope(im);
     double factor = import_member(im, p, "factor", IMPORT_NEEDED), usual = 0.1 * log(factor) + 1,
            amplitude = import_member(im, p, "attention_factor|attn_factor", usual);
+    /* mistral3 has a key for them */
+    if (strcmp(im->arch->name, "mistral3") != 0 && !member_of(p, "attention_factor") &&
+        (member_of(p, "mscale") || member_of(p, "mscale_all_dim")))
+        import_fail(im, TFT_ERR_UNSUPPORTED,
+                    "%s/config.json: YaRN with \"mscale\" is not supported in %s", im->folder.path,
+                    im->arch->name);
     put_str(im, "rope.scaling.type", "yarn");
     put_f32(im, "rope.scaling.factor", factor);
     put_original_ctx(im);
@@ -162,10 +175,15 @@ void import_rope_values(struct import *im)
            share = import_member(
                im, p, "partial_rotary_factor",
                import_real(im, "partial_rotary_factor|rotary_pct|rope_pct", 1));
-    im->n_rot = (uint64_t)(share * (double)im->head_dim);
-    if (!(share > 0 && share <= 1) || im->n_rot < 2)
+    bool possible = share > 0 && share <= 1;
+    im->n_rot = possible ? (uint64_t)(share * (double)im->head_dim) : 0;
+    if (im->n_rot < 2)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: RoPE of %g of a head is not possible",
                     im->folder.path, share);
+    if (im->arch->permuted && im->n_rot != im->head_dim)
+        import_fail(im, TFT_ERR_UNSUPPORTED,
+                    "%s/config.json: RoPE of a part of a head is not supported in %s",
+                    im->folder.path, im->arch->name);
     if (strcmp(type, "dynamic") == 0)
         base = dynamic_base(im, base);
     if (im->status != TFT_OK)

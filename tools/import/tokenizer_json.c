@@ -324,7 +324,7 @@ static bool stays_normal(const struct import_vocabulary *v, uint64_t id, struct 
     bool low = false;
     for (size_t i = 0; v->by_character && i + 3 <= text.n; i++)
         low = low || !memcmp(text.p + i, LOW, 3);
-    return low && id < v->n && v->token[id].p && v->type[id] == TFT_TOKEN_NORMAL;
+    return low && v->token[id].p && v->type[id] == TFT_TOKEN_NORMAL;
 }
 
 static void read_added(struct import_vocabulary *v, const json_t *one)
@@ -341,12 +341,14 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
                                TFT_STR_ARG(text));
         return;
     }
+    if (id >= v->n) /* no model can read it: <image_soft_token> of Gemma 3 without images */
+        return;
     bool special = json_is_true(json_object_get(one, "special"));
     if (!special && stays_normal(v, id, text))
         return;
-    bool unknown = id < v->n && v->type[id] == TFT_TOKEN_UNKNOWN;
+    bool unknown = v->type[id] == TFT_TOKEN_UNKNOWN;
     int32_t type = unknown ? TFT_TOKEN_UNKNOWN : special ? TFT_TOKEN_CONTROL : TFT_TOKEN_USER;
-    if (!vocabulary_add(v, id, text, type, id < v->n ? v->score[id] : 0))
+    if (!vocabulary_add(v, id, text, type, v->score[id]))
         return;
     if (json_is_true(json_object_get(one, "lstrip")))
         v->strip[id] |= 1;

@@ -46,6 +46,11 @@ bool vocabulary_add(struct import_vocabulary *v, uint64_t id, struct tft_str tex
                        TFT_STR_ARG(text), v->n);
         return false;
     }
+    if (text.n > VOCABULARY_MOST_NAME) {
+        VOCABULARY_UNSUPPORTED(v, "token %" PRIu64 " has %zu bytes; at most %d are supported", id,
+                               text.n, VOCABULARY_MOST_NAME);
+        return false;
+    }
     struct tft_str old = v->token[id];
     if (old.p && (old.n != text.n || memcmp(old.p, text.p, text.n) != 0)) {
         VOCABULARY_BAD(v, "\"%.*s\" and \"%.*s\" have the same id %" PRIu64, TFT_STR_ARG(old),

@@ -40,7 +40,11 @@ struct import_vocabulary {
 bool vocabulary_start(struct import_vocabulary *v, struct import *im, size_t n);
 void vocabulary_end(struct import_vocabulary *v);
 
-/* Enters a token; fails if there is no such row or the id is taken by another text. */
+/* Bytes of the longest token: TFT_TOKEN_MAX of src/text/vocab.h. */
+enum { VOCABULARY_MOST_NAME = 1024 };
+
+/* Enters a token; fails if there is no such row, the id is taken by another text, or the text is
+   too long. */
 bool vocabulary_add(struct import_vocabulary *v, uint64_t id, struct tft_str text, int32_t type,
                     float score);
 

@@ -241,13 +241,19 @@ static void forget(const struct import *im, const struct import_weights *w, cons
             import_folder_forget(&im->folder, name);
 }
 
+/* An error of the writer, such as a full disk, is reported where the file is closed. */
+static bool goes_on(const struct import *im)
+{
+    return im->status == TFT_OK && !tft_gguf_failed(im->gguf);
+}
+
 static void write_data(struct import *im, struct import_weights *w, const struct target *t)
 {
     float *row = malloc((size_t)t->cols * sizeof *row);
     uint16_t *half = malloc((size_t)t->cols * sizeof *half);
     if (!row || !half)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
-    for (uint64_t r = 0; r < t->rows && im->status == TFT_OK; r++) {
+    for (uint64_t r = 0; r < t->rows && goes_on(im); r++) {
         read_row(im, w, t, r, row);
         write_row(im, t, row, half);
     }
@@ -257,7 +263,9 @@ static void write_data(struct import *im, struct import_weights *w, const struct
     w->done += (double)t->tensor->bytes;
 }
 
-/* ---------------------------------------------------------------------------------------- walks */
+/* --------------------------------------------------------------------------------------- passes */
+
+/* Two passes over the tensors: the first describes them, the second writes their data. */
 
 /* All tensors of a stack must be there. */
 static void check_stack(struct import *im, const struct import_weights *w, const struct target *t)
@@ -328,11 +336,14 @@ static bool is_of_layer(const struct import_tensor *rule)
 static bool visit_layer(struct import *im, struct import_weights *w, unsigned layer, bool of_layer)
 {
     for (const struct import_tensor *const *list = im->arch->tensors; *list; list++)
-        for (const struct import_tensor *rule = *list; rule->from && im->status == TFT_OK; rule++)
+        for (const struct import_tensor *rule = *list; rule->from && goes_on(im); rule++)
             if (is_of_layer(rule) == of_layer)
                 visit(im, w, rule, layer);
-    return im->status == TFT_OK &&
-           (!w->writing || !w->o->progress || w->o->progress(w->o->user, w->done / w->all));
+    if (!goes_on(im))
+        return false;
+    w->r->stopped =
+        w->writing && w->o->progress && !w->o->progress(w->o->user, w->done / w->all);
+    return !w->r->stopped;
 }
 
 /* Returns false after a failure, or if progress() says so. */
@@ -360,8 +371,13 @@ void import_weights_begin(struct import *im, struct import_weights *w)
     if (!t)
         import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
                     embedding->from);
+    /* Memory is taken for a vocabulary of n_vocab tokens before the tensors are checked. */
     im->n_vocab = import_whole(im, "vocab_size", t ? (int64_t)t->ne[1] : 1);
-    w->tied = import_flag(im, "tie_word_embeddings", im->arch->tied);
+    if (!im->n_vocab)
+        import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"vocab_size\" is 0", im->folder.path);
+    if (t)
+        check_shape(im, t, embedding);
+    w->tied = import_flag(im, "tie_word_embeddings|tie_embedding", im->arch->tied);
     if (im->arch->permuted && im->head_dim % 2)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: heads of %llu numbers cannot be rotated",
                     im->folder.path, (unsigned long long)im->head_dim);
@@ -387,5 +403,5 @@ void import_weights_write(struct import *im, struct import_weights *w)
     w->writing = true;
     for (const struct import_factors *f = im->factors; f->v; f++)
         tft_gguf_put_data(im->gguf, f->v, f->n * sizeof *f->v);
-    w->r->stopped = !walk(im, w) && im->status == TFT_OK;
+    walk(im, w);
 }
