@@ -153,6 +153,7 @@ static void marks_stay(void **state)
         "{% filter trim %} X{{ u }} {% endfilter %}{{ ('[\"' ~ u ~ '\", \"U\"]') | from_json }}",
         "{% for k, v in d.items() %}{{ k }}{{ v }}X{% endfor %}{{ d | dictsort | map('join') | "
         "list }}",
+        "{{ 'X' ~ strftime_now(u) }}",
     };
     static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"UUU\"}], "
                                "\"u\": \"UU\", \"d\": {\"U\": \"UU\"}}";
@@ -173,6 +174,29 @@ static void marks_stay(void **state)
                 fail_msg("%s: byte %zu of %s", sources[i], at, t.p);
         }
         assert_true(users || strchr(t.p, 'X'));
+        tft_chat_text_free(&t);
+    }
+}
+
+/* What a filter or a printed list adds to a user's text is not trusted. */
+static void additions_are_not_trusted(void **state)
+{
+    static const char *const sources[] = {
+        "{{ [u, {u: u}] | tojson(indent=2) }}", "{{ [u] }}{{ {u: u} }}", "{{ u | indent }}",
+        "{{ j | from_json | first }}", "{{ strftime_now('%Y' ~ u)[4:] }}",
+    };
+    static const char json[] = "{\"u\": \"U\\nU\", \"j\": \"[\\\"\\\\u0055<\\\"]\"}";
+    (void)state;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct tft_chat_text t;
+        struct tft_error err;
+        struct tft_chat_input in = input(json, sizeof json - 1);
+        if (render(&t, sources[i], strlen(sources[i]), &in, &err) != TFT_OK)
+            fail_msg("%s: %s", sources[i], err.msg);
+        for (size_t k = 0; k < t.n_trusted; k++)
+            for (size_t at = t.trusted[k].begin; at < t.trusted[k].end; at++)
+                if (t.p[at] != ' ') /* of indent */
+                    fail_msg("%s: byte %zu of %s", sources[i], at, t.p);
         tft_chat_text_free(&t);
     }
 }
@@ -213,8 +237,28 @@ static void bounds(void **state)
          "{{ a == b }}",
          "deep"},
         {"{{ 'x' * 99999999999 }}", "steps"},
+        {"{% set x = 'a' * 999999 %}{% for i in range(99) %}{% if 'ab' in x %}{% endif %}"
+         "{% endfor %}",
+         "steps"},
+        {"{{ ('ab' * 99999).strip('c' * 99999) }}", "steps"},
+        {"{{ ('a' * 999999).rsplit('a' * 99999 ~ 'b') }}", "steps"},
+        {"{% set x = ' ' * 999999 %}{% for i in range(999) %}{{ x.split() | length }}{% endfor %}",
+         "steps"},
+        {"{% set x = 'a' * 999999 %}{% for i in range(999) %}{{ x[9999999] }}{% endfor %}",
+         "steps"},
+        {"{% set x = [0] * 99999 %}{% for i in range(999) %}{% set y = x | select | list %}"
+         "{% endfor %}",
+         "steps"},
+        {"{% set x = [0] * 99999 %}{% set y = x + [] %}{% for i in range(999) %}"
+         "{% set z = x == y %}{% endfor %}",
+         "steps"},
+        {"{{ 'x' | map('map', 'map', 'upper') | list }}", "map of the filter map"},
+        {"{% set a = [] %}{% set _ = a.append(a) %}{{ a | tojson }}", "deep"},
+        {"{% macro m() %}\n\n{{ 'a' }}{% endmacro %}\n{{ 1 + m() }}", "line 4: operator +"},
+        {"{% for i in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}",
+         "outside a loop"},
         {"\n{{ raise_exception('not you') }}",
-         "line 2: it does not take this conversation: not you"},
+         "line 2: the template rejects this conversation: not you"},
         {"a\n\n{% include 'b' %}", "line 3: the tag {% include %} is not supported here"},
         {"\n{{ 1 | nope }}", "line 2: the filter nope is not supported"},
         {"{{ strftime_now('%Q') }}", "format is not supported"},
@@ -232,6 +276,16 @@ static void bounds(void **state)
     struct tft_chat_text t;
     struct tft_error err;
     struct tft_chat_input in = input("{}", 2);
+    char deep[1000] = "{{ ";
+    for (size_t n = 3; n + 9 < sizeof deep; n += 4)
+        memcpy(deep + n, "not 1 }}", 9);
+    assert_int_equal(render(&t, deep, strlen(deep), &in, &err), TFT_ERR_FULL);
+    memset(deep + 3, '(', 65);
+    assert_int_equal(render(&t, deep, 68, &in, &err), TFT_ERR_FULL);
+    /* a slice of a text is not made of a list of characters */
+    memcpy(deep + 3, "('a' * 4000000)[1:] | length }}", 31);
+    assert_int_equal(render(&t, deep, 34, &in, &err), TFT_OK);
+    tft_chat_text_free(&t);
     in.has_time = false;
     assert_int_equal(render(&t, "{{ strftime_now('%Y') }}", 24, &in, &err), TFT_ERR_ARG);
     in.max_output = 3;
@@ -302,6 +356,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snippets),   cmocka_unit_test(own_templates),
         cmocka_unit_test(marks_stay), cmocka_unit_test(roles),
+        cmocka_unit_test(additions_are_not_trusted),
         cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };
     folder = argc > 1 ? argv[1] : ".";

@@ -79,7 +79,7 @@ struct jinja_value tft_jinja_cased(struct jinja *x, const struct jinja_string *s
             return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
                                   "the case of the character U+%04X is not supported", (unsigned)c);
         if (to != c)
-            add_character(x, &out, to, s->mark ? s->mark[at] : s->trusted);
+            add_character(x, &out, to, tft_jinja_trusts(s, at) && tft_jinja_trusts(s, at + n - 1));
         else
             tft_jinja_add(x, &out, tft_jinja_part(x, s, at, at + n).string);
         first = how == JINJA_TITLE_FILTER ? begins_word(c)

@@ -12,7 +12,7 @@ struct jinja_binding {
 static struct jinja_binding *bound(struct jinja *x, const struct jinja_scope *s,
                                    const struct jinja_string *name)
 {
-    for (struct jinja_binding *b = s->first; b && tft_jinja_spend(x, 1); b = b->next)
+    for (struct jinja_binding *b = s->first; b && tft_jinja_spend(x, 1 + name->n / 64); b = b->next)
         if (tft_jinja_same(b->name, name))
             return b;
     return NULL;

@@ -175,7 +175,7 @@ static struct jinja_node *arguments(struct jinja_parser *p)
             named = true;
         } else if (named) {
             tft_jinja_fail(p->x, TFT_ERR_FORMAT,
-                           "an argument without a name is behind one with it");
+                           "a positional argument follows a named one");
         }
         n->a = tft_jinja_expression(p);
         *end = n;

@@ -167,18 +167,19 @@ static struct jinja_value indent(struct jinja *x, struct jinja_value v, const st
         width = tft_jinja_finish(x, &spaces);
     if (width.kind != JINJA_STRING)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "indent: a width is a number or a text");
-    bool more = true; /* a break at the end of the text begins another line */
+    bool trusted = true, more = true; /* a break at the end of the text begins another line */
     for (size_t at = 0, line = 0; more && x->status == TFT_OK; line++) {
         size_t end = at, n = 0;
         while (end < s->n && !(n = line_break(s, end)))
             end++;
         if (line)
-            tft_jinja_add_text(x, &b, "\n", 1, true);
+            tft_jinja_add_text(x, &b, "\n", 1, trusted);
         if (line ? blank || end > at : first)
             tft_jinja_add(x, &b, width.string);
         tft_jinja_add(x, &b, tft_jinja_part(x, s, at, end).string);
         at = end + n;
         more = n > 0;
+        trusted = more && tft_jinja_trusts(s, end);
     }
     return tft_jinja_finish(x, &b);
 }

@@ -63,11 +63,12 @@ static struct jinja_value join(struct jinja *x, struct jinja_value v, const stru
                        between = tft_jinja_arg(a, 0, "d", tft_jinja_text(x, ""));
     const struct jinja_string *d = tft_jinja_str(x, between);
     struct jinja_buffer b = {0};
-    for (size_t i = 0; l && i < l->n && x->status == TFT_OK; i++) {
+    for (size_t i = 0; l && i < l->n && tft_jinja_spend(x, 1); i++) {
         struct jinja_value item = by.kind == JINJA_NONE ? l->item[i] : by_path(x, l->item[i], by);
         const struct jinja_string *s = tft_jinja_str(x, item);
         if (s->safe || d->safe)
-            return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "join of the filter safe");
+            return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
+                                  "join: a result of the filter safe is not supported");
         if (i)
             tft_jinja_add(x, &b, d);
         tft_jinja_add(x, &b, s);
@@ -109,6 +110,8 @@ static struct jinja_value map(struct jinja *x, struct jinja_value v, const struc
         return v;
     if (a->n ? a->value[0].kind != JINJA_STRING : by.kind == JINJA_UNDEFINED)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "map: a filter or an attribute is expected");
+    if (a->n && tft_jinja_is(a->value[0].string, "map")) /* as deep as it has arguments */
+        return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "map of the filter map is not supported");
     for (size_t i = 0; from && i < from->n && x->status == TFT_OK; i++) {
         struct jinja_value item =
             a->n ? tft_jinja_filter(x, a->value[0].string, from->item[i], &more)
@@ -126,7 +129,7 @@ static struct jinja_value choose(struct jinja *x, struct jinja_value v, const st
     struct jinja_args tail = rest(a, by_attribute), more = rest(&tail, 1);
     if ((by_attribute && !a->n) || (tail.n && tail.value[0].kind != JINJA_STRING))
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "select or reject: a name is expected");
-    for (size_t i = 0; from && i < from->n && x->status == TFT_OK; i++) {
+    for (size_t i = 0; from && i < from->n && tft_jinja_spend(x, 1); i++) {
         struct jinja_value item = from->item[i];
         if (by_attribute)
             item = by_path(x, item, a->value[0]);
@@ -167,7 +170,8 @@ static struct jinja_value sort_key(struct jinja *x, struct jinja_value v, struct
                                    bool case_counts)
 {
     if (by.kind == JINJA_STRING && by.string->n && memchr(by.string->p, ',', by.string->n))
-        return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "sorting by several attributes");
+        return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
+                              "sorting by several attributes is not supported");
     if (by.kind != JINJA_NONE)
         v = by_path(x, v, by);
     return v.kind == JINJA_STRING && !case_counts ? tft_jinja_cased(x, v.string, JINJA_LOWER) : v;
@@ -253,7 +257,7 @@ static struct jinja_value extreme(struct jinja *x, struct jinja_value v, const s
     bool case_counts = tft_jinja_true(x, tft_jinja_arg(a, 0, "case_sensitive", tft_jinja_none));
     struct jinja_value by = tft_jinja_arg(a, 1, "attribute", tft_jinja_none),
                        best = tft_jinja_undefined, best_key = tft_jinja_undefined;
-    for (size_t i = 0; l && i < l->n && x->status == TFT_OK; i++) {
+    for (size_t i = 0; l && i < l->n && tft_jinja_spend(x, 1); i++) {
         struct jinja_value key = sort_key(x, l->item[i], by, case_counts);
         if (!i || tft_jinja_compare(x, key, best_key) * sign > 0) {
             best = l->item[i];

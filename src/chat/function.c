@@ -7,7 +7,7 @@
 static struct jinja_value raise_exception(struct jinja *x, const struct jinja_args *a)
 {
     const struct jinja_string *s = tft_jinja_str(x, tft_jinja_arg(a, 0, "message", tft_jinja_none));
-    return tft_jinja_fail(x, TFT_ERR_ARG, "it does not take this conversation: %.*s",
+    return tft_jinja_fail(x, TFT_ERR_ARG, "the template rejects this conversation: %.*s",
                           (int)(s->n < 200 ? s->n : 200), s->p);
 }
 
@@ -122,6 +122,7 @@ static struct jinja_value strftime_now(struct jinja *x, const struct jinja_args 
     const struct jinja_string *s = format.string;
     for (size_t at = 0; at < s->n && x->status == TFT_OK; at++) {
         char out[32] = {s->p[at], 0};
+        bool trusted = tft_jinja_trusts(s, at);
         if (s->p[at] == '%') {
             bool dash = at + 1 < s->n && s->p[at + 1] == '-';
             at += 1 + dash;
@@ -129,7 +130,7 @@ static struct jinja_value strftime_now(struct jinja *x, const struct jinja_args 
                 return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
                                       "strftime_now: this format is not supported");
         }
-        tft_jinja_add_text(x, &b, out, strlen(out), true);
+        tft_jinja_add_text(x, &b, out, strlen(out), trusted);
     }
     return tft_jinja_finish(x, &b);
 }

@@ -3,9 +3,9 @@
  * expression.c), and then text (statement.c, eval.c). template.c is what others call.
  *
  * One context, struct jinja, serves reading and running. Memory comes from its pool and goes back
- * as a whole. A failure is recorded once and sticks: functions then return an empty value, which
- * nobody looks at, and loops end at the next tft_jinja_spend. So a caller checks x->status only
- * where it would go on for long or use a pointer that may be NULL.
+ * as a whole. A failure is recorded once and sticks: every function then returns the undefined
+ * value, and tft_jinja_spend, which loops ask before each turn, returns false. So a caller checks
+ * x->status only where it would use a pointer that may be NULL.
  *
  * Semantics are those of Jinja2 3.1 and of the Python types below it. What is not known here fails.
  */
@@ -101,7 +101,7 @@ struct jinja_args {
     size_t n_named;
 };
 
-/* Text that grows. mark: [room], or NULL while all of it is trusted as `trusted` says */
+/* Text that grows. mark: [room] whether a byte is trusted */
 struct jinja_buffer {
     char *p;
     unsigned char *mark;
@@ -180,7 +180,7 @@ struct jinja_value tft_jinja_part(struct jinja *x, const struct jinja_string *s,
                                   size_t end);
 bool tft_jinja_same(const struct jinja_string *a, const struct jinja_string *b);
 bool tft_jinja_is(const struct jinja_string *s, const char *p);
-bool tft_jinja_all_trusted(const struct jinja_string *s);
+bool tft_jinja_trusts(const struct jinja_string *s, size_t at); /* its byte `at` */
 
 void tft_jinja_add(struct jinja *x, struct jinja_buffer *b, const struct jinja_string *s);
 void tft_jinja_add_text(struct jinja *x, struct jinja_buffer *b, const char *p, size_t n,
@@ -218,7 +218,7 @@ struct jinja_value tft_jinja_read_json(struct jinja *x, const struct jinja_strin
 struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
                                     const struct jinja_args *a);
 
-/* ---- eval.c, operator.c, attribute.c, statement.c */
+/* ---- eval.c, operator.c, method.c, statement.c */
 
 struct jinja_value tft_jinja_eval(struct jinja *x, const struct jinja_node *e);
 void tft_jinja_args(struct jinja *x, const struct jinja_node *list, struct jinja_args *out);

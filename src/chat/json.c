@@ -143,7 +143,7 @@ static struct jinja_value read_number(struct reader *r)
     if (skip(r, ".")) {
         whole = false;
         if (!skip_digits(r))
-            return wrong(r, "a number ends with its point");
+            return wrong(r, "no digits behind the decimal point");
     }
     if (skip(r, "e") || skip(r, "E")) {
         whole = false;
@@ -183,7 +183,7 @@ static struct jinja_value read_list(struct reader *r)
         tft_jinja_push(r->x, l, read_value(r));
         skip_space(r);
     } while (r->x->status == TFT_OK && skip(r, ","));
-    return skip(r, "]") ? tft_jinja_list_value(l) : wrong(r, "a list goes on with , or ]");
+    return skip(r, "]") ? tft_jinja_list_value(l) : wrong(r, "expected , or ] in a list");
 }
 
 static struct jinja_value read_dict(struct reader *r)
@@ -205,7 +205,7 @@ static struct jinja_value read_dict(struct reader *r)
         tft_jinja_put(r->x, d, key, read_value(r));
         skip_space(r);
     } while (r->x->status == TFT_OK && skip(r, ","));
-    return skip(r, "}") ? value : wrong(r, "an object goes on with , or }");
+    return skip(r, "}") ? value : wrong(r, "expected , or } in an object");
 }
 
 static struct jinja_value read_value(struct reader *r)

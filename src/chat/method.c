@@ -53,14 +53,14 @@ static struct jinja_value split(struct jinja *x, struct jinja_value self,
     struct jinja_list *l = tft_jinja_list(x, JINJA_PLAIN);
     int64_t most = count.kind == JINJA_INT ? count.integer : -1;
     size_t begin = 0;
-    if (x->status != TFT_OK)
+    if (!tft_jinja_spend(x, s->n / 16))
         return self;
     if (!by) {
         split_words(x, s, most, l);
         return tft_jinja_list_value(l);
     }
     if (!by->n)
-        return tft_jinja_fail(x, TFT_ERR_FORMAT, "split by an empty text");
+        return tft_jinja_fail(x, TFT_ERR_FORMAT, "split: the separator is empty");
     for (; most != 0 && x->status == TFT_OK; most -= most > 0) {
         size_t at = tft_jinja_search(x, s, begin, by);
         if (at > s->n)
@@ -76,7 +76,7 @@ static struct jinja_value split(struct jinja *x, struct jinja_value self,
 static size_t search_back(struct jinja *x, const struct jinja_string *s, size_t end,
                           const struct jinja_string *what)
 {
-    for (size_t at = end + 1; at-- > what->n && tft_jinja_spend(x, 1);)
+    for (size_t at = end + 1; at-- > what->n && tft_jinja_spend(x, 1 + what->n / 16);)
         if (memcmp(s->p + at - what->n, what->p, what->n) == 0)
             return at - what->n;
     return SIZE_MAX;
@@ -93,7 +93,7 @@ static struct jinja_value rsplit(struct jinja *x, struct jinja_value self,
     if (x->status != TFT_OK)
         return self;
     if (!by->n)
-        return tft_jinja_fail(x, TFT_ERR_FORMAT, "split by an empty text");
+        return tft_jinja_fail(x, TFT_ERR_FORMAT, "split: the separator is empty");
     for (; most != 0 && x->status == TFT_OK; most -= most > 0) {
         size_t at = search_back(x, s, end, by);
         if (at == SIZE_MAX)
@@ -135,11 +135,12 @@ static struct jinja_value is_at(struct jinja *x, const struct jinja_string *s,
     struct jinja_list one = {.item = &v, .n = 1};
     const struct jinja_list *l =
         v.kind == JINJA_LIST && v.list->kind == JINJA_TUPLE ? v.list : &one;
-    for (size_t i = 0; i < l->n; i++) {
+    for (size_t i = 0; i < l->n && x->status == TFT_OK; i++) {
         if (l->item[i].kind != JINJA_STRING)
             return tft_jinja_fail(x, TFT_ERR_FORMAT, "a string cannot begin or end with a %s",
                                   tft_jinja_type(l->item[i]));
         const struct jinja_string *t = l->item[i].string;
+        tft_jinja_spend(x, 1 + t->n / 16);
         if (t->n <= s->n && (!t->n || memcmp(s->p + (end ? s->n - t->n : 0), t->p, t->n) == 0))
             return tft_jinja_bool(true);
     }

@@ -11,7 +11,7 @@ static struct jinja_value no_operator(struct jinja *x, const char *name, struct 
     if (v.kind == JINJA_UNDEFINED && v.string)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "%.*s is undefined",
                               (int)(v.string->n < 60 ? v.string->n : 60), v.string->p);
-    return tft_jinja_fail(x, TFT_ERR_FORMAT, "%s does not go with %s and %s", name,
+    return tft_jinja_fail(x, TFT_ERR_FORMAT, "operator %s cannot combine %s and %s", name,
                           tft_jinja_type(a), tft_jinja_type(b));
 }
 
@@ -211,10 +211,12 @@ struct jinja_value tft_jinja_item(struct jinja *x, struct jinja_value v, struct 
             return *found;
     }
     if (is_sequence(v) && is_integer(key)) {
+        if (!tft_jinja_spend(x, v.kind == JINJA_STRING ? v.string->n / 8 : 0))
+            return tft_jinja_undefined;
         int64_t i = integer_of(key),
                 n = (int64_t)(v.kind == JINJA_STRING ? tft_jinja_length(v.string) : v.list->n);
         i += i < 0 ? n : 0;
-        if (i < 0 || i >= n || !tft_jinja_spend(x, v.kind == JINJA_STRING ? v.string->n / 16 : 0))
+        if (i < 0 || i >= n)
             return tft_jinja_undefined;
         if (v.kind == JINJA_LIST)
             return v.list->item[i];
@@ -247,16 +249,20 @@ struct jinja_value tft_jinja_slice(struct jinja *x, struct jinja_value v,
         return undefined_has_no(x, v);
     if (!is_sequence(v))
         return tft_jinja_undefined;
-    struct jinja_list *all = tft_jinja_iterate(x, v);
     int64_t step = part[2].kind == JINJA_NONE ? 1 : is_integer(part[2]) ? integer_of(part[2]) : 0;
     if (!step)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "the step of a slice is not a number, or 0");
-    int64_t n = all ? (int64_t)all->n : 0, begin, end;
+    bool part_of_text = v.kind == JINJA_STRING && step == 1;
+    if (part_of_text && !tft_jinja_spend(x, v.string->n / 8))
+        return tft_jinja_undefined;
+    struct jinja_list *all = part_of_text ? NULL : tft_jinja_iterate(x, v);
+    int64_t n = part_of_text ? (int64_t)tft_jinja_length(v.string) : all ? (int64_t)all->n : 0,
+            begin, end;
     begin = clipped(x, part[0], n, step < 0, step < 0 ? n - 1 : 0);
     end = clipped(x, part[1], n, step < 0, step < 0 ? -1 : n);
     struct jinja_buffer b = {0};
     struct jinja_list *l = v.kind == JINJA_LIST ? tft_jinja_list(x, v.list->kind) : NULL;
-    if (v.kind == JINJA_STRING && step == 1 && x->status == TFT_OK) {
+    if (part_of_text && x->status == TFT_OK) {
         size_t from = tft_jinja_offset(v.string, (size_t)begin),
                to = tft_jinja_offset(v.string, (size_t)end);
         return tft_jinja_part(x, v.string, from, to > from ? to : from);

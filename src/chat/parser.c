@@ -183,7 +183,7 @@ static struct jinja_node *generation_tag(struct jinja_parser *p)
 static struct jinja_node *leave_tag(struct jinja_parser *p, enum jinja_node_kind kind)
 {
     if (!p->loops)
-        tft_jinja_fail(p->x, TFT_ERR_FORMAT, "break and continue belong into a loop");
+        tft_jinja_fail(p->x, TFT_ERR_FORMAT, "break or continue outside a loop");
     return tft_jinja_node(p, kind);
 }
 

@@ -35,7 +35,7 @@ static void assign(struct jinja *x, const struct jinja_node *target, struct jinj
         struct jinja_value ns = tft_jinja_eval(x, target->a);
         struct jinja_value key = {.kind = JINJA_STRING, .string = target->name};
         if (ns.kind != JINJA_NAMESPACE)
-            tft_jinja_fail(x, TFT_ERR_FORMAT, "a member is set of what is no namespace");
+            tft_jinja_fail(x, TFT_ERR_FORMAT, "only members of a namespace can be set");
         else
             tft_jinja_put(x, ns.dict, key, v);
     } else {
@@ -44,8 +44,8 @@ static void assign(struct jinja *x, const struct jinja_node *target, struct jinj
         for (const struct jinja_node *t = target->a; t; t = t->next)
             n++;
         if (!l || l->n != n) {
-            tft_jinja_fail(x, TFT_ERR_FORMAT, "%zu variables are set to %zu values", n,
-                           l ? l->n : 0);
+            tft_jinja_fail(x, TFT_ERR_FORMAT, "cannot unpack %zu values into %zu variables",
+                           l ? l->n : 0, n);
             return;
         }
         n = 0;
@@ -161,11 +161,13 @@ struct jinja_value tft_jinja_call_macro(struct jinja *x, const struct jinja_call
 {
     struct jinja_scope *scope = x->scope;
     struct jinja_value text = tft_jinja_undefined;
+    int line = x->line;
     push_scope(x, f->scope);
     set_parameters(x, f->macro, a);
     if (x->status == TFT_OK)
         text = captured(x, NULL, f->macro->b);
     x->scope = scope;
+    x->line = line;
     return text;
 }
 

@@ -43,9 +43,9 @@ bool tft_jinja_is(const struct jinja_string *s, const char *p)
     return s->n == n && (!n || memcmp(s->p, p, n) == 0);
 }
 
-bool tft_jinja_all_trusted(const struct jinja_string *s)
+bool tft_jinja_trusts(const struct jinja_string *s, size_t at)
 {
-    return s->mark ? !memchr(s->mark, 0, s->n) : s->trusted;
+    return s->mark ? s->mark[at] : s->trusted;
 }
 
 /* ---- growing */
@@ -164,7 +164,7 @@ size_t tft_jinja_search(struct jinja *x, const struct jinja_string *s, size_t fr
     for (size_t at = from; at + what->n <= s->n; at++) {
         const char *p = memchr(s->p + at, *what->p, s->n - what->n + 1 - at);
         size_t skipped = p ? (size_t)(p - s->p) - at : s->n - at;
-        if (!tft_jinja_spend(x, skipped / 16 + what->n / 16) || !p)
+        if (!tft_jinja_spend(x, 1 + skipped / 16 + what->n / 16) || !p)
             break;
         at += skipped;
         if (memcmp(p, what->p, what->n) == 0)
@@ -191,23 +191,23 @@ struct jinja_value tft_jinja_strip(struct jinja *x, const struct jinja_string *s
                                    const struct jinja_string *set, bool start, bool end)
 {
     size_t from = 0, to, at = 0;
-    size_t cost = set ? set->n / 4 + 1 : 1;
+    size_t cost = set ? set->n / 4 : 0; /* of one character */
     uint32_t c;
-    while (start && from < s->n && tft_jinja_spend(x, cost)) {
+    while (start && from < s->n && tft_jinja_spend(x, cost + 1)) {
         size_t n = tft_utf8_next(s->p + from, s->n - from, &c);
         if (!in_set(s->p + from, n, c, set))
             break;
         from += n;
     }
     to = end ? from : s->n;
-    for (at = from; end && at < s->n;) {
+    for (at = from; end && at < s->n && tft_jinja_spend(x, cost);) {
         size_t n = tft_utf8_next(s->p + at, s->n - at, &c);
         if (!in_set(s->p + at, n, c, set))
             to = at + n;
         at += n;
     }
-    return tft_jinja_spend(x, (s->n - from) / 16 * cost) ? tft_jinja_part(x, s, from, to)
-                                                         : tft_jinja_undefined;
+    return tft_jinja_spend(x, (s->n - from) / 16) ? tft_jinja_part(x, s, from, to)
+                                                  : tft_jinja_undefined;
 }
 
 struct jinja_value tft_jinja_replace(struct jinja *x, const struct jinja_string *s,

@@ -1,7 +1,6 @@
 /* Templates as others see them. */
 #include "tuffet_chat.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -202,17 +201,22 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
     return status;
 }
 
-/* The name of a token, a copy with a NUL that the caller frees; NULL if there is none. */
-static char *name_of(const struct tft_model *m, int32_t id)
+struct name {
+    char *p; /* [n] with a NUL; NULL if the token has none */
+    size_t n;
+};
+
+/* Copies the name of a token, which the caller frees; false if memory is short. */
+static bool copy_name(struct name *out, const struct tft_model *m, int32_t id)
 {
     size_t n;
     const char *p = tft_token_text(m, id, true, &n);
-    char *copy = p ? malloc(n + 1) : NULL;
-    if (copy) {
-        memcpy(copy, p, n);
-        copy[n] = 0;
+    *out = (struct name){.p = p ? tft_alloc(NULL, n + 1) : NULL, .n = n + 1};
+    if (out->p) {
+        memcpy(out->p, p, n);
+        out->p[n] = 0;
     }
-    return copy;
+    return !p || out->p;
 }
 
 enum tft_status tft_chat_render_for(struct tft_chat_text *out, const struct tft_chat_template *t,
@@ -225,12 +229,16 @@ enum tft_status tft_chat_render_for(struct tft_chat_text *out, const struct tft_
     if (status != TFT_OK)
         return status;
     with.size = sizeof with;
-    char *bos = name_of(m, tft_token_bos(m)), *eos = name_of(m, tft_token_eos(m));
-    with.bos = with.bos ? with.bos : bos;
-    with.eos = with.eos ? with.eos : eos;
-    status = tft_chat_render(out, t, &with, err);
-    free(bos);
-    free(eos);
+    struct name bos = {0}, eos = {0};
+    if (copy_name(&bos, m, tft_token_bos(m)) && copy_name(&eos, m, tft_token_eos(m))) {
+        with.bos = with.bos ? with.bos : bos.p;
+        with.eos = with.eos ? with.eos : eos.p;
+        status = tft_chat_render(out, t, &with, err);
+    } else {
+        status = tft_fail(err, TFT_ERR_NOMEM, "out of memory");
+    }
+    tft_free(NULL, bos.p, bos.n);
+    tft_free(NULL, eos.p, eos.n);
     return status;
 }
 

@@ -60,6 +60,7 @@ bool tft_jinja_test(struct jinja *x, const struct jinja_string *name, struct jin
 {
     bool known, holds = plain(name, v, &known);
     int op = comparison(name);
+    tft_jinja_spend(x, 4);
     if (!known && op < 0 && !tft_jinja_is(name, "==") && !tft_jinja_is(name, "!="))
         tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "the test %.*s is not supported",
                        (int)(name->n < 40 ? name->n : 40), name->p);

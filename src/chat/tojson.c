@@ -10,6 +10,7 @@ struct writer {
     const struct jinja_string *indent; /* NULL: one line */
     struct jinja_value item, key;      /* separators */
     bool sort;
+    unsigned level; /* lists and dicts around what is written */
 };
 
 static void put(struct writer *w, const char *p)
@@ -45,7 +46,7 @@ static void new_line(struct writer *w)
 {
     if (w->indent)
         put(w, "\n");
-    for (unsigned i = 0; w->indent && i < w->x->depth && w->x->status == TFT_OK; i++)
+    for (unsigned i = 0; w->indent && i < w->level && w->x->status == TFT_OK; i++)
         tft_jinja_add(w->x, &w->b, w->indent);
 }
 
@@ -84,6 +85,7 @@ static void write_all(struct writer *w, const struct jinja_list *l, const struct
 {
     size_t n = l ? l->n : d->n, *order = l ? NULL : key_order(w, d);
     put(w, l ? "[" : "{");
+    w->level++;
     for (size_t i = 0; i < n && w->x->status == TFT_OK; i++) {
         if (i)
             tft_jinja_add(w->x, &w->b, w->item.string);
@@ -94,10 +96,9 @@ static void write_all(struct writer *w, const struct jinja_list *l, const struct
         }
         write_value(w, l ? l->item[i] : d->value[order[i]]);
     }
-    w->x->depth--;
+    w->level--;
     if (n)
         new_line(w);
-    w->x->depth++;
     put(w, l ? "]" : "}");
 }
 
@@ -145,7 +146,6 @@ struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
 {
     static const char *const names[] = {"ensure_ascii", "indent", "separators", "sort_keys", NULL};
     struct writer w = {.x = x};
-    unsigned depth = x->depth;
     if (!tft_jinja_check_args(x, "tojson", a, 4, names))
         return tft_jinja_undefined;
     if (tft_jinja_true(x, tft_jinja_arg(a, 0, "ensure_ascii", tft_jinja_none)))
@@ -163,8 +163,6 @@ struct jinja_value tft_jinja_tojson(struct jinja *x, struct jinja_value v,
     if ((s.kind != JINJA_NONE && (s.kind != JINJA_LIST || s.list->n != 2)) ||
         w.item.kind != JINJA_STRING || w.key.kind != JINJA_STRING)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "tojson: separators are two strings");
-    x->depth = 0; /* of the value: what indents it */
     write_value(&w, v);
-    x->depth = depth;
     return tft_jinja_finish(x, &w.b);
 }

@@ -134,7 +134,7 @@ static bool equal_lists(struct jinja *x, const struct jinja_list *a, const struc
     bool same = a == b || (a->n == b->n && a->kind == b->kind && a->kind != JINJA_GENERATOR &&
                            a->kind != JINJA_VIEW);
     for (size_t i = 0; a != b && same && i < a->n; i++)
-        same = tft_jinja_equal(x, a->item[i], b->item[i]);
+        same = tft_jinja_spend(x, 1) && tft_jinja_equal(x, a->item[i], b->item[i]);
     return same;
 }
 
@@ -212,7 +212,7 @@ int tft_jinja_compare(struct jinja *x, struct jinja_value a, struct jinja_value 
     if (a.kind == JINJA_LIST && b.kind == JINJA_LIST && a.list->kind == b.list->kind &&
         a.list->kind <= JINJA_TUPLE)
         return compare_lists(x, a.list, b.list);
-    tft_jinja_fail(x, TFT_ERR_FORMAT, "%s and %s have no order", tft_jinja_type(a),
+    tft_jinja_fail(x, TFT_ERR_FORMAT, "cannot compare %s with %s", tft_jinja_type(a),
                    tft_jinja_type(b));
     return 0;
 }
@@ -267,7 +267,7 @@ struct jinja_list *tft_jinja_iterate(struct jinja *x, struct jinja_value v)
             *l = (struct jinja_list){.item = v.dict->key, .n = v.dict->n};
         return l;
     default:
-        tft_jinja_fail(x, TFT_ERR_FORMAT, "%s cannot be gone through", tft_jinja_type(v));
+        tft_jinja_fail(x, TFT_ERR_FORMAT, "cannot loop over a %s", tft_jinja_type(v));
         return NULL;
     }
 }

@@ -72,6 +72,14 @@ class Chat(Case):
         self.assertIn("the message makes a prompt of", self.fails("chat", self.toy(template=ZEPHYR),
                                                                   "-p", "x" * 300))
 
+    def test_dates(self):
+        toy = self.toy(template="{{ strftime_now('%d') }}{{ messages[0].content }}")
+        for date in ("2024-05-20", "2024-12-31", "2024-02-29"):
+            self.json("chat", toy, "-phello", "-n1", "--date", date)
+        for date in ("2024-13-01", "2023-02-29", "2024-5-1", " 2024-5-1", "2024-05-01x"):
+            self.assertIn("--date must be YYYY-MM-DD",
+                          self.fails("chat", toy, "-phello", "--date", date, status=2))
+
     def test_formats(self):
         self.assertIn("the file has no chat template: name the format with --template: chatml",
                       self.fails("chat", self.toy(), "-phello"))

@@ -108,7 +108,7 @@ static bool puts_space(const struct tft_chat_template *t)
     return space;
 }
 
-/* Reads the template once. */
+/* Parses the template on first use. */
 static enum tft_status open_format(struct template_format *f, struct tft_error *err)
 {
     enum tft_status status = f->t ? TFT_OK : tft_chat_open(&f->t, f->jinja, strlen(f->jinja), err);
@@ -167,9 +167,15 @@ static int64_t days_to(int year, int month, int day)
 
 static bool read_date(const char *date, int *year, int *month, int *day)
 {
-    int n = 0;
-    return sscanf(date, "%4d-%2d-%2d%n", year, month, day, &n) == 3 && !date[n] && *year >= 1 &&
-           *month >= 1 && *month <= 12 && *day >= 1 && *day <= 31;
+    static const char form[] = "dddd-dd-dd";
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    for (size_t i = 0; i < sizeof form; i++) /* the NUL too */
+        if (form[i] == 'd' ? date[i] < '0' || date[i] > '9' : date[i] != form[i])
+            return false;
+    sscanf(date, "%d-%2d-%2d", year, month, day);
+    bool leap = (*year % 4 == 0 && *year % 100 != 0) || *year % 400 == 0;
+    return *year >= 1 && *month >= 1 && *month <= 12 && *day >= 1 &&
+           *day <= days[*month - 1] + (leap && *month == 2);
 }
 
 /* The local time: midnight of --date, or when this was first called. It stays the same, so that a
@@ -192,10 +198,10 @@ static int64_t local_time(void)
 
 int template_check(void)
 {
-    int number;
+    int year, month, day;
     if (opt.name && !find(opt.name))
         return cli_usage("--template must be %s, not \"%s\"", template_names(), opt.name);
-    if (opt.date && !read_date(opt.date, &number, &number, &number))
+    if (opt.date && !read_date(opt.date, &year, &month, &day))
         return cli_usage("--date must be YYYY-MM-DD, not \"%s\"", opt.date);
     return CLI_OK;
 }
@@ -230,7 +236,9 @@ bool template_render(struct tft_chat_text *t, const struct template_format *f,
     if (!good)
         cli_fail("out of memory");
     else if (tft_chat_render_for(t, f->t, m, &in, &err) != TFT_OK)
-        good = cli_fail("%s", err.msg) == CLI_OK;
+        good = (opt.name ? cli_fail("%s", err.msg)
+                         : cli_fail("%s: name a format with --template: %s", err.msg,
+                                    template_names())) == CLI_OK;
     free(answer.p);
     free(all);
     return good;

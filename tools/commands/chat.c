@@ -326,9 +326,9 @@ static int begin(struct chat *c, const char *path)
     name = prefix_for(c, ids, n);
     free(ids);
     if (named_prefix() && (!name || strcmp(name, wanted.name) != 0))
-        return cli_fail("%s: the prefix %s does not begin with the chat template %s: name its "
-                        "format with --template, or its day with --date",
-                        path, wanted.name, template_name(c->format));
+        return cli_fail("%s: the prefix %s was made with another chat template or date: give the "
+                        "--template and --date that it was made with",
+                        path, wanted.name);
     if (system && !add(c, TEMPLATE_SYSTEM, system, strlen(system)))
         return cli_fail("out of memory");
     return open_session(c, name);
