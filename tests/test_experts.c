@@ -120,6 +120,32 @@ static void what_is_no_number_chooses_some_experts(void **state)
         }
 }
 
+/* An expert whose score is NaN is chosen after all others, wherever it stands, and with sigmoids it
+   changes no other weight. */
+static void nan_is_the_least(void **state)
+{
+    (void)state;
+    static const float scores[] = {-INFINITY, 1, 3, 2}, bias[] = {0, 0, -9, 0};
+    struct tft_model m = chooser(4, 2);
+    m.expert_sigmoid = true;
+    for (uint32_t at = 0; at < 4; at++)
+        for (int biased = 0; biased < 2; biased++) {
+            struct tft_route got[2], want[2];
+            float score[4];
+            memcpy(score, scores, sizeof score);
+            score[0] = scores[at];
+            score[at] = -INFINITY;
+            choose(&m, biased ? bias : NULL, score, want);
+            score[at] = NAN;
+            choose(&m, biased ? bias : NULL, score, got);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(got[i].expert, want[i].expert);
+                assert_true(got[i].expert != at);
+                assert_true(got[i].weight == want[i].weight);
+            }
+        }
+}
+
 /* ---- groups */
 
 static void pairs_by_expert(void **state)
@@ -363,6 +389,9 @@ static void quantize_refuses(void **state)
     refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");
     o = usual(&expert_toys[4]);
     refuses(&expert_toys[4], &o, "experts beside other feed-forward layers");
+    struct toy last = expert_toys[4];
+    last.shared_last = true;
+    refuses(&last, &o, "experts beside other feed-forward layers");
 }
 
 static void tuning_refuses(void **state)
@@ -549,6 +578,7 @@ int main(void)
         cmocka_unit_test(weights),
         cmocka_unit_test(bias_is_for_the_choice_alone),
         cmocka_unit_test(equal_scores_take_the_first),
+        cmocka_unit_test(nan_is_the_least),
         cmocka_unit_test(tiny_weights),
         cmocka_unit_test(what_is_no_number_chooses_some_experts),
         cmocka_unit_test(pairs_by_expert),

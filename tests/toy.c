@@ -304,7 +304,7 @@ static void mixture_tensors(struct writer *w, unsigned l)
         experts(w, "blk.%u.ffn_up_exps.weight", l, ff, d);
     }
     experts(w, "blk.%u.ffn_down_exps.weight", l, d, ff);
-    if (!shared)
+    if (!shared || (t->shared_last && l + 1 < t->n_layer))
         return;
     matrix(w, "blk.%u.ffn_gate_shexp.weight", l, shared, d);
     matrix(w, "blk.%u.ffn_up_shexp.weight", l, shared, d);

@@ -31,6 +31,7 @@ struct toy {
                                          no key */
     bool large;     /* the form of stablelm's 12B, of falcon's 40B */
     const uint32_t *kv_heads; /* [n_layer] in the file, n_head_kv or 0 each; or NULL */
+    bool shared_last;   /* no layer but the last has a shared expert */
     bool fused_experts; /* one tensor has the rows of gate and up of each expert */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };

@@ -441,9 +441,12 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
 /* Experts lie one behind the other without padding, and all inputs of `down` have one width. */
 static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
 {
+    bool dense = m->n_leading;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        dense |= m->block[l].up.w.rows != 0;
     if (!m->n_expert)
         return TFT_OK;
-    if (m->n_leading || m->block[0].up.w.rows)
+    if (dense)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: tuffet quantize does not know experts beside other feed-forward "
                         "layers yet",
