@@ -14,7 +14,7 @@
  *
  * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
  * expert_shared_feed_forward_length, expert_gating_func (1: softmax, 2: sigmoid),
- * expert_weights_scale, leading_dense_block_count: so many layers come first that have no experts.
+ * expert_weights_scale, leading_dense_block_count: the number of first layers without experts.
  */
 #ifndef TFT_MIXTURE_H
 #define TFT_MIXTURE_H

@@ -485,7 +485,8 @@ struct tft_session_opts {
  */
 
 /* Bytes of one token in the cache `kv`, over all layers: its part of a block of codes, rounded up,
-   or its floats if `kv` is "f16" or "f32". 0 if `kv` is invalid or unsupported by this model; err
+   or its floats if `kv` is "f16" or "f32". In layers with a sliding window, a long session needs
+   less than that for each token: tft_session_bytes tells. 0 if `kv` is invalid or unsupported by this model; err
    says why, as that of tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
@@ -551,16 +552,17 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
-   after the last eviction, the next tft_prefill computes all tokens before pos again. It does so too
-   in a model with sliding windows where more than n_batch tokens, or 256 if that is more, are
+   after the last eviction, the next tft_prefill computes all tokens before pos again. It does so
+   too in a model with sliding windows where more than n_batch tokens, or 256 if that is more, are
    dropped from a session longer than its windows. May call the session's filter.
 
    In models such as lfm2, some layers have a state instead of keys and values: its size does not
    grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
    behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and every 512 tokens.
    If pos is not at one, the next tft_prefill computes the tokens from the last one before pos
-   again. With all `checkpoints` in use, one between two that are close makes room. A slide forgets
-   them; the state goes on, having seen the tokens that were dropped. */
+   again. With all `checkpoints` in use, the one whose neighbours are closest together is dropped. A
+   slide forgets them and makes one of its own; the state goes on, having seen the tokens that were
+   dropped. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback

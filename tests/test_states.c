@@ -231,12 +231,17 @@ static void slides(void **state)
             assert_int_equal(tft_decode(b, tokens[t]), TFT_OK);
         assert_int_equal(hash(a), hash(b));
         assert_true(a->kv.dropped > 0);
-        uint32_t n = (uint32_t)tft_pos(a); /* none is at a checkpoint: all are computed anew */
+        uint32_t n = (uint32_t)tft_pos(a), slid = 96 - a->slide;
         int32_t held[96];
+        uint64_t want = hash(a);
         memcpy(held, tft_tokens(a), n * sizeof *held);
         assert_int_equal(tft_rewind(a, n - 1), TFT_OK);
-        assert_int_equal(a->kv.held, 0);
+        assert_int_equal(a->kv.held, slid); /* a checkpoint is where the last slide was */
         assert_int_equal(tft_prefill(a, held + n - 1, 1), TFT_OK);
+        assert_int_equal(hash(a), want);
+        assert_int_equal(tft_rewind(a, slid - 1), TFT_OK); /* before it: all are computed anew */
+        assert_int_equal(a->kv.held, 0);
+        assert_int_equal(tft_prefill(a, held + slid - 1, n - slid + 1), TFT_OK);
         assert_int_equal(tft_rewind(b, 0), TFT_OK);
         assert_int_equal(tft_prefill(b, held, n), TFT_OK);
         assert_int_equal(hash(a), hash(b));

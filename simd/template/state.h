@@ -32,7 +32,7 @@ static void ISA(conv)(const struct tft_conv *g)
    stays in an L1 cache from one token to the next. */
 enum { DELTA_PANELS = LANES == 16 ? 4 : 2 };
 
-/* Columns 16 panel .. 16 (panel + n) - 1 of the state, for tokens 0 .. T - 1 one after the other. */
+/* Panels `panel` .. panel + n - 1 of the state, for tokens 0 .. T - 1 one after the other. */
 FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
 {
     size_t E = g->E;

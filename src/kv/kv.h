@@ -96,7 +96,7 @@ struct tft_kv_ring {
     uint32_t window;              /* 0: the layer has none */
     uint32_t slots[TFT_KV_SIDES]; /* of a head; a multiple of 16, and of TFT_SPAN where fewer than
                                      the tokens that there is room for */
-    size_t row[TFT_KV_SIDES];     /* the layer's first row of kv.k and of kv.v; a row is E numbers */
+    size_t row[TFT_KV_SIDES]; /* the layer's first row of kv.k and of kv.v; a row is E numbers */
 };
 
 /* Tokens that can be taken back in place, at least, where a layer has a window. */

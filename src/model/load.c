@@ -523,11 +523,16 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
     return (struct tft_taps){w, n, channels};
 }
 
-void tft_load_state(struct tft_load *ld, struct tft_block *b, size_t n)
+void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n)
 {
-    b->state = ld->m->state_size;
-    b->state_size = n;
-    ld->m->state_size += n;
+    struct tft_model *m = ld->m;
+    if (n > SIZE_MAX / sizeof(float) - m->state_size) { /* where size_t has 32 bits */
+        ld->arena.failed = true;
+        return;
+    }
+    b->state = m->state_size;
+    b->state_size = (size_t)n;
+    m->state_size += b->state_size;
 }
 
 void tft_load_embedding(struct tft_load *ld)

@@ -110,7 +110,7 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
                               uint32_t channels);
 
 /* Gives a block n floats of state. */
-void tft_load_state(struct tft_load *ld, struct tft_block *b, size_t n);
+void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n);
 
 /* Rows [first, first + n) of each of the n_expert matrices [rows, cols] in one tensor. The result
    is the matrix of expert 0; tft_mat_expert finds the others. A token goes to n_expert_used. */

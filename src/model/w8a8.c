@@ -171,7 +171,7 @@ void tft_w8a8_inputs(struct tft_load *ld)
         if (tft_block_has_experts(b))
             connect_experts(ld, b, b->in[TFT_IN_DOWN]);
         connect_block(m, b);
-        m->float_hidden |= is_floats_first(&b->in[TFT_IN_DOWN]) ||
+        m->float_hidden |= (b->down.w.rows && is_floats_first(&b->in[TFT_IN_DOWN])) ||
                            (tft_block_has_experts(b) && is_floats_first(&b->experts.hidden));
     }
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);

@@ -4,9 +4,9 @@
 
 #include "model/model.h"
 
-/* Rows are f32. TFT_XN, TFT_A, TFT_G and TFT_H are inputs of linear layers: they are bytes where the
-   weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS). Letters are
-   those of model.h: H is the number of heads. */
+/* Rows are f32. TFT_XN, TFT_A, TFT_G and TFT_H are inputs of linear layers: they are bytes where
+   the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS). Letters
+   are those of model.h: H is the number of heads. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */

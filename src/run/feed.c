@@ -181,6 +181,7 @@ static enum tft_status slide(struct tft_session *s)
     tft_kv_commit_drop(&s->kv, s->slide);
     s->pos -= s->slide;
     tft_states_forget(&s->states); /* their positions mean other tokens now */
+    tft_states_keep(&s->states, s->pos);
     return TFT_OK;
 }
 

@@ -128,6 +128,8 @@ static enum tft_status resolve(struct tft_session_opts *o, struct tft_kv_policy 
                         o->n_logits, o->n_batch);
     if (o->n_batch > o->capacity)
         o->n_batch = o->capacity;
+    if (o->checkpoints > o->capacity)
+        o->checkpoints = o->capacity;
     if (o->n_logits > o->n_batch) /* there will never be more tokens */
         o->n_logits = o->n_batch;
     if (!o->n_threads)

@@ -39,8 +39,8 @@ void tft_routes_group(struct tft_routes *r, const struct tft_model *m, uint32_t 
                       uint32_t end);
 
 /* Chooses a token's n_expert_used experts. score: [n_expert] of the router, of which this makes
-   weights; bias: [n_expert] or NULL; to: [n_expert_used]. Numbers that are not numbers, and what
-   they lead to, choose some experts. */
+   weights; bias: [n_expert] or NULL; to: [n_expert_used]. A NaN counts as the lowest
+   score. */
 void tft_routes_choose(const struct tft_model *m, const float *bias, float *score,
                        struct tft_route *to);
 

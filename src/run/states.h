@@ -39,8 +39,8 @@ void tft_states_reset(struct tft_states *s);
 void tft_states_begin(struct tft_states *s);
 void tft_states_undo(struct tft_states *s);
 
-/* Makes a checkpoint at pos, the session's position. If all are in use, one that is close to its
-   neighbours makes room. step: only if one is due. */
+/* Makes a checkpoint at pos, the session's position. If all are in use, the one whose
+   neighbours are closest together is dropped. step: only if one is due. */
 void tft_states_keep(struct tft_states *s, uint32_t pos);
 void tft_states_step(struct tft_states *s, uint32_t pos);
 

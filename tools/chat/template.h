@@ -41,8 +41,8 @@ bool template_thinks(const struct template_format *f);
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
 /* Makes the text of a conversation, which the caller frees with tft_chat_text_free: message[0] may
-   be a system message, then messages of the user and answers alternate. The last message is the
-   answer that the model is to continue, which may be empty. Returns false after an error message. */
+   be a system message, then messages of the user and answers alternate. The last one is the answer
+   that the model is to continue, which may be empty. Returns false after an error message. */
 bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      bool no_think);

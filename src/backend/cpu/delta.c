@@ -74,7 +74,8 @@ static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t 
     }
 }
 
-/* Head j of token t, which is in M in place of its values. */
+/* y: the output of head j for token t, which is in M over the head's values. Writes the normalised
+   and gated head to A. */
 static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
                      float *y)
 {

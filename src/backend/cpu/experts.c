@@ -93,8 +93,8 @@ static bool next(const struct tft_pass *p, struct pairs *last, uint32_t most)
     return true;
 }
 
-/* What rows of XN are multiplied as, by weights like w: those of the pairs' tokens, beside each
-   other. */
+/* The input of the product of `l` with the pairs' tokens: their rows of XN, copied side by side.
+   One row is used in place. */
 static struct tft_product inputs(const struct tft_pass *p, const struct tft_linear *l,
                                  const struct pairs *pairs)
 {
@@ -134,7 +134,8 @@ static void product(const struct tft_pass *p, const struct tft_linear *all, uint
     w.format->product(&p->m->kern, &w, &x, begin, end);
 }
 
-/* Rows of a slice for n tokens: what two products leave is still in the cache when it is used. */
+/* Rows of a slice for n tokens: so few that the outputs of both products stay in the CPU's cache
+   until they are used. */
 static size_t slice_rows(uint32_t n)
 {
     return TFT_HIDDEN_TOKENS / n * TFT_HIDDEN_ROWS;
@@ -176,7 +177,7 @@ static void hidden(struct tft_pass *p, const struct tft_experts *x)
         tft_cpu_quantize_token(p, TFT_H, (uint32_t)i);
 }
 
-/* What rows of H are multiplied as. */
+/* The input of the product of `down`: the pairs' rows of H. */
 static struct tft_product hidden_rows(const struct tft_pass *p, const struct tft_linear *down,
                                       const struct pairs *pairs)
 {
