@@ -120,13 +120,11 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
                     (struct tft_trie_node){.token = i, .depth = (uint16_t)depth, .byte = byte};
         }
     }
-    for (; lx->node && depth + 1 > 0; depth--) {
-        lx->node[path[depth]].end = n_node;
-        if (!depth)
-            break;
-    }
-    if (lx->node)
+    if (lx->node) {
+        for (size_t i = 0; i <= depth; i++)
+            lx->node[path[i]].end = n_node;
         lx->node[n_node] = (struct tft_trie_node){.token = lx->n_token};
+    }
     lx->n_node = n_node;
 }
 
@@ -152,6 +150,9 @@ static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
         }
         node->plain = (uint8_t)(plain ? most : TFT_LEXICON_MIXED);
     }
+    for (uint32_t i = 0; i < lx->n_node; i++) /* the automaton counts from whole characters on */
+        if (state[i] != 0)
+            lx->node[i].plain = TFT_LEXICON_MIXED;
 }
 
 static bool make(struct tft_lexicon *lx)

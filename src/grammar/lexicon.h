@@ -15,7 +15,8 @@ struct tft_trie_node {
     uint16_t depth;
     uint8_t byte;  /* on the way from the parent */
     uint8_t plain; /* the longest way from here to a token, in characters, if there are only plain
-                      characters on all ways, whole ones; else TFT_LEXICON_MIXED */
+                      characters on all ways, whole ones; else, and within a character,
+                      TFT_LEXICON_MIXED */
 };
 
 struct tft_lexicon {
