@@ -30,14 +30,24 @@ struct compile {
     uint32_t n_mark;
     uint32_t *slot;                  /* [SLOTS] sets by hash */
     uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
+    uint64_t steps;                  /* edges and members of sets gone through */
 };
-enum { SLOTS = 1 << 12 };
+enum { SLOTS = 1 << 16, STEPS = 1 << 27, POOL = 1 << 24 };
 
 static bool fail(struct compile *c, enum tft_status code, const char *what)
 {
     if (!c->x->status)
         c->x->status = tft_fail(c->x->err, code, "grammar: %s", what);
     return false;
+}
+
+/* The sets of a short text can have billions of members: ("a"?){60000}. */
+static bool spend(struct compile *c, uint32_t steps)
+{
+    c->steps += steps;
+    return c->steps <= STEPS ||
+           fail(c, TFT_ERR_UNSUPPORTED, "too large: its repetitions and alternatives take too long "
+                                        "to sort out");
 }
 
 static uint32_t *nfa_states(const struct tft_vec *v)
@@ -82,7 +92,7 @@ static void close_set(struct compile *c, uint32_t rule_end)
     while (c->stack.n && !c->x->status) {
         uint32_t state = nfa_states(&c->stack)[--c->stack.n];
         bool kept = state == rule_end;
-        for (uint32_t e = nfa_states(&c->nfa.state)[state]; e; e = edge(c, e)->next)
+        for (uint32_t e = nfa_states(&c->nfa.state)[state]; e && spend(c, 1); e = edge(c, e)->next)
             if (edge(c, e)->kind == TFT_NFA_EMPTY)
                 see(c, edge(c, e)->to);
             else
@@ -93,7 +103,7 @@ static void close_set(struct compile *c, uint32_t rule_end)
         else if (kept)
             fail(c, TFT_ERR_NOMEM, "out of memory");
     }
-    if (c->closure.n > 1)
+    if (c->closure.n > 1 && spend(c, 8 * c->closure.n)) /* a sort takes some 8 times a step */
         tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
 }
 
@@ -110,13 +120,13 @@ static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
         h = (h ^ key[i]) * 16777619u;
     h = (h ^ h >> 15) & (SLOTS - 1);
     struct set *set = c->set.p;
-    for (uint32_t i = c->slot[h]; i; i = set[i].hash_next)
+    for (uint32_t i = c->slot[h]; i && spend(c, 1); i = set[i].hash_next)
         if (set[i].n == n &&
             memcmp(nfa_states(&c->pool) + set[i].first, key, n * sizeof *key) == 0)
             return i;
-    if (c->set.n >= TFT_AUTOMATON_STATES)
-        return fail(c, TFT_ERR_UNSUPPORTED, "too large: more than 65536 states; shorten its "
-                                            "repetitions");
+    if (c->set.n >= TFT_AUTOMATON_STATES || n > POOL - c->pool.n)
+        return fail(c, TFT_ERR_UNSUPPORTED, "too large: more than 65536 states, or 16777216 "
+                                            "members of them; shorten its repetitions");
     set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
     uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
     if (!set || !copy)
@@ -134,9 +144,9 @@ static uint32_t follow(struct compile *c, uint32_t s, enum tft_nfa_kind kind, ui
 {
     struct set set = ((struct set *)c->set.p)[s];
     start_closure(c);
-    for (uint32_t i = 0; i < set.n; i++)
-        for (uint32_t e = nfa_states(&c->nfa.state)[nfa_states(&c->pool)[set.first + i]]; e;
-             e = edge(c, e)->next) {
+    for (uint32_t i = 0; i < set.n && spend(c, 1); i++)
+        for (uint32_t e = nfa_states(&c->nfa.state)[nfa_states(&c->pool)[set.first + i]];
+             e && spend(c, 1); e = edge(c, e)->next) {
             const struct tft_nfa_edge *x = edge(c, e);
             if (x->kind == kind && (kind == TFT_NFA_BYTES ? x->lo <= lo && x->hi >= lo
                                                           : x->lo == lo && x->hi == hi))
@@ -166,6 +176,8 @@ static bool add_call(struct compile *c, uint32_t s, const struct tft_auto_state 
                      uint32_t rule)
 {
     struct tft_auto_call *call = c->g->call.p;
+    if (!spend(c, c->g->call.n - from->call))
+        return false;
     for (uint32_t i = from->call; i < c->g->call.n; i++)
         if (call[i].rule == rule)
             return true;
@@ -183,6 +195,8 @@ static bool add_token(struct compile *c, uint32_t s, const struct tft_auto_state
                       bool any_other)
 {
     struct tft_auto_token *t = c->g->token.p;
+    if (!spend(c, c->g->token.n - from->token))
+        return false;
     for (uint32_t i = from->token; i < c->g->token.n; i++)
         if (t[i].id == id && t[i].any_other == any_other)
             return true;

@@ -152,6 +152,8 @@ static uint32_t token(struct tft_syntax *x)
     } else if (take(x, "<")) {
         while (peek(x) >= 0 && peek(x) != '>' && peek(x) != '\n')
             x->pos++;
+        if (++x->n_names > TFT_SYNTAX_NAMES)
+            return tft_syntax_fail(x, start, "more than 1024 names of tokens");
         if (take(x, ">"))
             id = tft_lexicon_special(x->lexicon, name, (size_t)(x->text + x->pos - name));
     }

@@ -5,6 +5,7 @@
 /* A rule is copied to where it is named if it has no more parts than this, no endless repetition,
    and does not come back to itself. Automata of such rules become one, which is deterministic. */
 enum { INLINE_PARTS = 48, INLINE_DEPTH = 12, TOO_MANY = 1 << 20 };
+enum { MOST_EDGES = 1 << 20 };
 
 static uint32_t fail(struct tft_nfa *n, enum tft_status code, const char *what)
 {
@@ -26,6 +27,9 @@ static uint32_t new_state(struct tft_nfa *n)
 static uint32_t connect(struct tft_nfa *n, uint32_t from, enum tft_nfa_kind kind, uint32_t lo,
                         uint32_t hi, uint32_t to)
 {
+    if (n->edge.n >= MOST_EDGES)
+        return fail(n, TFT_ERR_UNSUPPORTED, "too large: more than 1048576 steps; shorten its "
+                                            "repetitions");
     struct tft_nfa_edge *e = from && to ? tft_vec_add(&n->edge, n->x->a, sizeof *e, 1) : NULL;
     if (!e)
         return fail(n, TFT_ERR_NOMEM, "out of memory");
@@ -124,13 +128,16 @@ static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
     case TFT_SYNTAX_TOKEN: return 1;
     case TFT_SYNTAX_RULE: return rule_parts(n, node->first, depth + 1);
     case TFT_SYNTAX_REPEAT:
+        if (!node->max)
+            return 1;
         if (node->max > INLINE_PARTS)
             return TOO_MANY;
-        return 1 + node->max * parts(n, node->first, depth + 1);
+        sum = parts(n, node->first, depth + 1);
+        return sum > INLINE_PARTS ? TOO_MANY : 1 + node->max * sum;
     default:
         for (uint32_t c = node->first; c && sum <= INLINE_PARTS; c = tft_syntax_node(n->x, c)->next)
-            sum += parts(n, c, depth + 1);
-        return sum;
+            sum += parts(n, c, depth + 1); /* each at most TOO_MANY, so the sum does not wrap */
+        return sum > INLINE_PARTS ? TOO_MANY : sum;
     }
 }
 

@@ -10,6 +10,7 @@ struct work {
     struct tft_auto_token *token;
     bool *live;         /* [states] an end can be reached */
     bool *rule_live;    /* [rules] */
+    bool *empty;        /* [states] an end can be reached without a byte */
     bool *nullable;     /* [rules] the rule matches the empty text */
     uint32_t *seen;     /* [states] the rule whose search has seen it last */
     uint8_t *visit;     /* [rules] 1: its search is under way, 2: it is done */
@@ -17,40 +18,81 @@ struct work {
         uint32_t rule, state; /* where the search stands: a state that may come first in the rule */
         uint32_t call;        /* the next one of it */
     } *frame;                 /* [rules + 1] */
-    uint32_t *queue, *queue_rule; /* [states] waiting; and the rule each belongs to */
+    uint32_t *queue; /* [states] waiting */
+    uint32_t *first; /* [states + rules] where each one's part of a list ends or begins */
+    uint32_t *before; /* the first states of edges, by the states that they lead to */
 };
 
 /* ---- ends that can be reached */
 
-static bool goes_on(const struct work *w, uint32_t s)
+enum { OF_CALL = 1 << 30 }; /* of an edge's first state, which is below TFT_AUTOMATON_STATES */
+
+/* Notes an edge from one state to another: the first time only counts. */
+static void into(struct work *w, uint32_t to, uint32_t from)
+{
+    if (to && w->before)
+        w->before[w->first[to]++] = from;
+    else if (to)
+        w->first[to]++;
+}
+
+static void list_edges(struct work *w, bool read)
 {
     const struct tft_grammar *g = w->g;
-    const uint32_t *next = g->next + (size_t)s * g->n_class;
-    for (uint32_t k = 0; k < g->n_class; k++)
-        if (w->live[next[k]])
-            return true;
-    for (uint32_t i = w->state[s].token; i < w->state[s + 1].token; i++)
-        if (w->live[w->token[i].to])
-            return true;
+    for (uint32_t s = 1; s < g->n_state; s++) {
+        const uint32_t *next = g->next + (size_t)s * g->n_class;
+        for (uint32_t k = 0; read && k < g->n_class; k++)
+            if (!k || next[k] != next[k - 1])
+                into(w, next[k], s);
+        for (uint32_t i = w->state[s].token; read && i < w->state[s + 1].token; i++)
+            into(w, w->token[i].to, s);
+        for (uint32_t i = w->state[s].call; i < w->state[s + 1].call; i++) {
+            into(w, w->call[i].to, s | OF_CALL);
+            into(w, w->p->start[w->call[i].rule], s | OF_CALL);
+        }
+    }
+}
+
+/* Whether some call of s can reach its rule's end, and then the end of the rule of s. */
+static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
+{
     for (uint32_t i = w->state[s].call; i < w->state[s + 1].call; i++)
-        if (w->rule_live[w->call[i].rule] && w->live[w->call[i].to])
+        if (reach[w->p->start[w->call[i].rule]] && reach[w->call[i].to])
             return true;
     return false;
 }
 
-/* States are numbered from the starts on, so going backwards takes few rounds. */
-static void find_live(struct work *w)
+/* reach[states], all false: sets those from which the end of the rule can be reached, through bytes
+   and tokens if `read`, else through calls alone; rule_reach[rules] likewise. Goes from the ends
+   backwards, over each edge once. False: out of memory. */
+static bool find_reach(struct work *w, bool read, bool *reach, bool *rule_reach)
 {
-    uint32_t n = w->g->n_state;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t s = n; s-- > 1;)
-            if (!w->live[s] && (w->state[s].accepts || goes_on(w, s)))
-                more = w->live[s] = true;
-        for (uint32_t r = 1; r < w->p->n_rule; r++)
-            if (!w->rule_live[r] && w->live[w->p->start[r]])
-                more = w->rule_live[r] = true;
+    uint32_t n_state = w->g->n_state, n_edge = 0, n = 0;
+    memset(w->first, 0, n_state * sizeof *w->first);
+    w->before = NULL;
+    list_edges(w, read);
+    for (uint32_t s = 0; s < n_state; s++) {
+        uint32_t count = w->first[s];
+        w->first[s] = n_edge;
+        n_edge += count;
     }
+    uint32_t *before = w->before = tft_alloc(w->p->a, n_edge * sizeof *before);
+    if (!before)
+        return false;
+    list_edges(w, read); /* now the edges into s are before[first[s - 1] .. first[s]) */
+    for (uint32_t s = 1; s < n_state; s++)
+        if (w->state[s].accepts)
+            reach[w->queue[n++] = s] = true;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t e = w->first[w->queue[i] - 1]; e < w->first[w->queue[i]]; e++) {
+            uint32_t s = before[e] & (OF_CALL - 1);
+            if (!reach[s] && (!(before[e] & OF_CALL) || calls_reach(w, reach, s)))
+                reach[w->queue[n++] = s] = true;
+        }
+    for (uint32_t r = 1; r < w->p->n_rule; r++)
+        rule_reach[r] = reach[w->p->start[r]];
+    tft_free(w->p->a, before, n_edge * sizeof *before);
+    return true;
 }
 
 static void remove_dead(struct work *w)
@@ -81,36 +123,6 @@ static void remove_dead(struct work *w)
 
 /* ---- rules that begin with themselves */
 
-/* Whether the rule that starts at s may end without a byte, through calls of nullable rules. */
-static bool is_nullable(struct work *w, uint32_t s, uint32_t tick)
-{
-    uint32_t n = 0;
-    w->queue[n++] = s;
-    w->seen[s] = tick;
-    for (uint32_t i = 0; i < n; i++) {
-        s = w->queue[i];
-        if (w->state[s].accepts)
-            return true;
-        for (uint32_t c = w->state[s].call; c < w->state[s + 1].call; c++)
-            if (w->nullable[w->call[c].rule] && w->seen[w->call[c].to] != tick) {
-                w->seen[w->call[c].to] = tick;
-                w->queue[n++] = w->call[c].to;
-            }
-    }
-    return false;
-}
-
-static void find_nullable(struct work *w)
-{
-    uint32_t tick = 0;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t r = w->p->n_rule; r-- > 1;)
-            if (w->rule_live[r] && !w->nullable[r] && is_nullable(w, w->p->start[r], ++tick))
-                more = w->nullable[r] = true;
-    }
-}
-
 /* Appends the rules that may come first in rule r to out[] from n on; returns the new n. */
 static uint32_t leading(struct work *w, uint32_t r, uint32_t tick, uint32_t *out, uint32_t n,
                         uint32_t room)
@@ -136,7 +148,7 @@ static uint32_t leading(struct work *w, uint32_t r, uint32_t tick, uint32_t *out
    [room] the rules that each rule begins with; the frames' state and call are a range of it. */
 static uint32_t left_recursive(struct work *w, uint32_t *lead, uint32_t room)
 {
-    uint32_t n = 0, used = 0, *first = w->queue_rule; /* [rules + 1] */
+    uint32_t n = 0, used = 0, *first = w->first; /* [rules + 1] */
     memset(w->seen, 0, w->g->n_state * sizeof *w->seen);
     for (uint32_t r = 0; r < w->p->n_rule; r++) {
         first[r] = used;
@@ -229,13 +241,15 @@ static void measure(struct work *w)
 static enum tft_status prune(struct work *w, uint32_t *rule, const char **wrong)
 {
     uint32_t room = 2 * w->g->call.n + 1, *lead;
-    find_live(w);
+    if (!find_reach(w, true, w->live, w->rule_live))
+        return TFT_ERR_NOMEM;
     if (!w->live[w->g->root]) {
         *wrong = "the root matches no text";
         return TFT_ERR_UNSUPPORTED;
     }
     remove_dead(w);
-    find_nullable(w);
+    if (!find_reach(w, false, w->empty, w->nullable))
+        return TFT_ERR_NOMEM;
     lead = tft_alloc(w->p->a, room * sizeof *lead);
     if (!lead)
         return TFT_ERR_NOMEM;
@@ -259,12 +273,13 @@ enum tft_status tft_prune(struct tft_prune *p, uint32_t *rule, const char **wron
         w = (struct work){p, p->g, p->g->state.p, p->g->call.p, p->g->token.p,
                           tft_arena_take(&a, states, sizeof(bool)),
                           tft_arena_take(&a, rules, sizeof(bool)),
+                          tft_arena_take(&a, states, sizeof(bool)),
                           tft_arena_take(&a, rules, sizeof(bool)),
                           tft_arena_take(&a, states, sizeof(uint32_t)),
                           tft_arena_take(&a, rules, 1),
                           tft_arena_take(&a, rules, sizeof(struct frame)),
                           tft_arena_take(&a, states, sizeof(uint32_t)),
-                          tft_arena_take(&a, most, sizeof(uint32_t))};
+                          tft_arena_take(&a, most, sizeof(uint32_t)), NULL};
         if (pass || a.failed)
             break;
         memory = tft_alloc(p->a, a.used);

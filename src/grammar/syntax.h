@@ -12,8 +12,9 @@
 enum {
     TFT_SYNTAX_BYTES = 1 << 20, /* of a grammar's text */
     TFT_SYNTAX_RULES = 1 << 14,
-    TFT_SYNTAX_DEPTH = 64, /* of parentheses */
-    TFT_SYNTAX_TIMES = 1 << 16,  /* the largest number in {} */
+    TFT_SYNTAX_DEPTH = 64,      /* of parentheses */
+    TFT_SYNTAX_TIMES = 1 << 16, /* the largest number in {} */
+    TFT_SYNTAX_NAMES = 1 << 10, /* of tokens: each is a search through the vocabulary */
 };
 #define TFT_SYNTAX_MANY UINT32_MAX /* no upper bound */
 
@@ -51,7 +52,8 @@ struct tft_syntax {
     struct tft_vec node, range, rule;
     uint32_t *slot; /* [n_slot, a power of two] rules by the hash of their name, + 1; 0: empty */
     uint32_t n_slot;
-    uint32_t root; /* a rule */
+    uint32_t root;    /* a rule */
+    uint32_t n_names; /* of tokens, so far */
     struct tft_error *err;
     enum tft_status status;
 };
