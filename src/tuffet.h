@@ -635,7 +635,9 @@ TFT_API enum tft_status tft_grammar_open(struct tft_grammar **out, const struct 
                                          struct tft_error *err);
 TFT_API void tft_grammar_close(struct tft_grammar *g);
 
-/* A state at the beginning of the grammar. One thread at a time uses it. */
+/* A state at the beginning of the grammar. One thread at a time uses it. TFT_ERR_NOMEM;
+   TFT_ERR_UNSUPPORTED: there are more than 4096 ways to read what comes, which is the most that a
+   state follows. */
 TFT_API enum tft_status tft_grammar_begin(struct tft_grammar_state **out,
                                           const struct tft_grammar *g, struct tft_error *err);
 TFT_API void tft_grammar_end(struct tft_grammar_state *s);
@@ -649,8 +651,9 @@ TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
 TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
 TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
 
-/* Moves behind a token. TFT_ERR_ARG: it may not come, and nothing changes. After TFT_ERR_NOMEM no
-   token may come. tft_sample calls this for the token that it returns. */
+/* Moves behind a token. TFT_ERR_ARG: it may not come, and nothing changes. TFT_ERR_UNSUPPORTED: as
+   tft_grammar_begin. After it and after TFT_ERR_NOMEM no token may come, and tft_sample returns -1.
+   tft_sample calls this for the token that it returns. */
 TFT_API enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id);
 
 /* ------------------------------------------------------------------------------------- sampling */

@@ -20,8 +20,8 @@ static int open_lexicon(void **state)
         "a",   "b",   "c",      "ab",    "abc", "ba",      "aaaa", "\"",  "\"a",  "a\"",  "\":",
         "\",", "\"}", "\"}}",   "{\"",   "{",   "}",       "[",    "]",   "]]",   "[[",   ",",
         ":",   "1",   "12",     "-1",    "0.5", "e",       "true", "tr",  "ue",   "null", "\\",
-        "\\n", "\\u",    "\xc3\xa9", "\xc3\xa9t", "\xe2\x82", "x\"y", "(", ")", "()", "((",
-        "abab"};
+        "\\n", "\\u",    "\xc3\xa9", "\xc3\xa9t", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+        "x\"y", "(", ")", "()", "((", "abab"};
     (void)state;
     vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
     vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
@@ -149,6 +149,9 @@ static void errors_have_a_place(void **state)
          "root ::= (((\"a\"{1000}){1000}){1000}){1000}", "too large"},
         {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= (((\"\"{60000}){60000}){60000})", "too large"},
         {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= [ab]* \"a\" [ab]{20}", "too large"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED,
+         "root ::= x\nx ::= \"b\" (x{44}{2}{39}{9}){5}{10}{35}{27}", "too large"},
+        {TFT_GBNF, TFT_ERR_UNSUPPORTED, "root ::= (\"a\"?){60000}", "too large"},
         {TFT_REGEX, TFT_ERR_FORMAT, "a\\b", "not supported"},
         {TFT_REGEX, TFT_ERR_FORMAT, "(?=a)", "not supported"},
         {TFT_REGEX, TFT_ERR_FORMAT, "a)", "not opened"},
@@ -192,22 +195,27 @@ static void masks_are_what_bytes_allow(void **state)
         "[0-9a-f]{4})",
         "root ::= \"\\\"\" [^\"\\\\\\x7F\\x00-\\x1F]{2,5} \"\\\"\" root | \"ab\"* | \"aba\" [b-c]*",
         "root ::= ([^\\x00-\\x1F] | \"\\\\\" .)* \"\\\"\" [ab]*",
+        /* the vocabulary has another character that begins with \xe2\x82 */
+        "root ::= ([\xe2\x82\xad\xc3\xa9] | \"a\")*",
     };
     (void)state;
     uint64_t seed = 5;
     size_t checked = 0, allowed = 0;
-    for (size_t i = 0; i < 4 * 60; i++) {
+    for (size_t i = 0; i < 5 * 60; i++) {
         struct tft_grammar *g;
-        struct tft_grammar_state *s = begin(&g, TFT_GBNF, grammars[i % 4]), *scratch;
+        struct tft_grammar_state *s = begin(&g, TFT_GBNF, grammars[i % 5]), *scratch;
         assert_int_equal(tft_grammar_begin(&scratch, g, NULL), TFT_OK);
         for (int step = 0; step < 20; step++) {
             int32_t may[1024];
             uint32_t n = 0;
+            bool alone[1024]; /* what is said without a mask */
+            for (int32_t id = 0; id < (int32_t)tft_lexicon_size(lexicon); id++)
+                alone[id] = tft_grammar_allows(s, id);
             const uint32_t *mask = tft_grammar_mask(s);
             for (int32_t id = 0; id < (int32_t)tft_lexicon_size(lexicon); id++, checked++) {
                 bool in = mask[id / 32] >> id % 32 & 1;
-                if (in != fits(scratch, s, id))
-                    fail_msg("grammar %zu, step %d, token %d: %d", i % 4, step, (int)id, in);
+                if (in != fits(scratch, s, id) || in != alone[id])
+                    fail_msg("grammar %zu, step %d, token %d: %d", i % 5, step, (int)id, in);
                 if (in)
                     may[n++] = id;
             }
@@ -238,6 +246,30 @@ static void dead_ends_are_removed(void **state)
     end(g, s);
 }
 
+/* Many ways to read what comes: each of N rules begins with the same letters. */
+static void many_readings(void **state)
+{
+    static char text[400000];
+    (void)state;
+    for (int n = 300; n <= 4800; n += 4500) {
+        struct tft_grammar *g;
+        struct tft_grammar_state *s;
+        size_t used = (size_t)sprintf(text, "root ::= r0");
+        for (int i = 1; i < n; i++)
+            used += (size_t)sprintf(text + used, " | r%d", i);
+        for (int i = 0; i < n; i++)
+            used += (size_t)sprintf(text + used, "\nr%d ::= \"t%d(\" \"x\"* \")\"", i, i);
+        assert_int_equal(tft_grammar_open(&g, lexicon, TFT_GBNF, text, used, NULL), TFT_OK);
+        enum tft_status status = tft_grammar_begin(&s, g, NULL);
+        assert_int_equal(status, n > 4096 ? TFT_ERR_UNSUPPORTED : TFT_OK);
+        if (!status) {
+            assert_non_null(tft_grammar_mask(s));
+            assert_true(feeds(s, "t299(xx)") && tft_grammar_can_end(s));
+        }
+        end(g, s);
+    }
+}
+
 static void special_tokens_come_where_they_are_named(void **state)
 {
     struct tft_grammar *g;
@@ -249,6 +281,8 @@ static void special_tokens_come_where_they_are_named(void **state)
     assert_int_equal(tft_grammar_accept(s, -1), TFT_ERR_ARG);
     assert_int_equal(tft_grammar_accept(s, 3), TFT_OK);
     assert_false(tft_grammar_allows(s, 3));
+    assert_false(tft_grammar_allows(s, 2)); /* nor may the text end here */
+    assert_false(tft_grammar_mask(s)[0] >> 2 & 1);
     assert_int_equal(tft_grammar_accept(s, byte_token('q')), TFT_OK);
     assert_true(feeds(s, "a"));
     assert_true(tft_grammar_can_end(s) && tft_grammar_allows(s, 2));
@@ -312,6 +346,7 @@ int main(void)
         cmocka_unit_test(errors_have_a_place),
         cmocka_unit_test(masks_are_what_bytes_allow),
         cmocka_unit_test(dead_ends_are_removed),
+        cmocka_unit_test(many_readings),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(samples_are_of_the_grammar),
     };

@@ -1,7 +1,7 @@
 /*
  * The folder grammar/ constrains tokens to a grammar. A lexicon has the vocabulary as a trie of
  * bytes (lexicon.c). A grammar is an automaton over bytes with a stack, compiled from text (gbnf.c,
- * regex.c, compile.c). A state is a place in it, and says which tokens may come (state.c, mask.c).
+ * regex.c, compile.c). A state is a place in it, and says which tokens may come (state.c).
  * Other folders include this header and no other of it.
  *
  * tuffet.h describes the public functions tft_lexicon_*, tft_grammar_*.

@@ -11,7 +11,13 @@
 #include "base/error.h"
 
 enum { END = 0, OPEN = 1 }; /* stacks: of the root, of a rule whose caller is unknown */
-enum { MOST = 256, TABLE = 1 << 12, CACHE = 16 << 20 };
+enum {
+    MOST = 1 << 12,     /* configurations of a set */
+    SEEN = 2 * MOST,    /* places in the hash table of a set */
+    WORK = 1 << 25,     /* configurations that a mask or a token may visit: about a second */
+    TABLE = 1 << 12,
+    CACHE = 16 << 20,
+};
 
 struct config {
     uint32_t state, stack;
@@ -19,6 +25,11 @@ struct config {
 
 struct stack {
     uint32_t back, below, chain; /* chain: the next one of the same hash; 0: none */
+};
+
+struct seen { /* a configuration of the set that is being made, if `set` is its number */
+    struct config c;
+    uint32_t set;
 };
 
 struct kept { /* the mask of a state, with its rule's caller unknown */
@@ -36,7 +47,10 @@ struct tft_grammar_state {
     struct kept *kept;         /* [states of g] */
     size_t kept_bytes;
     uint32_t *mask;            /* [n_word] */
-    bool has_mask, failed, reached_open;
+    struct seen seen[SEEN];    /* a hash table */
+    uint32_t n_sets, work;     /* since the mask or the token began */
+    enum tft_status status;    /* sticky: after an error no token may come */
+    bool has_mask, reached_open;
 };
 
 /* ---- stacks */
@@ -56,7 +70,7 @@ static uint32_t push(struct tft_grammar_state *s, uint32_t back, uint32_t below)
             return i;
     p = tft_vec_add(&s->stack, s->g->a, sizeof *p, 1);
     if (!p) {
-        s->failed = true;
+        s->status = TFT_ERR_NOMEM;
         return END;
     }
     *p = (struct stack){back, below, s->table[h]};
@@ -80,20 +94,35 @@ static struct config *configs(const struct tft_vec *v)
     return v->p;
 }
 
-/* Adds to the set that begins at `from`. Of a grammar with more readings at once than MOST, the
-   later ones are left out: what is left is still of the grammar. */
+/* Begins a set at the end of s->set; returns where. */
+static uint32_t begin_set(struct tft_grammar_state *s)
+{
+    if (!++s->n_sets) {
+        memset(s->seen, 0, sizeof s->seen);
+        s->n_sets = 1;
+    }
+    return s->set.n;
+}
+
+/* Adds to the set that was begun last, at `from`. A grammar with too many readings of a text at
+   once is an error: to leave one out would forbid what it allows. */
 static void add(struct tft_grammar_state *s, uint32_t from, uint32_t state, uint32_t stack)
 {
-    if (s->failed || s->set.n - from >= MOST)
+    uint32_t i = (state * 2654435761u ^ stack * 2246822519u) >> 12 & (SEEN - 1);
+    if (s->status)
         return;
-    for (uint32_t i = from; i < s->set.n; i++)
-        if (configs(&s->set)[i].state == state && configs(&s->set)[i].stack == stack)
+    for (; s->seen[i].set == s->n_sets; i = (i + 1) & (SEEN - 1))
+        if (s->seen[i].c.state == state && s->seen[i].c.stack == stack)
             return;
+    if (s->set.n - from >= MOST || ++s->work > WORK) {
+        s->status = TFT_ERR_UNSUPPORTED;
+        return;
+    }
     struct config *c = tft_vec_add(&s->set, s->g->a, sizeof *c, 1);
     if (c)
-        *c = (struct config){state, stack};
+        *c = (s->seen[i] = (struct seen){{state, stack}, s->n_sets}).c;
     else
-        s->failed = true;
+        s->status = TFT_ERR_NOMEM;
 }
 
 /* Follows calls and returns of the set that begins at `from`. A call behind which its rule ends
@@ -125,7 +154,7 @@ static void close_set(struct tft_grammar_state *s, uint32_t from)
    is one. */
 static bool step(struct tft_grammar_state *s, uint32_t from, uint32_t end, unsigned byte)
 {
-    uint32_t start = s->set.n;
+    uint32_t start = begin_set(s);
     for (uint32_t i = from; i < end; i++) {
         struct config c = configs(&s->set)[i];
         uint32_t to = tft_auto_next(s->g, c.state, byte);
@@ -158,7 +187,7 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
                  uint32_t *bits, bool keeps)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    for (uint32_t c = at + 1; c < lx->node[at].end && !s->failed; c = lx->node[c].end) {
+    for (uint32_t c = at + 1; c < lx->node[at].end && !s->status; c = lx->node[c].end) {
         const struct tft_trie_node *node = &lx->node[c];
         uint32_t stacks = s->stack.n, start = s->set.n;
         if (step(s, from, end, node->byte)) {
@@ -172,7 +201,7 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
                 if (open)
                     *open = c;
                 else if (keeps && s->reached_open && node->end > c + 1)
-                    s->failed = true;
+                    s->status = TFT_ERR_NOMEM;
                 walk(s, c, start, s->set.n, bits, keeps);
             }
         }
@@ -202,12 +231,13 @@ static const struct kept *keep(struct tft_grammar_state *s, uint32_t state)
         return NULL;
     memset(bits, 0, n_word * sizeof *bits);
     s->set.n = s->open.n = 0;
+    begin_set(s);
     add(s, 0, state, OPEN);
     walk(s, 0, 0, 1, bits, true);
     size_t size = ((size_t)n_word + s->open.n) * sizeof *bits;
     if (s->kept_bytes + size > CACHE)
         forget_masks(s);
-    k->bits = s->failed ? NULL : tft_alloc(s->g->a, size);
+    k->bits = s->status ? NULL : tft_alloc(s->g->a, size);
     if (k->bits) {
         memcpy(k->bits, bits, n_word * sizeof *bits);
         if (s->open.n)
@@ -232,14 +262,21 @@ static bool mask_config(struct tft_grammar_state *s, struct config c)
         struct stack top = ((struct stack *)s->stack.p)[c.stack];
         uint32_t stacks = s->stack.n;
         s->set.n = 0;
+        begin_set(s);
         add(s, 0, top.back, top.below);
         close_set(s, 0);
         walk(s, k->bits[lx->n_word + i], 0, s->set.n, s->mask, false);
         drop_stacks(s, stacks);
     }
-    return !s->failed;
+    return !s->status;
 }
 
+static bool is_end(const struct tft_grammar_state *s, int32_t id)
+{
+    return s->g->lexicon->ends[id / 32] >> id % 32 & 1;
+}
+
+/* A token that ends generation is no "other" token: the text is not complete here. */
 static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
 {
     const struct tft_auto_state *a = tft_auto_state(s->g, state);
@@ -247,7 +284,7 @@ static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
     for (uint32_t i = a->token; i < a[1].token; i++) {
         uint32_t bit = 1u << t[i].id % 32, word = (uint32_t)t[i].id / 32;
         for (uint32_t k = 0; t[i].any_other && k < s->g->lexicon->n_vocab; k++)
-            if (k != (uint32_t)t[i].id)
+            if (k != (uint32_t)t[i].id && !is_end(s, (int32_t)k))
                 s->mask[k / 32] |= 1u << k % 32;
         if (!t[i].any_other)
             s->mask[word] |= bit;
@@ -256,7 +293,7 @@ static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
 
 bool tft_grammar_can_end(const struct tft_grammar_state *s)
 {
-    for (uint32_t i = 0; i < s->now.n; i++)
+    for (uint32_t i = 0; i < s->now.n && !s->status; i++)
         if (configs(&s->now)[i].stack == END &&
             tft_auto_state(s->g, configs(&s->now)[i].state)->accepts)
             return true;
@@ -273,6 +310,9 @@ const uint32_t *tft_grammar_mask(struct tft_grammar_state *s)
     const struct tft_lexicon *lx = s->g->lexicon;
     if (s->has_mask)
         return s->mask;
+    if (s->status)
+        return NULL;
+    s->work = 0;
     memset(s->mask, 0, lx->n_word * sizeof *s->mask);
     for (uint32_t i = 0; i < s->now.n; i++) {
         struct config c = configs(&s->now)[i];
@@ -298,19 +338,19 @@ static void advance(struct tft_grammar_state *s, int32_t id, uint32_t *start)
     size_t n;
     const char *p = tft_tokenizer_text(lx->t, id, false, &n);
     uint32_t from = 0, end = s->set.n;
-    bool is_text = n && !(lx->ends[id / 32] >> id % 32 & 1);
+    bool ends = is_end(s, id), is_text = n && !ends;
     for (size_t i = 0; i < n && is_text && end > from; i++) {
         uint32_t next = s->set.n;
         step(s, from, end, (unsigned char)p[i]);
         from = next;
         end = s->set.n;
     }
-    *start = is_text ? from : end;
+    *start = is_text ? from : begin_set(s);
     for (uint32_t i = 0; i < s->now.n; i++) {
         struct config c = configs(&s->now)[i];
         const struct tft_auto_state *a = tft_auto_state(s->g, c.state);
         for (uint32_t k = a->token; k < a[1].token; k++)
-            if ((t[k].id == id) != t[k].any_other)
+            if (t[k].any_other ? t[k].id != id && !ends : t[k].id == id)
                 add(s, *start, t[k].to, c.stack);
     }
     close_set(s, *start);
@@ -319,21 +359,18 @@ static void advance(struct tft_grammar_state *s, int32_t id, uint32_t *start)
 /* Begins a computation: s->set is the place. */
 static bool load(struct tft_grammar_state *s)
 {
-    s->set.n = 0;
-    struct config *c = tft_vec_add(&s->set, s->g->a, sizeof *c, s->now.n);
+    s->set.n = s->work = 0;
+    struct config *c = s->status ? NULL : tft_vec_add(&s->set, s->g->a, sizeof *c, s->now.n);
     if (c)
         memcpy(c, s->now.p, s->now.n * sizeof *c);
-    return c && !s->failed;
+    else if (!s->status)
+        s->status = TFT_ERR_NOMEM;
+    return c;
 }
 
 static bool is_token(const struct tft_grammar_state *s, int32_t id)
 {
     return id >= 0 && (uint32_t)id < s->g->lexicon->n_vocab;
-}
-
-static bool is_end(const struct tft_grammar_state *s, int32_t id)
-{
-    return s->g->lexicon->ends[id / 32] >> id % 32 & 1;
 }
 
 bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id)
@@ -349,7 +386,7 @@ bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id)
         return false;
     advance(s, id, &start);
     drop_stacks(s, stacks);
-    return s->set.n > start && !s->failed;
+    return s->set.n > start && !s->status;
 }
 
 /* Numbers the stacks that the place needs anew, and forgets the others. Lower parts come first. */
@@ -382,16 +419,17 @@ static bool compact(struct tft_grammar_state *s)
 }
 
 /* The place becomes the set [start, end) of s->set. */
-static bool settle(struct tft_grammar_state *s, uint32_t start)
+static enum tft_status settle(struct tft_grammar_state *s, uint32_t start)
 {
     uint32_t n = s->set.n - start;
     s->now.n = 0;
     s->has_mask = false;
-    struct config *c = tft_vec_add(&s->now, s->g->a, sizeof *c, n);
+    struct config *c = s->status ? NULL : tft_vec_add(&s->now, s->g->a, sizeof *c, n);
     if (c)
         memcpy(c, configs(&s->set) + start, n * sizeof *c);
-    s->failed = s->failed || !c || !compact(s);
-    return !s->failed;
+    if (!s->status && (!c || !compact(s)))
+        s->status = TFT_ERR_NOMEM;
+    return s->status;
 }
 
 enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id)
@@ -402,13 +440,13 @@ enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id)
     if (is_end(s, id) && tft_grammar_can_end(s))
         return TFT_OK;
     if (!load(s))
-        return TFT_ERR_NOMEM;
+        return s->status;
     advance(s, id, &start);
-    if (s->set.n == start && !s->failed) {
+    if (s->set.n == start && !s->status) {
         drop_stacks(s, stacks);
         return TFT_ERR_ARG;
     }
-    return settle(s, start) ? TFT_OK : TFT_ERR_NOMEM;
+    return settle(s, start);
 }
 
 /* ---- the object */
@@ -417,24 +455,31 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
                                   struct tft_error *err)
 {
     struct tft_grammar_state *s = tft_alloc(g->a, sizeof *s);
+    enum tft_status status = TFT_ERR_NOMEM;
     *out = NULL;
     if (s) {
-        *s = (struct tft_grammar_state){.g = g};
+        memset(s, 0, sizeof *s); /* by itself 100 KiB: not a copy of a constant */
+        s->g = g;
         s->kept = tft_alloc(g->a, g->n_state * sizeof *s->kept);
         s->mask = tft_alloc(g->a, g->lexicon->n_word * sizeof *s->mask);
         if (s->kept)
             memset(s->kept, 0, g->n_state * sizeof *s->kept);
         if (s->kept && s->mask && tft_vec_add(&s->stack, g->a, sizeof(struct stack), 2)) {
+            begin_set(s);
             add(s, 0, g->root, END);
             close_set(s, 0);
-            if (settle(s, 0)) {
-                *out = s;
-                return TFT_OK;
-            }
+            status = settle(s, 0);
         }
     }
+    if (status == TFT_OK) {
+        *out = s;
+        return TFT_OK;
+    }
     tft_grammar_end(s);
-    return tft_fail(err, TFT_ERR_NOMEM, "grammar: out of memory");
+    return tft_fail(err, status,
+                    status == TFT_ERR_NOMEM
+                        ? "grammar: out of memory"
+                        : "grammar: it begins in more than 4096 ways at once");
 }
 
 enum tft_status tft_grammar_copy(struct tft_grammar_state *to, const struct tft_grammar_state *from)
@@ -445,11 +490,13 @@ enum tft_status tft_grammar_copy(struct tft_grammar_state *to, const struct tft_
         return TFT_OK;
     to->now.n = to->stack.n = 0;
     to->has_mask = false;
+    to->status = from->status;
+    if (from->status)
+        return from->status;
     struct config *c = tft_vec_add(&to->now, to->g->a, sizeof *c, from->now.n);
     struct stack *p = tft_vec_add(&to->stack, to->g->a, sizeof *p, from->stack.n);
-    to->failed = !c || !p || from->failed;
-    if (to->failed)
-        return TFT_ERR_NOMEM;
+    if (!c || !p)
+        return to->status = TFT_ERR_NOMEM;
     memcpy(c, from->now.p, from->now.n * sizeof *c);
     memcpy(p, from->stack.p, from->stack.n * sizeof *p);
     memcpy(to->table, from->table, sizeof to->table);
