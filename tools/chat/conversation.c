@@ -1,0 +1,250 @@
+#define _POSIX_C_SOURCE 200809L
+#include "conversation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- messages */
+
+static bool add(struct conversation *c, enum template_role role, const char *p, size_t n)
+{
+    if (c->n == c->room) {
+        size_t room = c->room ? c->room * 2 : 16;
+        struct template_message *more = realloc(c->message, room * sizeof *more);
+        if (!more)
+            return false;
+        c->message = more;
+        c->room = room;
+    }
+    c->message[c->n++] = (struct template_message){.role = role};
+    return cli_text_append(&c->message[c->n - 1].text, p, n);
+}
+
+/* Drops message `first` and the one after it. */
+static void drop_two(struct conversation *c, size_t first)
+{
+    free(c->message[first].text.p);
+    free(c->message[first + 1].text.p);
+    c->n -= 2;
+    memmove(&c->message[first], &c->message[first + 2], (c->n - first) * sizeof *c->message);
+}
+
+static struct cli_text *answer_text(struct conversation *c) { return &c->message[c->n - 1].text; }
+
+/* ---- the prefix */
+
+const char *conversation_named_prefix(void)
+{
+    const char *name = cli_session_options.prefix;
+    return name && strcmp(name, "main") != 0 ? name : NULL;
+}
+
+/* The prefix for a conversation that begins with ids[n]: that of --prefix if it holds some of
+   them. */
+static const char *prefix_for(const struct conversation *c, const int32_t *ids, size_t n)
+{
+    const char *name = conversation_named_prefix();
+    bool holds = name && tft_prefix_held(c->m, name, ids, n) > tft_prefix_held(c->m, NULL, ids, n);
+    return cli_session_options.prefix && !name ? NULL
+           : holds                             ? name
+                                               : tft_prefix_best(c->m, ids, n);
+}
+
+static int open_session(struct conversation *c, const char *prefix)
+{
+    struct tft_session_opts so = {.prefix = prefix};
+    tft_session_close(c->s);
+    c->s = NULL;
+    c->prefix = prefix;
+    return cli_open_session(&c->s, c->m, &so);
+}
+
+/* Makes the session begin with the prefix that is best for the tokens, and removes those that it
+   holds. Nearly always the session does already: a message with which the last token of the
+   format's markup merges asks for another one, as may a conversation that lost its first
+   messages. */
+static int skip_prefix(struct conversation *c, int32_t *ids, size_t *n)
+{
+    const char *name = prefix_for(c, ids, *n);
+    size_t held = tft_prefix_held(c->m, name, ids, *n);
+    bool same = name && c->prefix ? strcmp(name, c->prefix) == 0 : name == c->prefix;
+    int status = same && c->s ? CLI_OK : open_session(c, name);
+    *n -= held;
+    memmove(ids, ids + held, *n * sizeof *ids);
+    return status;
+}
+
+/* ---- an answer */
+
+/* The tokens of the conversation behind the prefix, up to where the answer continues, which the
+   caller frees; NULL after an error message. */
+static int32_t *prompt(struct conversation *c, struct conversation_answer *a, size_t *n)
+{
+    bool text_goes_on;
+    struct tft_chat_text text;
+    if (!template_render(&text, c->format, c->m, c->message, c->n, c->no_think))
+        return NULL;
+    int32_t *ids = template_tokenize(&text, c->m, n, &text_goes_on);
+    tft_chat_text_free(&text);
+    a->state = (struct tft_text){.started = text_goes_on};
+    if (ids && skip_prefix(c, ids, n) != CLI_OK) {
+        free(ids);
+        return NULL;
+    }
+    return ids;
+}
+
+/* Drops the oldest message and its answer, and further pairs until a quarter of the context is
+   free. Replaces *ids by the tokens of what is left. Returns false if nothing could be dropped. */
+static bool drop_oldest(struct conversation *c, struct conversation_answer *a, int32_t **ids,
+                        size_t *n)
+{
+    size_t first = c->message[0].role == TEMPLATE_SYSTEM, before = c->n;
+    while (*ids && c->n >= first + 4 && (c->n == before || *n > tft_capacity(c->s) / 4 * 3)) {
+        drop_two(c, first);
+        free(*ids);
+        *ids = prompt(c, a, n);
+    }
+    if (c->n < before) {
+        bool in_line = answer_text(c)->n && isatty(STDERR_FILENO);
+        fprintf(stderr, "%stuffet: the context is full: the oldest %zu messages are dropped\n",
+                in_line ? "\n" : "", before - c->n);
+    }
+    return c->n < before;
+}
+
+/* Adds text to the answer, and prints it. The space that some formats have before an answer is not
+   part of it. Returns false with errno if the text could not be printed. */
+static bool extend_answer(struct conversation *c, const char *p, size_t n)
+{
+    struct cli_text *text = answer_text(c);
+    size_t lead = text->n ? 0 : template_lead(c->format, p, n);
+    return cli_text_append(text, p + lead, n - lead) && (!c->print || c->print(p + lead, n - lead));
+}
+
+/* Generates until the answer ends, or until the session is full: a->stop stays NULL then. Returns
+   CLI_OK, or CLI_FAILED after an error message. */
+static int generate(struct conversation *c, struct conversation_answer *a)
+{
+    char piece[TFT_TEXT_MAX];
+    enum tft_status status = TFT_OK;
+    bool written = true;
+    while (written && status == TFT_OK && !a->stop) {
+        int32_t id = tft_sample(&c->sampler, c->s);
+        if (cli_interrupted())
+            a->stop = "interrupt";
+        else if (tft_token_ends(c->m, id))
+            a->stop = "end";
+        else {
+            written = extend_answer(c, piece, tft_text_push(&a->state, c->m, id, piece));
+            if (++a->n_tokens == c->n_tokens)
+                a->stop = "length";
+            else if (written) /* a failed write leaves its reason in errno: call nothing more */
+                status = tft_decode(c->s, id);
+        }
+    }
+    if (!written)
+        return cli_fail("standard output: %s", strerror(errno));
+    if (status == TFT_OK || status == TFT_ERR_FULL)
+        return CLI_OK;
+    if (c->print && isatty(STDERR_FILENO))
+        putchar('\n'); /* the answer is on this line */
+    return cli_fail_session(c->s);
+}
+
+/* Computes the tokens, frees them, and generates. */
+static int compute_and_generate(struct conversation *c, struct conversation_answer *a, int32_t *ids,
+                                size_t n)
+{
+    enum tft_status computed = cli_sync(c->s, ids, n);
+    free(ids);
+    if (computed != TFT_OK)
+        return cli_fail_session(c->s);
+    uint64_t start = cli_ns();
+    int status = generate(c, a);
+    a->seconds += (double)(cli_ns() - start) / 1e9;
+    return status;
+}
+
+/* Generates the answer. When the session becomes full before the end, drops the oldest messages and
+   continues the answer with the others. */
+static int answer(struct conversation *c, struct conversation_answer *a)
+{
+    size_t n;
+    int32_t *ids = prompt(c, a, &n);
+    if (ids && n >= tft_capacity(c->s))
+        drop_oldest(c, a, &ids, &n);
+    if (ids && n >= tft_capacity(c->s)) {
+        free(ids);
+        return cli_fail("the message makes a prompt of %zu tokens, but the context holds only %zu: "
+                        "shorten the message",
+                        n, tft_capacity(c->s));
+    }
+    while (ids) {
+        int status = compute_and_generate(c, a, ids, n);
+        if (status != CLI_OK || a->stop)
+            return status;
+        ids = prompt(c, a, &n);
+        if (ids && (!drop_oldest(c, a, &ids, &n) || n >= tft_capacity(c->s))) {
+            free(ids);
+            a->stop = "context";
+            return CLI_OK;
+        }
+    }
+    return CLI_FAILED;
+}
+
+int conversation_say(struct conversation *c, const char *p, size_t n, struct conversation_answer *a)
+{
+    char piece[TFT_TEXT_MAX];
+    *a = (struct conversation_answer){0};
+    if (!add(c, TEMPLATE_USER, p, n) || !add(c, TEMPLATE_ASSISTANT, NULL, 0))
+        return cli_fail("out of memory");
+    int status = answer(c, a);
+    if (status == CLI_OK && !extend_answer(c, piece, tft_text_push(&a->state, c->m, -1, piece)))
+        status = cli_fail("standard output: %s", strerror(errno));
+    a->text = *answer_text(c);
+    if (!a->text.n)
+        drop_two(c, c->n - 2);
+    return status;
+}
+
+/* ---- opening and closing */
+
+int conversation_open(struct conversation *c, const char *system, const char *path)
+{
+    const char *name;
+    struct tft_prefix_info wanted;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (conversation_named_prefix() && !cli_find_prefix(c->m, conversation_named_prefix(), &wanted))
+        return open_session(c, conversation_named_prefix()); /* which says what there is */
+    if (conversation_named_prefix())
+        system = wanted.system;
+    if (conversation_named_prefix() && !system)
+        return cli_fail("%s: the prefix %s has no system message to chat with", path, wanted.name);
+    if (system) {
+        ids = template_system_tokens(c->format, c->m, system, &n);
+        if (!ids)
+            return CLI_FAILED;
+    }
+    name = prefix_for(c, ids, n);
+    free(ids);
+    if (conversation_named_prefix() && (!name || strcmp(name, wanted.name) != 0))
+        return cli_fail("%s: the prefix %s was made with another chat template or date: give the "
+                        "--template and --date that it was made with",
+                        path, wanted.name);
+    if (system && !add(c, TEMPLATE_SYSTEM, system, strlen(system)))
+        return cli_fail("out of memory");
+    return open_session(c, name);
+}
+
+void conversation_close(struct conversation *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->message[i].text.p);
+    free(c->message);
+    tft_session_close(c->s);
+}
