@@ -195,6 +195,12 @@ struct tft_kv {
     uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };
 
+/* Whether a layer has a window, and so a ring. */
+static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
+{
+    return kv->ring && kv->ring[layer].window;
+}
+
 /* --------------------------------------------------------------------------------------- memory */
 
 /* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
@@ -243,27 +249,42 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
 
 /* --------------------------------------------------------------------------------------- slides */
 
-/* What a slide drops from every head: the first `blocks` blocks, or n slots from `slot` on. The
-   slots behind those, up to `used`, close up. */
+/* What a slide drops from every head: n tokens, in the first `blocks` blocks, or in slots from
+   `slot` on. The slots behind those, up to `used`, close up. */
 struct tft_kv_drop {
-    uint32_t blocks;
-    uint32_t slot, n, used;
+    uint32_t n, blocks;
+    uint32_t slot, used;
 };
 
 /* The drop of n tokens; carrying it out in the host's layers; and noting it in the state, when all
    layers have done so. */
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n);
-void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d);
+void tft_kv_drop(struct tft_kv *kv, const struct tft_kv_drop *d);
 
 /* Which tokens that drop takes, for a caller that commits it next: [n] in the order of their
    positions, counted as owners are. NULL: the oldest ones behind the sinks, but for those named. */
 const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n);
+
+/* Whether the token goes, an owner behind the sinks, if `gone` of those dropped come before it and
+   others are left. dropped: as tft_kv_dropped returns it. */
+static inline bool tft_kv_drops(const struct tft_kv *kv, const uint32_t *dropped, uint32_t gone,
+                                uint32_t token)
+{
+    const bool *is_named = kv->at[TFT_KV_K].is_named;
+    return dropped ? dropped[gone] == token : !(is_named && is_named[token - kv->n_prefix]);
+}
+
 void tft_kv_commit_drop(struct tft_kv *kv, uint32_t n);
 
 /* The same for one head: n slots from `from` on, n a multiple of 16; the first n of `blocks`. */
 void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,
                        uint32_t n, uint32_t used);
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
+
+/* And in a layer with a window: the n tokens of tft_kv_dropped. What the ring has of the others
+   closes up. */
+void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                           const uint32_t *dropped, uint32_t n);
 
 /* ---------------------------------------------------------------------------- the host's layers */
 

@@ -171,16 +171,19 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
 struct tft_kv_drop tft_kv_drop_of(const struct tft_kv *kv, uint32_t n)
 {
     if (tft_kv_evicts(&kv->policy))
-        return (struct tft_kv_drop){.blocks = n / kv->block};
+        return (struct tft_kv_drop){.n = n, .blocks = n / kv->block};
     return (struct tft_kv_drop){
-        .slot = kv->n_prefix + kv->policy.sinks, .n = n, .used = kv->n_prefix + kv->held};
+        .n = n, .slot = kv->n_prefix + kv->policy.sinks, .used = kv->n_prefix + kv->held};
 }
 
-void tft_kv_drop(const struct tft_kv *kv, const struct tft_kv_drop *d)
+void tft_kv_drop(struct tft_kv *kv, const struct tft_kv_drop *d)
 {
+    const uint32_t *dropped = tft_kv_dropped(kv, d->n);
     for (uint32_t l = 0; l < kv->n_host; l++)
         for (uint32_t h = 0; h < kv->n_head_kv; h++)
-            if (d->blocks)
+            if (tft_kv_has_ring(kv, l))
+                tft_kv_drop_from_ring(kv, l, h, dropped, d->n);
+            else if (d->blocks)
                 tft_kv_drop_blocks(kv, l, h, d->blocks);
             else
                 tft_kv_drop_slots(kv, l, h, d->slot, d->n, d->used);

@@ -52,19 +52,43 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
                        uint32_t n, uint32_t used)
 {
     size_t size = tft_num_bytes(kv->num), row = kv->head_dim * size, panel = TFT_KEY_PANEL * row;
-    uint32_t end = tft_kv_panels(used);
-    if (kv->ring && end > kv->ring[layer].slots[TFT_KV_K] + from)
-        from = end - kv->ring[layer].slots[TFT_KV_K]; /* the ring has none before */
-    for (uint32_t to = from; to + n < used; to++)
-        memcpy(tft_kv_values(kv, layer, head, to), tft_kv_values(kv, layer, head, to + n), row);
-    for (uint32_t to = from - from % TFT_KEY_PANEL; to + n < used; to += TFT_KEY_PANEL) {
-        uint32_t column = to < from ? from - to : 0; /* those before it stay */
-        char *k = tft_kv_keys(kv, layer, head, to), *next = tft_kv_keys(kv, layer, head, to + n);
-        for (uint32_t d = 0; column && d < kv->head_dim; d++) {
-            size_t at = (d * TFT_KEY_PANEL + column) * size;
-            memcpy(k + at, next + at, (TFT_KEY_PANEL - column) * size);
-        }
-        if (!column)
-            memcpy(k, next, panel);
+    uint32_t column = from % TFT_KEY_PANEL, whole = tft_kv_panels(from), end = tft_kv_panels(used);
+    memmove(tft_kv_values(kv, layer, head, from), tft_kv_values(kv, layer, head, from + n),
+            (used - from - n) * row);
+    char *k = tft_kv_keys(kv, layer, head, 0);
+    for (uint32_t d = 0; column && d < kv->head_dim; d++) { /* the columns before it stay */
+        char *to = k + (whole - TFT_KEY_PANEL) * row + (d * TFT_KEY_PANEL + column) * size;
+        memcpy(to, to + n / TFT_KEY_PANEL * panel, (TFT_KEY_PANEL - column) * size);
+    }
+    if (end > whole + n)
+        memmove(k + whole * row, k + (whole + n) * row, (end - whole - n) * row);
+}
+
+/* Copies a token of a head from one slot to another. */
+static void move_token(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
+                       uint32_t from)
+{
+    size_t size = tft_num_bytes(kv->num), step = TFT_KEY_PANEL * size;
+    uint32_t new_column = to % TFT_KEY_PANEL, column = from % TFT_KEY_PANEL;
+    char *new_key = (char *)tft_kv_keys(kv, layer, head, to - new_column) + new_column * size,
+         *key = (char *)tft_kv_keys(kv, layer, head, from - column) + column * size;
+    for (uint32_t d = 0; d < kv->head_dim; d++)
+        memcpy(new_key + d * step, key + d * step, size);
+    memcpy(tft_kv_values(kv, layer, head, to), tft_kv_values(kv, layer, head, from),
+           kv->head_dim * size);
+}
+
+/* A token moves to an earlier slot, and all that the ring has are in different places, so tokens
+   can move in their order. */
+void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
+                           const uint32_t *dropped, uint32_t n)
+{
+    uint32_t used = kv->n_prefix + kv->held, end = tft_kv_panels(used), gone = 0,
+             slots = kv->ring[layer].slots[TFT_KV_K], oldest = end > slots ? end - slots : 0;
+    for (uint32_t t = kv->n_prefix + kv->policy.sinks; t < used; t++) {
+        if (gone < n && tft_kv_drops(kv, dropped, gone, t))
+            gone++;
+        else if (gone && t - gone >= oldest)
+            move_token(kv, layer, head, t - gone, t);
     }
 }

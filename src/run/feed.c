@@ -156,9 +156,7 @@ static void drop_tokens(struct tft_session *s, uint32_t n)
     const uint32_t *drop = tft_kv_dropped(&s->kv, n);
     uint32_t dropped = 0;
     for (uint32_t i = s->kv.policy.sinks; i < s->pos; i++) {
-        bool goes = drop ? dropped < n && drop[dropped] == s->kv.n_prefix + i
-                         : dropped < n && !(s->is_named && s->is_named[i]);
-        if (goes) {
+        if (dropped < n && tft_kv_drops(&s->kv, drop, dropped, s->kv.n_prefix + i)) {
             dropped++;
             continue;
         }
