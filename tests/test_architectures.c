@@ -34,33 +34,11 @@ static bool has_gates(const struct toy *t)
 
 /* ---- caches */
 
-/* A quantized cache does not know windows yet. */
-static void refuses_codes(const char *path)
-{
-    struct tft_model *m = opened(path);
-    struct tft_session_opts o = {.size = sizeof o, .kv = "kivi"};
-    struct tft_session *s;
-    struct tft_error err;
-    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "has layers with a sliding window, which a quantized KV cache"));
-    tft_model_close(m);
-}
-
-static bool has_windows(const struct toy *t)
-{
-    return is(t, "gemma2") || is(t, "gemma3") || t->numbers == some_windows ||
-           t->numbers == five_taps;
-}
-
 static void every_cache_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
     for (int i = 0; i < N_MORE; i++) {
         const char *path = written(&more_toys[i]);
-        if (has_windows(&more_toys[i])) {
-            refuses_codes(path);
-            continue;
-        }
         for (int c = 0; c < N_CACHES; c++)
             if (!caches[c].file && !strstr(caches[c].kv, "mixed")) {
                 uint64_t want = fed(path, 2, TOKENS, 512, caches[c].kv);

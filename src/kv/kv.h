@@ -88,9 +88,10 @@ struct tft_kv_layer {
 /*
  * The slots of a layer in a model with windows. What lies before a layer's window is never seen
  * again, so the layer has slots for its window, for the tokens of a pass, and for rewinds; they are
- * a ring: slot s is in place s % slots. A ring is whole spans, and a token that attends finds all
- * tokens of its first span in it, those before its window too. So attention computes the same
- * numbers as with a slot for each token. A layer without a window has all slots.
+ * a ring: a token's slot s is its position, and is in place s % slots. A ring is whole spans, and a
+ * token that attends finds all tokens of its first span in it, those before its window too. So
+ * attention computes the same numbers as with a slot for each token. A ring is floats under every
+ * policy, and nothing in it is evicted. A layer without a window has the policy's slots and blocks.
  */
 struct tft_kv_ring {
     uint32_t window;              /* 0: the layer has none */
@@ -124,6 +125,7 @@ struct tft_kv_place {
 /* Tokens from .. to - 1 of a pass, which all see the same blocks. */
 struct tft_kv_chunk {
     uint32_t from, to;
+    uint32_t position; /* of the first one, those of the prefix counted: its slot in a ring */
     struct tft_kv_place side[TFT_KV_SIDES]; /* the same, unless apart */
 };
 
@@ -155,6 +157,7 @@ struct tft_kv {
     uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
     uint32_t block;    /* tokens of a block */
     uint32_t capacity[TFT_KV_SIDES]; /* slots, those of the prefix included; a multiple of 16 */
+    uint32_t most_slots;             /* that a head has in any layer, of keys or of values */
     uint32_t stay[TFT_KV_SIDES];     /* most slots in use, but for the prefix, once tokens have
                                         been evicted */
     uint32_t n_blocks;               /* blocks that there is room for */
@@ -181,7 +184,8 @@ struct tft_kv {
     struct tft_kv_ring *ring; /* [n_layer] slots of a head in place of `capacity`; NULL in a model
                                  without windows */
     char *codes; /* records of blocks */
-    struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing */
+    struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing; zeros where the
+                                   layer has a ring */
     struct tft_kv_scratch *scratch; /* [n_threads] likewise */
 
     struct tft_kv_plan plan;
@@ -201,6 +205,15 @@ static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
     return kv->ring && kv->ring[layer].window;
 }
 
+/* Where a layer has the keys, or the values, of a chunk. */
+static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint32_t layer,
+                                                  const struct tft_kv_chunk *c,
+                                                  enum tft_kv_which which)
+{
+    return tft_kv_has_ring(kv, layer) ? (struct tft_kv_place){.slot = c->position}
+                                      : c->side[which];
+}
+
 /* --------------------------------------------------------------------------------------- memory */
 
 /* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
@@ -213,8 +226,9 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
    channels and its clips. */
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 
-/* Bytes of a token once it has been quantized, over all layers, rounded up; or in a slot, where the
-   policy evicts nothing. Bytes of a block over all layers and heads. */
+/* What a cache takes in the layers without a window; the others have rings, whatever the policy.
+   Bytes of a token once it has been quantized, rounded up; or in a slot, where the policy evicts
+   nothing. Bytes of a block over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 

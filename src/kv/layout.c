@@ -70,6 +70,15 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
+/* Layers without a window: those that the policy is about. */
+static uint32_t policy_layers(const struct tft_kv_shape *shape)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < shape->n_layer; l++)
+        n += !shape->window || !shape->window[l];
+    return n;
+}
+
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
     struct tft_kv kv = {.policy = *policy,
@@ -78,6 +87,8 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
                         .block = tft_kv_block(policy)};
     uint64_t bytes = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
+        if (shape->window && shape->window[l])
+            continue;
         struct tft_kv_layer y = layer_of(&kv, l);
         bytes += (uint64_t)shape->n_head_kv * (y.k_bytes + y.v_bytes);
     }
@@ -86,7 +97,8 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
 
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
-    uint64_t block = tft_kv_block(policy), heads = (uint64_t)shape->n_layer * shape->n_head_kv;
+    uint64_t block = tft_kv_block(policy),
+             heads = (uint64_t)policy_layers(shape) * shape->n_head_kv;
     if (tft_kv_evicts(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
     return 2 * heads * shape->head_dim * tft_num_bytes(policy->num);
@@ -111,7 +123,7 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
 {
     uint64_t slots = (uint64_t)slots_of(policy, TFT_KV_K, 0, capacity) +
                      slots_of(policy, TFT_KV_V, 0, capacity);
-    return slots * shape->n_layer * shape->n_head_kv * shape->head_dim *
+    return slots * policy_layers(shape) * shape->n_head_kv * shape->head_dim *
                tft_num_bytes(policy->num) +
            blocks_of(policy, capacity) * block_bytes;
 }
@@ -137,6 +149,7 @@ static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const uint32_t 
             size_t all;
             r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
             r.row[i] = rows[i];
+            kv->most_slots = max_u32(kv->most_slots, r.slots[i]);
             if (!tft_mul(l < kv->n_host ? kv->n_head_kv : 0, r.slots[i], &all) ||
                 !tft_add(rows[i], all, &rows[i]))
                 a->failed = true;
@@ -151,6 +164,7 @@ static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const uint32_t 
                          uint32_t at_once)
 {
     size_t rows[TFT_KV_SIDES] = {0}, row = kv->head_dim * tft_num_bytes(kv->num);
+    kv->most_slots = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
     if (window)
         layout_rings(kv, a, window, at_once, rows);
     for (int i = 0; i < TFT_KV_SIDES && !window; i++)
@@ -168,17 +182,20 @@ static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
     }
 }
 
-static void layout_blocks(struct tft_kv *kv, struct tft_arena *a)
+static void layout_blocks(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window)
 {
     struct tft_kv_layer *layers = tft_arena_take(a, kv->n_layer, sizeof *layers);
     size_t used = 0, host = 0, heads = 0;
     if (!tft_mul(kv->n_blocks, kv->n_head_kv, &heads))
         a->failed = true;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
-        struct tft_kv_layer y = layer_of(kv, l);
-        bool ordered = (y.mixed || kv->policy.reorder) && y.k_bits != TFT_KV_BITS_F16;
+        struct tft_kv_layer y = {0};
+        bool coded = !window || !window[l];
+        if (coded)
+            y = layer_of(kv, l);
+        bool ordered = coded && (y.mixed || kv->policy.reorder) && y.k_bits != TFT_KV_BITS_F16;
         size_t all;
-        y.quads = tft_arena_take(a, kv->n_head_kv, sizeof *y.quads);
+        y.quads = tft_arena_take(a, coded ? kv->n_head_kv : 0, sizeof *y.quads);
         y.channel = ordered ? tft_arena_take(a, kv->n_head_kv, kv->head_dim) : NULL;
         y.k_at = used;
         if (!tft_mul(heads, y.k_bytes + y.v_bytes, &all) || !tft_add(used, all, &used))
@@ -264,7 +281,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
     layout_slots(kv, a, shape->window, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
     kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_evicts(policy)) {
-        layout_blocks(kv, a);
+        layout_blocks(kv, a, shape->window);
         if (tft_kv_notes_owners(policy))
             layout_owners(kv, a);
         layout_scratch(kv, a, n_threads);
@@ -318,6 +335,8 @@ void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)
             kv->slot_owner[i][p] = p;
     for (uint32_t l = 0; l < kv->n_layer; l++) {
         struct tft_kv_layer *y = &kv->layer[l];
+        if (tft_kv_has_ring(kv, l))
+            continue;
         for (int side = 0; calibrated && side < 2; side++)
             y->clip[side] = shape->clip[side] + (size_t)l * kv->n_head_kv * tft_kv_groups(kv);
         for (uint32_t h = 0; h < kv->n_head_kv; h++) {

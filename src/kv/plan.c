@@ -84,7 +84,8 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
     *plan = (struct tft_kv_plan){
         .n_token = n, .chunk = kv->chunk, .after = {kv->at[TFT_KV_K], kv->at[TFT_KV_V]}};
     for (uint32_t from = 0; from < n; from = kv->chunk[plan->n_chunk++].to) {
-        struct tft_kv_chunk c = {.from = from, .to = n};
+        struct tft_kv_chunk c = {
+            .from = from, .to = n, .position = kv->n_prefix + kv->held + from};
         for (uint32_t i = 0; i < sides; i++) {
             uint32_t room = plan_side(&d, i, &c.side[i]);
             c.to = c.to - from < room ? c.to : from + room;
@@ -108,7 +109,8 @@ void tft_kv_plan(struct tft_kv *kv, uint32_t n)
 
 struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, uint32_t n)
 {
-    *chunk = (struct tft_kv_chunk){.to = n, .side = {{.slot = slot}, {.slot = slot}}};
+    *chunk = (struct tft_kv_chunk){
+        .to = n, .position = slot, .side = {{.slot = slot}, {.slot = slot}}};
     return (struct tft_kv_plan){.n_chunk = 1, .n_token = n, .chunk = chunk};
 }
 

@@ -24,11 +24,6 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
             m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
-    if (m->pieces & 1u << TFT_PIECE_WINDOW)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has layers with a sliding window, which a quantized KV cache does not "
-                        "support yet: use f16 or f32",
-                        m->source.name);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(
             err, TFT_ERR_ARG,
@@ -45,6 +40,15 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     return TFT_OK;
 }
 
+static bool has_only_rings(const struct tft_model *m)
+{
+    uint32_t l = 0;
+    while (m->kv_window && l < m->n_kv_layer && m->kv_window[l])
+        l++;
+    return l == m->n_kv_layer;
+}
+
+/* Rings are floats, so with nothing but rings every cache that is not f32 is f16. */
 static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_model *m,
                                   const char *text, struct tft_error *err)
 {
@@ -52,6 +56,8 @@ static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_mod
         return tft_fail(err, TFT_ERR_ARG, "%s: opened with vocab_only: there is no model to run",
                         m->source.name);
     enum tft_status status = tft_kv_parse(kv, text ? text : m->kv_text, err);
+    if (status == TFT_OK && tft_kv_evicts(kv) && has_only_rings(m))
+        return tft_kv_parse(kv, "f16", err);
     return status == TFT_OK ? check_kv(kv, m, err) : status;
 }
 
@@ -258,8 +264,8 @@ static void layout_attend(struct tft_session *s, struct tft_arena *a)
     s->scratch = scratch;
 
     const struct tft_model *m = s->m;
-    uint32_t k = tft_spans(kv->capacity[TFT_KV_K]), v = tft_spans(kv->capacity[TFT_KV_V]);
-    size_t parts = (size_t)m->n_head * ((k > v ? k : v) + tft_spans(kv->n_blocks * kv->block));
+    size_t parts = (size_t)m->n_head *
+                   (tft_spans(kv->most_slots) + tft_spans(kv->n_blocks * kv->block));
     s->part_o = tft_arena_take(a, parts, m->head_dim * sizeof(float));
     s->part_max = tft_arena_take(a, parts, sizeof(float));
     s->part_sum = tft_arena_take(a, parts, sizeof(float));

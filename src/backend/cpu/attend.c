@@ -33,20 +33,22 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_kernels *kern = &p->m->kern;
-    const struct tft_kv_place *k = &c->side[TFT_KV_K], *v = &c->side[TFT_KV_V];
     size_t begin, end, dim = kv->head_dim;
     uint32_t own = p->m->block[layer].kv_layer;
+    struct tft_kv_place side[] = {tft_kv_place_in(kv, own, c, TFT_KV_K),
+                                  tft_kv_place_in(kv, own, c, TFT_KV_V)};
     tft_pass_touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
     tft_pass_share(p, kv->n_head_kv, &begin, &end);
     for (uint32_t h = (uint32_t)begin; h < end; h++) {
         for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
-            if (c->side[i].evicts)
-                tft_kv_evict(kv, kern, own, h, i, &c->side[i].eviction, p->tid);
+            if (side[i].evicts)
+                tft_kv_evict(kv, kern, own, h, i, &side[i].eviction, p->tid);
         for (uint32_t t = c->from; t < c->to; t++) {
             uint32_t i = t - c->from, sequence = p->each ? i / p->each : 0,
                      in = p->each ? sequence : own, slot = i - sequence * p->each;
-            tft_kv_store_key(kv, in, h, k->slot + slot, tft_pass_row(p, TFT_K, t) + h * dim);
-            tft_kv_store_value(kv, kern, in, h, v->slot + slot,
+            tft_kv_store_key(kv, in, h, side[TFT_KV_K].slot + slot,
+                             tft_pass_row(p, TFT_K, t) + h * dim);
+            tft_kv_store_value(kv, kern, in, h, side[TFT_KV_V].slot + slot,
                                tft_pass_row(p, TFT_V, t) + h * dim);
         }
     }
@@ -242,7 +244,8 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
 {
     const struct tft_seen *k = &queries->side[TFT_KV_K];
     bool split = queries->n == 1 && k->slot + k->blocks * p->s->kv.block >= TFT_SPAN && !p->each;
-    if (tft_kv_apart(&p->s->kv.policy) && !p->each) {
+    bool ring = tft_kv_has_ring(&p->s->kv, p->m->block[layer].kv_layer);
+    if (tft_kv_apart(&p->s->kv.policy) && !ring && !p->each) {
         tft_attend_apart(p, layer, queries, in, split);
         return;
     }
@@ -253,9 +256,12 @@ static void attend(struct tft_pass *p, uint32_t layer, const struct tft_queries 
         attend_tiles(p, layer, queries, in);
 }
 
-static struct tft_seen seen_of(const struct tft_kv_place *place, uint32_t skip)
+static struct tft_seen seen_of(const struct tft_pass *p, uint32_t layer,
+                               const struct tft_kv_chunk *c, enum tft_kv_which which, uint32_t skip)
 {
-    return (struct tft_seen){place->slot + skip, place->blocks, place->owner};
+    struct tft_kv_place place =
+        tft_kv_place_in(&p->s->kv, p->m->block[layer].kv_layer, c, which);
+    return (struct tft_seen){place.slot + skip, place.blocks, place.owner};
 }
 
 /* Each chunk attends before the next one is stored: its tokens may see some that are evicted for
@@ -271,7 +277,8 @@ void tft_cpu_attend(struct tft_pass *p, uint32_t layer, const struct tft_linear 
             struct tft_queries queries = {
                 .first = first,
                 .n = c->to - first,
-                .side = {seen_of(&c->side[TFT_KV_K], skip), seen_of(&c->side[TFT_KV_V], skip)},
+                .side = {seen_of(p, layer, c, TFT_KV_K, skip),
+                         seen_of(p, layer, c, TFT_KV_V, skip)},
             };
             attend(p, layer, &queries, o->in);
         }

@@ -25,7 +25,8 @@ struct tft_tile {
     uint32_t layer, head; /* KV head */
     uint32_t n_tokens, group;
     struct tft_seen side[TFT_KV_SIDES];
-    uint32_t window; /* of the layer; 0: none. Then slots are positions, and there are no blocks */
+    uint32_t window; /* of the layer; 0: none. If there is one, slots are positions, and there are
+                        no blocks */
 };
 
 /* The most tokens of a tile, where `group` query heads share a KV head. */
