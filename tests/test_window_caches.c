@@ -133,11 +133,96 @@ static void same_bits_on_every_rung(void **state)
     assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
 }
 
+/* ---- what the layers hold */
+
+/* A cache of this policy without windows, fed the keys and values of a layer of s in f16, which has
+   all slots. */
+static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const char *text_of_kv,
+                         uint32_t layer, uint32_t n)
+{
+    struct tft_kv_shape shape = tft_model_kv_shape(s->m);
+    struct tft_kv_policy policy;
+    struct tft_arena a = {0};
+    float k[8], v[8];
+    shape.window = NULL;
+    assert_int_equal(tft_kv_parse(&policy, text_of_kv, NULL), TFT_OK);
+    tft_kv_layout(kv, &a, &shape, &policy, CTX, N, 0, 1);
+    void *memory = tft_port_alloc(a.used, TFT_ALIGN);
+    assert_non_null(memory);
+    a = (struct tft_arena){.base = memory};
+    tft_kv_layout(kv, &a, &shape, &policy, CTX, N, 0, 1);
+    tft_kv_open(kv, &shape);
+    tft_kv_plan(kv, n);
+    for (const struct tft_kv_chunk *c = kv->chunk; c < kv->chunk + kv->plan.n_chunk; c++)
+        for (uint32_t h = 0; h < kv->n_head_kv; h++) {
+            for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
+                if (c->side[i].evicts)
+                    tft_kv_evict(kv, &s->m->kern, layer, h, i, &c->side[i].eviction, 0);
+            for (uint32_t t = c->from; t < c->to; t++) {
+                const char *panel = tft_kv_keys(&s->kv, layer, h, t / 16 * 16),
+                           *row = tft_kv_values(&s->kv, layer, h, t);
+                for (uint32_t d = 0; d < 8; d++) {
+                    s->m->kern.widen[TFT_NUM_F16](k + d, panel + (d * 16 + t % 16) * 2, 1);
+                    s->m->kern.widen[TFT_NUM_F16](v + d, row + d * 2, 1);
+                }
+                tft_kv_store_key(kv, layer, h, c->side[TFT_KV_K].slot + t - c->from, k);
+                tft_kv_store_value(kv, &s->m->kern, layer, h,
+                                   c->side[TFT_KV_V].slot + t - c->from, v);
+            }
+        }
+    tft_kv_commit(kv);
+    return memory;
+}
+
+static size_t scale_bytes(const struct tft_kv *kv, const struct tft_kv_side *side, unsigned bits)
+{
+    size_t n = 2 * tft_kv_scales(kv, side);
+    return bits == TFT_KV_BITS_F16 ? 0 : kv->policy.f8 ? 2 + n : 2 * n;
+}
+
+/* The layer without a window has the codes of a cache without rings. Its keys and values depend on
+   the layer before it alone, which is in f16 here and there. */
+static void codes_of_a_cache_without_rings(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    struct tft_session *f16 = unwound(m, with("f16", 1));
+    feed(f16, text, N, N);
+    for (int c = 0; c < N_CACHES; c++) {
+        struct tft_session *s = session(m, with(caches[c], 2));
+        struct tft_kv plain, *kv = &s->kv;
+        feed(s, text, N, 131);
+        void *memory = plain_cache(&plain, f16, caches[c], CODED, N);
+        const struct tft_kv_layer *y = &kv->layer[CODED];
+        assert_int_equal(kv->layer[RINGED].k_bytes + kv->layer[RINGED].v_bytes, 0);
+        assert_true(kv->at[TFT_KV_K].blocks > 0 && kv->at[TFT_KV_V].blocks > 0);
+        assert_int_equal(kv->at[TFT_KV_K].blocks, plain.at[TFT_KV_K].blocks);
+        assert_int_equal(kv->at[TFT_KV_V].blocks, plain.at[TFT_KV_V].blocks);
+        size_t k = y->k_bits == TFT_KV_BITS_F16 ? y->k_bytes : y->k_codes,
+               v = y->v_bits == TFT_KV_BITS_F16 ? y->v_bytes : y->v_codes;
+        k += scale_bytes(kv, &kv->policy.k, y->k_bits);
+        v += scale_bytes(kv, &kv->policy.v, y->v_bits);
+        for (uint32_t h = 0; h < 2; h++) {
+            for (uint32_t b = 0; b < kv->at[TFT_KV_K].blocks; b++)
+                assert_memory_equal(tft_kv_key_record(kv, CODED, h, b),
+                                    tft_kv_key_record(&plain, CODED, h, b), k);
+            for (uint32_t b = 0; b < kv->at[TFT_KV_V].blocks; b++)
+                assert_memory_equal(tft_kv_value_record(kv, CODED, h, b),
+                                    tft_kv_value_record(&plain, CODED, h, b), v);
+        }
+        tft_port_free(memory);
+        tft_session_close(s);
+    }
+    tft_session_close(f16);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(same_bits_on_every_rung),
+        cmocka_unit_test(codes_of_a_cache_without_rings),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
