@@ -217,12 +217,134 @@ static void codes_of_a_cache_without_rings(void **state)
     tft_model_close(m);
 }
 
+/* ---- there and back */
+
+static void rewinds(void **state)
+{
+    (void)state;
+    static const uint32_t back[] = {1, 100, 300};
+    struct tft_model *m = model();
+    for (int c = 0; c < N_CACHES; c++) {
+        struct tft_session *s = session(m, with(caches[c], 2));
+        for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
+            struct tft_session *whole = unwound(m, with(caches[c], 2));
+            assert_int_equal(tft_sync(s, text, N), TFT_OK);
+            bool in_place = s->kv.frozen < N - back[i] && back[i] <= TFT_KV_BACK;
+            assert_int_equal(tft_rewind(s, N - back[i]), TFT_OK);
+            assert_int_equal(s->kv.held, in_place ? N - back[i] : 0);
+            feed(s, text + 5, 40, 3);
+            feed(whole, text, N - back[i], N);
+            feed(whole, text + 5, 40, 40);
+            same(s, whole);
+            tft_session_close(whole);
+        }
+        tft_session_close(s);
+    }
+    tft_model_close(m);
+}
+
+static bool stop(void *user, double done)
+{
+    (void)done;
+    return (*(int *)user)-- != 0;
+}
+
+static void stopped_passes(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    struct tft_session *whole = unwound(m, with("kivi:residual=150", 1));
+    feed(whole, text, N, N);
+    struct tft_session_opts o = with("kivi:residual=150", 2);
+    int left;
+    o.n_batch = 60;
+    o.progress = stop;
+    o.progress_user = &left;
+    for (int calls = 0; calls < 20; calls += 3) {
+        struct tft_session *s = session(m, o);
+        left = calls;
+        assert_int_equal(tft_prefill(s, text, N), TFT_ERR_CANCELLED);
+        left = -1;
+        size_t pos = tft_pos(s);
+        assert_int_equal(tft_prefill(s, text + pos, N - pos), TFT_OK);
+        same(s, whole);
+        tft_session_close(s);
+    }
+    tft_session_close(whole);
+    tft_model_close(m);
+}
+
+/* ---- slides */
+
+static bool wanted(void *user, uint64_t position, int32_t token)
+{
+    (void)user, (void)token;
+    return position % 45 == 20;
+}
+
+/* Keys and values of layer 0 by token, as they were when the token came. */
+static uint16_t row_of[2 * N][2][2][8]; /* [token][keys and values][head][E] */
+
+static void read_rows(const struct tft_session *s, uint32_t i, uint16_t row[2][2][8])
+{
+    for (uint32_t h = 0; h < 2; h++) {
+        const uint16_t *k = tft_kv_keys(&s->kv, RINGED, h, i / 16 * 16);
+        for (uint32_t d = 0; d < 8; d++)
+            row[TFT_KV_K][h][d] = k[d * 16 + i % 16];
+        memcpy(row[TFT_KV_V][h], tft_kv_values(&s->kv, RINGED, h, i), sizeof row[TFT_KV_V][h]);
+    }
+}
+
+/* Which tokens a slide drops is the policy's choice: the ring drops the same ones. */
+static void rings_slide_with_the_blocks(void **state)
+{
+    (void)state;
+    static const char *const slid[] = {
+        "kivi:residual=32,group=16", "logquant:window=11,group=16",
+        "tuffet:group=32,window=20,sinks=2", "kivi:kr=window:14,vr=fill:24,group=16,keep=4",
+        "kivi:residual=32,group=16,sinks=2,keep=7,prefill=70"};
+    static const uint32_t capacity[] = {128, 590};
+    struct tft_model *m = model();
+    for (size_t c = 0; c < 2 * sizeof slid / sizeof *slid; c++) {
+        struct tft_session_opts o = with(slid[c / 2], 1);
+        o.capacity = capacity[c % 2];
+        o.n_batch = 8;
+        o.slide = true;
+        o.keep = strstr(o.kv, "keep") ? wanted : NULL;
+        struct tft_session *s = session(m, o), *whole = unwound(m, o);
+        for (uint32_t n = 0; n < N; n++) {
+            assert_int_equal(tft_decode(s, text[n]), TFT_OK);
+            uint32_t held = (uint32_t)tft_pos(s), back = WINDOW + 9;
+            read_rows(s, held - 1, row_of[text[n]]);
+            for (uint32_t i = held > back ? held - back : 0; i < held; i++) {
+                uint16_t row[2][2][8];
+                read_rows(s, i, row);
+                assert_memory_equal(row, row_of[tft_tokens(s)[i]], sizeof row);
+            }
+        }
+        assert_true(s->kv.dropped > 100);
+        feed(whole, text, N, N);
+        same(s, whole);
+        assert_int_equal(tft_rewind(s, tft_pos(s) - 3), TFT_OK);
+        assert_int_equal(tft_rewind(whole, tft_pos(whole) - 3), TFT_OK);
+        feed(s, text, 300, 300);
+        feed(whole, text, 300, 1);
+        same(s, whole);
+        tft_session_close(s);
+        tft_session_close(whole);
+    }
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(same_bits_on_every_rung),
         cmocka_unit_test(codes_of_a_cache_without_rings),
+        cmocka_unit_test(rewinds),
+        cmocka_unit_test(stopped_passes),
+        cmocka_unit_test(rings_slide_with_the_blocks),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
