@@ -336,6 +336,87 @@ static void rings_slide_with_the_blocks(void **state)
     tft_model_close(m);
 }
 
+/* ---- the prefix */
+
+/* Windows leave the prefix, and tokens take its slots in the ring. It stays in front of the codes,
+   and is back in the ring when all is computed again. */
+static void prefix_is_held(void **state)
+{
+    (void)state;
+    static uint16_t rows[2][2 * 3 * 2 * 8]; /* of keys and of values, [layers, n, G, E] */
+    struct tft_model *m = model();
+    for (uint32_t i = 0; i < sizeof rows / sizeof **rows; i++)
+        rows[i % 2][i / 2] = (uint16_t)(0x3400 + i * 37 % 0x800); /* 0.25 to 1 */
+    for (int c = 0; c < N_CACHES; c++) {
+        m->n_prefix = 3;
+        m->prefix_k = rows[0];
+        m->prefix_v = rows[1];
+        struct tft_session *s = session(m, with(caches[c], 2)),
+                           *whole = unwound(m, (struct tft_session_opts){
+                                                   .kv = caches[c], .capacity = CTX - 3});
+        feed(s, text, N, 100);
+        feed(whole, text, N, N);
+        same(s, whole);
+        assert_int_equal(tft_rewind(s, 9), TFT_OK);
+        assert_int_equal(s->kv.held, 0);
+        assert_int_equal(tft_rewind(whole, 0), TFT_OK);
+        feed(s, text + 9, 3, 1);
+        feed(whole, text, 12, 12);
+        same(s, whole);
+        tft_session_close(s);
+        tft_session_close(whole);
+    }
+    tft_model_close(m);
+}
+
+/* A token's bytes are those of the layer without a window, and what a longer session takes more,
+   apart from what else goes by tokens. */
+static void bytes(void **state)
+{
+    (void)state;
+    struct tft_model *m = model();
+    const uint32_t *windows = m->kv_window;
+    for (int c = -1; c < N_CACHES; c++) {
+        struct tft_session_opts o = with(c < 0 ? "f16" : caches[c], 1);
+        size_t token = tft_kv_bytes(m, o.kv, NULL), parts = 4 * (8 + 2) * sizeof(float),
+               own = (sizeof *text + token) * 320;
+        o.size = sizeof o;
+        o.capacity = 1280;
+        size_t less = tft_session_bytes(m, &o, NULL);
+        o.capacity = 1600;
+        size_t more = tft_session_bytes(m, &o, NULL) - less;
+        if (!strstr(o.kv, "vr=")) /* apart, scores and owners go by tokens too */
+            assert_in_range(more, own, own + 320 * 8 + 2 * parts + 512);
+        if (c >= 0 && !strstr(o.kv, "lk=")) { /* both layers are alike */
+            m->kv_window = NULL;
+            assert_in_range(tft_kv_bytes(m, o.kv, NULL), 2 * token - 1, 2 * token);
+            m->kv_window = windows;
+        }
+    }
+    tft_model_close(m);
+}
+
+/* A model with windows in all its layers has nothing to quantize: its session is that of f16. */
+static void nothing_but_windows(void **state)
+{
+    (void)state;
+    struct toy one = toy;
+    one.n_layer = 1;
+    struct tft_model *m = opened(written(&one));
+    struct tft_session *s = session(m, with("kivi", 2)), *f16 = session(m, with("f16", 2));
+    assert_false(tft_kv_evicts(&s->kv.policy));
+    assert_int_equal(tft_kv_bytes(m, "kivi", NULL), 0);
+    assert_int_equal(s->size, f16->size);
+    for (int32_t i = 0; i < N; i++)
+        text[i] = i * 7 % N;
+    feed(s, text, N, 100);
+    feed(f16, text, N, N);
+    same(s, f16);
+    tft_session_close(s);
+    tft_session_close(f16);
+    tft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +426,9 @@ int main(void)
         cmocka_unit_test(rewinds),
         cmocka_unit_test(stopped_passes),
         cmocka_unit_test(rings_slide_with_the_blocks),
+        cmocka_unit_test(prefix_is_held),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(nothing_but_windows),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
