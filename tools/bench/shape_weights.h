@@ -1,0 +1,54 @@
+/* Writes tensors of random weights: matrices of int8 numbers or of codes, with their scales and row
+   sums, and vectors of equal floats. */
+#ifndef SHAPE_WEIGHTS_H
+#define SHAPE_WEIGHTS_H
+
+#include "file/file.h"
+#include "model/model.h"
+
+struct shape_matrix {
+    const char *format; /* of its name, with the layer's number */
+    uint32_t rows, cols;
+    bool bias;
+    uint32_t experts; /* so many matrices of `rows` rows; 0: it is one */
+    char name[64];
+    int32_t *sum; /* [all rows] the sum of each row's weights */
+};
+
+enum { SHAPE_TENSORS = 2048 };
+
+/* Three runs over all tensors: the first counts them, the second writes their descriptions, the
+   third their data. */
+struct shape_weights {
+    const struct tft_low *low; /* how weights are held as codes; NULL: they are int8 */
+    struct tft_gguf_writer *gguf;
+    bool counted; /* the second run and the third */
+    bool data;    /* the third run */
+    size_t n_tensor;
+    int32_t codes[SHAPE_TENSORS];  /* [n_tensor] TFT_KEY_WEIGHT_CODES */
+    bool (*progress)(double done); /* as in struct shape_opts */
+    bool stopped;
+    uint64_t random;
+    double done, all; /* bytes of weights */
+    int8_t *panel;    /* [TFT_PANEL, the longest row] scratch */
+};
+
+struct tft_str shape_str(const char *s);
+
+/* A tensor NAME SUFFIX, in the runs that count and describe. */
+void shape_describe(struct shape_weights *w, const char *name, const char *suffix,
+                    enum tft_dtype type, uint32_t n_dims, const uint64_t *ne);
+
+/* Fills w->panel with random numbers of -127 .. 127. bytes: a multiple of 8. */
+void shape_fill(struct shape_weights *w, size_t bytes);
+
+/* `rows` vectors of n equal numbers. */
+void shape_vectors(struct shape_weights *w, const char *name, const char *suffix, uint32_t rows,
+                   uint32_t n, float value);
+void shape_vector(struct shape_weights *w, const char *name, const char *suffix, uint32_t n,
+                  float value);
+
+/* x: [n] matrices of a layer. Their weights come first, then their scales. */
+void shape_matrices(struct shape_weights *w, unsigned layer, struct shape_matrix *x, size_t n);
+
+#endif
