@@ -44,12 +44,16 @@ static void test_formulas(void **state)
 {
     static const struct {
         const char *name;
-        uint32_t layers, ff, pieces;
+        uint32_t layers, ff, pieces, attention; /* the first layer that has it */
+        uint32_t n_attention;
     } want[] = {
-        {"qwen3-0.6b", 28, 3072, 0},
+        {"qwen3-0.6b", 28, 3072, 0, 0, 28},
         {"gemma-3-1b", 26, 6912,
          1u << TFT_PIECE_GEGLU | 1u << TFT_PIECE_EMBED_SCALE | 1u << TFT_PIECE_POST_NORM |
-             1u << TFT_PIECE_WINDOW},
+             1u << TFT_PIECE_WINDOW,
+         0, 26},
+        {"lfm2-1.2b", 16, 8192, 1u << TFT_PIECE_SHORT_CONV, 2, 6},
+        {"qwen3.5-0.8b", 24, 3584, 1u << TFT_PIECE_DELTA_NET | 1u << TFT_PIECE_OUTPUT_GATE, 3, 6},
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -62,7 +66,8 @@ static void test_formulas(void **state)
         assert_int_equal(m->n_layer, want[i].layers);
         assert_int_equal(m->n_ff, want[i].ff);
         assert_int_equal(m->pieces, want[i].pieces);
-        assert_non_null(m->block[0].q_norm.w);
+        assert_non_null(m->block[want[i].attention].q_norm.w);
+        assert_int_equal(m->n_kv_layer, want[i].n_attention);
         assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
         assert_int_equal(tft_decode(s, 1), TFT_OK);
         tft_session_close(s);

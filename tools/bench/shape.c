@@ -18,12 +18,19 @@ struct shape {
     uint32_t long_context;  /* RoPE has divisors for sessions of more tokens than this; 0: none */
     uint32_t window;        /* of the layers that have one; 0: none has */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
+    const char *mixers;     /* of the layers, and over again: a ttention, c onvolution, d elta net;
+                               NULL: all have attention */
 };
+
+/* Of the convolution of LFM2, and of the delta nets of Qwen3.5 (their heads have keys and values of
+   one width). */
+enum { CONV_TAPS = 3, DELTA_TAPS = 4, DELTA_HEADS = 16, DELTA_WIDTH = 128 };
 
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
    meta-llama/Llama-3.2-1B, Qwen/Qwen3-0.6B, HuggingFaceTB/SmolLM3-3B,
    microsoft/Phi-4-mini-instruct, google/gemma-3-1b-it, google/gemma-2-2b-it;
-   and of Granite 3 1B A400M. In all of them, the embedding is also the head. */
+   and of Granite 3 1B A400M, LFM2-1.2B and Qwen3.5-0.8B. In all of them, the embedding is also the
+   head. */
 static const struct shape shapes[] = {
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, .bias = false},
     {"qwen2.5-0.5b", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, .bias = true},
@@ -35,7 +42,18 @@ static const struct shape shapes[] = {
      .window = 512},
     {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
     {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
+    {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, .qk_norm = true,
+     .mixers = "ccaccaccacacacac"},
+    {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
+     .mixers = "ddda"},
 };
+
+static char mixer(const struct shape *s, unsigned layer)
+{
+    return s->mixers ? s->mixers[layer % strlen(s->mixers)] : 'a';
+}
+
+static bool is(const struct shape *s, const char *arch) { return strcmp(s->arch, arch) == 0; }
 
 static void put_norm(struct shape_weights *w, unsigned layer, const char *norm, uint32_t n)
 {
@@ -47,8 +65,8 @@ static void put_norm(struct shape_weights *w, unsigned layer, const char *norm, 
 static void put_norms(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
     put_norm(w, layer, "attn_norm", s->width);
-    put_norm(w, layer, "ffn_norm", s->width);
-    if (s->qk_norm) {
+    put_norm(w, layer, is(s, "qwen35") ? "post_attention_norm" : "ffn_norm", s->width);
+    if (s->qk_norm && mixer(s, layer) == 'a') {
         put_norm(w, layer, "attn_q_norm", s->head);
         put_norm(w, layer, "attn_k_norm", s->head);
     }
@@ -78,43 +96,101 @@ static void put_router(struct shape_weights *w, const struct shape *s, unsigned 
    `mixed` keys with an average of 2 bits have channels of 1 to 4 bits. */
 static void put_importance(struct shape_weights *w, const struct shape *s)
 {
+    uint32_t layers = 0; /* with attention */
+    for (unsigned l = 0; l < s->layers; l++)
+        layers += mixer(s, l) == 'a';
     if (!w->data)
         shape_describe(w, TFT_KEY_KV_IMPORTANCE, "", TFT_F32, 3,
-                       (const uint64_t[]){s->head, s->kv_heads, s->layers});
-    for (uint32_t i = 0; w->data && i < s->layers * s->kv_heads * s->head; i++) {
+                       (const uint64_t[]){s->head, s->kv_heads, layers});
+    for (uint32_t i = 0; w->data && i < layers * s->kv_heads * s->head; i++) {
         float x = exp2f(-15.0f * (float)(i % s->head) / (float)s->head);
         tft_gguf_put_data(w->gguf, &x, sizeof x);
     }
 }
 
-static void put_tensors(struct shape_weights *w, const struct shape *s)
+/* A vector of layer `layer`. */
+static void put_floats(struct shape_weights *w, unsigned layer, const char *what, uint32_t rows,
+                       uint32_t n, float value)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, what);
+    shape_vectors(w, name, "", rows, n, value);
+}
+
+static void put_attention(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
     uint32_t q = s->heads * s->head, kv = s->kv_heads * s->head;
-    shape_matrices(
-        w, 0, &(struct shape_matrix){.format = "token_embd", .rows = s->vocab, .cols = s->width},
-        1);
+    struct shape_matrix x[] = {
+        {.format = "blk.%u.attn_q",
+         .rows = is(s, "qwen35") ? 2 * q : q,
+         .cols = s->width,
+         .bias = s->bias},
+        {.format = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
+        {.format = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
+        {.format = "blk.%u.attn_output", .rows = s->width, .cols = q},
+    };
+    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+}
+
+static void put_conv(struct shape_weights *w, const struct shape *s, unsigned layer)
+{
+    struct shape_matrix x[] = {
+        {.format = "blk.%u.shortconv.in_proj", .rows = 3 * s->width, .cols = s->width},
+        {.format = "blk.%u.shortconv.out_proj", .rows = s->width, .cols = s->width},
+    };
+    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+    put_floats(w, layer, "shortconv.conv.weight", s->width, CONV_TAPS, 0.5f);
+}
+
+static void put_delta(struct shape_weights *w, const struct shape *s, unsigned layer)
+{
+    uint32_t values = DELTA_HEADS * DELTA_WIDTH;
+    struct shape_matrix x[] = {
+        {.format = "blk.%u.attn_qkv", .rows = 3 * values, .cols = s->width},
+        {.format = "blk.%u.ssm_alpha", .rows = DELTA_HEADS, .cols = s->width},
+        {.format = "blk.%u.ssm_beta", .rows = DELTA_HEADS, .cols = s->width},
+        {.format = "blk.%u.attn_gate", .rows = values, .cols = s->width},
+        {.format = "blk.%u.ssm_out", .rows = s->width, .cols = values},
+    };
+    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+    put_floats(w, layer, "ssm_conv1d.weight", 3 * values, DELTA_TAPS, 0.5f);
+    put_floats(w, layer, "ssm_a", 1, DELTA_HEADS, -1);
+    put_floats(w, layer, "ssm_dt.bias", 1, DELTA_HEADS, 0);
+    put_floats(w, layer, "ssm_norm.weight", 1, DELTA_WIDTH, 1);
+}
+
+static void put_ffn(struct shape_weights *w, const struct shape *s, unsigned layer)
+{
+    struct shape_matrix x[] = {
+        {.format = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
+        {.format = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
+        {.format = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
+    };
+    static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
+                                             "blk.%u.ffn_down_exps"};
+    for (size_t i = 0; i < 3 && s->experts; i++) {
+        x[i].format = of_experts[i];
+        x[i].experts = s->experts;
+    }
+    if (s->experts)
+        put_router(w, s, layer);
+    shape_matrices(w, layer, x, sizeof x / sizeof *x);
+}
+
+static void put_tensors(struct shape_weights *w, const struct shape *s)
+{
+    struct shape_matrix embed = {.format = "token_embd", .rows = s->vocab, .cols = s->width};
+    shape_matrices(w, 0, &embed, 1);
     for (unsigned l = 0; l < s->layers && !w->stopped; l++) {
-        struct shape_matrix x[] = {
-            {.format = "blk.%u.attn_q", .rows = q, .cols = s->width, .bias = s->bias},
-            {.format = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
-            {.format = "blk.%u.attn_v", .rows = kv, .cols = s->width, .bias = s->bias},
-            {.format = "blk.%u.attn_output", .rows = s->width, .cols = q},
-            {.format = "blk.%u.ffn_gate", .rows = s->ffn, .cols = s->width},
-            {.format = "blk.%u.ffn_up", .rows = s->ffn, .cols = s->width},
-            {.format = "blk.%u.ffn_down", .rows = s->width, .cols = s->ffn},
-        };
-        static const char *const of_experts[] = {"blk.%u.ffn_gate_exps", "blk.%u.ffn_up_exps",
-                                                 "blk.%u.ffn_down_exps"};
-        for (size_t i = 0; i < 3 && s->experts; i++) {
-            x[4 + i].format = of_experts[i];
-            x[4 + i].experts = s->experts;
+        switch (mixer(s, l)) {
+        case 'c': put_conv(w, s, l); break;
+        case 'd': put_delta(w, s, l); break;
+        default: put_attention(w, s, l); break;
         }
-        if (s->experts)
-            put_router(w, s, l);
-        shape_matrices(w, l, x, sizeof x / sizeof *x);
+        put_ffn(w, s, l);
         put_norms(w, s, l);
     }
-    shape_vector(w, "output_norm", ".weight", s->width, 1);
+    shape_vector(w, is(s, "lfm2") ? "token_embd_norm" : "output_norm", ".weight", s->width, 1);
     if (s->long_context) {
         shape_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
         shape_vector(w, "rope_factors_long", ".weight", s->rot / 2, 2);
@@ -148,6 +224,36 @@ static void put_inputs(struct shape_weights *w, const struct shape *s, enum tft_
     tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, range, n);
 }
 
+/* A number for all layers, or one for each: 0 where a layer has a convolution. */
+static void put_kv_heads(struct shape_weights *w, const struct shape *s)
+{
+    enum { MOST = 64 };
+    int32_t heads[MOST];
+    char key[80];
+    if (!is(s, "lfm2")) {
+        put_u32(w, s, "attention.head_count_kv", s->kv_heads);
+        return;
+    }
+    for (unsigned l = 0; l < s->layers; l++)
+        heads[l] = mixer(s, l) == 'a' ? (int32_t)s->kv_heads : 0;
+    snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
+    tft_gguf_put_array(w->gguf, key, TFT_VALUE_I32, heads, s->layers);
+}
+
+static void put_state(struct shape_weights *w, const struct shape *s)
+{
+    if (is(s, "lfm2"))
+        put_u32(w, s, "shortconv.l_cache", CONV_TAPS);
+    if (!is(s, "qwen35"))
+        return;
+    put_u32(w, s, "full_attention_interval", 4);
+    put_u32(w, s, "ssm.conv_kernel", DELTA_TAPS);
+    put_u32(w, s, "ssm.inner_size", DELTA_HEADS * DELTA_WIDTH);
+    put_u32(w, s, "ssm.state_size", DELTA_WIDTH);
+    put_u32(w, s, "ssm.time_step_rank", DELTA_HEADS);
+    put_u32(w, s, "ssm.group_count", DELTA_HEADS);
+}
+
 static void put_values(struct shape_weights *w, const struct shape *s, enum tft_range kind)
 {
     char epsilon[80];
@@ -160,7 +266,8 @@ static void put_values(struct shape_weights *w, const struct shape *s, enum tft_
     put_u32(w, s, "feed_forward_length", s->ffn);
     put_u32(w, s, "block_count", s->layers);
     put_u32(w, s, "attention.head_count", s->heads);
-    put_u32(w, s, "attention.head_count_kv", s->kv_heads);
+    put_kv_heads(w, s);
+    put_state(w, s);
     if (s->experts) {
         put_u32(w, s, "expert_count", s->experts);
         put_u32(w, s, "expert_used_count", s->used);

@@ -10,15 +10,15 @@
 
 #define SHAPE_NAMES                                                                                \
     "smollm2-135m, qwen2.5-0.5b, llama-3.2-1b, qwen3-0.6b, smollm3-3b, phi-4-mini, gemma-3-1b, "   \
-    "gemma-2-2b, granite-3-1b-a400m"
+    "gemma-2-2b, granite-3-1b-a400m, lfm2-1.2b, qwen3.5-0.8b"
 
 /* The columns of a group of codes. */
 enum { SHAPE_GROUP = 64 };
 
 struct shape_opts {
-    const char *name;     /* one of SHAPE_NAMES */
-    unsigned bits;        /* of a weight: 8, 4, 3 or 2 */
-    enum tft_range range; /* how the ranges of activations are measured */
+    const char *name;              /* one of SHAPE_NAMES */
+    unsigned bits;                 /* of a weight: 8, 4, 3 or 2 */
+    enum tft_range range;          /* how the ranges of activations are measured */
     bool (*progress)(double done); /* NULL, or called from time to time with done = 0 .. 1; if it
                                       returns false, the writing stops */
 };
