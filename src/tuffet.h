@@ -652,6 +652,9 @@ TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
 TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
 TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
 
+/* Whether the text may end here, and nothing else may come: no token need be chosen. */
+TFT_API bool tft_grammar_is_done(const struct tft_grammar_state *s);
+
 /* Moves behind a token. TFT_ERR_ARG: it may not come, and nothing changes. TFT_ERR_UNSUPPORTED: as
    tft_grammar_begin. After it and after TFT_ERR_NOMEM no token may come, and tft_sample returns -1.
    tft_sample calls this for the token that it returns. */

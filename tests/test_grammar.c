@@ -79,6 +79,12 @@ static bool matches(enum tft_grammar_kind kind, const char *grammar, const char 
     struct tft_grammar *g;
     struct tft_grammar_state *s = begin(&g, kind, grammar);
     bool does = feeds(s, text) && tft_grammar_can_end(s);
+    if (does) { /* done: no token of bytes may come */
+        bool more = false;
+        for (unsigned byte = 0; byte < 256; byte++)
+            more |= tft_grammar_allows(s, byte_token((unsigned char)byte));
+        assert_int_equal(tft_grammar_is_done(s), !more);
+    }
     end(g, s);
     return does;
 }
@@ -284,8 +290,10 @@ static void special_tokens_come_where_they_are_named(void **state)
     assert_false(tft_grammar_allows(s, 2)); /* nor may the text end here */
     assert_false(tft_grammar_mask(s)[0] >> 2 & 1);
     assert_int_equal(tft_grammar_accept(s, byte_token('q')), TFT_OK);
+    assert_false(tft_grammar_is_done(s));
     assert_true(feeds(s, "a"));
     assert_true(tft_grammar_can_end(s) && tft_grammar_allows(s, 2));
+    assert_true(tft_grammar_is_done(s));
     assert_false(tft_grammar_allows(s, byte_token('a')));
     end(g, s);
 }

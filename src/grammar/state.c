@@ -300,6 +300,17 @@ bool tft_grammar_can_end(const struct tft_grammar_state *s)
     return false;
 }
 
+/* The place is closed: what its calls lead to is in it. */
+bool tft_grammar_is_done(const struct tft_grammar_state *s)
+{
+    for (uint32_t i = 0; i < s->now.n; i++) {
+        const struct tft_auto_state *a = tft_auto_state(s->g, configs(&s->now)[i].state);
+        if (a->reads || a->token < a[1].token)
+            return false;
+    }
+    return tft_grammar_can_end(s);
+}
+
 uint32_t tft_grammar_vocab(const struct tft_grammar_state *s)
 {
     return s->g->lexicon->n_vocab;
