@@ -127,6 +127,8 @@ void toy_put_vocab(struct tft_gguf_writer *w, const char *kind, bool endless)
     for (size_t i = 0; i < COUNT(ends) && !endless; i++)
         if (add(&v, ends[i], CONTROL) && i == 0 && !v.spm)
             bos = eos = (int32_t)v.n - 1;
+    add(&v, "<think>", CONTROL);
+    add(&v, "</think>", CONTROL);
     while (v.n < TOY_VOCAB) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "<unused %u>", v.n);

@@ -131,27 +131,31 @@ static int generate(struct conversation *c, struct conversation_answer *a)
     char piece[TFT_TEXT_MAX];
     enum tft_status status = TFT_OK;
     bool written = true;
+    int more = 1;
     while (written && status == TFT_OK && !a->stop) {
-        int32_t id = tft_sample(&c->sampler, c->s);
+        int32_t id;
+        more = form_next(&c->form, &c->sampler, c->s, &id);
         if (cli_interrupted())
             a->stop = "interrupt";
-        else if (tft_token_ends(c->m, id))
+        else if (more < 0)
+            break;
+        else if (!more)
             a->stop = "end";
         else {
             written = extend_answer(c, piece, tft_text_push(&a->state, c->m, id, piece));
             if (++a->n_tokens == c->n_tokens)
                 a->stop = "length";
-            else if (written) /* a failed write leaves its reason in errno: call nothing more */
-                status = tft_decode(c->s, id);
+            else if (written && !form_is_done(&c->form))
+                status = tft_decode(c->s, id); /* not if !written: errno has the reason */
         }
     }
     if (!written)
         return cli_fail("standard output: %s", strerror(errno));
-    if (status == TFT_OK || status == TFT_ERR_FULL)
+    if (more >= 0 && (status == TFT_OK || status == TFT_ERR_FULL))
         return CLI_OK;
     if (c->print && isatty(STDERR_FILENO))
         putchar('\n'); /* the answer is on this line */
-    return cli_fail_session(c->s);
+    return more < 0 ? form_fail() : cli_fail_session(c->s);
 }
 
 /* Computes the tokens, frees them, and generates. */
@@ -181,6 +185,11 @@ static int answer(struct conversation *c, struct conversation_answer *a)
         return cli_fail("the message makes a prompt of %zu tokens, but the context holds only %zu: "
                         "shorten the message",
                         n, tft_capacity(c->s));
+    }
+    bool thinks = !c->no_think && template_thinks(c->format);
+    if (ids && form_begin(&c->form, ids, n, thinks) != CLI_OK) {
+        free(ids);
+        return CLI_FAILED;
     }
     while (ids) {
         int status = compute_and_generate(c, a, ids, n);
@@ -219,6 +228,8 @@ int conversation_open(struct conversation *c, const char *system, const char *pa
     struct tft_prefix_info wanted;
     int32_t *ids = NULL;
     size_t n = 0;
+    if (form_open(&c->form, c->m) != CLI_OK)
+        return CLI_FAILED;
     if (conversation_named_prefix() && !cli_find_prefix(c->m, conversation_named_prefix(), &wanted))
         return open_session(c, conversation_named_prefix()); /* which says what there is */
     if (conversation_named_prefix())
@@ -246,5 +257,6 @@ void conversation_close(struct conversation *c)
     for (size_t i = 0; i < c->n; i++)
         free(c->message[i].text.p);
     free(c->message);
+    form_close(&c->form);
     tft_session_close(c->s);
 }

@@ -8,6 +8,7 @@
 #define CONVERSATION_H
 
 #include "tools/chat/template.h"
+#include "tools/cli/form.h"
 
 struct conversation {
     const struct tft_model *m;
@@ -19,6 +20,7 @@ struct conversation {
        is printed. */
     bool (*print)(const char *p, size_t n);
 
+    struct form form; /* of each answer */
     struct tft_session *s;
     const char *prefix;               /* of the session; NULL: the model's own */
     struct template_message *message; /* [n] the system message, if there is one; then the user's
@@ -37,7 +39,7 @@ struct conversation_answer {
 /* The name that --prefix gives to something other than the model's own prefix, or NULL. */
 const char *conversation_named_prefix(void);
 
-/* Opens the session of a conversation whose first fields are set. The system message is `system`,
+/* Opens the form and the session of a conversation whose first fields are set. The system message is `system`,
    NULL for none, or that of the prefix which --prefix names. path: of the model. Returns CLI_OK, or
    CLI_FAILED after an error message. The caller closes the conversation in either case. */
 int conversation_open(struct conversation *c, const char *system, const char *path);

@@ -105,7 +105,7 @@ static int converse_with(struct tft_model *m, const char *path)
 static int chat(const char *path)
 {
     struct tft_model *m = NULL;
-    if (template_check() != CLI_OK)
+    if (template_check() != CLI_OK || form_check() != CLI_OK)
         return CLI_USAGE;
     if (conversation_named_prefix() && opt.system)
         return cli_usage("--prefix %s has a system message: leave out --system",
@@ -126,6 +126,7 @@ const struct cli_command command_chat = {
         (const struct cli_option_group[]){
             {"Conversation and output", options},
             {NULL, template_option_list},
+            {"Form of each answer", form_option_list},
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/form.h"
 #include "tools/commands/commands.h"
 
 static struct {
@@ -46,37 +47,41 @@ struct completion {
 };
 
 /* Generates from the session's logits until something stops it. */
-static int generate(const struct tft_model *m, struct tft_session *s, struct tft_text *state,
-                    struct completion *c)
+static int generate(const struct tft_model *m, struct tft_session *s, struct form *form,
+                    struct tft_text *state, struct completion *c)
 {
     struct tft_sampler sampler = cli_sampler();
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
     enum tft_status status = TFT_OK;
     bool written = true;
+    int more = 1;
     while (!c->stop && written && status == TFT_OK) {
-        int32_t id = tft_sample(&sampler, s);
+        int32_t id;
+        more = form_next(form, &sampler, s, &id);
         if (!c->n)
             c->first_seconds = (double)(cli_ns() - c->start) / 1e9;
         if (cli_interrupted())
             c->stop = "interrupt";
-        else if (tft_token_ends(m, id))
+        else if (more < 0)
+            break;
+        else if (!more)
             c->stop = "end";
         else {
             written = put(&c->text, piece, tft_text_push(state, m, id, piece));
             c->n++;
             if (opt.n_tokens && c->n == opt.n_tokens)
                 c->stop = "length";
-            else if (written)
+            else if (written && !form_is_done(form))
                 status = tft_decode(s, id);
             if (status == TFT_ERR_FULL)
                 c->stop = "context";
         }
     }
-    if (status != TFT_OK && !c->stop) {
+    if ((status != TFT_OK || more < 0) && !c->stop) {
         if (!opt.json && isatty(STDERR_FILENO))
             putchar('\n'); /* the text is on this line */
-        return cli_fail_session(s);
+        return more < 0 ? form_fail() : cli_fail_session(s);
     }
     written = written && put(&c->text, piece, tft_text_push(state, m, -1, piece));
     c->seconds = (double)(cli_ns() - start) / 1e9;
@@ -127,8 +132,8 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
 }
 
 /* prompt: [len], which the n tokens of ids stand for. */
-static int complete(const struct tft_model *m, const int32_t *ids, size_t n, const char *prompt,
-                    size_t len)
+static int complete(const struct tft_model *m, struct form *form, const int32_t *ids, size_t n,
+                    const char *prompt, size_t len)
 {
     struct tft_text state = {.started = len > 0 || opt.echo};
     struct tft_session_opts so = {.slide = opt.slide, .prefix = cli_prefix(m, ids, n)};
@@ -141,7 +146,9 @@ static int complete(const struct tft_model *m, const int32_t *ids, size_t n, con
     if (status == CLI_OK && opt.echo && !put(&c.text, prompt, len))
         status = cli_fail("standard output: %s", strerror(errno));
     if (status == CLI_OK)
-        status = generate(m, s, &state, &c);
+        status = form_begin(form, NULL, 0, false);
+    if (status == CLI_OK)
+        status = generate(m, s, form, &state, &c);
     if (status == CLI_OK)
         report(&c);
     free(c.text.p);
@@ -152,17 +159,23 @@ static int complete(const struct tft_model *m, const int32_t *ids, size_t n, con
 static int run(const char *path)
 {
     struct tft_model *m = NULL;
+    struct form form = {0};
     int32_t *ids = NULL;
     size_t len, n = 0;
     if (opt.prompt && opt.file)
         return cli_usage("-p and -f give two prompts: use one of them");
+    if (form_check() != CLI_OK)
+        return CLI_USAGE;
 
     char *prompt = cli_read_input(opt.prompt, opt.file, &len);
     int status = prompt ? cli_open_model(&m, path, false) : CLI_FAILED;
+    if (status == CLI_OK)
+        status = form_open(&form, m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, prompt, len, TFT_ADD_BOS | (opt.special ? TFT_PARSE_SPECIAL : 0), &n);
-        status = ids ? complete(m, ids, n, prompt, len) : CLI_FAILED;
+        status = ids ? complete(m, &form, ids, n, prompt, len) : CLI_FAILED;
     }
+    form_close(&form);
     free(ids);
     free(prompt);
     tft_model_close(m);
@@ -176,6 +189,7 @@ const struct cli_command command_run = {
     .groups =
         (const struct cli_option_group[]){
             {"Prompt and output", options},
+            {"Form of the text", form_option_list},
             {"Sampling", cli_sampling_option_list},
             {"Context", cli_session_option_list},
             {NULL, cli_prefix_option_list},

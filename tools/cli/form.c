@@ -1,0 +1,155 @@
+#include "form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *grammar, *regex;
+} opt;
+
+const struct cli_option form_option_list[] = {
+    {0, "grammar", CLI_TEXT, &opt.grammar, "FILE",
+     "write only text of the grammar in FILE, in llama.cpp's GBNF"},
+    {0, "regex", CLI_TEXT, &opt.regex, "TEXT",
+     "write only text that this regular expression matches from its start to its end"},
+    {0},
+};
+
+int form_check(void)
+{
+    return opt.grammar && opt.regex
+               ? cli_usage("--grammar and --regex give two forms: use one of them")
+               : CLI_OK;
+}
+
+/* ---- opening */
+
+/* The token of that name; -1: the vocabulary does not have it as one token. */
+static int32_t token_named(const struct tft_model *m, const char *name)
+{
+    int32_t ids[2];
+    size_t n, len;
+    if (tft_tokenize(m, name, strlen(name), TFT_PARSE_SPECIAL, ids, 2, &n) != TFT_OK || n != 1)
+        return -1;
+    const char *p = tft_token_text(m, ids[0], true, &len);
+    return len == strlen(name) && memcmp(p, name, len) == 0 ? ids[0] : -1;
+}
+
+/* where: the file, or the option */
+static int compile(struct form *f, const char *where, enum tft_grammar_kind kind, const char *text,
+                   size_t len)
+{
+    struct tft_error err;
+    if (tft_lexicon_open(&f->lexicon, f->m, &err) != TFT_OK)
+        return cli_fail("%s", err.msg);
+    if (tft_grammar_open(&f->grammar, f->lexicon, kind, text, len, &err) != TFT_OK ||
+        tft_grammar_begin(&f->fresh, f->grammar, &err) != TFT_OK ||
+        tft_grammar_begin(&f->now, f->grammar, &err) != TFT_OK)
+        return cli_fail("%s: %s", where, err.msg);
+    return CLI_OK;
+}
+
+int form_open(struct form *f, const struct tft_model *m)
+{
+    *f = (struct form){.m = m, .think = token_named(m, "<think>"),
+                       .think_end = token_named(m, "</think>")};
+    if (opt.regex)
+        return compile(f, "--regex", TFT_REGEX, opt.regex, strlen(opt.regex));
+    size_t len;
+    char *text = opt.grammar ? cli_read(opt.grammar, &len) : NULL;
+    int status = !opt.grammar ? CLI_OK
+                 : !text      ? CLI_FAILED
+                              : compile(f, opt.grammar, TFT_GBNF, text, len);
+    free(text);
+    return status;
+}
+
+void form_close(struct form *f)
+{
+    tft_grammar_end(f->now);
+    tft_grammar_end(f->fresh);
+    tft_grammar_close(f->grammar);
+    tft_lexicon_close(f->lexicon);
+}
+
+/* ---- a text */
+
+static bool is_space(const struct tft_model *m, int32_t id)
+{
+    size_t n;
+    const char *p = tft_token_text(m, id, false, &n);
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != ' ' && p[i] != '\n')
+            return false;
+    return n > 0;
+}
+
+int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks)
+{
+    if (!f->grammar)
+        return CLI_OK;
+    if (tft_grammar_copy(f->now, f->fresh) != TFT_OK)
+        return cli_fail("out of memory");
+    bool knows = f->think >= 0 && f->think_end >= 0;
+    while (n && is_space(f->m, ids[n - 1]))
+        n--;
+    f->phase = knows && n && ids[n - 1] == f->think ? FORM_THINKING
+               : knows && thinks                    ? FORM_OPEN
+                                                    : FORM_TEXT;
+    return CLI_OK;
+}
+
+/* What to make of token id, which was chosen freely, outside the form. -1: choose again, under the
+   form. A model that would end amid its thoughts is made to end the thoughts. */
+static int32_t take_free(struct form *f, int32_t id)
+{
+    enum form_phase before = f->phase;
+    f->phase = FORM_TEXT;
+    if (before == FORM_OPEN && id == f->think)
+        f->phase = FORM_THINKING;
+    else if (before == FORM_CLOSED)
+        return is_space(f->m, id) ? id : -1;
+    else if (before == FORM_OPEN)
+        return -1;
+    else if (id != f->think_end && !tft_token_ends(f->m, id))
+        f->phase = FORM_THINKING;
+    else {
+        f->phase = FORM_CLOSED;
+        return f->think_end;
+    }
+    return id;
+}
+
+static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session *s)
+{
+    uint64_t seed = z->seed;
+    z->grammar = f->phase == FORM_TEXT ? f->now : NULL;
+    int32_t id = tft_sample(z, s);
+    if (f->phase == FORM_TEXT || id < 0)
+        return id;
+    id = take_free(f, id);
+    if (id >= 0)
+        return id;
+    z->seed = seed;
+    z->grammar = f->now;
+    return tft_sample(z, s);
+}
+
+int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t *id)
+{
+    if (form_is_done(f))
+        return 0;
+    *id = sample(f, z, s);
+    return *id < 0 ? -1 : !tft_token_ends(f->m, *id);
+}
+
+int form_fail(void)
+{
+    return cli_fail("no token can come: there are more than 4096 ways to read the text by this "
+                    "grammar, or the vocabulary has no token that fits");
+}
+
+bool form_is_done(const struct form *f)
+{
+    return f->grammar && f->phase == FORM_TEXT && tft_grammar_is_done(f->now);
+}
