@@ -241,6 +241,15 @@ typedef void tft_gelu_fn(float *y, const float *x, size_t n);
 typedef void tft_gelu_mul_fn(float *y, const float *a, const float *b, size_t n);
 
 /*
+ * y, a, b: [n]; y may be a or b. The squared ReLU (So et al. 2021, arXiv 2109.08668, section 4) as
+ * a gate:
+ *
+ *   r = a[i] < 0 ? 0 : a[i]
+ *   y[i] = r * r * b[i]
+ */
+typedef void tft_relu2_mul_fn(float *y, const float *a, const float *b, size_t n);
+
+/*
  * A soft cap (Gemma Team 2024, arXiv 2408.00118, section 2), in place: x[i] = cap tanh(x[i] / cap),
  * where inverse = 1 / cap:
  *
@@ -619,6 +628,7 @@ struct tft_kernels {
     tft_silu_mul_fn *silu_mul;
     tft_gelu_fn *gelu;
     tft_gelu_mul_fn *gelu_mul;
+    tft_relu2_mul_fn *relu2_mul;
     tft_softcap_fn *softcap;
     tft_add_fn *add;
     tft_hadamard_fn *hadamard;

@@ -179,6 +179,14 @@ static void gelu_mul_c(float *y, const float *a, const float *b, size_t n)
         y[i] = gelu_of(a[i]) * b[i];
 }
 
+static void relu2_mul_c(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float r = a[i] < 0 ? 0 : a[i];
+        y[i] = r * r * b[i];
+    }
+}
+
 static void softcap_c(float *x, size_t n, float cap, float inverse)
 {
     for (size_t i = 0; i < n; i++) {
@@ -439,6 +447,7 @@ void tft_rung_c(struct tft_kernels *k)
         .silu_mul = silu_mul_c,
         .gelu = gelu_c,
         .gelu_mul = gelu_mul_c,
+        .relu2_mul = relu2_mul_c,
         .softcap = softcap_c,
         .add = add_c,
         .hadamard = hadamard_c,

@@ -1,4 +1,4 @@
-/* silu_mul, gelu, gelu_mul, their _u8 twins, and softcap of kernels.h. Parameters: ISA(name) and
+/* silu_mul, gelu, gelu_mul, their _u8 twins, relu2_mul and softcap of kernels.h. Parameters: ISA(name) and
    lanes.h. */
 #ifndef TFT_TEMPLATE_ACTIVATIONS_H
 #define TFT_TEMPLATE_ACTIVATIONS_H
@@ -34,6 +34,15 @@ FORCE_INLINE void gelu_mul(output y, const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i += 16)
         output_store(&y, i, v_mul(gelu_of(v_load_n(a + i, n - i)), v_load_n(b + i, n - i)), n - i);
+}
+
+static void ISA(relu2_mul)(float *y, const float *a, const float *b, size_t n)
+{
+    const v16 zero = v_set(0.0f);
+    for (size_t i = 0; i < n; i += 16) {
+        v16 x = v_load_n(a + i, n - i), r = v_pick(x, zero, zero, x);
+        v_store_n(y + i, v_mul(v_mul(r, r), v_load_n(b + i, n - i)), n - i);
+    }
 }
 
 static void ISA(softcap)(float *x, size_t n, float cap, float inverse)

@@ -34,6 +34,7 @@ static void fill_floats(struct tft_kernels *k)
     k->silu_mul = ISA(silu_mul);
     k->gelu = ISA(gelu);
     k->gelu_mul = ISA(gelu_mul);
+    k->relu2_mul = ISA(relu2_mul);
     k->softcap = ISA(softcap);
     k->add = ISA(add);
     k->widen[TFT_NUM_F16] = ISA(widen_f16);

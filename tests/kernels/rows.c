@@ -218,6 +218,32 @@ static void gelu_mul(struct check *c)
                now->gelu_mul(y, x, x, BENCH_N));
 }
 
+static void relu2_mul(struct check *c)
+{
+    CASE(c, "relu2_mul", relu2_mul);
+    for (int i = 0; i < 40; i++) {
+        size_t n = check_size(c, 500);
+        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
+              *got = check_buf(c, n, 4);
+        check_fill(c, a, n);
+        check_fill(c, b, n);
+        ref->relu2_mul(want, a, b, n);
+        now->relu2_mul(got, a, b, n);
+        check_same(c, want, got, n * 4, "n %zu", n);
+        for (size_t k = 0; k < n; k++) {
+            double r = a[k] > 0 ? (double)a[k] : 0, exact = r * r * (double)b[k];
+            check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(3), "relu(%a)^2 * %a",
+                       (double)a[k], (double)b[k]);
+        }
+        now->relu2_mul(a, a, b, n); /* in place */
+        check_same(c, want, a, n * 4, "in place, n %zu", n);
+    }
+    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
+    check_fill(c, x, BENCH_N);
+    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->relu2_mul(y, x, x, BENCH_N),
+               now->relu2_mul(y, x, x, BENCH_N));
+}
+
 static void softcap(struct check *c)
 {
     CASE(c, "softcap", softcap);
@@ -408,6 +434,7 @@ void check_rows(struct check *c)
     silu_mul(c);
     gelu(c);
     gelu_mul(c);
+    relu2_mul(c);
     softcap(c);
     add(c);
     blend(c);
