@@ -403,6 +403,8 @@ static int prepare(struct tft_model *m, const char *text, size_t len)
         status = choose_bits(m, o, run.matrix_bits);
     if (status == CLI_OK)
         status = command_prefix_choose(&prefix, m);
+    if (status == CLI_OK)
+        status = command_tune_look(m);
     if (status == CLI_OK) {
         ids = cli_tokenize(m, text, len, 0, &o->n_text);
         status = ids ? CLI_OK : CLI_FAILED;

@@ -35,6 +35,12 @@ int command_tune_check(void)
 
 static bool is_wanted(void) { return opt.tune || opt.calibrate; }
 
+int command_tune_look(const struct tft_model *m)
+{
+    struct tft_error err;
+    return is_wanted() && tune_check(m, &err) != TFT_OK ? cli_fail("%s", err.msg) : CLI_OK;
+}
+
 /* The loss of --calibrate is flatter: the improvements are smaller than the noise of rounding. */
 static float rate(void)
 {
@@ -82,9 +88,6 @@ int command_tune_begin(struct command_tune *t, const struct tft_model *m, struct
     if (!o->n_prefix)
         return cli_usage(
             "there is no prefix to tune: --intact, --intact-tokens or --cushion makes one");
-    struct tft_error err;
-    if (tune_check(m, &err) != TFT_OK)
-        return cli_fail("%s", err.msg);
     if (o->n_text / o->window < 2)
         return cli_usage(
             "tuning needs at least two windows of text: --calib-tokens %zu, --calib-window %u",
