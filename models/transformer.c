@@ -116,6 +116,30 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
     b->down = tft_load_linear(ld, "blk.%u.ffn_down", layer, d, ff, t->ffn_bias);
 }
 
+static void load_sub_norms(struct tft_load *ld, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_block *b = tft_load_block(ld, layer);
+    uint32_t q = m->n_head * m->head_dim;
+    b->attn_sub_norm = tft_load_norm(ld, "blk.%u.attn_sub_norm", layer, q, false);
+    b->ffn_sub_norm = tft_load_norm(ld, "blk.%u.ffn_sub_norm", layer, m->n_ff, false);
+}
+
+/* W8A8 files have other tensors of these names, and the factors in their weights. */
+static void load_weight_factors(struct tft_load *ld, unsigned layer)
+{
+    struct tft_block *b = tft_load_block(ld, layer);
+    const struct {
+        struct tft_linear *l;
+        const char *fmt;
+    } all[] = {{&b->q, "blk.%u.attn_q"},        {&b->k, "blk.%u.attn_k"},
+               {&b->v, "blk.%u.attn_v"},        {&b->o, "blk.%u.attn_output"},
+               {&b->gate, "blk.%u.ffn_gate"},   {&b->up, "blk.%u.ffn_up"},
+               {&b->down, "blk.%u.ffn_down"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all && !ld->w8a8; i++)
+        tft_load_weight_factor(ld, all[i].l, all[i].fmt, layer);
+}
+
 static void load_attention(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_model *m = ld->m;
@@ -157,6 +181,24 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
     }
     load_mixer(ld, t, layer);
     load_ffn(ld, t, layer);
+    if (t->sub_norm)
+        load_sub_norms(ld, layer);
+    if (t->weight_factors)
+        load_weight_factors(ld, layer);
+}
+
+/* ARCH.hidden_activation, which chooses between SiLU and squared ReLU; SiLU without it. */
+static bool gate_is_relu2(struct tft_load *ld)
+{
+    char full[96];
+    struct tft_str name = {"silu", 4};
+    const struct tft_value *v = tft_load_value(ld, "hidden_activation", full);
+    if (v && !tft_value_str(v, &name))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not a string", full);
+    else if (!tft_str_is(name, "silu") && !tft_str_is(name, "relu2"))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "%s is %.*s: neither silu nor relu2", full,
+                      name.n < 40 ? (int)name.n : 40, name.p);
+    return tft_str_is(name, "relu2");
 }
 
 /* ARCH.attention.sliding_window, and sliding_window_pattern: a period, or a bool for each layer. */
@@ -244,6 +286,8 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
         [TFT_PIECE_LOGIT_CAP] = m->logit_cap > 0,
         [TFT_PIECE_QUERY_SCALE] = m->query_growth > 0,
         [TFT_PIECE_OUTPUT_GATE] = t->output_gate,
+        [TFT_PIECE_SUB_NORM] = t->sub_norm,
+        [TFT_PIECE_RELU2] = m->relu2,
     };
     uint32_t mask = 0;
     for (int i = 0; i < TFT_PIECES; i++)
@@ -291,6 +335,7 @@ void tft_transformer_load(struct tft_load *ld)
     m->norm_eps = tft_load_real(
         ld, t->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
     m->geglu = t->activation == TFT_GEGLU;
+    m->relu2 = t->gate_switch && gate_is_relu2(ld);
     if (t->scaled_embedding)
         m->embed_scale = sqrtf((float)m->n_embd);
     if (t->multipliers)

@@ -8,13 +8,15 @@
  *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases if qkv_bias
  *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
- *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm
+ *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm;
+ *                                                          Wo rms(attend(q, K, V)) if sub_norm
  *          or x = x + r Wout conv(Win h)                   some layers, if short_conv
  *          or x = x + r Wout delta(h)                      some layers, if delta_net
  *          h = norm(x)
  *          x = x + r norm(Wdown a + bdown)                 biases if ffn_bias, norm if post_norm
  *              where a = silu(Wgate h) * Wup h             or gelu(Wgate h) * Wup h
- *                                                          or gelu(Wup h + bup)
+ *                                                          or relu(Wgate h)^2 * Wup h
+ *                                                          or gelu(Wup h + bup); rms(a) if sub_norm
  *          or x = x + r mixture(h)                         if the layer has experts: mixture.h
  *      logits = l Wout norm(x)
  *
@@ -52,6 +54,9 @@ struct tft_transformer {
     bool layer_norm;        /* LayerNorm with a bias; otherwise RMSNorm */
     bool no_pre_norm;       /* attention and feed-forward read x as it is */
     bool post_norm;         /* post_attention_norm, post_ffw_norm */
+    bool sub_norm;          /* attn_sub_norm, ffn_sub_norm: RMSNorm of the inputs of Wo and Wdown */
+    bool weight_factors;    /* matrices may have a tensor `scale`, which multiplies them */
+    bool gate_switch;       /* the file's hidden_activation may be "relu2" instead of "silu" */
     enum tft_qk_norm qk_norm;
     bool late_qk_norm;      /* after the rotation */
     bool fused_qkv;         /* files have attn_qkv instead of attn_q, attn_k and attn_v */

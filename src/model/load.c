@@ -463,6 +463,23 @@ struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, uns
     return l;
 }
 
+void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const char *fmt,
+                            unsigned layer)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".scale");
+    if (!tft_source_tensor(ld->s, name))
+        return;
+    const void *data = tft_load_exactly(ld, name, TFT_F32, (const uint64_t[4]){1, 1, 1, 1});
+    if (data)
+        memcpy(&l->w.factor, data, sizeof l->w.factor);
+    if (data && !(l->w.factor > 0 && l->w.factor < 1e30f))
+        tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor %s is not a positive number", name);
+    ld->m->n_params++;
+    ld->m->weight_bytes += sizeof l->w.factor;
+    ld->m->pieces |= 1u << TFT_PIECE_WEIGHT_FACTOR;
+}
+
 /* ------------------------------------------------------------------------------------- experts */
 
 struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigned layer,

@@ -92,6 +92,10 @@ struct tft_norm tft_load_head_norms(struct tft_load *ld, const char *fmt, unsign
 struct tft_linear tft_load_linear(struct tft_load *ld, const char *fmt, unsigned layer,
                                   uint32_t rows, uint32_t cols, bool bias);
 
+/* Multiplies a layer's matrix by NAME.scale, one number, where the file has it. */
+void tft_load_weight_factor(struct tft_load *ld, struct tft_linear *l, const char *fmt,
+                            unsigned layer);
+
 /* Rows [first, first + n) of a tensor of `rows` rows as a linear layer: for files that keep several
    layers in one tensor. */
 struct tft_linear tft_load_linear_rows(struct tft_load *ld, const char *fmt, unsigned layer,

@@ -57,6 +57,9 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_DELTA_NET] = "layers with a delta net",
         [TFT_PIECE_OUTPUT_GATE] = "gates on attention's output",
         [TFT_PIECE_EXPERTS] = "mixtures of experts",
+        [TFT_PIECE_SUB_NORM] = "norms within attention and feed-forward",
+        [TFT_PIECE_RELU2] = "gates of squared ReLU",
+        [TFT_PIECE_WEIGHT_FACTOR] = "factors of weight matrices",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

@@ -47,8 +47,9 @@ struct tft_input {
     uint32_t index; /* layer * TFT_LAYER_INPUTS + which of the layer's; the head's comes last */
     enum tft_range range;
     struct tft_affine affine; /* STATIC */
+    const float *norm;        /* gain of the RMSNorm that is applied first; NULL: none */
     uint32_t hadamard;        /* block size of the Hadamard transform (kernels.h) that is applied
-                                 first and that the weights expect; 0: none */
+                                 then and that the weights expect; 0: none */
 };
 enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
 
@@ -98,6 +99,7 @@ struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
     struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
+    struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] of the inputs of o and of down */
     struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
     struct tft_linear z;                 /* another gate's; see below */
     struct tft_linear o;                 /* [D, H E] */
@@ -146,6 +148,9 @@ enum tft_piece {
     TFT_PIECE_DELTA_NET,
     TFT_PIECE_OUTPUT_GATE,
     TFT_PIECE_EXPERTS,
+    TFT_PIECE_SUB_NORM,
+    TFT_PIECE_RELU2,
+    TFT_PIECE_WEIGHT_FACTOR,
     TFT_PIECES
 };
 
@@ -196,7 +201,8 @@ struct tft_model {
     struct tft_delta_shape delta;
     bool output_gate;     /* q has a gate for each number of attention's output, [H, 2, E] */
     uint32_t pieces;      /* mask of tft_piece */
-    bool geglu;           /* hidden activations are gated by GELU; otherwise by SiLU */
+    bool geglu, relu2;    /* hidden activations are gated by GELU or by squared ReLU; otherwise by
+                             SiLU */
     float embed_scale;    /* embeddings are multiplied by it, */
     float residual_scale; /* what attention and feed-forward add to the residual stream likewise, */
     float logit_scale;    /* and logits */
@@ -275,7 +281,8 @@ const struct tft_named_prefix *tft_model_prefix(const struct tft_model *m, const
 /* Whether what attention and feed-forward add to the residual stream is computed apart first. */
 static inline bool tft_model_adds_apart(const struct tft_model *m)
 {
-    return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE);
+    return m->pieces & (1u << TFT_PIECE_POST_NORM | 1u << TFT_PIECE_RESIDUAL_SCALE |
+                        1u << TFT_PIECE_WEIGHT_FACTOR);
 }
 
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */
@@ -313,6 +320,8 @@ static inline void tft_mat_row(const struct tft_model *m, const struct tft_mat *
                                float *y)
 {
     w->format->row(&m->kern, w, row, y);
+    if (w->factor != 0)
+        m->kern.scale(y, w->factor, w->cols);
 }
 
 #endif

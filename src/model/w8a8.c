@@ -131,7 +131,7 @@ static void connect_experts(struct tft_load *ld, struct tft_block *b, struct tft
 /* Whether hidden activations are rows of floats before they are what the weights take. */
 static bool is_floats_first(const struct tft_input *in)
 {
-    return in->range != TFT_RANGE_STATIC && in->range != TFT_RANGE_GROUPS;
+    return (in->range != TFT_RANGE_STATIC && in->range != TFT_RANGE_GROUPS) || in->norm;
 }
 
 static uint32_t hadamard(struct tft_load *ld)
@@ -167,6 +167,9 @@ void tft_w8a8_inputs(struct tft_load *ld)
             b->in[i] = input(ld, &a, l * TFT_LAYER_INPUTS + i);
             m->float_inputs |= b->in[i].range != TFT_RANGE_STATIC;
         }
+        b->in[TFT_IN_O].norm = b->attn_sub_norm.w;
+        b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
+        m->float_inputs |= b->attn_sub_norm.w != NULL;
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
         if (tft_block_has_experts(b))
             connect_experts(ld, b, b->in[TFT_IN_DOWN]);

@@ -22,6 +22,11 @@ bool quantize_rotate_all_possible(const struct tft_model *m)
            !(m->pieces & (1u << TFT_PIECE_NO_PRE_NORM | 1u << TFT_PIECE_POST_NORM));
 }
 
+bool quantize_rotate_o_possible(const struct tft_model *m)
+{
+    return !tft_model_has_states(m) && !(m->pieces & 1u << TFT_PIECE_SUB_NORM);
+}
+
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
 {
     bool tied = m->output.w.tensor == m->embed.tensor;
@@ -30,7 +35,7 @@ enum quantize_rotate quantize_rotate_auto(const struct tft_model *m)
 
 uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o)
 {
-    bool none = o->rotate == QUANTIZE_ROTATE_NONE || tft_model_has_states(m);
+    bool none = o->rotate == QUANTIZE_ROTATE_NONE || !quantize_rotate_o_possible(m);
     return none ? 0 : (uint32_t)rotate_block(m->head_dim);
 }
 

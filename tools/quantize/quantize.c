@@ -202,6 +202,8 @@ static void fail_memory(struct conversion *c)
    channel, where there is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
+    if (b->in[which].norm) /* between the rows that would be divided and the input */
+        return false;
     if (which == TFT_IN_O)
         return b->mixer == TFT_MIX_ATTENTION && !c->kv.value_order && !c->kv.alpha[1];
     if (which == TFT_IN_ATTN)
@@ -535,11 +537,12 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
                         "%s: has layers with a sliding window, which a quantized KV cache does not "
                         "support yet: leave --kv out",
                         m->source.name);
-    if (status == TFT_OK && kv.reorder && m->output_gate)
+    bool norm = m->pieces & 1u << TFT_PIECE_SUB_NORM;
+    if (status == TFT_OK && kv.reorder && (m->output_gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: the channels of its values cannot be reordered, since its attention "
-                        "has a gate: use a cache with reorder=none",
-                        m->source.name);
+                        "has a %s: use a cache with reorder=none",
+                        m->source.name, norm ? "norm within" : "gate");
     if (status == TFT_OK && odd && (kv.reorder || kv.clip == TFT_KV_CALIBRATED))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: no quantized KV cache supports its heads of %u channels",
@@ -561,11 +564,12 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
             m->out_norm.b || m->pos_embed.data ? "not RMSNorm"
             : m->n_expert                      ? "what its experts' router reads"
                                                : "behind attention and feed-forward");
-    if (o->rotate == QUANTIZE_ROTATE_O && tft_model_has_states(m))
+    if (o->rotate == QUANTIZE_ROTATE_O && !quantize_rotate_o_possible(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: cannot rotate attention's output in %s, whose layers have gates: use "
+                        "%s: cannot rotate attention's output in %s, whose layers have %s: use "
                         "none, o+down or all",
-                        m->source.name, m->arch->name);
+                        m->source.name, m->arch->name,
+                        tft_model_has_states(m) ? "gates" : "a norm of it");
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",

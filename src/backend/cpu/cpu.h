@@ -34,7 +34,8 @@ void tft_cpu_scale_queries(struct tft_pass *p);
    time than a wait for another thread. Thread tid then has row tid. */
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
-/* Makes bytes of the float rows of `buf`, which are complete, where `in` has a dynamic range. */
+/* Normalises the float rows of `buf`, which are complete, where `in` has a norm, and makes bytes of
+   them where it has a norm or a dynamic range. */
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
 /* h = norm of the row of token t. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is
-   a multiple of TFT_PANEL. */
+   a multiple of TFT_PANEL. Where the matrix has a factor, l has no bias and nothing is added. */
 static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
                     enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
 {
@@ -25,6 +25,8 @@ static void product(const struct tft_pass *p, float *y, size_t ldy, const struct
         product.ldx = tft_pass_stride(p, from);
     }
     w->format->product(&p->m->kern, w, &product, begin, end);
+    for (uint32_t i = 0; w->factor != 0 && i < n; i++)
+        p->m->kern.scale(y + i * ldy, w->factor, end - begin);
 }
 
 void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, size_t *begin,
@@ -117,19 +119,20 @@ static void activate(const struct tft_model *m, float *g, const float *u, size_t
         kern->gelu(g, g, n);
     else if (m->geglu)
         kern->gelu_mul(g, g, u, n);
+    else if (m->relu2)
+        kern->relu2_mul(g, g, u, n);
     else
         kern->silu_mul(g, g, u, n);
-    if (in->hadamard)
+    if (in->hadamard && !in->norm)
         kern->hadamard(g, n, in->hadamard);
 }
-
 
 /* y: [n] bytes of the same; g is overwritten. */
 static void activate_u8(const struct tft_model *m, uint8_t *y, float *g, const float *u, size_t n,
                         const struct tft_input *in)
 {
     const struct tft_kernels *kern = &m->kern;
-    if (in->hadamard) {
+    if (in->hadamard || m->relu2) {
         activate(m, g, u, n, in);
         kern->quantize(y, g, n, &in->affine);
     } else if (!u) {
@@ -206,7 +209,8 @@ static void hidden_bytes(struct tft_pass *p, const struct tft_linear *gate,
 void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const struct tft_linear *up,
                     const struct tft_linear *down)
 {
-    if (down->in->range == TFT_RANGE_STATIC || down->in->range == TFT_RANGE_GROUPS)
+    bool bytes = down->in->range == TFT_RANGE_STATIC || down->in->range == TFT_RANGE_GROUPS;
+    if (bytes && !down->in->norm)
         hidden_bytes(p, gate, up, down);
     else
         hidden_floats(p, gate, up, down);

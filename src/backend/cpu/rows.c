@@ -237,14 +237,33 @@ void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t
                         tft_pass_width(p, buf), &p->s->affine[buf][row]);
 }
 
+/* in->norm of the row, and what comes between it and a dynamic range. */
+static void norm_input(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
+                       const struct tft_input *in)
+{
+    const struct tft_kernels *kern = &p->m->kern;
+    float *x = tft_pass_row(p, buf, row);
+    size_t n = tft_pass_width(p, buf);
+    kern->rmsnorm(x, x, in->norm, n, p->m->norm_eps);
+    if (in->hadamard)
+        kern->hadamard(x, n, in->hadamard);
+    if (in->range == TFT_RANGE_STATIC)
+        kern->quantize(tft_pass_bytes(p, buf, row), x, n, &in->affine);
+}
+
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in)
 {
-    if (in->range == TFT_RANGE_FLOAT || in->range == TFT_RANGE_STATIC)
+    bool dynamic = in->range != TFT_RANGE_FLOAT && in->range != TFT_RANGE_STATIC;
+    if (!dynamic && !in->norm)
         return;
     uint32_t begin, end;
     struct tft_affine q = {0};
     tft_pass_touch(p, 0, BIT(buf));
     tft_pass_share_tokens(p, &begin, &end);
+    for (uint32_t t = begin; t < end && in->norm; t++)
+        norm_input(p, buf, t, in);
+    if (!dynamic)
+        return;
     if (in->range == TFT_RANGE_GROUPS) {
         for (uint32_t t = begin; t < end; t++)
             quantize_groups(p, buf, t);

@@ -182,7 +182,7 @@ void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t
     if (p->m->output_gate)
         kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim,
                           dim);
-    if (in->range == TFT_RANGE_STATIC)
+    if (in->range == TFT_RANGE_STATIC && !in->norm)
         kern->quantize(tft_pass_bytes(p, TFT_A, token) + head * dim, result, dim, &in->affine);
     else
         memcpy(tft_pass_row(p, TFT_A, token) + head * dim, result, dim * sizeof *result);

@@ -293,6 +293,9 @@ void write_layer(struct model_writer *f, uint32_t l, const struct write_factors 
     put_norm(f, two ? "blk.%u.attn_norm" : tft_transformer_ffn_norm(m->arch->transformer), l,
              &b->ffn_norm, m->n_embd, factors->ffn);
     put_norm(f, "blk.%u.post_ffw_norm", l, &b->ffn_post_norm, m->n_embd, NULL);
+    put_norm(f, "blk.%u.attn_sub_norm", l, &b->attn_sub_norm, (size_t)m->n_head * m->head_dim,
+             NULL);
+    put_norm(f, "blk.%u.ffn_sub_norm", l, &b->ffn_sub_norm, m->n_ff, NULL);
     put_floats(f, "blk.%u.ffn_gate_inp", l, ".weight", b->experts.router.data, m->n_expert,
                m->n_embd, NULL);
     put_vector(f, "blk.%u.exp_probs_b", l, ".bias", b->experts.bias, m->n_expert, NULL);
