@@ -79,6 +79,15 @@ enum part {
     SUP,
     SDOWN,
     SGATEW,
+    SUBNORM1,
+    SUBNORM2,
+    QF,
+    KF,
+    VF,
+    OF,
+    GATEF,
+    UPF,
+    DOWNF,
     PARTS
 };
 
@@ -97,6 +106,9 @@ static const char *const part_name[PARTS] = {
     "ffn_gate_inp.weight", "exp_probs_b.bias", "ffn_gate_exps.weight", "ffn_up_exps.weight",
     "ffn_gate_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
     "ffn_up_shexp.weight", "ffn_down_shexp.weight", "ffn_gate_inp_shexp.weight",
+    "attn_sub_norm.weight", "ffn_sub_norm.weight",
+    "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.scale", "ffn_gate.scale",
+    "ffn_up.scale", "ffn_down.scale",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -145,13 +157,14 @@ static struct matrix tensor(const struct oracle *o, const char *name)
     return m;
 }
 
-static bool scaling_is(const struct oracle *o, const char *name)
+/* Whether ARCH.KEY of the file is this text. */
+static bool text_is(const struct oracle *o, const char *key, const char *text)
 {
     char full[96];
     struct tft_str s;
-    snprintf(full, sizeof full, "%s.rope.scaling.type", o->arch);
+    snprintf(full, sizeof full, "%s.%s", o->arch, key);
     const struct tft_value *v = tft_source_value(o->s, full);
-    return v && tft_value_str(v, &s) && tft_str_is(s, name);
+    return v && tft_value_str(v, &s) && tft_str_is(s, text);
 }
 
 /* Tokens that layer l attends to; 0: all. */
@@ -181,7 +194,7 @@ static void factors(struct oracle *o)
         o->logit_cap = number(o, "final_logit_softcapping", 30);
     }
     double f = o->linear, m = number(o, "rope.scaling.yarn_log_multiplier", 0);
-    o->yarn = scaling_is(o, "yarn");
+    o->yarn = text_is(o, "rope.scaling.type", "yarn");
     if (o->yarn)
         o->amplitude *= (1 + 0.1 * log(f)) / (1 + 0.1 * m * log(f));
     if (is(o, "granite") || is(o, "granitemoe")) {
@@ -207,6 +220,20 @@ static double *divisors(const struct oracle *o)
     double *w = tensor(o, "rope_freqs.weight").w, n_ctx = number(o, "context_length", 0);
     bool is_long = n_ctx > number(o, "rope.scaling.original_context_length", n_ctx);
     return w ? w : tensor(o, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight").w;
+}
+
+/* bitnet: each matrix times its factor, where the file has it. */
+static void multiply_factors(struct oracle *o)
+{
+    static const enum part of[][2] = {{QW, QF},     {KW, KF}, {VW, VF},    {OW, OF},
+                                      {GATE, GATEF}, {UP, UPF}, {DOWN, DOWNF}};
+    for (size_t l = 0; l < o->layers; l++)
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+            struct matrix *w = o->layer + l * PARTS;
+            const double *factor = w[of[i][1]].w;
+            for (size_t k = 0; factor && k < w[of[i][0]].rows * w[of[i][0]].cols; k++)
+                w[of[i][0]].w[k] *= *factor;
+        }
 }
 
 struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
@@ -248,6 +275,7 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
             snprintf(name, sizeof name, "blk.%zu.%s", l, part_name[i]);
             o->layer[l * PARTS + i] = tensor(o, name);
         }
+    multiply_factors(o);
     size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
     o->v = malloc(kv * sizeof *o->v);
@@ -462,6 +490,8 @@ static void attention_block(struct oracle *o, size_t l, double *x, const double 
     attend(o, l, q, a);
     for (size_t i = 0; i < nq && is(o, "qwen35"); i++)
         a[i] *= sigmoid(gate[i]);
+    if (w[SUBNORM1].w)
+        rms(a, a, w[SUBNORM1].w, nq, o->eps);
     product(y, w[OW], a, w[OB].w);
     add(o, x, y, is(o, "qwen35") ? NULL : w[POST1].w);
     free(z);
@@ -565,7 +595,7 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     const struct matrix *w = o->layer + l * PARTS;
     double *u = malloc(2 * o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g),
            *y = malloc(o->d * sizeof *y);
-    bool fused = is(o, "phi3");
+    bool fused = is(o, "phi3"), relu2 = text_is(o, "hidden_activation", "relu2");
     product(u, w[UP], h, w[UPB].w);
     if (fused) { /* the gate's rows come first */
         memcpy(g, u, o->ff * sizeof *g);
@@ -577,7 +607,10 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
         u[i] = !w[GATE].w && !fused ? gelu(u[i])
                : strncmp(o->arch, "gemma", 5) == 0
                    ? u[i] * gelu(g[i])
+               : relu2 ? u[i] * fmax(0, g[i]) * fmax(0, g[i])
                    : u[i] * g[i] / (1 + exp(-g[i]));
+    if (w[SUBNORM2].w)
+        rms(u, u, w[SUBNORM2].w, o->ff, o->eps);
     product(y, w[DOWN], u, w[DOWNB].w);
     add(o, x, y, w[POST2].w);
     free(u);

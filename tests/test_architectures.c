@@ -13,6 +13,15 @@ static bool is(const struct toy *t, const char *arch)
     return strcmp(t->arch, arch) == 0;
 }
 
+static const struct toy *toy_of(const char *arch)
+{
+    for (int i = 0; i < N_MORE; i++)
+        if (is(&more_toys[i], arch))
+            return &more_toys[i];
+    fail_msg("no toy of %s", arch);
+    return NULL;
+}
+
 /* RoPE depends on the length of the session. */
 static bool by_context(const struct toy *t)
 {
@@ -96,6 +105,30 @@ static void codes(void **state)
             uint64_t want = fed(path, 1, TOKENS, 512, "f16");
             assert_int_equal(fed(path, 3, 97, 100, "f16"), want);
         }
+}
+
+/* bitnet's weights: codes of three levels, and a factor beside them or none. */
+static void ternary(void **state)
+{
+    (void)state;
+    static const enum tft_dtype types[] = {TFT_TQ1_0, TFT_TQ2_0};
+    for (int i = 0; i < 4; i++) {
+        struct toy t = *toy_of("bitnet");
+        t.n_embd = 256;
+        t.n_head = 16;
+        t.head_dim = 16;
+        t.n_rot = 16;
+        t.n_ff = 512;
+        t.type = types[i / 2];
+        t.weight_factors = i % 2;
+        const char *path = written(&t);
+        double off = from_floats(path);
+        if (!(off > 1e-6 && off < 0.05))
+            fail_msg("type %d: off by %g", (int)t.type, off);
+        uint64_t want = fed(path, 1, TOKENS, 512, "f16");
+        assert_int_equal(fed(path, 3, 97, 100, "f16"), want);
+        assert_int_equal(fed(path, 2, 1, 512, "f16"), want);
+    }
 }
 
 /* ---- W8A8 */
@@ -201,15 +234,6 @@ static void prefixes_with_a_state(void **state)
 
 /* ---- what is refused */
 
-static const struct toy *toy_of(const char *arch)
-{
-    for (int i = 0; i < N_MORE; i++)
-        if (is(&more_toys[i], arch))
-            return &more_toys[i];
-    fail_msg("no toy of %s", arch);
-    return NULL;
-}
-
 static void refuses(const struct toy *t, const struct quantize_opts *o, const char *why)
 {
     struct tft_error err;
@@ -230,6 +254,12 @@ static void quantize_refuses(void **state)
     struct quantize_opts reorder = usual(toy_of("qwen35"));
     reorder.kv = "skvq";
     refuses(toy_of("qwen35"), &reorder, "cannot be reordered, since its attention has a gate");
+    struct quantize_opts norms = usual(toy_of("bitnet"));
+    norms.kv = "skvq";
+    refuses(toy_of("bitnet"), &norms, "reordered, since its attention has a norm within");
+    norms = usual(toy_of("bitnet"));
+    norms.rotate = QUANTIZE_ROTATE_O;
+    refuses(toy_of("bitnet"), &norms, "attention's output in bitnet, whose layers have a norm of");
     for (int i = 0; i < 2; i++) {
         struct quantize_opts o = usual(toy_of(post[i]));
         o.rotate = QUANTIZE_ROTATE_ALL;
@@ -254,6 +284,7 @@ static void tuning_refuses(void **state)
         {"phi3", "tuning does not know RoPE that depends on the length of the session"},
         {"lfm2", "tuning does not know layers with a short convolution"},
         {"qwen35", "tuning does not know layers with a delta net"},
+        {"bitnet", "tuning does not know norms within attention and feed-forward"},
     };
     static const char *const known[] = {
         "ernie4_5", "exaone4",       "falcon",   "gemma", "gemma2",  "gemma3",   "gptneox",
@@ -428,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cache_has_the_same_bits_however_fed),
         cmocka_unit_test(codes),
+        cmocka_unit_test(ternary),
         cmocka_unit_test(near_the_floats),
         cmocka_unit_test(few_bits_near_the_floats),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),

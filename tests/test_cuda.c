@@ -322,6 +322,7 @@ static void more_architectures(void **state)
     } rest[] = {
         {"lfm2", "(architecture lfm2)"},
         {"qwen35", "cuda does not compute layers with a delta net (architecture qwen35)"},
+        {"bitnet", "cuda does not compute norms within attention and feed-forward"},
         {"gemma", "cuda does not compute GEGLU (architecture gemma)"},
         {"granite", "cuda does not compute scaled embeddings (architecture granite)"},
         {"minicpm", "cuda does not compute scaled embeddings (architecture minicpm)"},

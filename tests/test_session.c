@@ -120,6 +120,8 @@ static const uint64_t more_contracts[N_MORE] = {
     0x7c61abd160f950a2, /* olmo2 with windows */
     0xcd93d910e9b5db8a, /* exaone4 with windows */
     0xd0ec3c7730c69326, /* mistral3 */
+    0x5e622da5328c54ce, /* bitnet */
+    0xb7e8a3830524f909, /* with SiLU */
     0x9aa6e3595fa4c2df, /* lfm2 */
     0x6b6a72732505d4bf, /* lfm2 with windows */
     0xa502f5e2bc709adf, /* qwen35 */

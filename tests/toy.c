@@ -267,6 +267,20 @@ static bool is_delta_net(const struct toy *t, unsigned l)
     return is_one(t, " qwen35 ") && (l + 1) % (uint32_t)number(t, "full_attention_interval");
 }
 
+/* bitnet's norms within a layer, and factors of its matrices. */
+static void bitnet_tensors(struct writer *w, unsigned l)
+{
+    static const char *const factors[] = {"blk.%u.attn_q.scale",   "blk.%u.attn_k.scale",
+                                          "blk.%u.attn_v.scale",   "blk.%u.attn_output.scale",
+                                          "blk.%u.ffn_gate.scale", "blk.%u.ffn_up.scale",
+                                          "blk.%u.ffn_down.scale"};
+    const struct toy *t = w->t;
+    vector(w, "blk.%u.attn_sub_norm.weight", l, t->n_head * t->head_dim, 1);
+    vector(w, "blk.%u.ffn_sub_norm.weight", l, t->n_ff, 1);
+    for (int i = 0; i < 7 && t->weight_factors; i++)
+        vector(w, factors[i], l, 1, 1);
+}
+
 static void attention_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
@@ -359,6 +373,8 @@ static void llama_tensors(struct writer *w)
             vector(w, "blk.%u.ffn_down.bias", l, d, 0);
         if (post)
             vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
+        if (is_one(t, " bitnet "))
+            bitnet_tensors(w, l);
     }
     if (toy_has_layer_norm(t))
         vector(w, "output_norm.bias", 0, d, 0);
@@ -509,6 +525,8 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     tft_gguf_put_u32(w, key(t, "attention.value_length"), t->head_dim);
     if (t->vocab)
         toy_put_vocab(w, t->vocab, t->endless);
+    if (t->relu2)
+        tft_gguf_put_str(w, key(t, "hidden_activation"), str("relu2"));
     if (t->chat_template)
         tft_gguf_put_str(w, "tokenizer.chat_template", str(t->chat_template));
     numbers(w, t);

@@ -33,6 +33,7 @@ struct toy {
     const uint32_t *kv_heads; /* [n_layer] in the file, n_head_kv or 0 each; or NULL */
     bool shared_last;   /* no layer but the last has a shared expert */
     bool fused_experts; /* one tensor has the rows of gate and up of each expert */
+    bool relu2, weight_factors; /* of bitnet: hidden_activation, and the tensors `scale` */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
 

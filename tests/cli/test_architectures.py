@@ -36,9 +36,17 @@ class Architectures(Case):
     def test_calibrate(self):
         self.learns("layer outputs", "--intact-tokens=1,9", "--calibrate")
 
+    def test_cushion(self):
+        self.json(*self.arguments("bitnet", *CUSHION))
+
+    def test_tuning_does_not_know_sub_norms(self):
+        for args in [*CUSHION, "--tune"], ["--intact-tokens=1,9", "--calibrate"]:
+            self.assertIn("tuning does not know norms within attention and feed-forward",
+                          self.fails(*self.arguments("bitnet", *args)))
+
     def test_kv_search(self):
         args = ["--intact=none", "--kv=tuffet:window=0,group=16", "--kv-search=60B"]
-        for arch in [*PREFIX, *NO_PREFIX]:
+        for arch in ["bitnet", *PREFIX, *NO_PREFIX]:
             with self.subTest(arch):
                 if arch in WINDOWS:
                     self.assertIn("has layers with a sliding window",

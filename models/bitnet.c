@@ -1,0 +1,33 @@
+/*
+ * bitnet: BitNet b1.58 (Ma et al. 2024, arXiv 2402.17764, section 2; BitNet b1.58 2B4T: Ma et al.
+ * 2025, arXiv 2504.12285, section 3). Weights of matrices are -1, 0 or 1 times a factor, which is
+ * in the codes of TQ1_0 and TQ2_0, or in a tensor `scale` beside them. The 2B model has squared ReLU
+ * (hidden_activation is relu2), older ones have SiLU.
+ *
+ *      x = embed[token]
+ *      per layer:
+ *          h = rms(x) g_attn
+ *          q, k, v = Wq h, Wk h, Wv h        q, k rotated, partners half a head apart
+ *          x = x + Wo (rms(attend(q, K, V)) g_attn_sub)
+ *          h = rms(x) g_ffn
+ *          x = x + Wdown (rms(relu(Wgate h)^2 * Wup h) g_ffn_sub)
+ *      logits = Wout (rms(x) g_out)
+ *
+ * Activations are not rounded to 8 bits as in training, unless the weights are codes or W8A8.
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer bitnet = {
+    .rope = TFT_ROPE_HALVES,
+    .sub_norm = true,
+    .weight_factors = true,
+    .gate_switch = true,
+};
+
+const struct tft_arch tft_arch_bitnet = {
+    .name = "bitnet",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &bitnet,
+};
