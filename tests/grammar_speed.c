@@ -1,0 +1,184 @@
+/*
+ * The processor time that grammars take, on one thread.
+ *
+ *      grammar_speed VOCAB
+ *
+ * VOCAB is a path of a GGUF file, or a file of the folder shared/. Each grammar is compiled, and
+ * texts are drawn from it, token by token, each in a new state: the masks of its places are then
+ * made for the first time. Once more in the same state they are not new. Exit status 77 if the file
+ * is missing.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "grammar/grammar.h"
+#include "paths.h"
+
+enum { TEXTS = 40, TOKENS = 40, MOST = TEXTS * TOKENS };
+
+static const struct {
+    const char *name;
+    enum tft_grammar_kind kind;
+    const char *text;
+} grammars[] = {
+    {"any JSON", TFT_GBNF,
+     "root ::= obj\n"
+     "obj ::= \"{\" ws (pair (\",\" ws pair)*)? \"}\" ws\n"
+     "pair ::= str \":\" ws val\n"
+     "val ::= obj | arr | str | num | (\"true\" | \"false\" | \"null\") ws\n"
+     "arr ::= \"[\" ws (val (\",\" ws val)*)? \"]\" ws\n"
+     "num ::= \"-\"? (\"0\" | [1-9] [0-9]{0,15}) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)? ws\n"
+     "str ::= \"\\\"\" chr* \"\\\"\" ws\n"
+     "chr ::= [^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt/] | \"u\" [0-9a-fA-F]{4})\n"
+     "ws ::= [ \\t\\n]{0,8}\n"},
+    {"a tool's call", TFT_GBNF,
+     "root ::= \"{\\\"name\\\": \\\"\" (\"get_weather\\\", \\\"arguments\\\": \" weather | "
+     "\"send_mail\\\", \\\"arguments\\\": \" mail) \"}\"\n"
+     "weather ::= \"{\\\"city\\\": \" name (\", \\\"unit\\\": \" unit)? "
+     "(\", \\\"days\\\": \" days)? (\", \\\"at\\\": \\\"\" date \"\\\"\")? \"}\"\n"
+     "mail ::= \"{\\\"to\\\": [\" addr (\", \" addr){0,15} \"], \\\"subject\\\": \" title "
+     "\", \\\"body\\\": \" str (\", \\\"urgent\\\": \" (\"true\" | \"false\"))? "
+     "(\", \\\"headers\\\": {\" (head (\", \" head)*)? \"}\")? \"}\"\n"
+     "head ::= str \": \" (str | num | \"null\")\n"
+     "unit ::= \"\\\"celsius\\\"\" | \"\\\"fahrenheit\\\"\" | \"\\\"kelvin\\\"\"\n"
+     "days ::= [1-9] | \"1\" [0-6]\n"
+     "date ::= [0-9]{4} \"-\" [0-1] [0-9] \"-\" [0-3] [0-9] \"T\" [0-2] [0-9] \":\" [0-5] [0-9]\n"
+     "addr ::= \"\\\"\" [a-z0-9._-]+ \"@\" ([a-z0-9-]+ \".\")+ [a-z]{2,8} \"\\\"\"\n"
+     "name ::= \"\\\"\" chr{1,64} \"\\\"\"\n"
+     "title ::= \"\\\"\" chr{0,200} \"\\\"\"\n"
+     "num ::= \"-\"? (\"0\" | [1-9] [0-9]{0,15}) (\".\" [0-9]+)?\n"
+     "str ::= \"\\\"\" chr* \"\\\"\"\n"
+     "chr ::= [^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt/] | \"u\" [0-9a-fA-F]{4})\n"},
+    {"lines of CSV", TFT_REGEX, "(?:[^,\\n]*,[^,\\n]{0,20},\\d+\\n)+"},
+    {"words", TFT_REGEX, "[A-Z][a-z]+(?: [a-z]+){2,60}\\."},
+};
+
+/* Microseconds of calls. */
+struct times {
+    unsigned us[MOST];
+    size_t n;
+};
+
+static struct times first, again, alone;
+
+static void add_time(struct times *t, clock_t start)
+{
+    t->us[t->n++] = (unsigned)((double)(clock() - start) * 1e6 / CLOCKS_PER_SEC);
+}
+
+static double ms_since(clock_t start)
+{
+    return (double)(clock() - start) * 1000 / CLOCKS_PER_SEC;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const unsigned *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+static void print_times(const char *what, struct times *t)
+{
+    qsort(t->us, t->n, sizeof *t->us, by_size);
+    printf("  %s %u/%u", what, t->us[t->n / 2], t->us[t->n - 1]);
+    t->n = 0;
+}
+
+/* A token of the mask. */
+static int32_t draw(const uint32_t *mask, uint32_t n, uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    for (uint32_t i = 0, id = (*seed >> 8) % n; i < n; i++, id = id + 1 < n ? id + 1 : 0)
+        if (mask[id / 32] >> id % 32 & 1)
+            return (int32_t)id;
+    exit(1);
+}
+
+static void follow(struct tft_grammar_state *s, int32_t id)
+{
+    if (tft_grammar_accept(s, id))
+        exit(1);
+}
+
+/* Draws a text in the new state s, and goes over it twice more: `start` is at its beginning. */
+static void measure(struct tft_grammar_state *s, const struct tft_grammar_state *start,
+                    const struct tft_tokenizer *t, uint32_t n_vocab, uint32_t *seed)
+{
+    int32_t text[TOKENS];
+    size_t n = 0;
+    clock_t from;
+    do {
+        from = clock();
+        const uint32_t *mask = tft_grammar_mask(s);
+        add_time(&first, from);
+        text[n] = mask ? draw(mask, n_vocab, seed) : -1;
+        follow(s, text[n]);
+    } while (!tft_tokenizer_ends(t, text[n++]) && n < TOKENS);
+    for (int masks = 1; masks >= 0; masks--) {
+        if (tft_grammar_copy(s, start))
+            exit(1);
+        for (size_t i = 0; i < n; i++) {
+            from = clock();
+            bool may = masks ? tft_grammar_mask(s) != NULL : tft_grammar_allows(s, text[i]);
+            add_time(masks ? &again : &alone, from);
+            if (!may)
+                exit(1);
+            follow(s, text[i]);
+        }
+    }
+}
+
+static bool measure_grammar(const struct tft_lexicon *lx, const struct tft_tokenizer *t, size_t i)
+{
+    struct tft_grammar *g;
+    struct tft_grammar_state *s, *start;
+    struct tft_error err;
+    uint32_t seed = 1;
+    clock_t from = clock();
+    if (tft_grammar_open(&g, lx, grammars[i].kind, grammars[i].text, strlen(grammars[i].text),
+                         &err))
+        return puts(err.msg), false;
+    printf("%-13s compiled in %4.1f ms", grammars[i].name, ms_since(from));
+    if (tft_grammar_begin(&start, g, NULL))
+        return false;
+    for (int k = 0; k < TEXTS; k++) {
+        if (tft_grammar_begin(&s, g, NULL))
+            return false;
+        measure(s, start, t, tft_lexicon_size(lx), &seed);
+        tft_grammar_end(s);
+    }
+    print_times("new masks", &first);
+    print_times("again", &again);
+    print_times("tokens alone", &alone);
+    puts("");
+    tft_grammar_end(start);
+    tft_grammar_close(g);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc != 2 ? NULL : *argv[1] == '/' ? argv[1] : shared_path(argv[1]);
+    struct tft_source source;
+    struct tft_tokenizer *t;
+    struct tft_lexicon *lx;
+    struct tft_error err;
+    if (!path)
+        return 77;
+    if (tft_source_open(&source, path, NULL, NULL, &err) ||
+        tft_tokenizer_open(&t, &source, NULL, &err))
+        return puts(err.msg), 1;
+    tft_source_close(&source);
+    clock_t start = clock();
+    if (tft_lexicon_make(&lx, t, NULL, &err))
+        return puts(err.msg), 1;
+    printf("%u tokens, sorted in %.0f ms; median/worst in us\n", tft_lexicon_size(lx),
+           ms_since(start));
+    for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)
+        if (!measure_grammar(lx, t, i))
+            return 1;
+    tft_lexicon_close(lx);
+    tft_tokenizer_close(t);
+    return 0;
+}
