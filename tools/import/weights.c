@@ -1,36 +1,13 @@
 #include "weights.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arch.h"
 #include "config.h"
-#include "simd/half.h"
+#include "target.h"
 
-enum { MOST_NAME = 192 };
-
-/* A tensor of the GGUF file, and where its numbers are. */
-struct target {
-    const struct import_tensor *rule;
-    unsigned layer;
-    char name[64], from[MOST_NAME]; /* from: of a stack, the first of it */
-    const struct safetensor *tensor;
-    const unsigned char *data;
-    enum tft_dtype type;
-    uint32_t n_dims;
-    uint64_t ne[4];      /* in the GGUF file */
-    uint64_t rows, cols; /* as it is gone through: rows of numbers that stay together */
-};
-
-static bool ends(const char *name, const char *with)
-{
-    size_t n = strlen(name), m = strlen(with);
-    return n >= m && strcmp(name + n - m, with) == 0;
-}
-
-static uint64_t dimension(const struct import *im, char letter)
+uint64_t import_dimension(const struct import *im, char letter)
 {
     switch (letter) {
     case 'D': return im->n_embd;
@@ -56,7 +33,7 @@ static uint64_t dimension(const struct import *im, char letter)
 
 /* The tensor of one of the names `from`; its name is put into name. */
 static struct safetensor *find(const struct import *im, const char *prefix, const char *from,
-                               unsigned layer, unsigned index, char name[MOST_NAME],
+                               unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],
                                const unsigned char **data)
 {
     char fmt[96];
@@ -64,15 +41,15 @@ static struct safetensor *find(const struct import *im, const char *prefix, cons
     for (size_t n; *from && !t; from += n + (from[n] == '|')) {
         n = strcspn(from, "|");
         snprintf(fmt, sizeof fmt, "%s%.*s", prefix, (int)n, from);
-        snprintf(name, MOST_NAME, fmt, layer, index);
+        snprintf(name, IMPORT_MOST_NAME, fmt, layer, index);
         t = import_folder_find(&im->folder, name, data);
     }
     return t;
 }
 
-static struct safetensor *find_rule(const struct import *im, const struct import_weights *w,
+struct safetensor *import_find_rule(const struct import *im, const struct import_weights *w,
                                     const struct import_tensor *rule, unsigned layer,
-                                    unsigned index, char name[MOST_NAME],
+                                    unsigned index, char name[IMPORT_MOST_NAME],
                                     const unsigned char **data)
 {
     struct safetensor *t = NULL;
@@ -92,7 +69,7 @@ static bool not_needed(const char *name)
                              *const parts[] = {"vision_tower.", "vision_model.",
                                                "multi_modal_projector."};
     for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
-        if (ends(name, ends_with[i]))
+        if (import_ends(name, ends_with[i]))
             return true;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strncmp(name, parts[i], strlen(parts[i])) == 0 ||
@@ -112,7 +89,7 @@ static void check_shape(struct import *im, const struct safetensor *t,
     size_t n = strlen(shape);
     bool fits = t->n_dims == n;
     for (size_t i = 0; i < n && fits; i++) {
-        uint64_t have = t->ne[n - 1 - i], want = dimension(im, shape[i]);
+        uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, shape[i]);
         fits = have == want || (shape[i] == 'V' && have > want);
         if (!fits)
             import_fail(im, TFT_ERR_FORMAT,
@@ -129,14 +106,15 @@ static void check_shape(struct import *im, const struct safetensor *t,
 }
 
 /* llama.cpp's converter keeps these as f32 too. */
-static bool stays_f32(const struct target *t)
+static bool stays_f32(const struct import_target *t)
 {
-    return t->n_dims == 1 || ends(t->name, "norm.weight") ||
-           ends(t->name, "ffn_gate_inp.weight") || ends(t->name, "shortconv.conv.weight") ||
+    return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
+           import_ends(t->name, "ffn_gate_inp.weight") ||
+           import_ends(t->name, "shortconv.conv.weight") ||
            strcmp(t->name, "position_embd.weight") == 0;
 }
 
-static void choose_type(const struct import_weights *w, struct target *t)
+static void choose_type(const struct import_weights *w, struct import_target *t)
 {
     static const enum tft_dtype types[] = {
         [IMPORT_F16] = TFT_F16, [IMPORT_BF16] = TFT_BF16, [IMPORT_F32] = TFT_F32};
@@ -145,122 +123,25 @@ static void choose_type(const struct import_weights *w, struct target *t)
                                           : types[w->o->type];
 }
 
-static bool moves_rows(const struct import *im, const struct import_tensor *rule)
-{
-    return (rule->how & IMPORT_QKV) ||
-           ((rule->how & (IMPORT_Q | IMPORT_K)) && im->arch->permuted);
-}
-
-static void set_shape(const struct import *im, struct target *t)
+static void set_shape(const struct import *im, struct import_target *t)
 {
     const char *shape = t->rule->shape;
     t->n_dims = 0;
     for (size_t i = strlen(shape); i-- > 0;)
         if (shape[i] != '1')
-            t->ne[t->n_dims++] = dimension(im, shape[i]);
+            t->ne[t->n_dims++] = import_dimension(im, shape[i]);
     if (t->rule->how & IMPORT_TRANSPOSE) {
-        t->ne[0] = dimension(im, shape[0]);
-        t->ne[1] = dimension(im, shape[1]);
+        t->ne[0] = import_dimension(im, shape[0]);
+        t->ne[1] = import_dimension(im, shape[1]);
     }
     t->cols = t->ne[0];
     t->rows = 1;
     for (uint32_t d = 1; d < t->n_dims; d++)
         t->rows *= t->ne[d];
-    if (t->n_dims == 1 && moves_rows(im, t->rule)) {
+    if (t->n_dims == 1 && import_moves_rows(im, t->rule)) {
         t->rows = t->ne[0];
         t->cols = 1;
     }
-}
-
-/* ----------------------------------------------------------------------------------------- data */
-
-/* The row of the folder's tensor that becomes row r. */
-static uint64_t source_row(const struct import *im, const struct target *t, uint64_t r)
-{
-    uint64_t e = im->head_dim, head = r / e, x = r % e;
-    if (t->rule->how & IMPORT_QKV) {
-        uint64_t q = im->n_head, kv = im->n_head_kv, of_one = q / kv;
-        uint64_t group = head < q ? head / of_one : (head - q) % kv,
-                 place = head < q ? head % of_one : of_one + (head - q) / kv;
-        return (group * (of_one + 2) + place) * e + x;
-    }
-    if (moves_rows(im, t->rule))
-        return head * e + x % 2 * (e / 2) + x / 2;
-    return r;
-}
-
-/* row[cols] as floats. */
-static void read_row(const struct import *im, const struct import_weights *w,
-                     const struct target *t, uint64_t r, float *row)
-{
-    const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
-    if (t->rule->how & IMPORT_STACK) {
-        char name[MOST_NAME];
-        const unsigned char *data = NULL;
-        uint64_t of_one = t->rows / dimension(im, t->rule->shape[0]);
-        const struct safetensor *one =
-            find_rule(im, w, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
-        info = tft_dtype_info(one->type);
-        info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
-    } else if (t->rule->how & IMPORT_TRANSPOSE) {
-        for (uint64_t c = 0; c < t->cols; c++)
-            info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);
-    } else {
-        info->to_f32(row, t->data + source_row(im, t, r) * t->cols * info->bytes,
-                     (size_t)t->cols);
-    }
-    if (im->arch->norm_plus_1 && ends(t->name, "norm.weight"))
-        for (uint64_t c = 0; c < t->cols; c++)
-            row[c] += 1;
-}
-
-static void write_row(struct import *im, const struct target *t, const float *row, uint16_t *half)
-{
-    if (t->type == TFT_F32) {
-        tft_gguf_put_data(im->gguf, row, (size_t)t->cols * sizeof *row);
-        return;
-    }
-    for (uint64_t c = 0; c < t->cols; c++) {
-        half[c] = t->type == TFT_F16 ? tft_f32_to_f16(row[c]) : tft_f32_to_bf16(row[c]);
-        if (t->type == TFT_F16 && isfinite(row[c]) && fabsf(row[c]) >= 65520)
-            import_fail(im, TFT_ERR_UNSUPPORTED,
-                        "%s: tensor \"%s\" has numbers too large for f16: use --type bf16",
-                        im->folder.path, t->from);
-    }
-    tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
-}
-
-/* Gives the memory of what has been written back. */
-static void forget(const struct import *im, const struct import_weights *w, const struct target *t)
-{
-    char name[MOST_NAME];
-    const unsigned char *data;
-    uint64_t n = t->rule->how & IMPORT_STACK ? dimension(im, t->rule->shape[0]) : 1;
-    for (uint64_t i = 0; i < n; i++)
-        if (find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data))
-            import_folder_forget(&im->folder, name);
-}
-
-/* An error of the writer, such as a full disk, is reported where the file is closed. */
-static bool goes_on(const struct import *im)
-{
-    return im->status == TFT_OK && !tft_gguf_failed(im->gguf);
-}
-
-static void write_data(struct import *im, struct import_weights *w, const struct target *t)
-{
-    float *row = malloc((size_t)t->cols * sizeof *row);
-    uint16_t *half = malloc((size_t)t->cols * sizeof *half);
-    if (!row || !half)
-        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
-    for (uint64_t r = 0; r < t->rows && goes_on(im); r++) {
-        read_row(im, w, t, r, row);
-        write_row(im, t, row, half);
-    }
-    free(row);
-    free(half);
-    forget(im, w, t);
-    w->done += (double)t->tensor->bytes;
 }
 
 /* --------------------------------------------------------------------------------------- passes */
@@ -268,12 +149,14 @@ static void write_data(struct import *im, struct import_weights *w, const struct
 /* Two passes over the tensors: the first describes them, the second writes their data. */
 
 /* All tensors of a stack must be there. */
-static void check_stack(struct import *im, const struct import_weights *w, const struct target *t)
+static void check_stack(struct import *im, const struct import_weights *w,
+                        const struct import_target *t)
 {
-    char name[MOST_NAME];
+    char name[IMPORT_MOST_NAME];
     const unsigned char *data;
-    for (uint64_t i = 0; i < dimension(im, t->rule->shape[0]) && im->status == TFT_OK; i++) {
-        struct safetensor *one = find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data);
+    for (uint64_t i = 0; i < import_dimension(im, t->rule->shape[0]) && im->status == TFT_OK; i++) {
+        struct safetensor *one =
+            import_find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data);
         if (!one) {
             import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path, name);
             return;
@@ -289,7 +172,7 @@ static void note(struct import_weights *w, enum tft_dtype type, uint64_t n)
     w->r->bytes += n * tft_dtype_info(type)->bytes;
 }
 
-static void describe(struct import *im, struct import_weights *w, const struct target *t)
+static void describe(struct import *im, struct import_weights *w, const struct import_target *t)
 {
     check_shape(im, t->tensor, t->rule);
     if (t->rule->how & IMPORT_STACK)
@@ -305,8 +188,8 @@ static void describe(struct import *im, struct import_weights *w, const struct t
 static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
                   unsigned layer)
 {
-    struct target t = {.rule = rule, .layer = layer};
-    struct safetensor *found = find_rule(im, w, rule, layer, 0, t.from, &t.data);
+    struct import_target t = {.rule = rule, .layer = layer};
+    struct safetensor *found = import_find_rule(im, w, rule, layer, 0, t.from, &t.data);
     if (found)
         found->used = true;
     if ((rule->how & IMPORT_HEAD) && w->tied)
@@ -322,7 +205,7 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
     set_shape(im, &t);
     choose_type(w, &t);
     if (w->writing)
-        write_data(im, w, &t);
+        import_write_data(im, w, &t);
     else
         describe(im, w, &t);
 }
@@ -336,10 +219,10 @@ static bool is_of_layer(const struct import_tensor *rule)
 static bool visit_layer(struct import *im, struct import_weights *w, unsigned layer, bool of_layer)
 {
     for (const struct import_tensor *const *list = im->arch->tensors; *list; list++)
-        for (const struct import_tensor *rule = *list; rule->from && goes_on(im); rule++)
+        for (const struct import_tensor *rule = *list; rule->from && import_goes_on(im); rule++)
             if (is_of_layer(rule) == of_layer)
                 visit(im, w, rule, layer);
-    if (!goes_on(im))
+    if (!import_goes_on(im))
         return false;
     w->r->stopped =
         w->writing && w->o->progress && !w->o->progress(w->o->user, w->done / w->all);
@@ -361,7 +244,7 @@ void import_weights_begin(struct import *im, struct import_weights *w)
         "model.",       "model.language_model.", "language_model.model.",
         "transformer.", "gpt_neox.",             ""};
     const struct import_tensor *embedding = im->arch->tensors[0];
-    char name[MOST_NAME];
+    char name[IMPORT_MOST_NAME];
     const unsigned char *data;
     const struct safetensor *t = NULL;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !t; i++) {

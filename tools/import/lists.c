@@ -1,0 +1,173 @@
+#include "lists.h"
+
+#include <stddef.h>
+
+#define WITH_BIAS(from, to, shape, vector, how) \
+    {from ".weight", to ".weight", shape, how}, \
+        {from ".bias", to ".bias", vector, (how) | IMPORT_MAY_MISS}
+
+/* Most models have these names. The embedding comes first. */
+const struct import_tensor list_outside[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    WITH_BIAS("norm", "output_norm", "D", "D", 0),
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {0},
+};
+
+const struct import_tensor list_attention[] = {
+    WITH_BIAS("layers.%u.self_attn.q_proj", "blk.%u.attn_q", "QD", "Q", IMPORT_Q),
+    WITH_BIAS("layers.%u.self_attn.k_proj", "blk.%u.attn_k", "KD", "K", IMPORT_K),
+    WITH_BIAS("layers.%u.self_attn.v_proj", "blk.%u.attn_v", "KD", "K", 0),
+    WITH_BIAS("layers.%u.self_attn.o_proj", "blk.%u.attn_output", "DQ", "D", 0),
+    {0},
+};
+
+const struct import_tensor list_ffn[] = {
+    WITH_BIAS("layers.%u.mlp.gate_proj", "blk.%u.ffn_gate", "FD", "F", 0),
+    WITH_BIAS("layers.%u.mlp.up_proj", "blk.%u.ffn_up", "FD", "F", 0),
+    WITH_BIAS("layers.%u.mlp.down_proj", "blk.%u.ffn_down", "DF", "D", 0),
+    {0},
+};
+
+const struct import_tensor list_pre_norms[] = {
+    WITH_BIAS("layers.%u.input_layernorm", "blk.%u.attn_norm", "D", "D", 0),
+    WITH_BIAS("layers.%u.post_attention_layernorm", "blk.%u.ffn_norm", "D", "D", 0),
+    {0},
+};
+
+const struct import_tensor list_post_norms[] = {
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
+    {"layers.%u.post_feedforward_layernorm.weight", "blk.%u.post_ffw_norm.weight", "D", 0},
+    {0},
+};
+
+/* gemma2 and gemma3 */
+const struct import_tensor list_four_norms[] = {
+    {"layers.%u.input_layernorm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", "D", 0},
+    {"layers.%u.pre_feedforward_layernorm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.post_feedforward_layernorm.weight", "blk.%u.post_ffw_norm.weight", "D", 0},
+    {0},
+};
+
+const struct import_tensor list_head_norms[] = {
+    {"layers.%u.self_attn.q_norm.weight|layers.%u.self_attn.query_layernorm.weight",
+     "blk.%u.attn_q_norm.weight", "E", 0},
+    {"layers.%u.self_attn.k_norm.weight|layers.%u.self_attn.key_layernorm.weight",
+     "blk.%u.attn_k_norm.weight", "E", 0},
+    {0},
+};
+
+const struct import_tensor list_whole_norms[] = {
+    {"layers.%u.self_attn.q_norm.weight", "blk.%u.attn_q_norm.weight", "Q", 0},
+    {"layers.%u.self_attn.k_norm.weight", "blk.%u.attn_k_norm.weight", "K", 0},
+    {0},
+};
+
+/* ---- those of one architecture */
+
+const struct import_tensor list_phi3_fused[] = {
+    {"layers.%u.self_attn.qkv_proj.weight", "blk.%u.attn_qkv.weight", "AD", 0},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"layers.%u.mlp.gate_up_proj.weight", "blk.%u.ffn_up.weight", "2D", 0},
+    {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+/* 12B has one norm in a layer, and norms of each head's q and k */
+const struct import_tensor list_stablelm_norms[] = {
+    WITH_BIAS("layers.%u.input_layernorm", "blk.%u.attn_norm", "D", "D", 0),
+    {"layers.%u.post_attention_layernorm.weight", "blk.%u.ffn_norm.weight", "D", IMPORT_MAY_MISS},
+    {"layers.%u.post_attention_layernorm.bias", "blk.%u.ffn_norm.bias", "D", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_layernorm.norms.%u.weight", "blk.%u.attn_q_norm.weight", "HE",
+     IMPORT_STACK | IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.k_layernorm.norms.%u.weight", "blk.%u.attn_k_norm.weight", "GE",
+     IMPORT_STACK | IMPORT_MAY_MISS},
+    {0},
+};
+
+const struct import_tensor list_starcoder2_ffn[] = {
+    WITH_BIAS("layers.%u.mlp.c_fc", "blk.%u.ffn_up", "FD", "F", 0),
+    WITH_BIAS("layers.%u.mlp.c_proj", "blk.%u.ffn_down", "DF", "D", 0),
+    {0},
+};
+
+const struct import_tensor list_gptneox_all[] = {
+    {"embed_in.weight", "token_embd.weight", "VD", 0},
+    WITH_BIAS("final_layer_norm", "output_norm", "D", "D", 0),
+    {"embed_out.weight|lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    WITH_BIAS("layers.%u.input_layernorm", "blk.%u.attn_norm", "D", "D", 0),
+    WITH_BIAS("layers.%u.attention.query_key_value", "blk.%u.attn_qkv", "AD", "A", IMPORT_QKV),
+    WITH_BIAS("layers.%u.attention.dense", "blk.%u.attn_output", "DQ", "D", 0),
+    WITH_BIAS("layers.%u.post_attention_layernorm", "blk.%u.ffn_norm", "D", "D", 0),
+    WITH_BIAS("layers.%u.mlp.dense_h_to_4h", "blk.%u.ffn_up", "FD", "F", 0),
+    WITH_BIAS("layers.%u.mlp.dense_4h_to_h", "blk.%u.ffn_down", "DF", "D", 0),
+    {0},
+};
+
+/* 7B has one norm in a layer, 40B has two. */
+const struct import_tensor list_falcon_all[] = {
+    {"word_embeddings.weight", "token_embd.weight", "VD", 0},
+    WITH_BIAS("ln_f", "output_norm", "D", "D", 0),
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"h.%u.input_layernorm.weight|h.%u.ln_mlp.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"h.%u.input_layernorm.bias|h.%u.ln_mlp.bias", "blk.%u.attn_norm.bias", "D", 0},
+    {"h.%u.ln_attn.weight", "blk.%u.attn_norm_2.weight", "D", IMPORT_MAY_MISS},
+    {"h.%u.ln_attn.bias", "blk.%u.attn_norm_2.bias", "D", IMPORT_MAY_MISS},
+    {"h.%u.self_attention.query_key_value.weight", "blk.%u.attn_qkv.weight", "AD", IMPORT_QKV},
+    {"h.%u.self_attention.dense.weight", "blk.%u.attn_output.weight", "DQ", 0},
+    {"h.%u.mlp.dense_h_to_4h.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"h.%u.mlp.dense_4h_to_h.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+/* Its matrices have inputs as rows. */
+const struct import_tensor list_gpt2_all[] = {
+    {"wte.weight", "token_embd.weight", "VD", 0},
+    {"wpe.weight", "position_embd.weight", "PD", 0},
+    WITH_BIAS("ln_f", "output_norm", "D", "D", 0),
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    WITH_BIAS("h.%u.ln_1", "blk.%u.attn_norm", "D", "D", 0),
+    {"h.%u.attn.c_attn.weight", "blk.%u.attn_qkv.weight", "DA", IMPORT_TRANSPOSE},
+    {"h.%u.attn.c_attn.bias", "blk.%u.attn_qkv.bias", "A", 0},
+    {"h.%u.attn.c_proj.weight", "blk.%u.attn_output.weight", "QD", IMPORT_TRANSPOSE},
+    {"h.%u.attn.c_proj.bias", "blk.%u.attn_output.bias", "D", 0},
+    WITH_BIAS("h.%u.ln_2", "blk.%u.ffn_norm", "D", "D", 0),
+    {"h.%u.mlp.c_fc.weight", "blk.%u.ffn_up.weight", "DF", IMPORT_TRANSPOSE},
+    {"h.%u.mlp.c_fc.bias", "blk.%u.ffn_up.bias", "F", 0},
+    {"h.%u.mlp.c_proj.weight", "blk.%u.ffn_down.weight", "FD", IMPORT_TRANSPOSE},
+    {"h.%u.mlp.c_proj.bias", "blk.%u.ffn_down.bias", "D", 0},
+    {0},
+};
+
+/* Layers have attention or a short convolution. */
+const struct import_tensor list_lfm2_all[] = {
+    {"embed_tokens.weight", "token_embd.weight", "VD", 0},
+    {"embedding_norm.weight", "token_embd_norm.weight", "D", 0},
+    {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
+    {"layers.%u.operator_norm.weight", "blk.%u.attn_norm.weight", "D", 0},
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.out_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_layernorm.weight", "blk.%u.attn_q_norm.weight", "E", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.k_layernorm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_MAY_MISS},
+    {"layers.%u.conv.in_proj.weight", "blk.%u.shortconv.in_proj.weight", "3D", IMPORT_MAY_MISS},
+    {"layers.%u.conv.conv.weight", "blk.%u.shortconv.conv.weight", "D1L", IMPORT_MAY_MISS},
+    {"layers.%u.conv.out_proj.weight", "blk.%u.shortconv.out_proj.weight", "DD", IMPORT_MAY_MISS},
+    {"layers.%u.ffn_norm.weight", "blk.%u.ffn_norm.weight", "D", 0},
+    {"layers.%u.feed_forward.w1.weight", "blk.%u.ffn_gate.weight", "FD", 0},
+    {"layers.%u.feed_forward.w3.weight", "blk.%u.ffn_up.weight", "FD", 0},
+    {"layers.%u.feed_forward.w2.weight", "blk.%u.ffn_down.weight", "DF", 0},
+    {0},
+};
+
+const struct import_tensor list_experts[] = {
+    {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    {"layers.%u.mlp.experts.%u.gate_proj.weight", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_STACK},
+    {"layers.%u.mlp.experts.%u.up_proj.weight", "blk.%u.ffn_up_exps.weight", "XMD", IMPORT_STACK},
+    {"layers.%u.mlp.experts.%u.down_proj.weight", "blk.%u.ffn_down_exps.weight", "XDM",
+     IMPORT_STACK},
+    {0},
+};

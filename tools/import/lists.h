@@ -1,0 +1,15 @@
+/* Lists of tensors in folders, of which the rows of archs.c are made up. The last tensor of each
+   has no name. */
+#ifndef IMPORT_LISTS_H
+#define IMPORT_LISTS_H
+
+#include "arch.h"
+
+extern const struct import_tensor list_outside[], list_attention[], list_ffn[], list_pre_norms[],
+    list_post_norms[], list_four_norms[], list_head_norms[], list_whole_norms[], list_experts[];
+
+/* Those of one architecture. */
+extern const struct import_tensor list_phi3_fused[], list_stablelm_norms[], list_starcoder2_ffn[],
+    list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2_all[];
+
+#endif

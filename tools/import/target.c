@@ -1,0 +1,109 @@
+#include "target.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simd/half.h"
+
+bool import_ends(const char *name, const char *with)
+{
+    size_t n = strlen(name), m = strlen(with);
+    return n >= m && strcmp(name + n - m, with) == 0;
+}
+
+bool import_moves_rows(const struct import *im, const struct import_tensor *rule)
+{
+    return (rule->how & IMPORT_QKV) ||
+           ((rule->how & (IMPORT_Q | IMPORT_K)) && im->arch->permuted);
+}
+
+/* The row of the folder's tensor that becomes row r. */
+static uint64_t source_row(const struct import *im, const struct import_target *t, uint64_t r)
+{
+    uint64_t e = im->head_dim, head = r / e, x = r % e;
+    if (t->rule->how & IMPORT_QKV) {
+        uint64_t q = im->n_head, kv = im->n_head_kv, of_one = q / kv;
+        uint64_t group = head < q ? head / of_one : (head - q) % kv,
+                 place = head < q ? head % of_one : of_one + (head - q) / kv;
+        return (group * (of_one + 2) + place) * e + x;
+    }
+    if (import_moves_rows(im, t->rule))
+        return head * e + x % 2 * (e / 2) + x / 2;
+    return r;
+}
+
+/* row[cols] as floats. */
+static void read_row(const struct import *im, const struct import_weights *w,
+                     const struct import_target *t, uint64_t r, float *row)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
+    if (t->rule->how & IMPORT_STACK) {
+        char name[IMPORT_MOST_NAME];
+        const unsigned char *data = NULL;
+        uint64_t of_one = t->rows / import_dimension(im, t->rule->shape[0]);
+        const struct safetensor *one =
+            import_find_rule(im, w, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
+        info = tft_dtype_info(one->type);
+        info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
+    } else if (t->rule->how & IMPORT_TRANSPOSE) {
+        for (uint64_t c = 0; c < t->cols; c++)
+            info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);
+    } else {
+        info->to_f32(row, t->data + source_row(im, t, r) * t->cols * info->bytes,
+                     (size_t)t->cols);
+    }
+    if (im->arch->norm_plus_1 && import_ends(t->name, "norm.weight"))
+        for (uint64_t c = 0; c < t->cols; c++)
+            row[c] += 1;
+}
+
+static void write_row(struct import *im, const struct import_target *t, const float *row,
+                      uint16_t *half)
+{
+    if (t->type == TFT_F32) {
+        tft_gguf_put_data(im->gguf, row, (size_t)t->cols * sizeof *row);
+        return;
+    }
+    for (uint64_t c = 0; c < t->cols; c++) {
+        half[c] = t->type == TFT_F16 ? tft_f32_to_f16(row[c]) : tft_f32_to_bf16(row[c]);
+        if (t->type == TFT_F16 && isfinite(row[c]) && fabsf(row[c]) >= 65520)
+            import_fail(im, TFT_ERR_UNSUPPORTED,
+                        "%s: tensor \"%s\" has numbers too large for f16: use --type bf16",
+                        im->folder.path, t->from);
+    }
+    tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
+}
+
+/* Gives the memory of what has been written back. */
+static void forget(const struct import *im, const struct import_weights *w,
+                   const struct import_target *t)
+{
+    char name[IMPORT_MOST_NAME];
+    const unsigned char *data;
+    uint64_t n = t->rule->how & IMPORT_STACK ? import_dimension(im, t->rule->shape[0]) : 1;
+    for (uint64_t i = 0; i < n; i++)
+        if (import_find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data))
+            import_folder_forget(&im->folder, name);
+}
+
+bool import_goes_on(const struct import *im)
+{
+    return im->status == TFT_OK && !tft_gguf_failed(im->gguf);
+}
+
+void import_write_data(struct import *im, struct import_weights *w, const struct import_target *t)
+{
+    float *row = malloc((size_t)t->cols * sizeof *row);
+    uint16_t *half = malloc((size_t)t->cols * sizeof *half);
+    if (!row || !half)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
+        read_row(im, w, t, r, row);
+        write_row(im, t, row, half);
+    }
+    free(row);
+    free(half);
+    forget(im, w, t);
+    w->done += (double)t->tensor->bytes;
+}
