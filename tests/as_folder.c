@@ -12,7 +12,7 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS };
+enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE };
 
 /* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
@@ -42,24 +42,44 @@ static const struct {
     {" hunyuan-dense ", "attn_k_norm", "self_attn.key_layernorm", AS_IT_IS},
     {" stablelm ", "attn_q_norm", "self_attn.q_layernorm.norms", APART},
     {" stablelm ", "attn_k_norm", "self_attn.k_layernorm.norms", APART},
-    {" lfm2 ", "attn_norm", "operator_norm", AS_IT_IS},
-    {" lfm2 ", "ffn_norm", "ffn_norm", AS_IT_IS},
-    {" lfm2 ", "attn_output", "self_attn.out_proj", AS_IT_IS},
-    {" lfm2 ", "attn_q_norm", "self_attn.q_layernorm", AS_IT_IS},
-    {" lfm2 ", "attn_k_norm", "self_attn.k_layernorm", AS_IT_IS},
-    {" lfm2 ", "shortconv.in_proj", "conv.in_proj", AS_IT_IS},
-    {" lfm2 ", "shortconv.conv", "conv.conv", AS_IT_IS},
-    {" lfm2 ", "shortconv.out_proj", "conv.out_proj", AS_IT_IS},
-    {" lfm2 ", "ffn_gate", "feed_forward.w1", AS_IT_IS},
-    {" lfm2 ", "ffn_up", "feed_forward.w3", AS_IT_IS},
-    {" lfm2 ", "ffn_down", "feed_forward.w2", AS_IT_IS},
+    {" lfm2 lfm2moe ", "attn_norm", "operator_norm", AS_IT_IS},
+    {" lfm2 lfm2moe ", "ffn_norm", "ffn_norm", AS_IT_IS},
+    {" lfm2 lfm2moe ", "attn_output", "self_attn.out_proj", AS_IT_IS},
+    {" lfm2 lfm2moe ", "attn_q_norm", "self_attn.q_layernorm", AS_IT_IS},
+    {" lfm2 lfm2moe ", "attn_k_norm", "self_attn.k_layernorm", AS_IT_IS},
+    {" lfm2 lfm2moe ", "shortconv.in_proj", "conv.in_proj", AS_IT_IS},
+    {" lfm2 lfm2moe ", "shortconv.conv", "conv.conv", AS_IT_IS},
+    {" lfm2 lfm2moe ", "shortconv.out_proj", "conv.out_proj", AS_IT_IS},
+    {" lfm2 lfm2moe ", "ffn_gate", "feed_forward.w1", AS_IT_IS},
+    {" lfm2 lfm2moe ", "ffn_up", "feed_forward.w3", AS_IT_IS},
+    {" lfm2 lfm2moe ", "ffn_down", "feed_forward.w2", AS_IT_IS},
+    {" lfm2moe ", "ffn_gate_inp", "feed_forward.gate", AS_IT_IS},
+    {" lfm2moe ", "exp_probs_b", "feed_forward.expert_bias", AS_IT_IS},
+    {" lfm2moe ", "ffn_gate_exps", "feed_forward.experts.%u.w1", EXPERTS},
+    {" lfm2moe ", "ffn_up_exps", "feed_forward.experts.%u.w3", EXPERTS},
+    {" lfm2moe ", "ffn_down_exps", "feed_forward.experts.%u.w2", EXPERTS},
+    {" llama ", "ffn_gate_inp", "block_sparse_moe.gate", AS_IT_IS},
+    {" llama ", "ffn_gate_exps", "block_sparse_moe.experts.%u.w1", EXPERTS},
+    {" llama ", "ffn_up_exps", "block_sparse_moe.experts.%u.w3", EXPERTS},
+    {" llama ", "ffn_down_exps", "block_sparse_moe.experts.%u.w2", EXPERTS},
+    {" granitemoe ", "ffn_gate_inp", "block_sparse_moe.router.layer", AS_IT_IS},
+    {" granitemoe ", "ffn_gate_exps", "block_sparse_moe.input_linear", WITH_UP},
+    {" granitemoe ", "ffn_up_exps", "", IN_GATE},
+    {" granitemoe ", "ffn_down_exps", "block_sparse_moe.output_linear", AS_IT_IS},
+    {" granitemoe ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
+    {" granitemoe ", "ffn_up_shexp", "", IN_GATE},
+    {" granitemoe ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {NULL, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", AS_IT_IS},
+    {NULL, "ffn_up_shexp", "mlp.shared_expert.up_proj", AS_IT_IS},
+    {NULL, "ffn_down_shexp", "mlp.shared_expert.down_proj", AS_IT_IS},
+    {NULL, "ffn_gate_inp_shexp", "mlp.shared_expert_gate", AS_IT_IS},
     {NULL, "ffn_gate_inp", "mlp.gate", AS_IT_IS},
     {NULL, "ffn_gate_exps", "mlp.experts.%u.gate_proj", EXPERTS},
     {NULL, "ffn_up_exps", "mlp.experts.%u.up_proj", EXPERTS},
     {NULL, "ffn_down_exps", "mlp.experts.%u.down_proj", EXPERTS},
     {" gemma2 gemma3 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
-    {" llama mistral3 smollm3 granite minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
-    {" llama mistral3 smollm3 granite minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
+    {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
     {NULL, "attn_norm", "input_layernorm", AS_IT_IS},
     {NULL, "ffn_norm", "post_attention_layernorm", AS_IT_IS},
     {NULL, "post_attention_norm", "post_attention_layernorm", AS_IT_IS},
@@ -85,6 +105,7 @@ static const struct {
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
     {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
+    {"lfm2moe", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
     {NULL, "model.", "layers", "embed_tokens", "norm", "lm_head"},
 };
 
@@ -129,7 +150,10 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         const char *last = names[i].name;
         if (is(t, "falcon") && t->large && strcmp(part, "attn_norm") == 0)
             last = "ln_mlp";
-        snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last, kind);
+        if (*how == IN_GATE)
+            return false;
+        snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
+                 strcmp(part, "exp_probs_b") == 0 ? "" : kind);
     } else {
         return false;
     }
@@ -158,12 +182,16 @@ struct out {
     uint64_t at;
 };
 
-/* dims: rows first */
-static void put_head(struct out *out, const char *name, enum tft_dtype type, uint64_t rows,
-                     uint64_t cols, bool vector, uint64_t bytes)
+/* dims: matrices first; no more than one is no dimension */
+static void put_head(struct out *out, const char *name, enum tft_dtype type, uint64_t matrices,
+                     uint64_t rows, uint64_t cols, bool vector, uint64_t bytes)
 {
     fprintf(out->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", out->at ? "," : "{", name,
             type == TFT_F32 ? "F32" : type == TFT_F16 ? "F16" : "BF16");
+    if (matrices > 1)
+        fprintf(out->header, "%llu,", (unsigned long long)matrices);
+    if (strstr(name, "shared_expert_gate"))
+        fputs("1,", out->header);
     if (!vector)
         fprintf(out->header, "%llu,%s", (unsigned long long)rows,
                 strstr(name, "conv.conv") ? "1," : "");
@@ -191,17 +219,18 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
     }
 }
 
+/* up: with WITH_UP, the tensor whose rows come behind those of each matrix of `from` */
 static void put_tensor(struct out *out, const struct toy *t, const struct tft_tensor *from,
-                       const char *name, enum how how)
+                       const struct tft_tensor *up, const char *name, enum how how)
 {
-    uint64_t cols = from->ne[0], rows = from->ne[1];
+    uint64_t cols = from->ne[0], rows = from->ne[1], matrices = from->ne[2];
     bool vector = from->n_dims == 1;
     if (how == APART) {
         for (uint64_t r = 0; r < rows; r++) {
             char one[160];
             snprintf(one, sizeof one, "%.*s.%llu.weight", (int)(strlen(name) - 7), name,
                      (unsigned long long)r);
-            put_head(out, one, from->type, 1, cols, true, from->bytes / rows);
+            put_head(out, one, from->type, 1, 1, cols, true, from->bytes / rows);
             put_numbers(out, t, from, name, r * cols, 1, cols);
         }
         return;
@@ -210,24 +239,41 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
         for (uint64_t x = 0; x < from->ne[2]; x++) {
             char one[160];
             snprintf(one, sizeof one, name, (unsigned)x);
-            put_head(out, one, from->type, rows, cols, false, from->bytes / from->ne[2]);
+            put_head(out, one, from->type, 1, rows, cols, false, from->bytes / from->ne[2]);
             put_numbers(out, t, from, name, x * rows * cols, 1, rows * cols);
         }
         return;
     }
     if (how == TRANSPOSED && !vector) {
-        put_head(out, name, from->type, cols, rows, false, from->bytes);
+        put_head(out, name, from->type, 1, cols, rows, false, from->bytes);
         for (uint64_t c = 0; c < cols; c++)
             put_numbers(out, t, from, name, c, cols, rows);
         return;
     }
-    put_head(out, name, from->type, rows, cols, vector, from->bytes);
+    if (how == WITH_UP) {
+        put_head(out, name, from->type, matrices, 2 * rows, cols, false, 2 * from->bytes);
+        for (uint64_t x = 0; x < 2 * matrices; x++)
+            put_numbers(out, t, x % 2 ? up : from, name, x / 2 * rows * cols, 1, rows * cols);
+        return;
+    }
+    put_head(out, name, from->type, matrices, rows, cols, vector, from->bytes);
     if (vector)
         for (uint64_t c = 0; c < cols; c++)
             put_numbers(out, t, from, name, row_of(t, how, c), 1, 1);
     else
-        for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t r = 0; r < rows * matrices; r++)
             put_numbers(out, t, from, name, row_of(t, how, r) * cols, 1, cols);
+}
+
+/* The tensor whose name has "up" where that of a gate has "gate". */
+static const struct tft_tensor *up_of(const struct tft_source *s, const char *gate)
+{
+    char name[64];
+    const char *at = strstr(gate, "gate");
+    if (!at)
+        return NULL;
+    snprintf(name, sizeof name, "%.*sup%s", (int)(at - gate), gate, at + 4);
+    return tft_source_tensor(s, name);
 }
 
 /* ---------------------------------------------------------------------------------------- files */
@@ -268,7 +314,7 @@ static void write_shard(const struct toy *t, const struct tft_source *s, const c
         snprintf(gguf, sizeof gguf, "%.*s", (int)s->tensor[i].name.n, s->tensor[i].name.p);
         if (i % n != shard || !name_of(t, gguf, name, &how))
             continue;
-        put_tensor(&out, t, &s->tensor[i], name, how);
+        put_tensor(&out, t, &s->tensor[i], up_of(s, gguf), name, how);
         if (index)
             fprintf(index, "%s\"%s\":\"%s\"", ftell(index) > 15 ? "," : "", name, file);
     }
@@ -335,7 +381,7 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
 static void put_own(FILE *f, const struct toy *t)
 {
     bool windows = t->numbers && strstr(t->numbers->key, "window");
-    if (is(t, "granite"))
+    if (strncmp(t->arch, "granite", 7) == 0)
         fputs("\"embedding_multiplier\":3,\"residual_multiplier\":0.4,\"logits_scaling\":1.7,"
               "\"attention_multiplier\":0.21,",
               f);
@@ -367,6 +413,20 @@ static void put_own(FILE *f, const struct toy *t)
         fputs("\"num_experts\":6,\"num_experts_per_tok\":3,\"moe_intermediate_size\":24,"
               "\"norm_topk_prob\":true,\"mlp_only_layers\":[],\"decoder_sparse_step\":1,",
               f);
+    if (is(t, "llama") && toy_has_experts(t))
+        fputs("\"num_local_experts\":4,\"num_experts_per_tok\":2,", f);
+    if (is(t, "granitemoe"))
+        fputs("\"num_local_experts\":5,\"num_experts_per_tok\":2,\"shared_intermediate_size\":64,",
+              f);
+    if (is(t, "qwen2moe"))
+        fputs("\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+              "\"shared_expert_intermediate_size\":56,\"norm_topk_prob\":false,",
+              f);
+    if (is(t, "lfm2moe"))
+        fputs("\"conv_L_cache\":3,\"layer_types\":[\"conv\",\"full_attention\",\"conv\"],"
+              "\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
+              "\"num_dense_layers\":1,\"norm_topk_prob\":true,\"use_expert_bias\":true,",
+              f);
     if (is(t, "olmoe"))
         fputs("\"num_experts\":19,\"num_experts_per_tok\":4,", f);
     if (is(t, "smollm3"))
@@ -377,6 +437,9 @@ static const struct {
     const char *arch, *class_name, *act;
 } classes[] = {
     {"llama", "LlamaForCausalLM", "silu"},
+    {"qwen2moe", "Qwen2MoeForCausalLM", "silu"},
+    {"granitemoe", "GraniteMoeSharedForCausalLM", "silu"},
+    {"lfm2moe", "Lfm2MoeForCausalLM", "silu"},
     {"qwen2", "Qwen2ForCausalLM", "silu"},
     {"qwen3", "Qwen3ForCausalLM", "silu"},
     {"gpt2", "GPT2LMHeadModel", "gelu_new"},
@@ -408,7 +471,9 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     while (strcmp(classes[c].arch, t->arch))
         assert_true(++c < sizeof classes / sizeof *classes);
     bool inside = is(t, "gemma3") || is(t, "mistral3"), old = is(t, "gpt2");
-    fprintf(f, "{\"architectures\":[\"%s\"],%s", classes[c].class_name,
+    bool mixtral = is(t, "llama") && toy_has_experts(t);
+    fprintf(f, "{\"architectures\":[\"%s\"],%s",
+            mixtral ? "MixtralForCausalLM" : classes[c].class_name,
             inside ? "\"text_config\":{" : "");
     fprintf(f, "\"%s\":%u,\"%s\":%u,\"%s\":%u,\"%s\":%u,", old ? "n_layer" : "num_hidden_layers",
             t->n_layer, old ? "n_positions" : "max_position_embeddings", t->n_ctx,

@@ -24,6 +24,14 @@ enum {
     IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They
                               become those of all queries, all keys, all values */
     IMPORT_STACK = 64,     /* `from` has a second %u: these tensors become parts of one */
+    IMPORT_GATE = 128,     /* each matrix of the folder has twice the rows: first a gate's, */
+    IMPORT_UP = 256,       /* then those of up */
+    /* Only in layers of a kind; in others the tensor is not known. */
+    IMPORT_ATTENDING = 512, /* with attention */
+    IMPORT_STATEFUL = 1024, /* with a state instead */
+    IMPORT_DENSE = 2048,    /* without experts */
+    IMPORT_MIXED = 4096,    /* with experts */
+    IMPORT_SHARED = 8192,   /* with a shared expert, */
 };
 
 /*
@@ -33,10 +41,11 @@ enum {
  *      A           Q + 2 K
  *      2           2 F
  *      P           positions: n_ctx
- *      X M         n_expert, n_ff_expert
+ *      X M S       n_expert, n_ff_expert, n_ff_shared
  *      3 L         3 D, n_taps
  *      1           1, a dimension that the GGUF file does not have
  *      H G X       before the others: stacked tensors
+ * With IMPORT_GATE or IMPORT_UP it is that of a half.
  */
 struct import_tensor {
     const char *from; /* without the prefix; %u is the layer; with alternatives between '|' */

@@ -141,33 +141,82 @@ const struct import_tensor list_gpt2_all[] = {
 };
 
 /* Layers have attention or a short convolution. */
-const struct import_tensor list_lfm2_all[] = {
+const struct import_tensor list_lfm2[] = {
     {"embed_tokens.weight", "token_embd.weight", "VD", 0},
     {"embedding_norm.weight", "token_embd_norm.weight", "D", 0},
     {"lm_head.weight", "output.weight", "VD", IMPORT_HEAD},
     {"layers.%u.operator_norm.weight", "blk.%u.attn_norm.weight", "D", 0},
-    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_MAY_MISS},
-    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_MAY_MISS},
-    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_MAY_MISS},
-    {"layers.%u.self_attn.out_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_MAY_MISS},
-    {"layers.%u.self_attn.q_layernorm.weight", "blk.%u.attn_q_norm.weight", "E", IMPORT_MAY_MISS},
-    {"layers.%u.self_attn.k_layernorm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_MAY_MISS},
-    {"layers.%u.conv.in_proj.weight", "blk.%u.shortconv.in_proj.weight", "3D", IMPORT_MAY_MISS},
-    {"layers.%u.conv.conv.weight", "blk.%u.shortconv.conv.weight", "D1L", IMPORT_MAY_MISS},
-    {"layers.%u.conv.out_proj.weight", "blk.%u.shortconv.out_proj.weight", "DD", IMPORT_MAY_MISS},
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.out_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.q_layernorm.weight", "blk.%u.attn_q_norm.weight", "E", IMPORT_ATTENDING},
+    {"layers.%u.self_attn.k_layernorm.weight", "blk.%u.attn_k_norm.weight", "E", IMPORT_ATTENDING},
+    {"layers.%u.conv.in_proj.weight", "blk.%u.shortconv.in_proj.weight", "3D", IMPORT_STATEFUL},
+    {"layers.%u.conv.conv.weight", "blk.%u.shortconv.conv.weight", "D1L", IMPORT_STATEFUL},
+    {"layers.%u.conv.out_proj.weight", "blk.%u.shortconv.out_proj.weight", "DD", IMPORT_STATEFUL},
     {"layers.%u.ffn_norm.weight", "blk.%u.ffn_norm.weight", "D", 0},
-    {"layers.%u.feed_forward.w1.weight", "blk.%u.ffn_gate.weight", "FD", 0},
-    {"layers.%u.feed_forward.w3.weight", "blk.%u.ffn_up.weight", "FD", 0},
-    {"layers.%u.feed_forward.w2.weight", "blk.%u.ffn_down.weight", "DF", 0},
     {0},
 };
 
+const struct import_tensor list_lfm2_ffn[] = {
+    {"layers.%u.feed_forward.w1.weight", "blk.%u.ffn_gate.weight", "FD", IMPORT_DENSE},
+    {"layers.%u.feed_forward.w3.weight", "blk.%u.ffn_up.weight", "FD", IMPORT_DENSE},
+    {"layers.%u.feed_forward.w2.weight", "blk.%u.ffn_down.weight", "DF", IMPORT_DENSE},
+    {0},
+};
+
+/* ---- mixtures of experts */
+
+#define EXPERTS(before, gate, up, down)                                                            \
+    {"layers.%u." before ".experts.%u." gate ".weight", "blk.%u.ffn_gate_exps.weight", "XMD",      \
+     IMPORT_STACK | IMPORT_MIXED},                                                                 \
+        {"layers.%u." before ".experts.%u." up ".weight", "blk.%u.ffn_up_exps.weight", "XMD",      \
+         IMPORT_STACK | IMPORT_MIXED},                                                             \
+        {"layers.%u." before ".experts.%u." down ".weight", "blk.%u.ffn_down_exps.weight", "XDM",  \
+         IMPORT_STACK | IMPORT_MIXED}
+
 const struct import_tensor list_experts[] = {
     {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
-    {"layers.%u.mlp.experts.%u.gate_proj.weight", "blk.%u.ffn_gate_exps.weight", "XMD",
-     IMPORT_STACK},
-    {"layers.%u.mlp.experts.%u.up_proj.weight", "blk.%u.ffn_up_exps.weight", "XMD", IMPORT_STACK},
-    {"layers.%u.mlp.experts.%u.down_proj.weight", "blk.%u.ffn_down_exps.weight", "XDM",
-     IMPORT_STACK},
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    {0},
+};
+
+const struct import_tensor list_mixtral_experts[] = {
+    {"layers.%u.block_sparse_moe.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    EXPERTS("block_sparse_moe", "w1", "w3", "w2"),
+    {0},
+};
+
+const struct import_tensor list_lfm2_experts[] = {
+    {"layers.%u.feed_forward.gate.weight", "blk.%u.ffn_gate_inp.weight", "XD", IMPORT_MIXED},
+    {"layers.%u.feed_forward.expert_bias|layers.%u.feed_forward.expert_bias.weight",
+     "blk.%u.exp_probs_b.bias", "X", IMPORT_MIXED | IMPORT_MAY_MISS},
+    EXPERTS("feed_forward", "w1", "w3", "w2"),
+    {0},
+};
+
+const struct import_tensor list_qwen2_shared[] = {
+    {"layers.%u.mlp.shared_expert.gate_proj.weight", "blk.%u.ffn_gate_shexp.weight", "SD", 0},
+    {"layers.%u.mlp.shared_expert.up_proj.weight", "blk.%u.ffn_up_shexp.weight", "SD", 0},
+    {"layers.%u.mlp.shared_expert.down_proj.weight", "blk.%u.ffn_down_shexp.weight", "DS", 0},
+    {"layers.%u.mlp.shared_expert_gate.weight", "blk.%u.ffn_gate_inp_shexp.weight", "1D", 0},
+    {0},
+};
+
+/* Matrices of all experts are in one tensor, and so are gate and up. */
+const struct import_tensor list_granite_experts[] = {
+    {"layers.%u.block_sparse_moe.router.layer.weight", "blk.%u.ffn_gate_inp.weight", "XD", 0},
+    {"layers.%u.block_sparse_moe.input_linear.weight", "blk.%u.ffn_gate_exps.weight", "XMD",
+     IMPORT_GATE},
+    {"layers.%u.block_sparse_moe.input_linear.weight", "blk.%u.ffn_up_exps.weight", "XMD",
+     IMPORT_UP},
+    {"layers.%u.block_sparse_moe.output_linear.weight", "blk.%u.ffn_down_exps.weight", "XDM", 0},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_gate_shexp.weight", "SD",
+     IMPORT_GATE | IMPORT_SHARED},
+    {"layers.%u.shared_mlp.input_linear.weight", "blk.%u.ffn_up_shexp.weight", "SD",
+     IMPORT_UP | IMPORT_SHARED},
+    {"layers.%u.shared_mlp.output_linear.weight", "blk.%u.ffn_down_shexp.weight", "DS",
+     IMPORT_SHARED},
     {0},
 };

@@ -6,10 +6,14 @@
 #include "arch.h"
 
 extern const struct import_tensor list_outside[], list_attention[], list_ffn[], list_pre_norms[],
-    list_post_norms[], list_four_norms[], list_head_norms[], list_whole_norms[], list_experts[];
+    list_post_norms[], list_four_norms[], list_head_norms[], list_whole_norms[];
 
 /* Those of one architecture. */
 extern const struct import_tensor list_phi3_fused[], list_stablelm_norms[], list_starcoder2_ffn[],
-    list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2_all[];
+    list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[], list_lfm2_ffn[];
+
+/* Mixtures of experts. */
+extern const struct import_tensor list_experts[], list_mixtral_experts[], list_lfm2_experts[],
+    list_qwen2_shared[], list_granite_experts[];
 
 #endif

@@ -188,9 +188,21 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-void import_lfm2_dimensions(struct import *im)
+/* Short convolutions, and the layers that have attention instead. */
+static void conv_dimensions(struct import *im)
 {
     im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
+    im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
+    if (!im->kv_heads)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (size_t l = 0; l < im->n_layer && im->kv_heads; l++)
+        im->kv_heads[l] = lfm2_attends(im, l) ? (uint32_t)im->n_head_kv : 0;
+}
+
+void import_lfm2_dimensions(struct import *im)
+{
+    conv_dimensions(im);
+    im->n_leading = im->n_layer;
     if (import_flag(im, "block_auto_adjust_ff_dim", true)) {
         double n = (double)(2 * im->n_ff / 3) * import_real(im, "block_ffn_dim_multiplier", 1);
         uint64_t of = import_whole(im, "block_multiple_of", 256);
@@ -201,11 +213,6 @@ void import_lfm2_dimensions(struct import *im)
         else
             im->n_ff = ((uint64_t)n + of - 1) / of * of;
     }
-    im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
-    if (!im->kv_heads)
-        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
-    for (size_t l = 0; l < im->n_layer && im->kv_heads; l++)
-        im->kv_heads[l] = lfm2_attends(im, l) ? (uint32_t)im->n_head_kv : 0;
 }
 
 void import_lfm2_values(struct import *im)
@@ -216,7 +223,7 @@ void import_lfm2_values(struct import *im)
 /* Experts in all layers, whose weights are renormalised or not as the formula has it. */
 static void expert_dimensions(struct import *im, bool renorm, bool def)
 {
-    im->n_expert = import_whole(im, "num_experts", IMPORT_NEEDED);
+    im->n_expert = import_whole(im, "num_experts|num_local_experts", IMPORT_NEEDED);
     im->n_ff_expert = import_whole(im, "moe_intermediate_size", (int64_t)im->n_ff);
     if (import_flag(im, "norm_topk_prob", def) != renorm)
         unsupported(im, "this \"norm_topk_prob\" is not supported");
@@ -244,4 +251,46 @@ void import_expert_values(struct import *im)
                      (uint32_t)import_whole(im, "num_experts_per_tok", IMPORT_NEEDED));
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_feed_forward_length"),
                      (uint32_t)im->n_ff_expert);
+    if (im->n_ff_shared)
+        tft_gguf_put_u32(im->gguf, import_key(im, "expert_shared_feed_forward_length"),
+                         (uint32_t)im->n_ff_shared);
+}
+
+void import_renormalised_dimensions(struct import *im)
+{
+    expert_dimensions(im, true, true);
+}
+
+void import_qwen2moe_dimensions(struct import *im)
+{
+    expert_dimensions(im, false, false);
+    im->n_ff_shared = import_whole(im, "shared_expert_intermediate_size", IMPORT_NEEDED);
+}
+
+void import_granitemoe_dimensions(struct import *im)
+{
+    expert_dimensions(im, true, true);
+    im->n_ff_shared = import_whole(im, "shared_intermediate_size", 0);
+}
+
+void import_lfm2moe_dimensions(struct import *im)
+{
+    conv_dimensions(im);
+    expert_dimensions(im, true, true);
+    im->n_leading = import_whole(im, "num_dense_layers", IMPORT_NEEDED);
+    if (im->n_leading >= im->n_layer)
+        unsupported(im, "none of its layers has experts");
+}
+
+/* The router's scores become weights by sigmoid. */
+void import_lfm2moe_values(struct import *im)
+{
+    double scale = import_real(im, "routed_scaling_factor", 1);
+    import_lfm2_values(im);
+    import_expert_values(im);
+    tft_gguf_put_u32(im->gguf, import_key(im, "leading_dense_block_count"),
+                     (uint32_t)im->n_leading);
+    tft_gguf_put_u32(im->gguf, import_key(im, "expert_gating_func"), 2);
+    if (scale != 1)
+        tft_gguf_put_f32(im->gguf, import_key(im, "expert_weights_scale"), (float)scale);
 }

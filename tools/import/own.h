@@ -12,6 +12,12 @@ void import_falcon_dimensions(struct import *im);
 void import_lfm2_dimensions(struct import *im);
 void import_qwen3moe_dimensions(struct import *im);
 void import_olmoe_dimensions(struct import *im);
+void import_qwen2moe_dimensions(struct import *im);
+void import_granitemoe_dimensions(struct import *im);
+void import_lfm2moe_dimensions(struct import *im);
+
+/* Experts whose weights are always renormalised: Mixtral. */
+void import_renormalised_dimensions(struct import *im);
 
 /* ---- values */
 
@@ -21,7 +27,7 @@ void import_window_values(struct import *im);
 /* use_parallel_residual: gptneox, stablelm. */
 void import_parallel_values(struct import *im);
 
-/* Experts: qwen3moe, olmoe. */
+/* Experts: all mixtures. */
 void import_expert_values(struct import *im);
 
 void import_gemma2_values(struct import *im);
@@ -32,5 +38,6 @@ void import_mistral3_values(struct import *im);
 void import_smollm3_values(struct import *im);
 void import_hunyuan_values(struct import *im);
 void import_lfm2_values(struct import *im);
+void import_lfm2moe_values(struct import *im);
 
 #endif

@@ -28,6 +28,10 @@ static uint64_t source_row(const struct import *im, const struct import_target *
                  place = head < q ? head % of_one : of_one + (head - q) / kv;
         return (group * (of_one + 2) + place) * e + x;
     }
+    if (t->rule->how & (IMPORT_GATE | IMPORT_UP)) {
+        uint64_t half = t->ne[1];
+        return r / half * 2 * half + (t->rule->how & IMPORT_UP ? half : 0) + r % half;
+    }
     if (import_moves_rows(im, t->rule))
         return head * e + x % 2 * (e / 2) + x / 2;
     return r;

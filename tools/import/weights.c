@@ -25,6 +25,7 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'L': return im->n_taps;
     case 'X': return im->n_expert;
     case 'M': return im->n_ff_expert;
+    case 'S': return im->n_ff_shared;
     default: return im->n_ctx; /* 'P' */
     }
 }
@@ -90,6 +91,8 @@ static void check_shape(struct import *im, const struct safetensor *t,
     bool fits = t->n_dims == n;
     for (size_t i = 0; i < n && fits; i++) {
         uint64_t have = t->ne[n - 1 - i], want = import_dimension(im, shape[i]);
+        if (i + 2 == n && rule->how & (IMPORT_GATE | IMPORT_UP))
+            want *= 2;
         fits = have == want || (shape[i] == 'V' && have > want);
         if (!fits)
             import_fail(im, TFT_ERR_FORMAT,
@@ -184,6 +187,16 @@ static void describe(struct import *im, struct import_weights *w, const struct i
                             t->n_dims, t->ne);
 }
 
+/* Whether the layer is of a kind that has the tensor. */
+static bool has_tensor(const struct import *im, const struct import_tensor *rule, unsigned layer)
+{
+    bool attends = !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading;
+    return !((rule->how & IMPORT_ATTENDING && !attends) ||
+             (rule->how & IMPORT_STATEFUL && attends) || (rule->how & IMPORT_DENSE && mixed) ||
+             (rule->how & IMPORT_MIXED && !mixed) ||
+             (rule->how & IMPORT_SHARED && !im->n_ff_shared));
+}
+
 /* One tensor of one layer: describes it, or writes its data. */
 static void visit(struct import *im, struct import_weights *w, const struct import_tensor *rule,
                   unsigned layer)
@@ -220,7 +233,7 @@ static bool visit_layer(struct import *im, struct import_weights *w, unsigned la
 {
     for (const struct import_tensor *const *list = im->arch->tensors; *list; list++)
         for (const struct import_tensor *rule = *list; rule->from && import_goes_on(im); rule++)
-            if (is_of_layer(rule) == of_layer)
+            if (is_of_layer(rule) == of_layer && (!of_layer || has_tensor(im, rule, layer)))
                 visit(im, w, rule, layer);
     if (!import_goes_on(im))
         return false;

@@ -24,6 +24,8 @@ struct import {
     uint64_t n_layer, n_ctx, n_embd, n_ff, n_head, n_head_kv, head_dim, n_rot;
     uint64_t n_vocab; /* rows of the embedding that are kept */
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
+    uint64_t n_ff_shared; /* hidden activations of shared experts; 0: there are none */
+    uint64_t n_leading;   /* layers that come first and have no experts */
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     struct import_factors factors[3]; /* the last has no numbers */
 
