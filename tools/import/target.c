@@ -1,6 +1,7 @@
 #include "target.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,58 @@ bool import_ends(const char *name, const char *with)
 {
     size_t n = strlen(name), m = strlen(with);
     return n >= m && strcmp(name + n - m, with) == 0;
+}
+
+uint64_t import_dimension(const struct import *im, char letter)
+{
+    switch (letter) {
+    case 'D': return im->n_embd;
+    case 'F': return im->n_ff;
+    case 'E': return im->head_dim;
+    case 'V': return im->n_vocab;
+    case 'H': return im->n_head;
+    case 'G': return im->n_head_kv;
+    case 'Q': return im->n_head * im->head_dim;
+    case 'K': return im->n_head_kv * im->head_dim;
+    case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
+    case '2': return 2 * im->n_ff;
+    case '3': return 3 * im->n_embd;
+    case '1': return 1;
+    case 'L': return im->n_taps;
+    case 'X': return im->n_expert;
+    case 'M': return im->n_ff_expert;
+    case 'S': return im->n_ff_shared;
+    default: return im->n_ctx; /* 'P' */
+    }
+}
+
+struct safetensor *import_find_name(const struct import *im, const char *prefix, const char *from,
+                                    unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],
+                                    const unsigned char **data)
+{
+    char fmt[96];
+    struct safetensor *t = NULL;
+    for (size_t n; *from && !t; from += n + (from[n] == '|')) {
+        n = strcspn(from, "|");
+        snprintf(fmt, sizeof fmt, "%s%.*s", prefix, (int)n, from);
+        snprintf(name, IMPORT_MOST_NAME, fmt, layer, index);
+        t = import_folder_find(&im->folder, name, data);
+    }
+    return t;
+}
+
+struct safetensor *import_find_rule(const struct import *im, const char *prefix,
+                                    const struct import_tensor *rule, unsigned layer,
+                                    unsigned index, char name[IMPORT_MOST_NAME],
+                                    const unsigned char **data)
+{
+    bool head = rule->how & IMPORT_HEAD;
+    struct safetensor *t = NULL;
+    if (head)
+        t = import_find_name(im, "language_model.", rule->from, layer, index, name, data);
+    if (!t)
+        t = import_find_name(im, head ? "" : prefix, rule->from, layer, index, name, data);
+    return t;
 }
 
 bool import_moves_rows(const struct import *im, const struct import_tensor *rule)
@@ -38,7 +91,7 @@ static uint64_t source_row(const struct import *im, const struct import_target *
 }
 
 /* row[cols] as floats. */
-static void read_row(const struct import *im, const struct import_weights *w,
+static void read_row(const struct import *im, const char *prefix,
                      const struct import_target *t, uint64_t r, float *row)
 {
     const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
@@ -47,7 +100,7 @@ static void read_row(const struct import *im, const struct import_weights *w,
         const unsigned char *data = NULL;
         uint64_t of_one = t->rows / import_dimension(im, t->rule->shape[0]);
         const struct safetensor *one =
-            import_find_rule(im, w, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
+            import_find_rule(im, prefix, t->rule, t->layer, (unsigned)(r / of_one), name, &data);
         info = tft_dtype_info(one->type);
         info->to_f32(row, data + r % of_one * t->cols * info->bytes, (size_t)t->cols);
     } else if (t->rule->how & IMPORT_TRANSPOSE) {
@@ -80,14 +133,14 @@ static void write_row(struct import *im, const struct import_target *t, const fl
 }
 
 /* Gives the memory of what has been written back. */
-static void forget(const struct import *im, const struct import_weights *w,
+static void forget(const struct import *im, const char *prefix,
                    const struct import_target *t)
 {
     char name[IMPORT_MOST_NAME];
     const unsigned char *data;
     uint64_t n = t->rule->how & IMPORT_STACK ? import_dimension(im, t->rule->shape[0]) : 1;
     for (uint64_t i = 0; i < n; i++)
-        if (import_find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data))
+        if (import_find_rule(im, prefix, t->rule, t->layer, (unsigned)i, name, &data))
             import_folder_forget(&im->folder, name);
 }
 
@@ -96,18 +149,17 @@ bool import_goes_on(const struct import *im)
     return im->status == TFT_OK && !tft_gguf_failed(im->gguf);
 }
 
-void import_write_data(struct import *im, struct import_weights *w, const struct import_target *t)
+void import_write_data(struct import *im, const char *prefix, const struct import_target *t)
 {
     float *row = malloc((size_t)t->cols * sizeof *row);
     uint16_t *half = malloc((size_t)t->cols * sizeof *half);
     if (!row || !half)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
-        read_row(im, w, t, r, row);
+        read_row(im, prefix, t, r, row);
         write_row(im, t, row, half);
     }
     free(row);
     free(half);
-    forget(im, w, t);
-    w->done += (double)t->tensor->bytes;
+    forget(im, prefix, t);
 }

@@ -4,7 +4,6 @@
 #define IMPORT_TARGET_H
 
 #include "arch.h"
-#include "weights.h"
 
 enum { IMPORT_MOST_NAME = 192 };
 
@@ -26,9 +25,14 @@ bool import_ends(const char *name, const char *with);
 /* What a letter of a shape stands for (arch.h). */
 uint64_t import_dimension(const struct import *im, char letter);
 
-/* The folder's tensor of a rule; index: which of a stack. Its name is put into `name`, also if
-   there is none. */
-struct safetensor *import_find_rule(const struct import *im, const struct import_weights *w,
+/* The folder's tensor of one of the names `from` behind `prefix`; index: which of a stack. Its name
+   is put into `name`, also if there is none. */
+struct safetensor *import_find_name(const struct import *im, const char *prefix, const char *from,
+                                    unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],
+                                    const unsigned char **data);
+
+/* The same of a rule; `prefix`: of the folder's names. */
+struct safetensor *import_find_rule(const struct import *im, const char *prefix,
                                     const struct import_tensor *rule, unsigned layer,
                                     unsigned index, char name[IMPORT_MOST_NAME],
                                     const unsigned char **data);
@@ -40,7 +44,6 @@ bool import_moves_rows(const struct import *im, const struct import_tensor *rule
    closed. */
 bool import_goes_on(const struct import *im);
 
-void import_write_data(struct import *im, struct import_weights *w,
-                       const struct import_target *t);
+void import_write_data(struct import *im, const char *prefix, const struct import_target *t);
 
 #endif

@@ -7,59 +7,7 @@
 #include "config.h"
 #include "target.h"
 
-uint64_t import_dimension(const struct import *im, char letter)
-{
-    switch (letter) {
-    case 'D': return im->n_embd;
-    case 'F': return im->n_ff;
-    case 'E': return im->head_dim;
-    case 'V': return im->n_vocab;
-    case 'H': return im->n_head;
-    case 'G': return im->n_head_kv;
-    case 'Q': return im->n_head * im->head_dim;
-    case 'K': return im->n_head_kv * im->head_dim;
-    case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
-    case '2': return 2 * im->n_ff;
-    case '3': return 3 * im->n_embd;
-    case '1': return 1;
-    case 'L': return im->n_taps;
-    case 'X': return im->n_expert;
-    case 'M': return im->n_ff_expert;
-    case 'S': return im->n_ff_shared;
-    default: return im->n_ctx; /* 'P' */
-    }
-}
-
 /* ---------------------------------------------------------------------------------------- names */
-
-/* The tensor of one of the names `from`; its name is put into name. */
-static struct safetensor *find(const struct import *im, const char *prefix, const char *from,
-                               unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],
-                               const unsigned char **data)
-{
-    char fmt[96];
-    struct safetensor *t = NULL;
-    for (size_t n; *from && !t; from += n + (from[n] == '|')) {
-        n = strcspn(from, "|");
-        snprintf(fmt, sizeof fmt, "%s%.*s", prefix, (int)n, from);
-        snprintf(name, IMPORT_MOST_NAME, fmt, layer, index);
-        t = import_folder_find(&im->folder, name, data);
-    }
-    return t;
-}
-
-struct safetensor *import_find_rule(const struct import *im, const struct import_weights *w,
-                                    const struct import_tensor *rule, unsigned layer,
-                                    unsigned index, char name[IMPORT_MOST_NAME],
-                                    const unsigned char **data)
-{
-    struct safetensor *t = NULL;
-    if (rule->how & IMPORT_HEAD)
-        t = find(im, "language_model.", rule->from, layer, index, name, data);
-    return t ? t
-             : find(im, rule->how & IMPORT_HEAD ? "" : w->prefix, rule->from, layer, index, name,
-                    data);
-}
 
 /* Tensors that models of text do not need: of other modes, and what is computed from config.json */
 static bool not_needed(const char *name)
@@ -159,7 +107,7 @@ static void check_stack(struct import *im, const struct import_weights *w,
     const unsigned char *data;
     for (uint64_t i = 0; i < import_dimension(im, t->rule->shape[0]) && im->status == TFT_OK; i++) {
         struct safetensor *one =
-            import_find_rule(im, w, t->rule, t->layer, (unsigned)i, name, &data);
+            import_find_rule(im, w->prefix, t->rule, t->layer, (unsigned)i, name, &data);
         if (!one) {
             import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path, name);
             return;
@@ -187,6 +135,12 @@ static void describe(struct import *im, struct import_weights *w, const struct i
                             t->n_dims, t->ne);
 }
 
+static void write(struct import *im, struct import_weights *w, const struct import_target *t)
+{
+    import_write_data(im, w->prefix, t);
+    w->done += (double)t->tensor->bytes;
+}
+
 /* Whether the layer is of a kind that has the tensor. */
 static bool has_tensor(const struct import *im, const struct import_tensor *rule, unsigned layer)
 {
@@ -202,7 +156,7 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
                   unsigned layer)
 {
     struct import_target t = {.rule = rule, .layer = layer};
-    struct safetensor *found = import_find_rule(im, w, rule, layer, 0, t.from, &t.data);
+    struct safetensor *found = import_find_rule(im, w->prefix, rule, layer, 0, t.from, &t.data);
     if (found)
         found->used = true;
     if ((rule->how & IMPORT_HEAD) && w->tied)
@@ -218,7 +172,7 @@ static void visit(struct import *im, struct import_weights *w, const struct impo
     set_shape(im, &t);
     choose_type(w, &t);
     if (w->writing)
-        import_write_data(im, w, &t);
+        write(im, w, &t);
     else
         describe(im, w, &t);
 }
@@ -262,7 +216,7 @@ void import_weights_begin(struct import *im, struct import_weights *w)
     const struct safetensor *t = NULL;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !t; i++) {
         w->prefix = prefixes[i];
-        t = find(im, w->prefix, embedding->from, 0, 0, name, &data);
+        t = import_find_name(im, w->prefix, embedding->from, 0, 0, name, &data);
     }
     if (!t)
         import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
