@@ -216,7 +216,8 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
     if (array && v->n < m->n_layer)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
                       (unsigned long long)v->n, m->n_layer);
-    uint32_t *windows = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *windows);
+    uint32_t *windows = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *windows), n = 0;
+    windows = windows ? windows : ld->windows;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
         struct tft_block *b = tft_load_block(ld, l);
         uint64_t has = l % period < period - 1;
@@ -224,8 +225,8 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
             tft_load_fail(ld, TFT_ERR_FORMAT, "%s is neither an integer nor bools", full);
         b->window = has ? window : 0;
         b->no_rope |= !has && t->window_only_rope;
-        if (windows && b->mixer == TFT_MIX_ATTENTION)
-            windows[b->kv_layer] = b->window;
+        if (windows && tft_load_has_attention(ld, l))
+            windows[n++] = b->window;
     }
     m->kv_window = windows;
     m->pieces |= 1u << TFT_PIECE_WINDOW;

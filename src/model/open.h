@@ -24,8 +24,9 @@ void tft_open_undo(struct tft_model *m);
 
 /* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and
    in *m the dimensions and counts, but no weights. Sets m->memory_size to what opening would take,
-   and takes nothing. All other fields of *m are zero before. */
+   and takes nothing. All other fields of *m are zero before. windows: [m->source.n_tensor] gets the
+   windows of the layers, as m->kv_window then has them; or NULL, and it has none. */
 enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
-                              enum tft_weights weights, struct tft_error *err);
+                              enum tft_weights weights, uint32_t *windows, struct tft_error *err);
 
 #endif

@@ -49,6 +49,18 @@ class Inspect(Case):
         self.assertIn(b"a session of 257 tokens is not possible",
                       self.tuffet("inspect", self.toy(), "--ctx=257"))
 
+    def test_memory_of_windows(self):
+        """A longer session has more of the layer without a window alone."""
+        toy = self.toy(arch="gemma2", ctx=4096)
+        memory = [self.json("inspect", toy, f"-c{n}")["memory"] for n in (2048, 4096)]
+        token = 2 * 2 * 8 * 2  # keys and values of two heads in f16
+        self.assertEqual([(m["windows"], m["kv_per_token"]) for m in memory], 2 * [(1, token)])
+        more = memory[1]["session"] - memory[0]["session"]
+        self.assertGreaterEqual(more, 2048 * (token + 4))
+        self.assertLess(more, 2048 * (token + 4) + 4096)
+        self.assertIn(b"f16, 64 bytes a token; 1 of 2 layers have windows, in floats\n",
+                      self.tuffet("inspect", toy))
+
     def test_lists(self):
         toy = self.toy()
         facts = self.json("inspect", toy)

@@ -134,7 +134,7 @@ const struct cli_command command_inspect = {
         "      lossy: static inputs with an error over 1 %,\n"
         "      worst: the 8 worst of these at most, [{name, error, min, max}]}\n"
         "  packed: {TYPE: tensors that tuffet pack made of this type}, or null\n"
-        "  memory: {weights: bytes beside the file, kv_per_token, context, session}\n"
+        "  memory: {weights: bytes beside the file, kv_per_token, windows, context, session}\n"
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"
         "  chat_template: \"runs\", or why it cannot be run, or null\n"

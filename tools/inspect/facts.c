@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "chat/tuffet_chat.h"
 #include "model/keys.h"
 #include "model/open.h"
@@ -135,24 +136,39 @@ static void choose_cache(struct facts *f, const struct tft_session_opts *so)
         snprintf(f->kv, sizeof f->kv, "f16");
 }
 
+static void plan_session(struct facts *f, const struct tft_model *m,
+                         const struct tft_session_opts *given)
+{
+    struct tft_session_opts with_cache = *given, *so = &with_cache;
+    choose_cache(f, given);
+    with_cache.kv = f->kv;
+    f->kv_per_token = tft_kv_bytes(m, so->kv, NULL);
+    for (uint32_t l = 0; m->kv_window && l < m->n_kv_layer; l++)
+        f->windows += m->kv_window[l] != 0;
+    f->session_context = so->capacity ? so->capacity : m->n_ctx - m->n_prefix;
+    f->session = tft_session_bytes(m, so, NULL);
+}
+
 /* Finds out whether the model runs, and what memory it takes. */
 static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *given)
 {
-    struct tft_session_opts with_cache = *given, *so = &with_cache;
     if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
         return;
     struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
-    f->runs = tft_open_plan(&m, tft_archs, weights, &f->why_not) == TFT_OK;
+    uint32_t *windows = malloc(f->s.n_tensor * sizeof *windows + 1);
+    if (!windows) {
+        tft_fail(&f->why_not, TFT_ERR_NOMEM, "%s: out of memory", f->s.name);
+        return;
+    }
+    f->runs = tft_open_plan(&m, tft_archs, weights, windows, &f->why_not) == TFT_OK;
+    if (f->runs)
+        plan_session(f, &m, given);
+    free(windows);
     if (!f->runs)
         return;
     f->kv_heads = m.n_head_kv;
     f->head = m.head_dim;
     f->weights = m.memory_size;
-    choose_cache(f, given);
-    with_cache.kv = f->kv;
-    f->kv_per_token = tft_kv_bytes(&m, so->kv, NULL);
-    f->session_context = so->capacity ? so->capacity : m.n_ctx - m.n_prefix;
-    f->session = tft_session_bytes(&m, so, NULL);
     f->parameters = m.n_params; /* without padding, scales and the prefix */
     f->bits = 8.0 * (double)tensors_bytes(&f->s) / (double)f->parameters;
     if (tft_source_value(&f->s, TFT_KEY_PACKED))

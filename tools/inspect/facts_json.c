@@ -44,6 +44,7 @@ static void json_memory(const struct facts *f)
     }
     printf("{\"weights\":%zu", f->weights);
     json_number("kv_per_token", f->kv_per_token, true);
+    json_number("windows", f->windows, true);
     json_number("context", f->session_context, true);
     json_number("session", f->session, f->session > 0);
     putchar('}');
