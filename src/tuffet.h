@@ -486,9 +486,9 @@ struct tft_session_opts {
 
 /* Bytes that one more token takes in the cache `kv`, over all layers without a sliding window: its
    part of a block of codes, rounded up, or its floats if `kv` is "f16" or "f32". Layers with a
-   window hold no more for it, once it is full: tft_session_bytes tells what they take, and a model
-   with windows in all layers has 0. 0 also if `kv` is invalid or unsupported by this model; err then
-   says why, as that of tft_session_open. */
+   window take no more for it once the window is full; tft_session_bytes has what they take. 0 if all
+   layers have windows, or if `kv` is invalid or unsupported by this model; err then says why, as
+   that of tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes

@@ -56,6 +56,24 @@ class Bench(Case):
             self.assertAlmostEqual(row["gbps"] * n / row["tok_s"], read / 1e9,
                                    delta=1e-3 * read / 1e9)
 
+    def test_windows(self):
+        """Behind more tokens than a window only the layer without one reads more."""
+        model = self.toy(arch="gemma2")
+        m = self.json("inspect", model)
+        self.assertEqual((m["layers"], m["memory"]["windows"]), (2, 1))
+        read, done, session = [], [], []
+        for depth in ["-d100", "-d200"]:
+            row = self.json("bench", model, depth, "-p1", "-n9", "-r1", "-t1")["rows"][1]
+            read.append(row["gbps"] * 9 / row["tok_s"])
+            done.append(row["gflops"] * 9 / row["tok_s"])
+            session.append(row["session"])
+        more = 9 * 100 * m["memory"]["kv_per_token"] / 1e9
+        self.assertAlmostEqual(read[1] - read[0], more, delta=1e-2 * more)
+        more = 9 * 100 * 2 * 2 * m["heads"] * m["head"] / 1e9
+        self.assertAlmostEqual(done[1] - done[0], more, delta=1e-2 * more)
+        # in so short a session the ring has all slots, too
+        self.assertGreater(session[1] - session[0], 100 * 2 * m["memory"]["kv_per_token"])
+
     def test_shape(self):
         """A model of --shape has the importance that a mixed cache needs."""
         rows = self.json("bench", "--shape", "smollm2-135m", "-p1", "-n1", "-r1", "-t1", "-c512",

@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "port/port.h"
 #include "run/backend.h"
+#include "run/session.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/shape.h"
 #include "tools/commands/commands.h"
@@ -43,7 +44,7 @@ static const struct cli_option options[] = {
      "tokens of a pass, as a model of quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: limits, with the most threads of the list, rows, and sample_us: "
-     "microseconds that sampling a token takes"},
+     "microseconds that sampling a token takes; a row's session is its memory in bytes"},
     {0},
 };
 
@@ -54,6 +55,7 @@ struct row {
     uint32_t tokens;
     int threads;
     double tok_s, gbps, gflops, share;
+    size_t session; /* bytes */
 };
 
 /* Reads --threads. Returns how many numbers the list has, or 0 if it is invalid or too long. */
@@ -117,20 +119,44 @@ static double product_macs(const struct tft_model_info *m, bool decode, double n
     return n * ((m->n_layer - 1) * layer + kv) + through * (layer - kv + head);
 }
 
-/* Multiply-adds of n tokens in attention, which see `depth` positions on average. */
-static double attention_macs(const struct tft_model_info *m, bool decode, double n, double depth)
+/* Positions that a layer's attention sees of `depth`. */
+static double seen_by(const struct tft_block *b, double depth)
 {
-    return (n * (m->n_layer - 1) + (decode ? n : 1)) * 2.0 * m->n_head * m->head_dim * depth;
+    return b->mixer != TFT_MIX_ATTENTION    ? 0
+           : b->window && b->window < depth ? b->window
+                                            : depth;
 }
 
-/* kv_bytes: of one position, all layers. */
-static struct row evaluate(const struct tft_model_info *m, double kv_bytes, const struct limits *l,
+/* Multiply-adds of n tokens in attention, which have `depth` positions before them on average. */
+static double attention_macs(const struct tft_model *m, bool decode, double n, double depth)
+{
+    double seen = 0;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        seen += (l + 1 < m->n_layer || decode ? n : 1) * seen_by(&m->block[l], depth);
+    return 2.0 * m->n_head * m->head_dim * seen;
+}
+
+/* Bytes of the cache that a token reads behind `depth` positions. */
+static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
+{
+    double row = 2.0 * m->n_head_kv * m->head_dim * (strcmp(kv, "f32") ? 2 : 4),
+           bytes = (double)tft_kv_bytes(m, kv, NULL) * depth;
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        if (m->block[l].window)
+            bytes += row * seen_by(&m->block[l], depth);
+    return bytes;
+}
+
+static struct row evaluate(const struct tft_model *model, const char *kv, const struct limits *l,
                            bool decode, uint32_t n, int threads, double seconds)
 {
-    double depth = opt.depth + (n + 1) / 2.0;
-    double bytes = (decode ? n : 1) * ((double)m->weight_bytes + kv_bytes * (m->n_prefix + depth));
+    struct tft_model_info info = {.size = sizeof info}, *m = &info;
+    tft_model_describe(model, m);
+    double depth = opt.depth + (n + 1) / 2.0 + m->n_prefix;
+    double bytes =
+        (decode ? n : 1) * ((double)m->weight_bytes + cache_bytes(model, kv, depth));
     double products = 2 * product_macs(m, decode, n),
-           flops = products + 2 * attention_macs(m, decode, n, m->n_prefix + depth);
+           flops = products + 2 * attention_macs(model, decode, n, depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
     bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
     double by_flops =
@@ -156,9 +182,9 @@ static void print_row(const struct tft_model *m, const struct row *r, bool first
 {
     if (opt.json) {
         printf("%s{\"what\":\"%s\",\"tokens\":%u,\"depth\":%u,\"threads\":%d,\"kv\":\"%s\","
-               "\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
-               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->tok_s,
-               r->gbps, r->gflops);
+               "\"session\":%zu,\"tok_s\":%.6g,\"gbps\":%.6g,\"gflops\":%.6g",
+               first ? "" : ",", r->what, r->tokens, opt.depth, r->threads, kv_name(m), r->session,
+               r->tok_s, r->gbps, r->gflops);
         cli_json_number("share", r->share);
         printf("}");
     } else {
@@ -175,14 +201,12 @@ static void print_row(const struct tft_model *m, const struct row *r, bool first
 static int bench_threads(const struct tft_model *m, const int32_t *ids, int threads,
                          const struct limits *l, bool first)
 {
-    struct tft_model_info info = {.size = sizeof info};
     struct tft_session *s;
     uint32_t longest = opt.prefill > opt.decode ? opt.prefill : opt.decode;
     struct tft_session_opts so = {.capacity = opt.depth + longest};
     cli_model_options.threads = (uint32_t)threads;
     if (cli_open_session(&s, m, &so) != CLI_OK)
         return CLI_FAILED;
-    tft_model_describe(m, &info);
 
     enum tft_status status = opt.depth ? tft_prefill(s, ids, opt.depth) : TFT_OK;
     for (int decode = 0; decode < 2 && status == TFT_OK && !cli_interrupted(); decode++) {
@@ -190,11 +214,13 @@ static int bench_threads(const struct tft_model *m, const int32_t *ids, int thre
         double seconds = 0;
         status = time_runs(&seconds, s, ids, n, decode);
         if (seconds > 0) {
-            double kv_bytes = (double)tft_kv_bytes(m, so.kv, NULL);
-            struct row r = evaluate(&info, kv_bytes, l, decode, n, threads, seconds);
+            struct row r = evaluate(m, kv_name(m), l, decode, n, threads, seconds);
+            r.session = s->size;
             print_row(m, &r, first && !decode);
         }
     }
+    if (!opt.json && !cli_interrupted() && status == TFT_OK)
+        printf("session  %6zu tokens, %zu bytes\n", tft_capacity(s), s->size);
     int result = cli_interrupted() ? CLI_INTERRUPTED
                  : status == TFT_OK ? CLI_OK
                                     : cli_fail_session(s);
