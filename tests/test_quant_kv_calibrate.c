@@ -109,6 +109,23 @@ static const struct toy toys[] = {
      .n_rot = 40,
      .type = TFT_F16},
 };
+/* Its first layer has a window, and scores have a cap. */
+static const struct toy_number capped[] = {{"attention.sliding_window", TOY_U32, 30},
+                                           {"attn_logit_softcapping", TOY_F32, 0.7},
+                                           {0}};
+static const struct toy windowed = {.arch = "gemma2",
+                                    .n_vocab = 48,
+                                    .n_ctx = 640,
+                                    .n_embd = 48,
+                                    .n_layer = 2,
+                                    .n_head = 4,
+                                    .n_head_kv = 2,
+                                    .head_dim = 32,
+                                    .n_ff = 64,
+                                    .n_rot = 32,
+                                    .type = TFT_F32,
+                                    .tied = true,
+                                    .numbers = capped};
 enum { TEXT = 300, WINDOW = 100, LAYERS = 2 };
 static int32_t text[TEXT];
 static const int32_t prefix[3] = {1, 7, 3};
@@ -227,6 +244,7 @@ static struct head {
     double k[WINDOWS][SEEN][WIDE], v[WINDOWS][SEEN][WIDE], q[WINDOWS][QUERIES][2][WIDE];
     double coded[2][WINDOWS][SEEN][WIDE];
     double o[WINDOWS][QUERIES][2][WIDE];
+    double scale, cap; /* of scores; cap 0: none */
 } head;
 
 static uint32_t last_seen(uint32_t query)
@@ -295,7 +313,8 @@ static void mixed(double o[WIDE], const double *q, const double (*k)[WIDE], cons
         p[t] = 0;
         for (int d = 0; d < WIDE; d++)
             p[t] += q[d] * k[t][d];
-        sum += p[t] = exp(p[t] / sqrt(WIDE));
+        p[t] *= head.scale;
+        sum += p[t] = exp(head.cap > 0 ? head.cap * tanh(p[t] / head.cap) : p[t]);
     }
     for (uint32_t t = 0; t <= last; t++)
         for (int d = 0; d < WIDE; d++)
@@ -342,12 +361,13 @@ static void assert_part(int side, uint32_t g, int levels, double part)
 }
 
 /* Returns how many groups have an alpha below `below`. */
-static unsigned assert_alphas(const char *kv, const int levels[2], float below)
+static unsigned assert_alphas(const struct toy *t, const char *kv, const int levels[2], float below)
 {
-    const struct toy *t = &toys[0];
     struct quantize_opts o = usual(kv, QUANTIZE_ROTATE_NONE);
     struct tft_model *q = opened(quantized(t, &o, "q.gguf")), *m = opened(written(t));
     unsigned n = 0;
+    head.scale = (double)m->attn_scale;
+    head.cap = (double)m->score_cap;
     assert_null(q->key_order);
     for (uint32_t h = 0; h < t->n_head_kv; h++) {
         take_head(m, h);
@@ -371,9 +391,41 @@ static void alpha_loses_least_of_attentions_output(void **state)
 {
     (void)state;
     /* of 8 */
-    assert_true(assert_alphas("skvq:group=16,reorder=none,sinks=2,v=1.5", (int[]){4, 3}, 1) >= 4);
-    assert_true(assert_alphas("skvq:group=16,reorder=none,sinks=2,bits=1", (int[]){2, 2}, 0.48f) >=
-                2);
+    const char *few = "skvq:group=16,reorder=none,sinks=2,v=1.5";
+    assert_true(assert_alphas(&toys[0], few, (int[]){4, 3}, 1) >= 4);
+    assert_true(assert_alphas(&toys[0], "skvq:group=16,reorder=none,sinks=2,bits=1",
+                              (int[]){2, 2}, 0.48f) >= 2);
+    assert_true(assert_alphas(&windowed, few, (int[]){4, 3}, 1) >= 4);
+}
+
+/* The layer with a window is f16: it has no alpha. Its values have an order, as those of all layers
+   do, which the file's weights have too. */
+static void a_calibrated_file_with_windows_runs(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual("skvq:group=16,window=20,sinks=0", QUANTIZE_ROTATE_NONE);
+    struct tft_model *m = opened(quantized(&windowed, &o, "q.gguf"));
+    size_t n = 2 * 2, clipped = 0; /* heads, groups */
+    for (size_t i = 0; i < n; i++) {
+        assert_true(m->kv_clip[0][i] == 1 && m->kv_clip[1][i] == 1);
+        clipped += m->kv_clip[0][n + i] < 1;
+    }
+    assert_true(clipped > 0);
+    struct tft_session *s = session(m, (struct tft_session_opts){.n_threads = 1}),
+                       *f16 = session(m, (struct tft_session_opts){.n_threads = 2, .kv = "f16"});
+    assert_true(s->kv.policy.reorder && s->kv.layer[1].channel && !s->kv.layer[0].channel);
+    assert_int_equal(tft_prefill(s, text, TEXT), TFT_OK);
+    assert_int_equal(tft_prefill(f16, text, TEXT), TFT_OK);
+    double off = 0, size = 0;
+    for (uint32_t i = 0; i < m->n_vocab; i++) {
+        double want = (double)tft_logits(f16, 0)[i], got = (double)tft_logits(s, 0)[i];
+        off += (got - want) * (got - want);
+        size += want * want;
+    }
+    assert_true(off > 0 && off < 0.1 * size);
+    tft_session_close(s);
+    tft_session_close(f16);
+    tft_model_close(m);
 }
 
 /* Another order changes the groups and so their alphas; a side held as f16 has alpha 1. The file
@@ -452,6 +504,7 @@ int main(void)
         cmocka_unit_test(reordered_values_are_the_same_bits),
         cmocka_unit_test(the_order_of_the_keys),
         cmocka_unit_test(alpha_loses_least_of_attentions_output),
+        cmocka_unit_test(a_calibrated_file_with_windows_runs),
         cmocka_unit_test(parts_are_of_the_groups_there_are),
         cmocka_unit_test(the_smallest_windows),
         cmocka_unit_test(odd_heads_are_refused),

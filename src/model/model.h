@@ -285,6 +285,12 @@ static inline bool tft_model_adds_apart(const struct tft_model *m)
                         1u << TFT_PIECE_WEIGHT_FACTOR);
 }
 
+/* The window of a layer of the cache; 0: it has none. */
+static inline uint32_t tft_model_kv_window(const struct tft_model *m, uint32_t kv_layer)
+{
+    return m->kv_window ? m->kv_window[kv_layer] : 0;
+}
+
 /* Whether the block is, or has beside its own feed-forward, a mixture of experts. */
 static inline bool tft_block_has_experts(const struct tft_block *b)
 {

@@ -43,7 +43,7 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
 static bool has_only_rings(const struct tft_model *m)
 {
     uint32_t l = 0;
-    while (m->kv_window && l < m->n_kv_layer && m->kv_window[l])
+    while (l < m->n_kv_layer && tft_model_kv_window(m, l))
         l++;
     return l == m->n_kv_layer;
 }

@@ -143,8 +143,8 @@ static void plan_session(struct facts *f, const struct tft_model *m,
     choose_cache(f, given);
     with_cache.kv = f->kv;
     f->kv_per_token = tft_kv_bytes(m, so->kv, NULL);
-    for (uint32_t l = 0; m->kv_window && l < m->n_kv_layer; l++)
-        f->windows += m->kv_window[l] != 0;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        f->windows += tft_model_kv_window(m, l) != 0;
     f->session_context = so->capacity ? so->capacity : m->n_ctx - m->n_prefix;
     f->session = tft_session_bytes(m, so, NULL);
 }

@@ -127,7 +127,7 @@ static bool on_window(void *user, double done)
     if (c->measuring && is_attention(c, c->layers_done)) {
         uint32_t l = c->m->block[c->layers_done].kv_layer;
         key_importance_add(&c->importance, c->y.s, l, c->o->window);
-        kv_calibrate_add(&c->kv, c->y.s);
+        kv_calibrate_add(&c->kv, c->y.s, l);
     }
     if (c->stats.moments)
         moments_add(c->stats.moments);
@@ -532,11 +532,6 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     struct tft_kv_policy kv;
     enum tft_status status = tft_kv_parse(&kv, o->kv, err);
     bool odd = m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN;
-    if (status == TFT_OK && tft_kv_evicts(&kv) && m->pieces & 1u << TFT_PIECE_WINDOW)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: has layers with a sliding window, which a quantized KV cache does not "
-                        "support yet: leave --kv out",
-                        m->source.name);
     bool norm = m->pieces & 1u << TFT_PIECE_SUB_NORM;
     if (status == TFT_OK && kv.reorder && (m->output_gate || norm))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,

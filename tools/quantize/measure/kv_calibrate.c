@@ -22,6 +22,12 @@ static bool calibrates_clip(const struct kv_calibration *c)
     return tft_kv_evicts(&c->policy) && c->policy.clip == TFT_KV_CALIBRATED;
 }
 
+/* Whether layer l of the cache has codes to clip. */
+static bool clips_layer(const struct kv_calibration *c, uint32_t l)
+{
+    return calibrates_clip(c) && !tft_model_kv_window(c->m, l);
+}
+
 static bool open_order(struct kv_calibration *c)
 {
     c->key_order = array_alloc(sizeof *c->key_order, c->m->n_kv_layer, width(c), 1);
@@ -77,7 +83,7 @@ static void copy_values(struct kv_calibration *c, const struct tft_pass *p)
     }
 }
 
-void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s)
+void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uint32_t l)
 {
     struct tft_pass p = {.m = c->m, .s = (struct tft_session *)(uintptr_t)s};
     size_t stride = tft_pass_stride(&p, TFT_K), n = width(c), window = c->o->window;
@@ -90,7 +96,7 @@ void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s)
         channel_ranges_add(&c->ranges[0], tft_pass_row(&p, TFT_K, sinks), window - sinks, stride);
         channel_ranges_add(&c->ranges[1], c->v + sinks * n, window - sinks, n);
     }
-    if (calibrates_clip(c))
+    if (clips_layer(c, l))
         kv_clip_add(&c->clip, tft_pass_row(&p, TFT_Q, 0), tft_pass_stride(&p, TFT_Q),
                  tft_pass_row(&p, TFT_K, 0), stride, c->v, n);
 }
@@ -111,10 +117,12 @@ static void finish_order(struct kv_calibration *c, uint32_t l)
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v)
 {
-    size_t first = (size_t)l * c->m->n_head_kv * kv_calibrate_groups(c);
+    size_t all = (size_t)c->m->n_head_kv * kv_calibrate_groups(c), first = l * all;
     if (c->policy.reorder)
         finish_order(c, l);
-    if (!calibrates_clip(c))
+    for (size_t i = first; calibrates_clip(c) && i < first + all; i++)
+        c->alpha[0][i] = c->alpha[1][i] = 1;
+    if (!clips_layer(c, l))
         return;
     struct kv_clip_layer y = {.layer = l,
                               .prefix_k = prefix_k,

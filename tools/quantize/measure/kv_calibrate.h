@@ -28,10 +28,12 @@ bool kv_calibrate_open(struct kv_calibration *c, const struct tft_model *m,
                        const struct quantize_opts *o, int n_threads);
 void kv_calibrate_close(struct kv_calibration *c);
 
-/* Adds the window of text that the current layer has just computed. */
-void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s);
+/* Adds the window of text that layer l of the cache has just computed. */
+void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uint32_t l);
 
-/* Fills order and alpha of layer l, whose windows have all been added. prefix_k, prefix_v:
+/* Fills order and alpha of layer l, whose windows of text have all been added. A layer that attends
+   to a sliding window is f16 in every cache: it has an order, since values of all layers are in
+   one, and alpha 1. prefix_k, prefix_v:
    [n_prefix, G, E]; values as the rotated weights make them. */
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v);

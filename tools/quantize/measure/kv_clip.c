@@ -179,6 +179,8 @@ static void attend(const struct head_work *w, uint32_t n, uint32_t r, const floa
     for (uint32_t d = 0; d < w->dim; d++, k += w->padded)
         for (uint32_t t = 0; t < tokens; t++)
             p[t] += q[d] * k[t];
+    if (w->c->m->score_cap > 0)
+        w->c->m->kern.softcap(p, tokens, w->c->m->score_cap, 1 / w->c->m->score_cap);
     for (uint32_t t = 0; t < tokens; t++)
         most = fmaxf(most, p[t]);
     for (uint32_t t = 0; t < tokens; t++)

@@ -6,6 +6,8 @@
  *
  *      O = softmax(Q K^T / sqrt(E)) V          alpha = argmin |O^q - O|^2,  O^q from codes
  *
+ * with the model's own scale and cap of scores, where it has one.
+ *
  * First the groups of the keys, one after the other: the groups before it have their alpha, those
  * after it alpha 1, and the values are exact. Then the groups of the values, with the coded keys;
  * each changes only its own channels of O. O is the output before attn_output, which mixes heads.
