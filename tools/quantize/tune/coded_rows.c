@@ -178,7 +178,7 @@ static void run(void *arg, int tid, int n_threads)
 const struct coded_view *coded_rows_run(struct coded_rows *r, uint32_t l, const real *k,
                                         const real *v)
 {
-    if (!r->any)
+    if (!r->any || tft_kv_has_ring(&r->kv, l))
         return NULL;
     tft_port_team(r->n_threads, run, &(struct coded_task){r, l, {k, v}});
     return &r->view;
