@@ -224,6 +224,38 @@ static double log_sum(const float *x, uint32_t n)
     return log(sum);
 }
 
+/* Layers 0 and 2 have a window: they have no bits, count in no budget, and go with a neighbour in
+   the policy's text. */
+static void windows_are_not_searched(void **state)
+{
+    (void)state;
+    static const struct toy_number window[] = {{"attention.sliding_window", TOY_U32, 30}, {0}};
+    static float each[4 * WIDTH / 2];
+    struct toy t = toy;
+    t.arch = "gemma2";
+    t.n_layer = 4;
+    t.tied = true;
+    t.numbers = window;
+    struct tft_model *m = opened(written(&t));
+    for (int i = 0; i < 4 * WIDTH / 2; i++)
+        each[i] = (float)(1 + i * 37 % 11);
+    m->key_importance = each;
+    toy_tokens(5, m->n_vocab, text, TEXT);
+    struct kv_search r = searched(m, opts(6.5));
+    struct tft_kv_policy p;
+    assert_int_equal(r.n_layer, 2);
+    assert_int_equal(r.budget, 6.5 * 2 * WIDTH / 8);
+    assert_int_equal(r.searched.bytes, tft_kv_bytes(m, r.searched.kv, NULL));
+    assert_in_range(r.searched.bytes, r.budget / 2, r.budget);
+    assert_int_equal(tft_kv_parse(&p, r.searched.kv, NULL), TFT_OK);
+    for (uint32_t l = 0; l < 4; l++) {
+        assert_true(tft_kv_bits(&p.k, l) == r.unit[l < 3 ? 0 : 2].bits);
+        assert_true(tft_kv_bits(&p.v, l) == r.unit[l < 3 ? 1 : 3].bits);
+    }
+    kv_search_free(&r);
+    tft_model_close(m);
+}
+
 /* The sum of p (ln p - ln q) after every token of the second half of the window. */
 static double divergence(const struct tft_model *m, const char *kv, uint32_t window)
 {
@@ -478,6 +510,16 @@ static void refused_by_name(void **state)
             "m.gguf: the model does not support a KV cache like tuffet:window=0,group=16");
     tft_model_close(m);
 
+    static const struct toy_number window[] = {{"attention.sliding_window", TOY_U32, 30}, {0}};
+    odd = toy;
+    odd.arch = "gemma2";
+    odd.n_layer = 1;
+    odd.tied = true;
+    odd.numbers = window;
+    m = opened(written(&odd));
+    refused(m, opts(6), TFT_ERR_UNSUPPORTED, "m.gguf: all its layers have windows, which stay in");
+    tft_model_close(m);
+
     /* a float model passes this check */
     m = opened(written(&toy));
     struct kv_search r;
@@ -498,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_layer_that_minds_gets_more),
         cmocka_unit_test(within_the_budget_to_the_byte),
         cmocka_unit_test(bits_that_are_not_mixed),
+        cmocka_unit_test(windows_are_not_searched),
         cmocka_unit_test(what_is_measured),
         cmocka_unit_test(nothing_to_gain),
         cmocka_unit_test(settings_at_a_depth),

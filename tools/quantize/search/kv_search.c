@@ -50,9 +50,12 @@ struct searcher {
     struct tft_error bad;
     char kv[TFT_KV_TEXT]; /* the cache whose bits are searched: o->kv, or the best settings */
     struct tft_kv_policy policy; /* of kv */
+    uint32_t *layer;             /* [n_kv_layer] which of the layers without a window gives a layer
+                                    its bits: itself, or one beside a layer with a window */
     uint32_t n_units;
     struct knapsack_item
-        *item;        /* [n_units] keys of layer 0, values of layer 0, keys of layer 1, .. */
+        *item;        /* [n_units] keys of the first layer without a window, its values, keys of the
+                         second one, .. */
     float *bits;      /* [n_units] of the cache that format_kv describes */
     struct divergence d; /* from the f16 cache */
 };
@@ -69,9 +72,9 @@ static bool format_side(const struct searcher *z, int side, char text[TFT_KV_TEX
                         const char *name)
 {
     size_t n = strlen(text), runs = 0;
-    for (uint32_t l = 0, end, layers = z->n_units / 2; l < layers; l = end) {
-        float bits = z->bits[2 * l + (uint32_t)side];
-        for (end = l + 1; end < layers && z->bits[2 * end + (uint32_t)side] == bits;)
+    for (uint32_t l = 0, end, layers = z->m->n_kv_layer; l < layers; l = end) {
+        float bits = z->bits[2 * z->layer[l] + (uint32_t)side];
+        for (end = l + 1; end < layers && z->bits[2 * z->layer[end] + (uint32_t)side] == bits;)
             end++;
         int wrote = end < layers
                         ? snprintf(text + n, TFT_KV_TEXT - n, "%s%gx%u", l ? "/" : name,
@@ -413,6 +416,15 @@ static void search(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- opening */
 
+/* Layers without a window, whose bits are searched. */
+static uint32_t searched_layers(const struct tft_model *m)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        n += !tft_model_kv_window(m, l);
+    return n;
+}
+
 static void check(struct searcher *z)
 {
     const struct kv_search_opts *o = z->o;
@@ -431,6 +443,11 @@ static void check(struct searcher *z)
     else if (z->policy.keep)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "the KV cache %s needs a filter that names tokens: search without keep", o->kv);
+    else if (!searched_layers(z->m))
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
+                 "%s: all its layers have windows, which stay in floats: there are no bits to "
+                 "search for",
+                 name);
     else if (!tft_kv_bytes(z->m, "rtn", NULL)) /* not o->kv: m may lack mixed keys' importance */
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED, "%s: the model does not support a KV cache like %s",
                  name, o->kv);
@@ -447,8 +464,8 @@ static void check(struct searcher *z)
 static void set_budget(struct searcher *z)
 {
     const struct tft_model *m = z->m;
-    double numbers = 2.0 * m->n_kv_layer * m->n_head_kv * m->head_dim;
-    z->r->n_layer = m->n_kv_layer;
+    double numbers = 1.0 * z->n_units * m->n_head_kv * m->head_dim;
+    z->r->n_layer = z->n_units / 2;
     z->r->budget = z->o->bytes ? z->o->bytes : (size_t)(z->o->bits * numbers / 8 + 1e-6);
     size_t least = knapsack_least(z->item, z->n_units);
     if (z->o->depth && z->o->depth < tft_kv_block(&z->policy))
@@ -464,11 +481,17 @@ static void set_budget(struct searcher *z)
 
 static bool alloc_all(struct searcher *z)
 {
-    z->n_units = 2 * z->m->n_kv_layer;
+    const struct tft_model *m = z->m;
+    z->n_units = 2 * searched_layers(m);
+    z->layer = malloc(m->n_kv_layer * sizeof *z->layer);
+    for (uint32_t l = 0, n = 0; z->layer && l < m->n_kv_layer; l++) {
+        n += !tft_model_kv_window(m, l);
+        z->layer[l] = n ? n - 1 : 0;
+    }
     z->item = calloc(z->n_units, sizeof *z->item);
     z->bits = malloc(z->n_units * sizeof *z->bits);
     z->r->unit = calloc(z->n_units, sizeof *z->r->unit);
-    return z->item && z->bits && z->r->unit;
+    return z->layer && z->item && z->bits && z->r->unit;
 }
 
 void kv_search_free(struct kv_search *r)
@@ -494,6 +517,7 @@ static enum tft_status finish(struct searcher *z, struct tft_error *err)
 {
     if (failed(z))
         kv_search_free(z->r);
+    free(z->layer);
     free(z->item);
     free(z->bits);
     divergence_close(&z->d);
