@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/exp_log.h"
 #include "file/file.h"
 
 /* ---------------------------------------------------------------------------------------- names */
 
-enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE };
+enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE, V_ROWS,
+           V_COLUMNS };
 
 /* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
@@ -69,6 +71,15 @@ static const struct {
     {" granitemoe ", "ffn_gate_shexp", "shared_mlp.input_linear", WITH_UP},
     {" granitemoe ", "ffn_up_shexp", "", IN_GATE},
     {" granitemoe ", "ffn_down_shexp", "shared_mlp.output_linear", AS_IT_IS},
+    {" qwen35 ", "attn_qkv", "linear_attn.in_proj_qkv", V_ROWS},
+    {" qwen35 ", "attn_gate", "linear_attn.in_proj_z", V_ROWS},
+    {" qwen35 ", "ssm_alpha", "linear_attn.in_proj_a", V_ROWS},
+    {" qwen35 ", "ssm_beta", "linear_attn.in_proj_b", V_ROWS},
+    {" qwen35 ", "ssm_conv1d", "linear_attn.conv1d", V_ROWS},
+    {" qwen35 ", "ssm_a", "linear_attn.A_log", V_ROWS},
+    {" qwen35 ", "ssm_dt", "linear_attn.dt_bias", V_ROWS},
+    {" qwen35 ", "ssm_norm", "linear_attn.norm", AS_IT_IS},
+    {" qwen35 ", "ssm_out", "linear_attn.out_proj", V_COLUMNS},
     {NULL, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", AS_IT_IS},
     {NULL, "ffn_up_shexp", "mlp.shared_expert.up_proj", AS_IT_IS},
     {NULL, "ffn_down_shexp", "mlp.shared_expert.down_proj", AS_IT_IS},
@@ -102,6 +113,7 @@ static const struct {
     {"gptneox", "gpt_neox.", "layers", "embed_in", "final_layer_norm", "embed_out"},
     {"falcon", "transformer.", "h", "word_embeddings", "ln_f", "lm_head"},
     {"gemma3", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
+    {"qwen35", "model.language_model.", "layers", "embed_tokens", "norm", "lm_head"},
     {"mistral3", "language_model.model.", "layers", "embed_tokens", "norm",
      "language_model.lm_head"},
     {"lfm2", "model.", "layers", "embed_tokens", "embedding_norm", "lm_head"},
@@ -111,7 +123,7 @@ static const struct {
 
 static bool is_in(const char *archs, const char *arch)
 {
-    char word[40];
+    char word[80];
     snprintf(word, sizeof word, " %s ", arch);
     return !archs || strstr(archs, word);
 }
@@ -143,7 +155,9 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         snprintf(name, 160, "%swpe%s", before, kind);
     } else if (sscanf(gguf, "blk.%u.%63s%n", &layer, part, &end) == 2 && end) {
         size_t i = 0;
-        *strrchr(part, '.') = 0;
+        char *dot = strrchr(part, '.');
+        if (dot)
+            *dot = 0;
         while (!is_in(names[i].archs, t->arch) || strcmp(names[i].gguf, part))
             assert_true(++i < sizeof names / sizeof *names);
         *how = names[i].how;
@@ -153,7 +167,7 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
         if (*how == IN_GATE)
             return false;
         snprintf(name, 160, "%s%s.%u.%s%s", before, outside[o].layers, layer, last,
-                 strcmp(part, "exp_probs_b") == 0 ? "" : kind);
+                 is_in(" exp_probs_b ssm_a ssm_dt ", part) ? "" : kind);
     } else {
         return false;
     }
@@ -161,6 +175,25 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
 }
 
 /* ----------------------------------------------------------------------------------------- data */
+
+/* The heads of a delta net: of keys, of values, and the numbers of one. */
+struct heads {
+    uint64_t keys, values, dim;
+};
+
+/* The head of values in the GGUF file that is head i of the folder. */
+static uint64_t head_of(struct heads h, uint64_t i)
+{
+    uint64_t of_one = h.values / h.keys;
+    return i % of_one * h.keys + i / of_one;
+}
+
+/* The same of one of n rows, the last of which are of these heads. */
+static uint64_t v_row_of(struct heads h, uint64_t n, uint64_t r)
+{
+    uint64_t unit = n == h.values ? 1 : h.dim, first = n - h.values * unit;
+    return r < first ? r : first + head_of(h, (r - first) / unit) * unit + (r - first) % unit;
+}
 
 /* The row of the GGUF file's tensor that is row r of the folder's. */
 static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
@@ -180,6 +213,7 @@ static uint64_t row_of(const struct toy *t, enum how how, uint64_t r)
 struct out {
     FILE *header, *data;
     uint64_t at;
+    struct heads heads;
 };
 
 /* dims: matrices first; no more than one is no dimension */
@@ -194,25 +228,37 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
         fputs("1,", out->header);
     if (!vector)
         fprintf(out->header, "%llu,%s", (unsigned long long)rows,
-                strstr(name, "conv.conv") ? "1," : "");
+                strstr(name, "conv.conv") || strstr(name, "conv1d") ? "1," : "");
     fprintf(out->header, "%llu],\"data_offsets\":[%llu,%llu]}", (unsigned long long)cols,
             (unsigned long long)out->at, (unsigned long long)(out->at + bytes));
     out->at += bytes;
 }
 
-/* The numbers of one row or column, and of norms of gemma less by 1. */
+/* A float whose exp is -x. */
+static float log_of(float x)
+{
+    float y = (float)log(-(double)x);
+    for (int i = 0; i < 4 && -(float)tft_exp((double)y) != x; i++)
+        y = nextafterf(y, -(float)tft_exp((double)y) > x ? 9 : -9);
+    assert_true(-(float)tft_exp((double)y) == x);
+    return y;
+}
+
+/* The numbers of one row or column, and of norms of gemma and qwen35 less by 1. */
 static void put_numbers(struct out *out, const struct toy *t, const struct tft_tensor *from,
                         const char *name, uint64_t first, uint64_t step, uint64_t n)
 {
     uint32_t size = from->type == TFT_F32 ? 4 : 2;
-    bool less = strncmp(t->arch, "gemma", 5) == 0 && strstr(name, "norm");
+    bool less = (strncmp(t->arch, "gemma", 5) == 0 || is(t, "qwen35")) && strstr(name, "norm") &&
+                !strstr(name, "linear_attn.norm"),
+         decay = strstr(name, "A_log");
     for (uint64_t i = 0; i < n; i++) {
         unsigned char x[4];
         memcpy(x, from->data + (first + i * step) * size, size);
-        if (less) {
+        if (less || decay) {
             float f;
             memcpy(&f, x, 4);
-            f -= 1;
+            f = decay ? log_of(f) : f - 1;
             memcpy(x, &f, 4);
         }
         fwrite(x, size, 1, out->data);
@@ -257,7 +303,16 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
         return;
     }
     put_head(out, name, from->type, matrices, rows, cols, vector, from->bytes);
-    if (vector)
+    if (how == V_COLUMNS)
+        for (uint64_t i = 0; i < rows * out->heads.values; i++)
+            put_numbers(out, t, from, name,
+                        i / out->heads.values * cols +
+                            head_of(out->heads, i % out->heads.values) * out->heads.dim,
+                        1, out->heads.dim);
+    else if (how == V_ROWS)
+        for (uint64_t i = 0, n = vector ? cols : rows, width = vector ? 1 : cols; i < n; i++)
+            put_numbers(out, t, from, name, v_row_of(out->heads, n, i) * width, 1, width);
+    else if (vector)
         for (uint64_t c = 0; c < cols; c++)
             put_numbers(out, t, from, name, row_of(t, how, c), 1, 1);
     else
@@ -301,10 +356,22 @@ static void copy(FILE *to, FILE *from)
     assert_int_equal(fclose(from), 0);
 }
 
+static struct heads heads_of(const struct tft_source *s)
+{
+    struct heads h = {0};
+    const struct tft_value *keys = tft_source_value(s, "qwen35.ssm.group_count"),
+                           *values = tft_source_value(s, "qwen35.ssm.time_step_rank"),
+                           *dim = tft_source_value(s, "qwen35.ssm.state_size");
+    if (keys)
+        assert_true(tft_value_uint(keys, 0, &h.keys) && tft_value_uint(values, 0, &h.values) &&
+                    tft_value_uint(dim, 0, &h.dim));
+    return h;
+}
+
 static void write_shard(const struct toy *t, const struct tft_source *s, const char *path,
                         unsigned shard, unsigned n, FILE *index)
 {
-    struct out out = {tmpfile(), tmpfile(), 0};
+    struct out out = {tmpfile(), tmpfile(), 0, heads_of(s)};
     char file[64], name[160];
     shard_name(file, shard, n);
     assert_true(out.header && out.data);
@@ -372,7 +439,7 @@ static void put_rope(FILE *f, const struct toy *t, const struct tft_source *s)
     } else {
         fputs("\"rope_scaling\":null,\"rope_theta\":10000.0,", f);
     }
-    if (t->n_rot && t->n_rot != t->head_dim)
+    if (t->n_rot && (t->n_rot != t->head_dim || is(t, "qwen35")))
         fprintf(f, "\"%s\":%.17g,", is(t, "gptneox") ? "rotary_pct" : "partial_rotary_factor",
                 (double)t->n_rot / t->head_dim);
 }
@@ -427,6 +494,15 @@ static void put_own(FILE *f, const struct toy *t)
               "\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
               "\"num_dense_layers\":1,\"norm_topk_prob\":true,\"use_expert_bias\":true,",
               f);
+    if (is(t, "qwen35"))
+        fprintf(f,
+                "\"linear_conv_kernel_dim\":%d,\"linear_num_key_heads\":%d,"
+                "\"linear_num_value_heads\":%d,\"linear_key_head_dim\":32,"
+                "\"linear_value_head_dim\":32,%s,",
+                t->numbers ? 2 : 4, t->numbers ? 3 : 2, t->numbers ? 3 : 4,
+                t->numbers ? "\"full_attention_interval\":2"
+                           : "\"layer_types\":[\"linear_attention\",\"linear_attention\","
+                             "\"linear_attention\",\"full_attention\",\"linear_attention\"]");
     if (is(t, "olmoe"))
         fputs("\"num_experts\":19,\"num_experts_per_tok\":4,", f);
     if (is(t, "smollm3"))
@@ -459,6 +535,7 @@ static const struct {
     {"falcon", "FalconForCausalLM", "gelu"},
     {"starcoder2", "Starcoder2ForCausalLM", "gelu_pytorch_tanh"},
     {"lfm2", "Lfm2ForCausalLM", "silu"},
+    {"qwen35", "Qwen3_5ForConditionalGeneration", "silu"},
     {"qwen3moe", "Qwen3MoeForCausalLM", "silu"},
     {"olmoe", "OlmoeForCausalLM", "silu"},
     {"mistral3", "Mistral3ForConditionalGeneration", "silu"},
@@ -470,7 +547,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
     size_t c = 0;
     while (strcmp(classes[c].arch, t->arch))
         assert_true(++c < sizeof classes / sizeof *classes);
-    bool inside = is(t, "gemma3") || is(t, "mistral3"), old = is(t, "gpt2");
+    bool inside = is(t, "gemma3") || is(t, "mistral3") || is(t, "qwen35"), old = is(t, "gpt2");
     bool mixtral = is(t, "llama") && toy_has_experts(t);
     fprintf(f, "{\"architectures\":[\"%s\"],%s",
             mixtral ? "MixtralForCausalLM" : classes[c].class_name,

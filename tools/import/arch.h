@@ -31,7 +31,12 @@ enum {
     IMPORT_STATEFUL = 1024, /* with a state instead */
     IMPORT_DENSE = 2048,    /* without experts */
     IMPORT_MIXED = 4096,    /* with experts */
-    IMPORT_SHARED = 8192,   /* with a shared expert, */
+    IMPORT_SHARED = 8192,   /* with a shared expert */
+    /* Of a delta net. Heads of values are grouped by head of keys in the folder; in the file those
+       of each group are as far apart as there are heads of keys. */
+    IMPORT_V_ROWS = 1 << 14,    /* the last rows are of heads of values: one each, or dim */
+    IMPORT_V_COLUMNS = 1 << 15, /* columns are */
+    IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
 };
 
 /*
@@ -43,6 +48,8 @@ enum {
  *      P           positions: n_ctx
  *      X M S       n_expert, n_ff_expert, n_ff_shared
  *      3 L         3 D, n_taps
+ *      R           2 Q: of each head the rows of queries, and those of a gate
+ *      N Y Z C     of a delta net: heads of values, numbers of a head, of all of them, channels
  *      1           1, a dimension that the GGUF file does not have
  *      H G X       before the others: stacked tensors
  * With IMPORT_GATE or IMPORT_UP it is that of a half.
@@ -63,6 +70,7 @@ struct import_arch {
     bool permuted;    /* RoPE pairs neighbours, and in the folder partners are half a head apart */
     bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
     bool parallel;    /* what use_parallel_residual is where config.json does not say it */
+    bool one_kv_number; /* the file has no array of KV heads, although only some layers attend */
     bool tied;        /* what tie_word_embeddings is where config.json does not say it */
     const struct import_number *numbers; /* the last has no key; or NULL */
     void (*dimensions)(struct import *im); /* reads what is particular to it; or NULL */

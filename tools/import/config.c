@@ -183,7 +183,7 @@ void import_values(struct import *im)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
     const char *kv_key = "attention.head_count_kv";
-    if (im->kv_heads)
+    if (im->kv_heads && !im->arch->one_kv_number)
         tft_gguf_put_array(im->gguf, import_key(im, kv_key), TFT_VALUE_U32, im->kv_heads,
                            (size_t)im->n_layer);
     else

@@ -188,15 +188,20 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-/* Short convolutions, and the layers that have attention instead. */
-static void conv_dimensions(struct import *im)
+/* The layers that have attention, where others have a state. */
+static void attention_layers(struct import *im, bool (*attends)(const struct import *im, size_t l))
 {
-    im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
     if (!im->kv_heads)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     for (size_t l = 0; l < im->n_layer && im->kv_heads; l++)
-        im->kv_heads[l] = lfm2_attends(im, l) ? (uint32_t)im->n_head_kv : 0;
+        im->kv_heads[l] = attends(im, l) ? (uint32_t)im->n_head_kv : 0;
+}
+
+static void conv_dimensions(struct import *im)
+{
+    im->n_taps = import_whole(im, "conv_L_cache", IMPORT_NEEDED);
+    attention_layers(im, lfm2_attends);
 }
 
 void import_lfm2_dimensions(struct import *im)
@@ -293,4 +298,65 @@ void import_lfm2moe_values(struct import *im)
     tft_gguf_put_u32(im->gguf, import_key(im, "expert_gating_func"), 2);
     if (scale != 1)
         tft_gguf_put_f32(im->gguf, import_key(im, "expert_weights_scale"), (float)scale);
+}
+
+/* Whether layer l has attention: layer_types, or else every full_attention_interval-th. */
+static bool qwen35_attends(const struct import *im, size_t l)
+{
+    const char *type = json_string_value(json_array_get(import_find(im, "layer_types"), l));
+    double interval = json_number_value(import_find(im, "full_attention_interval"));
+    return type ? strcmp(type, "full_attention") == 0
+                : fmod((double)l + 1, interval > 0 ? interval : 4) == 0;
+}
+
+void import_qwen35_dimensions(struct import *im)
+{
+    uint64_t values = import_whole(im, "linear_value_head_dim", IMPORT_NEEDED);
+    im->n_taps = import_whole(im, "linear_conv_kernel_dim", IMPORT_NEEDED);
+    im->delta.k_heads = import_whole(im, "linear_num_key_heads", IMPORT_NEEDED);
+    im->delta.v_heads = import_whole(im, "linear_num_value_heads", IMPORT_NEEDED);
+    im->delta.dim = import_whole(im, "linear_key_head_dim", IMPORT_NEEDED);
+    attention_layers(im, qwen35_attends);
+    if (!import_flag(im, "attn_output_gate", true))
+        unsupported(im, "qwen35 without gates on attention's output is not supported");
+    if (values != im->delta.dim)
+        unsupported(im, "linear attention whose values are not as long as its keys is not "
+                        "supported");
+    if (im->status == TFT_OK &&
+        (!im->delta.k_heads || im->delta.v_heads % im->delta.k_heads ||
+         im->delta.v_heads > INT32_MAX / (3 * (im->delta.dim + 1))))
+        unsupported(im, "these numbers of linear attention's heads are not possible");
+}
+
+/* Positions of images have sections of their own, which text does not. */
+void import_qwen35_values(struct import *im)
+{
+    const json_t *list = json_object_get(import_rope(im), "mrope_section");
+    int32_t sections[4] = {11, 11, 10, 0};
+    bool *state = calloc((size_t)im->n_layer, sizeof *state);
+    const struct {
+        const char *key;
+        uint64_t n;
+    } numbers[] = {{"ssm.conv_kernel", im->n_taps},
+                   {"ssm.state_size", im->delta.dim},
+                   {"ssm.group_count", im->delta.k_heads},
+                   {"ssm.time_step_rank", im->delta.v_heads},
+                   {"ssm.inner_size", im->delta.v_heads * im->delta.dim}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tft_gguf_put_u32(im->gguf, import_key(im, numbers[i].key), (uint32_t)numbers[i].n);
+    for (size_t i = 0; i < 4 && list; i++) {
+        uint64_t n = 0;
+        import_json_whole(json_array_get(list, i), INT32_MAX, &n);
+        sections[i] = (int32_t)n;
+    }
+    tft_gguf_put_array(im->gguf, import_key(im, "rope.dimension_sections"), TFT_VALUE_I32,
+                       sections, 4);
+    if (!state)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    for (uint64_t l = 0; l < im->n_layer && state; l++)
+        state[l] = !im->kv_heads[l];
+    if (state)
+        tft_gguf_put_array(im->gguf, import_key(im, "attention.recurrent_layers"),
+                           TFT_VALUE_BOOL, state, (size_t)im->n_layer);
+    free(state);
 }

@@ -15,6 +15,7 @@ void import_olmoe_dimensions(struct import *im);
 void import_qwen2moe_dimensions(struct import *im);
 void import_granitemoe_dimensions(struct import *im);
 void import_lfm2moe_dimensions(struct import *im);
+void import_qwen35_dimensions(struct import *im);
 
 /* Experts whose weights are always renormalised: Mixtral. */
 void import_renormalised_dimensions(struct import *im);
@@ -39,5 +40,6 @@ void import_smollm3_values(struct import *im);
 void import_hunyuan_values(struct import *im);
 void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
+void import_qwen35_values(struct import *im);
 
 #endif

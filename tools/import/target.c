@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exp_log.h"
 #include "simd/half.h"
 
 bool import_ends(const char *name, const char *with)
@@ -27,6 +28,11 @@ uint64_t import_dimension(const struct import *im, char letter)
     case 'A': return (im->n_head + 2 * im->n_head_kv) * im->head_dim;
     case '2': return 2 * im->n_ff;
     case '3': return 3 * im->n_embd;
+    case 'R': return 2 * im->n_head * im->head_dim;
+    case 'N': return im->delta.v_heads;
+    case 'Y': return im->delta.dim;
+    case 'Z': return im->delta.v_heads * im->delta.dim;
+    case 'C': return (2 * im->delta.k_heads + im->delta.v_heads) * im->delta.dim;
     case '1': return 1;
     case 'L': return im->n_taps;
     case 'X': return im->n_expert;
@@ -67,8 +73,15 @@ struct safetensor *import_find_rule(const struct import *im, const char *prefix,
 
 bool import_moves_rows(const struct import *im, const struct import_tensor *rule)
 {
-    return (rule->how & IMPORT_QKV) ||
+    return (rule->how & (IMPORT_QKV | IMPORT_V_ROWS)) ||
            ((rule->how & (IMPORT_Q | IMPORT_K)) && im->arch->permuted);
+}
+
+/* The folder's head that becomes head j of a delta net's values. */
+static uint64_t source_head(const struct import *im, uint64_t j)
+{
+    uint64_t keys = im->delta.k_heads;
+    return j % keys * (im->delta.v_heads / keys) + j / keys;
 }
 
 /* The row of the folder's tensor that becomes row r. */
@@ -84,6 +97,11 @@ static uint64_t source_row(const struct import *im, const struct import_target *
     if (t->rule->how & (IMPORT_GATE | IMPORT_UP)) {
         uint64_t half = t->ne[1];
         return r / half * 2 * half + (t->rule->how & IMPORT_UP ? half : 0) + r % half;
+    }
+    if (t->rule->how & IMPORT_V_ROWS) {
+        uint64_t v = im->delta.v_heads, unit = t->rows == v ? 1 : im->delta.dim,
+                 first = t->rows - v * unit, i = r < first ? 0 : r - first;
+        return r < first ? r : first + source_head(im, i / unit) * unit + i % unit;
     }
     if (import_moves_rows(im, t->rule))
         return head * e + x % 2 * (e / 2) + x / 2;
@@ -106,13 +124,22 @@ static void read_row(const struct import *im, const char *prefix,
     } else if (t->rule->how & IMPORT_TRANSPOSE) {
         for (uint64_t c = 0; c < t->cols; c++)
             info->to_f32(&row[c], t->data + (c * t->rows + r) * info->bytes, 1);
+    } else if (t->rule->how & IMPORT_V_COLUMNS) {
+        uint64_t dim = im->delta.dim;
+        for (uint64_t j = 0; j < im->delta.v_heads; j++)
+            info->to_f32(row + j * dim,
+                         t->data + (r * t->cols + source_head(im, j) * dim) * info->bytes,
+                         (size_t)dim);
     } else {
         info->to_f32(row, t->data + source_row(im, t, r) * t->cols * info->bytes,
                      (size_t)t->cols);
     }
-    if (im->arch->norm_plus_1 && import_ends(t->name, "norm.weight"))
-        for (uint64_t c = 0; c < t->cols; c++)
-            row[c] += 1;
+    bool plus_1 = im->arch->norm_plus_1 && import_ends(t->name, "norm.weight") &&
+                  !import_ends(t->name, "ssm_norm.weight");
+    for (uint64_t c = 0; c < t->cols && plus_1; c++)
+        row[c] += 1;
+    for (uint64_t c = 0; c < t->cols && t->rule->how & IMPORT_MINUS_EXP; c++)
+        row[c] = -(float)tft_exp((double)row[c]);
 }
 
 static void write_row(struct import *im, const struct import_target *t, const float *row,

@@ -9,14 +9,15 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-/* Tensors that models of text do not need: of other modes, and what is computed from config.json */
+/* Tensors that models of text do not need: of other modes, of blocks that predict further tokens,
+   and what is computed from config.json */
 static bool not_needed(const char *name)
 {
     static const char *const ends_with[] = {"rotary_emb.inv_freq", ".attn.bias",
                                             ".attn.masked_bias", ".attention.bias",
                                             ".attention.masked_bias"},
-                             *const parts[] = {"vision_tower.", "vision_model.",
-                                               "multi_modal_projector."};
+                             *const parts[] = {"vision_tower.", "vision_model.", "visual.",
+                                               "multi_modal_projector.", "mtp."};
     for (size_t i = 0; i < sizeof ends_with / sizeof *ends_with; i++)
         if (import_ends(name, ends_with[i]))
             return true;
@@ -62,6 +63,7 @@ static bool stays_f32(const struct import_target *t)
     return t->n_dims == 1 || import_ends(t->name, "norm.weight") ||
            import_ends(t->name, "ffn_gate_inp.weight") ||
            import_ends(t->name, "shortconv.conv.weight") ||
+           import_ends(t->name, "ssm_conv1d.weight") ||
            strcmp(t->name, "position_embd.weight") == 0;
 }
 

@@ -26,6 +26,9 @@ struct import {
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
     uint64_t n_ff_shared; /* hidden activations of shared experts; 0: there are none */
     uint64_t n_leading;   /* layers that come first and have no experts */
+    struct {
+        uint64_t k_heads, v_heads, dim; /* of delta nets, as in struct tft_delta_shape */
+    } delta;
     uint32_t *kv_heads; /* [n_layer], 0: no attention; NULL: n_head_kv in all of them */
     struct import_factors factors[3]; /* the last has no numbers */
 
