@@ -292,7 +292,7 @@ static void bounds(void **state)
     assert_int_equal(render(&t, "abcd", 4, &in, &err), TFT_ERR_FULL);
     in = input("{\"messages\": [1,", 16);
     assert_int_equal(render(&t, "", 0, &in, &err), TFT_ERR_ARG);
-    assert_non_null(strstr(err.msg, "JSON: byte 16"));
+    assert_non_null(strstr(err.msg, "JSON: line 1, column 17"));
 }
 
 /* ---- templates of real tokenizers, outside the repository */

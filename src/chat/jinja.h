@@ -109,6 +109,7 @@ struct jinja_buffer {
 };
 
 struct jinja {
+    const char *what; /* what messages call the text that is read or run: "template" */
     /* the pool */
     struct jinja_chunk *chunk;
     size_t memory, max_memory;

@@ -14,7 +14,14 @@ struct reader {
 
 static struct jinja_value wrong(struct reader *r, const char *what)
 {
-    return tft_jinja_fail(r->x, TFT_ERR_ARG, "JSON: byte %zu: %s", r->at, what);
+    size_t line = 1, start = 0;
+    for (size_t i = 0; i < r->at && i < r->s->n; i++)
+        if (r->s->p[i] == '\n') {
+            line++;
+            start = i + 1;
+        }
+    return tft_jinja_fail(r->x, TFT_ERR_ARG, "JSON: line %zu, column %zu: %s", line,
+                          r->at - start + 1, what);
 }
 
 static void skip_space(struct reader *r)

@@ -18,8 +18,8 @@ static bool new_chunk(struct jinja *x, size_t least)
 {
     size_t size = least + TFT_ALIGN > CHUNK ? least + TFT_ALIGN : CHUNK;
     if (size > x->max_memory - x->memory) {
-        tft_jinja_fail(x, TFT_ERR_FULL, "the template needs more than %zu bytes of memory",
-                       x->max_memory);
+        tft_jinja_fail(x, TFT_ERR_FULL, "the %s needs more than %zu bytes of memory",
+                       x->what, x->max_memory);
         return false;
     }
     struct jinja_chunk *c = tft_alloc(NULL, size);
@@ -63,7 +63,7 @@ bool tft_jinja_spend(struct jinja *x, size_t n)
 {
     x->steps += n;
     if (x->steps > x->max_steps)
-        tft_jinja_fail(x, TFT_ERR_FULL, "the template takes more than %llu steps",
+        tft_jinja_fail(x, TFT_ERR_FULL, "the %s takes more than %llu steps", x->what,
                        (unsigned long long)x->max_steps);
     return x->status == TFT_OK;
 }

@@ -31,6 +31,7 @@ enum tft_status tft_chat_open(struct tft_chat_template **out, const char *source
     if (!t)
         return tft_fail(err, TFT_ERR_NOMEM, "out of memory");
     *t = (struct tft_chat_template){0};
+    t->pool.what = "template";
     t->pool.max_memory = TEMPLATE_MEMORY;
     t->pool.max_steps = UINT64_MAX / 2;
     t->pool.max_depth = MOST_DEPTH;
@@ -176,6 +177,7 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
     if (status != TFT_OK)
         return status;
     struct jinja x = {
+        .what = "template",
         .max_memory = i.max_memory ? i.max_memory : MEMORY,
         .max_steps = i.max_steps ? i.max_steps : STEPS,
         .max_depth = i.max_depth ? i.max_depth : DEPTH,
