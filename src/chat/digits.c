@@ -1,0 +1,299 @@
+/*
+ * Numbers within bounds, digit by digit. A number without bounds has up to 15 digits before and
+ * behind the point. With bounds it has no exponent, and as many digits behind the point as leave 15
+ * in all beside the longest bound: a program that reads it as a double sees it on the same side of
+ * the bound.
+ */
+#include "schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIGITS = 15, MOST_DIGITS = 18 };
+
+/* ---- bounds */
+
+static bool set_digits(struct schema_bound *b, const char *digit, int n, int exponent)
+{
+    while (n > 1 && digit[n - 1] == '0')
+        n--;
+    b->n = 0;
+    if (exponent >= MOST_DIGITS || n - 1 - exponent > DIGITS)
+        return false;
+    for (int i = exponent < 0 ? exponent : 0; i < n || i <= exponent; i++)
+        b->digit[b->n++] = i >= 0 && i < n ? (unsigned char)(digit[i] - '0') : 0;
+    b->whole = exponent < 0 ? 1 : (unsigned)exponent + 1;
+    if (n == 1 && digit[0] == '0')
+        b->minus = false;
+    return true;
+}
+
+bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct schema_bound *b)
+{
+    char text[40], digit[20];
+    int n = 0, exponent = 0;
+    bool good = true;
+    if (at->v.kind == JINJA_INT) {
+        int64_t i = at->v.integer;
+        b->minus = i < 0;
+        n = snprintf(digit, sizeof digit, "%lld", (long long)(i < 0 ? -i : i));
+        exponent = n - 1;
+    } else if (at->v.kind == JINJA_FLOAT) { /* d.dde+dd, whatever the point is */
+        snprintf(text, sizeof text, "%.*e", DIGITS - 1, at->v.number);
+        good = strtod(text, NULL) == at->v.number;
+        b->minus = text[0] == '-';
+        for (const char *p = text; *p && *p != 'e'; p++)
+            if (*p >= '0' && *p <= '9')
+                digit[n++] = *p;
+        exponent = strchr(text, 'e') ? atoi(strchr(text, 'e') + 1) : 0;
+        if (at->v.number == 0)
+            exponent = 0;
+    } else if (at->v.kind != JINJA_BIG) {
+        tft_schema_fail(c, at, TFT_ERR_ARG, "not a number");
+        return false;
+    }
+    if (!n || !good || !set_digits(b, digit, n, exponent))
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a number of too many digits");
+    return c->x->status == TFT_OK;
+}
+
+static int compare_sizes(const struct schema_bound *a, const struct schema_bound *b)
+{
+    if (a->whole != b->whole)
+        return a->whole < b->whole ? -1 : 1;
+    for (unsigned i = 0; i < a->n || i < b->n; i++) {
+        int x = i < a->n ? a->digit[i] : 0, y = i < b->n ? b->digit[i] : 0;
+        if (x != y)
+            return x < y ? -1 : 1;
+    }
+    return 0;
+}
+
+int tft_schema_compare(const struct schema_bound *a, const struct schema_bound *b)
+{
+    if (a->minus != b->minus)
+        return a->minus ? -1 : 1;
+    return a->minus ? compare_sizes(b, a) : compare_sizes(a, b);
+}
+
+static int64_t whole_part(const struct schema_bound *b)
+{
+    int64_t n = 0;
+    for (unsigned i = 0; i < b->whole; i++)
+        n = n * 10 + b->digit[i];
+    return n;
+}
+
+static bool is_zero(const struct schema_bound *b) { return b->n == 1 && !b->digit[0]; }
+
+/* ---- whole numbers */
+
+static bool all_are(const char *p, size_t n, char digit)
+{
+    return strspn(p, (const char[]){digit, 0}) >= n;
+}
+
+/* The numbers of n digits from lo to hi. */
+static void put_range(struct schema *c, const char *lo, const char *hi, size_t n)
+{
+    char first = *lo, last = *hi;
+    if (all_are(lo, n, '0') && all_are(hi, n, '9')) {
+        tft_schema_put(c, " [0-9]{%zu}", n);
+        return;
+    }
+    if (first == last || n == 1) {
+        tft_schema_put(c, " [%c-%c]", first, last);
+        if (n > 1)
+            put_range(c, lo + 1, hi + 1, n - 1);
+        return;
+    }
+    tft_schema_put(c, " (");
+    if (!all_are(lo + 1, n - 1, '0')) {
+        tft_schema_put(c, " [%c]", first++);
+        put_range(c, lo + 1, "99999999999999999999", n - 1);
+        tft_schema_put(c, " |");
+    }
+    if (!all_are(hi + 1, n - 1, '9')) {
+        tft_schema_put(c, " [%c]", last--);
+        put_range(c, "00000000000000000000", hi + 1, n - 1);
+        tft_schema_put(c, first <= last ? " |" : "");
+    }
+    if (first <= last)
+        tft_schema_put(c, " [%c-%c] [0-9]{%zu}", first, last, n - 1);
+    else if (all_are(hi + 1, n - 1, '9'))
+        tft_schema_put(c, " never");
+    tft_schema_put(c, " )");
+}
+
+static int64_t power(unsigned n)
+{
+    int64_t p = 1;
+    while (n--)
+        p *= 10;
+    return p;
+}
+
+/* The numbers lo .. hi, 0 <= lo <= hi. */
+static void put_whole(struct schema *c, int64_t lo, int64_t hi)
+{
+    tft_schema_put(c, " (");
+    for (unsigned n = 1; n <= MOST_DIGITS; n++) {
+        int64_t least = n > 1 ? power(n - 1) : 0, most = power(n) - 1;
+        char a[24], b[24];
+        if (most < lo || least > hi)
+            continue;
+        snprintf(a, sizeof a, "%lld", (long long)(lo > least ? lo : least));
+        snprintf(b, sizeof b, "%lld", (long long)(hi < most ? hi : most));
+        put_range(c, a, b, n);
+        tft_schema_put(c, hi > most ? " |" : "");
+    }
+    tft_schema_put(c, " )");
+}
+
+/* The largest number of as many digits as the other bound, or of 15. */
+static int64_t no_bound(const struct schema_bound *other)
+{
+    return power(other->whole > DIGITS ? other->whole : DIGITS) - 1;
+}
+
+/* The least integer above a bound, or the largest below it with sign = -1. */
+static int64_t integer_at(const struct schema_bound *b, int sign)
+{
+    int64_t n = b->minus ? -whole_part(b) : whole_part(b);
+    bool fraction = b->n > b->whole;
+    bool inside = fraction ? b->minus == (sign > 0) : !b->exclusive;
+    return inside ? n : n + sign;
+}
+
+bool tft_schema_integer(struct schema *c, const struct schema_shape *s)
+{
+    if (!s->least.set && !s->most.set) {
+        tft_schema_put(c, "integer");
+        return true;
+    }
+    int64_t lo = s->least.set ? integer_at(&s->least, 1) : -no_bound(&s->most),
+            hi = s->most.set ? integer_at(&s->most, -1) : no_bound(&s->least);
+    if (lo > hi)
+        return false;
+    if (lo < 0) {
+        tft_schema_put(c, "\"-\"");
+        put_whole(c, hi < 0 ? -hi : 1, -lo);
+        tft_schema_put(c, hi >= 0 ? " | " : "");
+    }
+    if (hi >= 0)
+        put_whole(c, lo > 0 ? lo : 0, hi);
+    return true;
+}
+
+/* ---- digits behind the point */
+
+struct fraction {
+    struct schema *c;
+    const struct schema_bound *lo, *hi;
+    unsigned most; /* digits */
+};
+
+static unsigned digit_at(const struct schema_bound *b, unsigned at)
+{
+    return b->whole + at < b->n ? b->digit[b->whole + at] : 0;
+}
+
+/* Whether the text may end behind `at` digits, which are those of lo and hi as far as these are
+   `near`. */
+static bool may_end(const struct fraction *f, unsigned at, bool near_lo, bool near_hi)
+{
+    if (near_lo && (f->lo->whole + at < f->lo->n || f->lo->exclusive))
+        return false;
+    return !near_hi || f->hi->whole + at < f->hi->n || !f->hi->exclusive;
+}
+
+/* What may come behind `at` digits; nothing only if `ends`. */
+static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool near_hi, bool ends)
+{
+    unsigned first = 0, last = 9;
+    if (!near_lo && !near_hi) {
+        tft_schema_put(f->c, " [0-9]{%u,%u}", ends ? 0 : 1, f->most - at);
+        return;
+    }
+    tft_schema_put(f->c, ends && may_end(f, at, near_lo, near_hi) ? " ( \"\"" : " ( never");
+    if (at < f->most) {
+        unsigned x = near_lo ? digit_at(f->lo, at) : 0, y = near_hi ? digit_at(f->hi, at) : 9;
+        if (near_lo && near_hi && x == y) {
+            tft_schema_put(f->c, " | [%u]", x);
+            put_digits(f, at + 1, true, true, true);
+            last = 0;
+            first = 1;
+        } else {
+            if (near_lo) {
+                tft_schema_put(f->c, " | [%u]", x);
+                put_digits(f, at + 1, true, false, true);
+                first = x + 1;
+            }
+            if (near_hi) {
+                tft_schema_put(f->c, " | [%u]", y);
+                put_digits(f, at + 1, false, true, true);
+                last = y - 1; /* below first if y is 0: it wraps, and is compared as signed */
+            }
+        }
+        if ((int)first <= (int)last)
+            tft_schema_put(f->c, " | [%u-%u] [0-9]{0,%u}", first, last, f->most - at - 1);
+    }
+    tft_schema_put(f->c, " )");
+}
+
+static void put_fraction(const struct fraction *f, bool near_lo, bool near_hi)
+{
+    tft_schema_put(f->c, may_end(f, 0, near_lo, near_hi) ? " ( \"\"" : " ( never");
+    tft_schema_put(f->c, " | \".\"");
+    put_digits(f, 0, near_lo, near_hi, false);
+    tft_schema_put(f->c, " )");
+}
+
+/* Sizes from lo to hi, of which hi may not be set. */
+static void put_sizes(struct schema *c, const struct schema_bound *lo,
+                      const struct schema_bound *hi)
+{
+    struct fraction f = {c, lo, hi, 0};
+    unsigned longest = hi->set && hi->whole > lo->whole ? hi->whole : lo->whole;
+    int64_t a = whole_part(lo), b = hi->set ? whole_part(hi) : no_bound(lo);
+    f.most = longest < DIGITS ? DIGITS - longest : 1;
+    f.most = lo->n - lo->whole > f.most ? lo->n - lo->whole : f.most;
+    f.most = hi->set && hi->n - hi->whole > f.most ? hi->n - hi->whole : f.most;
+    tft_schema_put(c, " (");
+    put_whole(c, a, a);
+    put_fraction(&f, true, hi->set && a == b);
+    if (a + 1 <= b - hi->set) {
+        tft_schema_put(c, " |");
+        put_whole(c, a + 1, b - hi->set);
+        put_fraction(&f, false, false);
+    }
+    if (hi->set && a < b) {
+        tft_schema_put(c, " |");
+        put_whole(c, b, b);
+        put_fraction(&f, false, true);
+    }
+    tft_schema_put(c, " )");
+}
+
+bool tft_schema_number(struct schema *c, const struct schema_shape *s)
+{
+    struct schema_bound zero = {.set = true, .whole = 1, .n = 1}, none = {0};
+    const struct schema_bound *least = s->least.set ? &s->least : NULL,
+                              *most = s->most.set ? &s->most : NULL;
+    bool negative = !least || least->minus, below = most && (most->minus || is_zero(most)),
+         positive = !most || (!most->minus && !(is_zero(most) && most->exclusive));
+    if (!least && !most) {
+        tft_schema_put(c, "number");
+        return true;
+    }
+    if (negative) { /* sizes from that of `most`, or 0, to that of `least` */
+        tft_schema_put(c, "\"-\"");
+        put_sizes(c, below ? most : &zero, least ? least : &none);
+    }
+    if (positive) {
+        tft_schema_put(c, negative ? " |" : "");
+        put_sizes(c, least && !least->minus ? least : &zero, most ? most : &none);
+    }
+    return negative || positive;
+}
