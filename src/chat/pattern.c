@@ -1,0 +1,453 @@
+/*
+ * Strings: their lengths, and regular expressions of ECMA-262 as the pattern of a string's
+ * characters, each spelled as JSON has it. An expression need not begin or end where the string
+ * does, unless ^ or $ says so. What looks at the text around is refused.
+ */
+#include "schema.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+enum { MOST_RANGES = 128, MOST_GROUPS = 24, MOST_TIMES = 2000 };
+
+struct width {
+    uint64_t min, max; /* characters */
+};
+
+struct set {
+    struct {
+        uint32_t lo, hi;
+    } range[MOST_RANGES + 1]; /* [n] */
+    size_t n;
+};
+
+struct expression {
+    struct schema *c;
+    const struct jinja_string *s;
+    const struct schema_shape *shape;
+    size_t at;
+    unsigned depth;
+    bool fitted; /* the lengths are in the repetition of the only element */
+};
+
+const char *tft_schema_format(const struct jinja_string *name)
+{
+#define YEAR "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+#define LEAP "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+#define DATE                                                                                       \
+    "(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|"                                \
+    "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
+#define HOUR "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+#define TIME HOUR ":[0-5][0-9](?:\\.[0-9]{1,6})?(?:Z|[+-]" HOUR ")"
+#define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+#define WORD "[A-Za-z0-9_+-]{1,20}"
+#define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,20}[A-Za-z0-9])?"
+    static const char *const formats[][2] = {
+        {"date", "^" DATE "$"},
+        {"time", "^" TIME "$"},
+        {"date-time", "^" DATE "T" TIME "$"},
+        {"uuid", "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"},
+        {"ipv4", "^" BYTE "(?:\\." BYTE "){3}$"},
+        {"email", "^" WORD "(?:\\." WORD "){0,2}@" LABEL "(?:\\." LABEL "){0,3}\\.[A-Za-z]{2,10}$"},
+    };
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (tft_jinja_is(name, formats[i][0]))
+            return formats[i][1];
+    return NULL;
+}
+
+static void refuse(struct expression *e, const char *what)
+{
+    tft_schema_fail(e->c, e->shape->pattern_at, TFT_ERR_UNSUPPORTED, "character %zu: %s",
+                    tft_jinja_length(&(struct jinja_string){.p = e->s->p, .n = e->at}) + 1, what);
+}
+
+static int peek(const struct expression *e)
+{
+    return e->at < e->s->n ? (unsigned char)e->s->p[e->at] : -1;
+}
+
+static bool take(struct expression *e, const char *what)
+{
+    size_t n = strlen(what);
+    bool there = n <= e->s->n - e->at && memcmp(e->s->p + e->at, what, n) == 0;
+    e->at += there ? n : 0;
+    return there;
+}
+
+/* ---- sets of characters */
+
+static void add_range(struct expression *e, struct set *set, uint32_t lo, uint32_t hi)
+{
+    if (set->n == MOST_RANGES)
+        refuse(e, "a class of more than 128 parts");
+    else
+        set->range[set->n].lo = lo, set->range[set->n++].hi = hi;
+}
+
+/* Sorts and merges; then the complement, if `not`. */
+static void finish_set(struct set *set, bool not )
+{
+    size_t n = 0;
+    for (size_t i = 1; i < set->n; i++) /* by insertion */
+        for (size_t k = i; k && set->range[k].lo < set->range[k - 1].lo; k--) {
+            uint32_t lo = set->range[k].lo, hi = set->range[k].hi;
+            set->range[k] = set->range[k - 1];
+            set->range[k - 1].lo = lo, set->range[k - 1].hi = hi;
+        }
+    for (size_t i = 0; i < set->n; i++)
+        if (n && set->range[i].lo <= set->range[n - 1].hi + 1) {
+            if (set->range[i].hi > set->range[n - 1].hi)
+                set->range[n - 1].hi = set->range[i].hi;
+        } else {
+            set->range[n++] = set->range[i];
+        }
+    set->n = n;
+    if (!not )
+        return;
+    uint32_t next = 0;
+    struct set other = {.n = 0};
+    for (size_t i = 0; i < n; next = set->range[i++].hi + 1)
+        if (set->range[i].lo > next) {
+            other.range[other.n].lo = next;
+            other.range[other.n++].hi = set->range[i].lo - 1;
+        }
+    if (next <= 0x10ffff) {
+        other.range[other.n].lo = next;
+        other.range[other.n++].hi = 0x10ffff;
+    }
+    *set = other;
+}
+
+static bool has(const struct set *set, uint32_t ch)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (ch >= set->range[i].lo && ch <= set->range[i].hi)
+            return true;
+    return false;
+}
+
+/* The ranges of the set that JSON spells as they are: without U+0000 .. U+001F, " and \. */
+static void put_plain(struct schema *c, const struct set *set)
+{
+    static const uint32_t piece[][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
+    bool any = false;
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t k = 0; k < 3; k++) {
+            uint32_t lo = set->range[i].lo > piece[k][0] ? set->range[i].lo : piece[k][0],
+                     hi = set->range[i].hi < piece[k][1] ? set->range[i].hi : piece[k][1];
+            if (lo > hi)
+                continue;
+            tft_schema_put(c, any ? "" : "[");
+            tft_schema_put(c, "\\U%08x", (unsigned)lo);
+            if (hi > lo)
+                tft_schema_put(c, "-\\U%08x", (unsigned)hi);
+            any = true;
+        }
+    tft_schema_put(c, any ? "]" : "never");
+}
+
+static void put_set(struct expression *e, const struct set *set)
+{
+    struct schema *c = e->c;
+    static const char names[] = "\b\f\n\r\t", letters[] = "bfnrt";
+    bool all = true;
+    for (uint32_t ch = 1; ch < 0x20; ch++)
+        all = all && has(set, ch);
+    tft_schema_put(c, " (");
+    put_plain(c, set);
+    if (all)
+        tft_schema_put(c, " | \"\\\\\" ctl");
+    for (uint32_t ch = 1; ch < 0x20 && !all; ch++)
+        if (has(set, ch)) {
+            const char *name = strchr(names, (int)ch);
+            if (name)
+                tft_schema_put(c, " | \"\\\\%c\"", letters[name - names]);
+            else
+                tft_schema_put(c, " | \"\\\\u%04x\"", (unsigned)ch);
+        }
+    tft_schema_put(c, has(set, '"') ? " | \"\\\\\\\"\"" : "");
+    tft_schema_put(c, has(set, '\\') ? " | \"\\\\\\\\\"" : "");
+    tft_schema_put(c, ")");
+}
+
+/* ---- characters and classes */
+
+/* \d \w \s and their complements, whose letter is at e->at. */
+static bool named_class(struct expression *e, struct set *set)
+{
+    static const uint32_t d[][2] = {{'0', '9'}},
+                          w[][2] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+                          s[][2] = {{'\t', '\r'},     {' ', ' '},       {0xa0, 0xa0},
+                                    {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029},
+                                    {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
+                                    {0xfeff, 0xfeff}};
+    struct set own = {.n = 0};
+    int p = peek(e), lower = p | 0x20;
+    const uint32_t(*r)[2] = lower == 'd' ? d : lower == 'w' ? w : lower == 's' ? s : NULL;
+    size_t n = r == d ? 1 : r == w ? 4 : 10;
+    if (p < 0 || !r)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        add_range(e, &own, r[i][0], r[i][1]);
+    finish_set(&own, p != lower);
+    for (size_t i = 0; i < own.n; i++)
+        add_range(e, set, own.range[i].lo, own.range[i].hi);
+    e->at++;
+    return true;
+}
+
+static uint32_t hex(struct expression *e, int digits)
+{
+    uint32_t ch = 0;
+    for (int i = 0; i < digits; i++, e->at++) {
+        static const char all[] = "0123456789abcdefABCDEF";
+        const char *p = peek(e) > 0 ? strchr(all, peek(e)) : NULL;
+        if (!p) {
+            refuse(e, "an escape with too few hexadecimal digits");
+            return 0;
+        }
+        ch = ch * 16 + (uint32_t)(p - all < 16 ? p - all : p - all - 6);
+    }
+    return ch;
+}
+
+/* One character, perhaps escaped. */
+static uint32_t character(struct expression *e, bool in_class)
+{
+    static const char names[] = "nrtfv0", chars[] = "\n\r\t\f\v";
+    uint32_t ch = 0;
+    if (!take(e, "\\")) {
+        if (e->at < e->s->n)
+            e->at += tft_utf8_next(e->s->p + e->at, e->s->n - e->at, &ch);
+        return ch;
+    }
+    int p = peek(e);
+    const char *name = p > 0 ? strchr(names, p) : NULL;
+    e->at += p >= 0;
+    if (name)
+        return (uint32_t)(unsigned char)chars[name - names];
+    if (p == 'x' || p == 'u')
+        return hex(e, p == 'x' ? 2 : 4);
+    if (p == 'b' && in_class)
+        return '\b';
+    if (p > ' ' && p < 0x7f && !((p | 0x20) >= 'a' && (p | 0x20) <= 'z') && !(p >= '0' && p <= '9'))
+        return (uint32_t)p;
+    refuse(e, "an escape that is not supported");
+    return 0;
+}
+
+static void read_class(struct expression *e, struct set *set)
+{
+    bool not = take(e, "^");
+    while (e->c->x->status == TFT_OK && !take(e, "]")) {
+        if (peek(e) < 0) {
+            refuse(e, "a class without its closing ]");
+            return;
+        }
+        if (peek(e) == '\\' && e->at + 1 < e->s->n) {
+            e->at++;
+            if (named_class(e, set))
+                continue;
+            e->at--;
+        }
+        uint32_t lo = character(e, true), hi = lo;
+        if (peek(e) == '-' && e->at + 1 < e->s->n && e->s->p[e->at + 1] != ']') {
+            e->at++;
+            if (peek(e) == '\\' && e->at + 1 < e->s->n && strchr("dDwWsS", e->s->p[e->at + 1]))
+                refuse(e, "a range that ends in no character");
+            hi = character(e, true);
+        }
+        if (hi < lo)
+            refuse(e, "a range that ends before it begins");
+        add_range(e, set, lo, hi);
+    }
+    finish_set(set, not );
+}
+
+/* ---- expressions */
+
+static struct width alternatives(struct expression *e);
+
+static struct width group(struct expression *e)
+{
+    if (take(e, "?<") && peek(e) != '=' && peek(e) != '!') {
+        while (peek(e) >= 0 && !take(e, ">"))
+            e->at++;
+    } else if (take(e, "?") && !take(e, ":")) {
+        refuse(e, "a group that is not supported");
+    }
+    if (++e->depth > MOST_GROUPS)
+        refuse(e, "more than 24 groups in each other");
+    tft_schema_put(e->c, " (");
+    struct width w = e->c->x->status == TFT_OK ? alternatives(e) : (struct width){0};
+    tft_schema_put(e->c, ")");
+    e->depth--;
+    if (!take(e, ")"))
+        refuse(e, "a group that is not closed");
+    return w;
+}
+
+static struct width element(struct expression *e)
+{
+    struct set set = {.n = 0};
+    int p = peek(e);
+    if (take(e, "("))
+        return group(e);
+    if (strchr("*+?{^$)", p))
+        refuse(e, p == ')' ? "a group that was not opened"
+                           : "this is supported only at the ends of the expression, or behind an "
+                             "element");
+    if (take(e, "[")) {
+        read_class(e, &set);
+    } else if (take(e, ".")) {
+        add_range(e, &set, '\n', '\n');
+        add_range(e, &set, '\r', '\r');
+        add_range(e, &set, 0x2028, 0x2029);
+        finish_set(&set, true);
+    } else {
+        bool named = p == '\\' && (e->at++, named_class(e, &set));
+        if (p == '\\' && !named)
+            e->at--;
+        uint32_t ch = named ? 0 : character(e, false);
+        if (!named)
+            add_range(e, &set, ch, ch);
+        finish_set(&set, false);
+    }
+    put_set(e, &set);
+    return (struct width){1, 1};
+}
+
+static uint64_t number(struct expression *e)
+{
+    uint64_t n = 0;
+    for (; peek(e) >= '0' && peek(e) <= '9'; e->at++)
+        n = n > MOST_TIMES ? n : n * 10 + (uint64_t)(peek(e) - '0');
+    if (n > MOST_TIMES)
+        refuse(e, "a repetition of more than 2000");
+    return n;
+}
+
+/* How often the element before is repeated. */
+static struct width times(struct expression *e)
+{
+    struct width t = {1, 1};
+    if (take(e, "*"))
+        t = (struct width){0, SCHEMA_NO_MAX};
+    else if (take(e, "+"))
+        t = (struct width){1, SCHEMA_NO_MAX};
+    else if (take(e, "?"))
+        t = (struct width){0, 1};
+    else if (take(e, "{")) {
+        bool digits = peek(e) >= '0' && peek(e) <= '9';
+        t.min = t.max = number(e);
+        if (take(e, ","))
+            t.max = peek(e) == '}' ? SCHEMA_NO_MAX : number(e);
+        if (!take(e, "}") || !digits || t.max < t.min)
+            refuse(e, "a repetition is {m}, {m,} or {m,n}");
+    } else {
+        return t;
+    }
+    take(e, "?"); /* lazy: the same texts */
+    return t;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    if (!a || !b)
+        return 0;
+    return a == SCHEMA_NO_MAX || b == SCHEMA_NO_MAX || a > SCHEMA_NO_MAX / b ? SCHEMA_NO_MAX
+                                                                             : a * b;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > SCHEMA_NO_MAX - b ? SCHEMA_NO_MAX : a + b;
+}
+
+/* If the expression is ^X{m,n}$ for one character X, the bounds of the length go into it. */
+static void fit(struct expression *e, size_t start, struct width one, struct width *t)
+{
+    bool whole = start == 1 && e->at + 1 == e->s->n && peek(e) == '$' && e->s->p[0] == '^';
+    if (!whole || one.min != 1 || one.max != 1 || e->depth)
+        return;
+    t->min = t->min > e->shape->min_length ? t->min : e->shape->min_length;
+    t->max = t->max < e->shape->max_length ? t->max : e->shape->max_length;
+    e->fitted = true;
+}
+
+static bool at_end(const struct expression *e)
+{
+    bool last = e->at + 1 >= e->s->n || e->s->p[e->at + 1] == '|';
+    return peek(e) < 0 || peek(e) == '|' || (peek(e) == ')' && e->depth) ||
+           (peek(e) == '$' && !e->depth && last);
+}
+
+static struct width sequence(struct expression *e)
+{
+    struct width all = {0, 0};
+    tft_schema_put(e->c, " \"\"");
+    while (e->c->x->status == TFT_OK && !at_end(e)) {
+        size_t start = e->at;
+        struct width one = element(e), t = times(e);
+        fit(e, start, one, &t);
+        if (t.max < t.min)
+            tft_schema_put(e->c, " never");
+        else if (t.max == SCHEMA_NO_MAX)
+            tft_schema_put(e->c, "{%u,}", (unsigned)t.min);
+        else if (t.min != 1 || t.max != 1)
+            tft_schema_put(e->c, "{%u,%u}", (unsigned)t.min, (unsigned)t.max);
+        all.min = sum(all.min, product(one.min, t.min));
+        all.max = sum(all.max, product(one.max, t.max));
+    }
+    return all;
+}
+
+static struct width alternatives(struct expression *e)
+{
+    struct width all = {SCHEMA_NO_MAX, 0};
+    bool top = !e->depth;
+    if (!tft_jinja_enter(e->c->x))
+        return all;
+    do {
+        bool from = !top || take(e, "^");
+        tft_schema_put(e->c, from ? "" : " char*");
+        struct width w = sequence(e);
+        bool to = !top || take(e, "$");
+        tft_schema_put(e->c, to ? "" : " char*");
+        if (!from || !to)
+            w.max = SCHEMA_NO_MAX;
+        all.min = w.min < all.min ? w.min : all.min;
+        all.max = w.max > all.max ? w.max : all.max;
+        if (peek(e) == '|')
+            tft_schema_put(e->c, " |");
+    } while (e->c->x->status == TFT_OK && take(e, "|"));
+    tft_jinja_leave(e->c->x);
+    return all;
+}
+
+void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
+{
+    if (!s->pattern && !s->min_length && s->max_length == SCHEMA_NO_MAX) {
+        tft_schema_put(c, "string");
+        return;
+    }
+    tft_schema_put(c, "\"\\\"\"");
+    if (s->pattern) {
+        struct expression e = {.c = c, .s = s->pattern, .shape = s};
+        tft_schema_put(c, " (");
+        struct width w = alternatives(&e);
+        tft_schema_put(c, ")");
+        if (e.at < e.s->n)
+            refuse(&e, "a group that was not opened");
+        if (!e.fitted && (w.min < s->min_length || w.max > s->max_length))
+            tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
+                            "beside minLength or maxLength that the pattern does not keep to");
+    } else if (s->max_length == SCHEMA_NO_MAX) {
+        tft_schema_put(c, " char{%u,}", (unsigned)s->min_length);
+    } else {
+        tft_schema_put(c, " char{%u,%u}", (unsigned)s->min_length, (unsigned)s->max_length);
+    }
+    tft_schema_put(c, " \"\\\"\"");
+}
