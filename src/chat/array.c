@@ -1,0 +1,88 @@
+/* Arrays: prefixItems in their places, then items. */
+#include "schema.h"
+
+/* The schemas for item i; whether one of the parts has something to say about it. */
+static bool item(struct schema *c, const struct schema_shape *s, size_t i, struct schema_all *out)
+{
+    bool known = false;
+    *out = (struct schema_all){0};
+    for (size_t k = 0; k < s->all.n && tft_jinja_spend(c->x, 1); k++) {
+        const struct schema_place *at = s->all.part[k].at,
+                                  *first = tft_schema_member(c, at, "prefixItems"),
+                                  *rest = tft_schema_member(c, at, "items");
+        if (first && i < first->v.list->n)
+            tft_schema_add(c, out, tft_schema_item(c, first, i), 0);
+        else if (rest)
+            tft_schema_add(c, out, rest, 0);
+        known = known || rest || (first && i < first->v.list->n);
+    }
+    return known;
+}
+
+static size_t places(struct schema *c, const struct schema_shape *s)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < s->all.n; k++) {
+        const struct schema_place *first = tft_schema_member(c, s->all.part[k].at, "prefixItems");
+        n = first && first->v.list->n > n ? first->v.list->n : n;
+    }
+    return n;
+}
+
+/* Items without a place of their own, from number n on: min .. max of them in all. */
+static void write_rest(struct schema *c, const struct schema_all *all, size_t n, uint64_t min,
+                       uint64_t max)
+{
+    unsigned r = tft_schema_rule(c, all);
+    uint64_t least = min > n ? min - n : 0;
+    tft_schema_put(c, " \"\"");
+    if (max <= n)
+        return;
+    if (n) { /* each has a comma */
+        tft_schema_put(c, " (\", \" r%u){%u,", r, (unsigned)least);
+        tft_schema_put(c, max == SCHEMA_NO_MAX ? "}" : "%u}", (unsigned)(max - n));
+        return;
+    }
+    tft_schema_put(c, " (r%u (\", \" r%u){%u,", r, r, (unsigned)(least ? least - 1 : 0));
+    tft_schema_put(c, max == SCHEMA_NO_MAX ? "}" : "%u}", (unsigned)(max - 1));
+    tft_schema_put(c, least ? ")" : ")?");
+}
+
+/* Item i has a rule of its own, which goes on with that of the next one. */
+static void write_places(struct schema *c, const struct schema_shape *s, size_t n, uint64_t max)
+{
+    struct schema_all all;
+    uint32_t r = tft_schema_extra(c);
+    tft_schema_put(c, "r%u", (unsigned)r);
+    for (size_t i = 0; i <= n && i <= max && c->x->status == TFT_OK; i++) {
+        tft_schema_begin_extra(c, r);
+        item(c, s, i, &all);
+        if (i < n && i < max) {
+            r = tft_schema_extra(c);
+            tft_schema_put(c, " (%sr%u r%u)%s", i ? "\", \" " : "",
+                           (unsigned)tft_schema_rule(c, &all), (unsigned)r,
+                           i < s->min_items ? "" : "?");
+        } else if (i < max) {
+            write_rest(c, &all, n, s->min_items, max);
+        } else {
+            tft_schema_put(c, " \"\"");
+        }
+        tft_schema_end_extra(c);
+    }
+}
+
+void tft_schema_array(struct schema *c, const struct schema_shape *s)
+{
+    struct schema_all all;
+    size_t n = places(c, s);
+    bool open = item(c, s, n, &all) || !n;
+    uint64_t max = s->max_items, most = s->min_items > n ? s->min_items : n;
+    if (!open && max > most) /* further items only as far as there must be some */
+        max = most;
+    tft_schema_put(c, "\"[\" ");
+    if (n)
+        write_places(c, s, n, max);
+    else
+        write_rest(c, &all, 0, s->min_items, max);
+    tft_schema_put(c, " \"]\"");
+}

@@ -1,0 +1,329 @@
+/*
+ * Objects. Properties come in the order in which they are listed, or in any order. Other names come
+ * behind them, and never are those of a property. Where no schema says so with
+ * additionalProperties, an object with properties has no others.
+ */
+#include "schema.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+struct object {
+    struct schema *c;
+    const struct schema_shape *s;
+    struct jinja_list *name; /* [n] */
+    size_t n;
+    bool *required;
+    uint32_t *value;     /* the rules of their values */
+    bool open;           /* other names may come: */
+    uint32_t key, other; /* the rules of their spelling and of their values */
+    size_t most;         /* members are counted up to this */
+};
+
+bool tft_schema_property(struct schema *c, const struct schema_shape *s,
+                         const struct jinja_string *name, struct schema_all *out)
+{
+    bool listed = false;
+    *out = (struct schema_all){.never = s->all.never};
+    for (size_t i = 0; i < s->all.n && tft_jinja_spend(c->x, 1); i++) {
+        const struct schema_place *at = s->all.part[i].at,
+                                  *list = tft_schema_member(c, at, "properties"),
+                                  *own = list ? tft_schema_find(c, list, name) : NULL;
+        listed = listed || own;
+        tft_schema_add(c, out, own ? own : tft_schema_member(c, at, "additionalProperties"), 0);
+    }
+    return listed;
+}
+
+static bool is_among(struct schema *c, const struct jinja_list *l, const struct jinja_string *name)
+{
+    for (size_t i = 0; i < l->n && tft_jinja_spend(c->x, 1); i++)
+        if (l->item[i].kind == JINJA_STRING && tft_jinja_same(l->item[i].string, name))
+            return true;
+    return false;
+}
+
+bool tft_schema_requires(struct schema *c, const struct schema_shape *s,
+                         const struct jinja_string *name)
+{
+    for (size_t i = 0; i < s->all.n; i++) {
+        const struct schema_place *list = tft_schema_member(c, s->all.part[i].at, "required");
+        if (list && list->v.kind == JINJA_LIST && is_among(c, list->v.list, name))
+            return true;
+    }
+    return false;
+}
+
+static void add_name(struct schema *c, struct jinja_list *l, struct jinja_value name)
+{
+    if (l && !is_among(c, l, name.string))
+        tft_jinja_push(c->x, l, name);
+}
+
+struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape *s, bool *open,
+                                    struct schema_all *rest)
+{
+    struct jinja_list *l = tft_jinja_list(c->x, JINJA_PLAIN);
+    bool says = false;
+    *rest = (struct schema_all){.never = s->all.never};
+    for (size_t i = 0; i < s->all.n && c->x->status == TFT_OK; i++) {
+        const struct schema_place *list = tft_schema_member(c, s->all.part[i].at, "properties");
+        for (size_t k = 0; list && k < list->v.dict->n && c->x->status == TFT_OK; k++)
+            add_name(c, l, list->v.dict->key[k]);
+    }
+    for (size_t i = 0; i < s->all.n && c->x->status == TFT_OK; i++) {
+        const struct schema_place *at = s->all.part[i].at,
+                                  *list = tft_schema_member(c, at, "required"),
+                                  *other = tft_schema_member(c, at, "additionalProperties");
+        for (size_t k = 0; list && k < list->v.list->n && c->x->status == TFT_OK; k++)
+            add_name(c, l, list->v.list->item[k]);
+        tft_schema_add(c, rest, other, 0);
+        says = says || other;
+    }
+    *open = l && !rest->never && (says || !l->n);
+    return l;
+}
+
+/* ---- names that are none of the properties' */
+
+static uint32_t character(const struct jinja_string *s, size_t at)
+{
+    uint32_t ch = UINT32_MAX;
+    if (at < s->n)
+        tft_utf8_next(s->p + at, s->n - at, &ch);
+    return ch;
+}
+
+static bool must_escape(uint32_t ch) { return ch < 0x20 || ch == '"' || ch == '\\'; }
+
+/* A character as JSON spells it, in a literal. */
+static void put_character(struct schema *c, uint32_t ch, const char *p, size_t n)
+{
+    static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+    const char *name = ch && ch < 0x80 ? strchr(names, (int)ch) : NULL;
+    if (name)
+        tft_schema_literal(c, (const char[]){'\\', letters[name - names]}, 2);
+    else if (ch < 0x20)
+        tft_schema_put(c, "\"\\\\u%04x\"", (unsigned)ch);
+    else
+        tft_schema_literal(c, p, n);
+}
+
+/* Whether name i is the first of the list with its character at `at`. */
+static bool is_first(struct schema *c, const struct jinja_list *l, size_t i, size_t at)
+{
+    uint32_t ch = character(l->item[i].string, at);
+    for (size_t k = 0; k < i && tft_jinja_spend(c->x, 1); k++)
+        if (character(l->item[k].string, at) == ch)
+            return false;
+    return ch != UINT32_MAX;
+}
+
+static bool has_character(struct schema *c, const struct jinja_list *l, size_t at, uint32_t ch)
+{
+    for (size_t i = 0; i < l->n && tft_jinja_spend(c->x, 1); i++)
+        if (character(l->item[i].string, at) == ch)
+            return true;
+    return false;
+}
+
+/* The line of rule r: how a string goes on that has `at` bytes in common with the names in l, and
+   is none of them. child: [l->n] a rule for each character that a name has next. */
+static void write_other(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r,
+                        const uint32_t *child)
+{
+    bool escapes = false;
+    tft_schema_begin_extra(c, r);
+    tft_schema_put(c, has_character(c, l, at, UINT32_MAX) ? " never" : " \"\"");
+    tft_schema_put(c, " | [^\"\\\\\\x00-\\x1f");
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t ch = character(l->item[i].string, at);
+        if (child[i] && !must_escape(ch))
+            tft_schema_put(c, "\\U%08x", (unsigned)ch);
+        escapes = escapes || (child[i] && must_escape(ch));
+    }
+    tft_schema_put(c, escapes ? "] char*" : "] char* | \"\\\\\" ([\"\\\\] | ctl) char*");
+    for (uint32_t ch = 1; escapes && ch <= '\\'; ch++)
+        if (must_escape(ch) && !has_character(c, l, at, ch)) {
+            tft_schema_put(c, " | ");
+            put_character(c, ch, NULL, 0);
+            tft_schema_put(c, " char*");
+        }
+    for (size_t i = 0; i < l->n && c->x->status == TFT_OK; i++)
+        if (child[i]) {
+            uint32_t ch;
+            const struct jinja_string *s = l->item[i].string;
+            size_t n = tft_utf8_next(s->p + at, s->n - at, &ch);
+            tft_schema_put(c, " | ");
+            put_character(c, ch, s->p + at, n);
+            tft_schema_put(c, " r%u", (unsigned)child[i]);
+        }
+    tft_schema_end_extra(c);
+}
+
+static void other_names(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r)
+{
+    uint32_t *child = tft_jinja_take(c->x, l ? l->n : 0, sizeof *child);
+    for (size_t i = 0; child && i < l->n; i++)
+        child[i] = is_first(c, l, i, at) ? tft_schema_extra(c) : 0;
+    if (!child || !tft_jinja_enter(c->x))
+        return;
+    write_other(c, l, at, r, child);
+    for (size_t i = 0; i < l->n && c->x->status == TFT_OK; i++) {
+        uint32_t ch = character(l->item[i].string, at);
+        struct jinja_list *below = child[i] ? tft_jinja_list(c->x, JINJA_PLAIN) : NULL;
+        for (size_t k = i; below && k < l->n && tft_jinja_spend(c->x, 1); k++)
+            if (character(l->item[k].string, at) == ch)
+                tft_jinja_push(c->x, below, l->item[k]);
+        if (below) {
+            const struct jinja_string *s = l->item[i].string;
+            other_names(c, below, at + tft_utf8_next(s->p + at, s->n - at, &ch), child[i]);
+        }
+    }
+    tft_jinja_leave(c->x);
+}
+
+/* ---- members */
+
+/* One member: property k, or another name if k is n. */
+static void put_member(struct object *o, size_t k, bool comma)
+{
+    tft_schema_put(o->c, comma ? " \", \" " : " ");
+    if (k < o->n)
+        tft_schema_json(o->c, o->name->item[k], ": ");
+    else
+        tft_schema_put(o->c, "\"\\\"\" r%u \"\\\": \"", (unsigned)o->key);
+    tft_schema_put(o->c, " r%u", (unsigned)(k < o->n ? o->value[k] : o->other));
+}
+
+/* Behind the properties, with `count` members so far (o->most: or more). */
+static void put_rest(struct object *o, size_t count)
+{
+    const struct schema_shape *s = o->s;
+    bool enough = count >= s->min_members;
+    tft_schema_put(o->c, enough ? " \"\"" : " never");
+    if (!o->open || count >= s->max_members || count + 1 < s->min_members)
+        return;
+    tft_schema_put(o->c, " |");
+    put_member(o, o->n, count > 0);
+    tft_schema_put(o->c, " (");
+    put_member(o, o->n, true);
+    if (s->max_members == SCHEMA_NO_MAX)
+        tft_schema_put(o->c, " )*");
+    else
+        tft_schema_put(o->c, " ){0,%u}", (unsigned)(s->max_members - count - 1));
+}
+
+/* A rule for each property and number of members before it: [(n + 1) * (most + 1)] from rule[]. */
+static void write_in_order(struct object *o)
+{
+    struct schema *c = o->c;
+    size_t width = o->most + 1;
+    uint32_t *rule = tft_jinja_take(c->x, o->n + 1, width * sizeof *rule);
+    if (!rule)
+        return;
+    for (size_t k = 0; k <= o->n; k++)
+        for (size_t m = 0; m < width && m <= k && tft_jinja_spend(c->x, 1); m++)
+            rule[k * width + m] = tft_schema_extra(c);
+    tft_schema_put(c, " r%u", (unsigned)rule[0]);
+    for (size_t k = 0; k <= o->n; k++)
+        for (size_t m = 0; m < width && m <= k && c->x->status == TFT_OK; m++) {
+            tft_schema_begin_extra(c, rule[k * width + m]);
+            if (k == o->n) {
+                put_rest(o, m);
+            } else {
+                bool skips = !o->required[k], full = m >= o->s->max_members;
+                if (skips)
+                    tft_schema_put(c, " r%u |", (unsigned)rule[(k + 1) * width + m]);
+                put_member(o, k, m > 0);
+                tft_schema_put(c, full ? " never" : " r%u",
+                               (unsigned)rule[(k + 1) * width + (m < o->most ? m + 1 : m)]);
+            }
+            tft_schema_end_extra(c);
+        }
+}
+
+/* A rule for each set of properties that are there already, without and with members before. */
+static void write_free(struct object *o)
+{
+    struct schema *c = o->c;
+    size_t sets = (size_t)1 << o->n;
+    uint32_t *rule = tft_jinja_take(c->x, 2 * sets, sizeof *rule);
+    for (size_t i = 0; rule && i < 2 * sets; i++)
+        rule[i] = i == sets || (i && i < sets) ? 0 : tft_schema_extra(c);
+    if (!rule)
+        return;
+    if (o->open)
+        rule[sets] = tft_schema_extra(c);
+    tft_schema_put(c, " r%u", (unsigned)rule[0]);
+    for (size_t i = 0; i < 2 * sets && c->x->status == TFT_OK; i++) {
+        size_t set = i % sets, count = 0;
+        bool enough = true;
+        if (!rule[i])
+            continue;
+        tft_schema_begin_extra(c, rule[i]);
+        for (size_t k = 0; k < o->n; k++) {
+            count += set >> k & 1;
+            enough = enough && (!o->required[k] || set >> k & 1);
+        }
+        tft_schema_put(c, enough && count >= o->s->min_members ? " \"\"" : " never");
+        for (size_t k = 0; k < o->n + o->open && count < o->s->max_members; k++)
+            if (k == o->n || !(set >> k & 1)) {
+                tft_schema_put(c, " |");
+                put_member(o, k, i > 0);
+                tft_schema_put(c, " r%u",
+                               (unsigned)rule[sets + (k < o->n ? set | (size_t)1 << k : set)]);
+            }
+        tft_schema_end_extra(c);
+    }
+}
+
+/* Whether members can be counted: other names may come twice. */
+static void check_counts(struct object *o)
+{
+    size_t required = 0;
+    for (size_t k = 0; k < o->n; k++)
+        required += o->required[k];
+    bool counts = o->s->min_members > required || o->s->max_members != SCHEMA_NO_MAX;
+    if (o->open && (o->s->min_members > required + 1 || (o->c->any_order && o->n && counts)))
+        tft_schema_fail(o->c, o->s->members_at, TFT_ERR_UNSUPPORTED,
+                        "this number needs names that differ: list them in properties");
+    if (o->c->any_order && o->n > SCHEMA_FREE)
+        tft_jinja_fail(o->c->x, TFT_ERR_UNSUPPORTED, "schema: more than %d properties in any order",
+                       SCHEMA_FREE);
+}
+
+void tft_schema_object(struct schema *c, const struct schema_shape *s)
+{
+    struct schema_all rest, all;
+    struct object o = {.c = c, .s = s};
+    o.name = tft_schema_names(c, s, &o.open, &rest);
+    o.n = o.name ? o.name->n : 0;
+    o.required = tft_jinja_take(c->x, o.n, sizeof *o.required);
+    o.value = tft_jinja_take(c->x, o.n, sizeof *o.value);
+    for (size_t k = 0; k < o.n && c->x->status == TFT_OK; k++) {
+        tft_schema_property(c, s, o.name->item[k].string, &all);
+        o.required[k] = tft_schema_requires(c, s, o.name->item[k].string);
+        o.value[k] = tft_schema_rule(c, &all);
+    }
+    if (c->x->status != TFT_OK)
+        return;
+    check_counts(&o);
+    o.most = s->max_members != SCHEMA_NO_MAX ? s->max_members : s->min_members;
+    o.most = o.most > o.n ? o.n : o.most ? o.most : 1;
+    o.most = o.most ? o.most : 1;
+    if (o.open && c->x->status == TFT_OK) {
+        o.other = tft_schema_rule(c, &rest);
+        o.key = tft_schema_extra(c);
+        other_names(c, o.name, 0, o.key);
+    }
+    if (c->x->status != TFT_OK)
+        return;
+    tft_schema_put(c, "\"{\"");
+    if (c->any_order && o.n)
+        write_free(&o);
+    else
+        write_in_order(&o);
+    tft_schema_put(c, " \"}\"");
+}
