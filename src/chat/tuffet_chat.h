@@ -121,6 +121,20 @@ TFT_API void tft_chat_text_free(struct tft_chat_text *t);
 TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                           int32_t *ids, size_t cap, size_t *n, bool *text_goes_on);
 
+/*
+ * The grammar, in GBNF for tft_grammar_open, of the JSON texts that are valid by a schema: JSON
+ * Schema, draft 2020-12, within what docs/chat.md lists. Every text of the grammar is valid.
+ * Properties come in the order in which the schema lists them, or in any with TFT_SCHEMA_ANY_ORDER.
+ * The caller frees *out, in which nothing is trusted, with tft_chat_text_free.
+ *
+ * TFT_ERR_UNSUPPORTED: a keyword, or a use of one, that is not supported; nothing is ignored but
+ * annotations. TFT_ERR_ARG: not JSON, or not a schema. TFT_ERR_FULL: it is larger, nests deeper or
+ * takes longer than any schema should. err has the place, as a JSON pointer.
+ */
+enum { TFT_SCHEMA_ANY_ORDER = 1 };
+TFT_API enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,
+                                        unsigned flags, struct tft_error *err);
+
 #ifdef __cplusplus
 }
 #endif

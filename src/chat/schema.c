@@ -1,0 +1,318 @@
+#include "schema.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "tuffet_chat.h"
+
+/* Each string has one spelling: only what must be escaped is, and U+0000 is left out. */
+static const char shared_rules[] =
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\] | ctl)\n"
+    "ctl ::= [bfnrt] | \"u00\" (\"0\" [1-7bef] | \"1\" [0-9a-f])\n"
+    "string ::= \"\\\"\" char* \"\\\"\"\n"
+    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"
+    "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?\n"
+    "value ::= \"null\" | \"true\" | \"false\" | number | string | array | object\n"
+    "array ::= \"[\" (value (\", \" value)*)? \"]\"\n"
+    "object ::= \"{\" (string \": \" value (\", \" string \": \" value)*)? \"}\"\n"
+    "never ::= \"x\" never\n";
+
+enum { MOST_TEXT = 1 << 20, STEPS = 20000000, MEMORY = 64 << 20 };
+
+/* ---- text */
+
+void tft_schema_put(struct schema *c, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (c->out.n > MOST_TEXT)
+        tft_jinja_fail(c->x, TFT_ERR_FULL, "schema: its grammar has more than %d bytes", MOST_TEXT);
+    tft_jinja_add_text(c->x, &c->out, text, n > 0 ? (size_t)n : 0, true);
+}
+
+void tft_schema_literal(struct schema *c, const char *p, size_t n)
+{
+    tft_schema_put(c, "\"");
+    for (size_t i = 0; i < n && tft_jinja_spend(c->x, 1); i++)
+        tft_schema_put(c, p[i] == '"' || p[i] == '\\' ? "\\%c" : "%c", p[i]);
+    tft_schema_put(c, "\"");
+}
+
+static bool finite_inside(struct schema *c, struct jinja_value v)
+{
+    bool good = v.kind != JINJA_FLOAT || isfinite(v.number);
+    size_t n = v.kind == JINJA_LIST ? v.list->n : v.kind == JINJA_DICT ? v.dict->n : 0;
+    for (size_t i = 0; i < n && good && tft_jinja_spend(c->x, 1); i++)
+        good = finite_inside(c, v.kind == JINJA_LIST ? v.list->item[i] : v.dict->value[i]);
+    return good;
+}
+
+void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind)
+{
+    const struct jinja_args none = {0};
+    struct jinja_value text = tft_jinja_tojson(c->x, v, &none);
+    if (!finite_inside(c, v))
+        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED, "schema: a number that is too large");
+    if (text.kind != JINJA_STRING)
+        return;
+    struct jinja_buffer b = {0};
+    tft_jinja_add(c->x, &b, text.string);
+    tft_jinja_add_text(c->x, &b, behind, strlen(behind), true);
+    tft_schema_literal(c, b.p, b.n);
+}
+
+/* ---- rules */
+
+static uint32_t new_rule(struct schema *c)
+{
+    if (c->n_rule >= SCHEMA_RULES) {
+        tft_jinja_fail(c->x, TFT_ERR_FULL, "schema: its grammar has more than %d rules",
+                       SCHEMA_RULES);
+        return 0;
+    }
+    if (c->n_rule == c->room) {
+        uint32_t room = c->room ? c->room * 2 : 64;
+        struct schema_rule *more = tft_jinja_take(c->x, room, sizeof *more);
+        if (!more)
+            return 0;
+        if (c->n_rule)
+            memcpy(more, c->rule, c->n_rule * sizeof *more);
+        c->rule = more;
+        c->room = room;
+    }
+    return c->n_rule++;
+}
+
+uint32_t tft_schema_extra(struct schema *c)
+{
+    uint32_t r = new_rule(c);
+    if (r)
+        c->rule[r].extra = true;
+    return r;
+}
+
+static void turn(struct schema *c)
+{
+    struct jinja_buffer out = c->out;
+    c->out = c->later;
+    c->later = out;
+}
+
+void tft_schema_begin_extra(struct schema *c, uint32_t rule)
+{
+    turn(c);
+    tft_schema_put(c, "r%u ::=", (unsigned)rule);
+}
+
+void tft_schema_end_extra(struct schema *c)
+{
+    tft_schema_put(c, "\n");
+    turn(c);
+}
+
+static bool has_part(const struct schema_all *all, const struct schema_part *p)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->part[i].at->v.dict == p->at->v.dict && all->part[i].settled == p->settled)
+            return true;
+    return false;
+}
+
+static bool same_parts(struct schema *c, const struct schema_all *a, const struct schema_all *b)
+{
+    bool same = a->n == b->n && a->never == b->never;
+    for (size_t i = 0; same && i < a->n && tft_jinja_spend(c->x, a->n); i++)
+        same = has_part(b, &a->part[i]);
+    return same;
+}
+
+uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
+{
+    size_t h = all->never;
+    for (size_t i = 0; i < all->n; i++) /* in any order; where an object lies changes no result */
+        h += ((size_t)(uintptr_t)all->part[i].at->v.dict >> 4) * 31 + all->part[i].settled;
+    uint32_t *slot = &c->by_hash[(h ^ h >> 10) % (sizeof c->by_hash / sizeof *c->by_hash)];
+    for (uint32_t r = *slot; r && tft_jinja_spend(c->x, 1); r = c->rule[r].next)
+        if (same_parts(c, &c->rule[r].all, all))
+            return r;
+    uint32_t r = new_rule(c);
+    struct schema_part *copy = r ? tft_jinja_take(c->x, all->n, sizeof *copy) : NULL;
+    if (!copy && all->n)
+        return 0;
+    if (r) {
+        if (all->n)
+            memcpy(copy, all->part, all->n * sizeof *copy);
+        c->rule[r] = (struct schema_rule){{copy, all->n, all->n, all->never}, *slot, false};
+        *slot = r;
+    }
+    return r;
+}
+
+/* ---- what a value may be */
+
+static void write_values(struct schema *c, const struct schema_shape *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->value->n && c->x->status == TFT_OK; i++) {
+        if (!tft_schema_all_hold(c, s, s->value->item[i]))
+            continue;
+        tft_schema_put(c, n++ ? " | " : "");
+        tft_schema_json(c, s->value->item[i], "");
+    }
+    if (!n)
+        tft_schema_put(c, "never");
+}
+
+struct schema_all tft_schema_option(struct schema *c, const struct schema_shape *s, size_t i)
+{
+    struct schema_all all = {.never = s->all.never};
+    bool one = tft_jinja_is(s->choice->key, "oneOf");
+    for (size_t k = 0; k < s->all.n; k++)
+        tft_schema_add(c, &all, s->all.part[k].at,
+                       s->all.part[k].settled |
+                           (k == s->chooser ? one ? SCHEMA_ONE_OF : SCHEMA_ANY_OF : 0));
+    tft_schema_add(c, &all, tft_schema_item(c, s->choice, i), 0);
+    return all;
+}
+
+static void write_choice(struct schema *c, const struct schema_shape *s)
+{
+    size_t n = s->choice->v.list->n;
+    bool one = tft_jinja_is(s->choice->key, "oneOf");
+    for (size_t i = 0; i < n && c->x->status == TFT_OK; i++) {
+        struct schema_all option = tft_schema_option(c, s, i);
+        tft_schema_put(c, "%sr%u", i ? " | " : "", (unsigned)tft_schema_rule(c, &option));
+        for (size_t k = 0; one && k < n && c->x->status == TFT_OK; k++) {
+            struct schema_all other = tft_schema_option(c, s, k);
+            if (k != i && !tft_schema_apart(c, &option, &other))
+                tft_schema_fail(c, s->choice, TFT_ERR_UNSUPPORTED,
+                                "options %zu and %zu may hold at once: write anyOf", i, k);
+        }
+    }
+}
+
+static void write_types(struct schema *c, const struct schema_shape *s)
+{
+    static const char none[] = " | never";
+    size_t start = c->out.n;
+    if (s->types & SCHEMA_NULL)
+        tft_schema_put(c, " | \"null\"");
+    if (s->types & SCHEMA_BOOL)
+        tft_schema_put(c, " | \"true\" | \"false\"");
+    if (s->types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
+        tft_schema_put(c, " | ");
+        if (!(s->types & SCHEMA_FRACTION ? tft_schema_number : tft_schema_integer)(c, s))
+            tft_schema_put(c, "never");
+    }
+    if (s->types & SCHEMA_STRING) {
+        tft_schema_put(c, " | ");
+        tft_schema_pattern(c, s);
+    }
+    if (s->types & SCHEMA_ARRAY) {
+        tft_schema_put(c, " | ");
+        tft_schema_array(c, s);
+    }
+    if (s->types & SCHEMA_OBJECT) {
+        tft_schema_put(c, " | ");
+        tft_schema_object(c, s);
+    }
+    if (c->out.n == start)
+        tft_schema_put(c, none);
+    if (c->x->status == TFT_OK) /* the first has nothing to its left */
+        memcpy(c->out.p + start, "   ", 3);
+}
+
+/* Rules are written one after another: the extra ones that a rule needs come behind its text. */
+static void write_rules(struct schema *c)
+{
+    while (c->written < c->n_rule && c->x->status == TFT_OK) {
+        struct schema_shape s;
+        uint32_t r = c->written++;
+        if (c->rule[r].extra)
+            continue;
+        tft_schema_put(c, "r%u ::= ", (unsigned)r);
+        tft_schema_read(c, &c->rule[r].all, &s);
+        if (c->x->status != TFT_OK)
+            return;
+        if (!s.types && !s.has_values)
+            tft_schema_put(c, "never");
+        else if (s.has_values)
+            write_values(c, &s);
+        else if (s.choice)
+            write_choice(c, &s);
+        else
+            write_types(c, &s);
+        tft_schema_put(c, "\n");
+        tft_jinja_add_text(c->x, &c->out, c->later.p, c->later.n, true);
+        c->later.n = 0;
+    }
+}
+
+/* ---- the function */
+
+static bool check_text(struct jinja *x, const char *p, size_t n)
+{
+    if (n > MOST_TEXT)
+        tft_jinja_fail(x, TFT_ERR_FULL, "schema: more than %d bytes", MOST_TEXT);
+    for (size_t i = 0, len; i < n && x->status == TFT_OK; i += len) {
+        uint32_t ch;
+        len = tft_utf8_next(p + i, n - i, &ch);
+        if (ch >= TFT_UTF8_BAD)
+            tft_jinja_fail(x, TFT_ERR_ARG, "schema: byte %zu: not UTF-8", i);
+    }
+    return x->status == TFT_OK;
+}
+
+static void write_grammar(struct schema *c, const char *p, size_t n)
+{
+    struct jinja_value text = tft_jinja_string(c->x, p, n, false);
+    struct schema_all all = {0};
+    if (text.kind != JINJA_STRING)
+        return;
+    struct jinja_value v = tft_jinja_read_json(c->x, text.string);
+    if (c->x->status != TFT_OK)
+        return;
+    c->root = tft_schema_place(c, NULL, NULL, 0, v);
+    tft_schema_add(c, &all, c->root, 0);
+    new_rule(c);
+    c->written = 1;
+    tft_schema_put(c, "root ::= r%u\n", (unsigned)tft_schema_rule(c, &all));
+    write_rules(c);
+    tft_jinja_add_text(c->x, &c->out, shared_rules, sizeof shared_rules - 1, true);
+}
+
+enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,
+                                unsigned flags, struct tft_error *err)
+{
+    struct jinja x = {.what = "schema",
+                      .max_memory = MEMORY,
+                      .max_steps = STEPS,
+                      .max_depth = SCHEMA_DEPTH,
+                      .max_output = SIZE_MAX};
+    struct schema *c = tft_alloc(NULL, sizeof *c);
+    *out = (struct tft_chat_text){0};
+    if (!c)
+        return tft_fail(err, TFT_ERR_NOMEM, "out of memory");
+    *c = (struct schema){.x = &x, .any_order = flags & TFT_SCHEMA_ANY_ORDER};
+    if (flags & ~(unsigned)TFT_SCHEMA_ANY_ORDER)
+        tft_jinja_fail(&x, TFT_ERR_ARG, "schema: unknown flags");
+    else if (check_text(&x, schema, n))
+        write_grammar(c, schema, n);
+    if (x.status == TFT_OK && !(out->p = tft_alloc(NULL, c->out.n + 1)))
+        tft_jinja_fail(&x, TFT_ERR_NOMEM, "out of memory");
+    if (x.status == TFT_OK) {
+        memcpy(out->p, c->out.p, c->out.n);
+        out->p[out->n = c->out.n] = 0;
+    } else if (err)
+        *err = x.err;
+    tft_jinja_free(&x);
+    tft_free(NULL, c, sizeof *c);
+    return x.status;
+}

@@ -1,0 +1,498 @@
+/* JSON Schema as grammars: which texts they accept, what is refused and where, and that hostile
+   schemas end. */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include <string.h>
+
+#include "chat/tuffet_chat.h"
+#include "grammar/grammar.h"
+#include "vocabs.h"
+
+static struct tft_tokenizer *tokens;
+static struct tft_lexicon *lexicon;
+
+static int open_lexicon(void **state)
+{
+    static struct vocab v = {.model = "llama"};
+    (void)state;
+    vocab_add(&v, "<unk>", 0, TFT_TOKEN_UNKNOWN);
+    vocab_add(&v, "<s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add(&v, "</s>", 0, TFT_TOKEN_CONTROL);
+    vocab_add_bytes(&v);
+    tokens = open_vocab(&v);
+    return tft_lexicon_make(&lexicon, tokens, NULL, NULL);
+}
+
+static int close_lexicon(void **state)
+{
+    (void)state;
+    tft_lexicon_close(lexicon);
+    tft_tokenizer_close(tokens);
+    return 0;
+}
+
+static struct tft_grammar *compile(const char *schema, unsigned flags)
+{
+    struct tft_chat_text text;
+    struct tft_grammar *g;
+    struct tft_error err = {0};
+    if (tft_chat_schema(&text, schema, strlen(schema), flags, &err) != TFT_OK)
+        fail_msg("%s: %s", schema, err.msg);
+    if (tft_grammar_open(&g, lexicon, TFT_GBNF, text.p, text.n, &err) != TFT_OK)
+        fail_msg("%s: %s\n%s", schema, err.msg, text.p);
+    tft_chat_text_free(&text);
+    return g;
+}
+
+static bool accepts(const struct tft_grammar *g, const char *text)
+{
+    struct tft_grammar_state *s;
+    bool does = true;
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    for (; *text && does; text++)
+        does = tft_grammar_accept(s, 3 + (unsigned char)*text) == TFT_OK;
+    does = does && tft_grammar_can_end(s);
+    tft_grammar_end(s);
+    return does;
+}
+
+struct row {
+    const char *schema, *yes[8], *no[10];
+};
+
+static void check(const struct row *rows, size_t n, unsigned flags)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct tft_grammar *g = compile(rows[i].schema, flags);
+        for (size_t k = 0; k < 8 && rows[i].yes[k]; k++)
+            if (!accepts(g, rows[i].yes[k]))
+                fail_msg("%s rejects %s", rows[i].schema, rows[i].yes[k]);
+        for (size_t k = 0; k < 10 && rows[i].no[k]; k++)
+            if (accepts(g, rows[i].no[k]))
+                fail_msg("%s accepts %s", rows[i].schema, rows[i].no[k]);
+        tft_grammar_close(g);
+    }
+}
+#define CHECK(rows, flags) check(rows, sizeof rows / sizeof *rows, flags)
+
+static void types_and_constants(void **state)
+{
+    static const struct row rows[] = {
+        {"true",
+         {"null", "[1, {\"a\": \"b\"}, -0.5e+10]", "\"\\n\\u0001\\\\\""},
+         {"", "nul", "[1,2]", "\"\\u0000\"", "\"\\u0041\"", "\"\\u000a\"", "\"\n\"", "01", "+1",
+          "[1, ]"}},
+        {"{\"type\": \"null\"}", {"null"}, {"0", "false"}},
+        {"{\"type\": \"boolean\"}", {"true", "false"}, {"null", "1"}},
+        {"{\"type\": [\"integer\", \"null\"]}", {"0", "-12", "null"}, {"1.5", "-0", "01", "1e3"}},
+        {"{\"type\": \"number\"}", {"0", "-1.25", "1e-10"}, {"1.", ".5", "1e", "\"1\"", "1e100"}},
+        {"{\"type\": \"string\", \"nullable\": true}", {"\"\"", "null", "\"\xc3\xa9\""}, {"1"}},
+        {"{\"enum\": [1, \"a\\\"\\n\", null, [1, {\"b\": 2}], true]}",
+         {"1", "\"a\\\"\\n\"", "null", "[1, {\"b\": 2}]", "true"},
+         {"2", "\"a\"", "false", "[1]"}},
+        {"{\"const\": {\"a\": [0.5, -1]}}", {"{\"a\": [0.5, -1]}"}, {"{}", "{\"a\": [0.5]}"}},
+        {"{\"type\": \"string\", \"enum\": [\"a\", 1, \"bcd\"], \"maxLength\": 2}",
+         {"\"a\""},
+         {"1", "\"bcd\""}},
+        {"{\"enum\": [1, true, 0, false], \"const\": 1}", {"1"}, {"true", "0"}},
+        {"{\"enum\": [1, 5, 9, 2.5], \"minimum\": 2, \"exclusiveMaximum\": 9}",
+         {"5", "2.5"},
+         {"1", "9"}},
+        {"{\"enum\": [{\"a\": 1}, {\"a\": \"x\"}, {}], \"properties\": {\"a\": {\"type\": "
+         "\"integer\"}}, \"required\": [\"a\"]}",
+         {"{\"a\": 1}"},
+         {"{\"a\": \"x\"}", "{}"}},
+        {"{\"type\": [\"string\", \"boolean\"], \"title\": \"t\", \"description\": \"d\", "
+         "\"default\": 5, \"examples\": [], \"$schema\": \"x\"}",
+         {"true", "\"x\""},
+         {"5"}},
+        {"{}", {"{}", "[]", "1.5"}, {"x"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static void numbers(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"integer\", \"minimum\": 3, \"maximum\": 1207}",
+         {"3", "9", "10", "99", "100", "1200", "1207"},
+         {"2", "0", "1208", "1210", "1300", "2000", "03", "-3", "12070"}},
+        {"{\"type\": \"integer\", \"minimum\": -105, \"exclusiveMaximum\": 17}",
+         {"-105", "-99", "-1", "0", "16", "9"},
+         {"-106", "17", "-0", "20", "-200", "100"}},
+        {"{\"type\": \"integer\", \"maximum\": -8}",
+         {"-8", "-10", "-999999999999999"},
+         {"-7", "0", "8", "-1000000000000000"}},
+        {"{\"type\": \"integer\", \"exclusiveMinimum\": 2.5}",
+         {"3", "999999999999999"},
+         {"2", "-3"}},
+        {"{\"type\": \"integer\", \"minimum\": 100000000000000000}",
+         {"100000000000000000", "999999999999999999"},
+         {"99999999999999999"}},
+        {"{\"type\": \"integer\", \"minimum\": -1.5, \"maximum\": 0.5}", {"-1", "0"}, {"-2", "1"}},
+        {"{\"type\": \"number\", \"minimum\": 0}",
+         {"0", "0.0", "12.75"},
+         {"-1", "-0.1", "1e3", "-0"}},
+        {"{\"type\": \"number\", \"exclusiveMinimum\": 0.25, \"maximum\": 10.5}",
+         {"0.26", "0.250001", "0.3", "1", "9.999", "10", "10.5", "10.50"},
+         {"0.25", "0.250", "0.2", "0", "10.51", "10.6", "11", "-5"}},
+        {"{\"type\": \"number\", \"minimum\": -2.5, \"exclusiveMaximum\": -0.5}",
+         {"-2.5", "-1", "-0.51", "-2.49"},
+         {"-0.5", "-2.51", "0", "1", "-0.50", "-3"}},
+        {"{\"type\": \"number\", \"minimum\": -1, \"exclusiveMaximum\": 0}",
+         {"-1", "-0.1", "-1.0"},
+         {"0", "-0", "-0.0", "-1.1"}},
+        {"{\"type\": \"number\", \"minimum\": 1.25, \"maximum\": 1.5}",
+         {"1.25", "1.3", "1.500"},
+         {"1", "1.2", "1.24", "1.51", "1.6", "2", "1.2500000000000001"}},
+        {"{\"type\": \"number\", \"minimum\": 1e2, \"maximum\": 1.5e2, \"exclusiveMinimum\": 100}",
+         {"100.1", "150", "101"},
+         {"100", "100.0", "150.1"}},
+        {"{\"minimum\": 5, \"maximum\": 6}", {"5", "6", "\"x\"", "null", "5.5"}, {"4", "7"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static void strings(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}",
+         {"\"ab\"", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"", "\"\\n\\\"\""},
+         {"\"a\"", "\"abcd\"", "\"\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^[a-c]+\\\\d{2}$\"}",
+         {"\"a12\"", "\"abc00\""},
+         {"\"12\"", "\"a1\"", "\"a123\"", "\"xa12\""}},
+        {"{\"type\": \"string\", \"pattern\": \"b+\"}",
+         {"\"b\"", "\"abba\"", "\"x\\nb\""},
+         {"\"a\"", "\"\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^a|b$\"}",
+         {"\"ax\"", "\"xb\"", "\"a\""},
+         {"\"xa\"", "\"bx\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^[^a]$\"}",
+         {"\"b\"", "\"\\n\"", "\"\\\"\"", "\"\\\\\"", "\"\\u0001\"", "\"\xe2\x82\xac\""},
+         {"\"a\"", "\"\"", "\"bb\"", "\"\\u0000\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^.\\\\s\\\\S$\"}",
+         {"\"a b\"", "\"x\\t\\\"\""},
+         {"\"\\n b\"", "\"abb\"", "\"a  \""}},
+        {"{\"type\": \"string\", \"pattern\": \"^(?:(x|yz)\\\\.)*?\\\\u0041\\\\/$\"}",
+         {"\"A/\"", "\"x.yz.A/\""},
+         {"\"x.\"", "\"y.A/\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^[a-z]*$\", \"minLength\": 2, \"maxLength\": 3}",
+         {"\"ab\"", "\"abc\""},
+         {"\"a\"", "\"abcd\"", "\"AB\""}},
+        {"{\"type\": \"string\", \"format\": \"date\"}",
+         {"\"2024-02-29\"", "\"2000-02-29\"", "\"0001-12-31\"", "\"1999-04-30\""},
+         {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-04-31\"", "\"2024-13-01\"", "\"2024-1-1\"",
+          "\"0000-01-01\""}},
+        {"{\"type\": \"string\", \"format\": \"date-time\"}",
+         {"\"2024-02-29T23:59:59Z\"", "\"2024-02-28T00:00:00.5+05:30\""},
+         {"\"2024-02-29 23:59:59Z\"", "\"2024-02-29T24:00:00Z\"", "\"2024-02-29T23:59:59\""}},
+        {"{\"type\": \"string\", \"format\": \"ipv4\"}",
+         {"\"0.0.0.0\"", "\"255.249.199.9\""},
+         {"\"256.0.0.0\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+        {"{\"type\": \"string\", \"format\": \"uuid\"}",
+         {"\"123e4567-e89b-12d3-a456-426614174000\""},
+         {"\"123e4567e89b12d3a456426614174000\""}},
+        {"{\"type\": \"string\", \"format\": \"email\"}",
+         {"\"a.b+c@example.org\""},
+         {"\"a@b\"", "\"@b.org\"", "\"a.@b.org\""}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static void arrays(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"minItems\": 1, "
+         "\"maxItems\": 3}",
+         {"[1]", "[1, 2]", "[1, 2, 3]"},
+         {"[]", "[1, 2, 3, 4]", "[\"a\"]", "[1,2]", "[ 1]"}},
+        {"{\"type\": \"array\", \"maxItems\": 0}", {"[]"}, {"[1]"}},
+        {"{\"type\": \"array\", \"items\": false}", {"[]"}, {"[1]"}},
+        {"{\"type\": \"array\", \"maxItems\": 1}", {"[]", "[[]]"}, {"[1, 2]"}},
+        {"{\"type\": \"array\", \"minItems\": 2}", {"[1, 2]", "[1, 2, 3]"}, {"[]", "[1]"}},
+        {"{\"type\": \"array\", \"prefixItems\": [{\"const\": 1}, {\"const\": \"b\"}]}",
+         {"[]", "[1]", "[1, \"b\"]"},
+         {"[\"b\"]", "[1, \"b\", 2]", "[1, 1]"}},
+        {"{\"type\": \"array\", \"prefixItems\": [{\"const\": 1}, {\"const\": 2}], \"items\": "
+         "{\"const\": 3}, \"minItems\": 2, \"maxItems\": 4}",
+         {"[1, 2]", "[1, 2, 3]", "[1, 2, 3, 3]"},
+         {"[1]", "[1, 2, 3, 3, 3]", "[1, 3]"}},
+        {"{\"type\": \"array\", \"prefixItems\": [{\"const\": 1}], \"minItems\": 2}",
+         {"[1, null]"},
+         {"[1]", "[1, 2, 3]"}},
+        {"{\"type\": \"array\", \"prefixItems\": [{\"const\": 1}, {\"const\": 2}], \"maxItems\": "
+         "1}",
+         {"[]", "[1]"},
+         {"[1, 2]"}},
+        {"{\"type\": \"array\", \"items\": {\"const\": 0}, \"uniqueItems\": false}",
+         {"[0, 0]"},
+         {"0"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static void objects(void **state)
+{
+#define ABC "\"properties\": {\"a\": {\"const\": 1}, \"b\": {\"const\": 2}, \"c\": {\"const\": 3}}"
+    static const struct row rows[] = {
+        {"{\"type\": \"object\", " ABC ", \"required\": [\"b\"]}",
+         {"{\"b\": 2}", "{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"b\": 2, \"c\": 3}",
+          "{\"b\": 2, \"c\": 3}"},
+         {"{}", "{\"a\": 1}", "{\"b\": 2, \"a\": 1}", "{\"b\": 1}", "{\"b\": 2, \"d\": 1}",
+          "{\"b\":2}", "{\"b\": 2, }", "{, \"b\": 2}"}},
+        {"{\"type\": \"object\", " ABC "}",
+         {"{}", "{\"c\": 3}", "{\"a\": 1, \"c\": 3}"},
+         {"{\"c\": 3, \"a\": 1}", "{\"x\": 1}"}},
+        {"{\"type\": \"object\", " ABC
+         ", \"required\": [\"c\"], \"additionalProperties\": {\"const\": "
+         "0}}",
+         {"{\"c\": 3}", "{\"c\": 3, \"d\": 0}", "{\"a\": 1, \"c\": 3, \"\": 0, \"aa\": 0}"},
+         {"{\"d\": 0}", "{\"c\": 3, \"a\": 0}", "{\"c\": 3, \"d\": 1}", "{\"d\": 0, \"c\": 3}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\\\"\": {\"const\": 1}, \"a\": {\"const\": "
+         "2}, "
+         "\"\xc3\xa9\\n\": {\"const\": 3}}, \"additionalProperties\": {\"const\": 0}}",
+         {"{\"a\\\"\": 1}", "{\"\xc3\xa9\\n\": 3}", "{\"a\\\\\": 0}", "{\"a\\\"b\": 0}",
+          "{\"\xc3\xa9\": 0}", "{\"\xc3\xa9\\t\": 0}", "{\"\xc3\xa8\": 0}"},
+         {"{\"a\\\"\": 0}", "{\"a\": 0}", "{\"\xc3\xa9\\n\": 0}"}},
+        {"{\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\"}, "
+         "\"minProperties\": 1, "
+         "\"maxProperties\": 2}",
+         {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
+         {"{}", "{\"a\": 1, \"b\": 2, \"c\": 3}", "{\"a\": null}"}},
+        {"{\"type\": \"object\", " ABC ", \"minProperties\": 2}",
+         {"{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"c\": 3}", "{\"b\": 2, \"c\": 3}",
+          "{\"a\": 1, \"b\": 2, \"c\": 3}"},
+         {"{}", "{\"a\": 1}", "{\"c\": 3}"}},
+        {"{\"type\": \"object\", " ABC ", \"maxProperties\": 1}",
+         {"{}", "{\"c\": 3}"},
+         {"{\"a\": 1, \"b\": 2}"}},
+        {"{\"type\": \"object\", " ABC ", \"required\": [\"a\"], \"maxProperties\": 2, "
+         "\"additionalProperties\": {\"const\": 0}}",
+         {"{\"a\": 1}", "{\"a\": 1, \"x\": 0}", "{\"a\": 1, \"c\": 3}"},
+         {"{\"a\": 1, \"c\": 3, \"x\": 0}", "{\"a\": 1, \"x\": 0, \"y\": 0}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": false, \"b\": {\"const\": 2}}}",
+         {"{}", "{\"b\": 2}"},
+         {"{\"a\": 1}"}},
+        {"{\"type\": \"object\", \"required\": [\"z\", \"y\"]}",
+         {"{\"z\": 1, \"y\": [2]}"},
+         {"{}", "{\"y\": 1, \"z\": 2}", "{\"z\": 1, \"y\": 2, \"x\": 3}"}},
+        {"{\"type\": \"object\"}", {"{}", "{\"x\": 1, \"y\": {}}"}, {"[]"}},
+        {"{\"type\": \"object\", \"additionalProperties\": false}", {"{}"}, {"{\"x\": 1}"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static void objects_in_any_order(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"object\", " ABC ", \"required\": [\"b\"]}",
+         {"{\"b\": 2}", "{\"b\": 2, \"a\": 1}", "{\"c\": 3, \"b\": 2, \"a\": 1}"},
+         {"{}", "{\"a\": 1}", "{\"b\": 2, \"b\": 2}", "{\"b\": 2, \"x\": 0}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1}}, \"required\": [\"a\"], "
+         "\"additionalProperties\": {\"const\": 0}}",
+         {"{\"x\": 0, \"a\": 1, \"y\": 0}", "{\"a\": 1}"},
+         {"{\"x\": 0}", "{\"a\": 0}", "{, \"a\": 1}"}},
+    };
+    (void)state;
+    CHECK(rows, TFT_SCHEMA_ANY_ORDER);
+}
+
+static void choices_and_references(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"string\", \"maxLength\": 1}, false]}",
+         {"1", "\"a\""},
+         {"null", "\"ab\""}},
+        {"{\"type\": \"integer\", \"anyOf\": [{\"minimum\": 10}, {\"maximum\": 2}]}",
+         {"10", "2", "-5"},
+         {"5", "\"a\""}},
+        {"{\"oneOf\": [{\"type\": \"integer\", \"maximum\": 2}, {\"type\": \"integer\", "
+         "\"minimum\": "
+         "3}]}",
+         {"2", "3"},
+         {"2.5"}},
+        {"{\"oneOf\": [{\"properties\": {\"k\": {\"const\": \"a\"}, \"x\": {\"type\": \"null\"}}, "
+         "\"required\": [\"k\"], \"type\": \"object\"}, {\"properties\": {\"k\": {\"const\": "
+         "\"b\"}}, "
+         "\"required\": [\"k\"], \"type\": \"object\"}]}",
+         {"{\"k\": \"a\"}", "{\"k\": \"b\"}", "{\"k\": \"a\", \"x\": null}"},
+         {"{\"k\": \"c\"}", "{\"k\": \"b\", \"x\": null}"}},
+        {"{\"type\": \"object\", \"oneOf\": [{\"properties\": {\"a\": {\"const\": 1}}, "
+         "\"required\": "
+         "[\"a\"]}, {\"properties\": {\"b\": {\"const\": 2}}, \"required\": [\"b\"]}]}",
+         {"{\"a\": 1}", "{\"b\": 2}"},
+         {"{}", "{\"a\": 1, \"b\": 2}"}},
+        {"{\"oneOf\": [{\"minimum\": 2}, {\"maximum\": 4}], \"enum\": [1, 3, 5]}",
+         {"1", "5"},
+         {"3"}},
+        {"{\"allOf\": [{\"type\": [\"integer\", \"string\"]}, {\"minimum\": 3, \"type\": "
+         "\"number\"}], "
+         "\"maximum\": 5}",
+         {"3", "5"},
+         {"2", "6", "3.5", "\"a\""}},
+        {"{\"allOf\": [{\"properties\": {\"a\": {\"type\": \"integer\"}}}, {\"properties\": "
+         "{\"a\": "
+         "{\"minimum\": 7}, \"b\": {\"const\": 0}}, \"required\": [\"a\"]}], \"type\": \"object\"}",
+         {"{\"a\": 7}", "{\"a\": 8, \"b\": 0}"},
+         {"{\"a\": 6}", "{}", "{\"a\": 7.5}"}},
+        {"{\"allOf\": [{\"properties\": {\"a\": {\"const\": 1}}, \"additionalProperties\": false}, "
+         "{\"properties\": {\"b\": {\"const\": 2}}}], \"type\": \"object\"}",
+         {"{}", "{\"a\": 1}"},
+         {"{\"b\": 2}"}},
+        {"{\"$defs\": {\"n~/ \": {\"type\": \"integer\"}}, \"type\": \"array\", \"items\": "
+         "{\"$ref\": "
+         "\"#/$defs/n~0~1%20\"}}",
+         {"[1, 2]"},
+         {"[null]"}},
+        {"{\"definitions\": {\"t\": {\"type\": \"object\", \"properties\": {\"v\": {\"const\": 1}, "
+         "\"l\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/definitions/t\"}}}, \"required\": "
+         "[\"v\"]}}, \"$ref\": \"#/definitions/t\"}",
+         {"{\"v\": 1}", "{\"v\": 1, \"l\": [{\"v\": 1}, {\"v\": 1, \"l\": []}]}"},
+         {"{\"v\": 1, \"l\": [1]}", "{\"l\": []}"}},
+        {"{\"$ref\": \"#/$defs/a\", \"maximum\": 3, \"$defs\": {\"a\": {\"type\": \"integer\", "
+         "\"minimum\": 2}}}",
+         {"2", "3"},
+         {"1", "4"}},
+        {"{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}]}",
+         {"null", "[null, [[]]]"},
+         {"[1]"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}, \"b\": {\"const\": "
+         "1}}, "
+         "\"required\": [\"b\"]}",
+         {"{\"b\": 1}", "{\"a\": {\"b\": 1}, \"b\": 1}"},
+         {"{\"a\": {}}"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
+static enum tft_status status_of(const char *schema, struct tft_error *err)
+{
+    struct tft_chat_text text;
+    struct tft_grammar *g;
+    *err = (struct tft_error){0};
+    enum tft_status status = tft_chat_schema(&text, schema, strlen(schema), 0, err);
+    assert_int_equal(status != TFT_OK, text.p == NULL);
+    if (status == TFT_OK) {
+        status = tft_grammar_open(&g, lexicon, TFT_GBNF, text.p, text.n, err);
+        tft_grammar_close(g);
+    }
+    tft_chat_text_free(&text);
+    return status;
+}
+
+static void what_is_not_supported_is_named(void **state)
+{
+    static const struct {
+        enum tft_status status;
+        const char *schema, *message;
+    } rows[] = {
+        {TFT_ERR_UNSUPPORTED, "{\"not\": {}}", "schema: #/not: this keyword"},
+        {TFT_ERR_UNSUPPORTED, "{\"properties\": {\"a/b~\": {\"if\": true}}}",
+         "#/properties/a~1b~0/if: this keyword"},
+        {TFT_ERR_UNSUPPORTED, "{\"anyOf\": [true, {\"patternProperties\": {}}]}",
+         "#/anyOf/1/patternProperties"},
+        {TFT_ERR_UNSUPPORTED, "{\"minlength\": 1}", "#/minlength: this keyword"},
+        {TFT_ERR_UNSUPPORTED, "{\"type\": \"string\", \"format\": \"uri\"}",
+         "#/format: not one of"},
+        {TFT_ERR_UNSUPPORTED, "{\"uniqueItems\": true}", "#/uniqueItems"},
+        {TFT_ERR_UNSUPPORTED, "{\"items\": [true]}", "#/items: a list: write prefixItems"},
+        {TFT_ERR_UNSUPPORTED, "{\"oneOf\": [{\"minimum\": 1}, {\"minimum\": 2}]}",
+         "#/oneOf: options 0 and 1"},
+        {TFT_ERR_UNSUPPORTED, "{\"$ref\": \"http://x\"}", "#/$ref: only references within"},
+        {TFT_ERR_UNSUPPORTED, "{\"$ref\": \"#\"}", "#: refers to itself"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"allOf\": [{\"$ref\": \"#/$defs/a\"}], \"$defs\": {\"a\": "
+         "{\"$ref\": \"#/$defs/b\"}, \"b\": {\"$ref\": \"#/$defs/a\"}}}",
+         "refers to itself"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a(?=b)\"}", "#/pattern: character 4: a group"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"\\\\bx\"}", "#/pattern: character 3: an escape"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a^b\"}", "#/pattern: character 2"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a)\"}", "#/pattern"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a\", \"maxLength\": 3}", "#/pattern: beside"},
+        {TFT_ERR_UNSUPPORTED, "{\"minItems\": 3000}", "#/minItems: more than 2000"},
+        {TFT_ERR_UNSUPPORTED, "{\"minProperties\": 2, \"additionalProperties\": true}",
+         "#/minProperties: this number needs"},
+        {TFT_ERR_UNSUPPORTED, "{\"minimum\": 0.12345678901234567}", "#/minimum: a number of too"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}}, "
+         "\"required\": [\"a\"]}",
+         "matches no text"},
+        {TFT_ERR_UNSUPPORTED, "false", "matches no text"},
+        {TFT_ERR_UNSUPPORTED, "{\"enum\": []}", "matches no text"},
+        {TFT_ERR_ARG, "{\"type\": \"text\"}", "#/type: not the name of a type"},
+        {TFT_ERR_ARG, "{\"required\": \"a\"}", "#/required: not a list"},
+        {TFT_ERR_ARG, "{\"properties\": {\"a\": 5}}", "#/properties/a: a schema is"},
+        {TFT_ERR_ARG, "{\"minLength\": -1}", "#/minLength: not a count"},
+        {TFT_ERR_ARG, "{\"exclusiveMinimum\": true}", "#/exclusiveMinimum: not a number"},
+        {TFT_ERR_ARG, "{\"$ref\": \"#/x\"}", "#/$ref: refers to nothing"},
+        {TFT_ERR_ARG, "{\"type\": \n  5,}", "JSON: line 2, column 5"},
+        {TFT_ERR_ARG, "[]", "#: a schema is"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tft_error err;
+        enum tft_status status = status_of(rows[i].schema, &err);
+        if (status != rows[i].status || !strstr(err.msg, rows[i].message))
+            fail_msg("%s: %d %s", rows[i].schema, status, err.msg);
+    }
+}
+
+/* Each ends soon, with a grammar or an error. */
+static void hostile_schemas_end(void **state)
+{
+    static char text[600000];
+    struct tft_error err;
+    size_t n = 0;
+    (void)state;
+    for (int i = 0; i < 100000; i++)
+        n += (size_t)sprintf(text + n, "[");
+    assert_int_equal(status_of(text, &err), TFT_ERR_FULL);
+    n = (size_t)sprintf(text, "{\"allOf\": [");
+    for (int i = 0; i < 40; i++) /* 2^40 combinations */
+        n += (size_t)sprintf(text + n, "%s{\"anyOf\": [{\"minLength\": %d}, {\"maxLength\": %d}]}",
+                             i ? ", " : "", i, 1000 + i);
+    sprintf(text + n, "]}");
+    assert_int_not_equal(status_of(text, &err), TFT_OK);
+    n = (size_t)sprintf(text, "{\"oneOf\": [");
+    for (int i = 0; i < 1500; i++)
+        n += (size_t)sprintf(text + n, "%s{\"const\": \"k%d\"}", i ? ", " : "", i);
+    sprintf(text + n, "]}");
+    status_of(text, &err);
+    n = (size_t)sprintf(text, "{\"properties\": {");
+    for (int i = 0; i < 8000; i++)
+        n += (size_t)sprintf(text + n, "%s\"p%d\": {\"maxLength\": 2000}", i ? ", " : "", i);
+    sprintf(text + n, "}}");
+    assert_int_not_equal(status_of(text, &err), TFT_OK);
+    assert_int_not_equal(status_of("{\"items\": {\"items\": {\"items\": {\"minItems\": 2000}, "
+                                   "\"minItems\": 2000}, \"minItems\": 2000}, \"minItems\": 2000, "
+                                   "\"type\": \"array\"}",
+                                   &err),
+                         TFT_ERR_NOMEM);
+    assert_int_not_equal(status_of("{\"pattern\": \"^((((a{2000}){2000}){2000}){2000})$\"}", &err),
+                         TFT_OK);
+    assert_int_not_equal(status_of("{\"pattern\": \"(a|b)*a(a|b){40}\"}", &err), TFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types_and_constants),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(arrays),
+        cmocka_unit_test(objects),
+        cmocka_unit_test(objects_in_any_order),
+        cmocka_unit_test(choices_and_references),
+        cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(hostile_schemas_end),
+    };
+    return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
+}
