@@ -1,4 +1,4 @@
-"""tuffet run and chat: --grammar, --regex"""
+"""tuffet run and chat: --grammar, --regex, --json-schema"""
 import json
 import re
 
@@ -58,17 +58,40 @@ class Form(Case):
                             re.search(r"[0-9]{3}\Z", said["content"]), said)
             self.assertGreater(len(said["content"]), 3)
 
+    def test_a_schema(self):
+        schema = ('{"type": "object", "properties": {"kind": {"enum": ["cat", "dog"]}, '
+                  '"age": {"type": "integer", "minimum": 1, "maximum": 30}}, '
+                  '"required": ["kind", "age"]}')
+        want = r'\A\{"kind": "(cat|dog)", "age": ([1-9]|[12][0-9]|30)\}\Z'
+        for option in [schema, self.write("pet.json", schema.encode())]:
+            said = self.json("run", self.toy(), "-phello", "--temp=2", "--json-schema", option)
+            self.assertRegex(said["text"], want)
+            said = self.json("chat", self.toy(template=PLAIN), "-phello", "--temp=2",
+                             "--json-schema", option)
+            self.assertRegex(said["content"], want)
+        orders = {list(json.loads(self.json("run", self.toy(uniform=1), "-phello", f"-s{seed}",
+                                            "--any-order", "--json-schema", schema)["text"]))[0]
+                  for seed in range(12)}
+        self.assertEqual(orders, {"kind", "age"})
+
     def test_errors(self):
         toy = self.toy(template=PLAIN)
-        self.assertIn("--grammar and --regex give two forms",
+        self.assertIn("--grammar, --regex and --json-schema give different forms",
                       self.fails("run", toy, "--regex=a", "--grammar=x", status=2))
-        self.assertIn("--grammar and --regex give two forms",
+        self.assertIn("--grammar, --regex and --json-schema give different forms",
                       self.fails("chat", toy, "--regex=a", "--grammar=x", status=2))
         self.assertIn("No such file", self.fails("run", toy, "--grammar", self.path("gone")))
         wrong = self.write("wrong.gbnf", b'root ::= a\na ::= [z-a]\n')
         for command in ["run", "chat"]:
             self.assertIn(f"{wrong}: grammar: line 2, column 7: a class with a range that ends",
                           self.fails(command, toy, "-phello", "--grammar", wrong))
+        self.assertIn("--any-order goes with --json-schema",
+                      self.fails("run", toy, "--any-order", status=2))
+        self.assertIn("--json-schema: schema: #/not: this keyword is not supported",
+                      self.fails("run", toy, "-phello", '--json-schema={"not": {}}'))
+        broken = self.write("broken.json", b'{"type":\n}')
+        self.assertIn(f"{broken}: JSON: line 2, column 1: not a value",
+                      self.fails("chat", toy, "-phello", "--json-schema", broken))
         self.assertIn("--regex: grammar: line 1, column 2: ",
                       self.fails("run", toy, "-phello", "--regex=a(?=b)"))
 

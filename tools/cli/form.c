@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat/tuffet_chat.h"
+
 static struct {
-    const char *grammar, *regex;
+    const char *grammar, *regex, *schema;
+    bool any_order;
 } opt;
 
 const struct cli_option form_option_list[] = {
@@ -12,14 +15,18 @@ const struct cli_option form_option_list[] = {
      "write only text of the grammar in FILE, in llama.cpp's GBNF"},
     {0, "regex", CLI_TEXT, &opt.regex, "TEXT",
      "write only text that this regular expression matches from its start to its end"},
+    {0, "json-schema", CLI_TEXT, &opt.schema, "FILE|TEXT",
+     "write only JSON that is valid by this JSON Schema: the text of one, or its file"},
+    {0, "any-order", CLI_FLAG, &opt.any_order, NULL,
+     "let the properties of objects come in any order (default that of the schema)"},
     {0},
 };
 
 int form_check(void)
 {
-    return opt.grammar && opt.regex
-               ? cli_usage("--grammar and --regex give two forms: use one of them")
-               : CLI_OK;
+    if (!!opt.grammar + !!opt.regex + !!opt.schema > 1)
+        return cli_usage("--grammar, --regex and --json-schema give different forms: use one");
+    return opt.any_order && !opt.schema ? cli_usage("--any-order goes with --json-schema") : CLI_OK;
 }
 
 /* ---- opening */
@@ -49,10 +56,41 @@ static int compile(struct form *f, const char *where, enum tft_grammar_kind kind
     return CLI_OK;
 }
 
+/* A schema begins with a brace, or is true or false; a file's name does not. */
+static bool is_schema(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    return *text == '{' || strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+}
+
+static int compile_schema(struct form *f)
+{
+    struct tft_chat_text grammar;
+    struct tft_error err;
+    bool text = is_schema(opt.schema);
+    size_t len = strlen(opt.schema);
+    char *read = text ? NULL : cli_read(opt.schema, &len);
+    const char *where = text ? "--json-schema" : opt.schema;
+    int status = CLI_FAILED;
+    if (!text && !read)
+        return CLI_FAILED;
+    if (tft_chat_schema(&grammar, text ? opt.schema : read, len,
+                        opt.any_order ? TFT_SCHEMA_ANY_ORDER : 0, &err) == TFT_OK) {
+        status = compile(f, where, TFT_GBNF, grammar.p, grammar.n);
+        tft_chat_text_free(&grammar);
+    } else {
+        cli_fail("%s: %s", where, err.msg);
+    }
+    free(read);
+    return status;
+}
+
 int form_open(struct form *f, const struct tft_model *m)
 {
     *f = (struct form){.m = m, .think = token_named(m, "<think>"),
                        .think_end = token_named(m, "</think>")};
+    if (opt.schema)
+        return compile_schema(f);
     if (opt.regex)
         return compile(f, "--regex", TFT_REGEX, opt.regex, strlen(opt.regex));
     size_t len;

@@ -1,6 +1,6 @@
 /*
- * Output of a given form: the options --grammar and --regex of the commands that generate. A model
- * that thinks does so freely; the form begins behind its thoughts.
+ * Output of a given form: the options --grammar, --regex and --json-schema of the commands that
+ * generate. A model that thinks does so freely; the form begins behind its thoughts.
  */
 #ifndef FORM_H
 #define FORM_H
