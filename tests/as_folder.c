@@ -14,7 +14,7 @@
 /* ---------------------------------------------------------------------------------------- names */
 
 enum how { AS_IT_IS, ROTATED, QKV, TRANSPOSED, APART, EXPERTS, WITH_UP, IN_GATE, V_ROWS,
-           V_COLUMNS };
+           V_COLUMNS, WIDENED };
 
 /* The name behind "model.layers.N." of what is blk.N.`gguf`, without .weight or .bias. Of several
    rows that fit, the first counts. */
@@ -91,6 +91,15 @@ static const struct {
     {" gemma2 gemma3 ", "ffn_norm", "pre_feedforward_layernorm", AS_IT_IS},
     {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_q", "self_attn.q_proj", ROTATED},
     {" llama mistral3 smollm3 granite granitemoe minicpm ", "attn_k", "self_attn.k_proj", ROTATED},
+    {" bitnet ", "attn_q", "self_attn.q_proj", WIDENED},
+    {" bitnet ", "attn_k", "self_attn.k_proj", WIDENED},
+    {" bitnet ", "attn_v", "self_attn.v_proj", WIDENED},
+    {" bitnet ", "attn_output", "self_attn.o_proj", WIDENED},
+    {" bitnet ", "ffn_gate", "mlp.gate_proj", WIDENED},
+    {" bitnet ", "ffn_up", "mlp.up_proj", WIDENED},
+    {" bitnet ", "ffn_down", "mlp.down_proj", WIDENED},
+    {NULL, "attn_sub_norm", "self_attn.attn_sub_norm", AS_IT_IS},
+    {NULL, "ffn_sub_norm", "mlp.ffn_sub_norm", AS_IT_IS},
     {NULL, "attn_norm", "input_layernorm", AS_IT_IS},
     {NULL, "ffn_norm", "post_attention_layernorm", AS_IT_IS},
     {NULL, "post_attention_norm", "post_attention_layernorm", AS_IT_IS},
@@ -265,6 +274,18 @@ static void put_numbers(struct out *out, const struct toy *t, const struct tft_t
     }
 }
 
+/* Numbers of which those of bitnet's matrix are the nearest ones, of the same mean size: of each pair
+   1.75 and 0.25, or 1.5 and 0.5 of it. What is half of it becomes 0. */
+static void put_widened(struct out *out, const struct tft_tensor *from)
+{
+    for (uint64_t i = 0; i < from->ne[0] * from->ne[1]; i++) {
+        float x, far = i / 2 % 2 ? 1.5f : 1.75f;
+        memcpy(&x, from->data + 4 * i, 4);
+        x = x != 0 ? x * far : (i % 3 ? 2 - far : far - 2) * AS_FOLDER_TERNARY;
+        fwrite(&x, 4, 1, out->data);
+    }
+}
+
 /* up: with WITH_UP, the tensor whose rows come behind those of each matrix of `from` */
 static void put_tensor(struct out *out, const struct toy *t, const struct tft_tensor *from,
                        const struct tft_tensor *up, const char *name, enum how how)
@@ -300,6 +321,11 @@ static void put_tensor(struct out *out, const struct toy *t, const struct tft_te
         put_head(out, name, from->type, matrices, 2 * rows, cols, false, 2 * from->bytes);
         for (uint64_t x = 0; x < 2 * matrices; x++)
             put_numbers(out, t, x % 2 ? up : from, name, x / 2 * rows * cols, 1, rows * cols);
+        return;
+    }
+    if (how == WIDENED) {
+        put_head(out, name, TFT_F32, 1, rows, cols, false, 4 * rows * cols);
+        put_widened(out, from);
         return;
     }
     put_head(out, name, from->type, matrices, rows, cols, vector, from->bytes);
@@ -494,6 +520,10 @@ static void put_own(FILE *f, const struct toy *t)
               "\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
               "\"num_dense_layers\":1,\"norm_topk_prob\":true,\"use_expert_bias\":true,",
               f);
+    if (is(t, "bitnet"))
+        fputs("\"quantization_config\":{\"quant_method\":\"bitnet\","
+              "\"quantization_mode\":\"online\"},",
+              f);
     if (is(t, "qwen35"))
         fprintf(f,
                 "\"linear_conv_kernel_dim\":%d,\"linear_num_key_heads\":%d,"
@@ -535,6 +565,7 @@ static const struct {
     {"falcon", "FalconForCausalLM", "gelu"},
     {"starcoder2", "Starcoder2ForCausalLM", "gelu_pytorch_tanh"},
     {"lfm2", "Lfm2ForCausalLM", "silu"},
+    {"bitnet", "BitNetForCausalLM", "silu"},
     {"qwen35", "Qwen3_5ForConditionalGeneration", "silu"},
     {"qwen3moe", "Qwen3MoeForCausalLM", "silu"},
     {"olmoe", "OlmoeForCausalLM", "silu"},
@@ -557,7 +588,7 @@ static void write_config(const struct toy *t, const struct tft_source *s, const 
             old ? "n_embd" : "hidden_size", t->n_embd, old ? "n_head" : "num_attention_heads",
             t->n_head);
     fprintf(f, "\"%s\":%u,\"%s\":\"%s\",", old ? "n_inner" : "intermediate_size", t->n_ff,
-            old ? "activation_function" : "hidden_act", classes[c].act);
+            old ? "activation_function" : "hidden_act", t->relu2 ? "relu2" : classes[c].act);
     if (!old && !is(t, "falcon"))
         fprintf(f, "\"num_key_value_heads\":%u,", t->n_head_kv);
     if (t->head_dim * t->n_head != t->n_embd)

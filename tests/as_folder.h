@@ -5,6 +5,10 @@
 
 #include "toy.h"
 
+/* Numbers of bitnet's matrices in a GGUF file that as_folder takes, in f32: of each pair one is 0,
+   the other has this size. */
+#define AS_FOLDER_TERNARY 0.125f
+
 /* Writes t, which is the GGUF file `gguf`, into the folder `path`, which exists. shards: files
    with weights; above 1, there is an index. Call it in a test: a failure is one of the test. */
 void as_folder(const struct toy *t, const char *gguf, const char *path, unsigned shards);

@@ -37,6 +37,8 @@ enum {
     IMPORT_V_ROWS = 1 << 14,    /* the last rows are of heads of values: one each, or dim */
     IMPORT_V_COLUMNS = 1 << 15, /* columns are */
     IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
+    IMPORT_TERNARY = 1 << 17,   /* each number becomes -s, 0 or s, the nearest one; s is the mean of
+                                   all sizes */
 };
 
 /*
@@ -70,6 +72,7 @@ struct import_arch {
     bool permuted;    /* RoPE pairs neighbours, and in the folder partners are half a head apart */
     bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
     bool parallel;    /* what use_parallel_residual is where config.json does not say it */
+    bool ternary; /* config.json may say that weights are to be quantized as IMPORT_TERNARY does */
     bool one_kv_number; /* the file has no array of KV heads, although only some layers attend */
     bool tied;        /* what tie_word_embeddings is where config.json does not say it */
     const struct import_number *numbers; /* the last has no key; or NULL */

@@ -138,7 +138,9 @@ void import_dimensions(struct import *im)
         fail(im, "num_hidden_layers", "is more than there are tensors");
     if (im->head_dim > MOST_HEAD_DIM)
         fail(im, "head_dim", "is above 65536");
-    if (import_find(im, "quantization_config"))
+    const json_t *quantized = import_find(im, "quantization_config");
+    const char *mode = json_string_value(json_object_get(quantized, "quantization_mode"));
+    if (quantized && !(im->arch->ternary && mode && strcmp(mode, "online") == 0))
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s: its weights are quantized (\"quantization_config\"): import the original",
                     im->folder.path);

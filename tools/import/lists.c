@@ -140,6 +140,21 @@ const struct import_tensor list_gpt2_all[] = {
     {0},
 };
 
+const struct import_tensor list_bitnet[] = {
+    {"layers.%u.self_attn.q_proj.weight", "blk.%u.attn_q.weight", "QD", IMPORT_TERNARY},
+    {"layers.%u.self_attn.k_proj.weight", "blk.%u.attn_k.weight", "KD", IMPORT_TERNARY},
+    {"layers.%u.self_attn.v_proj.weight", "blk.%u.attn_v.weight", "KD", IMPORT_TERNARY},
+    {"layers.%u.self_attn.o_proj.weight", "blk.%u.attn_output.weight", "DQ", IMPORT_TERNARY},
+    {"layers.%u.self_attn.attn_sub_norm.weight|layers.%u.self_attn.inner_attn_ln.weight",
+     "blk.%u.attn_sub_norm.weight", "Q", 0},
+    {"layers.%u.mlp.gate_proj.weight", "blk.%u.ffn_gate.weight", "FD", IMPORT_TERNARY},
+    {"layers.%u.mlp.up_proj.weight", "blk.%u.ffn_up.weight", "FD", IMPORT_TERNARY},
+    {"layers.%u.mlp.down_proj.weight", "blk.%u.ffn_down.weight", "DF", IMPORT_TERNARY},
+    {"layers.%u.mlp.ffn_sub_norm.weight|layers.%u.mlp.ffn_layernorm.weight",
+     "blk.%u.ffn_sub_norm.weight", "F", 0},
+    {0},
+};
+
 /* Layers have attention or a short convolution. */
 const struct import_tensor list_lfm2[] = {
     {"embed_tokens.weight", "token_embd.weight", "VD", 0},

@@ -360,3 +360,12 @@ void import_qwen35_values(struct import *im)
                            TFT_VALUE_BOOL, state, (size_t)im->n_layer);
     free(state);
 }
+
+/* Without hidden_activation a reader takes SiLU. */
+void import_bitnet_values(struct import *im)
+{
+    const char *act = json_string_value(import_find(im, "hidden_act")), relu2[] = "relu2";
+    if (act && strcmp(act, relu2) == 0)
+        tft_gguf_put_str(im->gguf, import_key(im, "hidden_activation"),
+                         (struct tft_str){relu2, strlen(relu2)});
+}

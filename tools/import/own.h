@@ -41,5 +41,6 @@ void import_hunyuan_values(struct import *im);
 void import_lfm2_values(struct import *im);
 void import_lfm2moe_values(struct import *im);
 void import_qwen35_values(struct import *im);
+void import_bitnet_values(struct import *im);
 
 #endif

@@ -108,6 +108,28 @@ static uint64_t source_row(const struct import *im, const struct import_target *
     return r;
 }
 
+/* s of IMPORT_TERNARY (Ma et al. 2024, arXiv 2402.17764, eq. 3), summed up row by row. */
+static double mean_size(const struct import_target *t, float *row)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
+    double sum = 0;
+    for (uint64_t r = 0; r < t->rows; r++) {
+        info->to_f32(row, t->data + r * t->cols * info->bytes, (size_t)t->cols);
+        for (uint64_t c = 0; c < t->cols; c++)
+            sum += fabs((double)row[c]);
+    }
+    return fmax(sum / ((double)t->rows * (double)t->cols), 1e-5);
+}
+
+/* What is nearer to 0 than to s becomes 0, and so does what is as near. */
+static void make_ternary(float *row, uint64_t n, double s)
+{
+    for (uint64_t c = 0; c < n; c++) {
+        double x = (double)row[c] / s;
+        row[c] = (float)(x > 0.5 ? s : x < -0.5 ? -s : 0);
+    }
+}
+
 /* row[cols] as floats. */
 static void read_row(const struct import *im, const char *prefix,
                      const struct import_target *t, uint64_t r, float *row)
@@ -180,10 +202,17 @@ void import_write_data(struct import *im, const char *prefix, const struct impor
 {
     float *row = malloc((size_t)t->cols * sizeof *row);
     uint16_t *half = malloc((size_t)t->cols * sizeof *half);
+    bool ternary = t->rule->how & IMPORT_TERNARY;
     if (!row || !half)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    double size = ternary && import_goes_on(im) ? mean_size(t, row) : 0;
+    if (!isfinite(size))
+        import_fail(im, TFT_ERR_FORMAT, "%s: NaN or infinity in tensor \"%s\"", im->folder.path,
+                    t->from);
     for (uint64_t r = 0; r < t->rows && import_goes_on(im); r++) {
         read_row(im, prefix, t, r, row);
+        if (ternary)
+            make_ternary(row, t->cols, size);
         write_row(im, t, row, half);
     }
     free(row);
