@@ -5,6 +5,7 @@
 
 #include "expert_toys.h"
 #include "tools/pack/pack.h"
+#include "tools/quantize/measure/moments.h"
 #include "tools/quantize/tune/tune.h"
 #include "w8a8.h"
 
@@ -273,8 +274,9 @@ static void codes(void **state)
 
 /* ---- W8A8 */
 
-/* Toys whose experts have whole panels, and nothing beside them. */
-static const int convertible[] = {0, 1, 2, 3};
+/* Toys whose experts have whole panels, and nothing beside them. The last two have a layer without
+   experts, whose hidden activations are wider or narrower. */
+static const int convertible[] = {0, 1, 2, 3, 6, 6};
 enum { N_CONVERTIBLE = sizeof convertible / sizeof *convertible };
 
 static struct toy panelled(int i)
@@ -284,10 +286,16 @@ static struct toy panelled(int i)
         {{"expert_count", TOY_U32, 19}, {"expert_used_count", TOY_U32, 4}},
         {{"embedding_scale", TOY_F32, 3}, {"residual_scale", TOY_F32, 0.4},
          {"expert_count", TOY_U32, 5}, {"expert_used_count", TOY_U32, 2}},
-        {{"expert_count", TOY_U32, 4}, {"expert_used_count", TOY_U32, 2}}};
+        {{"expert_count", TOY_U32, 4}, {"expert_used_count", TOY_U32, 2}},
+        {{"shortconv.l_cache", TOY_U32, 3}, {"expert_count", TOY_U32, 5},
+         {"expert_used_count", TOY_U32, 2}, {"expert_feed_forward_length", TOY_U32, 48},
+         {"leading_dense_block_count", TOY_U32, 1}, {"expert_gating_func", TOY_U32, 2}},
+        {{"shortconv.l_cache", TOY_U32, 3}, {"expert_count", TOY_U32, 5},
+         {"expert_used_count", TOY_U32, 2}, {"expert_feed_forward_length", TOY_U32, 64},
+         {"leading_dense_block_count", TOY_U32, 1}, {"expert_gating_func", TOY_U32, 2}}};
     struct toy t = expert_toys[convertible[i]];
     t.n_embd = 48;
-    t.n_ff = i == 1 ? 32 : 64;
+    t.n_ff = i == 1 || i == 5 ? 32 : 64;
     t.numbers = numbers[i];
     return t;
 }
@@ -302,7 +310,7 @@ static void near(const struct toy *t, const struct quantize_opts *o, double most
 static void near_the_floats(void **state)
 {
     (void)state;
-    static uint8_t bits[LAYER_MATS * 2];
+    static uint8_t bits[LAYER_MATS * 3];
     memset(bits, 4, sizeof bits);
     for (int i = 0; i < N_CONVERTIBLE; i++) {
         struct toy t = panelled(i);
@@ -325,7 +333,7 @@ static void near_the_floats(void **state)
 static void w8a8_has_the_same_bits_however_fed(void **state)
 {
     (void)state;
-    static uint8_t bits[LAYER_MATS * 2];
+    static uint8_t bits[LAYER_MATS * 3];
     memset(bits, 4, sizeof bits);
     for (int i = 0; i < N_CONVERTIBLE; i++)
         for (int kind = 0; kind < 3; kind++) {
@@ -336,6 +344,41 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
             o.group = 32;
             same_bits(quantized(&t, &o), "f16");
         }
+}
+
+/* Moments of the hidden activations: sums over tokens in a layer without experts, over the experts
+   of all tokens in the others, each as wide as the layer has them. */
+static void moments_of_each_width(void **state)
+{
+    (void)state;
+    enum { SPAN = 3, USED = 2 };
+    for (int i = 4; i < N_CONVERTIBLE; i++) {
+        struct toy t = panelled(i);
+        struct tft_model *m = opened(written(&t));
+        struct moments s;
+        const bool wanted[TFT_LAYER_INPUTS] = {[TFT_IN_DOWN] = true};
+        assert_true(moments_open(&s, m, SPAN, true, wanted, 2));
+        for (uint32_t l = 3; l-- > 0;) { /* layer 0 has fewer rows than there were before it */
+            size_t n = l ? m->n_ff_expert : m->n_ff, rows = l ? SPAN * USED : SPAN;
+            float x[SPAN * USED][64];
+            moments_begin(&s, &m->block[l]);
+            for (size_t r = 0; r < rows; r++) {
+                for (size_t k = 0; k < n; k++)
+                    x[r][k] = (float)((r * 31 + k * 7 + l) % 13) - 6;
+                moments_put(&s, TFT_IN_DOWN, r, x[r]);
+            }
+            moments_add(&s);
+            for (size_t k = 0; k < n; k++)
+                for (size_t j = 0; j <= k; j++) {
+                    float sum = 0;
+                    for (size_t r = 0; r < rows; r++)
+                        sum += x[r][k] * x[r][j];
+                    assert_true(s.h[TFT_IN_DOWN][k * n + j] == sum);
+                }
+        }
+        moments_close(&s);
+        tft_model_close(m);
+    }
 }
 
 /* The matrices of expert e are those that a model of it alone has, whose router does not matter. */
@@ -388,10 +431,10 @@ static void quantize_refuses(void **state)
     o = usual(&odd);
     refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");
     o = usual(&expert_toys[4]);
-    refuses(&expert_toys[4], &o, "experts beside other feed-forward layers");
+    refuses(&expert_toys[4], &o, "experts beside a shared one yet, which layer 0 has");
     struct toy last = expert_toys[4];
     last.shared_last = true;
-    refuses(&last, &o, "experts beside other feed-forward layers");
+    refuses(&last, &o, "experts beside a shared one yet, which layer 1 has");
 }
 
 static void tuning_refuses(void **state)
@@ -585,6 +628,7 @@ int main(void)
         cmocka_unit_test(the_same_bits_however_fed),
         cmocka_unit_test(codes),
         cmocka_unit_test(near_the_floats),
+        cmocka_unit_test(moments_of_each_width),
         cmocka_unit_test(w8a8_has_the_same_bits_however_fed),
         cmocka_unit_test(each_expert_has_its_own_rows),
         cmocka_unit_test(quantize_refuses),

@@ -19,7 +19,7 @@ bool fold_open(struct fold *f, const struct tft_model *m, const struct quantize_
 {
     *f = (struct fold){.m = m, .o = o, .value_order = value_order};
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-        f->factor[i] = malloc(quantize_input_width(m, i) * sizeof *f->factor[i]);
+        f->factor[i] = malloc(quantize_input_width(m, NULL, i) * sizeof *f->factor[i]);
         if (!f->factor[i])
             return false;
     }
@@ -38,7 +38,7 @@ void fold_close(struct fold *f)
 void fold_reset(const struct fold *f)
 {
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
-        for (size_t k = 0; k < quantize_input_width(f->m, i); k++)
+        for (size_t k = 0; k < quantize_input_width(f->m, NULL, i); k++)
             f->factor[i][k] = 1;
     for (size_t k = 0; k < width_of_values(f); k++)
         f->values[k] = 1;

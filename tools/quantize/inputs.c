@@ -11,11 +11,11 @@ const char *quantize_matrix_name(int which)
 
 const char *quantize_matrix_format(const struct tft_block *b, int which)
 {
-    static const char *const attention[LAYER_MATS] =
-        {"blk.%u.attn_q",      "blk.%u.attn_k",   "blk.%u.attn_v", "blk.%u.attn_gate",
-         "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
-    static const char *const conv[LAYER_MATS] = {[MAT_Q] = "blk.%u.shortconv.in_proj",
-                                                 [MAT_O] = "blk.%u.shortconv.out_proj"};
+    static const char *const attention[LAYER_MATS] = {
+        "blk.%u.attn_q",      "blk.%u.attn_k",   "blk.%u.attn_v", "blk.%u.attn_gate",
+        "blk.%u.attn_output", "blk.%u.ffn_gate", "blk.%u.ffn_up", "blk.%u.ffn_down"};
+    static const char *const conv[LAYER_MATS] = {
+        [MAT_Q] = "blk.%u.shortconv.in_proj", [MAT_O] = "blk.%u.shortconv.out_proj"};
     static const char *const delta[LAYER_MATS] = {[MAT_Q] = "blk.%u.attn_qkv",
                                                   [MAT_K] = "blk.%u.ssm_alpha",
                                                   [MAT_V] = "blk.%u.ssm_beta",
@@ -38,10 +38,18 @@ uint32_t quantize_matrix_input(int which)
                                : TFT_IN_FFN;
 }
 
-size_t quantize_input_width(const struct tft_model *m, uint32_t which)
+static size_t hidden_width(const struct tft_model *m, const struct tft_block *layer)
+{
+    if (layer)
+        return tft_block_has_experts(layer) ? m->n_ff_expert : m->n_ff;
+    return m->n_ff > m->n_ff_expert ? m->n_ff : m->n_ff_expert;
+}
+
+size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
+                            uint32_t which)
 {
     return which == TFT_IN_O      ? (size_t)m->n_head * m->head_dim
-           : which == TFT_IN_DOWN ? m->n_ff
+           : which == TFT_IN_DOWN ? hidden_width(m, layer)
                                   : m->n_embd;
 }
 

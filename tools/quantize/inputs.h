@@ -31,8 +31,9 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
     return m->n_layer * TFT_LAYER_INPUTS + 1;
 }
 
-/* Numbers of a layer's input. */
-size_t quantize_input_width(const struct tft_model *m, uint32_t which);
+/* Numbers of input `which` of a layer; layer NULL: the most that any has. */
+size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
+                            uint32_t which);
 
 /* Name of a layer's input, after the first linear layer that reads it: "ffn_down". */
 const char *quantize_part_name(uint32_t which);

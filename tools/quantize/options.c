@@ -40,10 +40,18 @@ uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_op
 }
 
 /* At least eight blocks, so that threads can share the transform. */
+static uint32_t hidden_block(uint32_t width)
+{
+    uint32_t block = (uint32_t)rotate_block(width);
+    while (block > 1 && width / block < 8)
+        block /= 2;
+    return block;
+}
+
+/* One for all layers: powers of two, so the smaller one divides both widths. */
 uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o)
 {
-    uint32_t block = (uint32_t)rotate_block(m->n_ff);
-    while (block > 1 && m->n_ff / block < 8)
-        block /= 2;
-    return o->rotate >= QUANTIZE_ROTATE_O_DOWN ? block : 0;
+    uint32_t block = hidden_block(m->n_ff),
+             other = m->n_expert ? hidden_block(m->n_ff_expert) : block;
+    return o->rotate < QUANTIZE_ROTATE_O_DOWN ? 0 : other < block ? other : block;
 }

@@ -148,7 +148,7 @@ static void measure(struct conversion *c, uint32_t l)
     c->measuring = true;
     c->stats.moments = c->low_bits ? &c->moments : NULL;
     if (c->low_bits)
-        moments_clear(&c->moments);
+        moments_begin(&c->moments, &c->m->block[l]);
     layers_run_prefix(&c->y, l, false);
     layers_run_text(&c->y, l, c->low_bits);
     c->stats.moments = NULL;
@@ -226,9 +226,10 @@ static size_t value_channel(const struct tft_model *m, size_t k)
 
 /* size: [width] = the moments; those of attention's output summed over the heads that share a
    value. The values' factors are scratch. */
-static void input_sizes(struct conversion *c, uint32_t which, float *size)
+static void input_sizes(struct conversion *c, const struct tft_block *b, uint32_t which,
+                        float *size)
 {
-    size_t n = quantize_input_width(c->m, which);
+    size_t n = quantize_input_width(c->m, b, which);
     memcpy(size, c->moments.h[which], n * sizeof *size);
     if (which != TFT_IN_O)
         return;
@@ -251,7 +252,7 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
                           .user = c};
     float *moment = c->moments.h[which], *factor = c->fold.factor[which];
     struct awq_input x = {
-        .n = quantize_input_width(c->m, which), .moment = moment, .size = size};
+        .n = quantize_input_width(c->m, b, which), .moment = moment, .size = size};
     for (int i = 0; i < LAYER_MATS; i++) {
         const struct tft_linear *l = layers_linear(b, i);
         uint32_t bits = quantize_bits(c->o, c->layers_done, i);
@@ -259,7 +260,7 @@ static void scale_input(struct conversion *c, struct tft_block *b, uint32_t whic
             x.reader[x.n_readers++] =
                 (struct awq_matrix){layers_weights(l), l->w.rows, bits};
     }
-    input_sizes(c, which, size);
+    input_sizes(c, b, which, size);
     c->now = (int)which;
     if (!awq_choose(factor, &x, &how))
         fail_memory(c);
@@ -272,14 +273,15 @@ static void choose_awq(struct conversion *c, struct tft_block *b)
 {
     size_t widest = 0;
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++)
-        widest = quantize_input_width(c->m, i) > widest ? quantize_input_width(c->m, i) : widest;
+        if (quantize_input_width(c->m, b, i) > widest)
+            widest = quantize_input_width(c->m, b, i);
     float *size = malloc(widest * sizeof *size);
     if (!size)
         fail_memory(c);
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS && !failed(c); i++)
         if (c->moments.h[i] && can_scale(c, b, i))
             scale_input(c, b, i, size);
-    for (size_t k = 0; k < quantize_input_width(c->m, TFT_IN_O); k++)
+    for (size_t k = 0; k < quantize_input_width(c->m, b, TFT_IN_O); k++)
         c->fold.values[value_channel(c->m, k)] = c->fold.factor[TFT_IN_O][k];
     free(size);
     c->steps++;
@@ -301,6 +303,7 @@ static void prepare_layer(struct conversion *c, uint32_t l)
 {
     struct tft_block *b = &c->m->block[l];
     fold_reset(&c->fold);
+    input_stats_begin(&c->stats, b);
     layers_load(&c->y, l);
     write_check(&c->file, l);
     if (!failed(c))
@@ -337,9 +340,9 @@ static bool round_progress(void *user, double done)
 
 /* Which channel of the moments a column of the matrices is: values are reordered. map: [width];
    NULL if memory is short */
-static uint32_t *channel_map(const struct conversion *c, uint32_t which)
+static uint32_t *channel_map(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
-    size_t n = quantize_input_width(c->m, which), dim = c->m->head_dim;
+    size_t n = quantize_input_width(c->m, b, which), dim = c->m->head_dim;
     const int32_t *order = which == TFT_IN_O ? c->kv.value_order : NULL;
     uint32_t *map = malloc(n * sizeof *map), shared = c->m->n_head / c->m->n_head_kv;
     for (size_t k = 0; map && k < n; k++)
@@ -357,8 +360,8 @@ static void round_readers(struct conversion *c, struct tft_block *b, uint32_t wh
                                .n_threads = c->y.s->n_threads,
                                .progress = round_progress,
                                .user = c};
-    uint32_t *map = channel_map(c, which);
-    if (!map || !metric_open(&metric, c->moments.h[which], quantize_input_width(c->m, which),
+    uint32_t *map = channel_map(c, b, which);
+    if (!map || !metric_open(&metric, c->moments.h[which], quantize_input_width(c->m, b, which),
                              c->moments.correlated, map, c->o->group, how.kern, how.n_threads))
         fail_memory(c);
     for (int i = 0; i < LAYER_MATS && !failed(c); i++) {
@@ -573,8 +576,9 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: its norms are what its experts' router reads",
                         m->source.name, m->arch->name);
-    for (uint32_t l = 0; m->n_expert && l < m->n_layer; l++)
-        if (o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        if (tft_block_has_experts(&m->block[l]) &&
+            o->range[l * TFT_LAYER_INPUTS + TFT_IN_DOWN] == TFT_RANGE_TENSOR)
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
                             "%s: experts' hidden activations have no range of all tokens",
                             m->source.name);

@@ -31,7 +31,7 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
 {
     const struct input_stats *st = user;
     uint32_t which = in->index % TFT_LAYER_INPUTS;
-    size_t width = quantize_input_width(st->m, which);
+    size_t width = histogram_of(st, which, tid)->n_channel;
     float *x = st->row + (size_t)tid * st->widest;
     for (size_t i = 0; i < n; i++) {
         memcpy(x, rows + i * stride, width * sizeof *x);
@@ -52,6 +52,13 @@ const struct histogram *input_stats_of(const struct input_stats *st, uint32_t wh
         histogram_clear(histogram_of(st, which, i));
     }
     return h;
+}
+
+void input_stats_begin(const struct input_stats *st, const struct tft_block *layer)
+{
+    for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++)
+        for (int i = 0; i < st->n_threads; i++)
+            histogram_of(st, which, i)->n_channel = quantize_input_width(st->m, layer, which);
 }
 
 void input_stats_clear(const struct input_stats *st)
@@ -92,7 +99,7 @@ static bool take_histograms(struct input_stats *st)
     st->histogram = calloc((size_t)TFT_LAYER_INPUTS * (size_t)st->n_threads, sizeof *st->histogram);
     for (uint32_t which = 0; st->histogram && which < TFT_LAYER_INPUTS; which++)
         for (int i = 0; i < st->n_threads; i++)
-            if (!histogram_init(histogram_of(st, which, i), quantize_input_width(st->m, which)))
+            if (!histogram_init(histogram_of(st, which, i), quantize_input_width(st->m, NULL, which)))
                 return false;
     return st->histogram;
 }
@@ -103,7 +110,7 @@ bool input_stats_open(struct input_stats *st, const struct tft_model *m,
 {
     *st = (struct input_stats){.m = m, .o = o, .n_threads = n_threads, .factor = factor};
     for (uint32_t which = 0; which < TFT_LAYER_INPUTS; which++) {
-        size_t n = quantize_input_width(m, which);
+        size_t n = quantize_input_width(m, NULL, which);
         st->widest = n > st->widest ? n : st->widest;
     }
     st->row = calloc((size_t)n_threads, st->widest * sizeof *st->row);

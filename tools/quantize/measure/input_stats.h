@@ -33,7 +33,10 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
 /* The histogram of input `which` over all threads. */
 const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which);
 
-/* Call before the next layer. */
+/* Call before each layer: from now on inputs are this layer's. */
+void input_stats_begin(const struct input_stats *st, const struct tft_block *layer);
+
+/* Call behind each layer. */
 void input_stats_clear(const struct input_stats *st);
 
 /* Chooses scale and zero-point of input `index` from its histogram. r: all zeros on entry. Fails if

@@ -438,19 +438,17 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
     return status;
 }
 
-/* Experts lie one behind the other without padding, and all inputs of `down` have one width. */
+/* Experts lie one behind the other without padding, and a layer has one input of `down`. */
 static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
 {
-    bool dense = m->n_leading;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        dense |= m->block[l].up.w.rows != 0;
+        if (tft_block_has_experts(&m->block[l]) && m->block[l].up.w.rows)
+            return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                            "%s: tuffet quantize does not know experts beside a shared one yet, "
+                            "which layer %u has",
+                            m->source.name, l);
     if (!m->n_expert)
         return TFT_OK;
-    if (dense)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: tuffet quantize does not know experts beside other feed-forward "
-                        "layers yet",
-                        m->source.name);
     if (m->n_embd % TFT_PANEL || m->n_ff_expert % TFT_PANEL)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: experts of %u and %u rows, not multiples of %d, cannot be quantized",

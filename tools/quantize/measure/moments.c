@@ -15,16 +15,22 @@ static float *alloc_zeros(size_t rows, size_t cols)
     return tft_mul(rows, cols * sizeof(float), &bytes) ? calloc(bytes + 1, 1) : NULL;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Rows of an input in a window: tokens, or the experts of all tokens. */
+static size_t rows_of(const struct moments *s, bool experts, uint32_t which)
+{
+    return (size_t)s->window * (experts && which == TFT_IN_DOWN ? s->m->n_expert_used : 1);
+}
+
 static size_t window_rows(const struct moments *s, uint32_t which)
 {
-    bool experts = which == TFT_IN_DOWN && s->m->n_expert;
-    return (size_t)s->window * (experts ? s->m->n_expert_used : 1);
+    return rows_of(s, tft_block_has_experts(s->layer), which);
+}
+
+static size_t width_of(const struct moments *s, uint32_t which)
+{
+    return quantize_input_width(s->m, s->layer, which);
 }
 
 bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window, bool correlated,
@@ -34,16 +40,16 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
     *s = (struct moments){
         .m = m, .n_threads = n_threads, .window = window, .correlated = correlated};
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-        size_t n = quantize_input_width(m, i);
+        size_t n = quantize_input_width(m, NULL, i);
         widest = n > widest ? n : widest;
         if (!wanted[i])
             continue;
-        s->x[i] = alloc_zeros(window_rows(s, i), n);
+        s->x[i] = alloc_zeros(rows_of(s, m->n_expert, i), n);
         s->h[i] = alloc_zeros(correlated ? n : 1, n);
         if (!s->x[i] || !s->h[i])
             return false;
     }
-    s->columns = alloc_zeros(widest, larger(window, window_rows(s, TFT_IN_DOWN)));
+    s->columns = alloc_zeros(widest, larger(window, rows_of(s, m->n_expert, TFT_IN_DOWN)));
     return s->columns;
 }
 
@@ -57,10 +63,11 @@ void moments_close(struct moments *s)
     *s = (struct moments){0};
 }
 
-void moments_clear(const struct moments *s)
+void moments_begin(struct moments *s, const struct tft_block *layer)
 {
+    s->layer = layer;
     for (uint32_t i = 0; i < TFT_LAYER_INPUTS; i++) {
-        size_t n = quantize_input_width(s->m, i);
+        size_t n = width_of(s, i);
         if (s->h[i])
             memset(s->h[i], 0, (s->correlated ? n : 1) * n * sizeof *s->h[i]);
     }
@@ -68,7 +75,7 @@ void moments_clear(const struct moments *s)
 
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x)
 {
-    size_t n = quantize_input_width(s->m, which);
+    size_t n = width_of(s, which);
     if (s->x[which])
         memcpy(s->x[which] + i * n, x, n * sizeof *x);
 }
@@ -83,7 +90,7 @@ static void transpose(void *arg, int tid, int n_threads)
 {
     const struct add_task *task = arg;
     const struct moments *s = task->s;
-    size_t n = quantize_input_width(s->m, task->which), window = window_rows(s, task->which),
+    size_t n = width_of(s, task->which), window = window_rows(s, task->which),
            begin = n * (size_t)tid / (size_t)n_threads,
            end = n * (size_t)(tid + 1) / (size_t)n_threads;
     for (size_t t = 0; t < window; t++)
@@ -104,7 +111,7 @@ static void add(void *arg, int tid, int n_threads)
     const struct add_task *task = arg;
     const struct moments *s = task->s;
     float *h = s->h[task->which];
-    size_t n = quantize_input_width(s->m, task->which), window = window_rows(s, task->which);
+    size_t n = width_of(s, task->which), window = window_rows(s, task->which);
     if (!s->correlated && tid == 0)
         add_diagonal(s, h, n, window);
     for (size_t i = (size_t)tid * ROWS; s->correlated && i < n; i += (size_t)n_threads * ROWS) {

@@ -7,11 +7,12 @@
 
 struct moments {
     const struct tft_model *m;
+    const struct tft_block *layer; /* the one that runs */
     int n_threads;
     uint32_t window;
     bool correlated;            /* all pairs of channels; else each with itself */
-    float *x[TFT_LAYER_INPUTS]; /* [window, width] inputs of the window that runs */
-    float *columns;             /* [widest, window] scratch */
+    float *x[TFT_LAYER_INPUTS]; /* [rows, width] inputs of the window that runs */
+    float *columns;             /* [widest, rows] scratch */
     float *h[TFT_LAYER_INPUTS]; /* [width, width] sums at and below the diagonal; or [width] */
 };
 
@@ -21,8 +22,8 @@ bool moments_open(struct moments *s, const struct tft_model *m, uint32_t window,
                   const bool wanted[TFT_LAYER_INPUTS], int n_threads);
 void moments_close(struct moments *s);
 
-/* Call before the next layer. */
-void moments_clear(const struct moments *s);
+/* Call before each layer. */
+void moments_begin(struct moments *s, const struct tft_block *layer);
 
 /* Takes row i of the window of input `which`; threads may call it for different rows. */
 void moments_put(const struct moments *s, uint32_t which, size_t i, const float *x);

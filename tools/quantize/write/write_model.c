@@ -507,7 +507,8 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static bool alloc_scratch(struct model_writer *f)
 {
     const struct tft_model *m = f->m;
-    size_t q = (size_t)m->n_head * m->head_dim, cols = larger(larger(m->n_embd, m->n_ff), q);
+    size_t q = (size_t)m->n_head * m->head_dim,
+           cols = larger(larger(m->n_embd, larger(m->n_ff, m->n_ff_expert)), q);
     size_t kv = (size_t)m->n_head_kv * m->head_dim,
            layer = larger(larger(cols, kv), m->n_expert * larger(m->n_embd, m->n_ff_expert)),
            rows = larger(larger(layer, m->n_vocab), m->mixer_width);
