@@ -48,12 +48,19 @@ static inline uint32_t tft_spans(uint32_t tokens)
     return (tokens + TFT_SPAN - 1) / TFT_SPAN;
 }
 
+/* The KV heads of a layer: G and E. */
+struct tft_kv_heads {
+    uint32_t n, dim;
+};
+
 /* What a cache has to know of its model. */
 struct tft_kv_shape {
     uint32_t n_layer;             /* of the model */
     uint32_t n_host;              /* the first layers: their keys and values are in this cache's
                                      memory. Those of the others are on a device */
-    uint32_t n_head_kv, head_dim; /* G, E */
+    uint32_t n_head_kv, head_dim; /* G, E; the most of any layer, where layers differ */
+    const struct tft_kv_heads *heads; /* [n_layer] where they do; NULL: all are the same. A cache of
+                                         such a model evicts nothing */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
     const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no layer has one */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
@@ -86,18 +93,20 @@ struct tft_kv_layer {
 };
 
 /*
- * The slots of a layer in a model with windows. What lies before a layer's window is never seen
- * again, so the layer has slots for its window, for the tokens of a pass, and for rewinds; they are
- * a ring: a token's slot s is its position, and is in place s % slots. A ring is whole spans, and a
- * token that attends finds all tokens of its first span in it, those before its window too. So
- * attention computes the same numbers as with a slot for each token. A ring is floats under every
- * policy, and nothing in it is evicted. A layer without a window has the policy's slots and blocks.
+ * The slots of a layer in a model whose layers differ, in their windows or their heads. What lies
+ * before a layer's window is never seen again, so the layer has slots for its window, for the tokens
+ * of a pass, and for rewinds; they are a ring: a token's slot s is its position, and is in place
+ * s % slots. A ring is whole spans, and a token that attends finds all tokens of its first span in
+ * it, those before its window too. So attention computes the same numbers as with a slot for each
+ * token. A ring is floats under every policy, and nothing in it is evicted. A layer without a window
+ * has the policy's slots and blocks.
  */
 struct tft_kv_ring {
+    struct tft_kv_heads heads;
     uint32_t window;              /* 0: the layer has none */
     uint32_t slots[TFT_KV_SIDES]; /* of a head; a multiple of 16, and of TFT_SPAN where fewer than
                                      the tokens that there is room for */
-    size_t row[TFT_KV_SIDES]; /* the layer's first row of kv.k and of kv.v; a row is E numbers */
+    size_t at[TFT_KV_SIDES]; /* the layer's first number in kv.k and in kv.v */
 };
 
 /* Tokens that can be taken back in place, at least, where a layer has a window. */
@@ -182,7 +191,7 @@ struct tft_kv {
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
     char *v;     /* [n_host, G, V capacity, E] slots: values */
     struct tft_kv_ring *ring; /* [n_layer] slots of a head in place of `capacity`; NULL in a model
-                                 without windows */
+                                 whose layers are all the same */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing; zeros where the
                                    layer has a ring */
@@ -215,6 +224,12 @@ static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint3
 }
 
 /* --------------------------------------------------------------------------------------- memory */
+
+/* The heads of a layer of the cache. */
+static inline struct tft_kv_heads tft_kv_heads(const struct tft_kv *kv, uint32_t layer)
+{
+    return kv->ring ? kv->ring[layer].heads : (struct tft_kv_heads){kv->n_head_kv, kv->head_dim};
+}
 
 /* Takes all memory of a cache for `capacity` tokens from the arena, or counts it. No pass may have
    more than n_batch tokens; a slide drops `slide` tokens at once. */

@@ -70,12 +70,16 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
-/* Layers without a window: those that the policy is about. */
-static uint32_t policy_layers(const struct tft_kv_shape *shape)
+/* Numbers of a token's keys in the layers without a window: those that the policy is about. */
+static uint64_t policy_width(const struct tft_kv_shape *shape)
 {
-    uint32_t n = 0;
-    for (uint32_t l = 0; l < shape->n_layer; l++)
-        n += !shape->window || !shape->window[l];
+    uint64_t n = 0;
+    for (uint32_t l = 0; l < shape->n_layer; l++) {
+        struct tft_kv_heads all = {shape->n_head_kv, shape->head_dim},
+                            own = shape->heads ? shape->heads[l] : all;
+        if (!shape->window || !shape->window[l])
+            n += (uint64_t)own.n * own.dim;
+    }
     return n;
 }
 
@@ -97,11 +101,10 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
 
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy)
 {
-    uint64_t block = tft_kv_block(policy),
-             heads = (uint64_t)policy_layers(shape) * shape->n_head_kv;
+    uint64_t block = tft_kv_block(policy);
     if (tft_kv_evicts(policy))
         return (tft_kv_block_bytes(shape, policy) + block - 1) / block;
-    return 2 * heads * shape->head_dim * tft_num_bytes(policy->num);
+    return 2 * policy_width(shape) * tft_num_bytes(policy->num);
 }
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -123,8 +126,7 @@ uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv
 {
     uint64_t slots = (uint64_t)slots_of(policy, TFT_KV_K, 0, capacity) +
                      slots_of(policy, TFT_KV_V, 0, capacity);
-    return slots * policy_layers(shape) * shape->n_head_kv * shape->head_dim *
-               tft_num_bytes(policy->num) +
+    return slots * policy_width(shape) * tft_num_bytes(policy->num) +
            blocks_of(policy, capacity) * block_bytes;
 }
 
@@ -139,19 +141,23 @@ static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at
     return whole < all ? (uint32_t)whole : all;
 }
 
-static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window,
-                         uint32_t at_once, size_t rows[TFT_KV_SIDES])
+/* n: numbers of all layers */
+static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
+                         uint32_t at_once, size_t n[TFT_KV_SIDES])
 {
     struct tft_kv_ring *ring = tft_arena_take(a, kv->n_layer, sizeof *ring);
     for (uint32_t l = 0; l < kv->n_layer; l++) {
-        struct tft_kv_ring r = {.window = window[l]};
+        struct tft_kv_ring r = {.heads = {kv->n_head_kv, kv->head_dim},
+                                .window = shape->window ? shape->window[l] : 0};
+        if (shape->heads)
+            r.heads = shape->heads[l];
         for (int i = 0; i < TFT_KV_SIDES; i++) {
             size_t all;
             r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
-            r.row[i] = rows[i];
+            r.at[i] = n[i];
             kv->most_slots = max_u32(kv->most_slots, r.slots[i]);
-            if (!tft_mul(l < kv->n_host ? kv->n_head_kv : 0, r.slots[i], &all) ||
-                !tft_add(rows[i], all, &rows[i]))
+            if (!tft_mul(l < kv->n_host ? r.heads.n : 0, r.slots[i], &all) ||
+                !tft_mul(all, r.heads.dim, &all) || !tft_add(n[i], all, &n[i]))
                 a->failed = true;
         }
         if (ring)
@@ -160,18 +166,20 @@ static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const uint32_t 
     kv->ring = ring;
 }
 
-static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const uint32_t *window,
+static void layout_slots(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                          uint32_t at_once)
 {
-    size_t rows[TFT_KV_SIDES] = {0}, row = kv->head_dim * tft_num_bytes(kv->num);
+    size_t n[TFT_KV_SIDES] = {0};
+    bool differ = shape->window || shape->heads;
     kv->most_slots = max_u32(kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]);
-    if (window)
-        layout_rings(kv, a, window, at_once, rows);
-    for (int i = 0; i < TFT_KV_SIDES && !window; i++)
-        if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &rows[i]))
+    if (differ)
+        layout_rings(kv, a, shape, at_once, n);
+    for (int i = 0; i < TFT_KV_SIDES && !differ; i++)
+        if (!tft_mul((size_t)kv->n_host * kv->n_head_kv, kv->capacity[i], &n[i]) ||
+            !tft_mul(n[i], kv->head_dim, &n[i]))
             a->failed = true;
-    kv->k = tft_arena_take(a, rows[TFT_KV_K], row);
-    kv->v = tft_arena_take(a, rows[TFT_KV_V], row);
+    kv->k = tft_arena_take(a, n[TFT_KV_K], tft_num_bytes(kv->num));
+    kv->v = tft_arena_take(a, n[TFT_KV_V], tft_num_bytes(kv->num));
 }
 
 static void layout_owners(struct tft_kv *kv, struct tft_arena *a)
@@ -278,7 +286,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         kv->capacity[i] = slots_of(policy, i, shape->n_prefix, capacity);
         kv->stay[i] = min_u32(tft_retain_stay(policy, i), kv->capacity[i]);
     }
-    layout_slots(kv, a, shape->window, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
+    layout_slots(kv, a, shape, max_u32(max_u32(n_batch, slide), TFT_KV_BACK));
     kv->n_blocks = blocks_of(policy, capacity);
     if (tft_kv_evicts(policy)) {
         layout_blocks(kv, a, shape->window);

@@ -182,7 +182,7 @@ void tft_kv_drop(struct tft_kv *kv, const struct tft_kv_drop *d)
 {
     const uint32_t *dropped = tft_kv_dropped(kv, d->n);
     for (uint32_t l = 0; l < kv->n_host; l++)
-        for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        for (uint32_t h = 0; h < tft_kv_heads(kv, l).n; h++)
             if (tft_kv_has_ring(kv, l))
                 tft_kv_drop_from_ring(kv, l, h, dropped, d->n);
             else if (d->blocks)

@@ -6,16 +6,18 @@
 #include "simd/half.h"
 
 /* Byte of slot `from`, in k if it begins a panel, or in v: both have E numbers for each slot of a
-   head. */
+   head. E and the number of heads are those of the layer. */
 static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer,
                      uint32_t head, uint32_t from)
 {
-    size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] + from;
+    size_t row = ((size_t)layer * kv->n_head_kv + head) * kv->capacity[which] + from,
+           n = row * kv->head_dim;
     if (kv->ring) {
         const struct tft_kv_ring *r = &kv->ring[layer];
-        row = r->row[which] + (size_t)head * r->slots[which] + from % r->slots[which];
+        row = (size_t)head * r->slots[which] + from % r->slots[which];
+        n = r->at[which] + row * r->heads.dim;
     }
-    return row * kv->head_dim * tft_num_bytes(kv->num);
+    return n * tft_num_bytes(kv->num);
 }
 
 void *tft_kv_keys(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from)
@@ -31,13 +33,13 @@ void *tft_kv_values(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint
 void tft_kv_store_value(const struct tft_kv *kv, const struct tft_kernels *kern, uint32_t layer,
                         uint32_t head, uint32_t slot, const float *v)
 {
-    kern->narrow[kv->num](tft_kv_values(kv, layer, head, slot), v, kv->head_dim);
+    kern->narrow[kv->num](tft_kv_values(kv, layer, head, slot), v, tft_kv_heads(kv, layer).dim);
 }
 
 void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t slot,
                       const float *k)
 {
-    uint32_t column = slot % TFT_KEY_PANEL, dim = kv->head_dim;
+    uint32_t column = slot % TFT_KEY_PANEL, dim = tft_kv_heads(kv, layer).dim;
     void *panel = tft_kv_keys(kv, layer, head, slot - column);
     if (column == 0)
         memset(panel, 0, (size_t)dim * TFT_KEY_PANEL * tft_num_bytes(kv->num));
@@ -51,12 +53,13 @@ void tft_kv_store_key(const struct tft_kv *kv, uint32_t layer, uint32_t head, ui
 void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t from,
                        uint32_t n, uint32_t used)
 {
-    size_t size = tft_num_bytes(kv->num), row = kv->head_dim * size, panel = TFT_KEY_PANEL * row;
+    size_t dim = tft_kv_heads(kv, layer).dim, size = tft_num_bytes(kv->num), row = dim * size,
+           panel = TFT_KEY_PANEL * row;
     uint32_t column = from % TFT_KEY_PANEL, whole = tft_kv_panels(from), end = tft_kv_panels(used);
     memmove(tft_kv_values(kv, layer, head, from), tft_kv_values(kv, layer, head, from + n),
             (used - from - n) * row);
     char *k = tft_kv_keys(kv, layer, head, 0);
-    for (uint32_t d = 0; column && d < kv->head_dim; d++) { /* the columns before it stay */
+    for (size_t d = 0; column && d < dim; d++) { /* the columns before it stay */
         char *to = k + (whole - TFT_KEY_PANEL) * row + (d * TFT_KEY_PANEL + column) * size;
         memcpy(to, to + n / TFT_KEY_PANEL * panel, (TFT_KEY_PANEL - column) * size);
     }
@@ -68,14 +71,15 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
 static void move_token(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t to,
                        uint32_t from)
 {
-    size_t size = tft_num_bytes(kv->num), step = TFT_KEY_PANEL * size;
+    size_t size = tft_num_bytes(kv->num), step = TFT_KEY_PANEL * size,
+           dim = tft_kv_heads(kv, layer).dim;
     uint32_t new_column = to % TFT_KEY_PANEL, column = from % TFT_KEY_PANEL;
     char *new_key = (char *)tft_kv_keys(kv, layer, head, to - new_column) + new_column * size,
          *key = (char *)tft_kv_keys(kv, layer, head, from - column) + column * size;
-    for (uint32_t d = 0; d < kv->head_dim; d++)
+    for (size_t d = 0; d < dim; d++)
         memcpy(new_key + d * step, key + d * step, size);
     memcpy(tft_kv_values(kv, layer, head, to), tft_kv_values(kv, layer, head, from),
-           kv->head_dim * size);
+           dim * size);
 }
 
 /* A token moves to an earlier slot, and all that the ring has are in different places, so tokens

@@ -147,6 +147,7 @@ void tft_load_shape(struct tft_load *ld)
     m->n_kv_layer = m->mixer_width = 0; /* until blocks are loaded */
     m->state_size = 0;
     m->kv_window = NULL;
+    m->kv_heads = NULL;
     m->n_head_kv = load_kv_heads(ld);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)

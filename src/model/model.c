@@ -4,6 +4,15 @@
 #include "base/options.h"
 #include "grammar/grammar.h"
 
+static uint64_t kv_width(const struct tft_model *m)
+{
+    const struct tft_kv_heads *heads = m->kv_heads, all = {m->n_head_kv, m->head_dim};
+    uint64_t n = 0;
+    for (uint32_t l = 0; l < m->n_kv_layer; l++)
+        n += heads ? (uint64_t)heads[l].n * heads[l].dim : (uint64_t)all.n * all.dim;
+    return 2 * n;
+}
+
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
     struct tft_model_info all = {
@@ -13,7 +22,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .n_params = m->n_params,
         .weight_bytes = m->weight_bytes,
         .matmul_macs = m->matmul_macs,
-        .kv_width = (uint64_t)m->n_kv_layer * m->n_head_kv * m->head_dim * 2,
+        .kv_width = kv_width(m),
         .n_vocab = m->tokenizer ? tft_tokenizer_size(m->tokenizer) : m->n_vocab,
         .n_ctx = m->n_ctx - m->n_prefix,
         .n_embd = m->n_embd,

@@ -9,7 +9,7 @@
 #define TFT_MODEL_H
 
 #include "file/file.h"
-#include "kv/policy.h"
+#include "kv/kv.h"
 #include "model/keys.h"
 #include "simd/kernels.h"
 #include "text/tokenizer.h"
@@ -185,6 +185,9 @@ struct tft_model {
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
     const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */
+    const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E, where layers differ in them: those
+                                            of the model are then the most of any layer. NULL: they
+                                            do not */
     float norm_eps;
 
     uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */

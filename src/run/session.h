@@ -112,6 +112,7 @@ static inline struct tft_kv_shape tft_model_kv_shape(const struct tft_model *m)
         .n_host = m->n_host < m->n_layer ? m->n_host : m->n_kv_layer,
         .n_head_kv = m->n_head_kv,
         .head_dim = m->head_dim,
+        .heads = m->kv_heads,
         .n_prefix = m->n_prefix,
         .window = m->kv_window,
         .key_importance = m->key_importance,
