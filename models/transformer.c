@@ -173,6 +173,7 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
 {
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd;
+    b->kv = (struct tft_kv_heads){ld->m->n_head_kv, ld->m->head_dim};
     if (!t->no_pre_norm)
         load_pre_norms(ld, t, layer);
     if (t->post_norm) {
@@ -231,7 +232,7 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
     m->kv_window = windows;
     m->pieces |= 1u << TFT_PIECE_WINDOW;
     if (t->window_plain_rope)
-        tft_load_rope_window(ld, t->window_base);
+        tft_load_rope_window(ld, t->window_base, m->head_dim);
 }
 
 static void load_caps(struct tft_load *ld, const struct tft_transformer *t)
@@ -404,7 +405,7 @@ static void attention(struct tft_pass *p, uint32_t layer)
     if (!t->late_qk_norm)
         norm_qk(p, b);
     if (m->n_rot && !b->no_rope)
-        tft_rope(p, b->window);
+        tft_rope(p, b);
     if (m->query_growth > 0)
         tft_scale_queries(p);
     if (t->late_qk_norm)

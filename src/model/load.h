@@ -75,9 +75,10 @@ bool tft_load_has_attention(const struct tft_load *ld, unsigned layer);
    formulas. Other scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);
 
-/* Frequencies of layers with a window: base rope.freq_base_swa, or `def`, or rope.freq_base if def
-   is 0; without scaling. */
-void tft_load_rope_window(struct tft_load *ld, float def);
+/* Frequencies of layers with a window, whose heads have `dim` numbers: base rope.freq_base_swa, or
+   `def`, or rope.freq_base if def is 0; without scaling. rope.dimension_count_swa numbers are
+   rotated, or as many as in other layers. */
+void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim);
 
 /* Block `layer`, to be filled. */
 struct tft_block *tft_load_block(struct tft_load *ld, unsigned layer);

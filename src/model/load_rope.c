@@ -101,15 +101,15 @@ static const float *divisors(struct tft_load *ld, const char *name)
 }
 
 /* The frequencies of all pairs; `by`: [n_rot / 2] divisors, or NULL. */
-static const double *frequencies(struct tft_load *ld, double base, const struct scaling *s,
-                                 const float *by)
+static const double *frequencies(struct tft_load *ld, uint32_t n_rot, double base,
+                                 const struct scaling *s, const float *by)
 {
     const struct tft_model *m = ld->m;
-    uint32_t n = m->n_rot / 2;
+    uint32_t n = n_rot / 2;
     double *freq = tft_arena_take(&ld->arena, n, sizeof *freq);
     if (!freq || ld->status != TFT_OK)
         return freq;
-    tft_rope_freqs(freq, m->n_rot, base);
+    tft_rope_freqs(freq, n_rot, base);
     for (uint32_t i = 0; i < n; i++) {
         freq[i] /= divisor_of(s, i) * (by ? (double)by[i] : 1.0);
         if (!(freq[i] > 0 && freq[i] * m->n_ctx < TFT_ROPE_MAX))
@@ -126,14 +126,20 @@ static double base_of(struct tft_load *ld, const char *key, float def)
     return ld->status == TFT_OK ? base : 10000;
 }
 
+/* Numbers of a head of `dim` that are rotated. */
+static uint32_t rotated(struct tft_load *ld, const char *key, uint32_t def, uint32_t dim)
+{
+    uint32_t n = tft_load_dim(ld, key, def, dim);
+    if (n % 2 && ld->status == TFT_OK)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is %u and should be even", key, n);
+    return n;
+}
+
 void tft_load_rope(struct tft_load *ld, bool halves)
 {
     struct tft_model *m = ld->m;
     m->rope_halves = halves;
-    m->n_rot = tft_load_dim(ld, "rope.dimension_count", m->head_dim, m->head_dim);
-    if (m->n_rot % 2)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "rope.dimension_count is %u and should be even",
-                      m->n_rot);
+    m->n_rot = rotated(ld, "rope.dimension_count", m->head_dim, m->head_dim);
     double base = base_of(ld, "rope.freq_base", 10000);
     struct scaling s = scaling(ld, base);
     m->rope_amplitude = (float)s.amplitude;
@@ -146,16 +152,20 @@ void tft_load_rope(struct tft_load *ld, bool halves)
     if (has_short != has_long)
         tft_load_fail(ld, TFT_ERR_FORMAT, "the tensor rope_factors_%s.weight is missing",
                       has_short ? "long" : "short");
-    m->rope_freq = frequencies(ld, base, &s, by ? by : by_short);
-    m->rope_freq_long = has_long ? frequencies(ld, base, &s, by ? by : by_long) : NULL;
+    m->rope_freq = frequencies(ld, m->n_rot, base, &s, by ? by : by_short);
+    m->rope_freq_long = has_long ? frequencies(ld, m->n_rot, base, &s, by ? by : by_long) : NULL;
     m->rope_original_ctx =
         has_long ? tft_load_dim(ld, "rope.scaling.original_context_length", m->n_ctx, INT32_MAX)
                  : 0;
 }
 
-void tft_load_rope_window(struct tft_load *ld, float def)
+void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim)
 {
     const struct scaling none = {.divisor = 1, .low = -1, .high = -1};
+    struct tft_model *m = ld->m;
     float base = def > 0 ? def : (float)base_of(ld, "rope.freq_base", 10000);
-    ld->m->rope_freq_window = frequencies(ld, base_of(ld, "rope.freq_base_swa", base), &none, NULL);
+    uint32_t n = m->n_rot < dim ? m->n_rot : dim;
+    m->n_rot_window = rotated(ld, "rope.dimension_count_swa", n, dim);
+    m->rope_freq_window =
+        frequencies(ld, m->n_rot_window, base_of(ld, "rope.freq_base_swa", base), &none, NULL);
 }

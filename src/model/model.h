@@ -117,6 +117,7 @@ struct tft_block {
     size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
                                  attention */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
+    struct tft_kv_heads kv; /* of attention */
     bool no_rope;    /* q and k are not rotated */
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
@@ -226,6 +227,7 @@ struct tft_model {
                                      NULL: these have no frequencies of their own */
     uint32_t rope_original_ctx;
     const double *rope_freq_window; /* those of layers with a window; NULL: the same as all */
+    uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers */
     float rope_amplitude; /* of cosines and sines */
 
     struct tft_mat embed;     /* [V, D] */

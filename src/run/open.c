@@ -305,9 +305,9 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     layout_rows(s, a);
     bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
     s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
-    size_t angles = (size_t)s->n_batch * (m->rope_freq_window ? 2 : 1);
-    s->rope_cos = tft_arena_take(a, angles, m->n_rot * sizeof(float));
-    s->rope_sin = tft_arena_take(a, angles, m->n_rot * sizeof(float));
+    size_t angles = (size_t)m->n_rot + (m->rope_freq_window ? m->n_rot_window : 0);
+    s->rope_cos = tft_arena_take(a, s->n_batch, angles * sizeof(float));
+    s->rope_sin = tft_arena_take(a, s->n_batch, angles * sizeof(float));
 
     layout_attend(s, a);
     s->candidates = tft_arena_take(a, m->n_vocab, sizeof *s->candidates);

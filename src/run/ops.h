@@ -27,9 +27,9 @@ struct tft_ops {
     /* LayerNorm without a bias of each head of Q and K by itself, with its own gains, in place */
     void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Rotates the heads of Q and K by their tokens' positions; windowed: as in layers with a
-       window, where these have frequencies of their own */
-    void (*rope)(struct tft_pass *p, bool windowed);
+    /* Rotates the heads of Q and K by their tokens' positions: in a layer with a window by its own
+       frequencies, where the model has such */
+    void (*rope)(struct tft_pass *p, const struct tft_block *b);
 
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
     void (*scale_queries)(struct tft_pass *p);
@@ -114,9 +114,9 @@ static inline void tft_layernorm_heads(struct tft_pass *p, const struct tft_bloc
     p->ops->layernorm_heads(p, b);
 }
 
-static inline void tft_rope(struct tft_pass *p, bool windowed)
+static inline void tft_rope(struct tft_pass *p, const struct tft_block *b)
 {
-    p->ops->rope(p, windowed);
+    p->ops->rope(p, b);
 }
 
 static inline void tft_scale_queries(struct tft_pass *p)

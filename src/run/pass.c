@@ -53,9 +53,9 @@ void tft_pass_share_tokens(const struct tft_pass *p, uint32_t *begin, uint32_t *
     *end = p->first + (uint32_t)to;
 }
 
-struct tft_part tft_pass_part(const struct tft_pass *p, enum tft_buf buf, size_t unit)
+struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t unit)
 {
-    size_t width = tft_pass_width(p, buf), from, to;
+    size_t from, to;
     struct tft_part r = {p->first, p->n, 0, width};
     if (p->n - p->first >= (uint32_t)p->n_threads) {
         tft_pass_share_tokens(p, &r.begin, &r.end);
@@ -94,9 +94,9 @@ void tft_pass_positions(struct tft_pass *p)
     tft_pass_touch(p, 0, BIT(TFT_ROPE));
     tft_pass_share(p, p->n, &begin, &end);
     for (size_t t = begin; t < end && m->rope_freq_window; t++) {
-        size_t at = (p->s->n_batch + t) * m->n_rot;
-        tft_rope_angles(p->s->rope_cos + at, p->s->rope_sin + at, m->rope_freq_window, m->n_rot,
-                        m->rope_halves, tft_pass_position(p, (uint32_t)t));
+        size_t at = (size_t)p->s->n_batch * m->n_rot + t * m->n_rot_window;
+        tft_rope_angles(p->s->rope_cos + at, p->s->rope_sin + at, m->rope_freq_window,
+                        m->n_rot_window, m->rope_halves, tft_pass_position(p, (uint32_t)t));
     }
     for (size_t t = begin; t < end; t++) {
         float *cos = p->s->rope_cos + t * m->n_rot, *sin = p->s->rope_sin + t * m->n_rot;

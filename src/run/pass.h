@@ -52,13 +52,13 @@ void tft_pass_touch_heads(struct tft_pass *p, unsigned reads, unsigned writes, u
 void tft_pass_share(const struct tft_pass *p, size_t n, size_t *begin, size_t *end);
 void tft_pass_share_tokens(const struct tft_pass *p, uint32_t *begin, uint32_t *end);
 
-/* This thread's part of the rows of a buffer: numbers [from, to) of tokens [begin, end). Many
+/* This thread's part of rows of `width` numbers: numbers [from, to) of tokens [begin, end). Many
    tokens are shared out whole; few are cut into multiples of `unit` numbers. */
 struct tft_part {
     uint32_t begin, end;
     size_t from, to;
 };
-struct tft_part tft_pass_part(const struct tft_pass *p, enum tft_buf buf, size_t unit);
+struct tft_part tft_pass_part(const struct tft_pass *p, size_t width, size_t unit);
 
 /* The position of token t in its sequence. */
 uint32_t tft_pass_position(const struct tft_pass *p, uint32_t t);

@@ -77,8 +77,9 @@ struct tft_session {
     struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
     struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
     const double *rope_freq;              /* the model's, or those for long sessions */
-    float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then the same for layers with a
-                                             window, where they have frequencies of their own */
+    float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then [n_batch, n_rot_window] for
+                                             layers with a window, where they have frequencies of
+                                             their own */
     struct tft_attend_scratch *scratch;   /* [n_threads] */
     float *part_o;                        /* [H, spans, E] attention of one token, span by span */
     float *part_max, *part_sum;           /* [H, spans] */

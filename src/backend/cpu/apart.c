@@ -133,7 +133,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_attend_scratch *w = &p->s->scratch[p->tid];
     struct spans keys = spans_of(kv, t, TFT_KV_K), values = spans_of(kv, t, TFT_KV_V);
-    uint32_t dim = kv->head_dim, n = tft_tile_rows(t), first;
+    uint32_t dim = t->dim, n = tft_tile_rows(t), first;
     float sum[TFT_TILE], max;
 
     tft_load_queries(p, t, token, w->q);
@@ -148,8 +148,8 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
         kern->blend(w->o + first * dim, 1, w->part + first * dim, 1, (n - first) * dim);
     }
     for (uint32_t i = 0; i < n; i++)
-        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
-                     sum[i]);
+        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, dim,
+                     w->o + i * dim, sum[i]);
 }
 
 static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
@@ -164,6 +164,7 @@ static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_qu
         struct tft_tile t = {
             .layer = m->block[layer].kv_layer,
             .head = i % m->n_head_kv,
+            .dim = m->head_dim,
             .n_tokens = queries->n - at < step ? queries->n - at : step,
             .group = group,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
@@ -216,7 +217,7 @@ static void mix_spans(struct tft_pass *p, struct tft_tile t, struct spans spans)
 {
     struct tft_session *s = p->s;
     float *part = s->scratch[p->tid].part;
-    uint32_t dim = s->kv.head_dim, unused;
+    uint32_t dim = t.dim, unused;
     tft_pass_touch(p, BIT(TFT_PARTS) | BIT(TFT_KV), BIT(TFT_PARTS));
     for (uint32_t i = (uint32_t)p->tid; i < spans.all * p->m->n_head_kv;
          i += (uint32_t)p->n_threads) {
@@ -237,11 +238,12 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     struct tft_tile t = {.layer = m->block[layer].kv_layer,
+                         .dim = m->head_dim,
                          .n_tokens = 1,
                          .group = m->n_head / m->n_head_kv,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]}};
     struct spans spans = spans_of(&s->kv, &t, TFT_KV_V);
-    size_t begin, end, dim = m->head_dim;
+    size_t begin, end, dim = t.dim;
     score_spans(p, t, queries->first);
     softmax_rows(p, &t);
     mix_spans(p, t, spans);
@@ -252,7 +254,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
         float *o = s->part_o + h * spans.all * dim;
         for (uint32_t b = 1; b < spans.all; b++)
             m->kern.blend(o, 1, o + b * dim, 1, dim);
-        tft_put_head(p, in, queries->first, h, o, s->part_sum[h]);
+        tft_put_head(p, in, queries->first, h, t.dim, o, s->part_sum[h]);
     }
 }
 

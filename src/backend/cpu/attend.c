@@ -33,12 +33,13 @@ static void store_chunk(struct tft_pass *p, uint32_t layer, const struct tft_kv_
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_kernels *kern = &p->m->kern;
-    size_t begin, end, dim = kv->head_dim;
-    uint32_t own = p->m->block[layer].kv_layer;
+    const struct tft_block *b = &p->m->block[layer];
+    size_t begin, end, dim = b->kv.dim;
+    uint32_t own = b->kv_layer;
     struct tft_kv_place side[] = {tft_kv_place_in(kv, own, c, TFT_KV_K),
                                   tft_kv_place_in(kv, own, c, TFT_KV_V)};
     tft_pass_touch_heads(p, BIT(TFT_K) | BIT(TFT_V), BIT(TFT_KV), BIT(TFT_K));
-    tft_pass_share(p, kv->n_head_kv, &begin, &end);
+    tft_pass_share(p, b->kv.n, &begin, &end);
     for (uint32_t h = (uint32_t)begin; h < end; h++) {
         for (enum tft_kv_which i = 0; i < TFT_KV_SIDES; i++)
             if (side[i].evicts)
@@ -113,7 +114,7 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
                         const struct tft_attend_scratch *w, const struct tft_input *in)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = p->m->head_dim, rows = tft_tile_rows(t), first,
+    uint32_t dim = t->dim, rows = tft_tile_rows(t), first,
              end = t->side[TFT_KV_K].slot + t->n_tokens;
     struct softmax_part total[TFT_TILE], part[TFT_TILE];
 
@@ -138,25 +139,26 @@ static void attend_tile(const struct tft_pass *p, const struct tft_tile *t, uint
             merge(&p->m->kern, w->o + i * dim, &total[i], w->part + i * dim, part[i], dim);
     }
     for (uint32_t i = 0; i < rows; i++)
-        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, w->o + i * dim,
-                     total[i].sum);
+        tft_put_head(p, in, token + i / t->group, t->head * t->group + i % t->group, dim,
+                     w->o + i * dim, total[i].sum);
 }
 
 static void attend_tiles(struct tft_pass *p, uint32_t layer, const struct tft_queries *queries,
                          const struct tft_input *in)
 {
-    const struct tft_model *m = p->m;
-    uint32_t n = queries->n, each = p->each ? p->each : n, group = m->n_head / m->n_head_kv,
-             step = tft_tile_tokens(group), tiles = (each + step - 1) / step,
-             all = (p->each ? n / each : 1) * tiles * m->n_head_kv;
+    const struct tft_block *b = &p->m->block[layer];
+    uint32_t n = queries->n, each = p->each ? p->each : n, heads = b->kv.n,
+             group = p->m->n_head / heads, step = tft_tile_tokens(group),
+             tiles = (each + step - 1) / step, all = (p->each ? n / each : 1) * tiles * heads;
     for (uint32_t i = (uint32_t)p->tid; i < all; i += (uint32_t)p->n_threads) {
-        uint32_t sequence = i / m->n_head_kv / tiles, at = i / m->n_head_kv % tiles * step;
+        uint32_t sequence = i / heads / tiles, at = i / heads % tiles * step;
         struct tft_tile t = {
-            .layer = p->each ? sequence : m->block[layer].kv_layer,
-            .head = i % m->n_head_kv,
+            .layer = p->each ? sequence : b->kv_layer,
+            .head = i % heads,
+            .dim = b->kv.dim,
             .n_tokens = each - at < step ? each - at : step,
             .group = group,
-            .window = m->block[layer].window,
+            .window = b->window,
             .side = {tft_seen_from(&queries->side[TFT_KV_K], at),
                      tft_seen_from(&queries->side[TFT_KV_V], at)},
         };
@@ -171,7 +173,7 @@ static struct tft_next next_codes(const struct tft_pass *p, const struct tft_til
                                   uint32_t spans, uint32_t slot_spans)
 {
     uint32_t head = i / spans, b = i % spans;
-    bool codes = head < p->m->n_head_kv && b >= slot_spans;
+    bool codes = head < p->m->n_head / t->group && b >= slot_spans;
     return (struct tft_next){head, codes ? (b - slot_spans) * tft_span_blocks(&p->s->kv)
                                          : t->side[TFT_KV_K].blocks};
 }
@@ -182,9 +184,9 @@ static void attend_spans(struct tft_pass *p, struct tft_tile t, uint32_t token, 
 {
     struct tft_session *s = p->s;
     const struct tft_attend_scratch *w = &s->scratch[p->tid];
-    uint32_t dim = p->m->head_dim, first = tft_first_span(&t, 0), unused;
+    uint32_t dim = t.dim, heads = p->m->n_head / t.group, first = tft_first_span(&t, 0), unused;
     const float *q = NULL;
-    for (uint32_t i = (uint32_t)p->tid; i < spans * p->m->n_head_kv; i += (uint32_t)p->n_threads) {
+    for (uint32_t i = (uint32_t)p->tid; i < spans * heads; i += (uint32_t)p->n_threads) {
         struct softmax_part part[TFT_TILE];
         uint32_t b = i % spans;
         if (!q || t.head != i / spans) {
@@ -213,12 +215,14 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
     const struct tft_model *m = p->m;
     const struct tft_session *s = p->s;
     const struct tft_seen *seen = &queries->side[TFT_KV_K];
-    struct tft_tile t = {.layer = m->block[layer].kv_layer,
+    const struct tft_block *block = &m->block[layer];
+    struct tft_tile t = {.layer = block->kv_layer,
+                         .dim = block->kv.dim,
                          .n_tokens = 1,
-                         .group = m->n_head / m->n_head_kv,
+                         .group = m->n_head / block->kv.n,
                          .side = {queries->side[TFT_KV_K], queries->side[TFT_KV_V]},
-                         .window = m->block[layer].window};
-    uint32_t slot_spans = tft_spans(seen->slot + 1) - tft_first_span(&t, 0), dim = m->head_dim;
+                         .window = block->window};
+    uint32_t slot_spans = tft_spans(seen->slot + 1) - tft_first_span(&t, 0), dim = t.dim;
     uint32_t spans = slot_spans + tft_code_spans(&s->kv, seen->blocks);
     attend_spans(p, t, queries->first, slot_spans, spans);
 
@@ -233,7 +237,7 @@ static void attend_split(struct tft_pass *p, uint32_t layer, const struct tft_qu
             struct softmax_part part = {s->part_max[at + b], s->part_sum[at + b]};
             merge(&m->kern, o, &total, s->part_o + (at + b) * dim, part, dim);
         }
-        tft_put_head(p, in, queries->first, h, o, total.sum);
+        tft_put_head(p, in, queries->first, h, dim, o, total.sum);
     }
 }
 

@@ -27,7 +27,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
 void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_rmsnorm_whole(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b);
-void tft_cpu_rope(struct tft_pass *p, bool windowed);
+void tft_cpu_rope(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_scale_queries(struct tft_pass *p);
 
 /* Whether each thread makes the one row of `buf` for itself: one token's normalised row takes less

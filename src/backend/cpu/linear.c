@@ -66,7 +66,7 @@ void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
     linear(p, TFT_K, &b->k, TFT_XN, false);
     linear(p, TFT_V, &b->v, TFT_XN, false);
     tft_pass_touch(p, BIT(TFT_M), BIT(TFT_Q));
-    struct tft_part part = tft_pass_part(p, TFT_Q, dim);
+    struct tft_part part = tft_pass_part(p, tft_pass_width(p, TFT_Q), dim);
     for (uint32_t t = part.begin; t < part.end; t++)
         for (size_t i = part.from; i < part.to; i += dim)
             memcpy(tft_pass_row(p, TFT_Q, t) + i, tft_pass_row(p, TFT_M, t) + 2 * i,
@@ -166,8 +166,8 @@ static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
         linear(p, TFT_U, up, TFT_XN, false);
 
     tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
-    struct tft_part part =
-        tft_pass_part(p, TFT_G, down->in->hadamard > TFT_LINE ? down->in->hadamard : TFT_LINE);
+    uint32_t block = down->in->hadamard;
+    struct tft_part part = tft_pass_part(p, up->w.rows, block > TFT_LINE ? block : TFT_LINE);
     for (uint32_t t = part.begin; t < part.end; t++)
         activate(p->m, tft_pass_row(p, TFT_G, t) + part.from,
                  gate ? tft_pass_row(p, TFT_U, t) + part.from : NULL, part.to - part.from,

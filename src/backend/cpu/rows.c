@@ -91,11 +91,12 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
     tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
-static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
+/* n heads of dim numbers. */
+static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w,
+                          uint32_t n, uint32_t dim)
 {
-    uint32_t dim = p->m->head_dim;
     tft_pass_touch_heads(p, 0, BIT(buf), BIT(buf));
-    struct tft_part part = tft_pass_part(p, buf, dim);
+    struct tft_part part = tft_pass_part(p, (size_t)n * dim, dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
         float *row = tft_pass_row(p, buf, t);
         for (size_t i = part.from; i < part.to; i += dim)
@@ -105,8 +106,8 @@ static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft
 
 void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
-    rmsnorm_heads(p, TFT_Q, &b->q_norm);
-    rmsnorm_heads(p, TFT_K, &b->k_norm);
+    rmsnorm_heads(p, TFT_Q, &b->q_norm, p->m->n_head, b->kv.dim);
+    rmsnorm_heads(p, TFT_K, &b->k_norm, b->kv.n, b->kv.dim);
 }
 
 static void rmsnorm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
@@ -131,7 +132,7 @@ static void layernorm_heads(struct tft_pass *p, enum tft_buf buf, const struct t
     const struct tft_model *m = p->m;
     uint32_t dim = m->head_dim;
     tft_pass_touch_heads(p, 0, BIT(buf), BIT(buf));
-    struct tft_part part = tft_pass_part(p, buf, dim);
+    struct tft_part part = tft_pass_part(p, tft_pass_width(p, buf), dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
         float *row = tft_pass_row(p, buf, t);
         for (size_t i = part.from; i < part.to; i += dim)
@@ -163,32 +164,35 @@ void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w)
 
 /* ------------------------------------------------------------------------------------- rotation */
 
-static void rotate(struct tft_pass *p, enum tft_buf buf, bool windowed)
+/* n heads. */
+static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block *b, uint32_t n)
 {
     const struct tft_model *m = p->m;
     tft_rope_fn *rope = m->rope_halves ? m->kern.rope_halves : m->kern.rope_pairs;
+    bool own = b->window && m->rope_freq_window;
+    uint32_t dim = b->kv.dim, n_rot = own ? m->n_rot_window : m->n_rot;
     /* tables of layers with a window come after the others */
-    size_t table = windowed && m->rope_freq_window ? p->s->n_batch : 0;
+    size_t table = own ? (size_t)p->s->n_batch * m->n_rot : 0;
     tft_pass_touch_heads(p, BIT(TFT_ROPE), BIT(buf), BIT(buf));
-    struct tft_part part = tft_pass_part(p, buf, m->head_dim);
+    struct tft_part part = tft_pass_part(p, (size_t)n * dim, dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
-        size_t at = (table + t) * m->n_rot, heads = (part.to - part.from) / m->head_dim;
-        rope(tft_pass_row(p, buf, t) + part.from, p->s->rope_cos + at, p->s->rope_sin + at, heads,
-             m->head_dim, m->n_rot);
+        size_t at = table + (size_t)t * n_rot;
+        rope(tft_pass_row(p, buf, t) + part.from, p->s->rope_cos + at, p->s->rope_sin + at,
+             (part.to - part.from) / dim, dim, n_rot);
     }
 }
 
-void tft_cpu_rope(struct tft_pass *p, bool windowed)
+void tft_cpu_rope(struct tft_pass *p, const struct tft_block *b)
 {
-    rotate(p, TFT_Q, windowed);
-    rotate(p, TFT_K, windowed);
+    rotate(p, TFT_Q, b, p->m->n_head);
+    rotate(p, TFT_K, b, b->kv.n);
 }
 
 void tft_cpu_scale_queries(struct tft_pass *p)
 {
     const struct tft_model *m = p->m;
     tft_pass_touch_heads(p, 0, BIT(TFT_Q), BIT(TFT_Q));
-    struct tft_part part = tft_pass_part(p, TFT_Q, m->head_dim);
+    struct tft_part part = tft_pass_part(p, tft_pass_width(p, TFT_Q), m->head_dim);
     for (uint32_t t = part.begin; t < part.end; t++) {
         uint32_t periods = tft_pass_position(p, t) / m->query_period;
         if (periods)

@@ -6,7 +6,7 @@
 
 void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32_t token, float *q)
 {
-    uint32_t width = t->group * p->m->head_dim;
+    uint32_t width = t->group * t->dim;
     for (uint32_t i = 0; i < t->n_tokens; i++)
         memcpy(q + i * width, tft_pass_row(p, TFT_Q, token + i) + t->head * width,
                width * sizeof *q);
@@ -15,7 +15,7 @@ void tft_load_queries(const struct tft_pass *p, const struct tft_tile *t, uint32
 const float *tft_ordered_queries(const struct tft_pass *p, const struct tft_tile *t, const float *q)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim;
+    uint32_t dim = t->dim;
     if (!t->side[TFT_KV_K].blocks || !kv->layer[t->layer].channel)
         return q;
     const uint8_t *channel = kv->layer[t->layer].channel + t->head * dim;
@@ -37,7 +37,7 @@ void tft_score_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_
                      uint32_t first, const float *q, float *scores)
 {
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    uint32_t dim = t->dim, rows = tft_tile_rows(t);
     p->m->kern.score[kv->num](&(struct tft_score){
         .s = scores + first * TFT_SPAN,
         .lds = TFT_SPAN,
@@ -59,7 +59,7 @@ void tft_mix_slots(const struct tft_pass *p, const struct tft_tile *t, uint32_t 
 {
     const struct tft_kv *kv = &p->s->kv;
     tft_mix_fn *mix = p->m->kern.mix[kv->num];
-    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t),
+    uint32_t dim = t->dim, rows = tft_tile_rows(t),
              common = tft_visible(t, TFT_KV_V, first, start);
     memset(o + first * dim, 0, (size_t)(rows - first) * dim * sizeof *o);
     mix(&(struct tft_mix){
@@ -115,7 +115,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    uint32_t dim = t->dim, rows = tft_tile_rows(t);
     float factor = p->m->attn_scale, *key_scales = p->s->scratch[p->tid].key_scales;
     for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
         prefetch_codes(p, t, span.from + b, b, next, values);
@@ -147,7 +147,7 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 {
     const struct tft_kernels *kern = &p->m->kern;
     const struct tft_kv *kv = &p->s->kv;
-    uint32_t dim = kv->head_dim, rows = tft_tile_rows(t);
+    uint32_t dim = t->dim, rows = tft_tile_rows(t);
     struct tft_coded v[TFT_SPAN / TFT_PANEL];
     memset(o, 0, (size_t)rows * dim * sizeof *o);
     if (kv->layer[t->layer].v_bits == TFT_KV_BITS_F16) {
@@ -174,10 +174,9 @@ void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct t
 /* --------------------------------------------------------------------------------------- result */
 
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
-                  float *result, float sum)
+                  uint32_t dim, float *result, float sum)
 {
     const struct tft_kernels *kern = &p->m->kern;
-    size_t dim = p->m->head_dim;
     kern->scale(result, 1.0f / sum, dim);
     if (p->m->output_gate)
         kern->sigmoid_mul(result, result, tft_pass_row(p, TFT_M, token) + (2 * head + 1) * dim,

@@ -147,9 +147,9 @@ static void qkv(struct tft_pass *p, const struct tft_block *b)
     multiply(p, all, 3, false, TFT_XN, b->q.in);
 }
 
-static void rope(struct tft_pass *p, bool windowed)
+static void rope(struct tft_pass *p, const struct tft_block *b)
 {
-    (void)windowed; /* it knows no windows */
+    (void)b; /* all layers are rotated alike: it knows no windows */
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     struct tft_cuda_heads x = q_and_k(p);
