@@ -45,6 +45,7 @@ enum tft_range {
 /* The input of one or more linear layers: q, k and v share theirs, so do gate and up. */
 struct tft_input {
     uint32_t index; /* layer * TFT_LAYER_INPUTS + which of the layer's; the head's comes last */
+    uint32_t width; /* its numbers: columns of the layers' matrices */
     enum tft_range range;
     struct tft_affine affine; /* STATIC */
     const float *norm;        /* gain of the RMSNorm that is applied first; NULL: none */

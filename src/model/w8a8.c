@@ -97,6 +97,7 @@ static struct tft_input input(struct tft_load *ld, const struct input_arrays *a,
 static void connect(struct tft_model *m, struct tft_linear *l, struct tft_input *in)
 {
     l->in = in;
+    in->width = l->w.rows ? l->w.cols : in->width;
     if (l->w.format && l->w.format->packing) {
         in->range = TFT_RANGE_GROUPS;
         m->group_inputs = true;

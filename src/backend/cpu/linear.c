@@ -153,7 +153,7 @@ void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, s
     }
     activate(p->m, g, u, n, in);
     if (in->range == TFT_RANGE_GROUPS)
-        p->m->kern.quantize_groups(tft_pass_bytes(p, to, row), tft_pass_width(p, to), first, g, n);
+        p->m->kern.quantize_groups(tft_pass_bytes(p, to, row), in->width, first, g, n);
     else
         memcpy(tft_pass_row(p, to, row) + first, g, n * sizeof *g);
 }

@@ -53,11 +53,11 @@ static void norm_row_u8(const struct tft_pass *p, const struct tft_norm *w, uint
 }
 
 /* Row `row` of a buffer, which is complete, as groups of bytes. */
-static void quantize_groups(const struct tft_pass *p, enum tft_buf buf, uint32_t row)
+static void quantize_groups(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
+                            const struct tft_input *in)
 {
-    size_t width = tft_pass_width(p, buf);
-    p->m->kern.quantize_groups(tft_pass_bytes(p, buf, row), width, 0, tft_pass_row(p, buf, row),
-                               width);
+    p->m->kern.quantize_groups(tft_pass_bytes(p, buf, row), in->width, 0,
+                               tft_pass_row(p, buf, row), in->width);
 }
 
 /* A tap sees the row of the token, not a thread's own. */
@@ -77,7 +77,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
             norm_row_u8(p, w, p->first, tft_pass_bytes(p, TFT_XN, own), q);
         } else {
             tft_cpu_norm_row(p, w, p->first, tft_pass_row(p, TFT_XN, own));
-            quantize_groups(p, TFT_XN, own);
+            quantize_groups(p, TFT_XN, own, l->in);
         }
         return;
     }
@@ -270,7 +270,7 @@ void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_inp
         return;
     if (in->range == TFT_RANGE_GROUPS) {
         for (uint32_t t = begin; t < end; t++)
-            quantize_groups(p, buf, t);
+            quantize_groups(p, buf, t, in);
         return;
     }
     if (in->range == TFT_RANGE_TENSOR)
