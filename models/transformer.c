@@ -103,7 +103,7 @@ static void load_ffn(struct tft_load *ld, const struct tft_transformer *t, unsig
         return;
     }
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t d = ld->m->n_embd, ff = ld->m->n_ff;
+    uint32_t d = ld->m->n_embd, ff = tft_load_ff(ld, layer);
     const char *gate = "blk.%u.ffn_gate", *up = "blk.%u.ffn_up";
     if (t->fused_gate && !ld->w8a8 && !tft_load_has_linear(ld, gate, layer)) {
         b->gate = tft_load_linear_rows(ld, up, layer, 2 * ff, 0, ff, d, t->ffn_bias);
@@ -156,7 +156,7 @@ static void load_attention(struct tft_load *ld, const struct tft_transformer *t,
 
 static void load_mixer(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
-    bool attention = tft_load_has_attention(ld, layer);
+    bool attention = tft_load_kv_heads(ld, layer);
     if (!attention && !t->short_conv && !t->delta_net)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has no attention, as all of %s have",
                       layer, ld->m->arch->name);
@@ -323,7 +323,7 @@ void tft_transformer_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
-    tft_load_shape(ld);
+    tft_load_shape(ld, false);
     if (t->may_predict_more)
         drop_predicting_blocks(ld);
     m->output_gate = t->output_gate;

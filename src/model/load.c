@@ -8,7 +8,7 @@
 #include "model/keys.h"
 
 /* Bounds on dimensions: far above any model, and so low that no product of two wraps 64 bits. */
-enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28, MAX_HEAD_DIM = 1 << 16 };
+enum { MAX_WIDTH = 1 << 24, MAX_CONTEXT = 1 << 28 };
 
 void tft_load_fail(struct tft_load *ld, enum tft_status status, const char *fmt, ...)
 {
@@ -97,49 +97,95 @@ bool tft_load_flag(struct tft_load *ld, const char *key, bool def)
     return n == 1;
 }
 
-static const char kv_heads_key[] = "attention.head_count_kv";
+static const char kv_heads_key[] = "attention.head_count_kv", ff_key[] = "feed_forward_length";
 
-/* KV heads: a number, or an array of one for each layer, where all but zeros must be equal. */
-static uint32_t load_kv_heads(struct tft_load *ld)
+const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key)
+{
+    char full[96];
+    const struct tft_value *v = tft_load_value(ld, key, full);
+    if (!v || !v->is_array)
+        return NULL;
+    if (v->n != ld->n_block)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
+                      (unsigned long long)v->n, ld->n_block);
+    return ld->status == TFT_OK ? v : NULL;
+}
+
+/* The most of any layer. In an array, layers with 0 have none; what others have must be equal,
+   unless `differ` allows it. 0 after an error. */
+static uint32_t most_of(struct tft_load *ld, const struct tft_value *v, const char *key,
+                        uint32_t max, bool differ, const char *what)
+{
+    uint64_t n, most = 0;
+    for (uint32_t l = 0; l < ld->m->n_layer && ld->status == TFT_OK; l++)
+        if (!tft_value_uint(v, l, &n) || n > max)
+            fail_at(ld, v, key, "has an element that is not an integer of a possible size");
+        else if (n && most && n != most && !differ)
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layers of %llu and of %llu %s",
+                          (unsigned long long)most, (unsigned long long)n, what);
+        else
+            most = n > most ? n : most;
+    return ld->status == TFT_OK ? (uint32_t)most : 0;
+}
+
+static uint32_t load_kv_heads(struct tft_load *ld, bool differ)
 {
     const struct tft_model *m = ld->m;
-    char full[96];
-    const struct tft_value *v = tft_load_value(ld, kv_heads_key, full);
-    uint64_t n, heads = 0;
-    if (!v || !v->is_array)
+    const struct tft_value *v = tft_load_by_layer(ld, kv_heads_key);
+    if (!v)
         return tft_load_dim(ld, kv_heads_key, m->n_head, m->n_head);
-    if (v->n < m->n_layer)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
-                      (unsigned long long)v->n, m->n_layer);
-    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++)
-        if (!tft_value_uint(v, l, &n) || n > m->n_head)
-            fail_at(ld, v, full, "has an element that is not an integer of a possible size");
-        else if (n && heads && n != heads)
-            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layers of %llu and of %llu KV heads",
-                          (unsigned long long)heads, (unsigned long long)n);
-        else if (n)
-            heads = n;
-    if (!heads)
+    uint32_t most = most_of(ld, v, kv_heads_key, m->n_head, differ, "KV heads");
+    if (!most)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
-    return ld->status == TFT_OK ? (uint32_t)heads : 1;
+    return ld->status == TFT_OK ? most : 1;
 }
 
-bool tft_load_has_attention(const struct tft_load *ld, unsigned layer)
+static uint32_t load_ff(struct tft_load *ld, bool differ)
+{
+    const struct tft_value *v = tft_load_by_layer(ld, ff_key);
+    if (!v)
+        return tft_load_dim(ld, ff_key, 0, MAX_WIDTH);
+    uint32_t most = most_of(ld, v, ff_key, MAX_WIDTH, differ, "hidden activations");
+    for (uint32_t l = 0; l < ld->m->n_layer && ld->status == TFT_OK; l++)
+        if (!tft_load_ff(ld, l))
+            fail_at(ld, v, ff_key, "has an element that is 0");
+    return ld->status == TFT_OK ? most : 1;
+}
+
+/* Element `layer` of an array that was checked; `all` where ARCH.key is no array. */
+static uint32_t element(const struct tft_load *ld, const char *key, unsigned layer, uint32_t all)
 {
     char full[96];
-    const struct tft_value *v = tft_load_value(ld, kv_heads_key, full);
-    uint64_t n = 1;
-    return !v || !v->is_array || !tft_value_uint(v, layer, &n) || n;
+    const struct tft_value *v = tft_load_value(ld, key, full);
+    uint64_t n;
+    return v && v->is_array && tft_value_uint(v, layer, &n) ? (uint32_t)n : all;
 }
 
-void tft_load_shape(struct tft_load *ld)
+uint32_t tft_load_kv_heads(const struct tft_load *ld, unsigned layer)
+{
+    return element(ld, kv_heads_key, layer, ld->m->n_head_kv);
+}
+
+uint32_t tft_load_ff(const struct tft_load *ld, unsigned layer)
+{
+    return element(ld, ff_key, layer, ld->m->n_ff);
+}
+
+void tft_load_head_dim(struct tft_load *ld, uint32_t dim)
+{
+    struct tft_model *m = ld->m;
+    m->head_dim = dim;
+    if ((uint64_t)m->n_head * dim > MAX_WIDTH)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u numbers are too many", m->n_head, dim);
+}
+
+void tft_load_shape(struct tft_load *ld, bool differ)
 {
     struct tft_model *m = ld->m;
     if (!ld->s->n_tensor)
         tft_load_fail(ld, TFT_ERR_FORMAT, "there are no weights in it");
     m->n_ctx = tft_load_dim(ld, "context_length", 0, MAX_CONTEXT);
     m->n_embd = tft_load_dim(ld, "embedding_length", 0, MAX_WIDTH);
-    m->n_ff = tft_load_dim(ld, "feed_forward_length", 0, MAX_WIDTH);
     m->n_head = tft_load_dim(ld, "attention.head_count", 0, m->n_embd);
     /* every layer has tensors of its own, so a file has no more layers than tensors */
     m->n_layer = m->n_host = tft_load_dim(ld, "block_count", 0, (uint32_t)ld->s->n_tensor);
@@ -148,17 +194,16 @@ void tft_load_shape(struct tft_load *ld)
     m->state_size = 0;
     m->kv_window = NULL;
     m->kv_heads = NULL;
-    m->n_head_kv = load_kv_heads(ld);
+    m->n_head_kv = load_kv_heads(ld, differ);
+    m->n_ff = load_ff(ld, differ);
 
     if (!tft_load_has(ld, "attention.key_length") && m->n_embd % m->n_head)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads do not divide a width of %u", m->n_head,
                       m->n_embd);
-    m->head_dim = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, MAX_HEAD_DIM);
-    if (tft_load_dim(ld, "attention.value_length", m->head_dim, MAX_HEAD_DIM) != m->head_dim)
+    tft_load_head_dim(
+        ld, tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, TFT_MAX_HEAD_DIM));
+    if (tft_load_dim(ld, "attention.value_length", m->head_dim, TFT_MAX_HEAD_DIM) != m->head_dim)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "heads whose values are not as long as their keys");
-    if ((uint64_t)m->n_head * m->head_dim > MAX_WIDTH)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%u heads of %u numbers are too many", m->n_head,
-                      m->head_dim);
     if (m->n_head % m->n_head_kv)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
                       m->n_head);
@@ -597,6 +642,20 @@ void tft_load_head(struct tft_load *ld)
         m->n_params = n_params;
     }
     count_products(ld, &m->output.w, 1);
+}
+
+struct tft_mat tft_load_rows(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)
+{
+    return matrix(ld, &(struct part){name, rows, 0, rows, cols, 0}, BY_ROW);
+}
+
+void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer)
+{
+    char name[64];
+    tensor_name(name, fmt, layer, ".weight");
+    const struct tft_tensor *t = tft_source_tensor(ld->s, name);
+    if (t && ld->used)
+        ld->used[t - ld->s->tensor] = 1;
 }
 
 struct tft_mat tft_load_table(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols)

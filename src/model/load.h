@@ -64,12 +64,21 @@ const struct tft_value *tft_load_value(const struct tft_load *ld, const char *ke
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
 bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned layer);
 
-/* The keys that all architectures share: context length, widths, numbers of layers and heads.
-   Allocates the blocks. */
-void tft_load_shape(struct tft_load *ld);
+/* The value "ARCH.key" if it is an array, which must have an element for each block; else NULL. */
+const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key);
 
-/* Whether a layer has attention: in an array, attention.head_count_kv is 0 in those without. */
-bool tft_load_has_attention(const struct tft_load *ld, unsigned layer);
+/* The keys that all architectures share: context length, widths, numbers of layers and heads.
+   Allocates the blocks. differ: layers may differ in their KV heads and in the width of
+   feed-forward; the model then has the most of any layer. */
+void tft_load_shape(struct tft_load *ld, bool differ);
+
+/* KV heads of a layer, 0 in one without attention; hidden activations of its feed-forward. */
+uint32_t tft_load_kv_heads(const struct tft_load *ld, unsigned layer);
+uint32_t tft_load_ff(const struct tft_load *ld, unsigned layer);
+
+/* The size of the model's heads, at most TFT_MAX_HEAD_DIM. */
+enum { TFT_MAX_HEAD_DIM = 1 << 16 };
+void tft_load_head_dim(struct tft_load *ld, uint32_t dim);
 
 /* RoPE: base, n_rot, scaling, and divisors of the frequencies in tensors. load_rope.c has the
    formulas. Other scalings are refused. */
@@ -125,6 +134,12 @@ struct tft_linear tft_load_experts(struct tft_load *ld, const char *fmt, unsigne
 
 /* A matrix [rows, D] of f32, expanded if need be, that each token is multiplied by. */
 struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned layer, uint32_t rows);
+
+/* A matrix that is read by rows, always in place. */
+struct tft_mat tft_load_rows(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols);
+
+/* A tensor that the file may have and that nothing is computed with. */
+void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* token_embd.weight */
 void tft_load_embedding(struct tft_load *ld);
