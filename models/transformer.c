@@ -382,14 +382,17 @@ static void norm_qk(struct tft_pass *p, const struct tft_block *b)
     }
 }
 
-/* X += what l makes of `from`, normalised and scaled where the formula says so. */
+/* X += what l makes of `from`, normalised and scaled where the formula says so; then X is
+   multiplied by `scale`, unless that is NULL. */
 static void add(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from,
-                const struct tft_norm *norm)
+                const struct tft_norm *norm, const float *scale)
 {
-    if (tft_model_adds_apart(p->m))
-        tft_linear_add_norm(p, l, from, norm);
-    else
+    if (!tft_model_adds_apart(p->m)) {
         tft_linear_add(p, TFT_X, l, from);
+        return;
+    }
+    tft_linear_apart(p, l, from);
+    tft_add_apart(p, norm, scale);
 }
 
 /* A = attend(XN) */
@@ -452,7 +455,7 @@ static void mixture(struct tft_pass *p, const struct tft_block *b)
         tft_linear_apart(p, &b->down, TFT_G);
     }
     tft_experts(p, b);
-    tft_add_apart(p, &b->ffn_post_norm);
+    tft_add_apart(p, &b->ffn_post_norm, NULL);
 }
 
 void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
@@ -463,7 +466,7 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     mix(p, layer);
     if (m->parallel) /* the input of feed-forward is that of attention */
         tft_norm(p, &b->ffn_norm, &b->up);
-    add(p, &b->o, TFT_A, &b->attn_post_norm);
+    add(p, &b->o, TFT_A, &b->attn_post_norm, NULL);
 
     if (tft_block_has_experts(b)) {
         mixture(p, b);
@@ -472,5 +475,5 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     if (!m->parallel)
         tft_norm(p, &b->ffn_norm, &b->up);
     feed_forward(p, b);
-    add(p, &b->down, TFT_G, &b->ffn_post_norm);
+    add(p, &b->down, TFT_G, &b->ffn_post_norm, NULL);
 }

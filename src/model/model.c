@@ -69,6 +69,10 @@ const char *tft_model_unknown_piece(const struct tft_model *m, uint32_t known)
         [TFT_PIECE_SUB_NORM] = "norms within attention and feed-forward",
         [TFT_PIECE_RELU2] = "gates of squared ReLU",
         [TFT_PIECE_WEIGHT_FACTOR] = "factors of weight matrices",
+        [TFT_PIECE_VALUE_NORM] = "norms of values",
+        [TFT_PIECE_SHARED_KV] = "layers that share keys and values",
+        [TFT_PIECE_LAYER_SIZES] = "layers of several sizes",
+        [TFT_PIECE_LAYER_EMBED] = "embeddings for each layer",
     };
     for (int i = 0; i < TFT_PIECES; i++)
         if (m->pieces & ~known & 1u << i)

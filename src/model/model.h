@@ -53,6 +53,7 @@ struct tft_input {
                                  then and that the weights expect; 0: none */
 };
 enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
+#define TFT_NO_INDEX UINT32_MAX /* of an input that W8A8 files do not have */
 
 struct tft_linear { /* y = W x + bias */
     struct tft_mat w;
@@ -95,13 +96,24 @@ struct tft_taps {
     uint32_t n, channels;
 };
 
+/* Embeddings that each layer has of the tokens: models/layer_embed.h. */
+struct tft_layer_embed {
+    uint32_t n;           /* numbers that a layer has of a token; 0: there are none */
+    struct tft_mat embed; /* [V, n_layer n] */
+    struct tft_linear w;  /* [n_layer n, D] */
+    struct tft_norm norm; /* [n] */
+    struct tft_input in;
+};
+
 /* The parts that a transformer block can have; an architecture uses those of its formula. */
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
     struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
+    struct tft_norm v_norm;              /* [E] ones */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
     struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] of the inputs of o and of down */
-    struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D] */
+    struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D]; no v: values are keys; no
+                                            k: another layer has keys and values */
     struct tft_linear z;                 /* another gate's; see below */
     struct tft_linear o;                 /* [D, H E] */
     /* Mixers other than attention have these in their places. SHORT_CONV: q is the first
@@ -117,6 +129,11 @@ struct tft_block {
     struct tft_norm state_norm;      /* [dim] and its norm */
     size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
                                  attention */
+    struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] where the layer has embeddings of its
+                                                own, */
+    struct tft_norm embed_norm;              /* [D] */
+    struct tft_input embed_in[2];            /* and the inputs of these two */
+    const float *scale; /* [1] what leaves the block is multiplied by it; NULL: 1 */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
     struct tft_kv_heads kv; /* of attention */
     bool no_rope;    /* q and k are not rotated */
@@ -153,8 +170,15 @@ enum tft_piece {
     TFT_PIECE_SUB_NORM,
     TFT_PIECE_RELU2,
     TFT_PIECE_WEIGHT_FACTOR,
+    TFT_PIECE_VALUE_NORM,
+    TFT_PIECE_SHARED_KV,
+    TFT_PIECE_LAYER_SIZES,
+    TFT_PIECE_LAYER_EMBED,
     TFT_PIECES
 };
+
+/* Those that quantized caches do not know. */
+#define TFT_KV_PIECES (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES)
 
 /* The most experts of a layer. */
 enum { TFT_MAX_EXPERTS = 1024 };
@@ -185,7 +209,8 @@ struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    uint32_t n_kv_layer; /* layers with attention: those that have keys and values */
+    uint32_t n_kv_layer; /* layers with attention that have keys and values */
+    uint32_t n_shared;   /* the last layers use those of layers before them */
     const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */
     const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E, where layers differ in them: those
                                             of the model are then the most of any layer. NULL: they
@@ -214,6 +239,7 @@ struct tft_model {
     bool parallel;        /* attention and feed-forward of a block read the same x */
     bool names_norm_2;    /* a block's norms are named attn_norm_2, of attention, and attn_norm; the
                              file has one of them where both are the same */
+    const float *ones;    /* [E] for RMSNorm without a gain; NULL: there is none */
     const float *zeros;   /* [E] for LayerNorm without a bias; NULL: there is none */
     float attn_scale;     /* of scores: 1 / sqrt(E), unless the file has its own */
     float score_cap, logit_cap; /* soft caps (kernels.h); 0: none */
@@ -233,6 +259,7 @@ struct tft_model {
 
     struct tft_mat embed;     /* [V, D] */
     struct tft_mat pos_embed; /* [n_ctx, D] f32, learned positions; data is NULL without them */
+    struct tft_layer_embed layer_embed;
     struct tft_norm out_norm; /* [D] */
     struct tft_linear output; /* [V, D]; the embedding where the head is tied to it */
     struct tft_input head_in;

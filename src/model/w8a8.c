@@ -116,6 +116,8 @@ static void connect_block(struct tft_model *m, struct tft_block *b)
     connect(m, &b->down, &b->in[TFT_IN_DOWN]);
     connect(m, &b->experts.gate, &b->in[TFT_IN_FFN]);
     connect(m, &b->experts.up, &b->in[TFT_IN_FFN]);
+    connect(m, &b->embed_gate, &b->embed_in[0]);
+    connect(m, &b->embed_out, &b->embed_in[1]);
 }
 
 /* The hidden activations of experts are of the same input as those of the block's own feed-forward,
@@ -172,12 +174,15 @@ void tft_w8a8_inputs(struct tft_load *ld)
         b->in[TFT_IN_DOWN].norm = b->ffn_sub_norm.w;
         m->float_inputs |= b->attn_sub_norm.w != NULL;
         b->in[TFT_IN_DOWN].hadamard = a.hadamard;
+        b->embed_in[0].index = b->embed_in[1].index = TFT_NO_INDEX;
         if (tft_block_has_experts(b))
             connect_experts(ld, b, b->in[TFT_IN_DOWN]);
         connect_block(m, b);
         m->float_hidden |= (b->down.w.rows && is_floats_first(&b->in[TFT_IN_DOWN])) ||
                            (tft_block_has_experts(b) && is_floats_first(&b->experts.hidden));
     }
+    m->layer_embed.in.index = TFT_NO_INDEX;
+    connect(m, &m->layer_embed.w, &m->layer_embed.in);
     m->head_in = input(ld, &a, m->n_layer * TFT_LAYER_INPUTS);
     m->float_inputs |= m->head_in.range != TFT_RANGE_STATIC;
     connect(m, &m->output, &m->head_in);

@@ -4,9 +4,10 @@
 
 #include "model/model.h"
 
-/* Rows are f32. TFT_XN, TFT_A, TFT_G and TFT_H are inputs of linear layers: they are bytes where
-   the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS). Letters
-   are those of model.h: H is the number of heads. */
+/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H and TFT_I are inputs of linear layers: they are bytes
+   where the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS).
+   Letters are those of model.h: H is the number of heads. Where layers differ in size, rows are
+   those of the largest, and others use their first numbers. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */
@@ -22,6 +23,8 @@ enum tft_buf {
     TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each of them,
                    those of an expert one after the other (routes.h) */
     TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
+    TFT_P,      /* [n_layer n] the layers' own embeddings of the token: models/layer_embed.h */
+    TFT_I,      /* [n] that of a layer, times its gate */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */
@@ -45,6 +48,8 @@ static inline uint32_t tft_buf_width(const struct tft_model *m, enum tft_buf buf
     case TFT_M: return m->mixer_width;
     case TFT_E: return m->n_expert;
     case TFT_H: return m->n_ff_expert;
+    case TFT_P: return m->n_layer * m->layer_embed.n;
+    case TFT_I: return m->layer_embed.n;
     case TFT_LOGITS: return m->n_vocab;
     default: return m->n_embd;
     }

@@ -24,6 +24,12 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             err, TFT_ERR_UNSUPPORTED,
             "%s: heads of %u channels: a quantized KV cache takes multiples of %d up to %d",
             m->source.name, m->head_dim, TFT_QUAD, TFT_SPAN);
+    const char *piece = tft_model_unknown_piece(m, ~TFT_KV_PIECES);
+    if (piece)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: has %s, which a quantized KV cache does not support yet: use f16 or "
+                        "f32",
+                        m->source.name, piece);
     if (kv->k.axis == TFT_KV_MIXED && !m->key_importance)
         return tft_fail(
             err, TFT_ERR_ARG,
@@ -179,6 +185,8 @@ static bool is_used(const struct tft_model *m, enum tft_buf b)
     case TFT_R:
     case TFT_E:
     case TFT_H: return m->n_expert;
+    case TFT_P:
+    case TFT_I: return m->layer_embed.n;
     default: return true;
     }
 }
@@ -209,7 +217,7 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
     const struct tft_model *m = s->m;
     bool has_device = m->n_host < m->n_layer;
     for (enum tft_buf b = 0; b < TFT_N_BUF; b++) {
-        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H;
+        bool feeds = b == TFT_XN || b == TFT_A || b == TFT_G || b == TFT_H || b == TFT_I;
         size_t rows = rows_of(s, b);
         if (!is_used(m, b) || (has_device && (b == TFT_LOGITS || !(m->n_host || b == TFT_X))))
             continue;
@@ -222,6 +230,8 @@ static void layout_rows(struct tft_session *s, struct tft_arena *a)
                 s->affine[b] = tft_arena_take(a, rows, sizeof *s->affine[b]);
         }
     }
+    s->embed_row = tft_arena_take(a, m->layer_embed.n ? (size_t)s->n_threads : 0,
+                                  tft_buf_stride(m, TFT_P) * sizeof(float));
     if (m->n_expert) {
         tft_routes_layout(&s->routes, a, m, s->n_batch);
         layout_expert_inputs(s, a);

@@ -15,10 +15,11 @@ struct tft_ops {
        where it has none, X itself where w is empty */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
-    /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv */
+    /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv. V = K without Wv; Q alone without Wk */
     void (*qkv)(struct tft_pass *p, const struct tft_block *b);
 
-    /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm */
+    /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm, and
+       of V where the block has v_norm */
     void (*rmsnorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
     /* RMSNorm of Q over all its heads, and of K likewise, in place */
@@ -75,9 +76,15 @@ struct tft_ops {
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
 
-    /* Y = W from + bias; then X += residual_scale * norm(Y), without the norm where w is empty */
+    /* Y = W from + bias; then X = scale * (X + residual_scale * norm(Y)), without the norm where w
+       is empty, and without the scale where that is NULL */
     void (*linear_apart)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
-    void (*add_apart)(struct tft_pass *p, const struct tft_norm *w);
+    void (*add_apart)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
+
+    /* P = the layers' own embeddings of the tokens, XN being X (models/layer_embed.h); I = that of
+       layer `layer`, times its gate of XN, in the form that embed_out takes */
+    void (*layer_embed)(struct tft_pass *p);
+    void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 
     /* LOGITS = cap(logit_scale * W XN) */
     void (*logits)(struct tft_pass *p, const struct tft_linear *output);
@@ -193,17 +200,19 @@ static inline void tft_linear_apart(struct tft_pass *p, const struct tft_linear 
     p->ops->linear_apart(p, l, from);
 }
 
-static inline void tft_add_apart(struct tft_pass *p, const struct tft_norm *w)
+static inline void tft_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
-    p->ops->add_apart(p, w);
+    p->ops->add_apart(p, w, scale);
 }
 
-/* X += residual_scale * norm(W from + bias) */
-static inline void tft_linear_add_norm(struct tft_pass *p, const struct tft_linear *l,
-                                       enum tft_buf from, const struct tft_norm *w)
+static inline void tft_layer_embed(struct tft_pass *p)
 {
-    tft_linear_apart(p, l, from);
-    tft_add_apart(p, w);
+    p->ops->layer_embed(p);
+}
+
+static inline void tft_embed_gate(struct tft_pass *p, uint32_t layer)
+{
+    p->ops->embed_gate(p, layer);
 }
 
 /* The logits of X. */

@@ -74,6 +74,8 @@ struct tft_session {
                                              ranges are dynamic */
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
+    float *embed_row;                     /* [n_threads, stride of TFT_P] a row of the layers' own
+                                             embeddings */
     struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
     struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
     const double *rope_freq;              /* the model's, or those for long sessions */

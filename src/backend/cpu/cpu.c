@@ -75,6 +75,8 @@ const struct tft_backend tft_backend_cpu = {
         .linear_add = tft_cpu_linear_add,
         .linear_apart = tft_cpu_linear_apart,
         .add_apart = tft_cpu_add_apart,
+        .layer_embed = tft_cpu_layer_embed,
+        .embed_gate = tft_cpu_embed_gate,
         .logits = tft_cpu_logits,
     },
     .run = run,

@@ -7,6 +7,7 @@
  *                  the work on one span, for both
  *      conv.c      short convolutions; delta.c delta nets
  *      experts.c   mixtures of experts
+ *      layer_embed.c  embeddings that layers have of their own
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -56,6 +57,10 @@ void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, si
 void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, size_t first,
                       float *g, const float *u, size_t n, const struct tft_input *in);
 
+/* to = W from + bias, or to += the same. */
+void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                    enum tft_buf from, bool add);
+
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b);
@@ -65,7 +70,7 @@ void tft_cpu_hidden(struct tft_pass *p, const struct tft_linear *gate, const str
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from);
 void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
-void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w);
+void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output);
 
 /* ---- conv.c */
@@ -80,6 +85,11 @@ void tft_cpu_delta_net(struct tft_pass *p, const struct tft_block *b);
 
 void tft_cpu_route(struct tft_pass *p, const struct tft_block *b);
 void tft_cpu_experts(struct tft_pass *p, const struct tft_block *b);
+
+/* ---- layer_embed.c */
+
+void tft_cpu_layer_embed(struct tft_pass *p);
+void tft_cpu_embed_gate(struct tft_pass *p, uint32_t layer);
 
 /* ---- attend.c */
 

@@ -38,8 +38,8 @@ void tft_cpu_share_rows(const struct tft_pass *p, const struct tft_linear *l, si
     *end = *end * TFT_LINE < rows ? *end * TFT_LINE : rows;
 }
 
-static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
-                   enum tft_buf from, bool add)
+void tft_cpu_linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear *l,
+                    enum tft_buf from, bool add)
 {
     tft_pass_touch(p, tft_cpu_own_row(p, from, l->in) ? 0 : BIT(from), BIT(to));
     tft_pass_tap(p, l, from);
@@ -52,19 +52,33 @@ static void linear(struct tft_pass *p, enum tft_buf to, const struct tft_linear 
 }
 _Static_assert(TFT_LINE % TFT_PANEL == 0, "a thread's share of the rows begins with a panel");
 
+static void values_are_keys(struct tft_pass *p, const struct tft_block *b)
+{
+    tft_pass_touch(p, BIT(TFT_K), BIT(TFT_V));
+    struct tft_part part = tft_pass_part(p, b->k.w.rows, TFT_LINE);
+    for (uint32_t t = part.begin; t < part.end; t++)
+        memcpy(tft_pass_row(p, TFT_V, t) + part.from, tft_pass_row(p, TFT_K, t) + part.from,
+               (part.to - part.from) * sizeof(float));
+}
+
 void tft_cpu_qkv(struct tft_pass *p, const struct tft_block *b)
 {
-    linear(p, TFT_Q, &b->q, TFT_XN, false);
-    linear(p, TFT_K, &b->k, TFT_XN, false);
-    linear(p, TFT_V, &b->v, TFT_XN, false);
+    tft_cpu_linear(p, TFT_Q, &b->q, TFT_XN, false);
+    if (!b->k.w.rows)
+        return;
+    tft_cpu_linear(p, TFT_K, &b->k, TFT_XN, false);
+    if (b->v.w.rows)
+        tft_cpu_linear(p, TFT_V, &b->v, TFT_XN, false);
+    else
+        values_are_keys(p, b);
 }
 
 void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
 {
     uint32_t dim = p->m->head_dim;
-    linear(p, TFT_M, &b->q, TFT_XN, false);
-    linear(p, TFT_K, &b->k, TFT_XN, false);
-    linear(p, TFT_V, &b->v, TFT_XN, false);
+    tft_cpu_linear(p, TFT_M, &b->q, TFT_XN, false);
+    tft_cpu_linear(p, TFT_K, &b->k, TFT_XN, false);
+    tft_cpu_linear(p, TFT_V, &b->v, TFT_XN, false);
     tft_pass_touch(p, BIT(TFT_M), BIT(TFT_Q));
     struct tft_part part = tft_pass_part(p, tft_pass_width(p, TFT_Q), dim);
     for (uint32_t t = part.begin; t < part.end; t++)
@@ -75,32 +89,32 @@ void tft_cpu_gated_qkv(struct tft_pass *p, const struct tft_block *b)
 
 void tft_cpu_delta_gates(struct tft_pass *p, const struct tft_block *b)
 {
-    linear(p, TFT_Q, &b->z, TFT_XN, false);
-    linear(p, TFT_K, &b->k, TFT_XN, false);
-    linear(p, TFT_V, &b->v, TFT_XN, false);
+    tft_cpu_linear(p, TFT_Q, &b->z, TFT_XN, false);
+    tft_cpu_linear(p, TFT_K, &b->k, TFT_XN, false);
+    tft_cpu_linear(p, TFT_V, &b->v, TFT_XN, false);
 }
 
 void tft_cpu_project(struct tft_pass *p, const struct tft_linear *l)
 {
-    linear(p, TFT_M, l, TFT_XN, false);
+    tft_cpu_linear(p, TFT_M, l, TFT_XN, false);
 }
 
 void tft_cpu_linear_add(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                         enum tft_buf from)
 {
-    linear(p, to, w, from, true);
+    tft_cpu_linear(p, to, w, from, true);
 }
 
 void tft_cpu_linear_apart(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from)
 {
-    linear(p, TFT_Y, l, from, false);
+    tft_cpu_linear(p, TFT_Y, l, from, false);
 }
 
 void tft_cpu_logits(struct tft_pass *p, const struct tft_linear *output)
 {
     const struct tft_model *m = p->m;
     size_t begin, end;
-    linear(p, TFT_LOGITS, output, TFT_XN, false);
+    tft_cpu_linear(p, TFT_LOGITS, output, TFT_XN, false);
     if (m->logit_scale == 1 && !(m->logit_cap > 0))
         return;
     tft_cpu_share_rows(p, output, &begin, &end); /* those that this thread has written */
@@ -161,9 +175,9 @@ void tft_cpu_activate(const struct tft_pass *p, enum tft_buf to, uint32_t row, s
 static void hidden_floats(struct tft_pass *p, const struct tft_linear *gate,
                           const struct tft_linear *up, const struct tft_linear *down)
 {
-    linear(p, TFT_G, gate ? gate : up, TFT_XN, false);
+    tft_cpu_linear(p, TFT_G, gate ? gate : up, TFT_XN, false);
     if (gate)
-        linear(p, TFT_U, up, TFT_XN, false);
+        tft_cpu_linear(p, TFT_U, up, TFT_XN, false);
 
     tft_pass_touch(p, gate ? BIT(TFT_U) : 0, BIT(TFT_G));
     uint32_t block = down->in->hadamard;

@@ -107,7 +107,10 @@ static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft
 void tft_cpu_rmsnorm_heads(struct tft_pass *p, const struct tft_block *b)
 {
     rmsnorm_heads(p, TFT_Q, &b->q_norm, p->m->n_head, b->kv.dim);
-    rmsnorm_heads(p, TFT_K, &b->k_norm, b->kv.n, b->kv.dim);
+    if (b->k.w.rows)
+        rmsnorm_heads(p, TFT_K, &b->k_norm, b->kv.n, b->kv.dim);
+    if (b->k.w.rows && b->v_norm.w)
+        rmsnorm_heads(p, TFT_V, &b->v_norm, b->kv.n, b->kv.dim);
 }
 
 static void rmsnorm_whole(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w)
@@ -146,19 +149,21 @@ void tft_cpu_layernorm_heads(struct tft_pass *p, const struct tft_block *b)
     layernorm_heads(p, TFT_K, &b->k_norm);
 }
 
-void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w)
+void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float *scale)
 {
     const struct tft_model *m = p->m;
     uint32_t begin, end;
     tft_pass_touch(p, BIT(TFT_Y), BIT(TFT_X) | BIT(TFT_Y));
     tft_pass_share_tokens(p, &begin, &end);
     for (uint32_t t = begin; t < end; t++) {
-        float *y = tft_pass_row(p, TFT_Y, t);
+        float *x = tft_pass_row(p, TFT_X, t), *y = tft_pass_row(p, TFT_Y, t);
         if (w->w)
             m->kern.rmsnorm(y, y, w->w, m->n_embd, m->norm_eps);
         if (m->residual_scale != 1)
             m->kern.scale(y, m->residual_scale, m->n_embd);
-        m->kern.add(tft_pass_row(p, TFT_X, t), y, m->n_embd);
+        m->kern.add(x, y, m->n_embd);
+        if (scale)
+            m->kern.scale(x, *scale, m->n_embd);
     }
 }
 
@@ -185,7 +190,8 @@ static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block 
 void tft_cpu_rope(struct tft_pass *p, const struct tft_block *b)
 {
     rotate(p, TFT_Q, b, p->m->n_head);
-    rotate(p, TFT_K, b, b->kv.n);
+    if (b->k.w.rows)
+        rotate(p, TFT_K, b, b->kv.n);
 }
 
 void tft_cpu_scale_queries(struct tft_pass *p)
