@@ -305,6 +305,11 @@ enum tft_status activations_run(struct activations *a, const struct tft_model *m
     if (m->n_expert)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of a mixture of experts cannot be shown", m->source.name);
+    if (m->pieces & (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES |
+                     1u << TFT_PIECE_LAYER_EMBED))
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: activations of %s, whose layers differ, cannot be shown",
+                        m->source.name, m->arch->name);
     if (tft_model_has_states(m))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: activations of %s, whose layers have a state, cannot be shown",

@@ -75,11 +75,13 @@ static void note(const struct tft_model *m, struct use *use, const struct tft_ma
 static void note_all(const struct tft_model *m, struct use *use)
 {
     note(m, use, &m->output.w, NULL, 0);
+    note(m, use, &m->layer_embed.w.w, NULL, 0);
     for (uint32_t i = 0; i < m->n_layer; i++) {
         const struct tft_block *b = &m->block[i];
         const struct tft_experts *x = &b->experts;
-        const struct tft_linear *all[] = {&b->q,  &b->k,    &b->v,    &b->z,    &b->o, &b->gate,
-                                          &b->up, &b->down, &x->gate, &x->up,   &x->down};
+        const struct tft_linear *all[] = {&b->q,    &b->k,    &b->v,  &b->z,    &b->o,
+                                          &b->gate, &b->up,   &b->down, &x->gate, &x->up,
+                                          &x->down, &b->embed_gate, &b->embed_out};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++)
             note(m, use, &all[j]->w, b, i);
     }

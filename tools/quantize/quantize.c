@@ -548,12 +548,22 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     return status;
 }
 
+/* Pieces of formulas that cannot be converted: a layer is computed for the whole text before the
+   next one, and all layers have inputs of the same widths. */
+static const uint32_t unknown = 1u << TFT_PIECE_VALUE_NORM | 1u << TFT_PIECE_SHARED_KV |
+                                1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_LAYER_EMBED;
+
 enum tft_status quantize_check(const struct tft_model *m, const struct quantize_opts *o,
                                struct tft_error *err)
 {
     if (m->output.w.format->takes_bytes)
         return tft_fail(err, TFT_ERR_ARG, "%s: is already quantized: give the float model",
                         m->source.name);
+    const char *piece = tft_model_unknown_piece(m, ~unknown);
+    if (piece)
+        return tft_fail(err, TFT_ERR_UNSUPPORTED,
+                        "%s: conversion to W8A8 does not know %s (architecture %s)",
+                        m->source.name, piece, m->arch->name);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
             err, TFT_ERR_UNSUPPORTED,
