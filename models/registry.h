@@ -6,11 +6,11 @@
 #include "model/model.h"
 
 extern const struct tft_arch tft_arch_bitnet, tft_arch_ernie4_5, tft_arch_exaone4, tft_arch_falcon,
-    tft_arch_gemma, tft_arch_gemma2, tft_arch_gemma3, tft_arch_gpt2, tft_arch_gptneox,
-    tft_arch_granite, tft_arch_granitemoe, tft_arch_hunyuan_dense, tft_arch_lfm2, tft_arch_lfm2moe,
-    tft_arch_llama, tft_arch_minicpm, tft_arch_mistral3, tft_arch_olmo2, tft_arch_olmoe,
-    tft_arch_phi3, tft_arch_qwen2, tft_arch_qwen2moe, tft_arch_qwen3, tft_arch_qwen35,
-    tft_arch_qwen3moe, tft_arch_smollm3, tft_arch_stablelm, tft_arch_starcoder2;
+    tft_arch_gemma, tft_arch_gemma2, tft_arch_gemma3, tft_arch_gemma4, tft_arch_gpt2,
+    tft_arch_gptneox, tft_arch_granite, tft_arch_granitemoe, tft_arch_hunyuan_dense, tft_arch_lfm2,
+    tft_arch_lfm2moe, tft_arch_llama, tft_arch_minicpm, tft_arch_mistral3, tft_arch_olmo2,
+    tft_arch_olmoe, tft_arch_phi3, tft_arch_qwen2, tft_arch_qwen2moe, tft_arch_qwen3,
+    tft_arch_qwen35, tft_arch_qwen3moe, tft_arch_smollm3, tft_arch_stablelm, tft_arch_starcoder2;
 
 /* All of them, then NULL. */
 extern const struct tft_arch *const tft_archs[];

@@ -5,6 +5,7 @@
 
 #include "model/load.h"
 #include "models/delta_net.h"
+#include "models/layer_embed.h"
 #include "models/mixture.h"
 #include "models/short_conv.h"
 #include "run/ops.h"
@@ -21,14 +22,19 @@ static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
     return has;
 }
 
+/* Whether a layer uses the keys and values of one before it. */
+static bool shares(const struct tft_model *m, unsigned layer)
+{
+    return layer >= m->n_layer - m->n_shared;
+}
+
 /* The tensor attn_qkv has the rows of q, k and v, in that order; any architecture may have it. W8A8
    and packed files have three tensors, each of whole panels. */
 static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim * (m->output_gate ? 2 : 1),
-             kv = m->n_head_kv * m->head_dim;
+    uint32_t q = m->n_head * b->kv.dim * (m->output_gate ? 2 : 1), kv = b->kv.n * b->kv.dim;
     const char *qkv = "blk.%u.attn_qkv";
     bool fused = tft_load_has_linear(ld, qkv, layer) ||
                  (t->fused_qkv && !tft_load_has_linear(ld, "blk.%u.attn_q", layer)),
@@ -38,11 +44,18 @@ static void load_qkv(struct tft_load *ld, const struct tft_transformer *t, unsig
         b->q = tft_load_linear_rows(ld, qkv, layer, all, 0, q, d, bias);
         b->k = tft_load_linear_rows(ld, qkv, layer, all, q, kv, d, bias);
         b->v = tft_load_linear_rows(ld, qkv, layer, all, q + kv, kv, d, bias);
-    } else {
-        b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, bias);
-        b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, bias);
-        b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
+        return;
     }
+    b->q = tft_load_linear(ld, "blk.%u.attn_q", layer, q, m->n_embd, bias);
+    b->k = b->v = (struct tft_linear){0};
+    if (shares(m, layer)) {
+        tft_load_ignore(ld, "blk.%u.attn_k", layer);
+        tft_load_ignore(ld, "blk.%u.attn_v", layer);
+        return;
+    }
+    b->k = tft_load_linear(ld, "blk.%u.attn_k", layer, kv, m->n_embd, bias);
+    if (!t->value_norm || tft_load_has_linear(ld, "blk.%u.attn_v", layer))
+        b->v = tft_load_linear(ld, "blk.%u.attn_v", layer, kv, m->n_embd, bias);
 }
 
 static bool has_norm(const struct tft_load *ld, const char *fmt, unsigned layer)
@@ -60,12 +73,16 @@ static void load_qk_norm(struct tft_load *ld, const struct tft_transformer *t, u
     const struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
     const char *q = "blk.%u.attn_q_norm", *k = "blk.%u.attn_k_norm";
-    uint32_t dim = m->head_dim;
+    uint32_t dim = b->kv.dim;
+    b->v_norm.w = m->ones;
     switch (t->qk_norm) {
     case TFT_NO_QK_NORM: break;
     case TFT_QK_NORM_HEADS:
         b->q_norm = tft_load_norm(ld, q, layer, dim, false);
-        b->k_norm = tft_load_norm(ld, k, layer, dim, false);
+        if (shares(m, layer))
+            tft_load_ignore(ld, k, layer);
+        else
+            b->k_norm = tft_load_norm(ld, k, layer, dim, false);
         break;
     case TFT_QK_NORM_WHOLE:
         b->q_norm = tft_load_norm(ld, q, layer, m->n_head * dim, false);
@@ -140,14 +157,78 @@ static void load_weight_factors(struct tft_load *ld, unsigned layer)
         tft_load_weight_factor(ld, all[i].l, all[i].fmt, layer);
 }
 
+/* ARCH.attention.sliding_window in layers that sliding_window_pattern names, a period or a bool for
+   each; 0: the layer has no window. */
+static uint32_t window_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    const char *size = "attention.sliding_window", *pattern = "attention.sliding_window_pattern";
+    if (!t->window_period || (!t->window && !tft_load_has(ld, size)))
+        return 0;
+    const struct tft_value *v = tft_load_by_layer(ld, pattern);
+    uint32_t window = tft_load_dim(ld, size, t->window, INT32_MAX), period = 1;
+    uint64_t has = 0;
+    if (!v && ld->status == TFT_OK) {
+        period = tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
+        has = layer % period < period - 1;
+    } else if (v && (!tft_value_uint(v, layer, &has) || has > 1)) {
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s.%s is neither an integer nor bools",
+                      ld->m->arch->name, pattern);
+    }
+    return has ? window : 0;
+}
+
+/* Numbers of a head in a layer with this window. */
+static uint32_t head_dim_of(struct tft_load *ld, const struct tft_transformer *t, uint32_t window)
+{
+    const struct tft_model *m = ld->m;
+    if (!t->layers_differ)
+        return m->head_dim;
+    uint32_t all = tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head,
+                                TFT_MAX_HEAD_DIM);
+    return window ? tft_load_dim(ld, "attention.key_length_swa", all, TFT_MAX_HEAD_DIM) : all;
+}
+
+static struct tft_kv_heads kv_heads_of(struct tft_load *ld, const struct tft_transformer *t,
+                                       unsigned layer)
+{
+    uint32_t dim = head_dim_of(ld, t, window_of(ld, t, layer));
+    return (struct tft_kv_heads){t->layers_differ ? tft_load_kv_heads(ld, layer) : ld->m->n_head_kv,
+                                 dim};
+}
+
+/* The layer whose keys and values `layer` uses: the last one that has some, and has a window if
+   `layer` has one. Layers with a window all have the same. */
+static uint32_t shared_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
+{
+    const struct tft_model *m = ld->m;
+    struct tft_kv_heads own = kv_heads_of(ld, t, layer);
+    bool window = window_of(ld, t, layer);
+    uint32_t l = m->n_layer - m->n_shared;
+    while (l && (window_of(ld, t, l - 1) != 0) != window)
+        l--;
+    if (!l) {
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "layer %u has no keys and values, and no layer before it that has some has "
+                      "%s window",
+                      layer, window ? "a" : "no");
+        return 0;
+    }
+    struct tft_kv_heads its = kv_heads_of(ld, t, l - 1);
+    if (its.n != own.n || its.dim != own.dim)
+        tft_load_fail(ld, TFT_ERR_FORMAT,
+                      "layer %u uses keys and values of layer %u, which has other KV heads", layer,
+                      l - 1);
+    return l - 1;
+}
+
 static void load_attention(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     struct tft_model *m = ld->m;
     struct tft_block *b = tft_load_block(ld, layer);
-    uint32_t q = m->n_head * m->head_dim;
+    uint32_t q = m->n_head * b->kv.dim;
     b->mixer = TFT_MIX_ATTENTION;
     b->state_size = 0;
-    b->kv_layer = m->n_kv_layer++;
+    b->kv_layer = shares(m, layer) ? shared_of(ld, t, layer) : m->n_kv_layer++;
     load_qkv(ld, t, layer);
     load_qk_norm(ld, t, layer);
     b->o = tft_load_linear(ld, "blk.%u.attn_output", layer, m->n_embd, q, t->o_bias);
@@ -173,7 +254,8 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
 {
     struct tft_block *b = tft_load_block(ld, layer);
     uint32_t d = ld->m->n_embd;
-    b->kv = (struct tft_kv_heads){ld->m->n_head_kv, ld->m->head_dim};
+    b->kv = kv_heads_of(ld, t, layer);
+    b->window = window_of(ld, t, layer);
     if (!t->no_pre_norm)
         load_pre_norms(ld, t, layer);
     if (t->post_norm) {
@@ -186,6 +268,10 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
         load_sub_norms(ld, layer);
     if (t->weight_factors)
         load_weight_factors(ld, layer);
+    if (t->layer_embed)
+        tft_layer_embed_load_block(ld, layer);
+    if (t->layer_embed && tft_load_has_linear(ld, "blk.%u.layer_output_scale", layer))
+        b->scale = tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
 }
 
 /* ARCH.hidden_activation, which chooses between SiLU and squared ReLU; SiLU without it. */
@@ -202,37 +288,61 @@ static bool gate_is_relu2(struct tft_load *ld)
     return tft_str_is(name, "relu2");
 }
 
-/* ARCH.attention.sliding_window, and sliding_window_pattern: a period, or a bool for each layer. */
+/* What the cache has to know of layers with windows. */
 static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
-    char full[96];
-    const char *size = "attention.sliding_window", *pattern = "attention.sliding_window_pattern";
-    const struct tft_value *v = tft_load_value(ld, pattern, full);
-    bool array = v && v->is_array;
-    if (!t->window && !tft_load_has(ld, size))
+    if (!t->window && !tft_load_has(ld, "attention.sliding_window"))
         return;
-    uint32_t window = tft_load_dim(ld, size, t->window, INT32_MAX),
-             period = array ? 1 : tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
-    if (array && v->n < m->n_layer)
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s has %llu elements for %u layers", full,
-                      (unsigned long long)v->n, m->n_layer);
     uint32_t *windows = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *windows), n = 0;
     windows = windows ? windows : ld->windows;
     for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
-        struct tft_block *b = tft_load_block(ld, l);
-        uint64_t has = l % period < period - 1;
-        if (array && (!tft_value_uint(v, l, &has) || has > 1))
-            tft_load_fail(ld, TFT_ERR_FORMAT, "%s is neither an integer nor bools", full);
-        b->window = has ? window : 0;
-        b->no_rope |= !has && t->window_only_rope;
-        if (windows && tft_load_has_attention(ld, l))
-            windows[n++] = b->window;
+        uint32_t window = window_of(ld, t, l);
+        tft_load_block(ld, l)->no_rope |= !window && t->window_only_rope;
+        if (windows && tft_load_kv_heads(ld, l) && !shares(m, l))
+            windows[n++] = window;
     }
     m->kv_window = windows;
     m->pieces |= 1u << TFT_PIECE_WINDOW;
     if (t->window_plain_rope)
-        tft_load_rope_window(ld, t->window_base, m->head_dim);
+        tft_load_rope_window(ld, t->window_base, head_dim_of(ld, t, 1));
+}
+
+/* Likewise of layers that differ in their heads. */
+static void load_kv_heads(struct tft_load *ld)
+{
+    struct tft_model *m = ld->m;
+    struct tft_kv_heads *heads = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *heads);
+    for (uint32_t l = 0; l < m->n_layer && heads; l++)
+        heads[m->block[l].kv_layer] = m->block[l].kv;
+    m->kv_heads = heads;
+}
+
+/* Where layers differ: the largest heads, the number of layers that share keys and values, and what
+   the model's formula is then made of. */
+static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *t)
+{
+    struct tft_model *m = ld->m;
+    uint32_t full = head_dim_of(ld, t, 0), windowed = head_dim_of(ld, t, 1);
+    if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "heads whose values are not as long as their keys");
+    if (tft_load_count(ld, "expert_count", 0, INT32_MAX))
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "mixtures of experts of %s are not supported",
+                      m->arch->name);
+    if (ld->w8a8)
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "W8A8 weights of %s are not supported",
+                      m->arch->name);
+    tft_load_head_dim(ld, full > windowed ? full : windowed);
+    m->n_shared = tft_load_count(ld, "attention.shared_kv_layers", 0, m->n_layer - 1);
+    m->pieces |= (uint32_t)(m->n_shared > 0) << TFT_PIECE_SHARED_KV;
+    for (uint32_t l = 0; l < m->n_layer && ld->status == TFT_OK; l++) {
+        struct tft_kv_heads kv = kv_heads_of(ld, t, l);
+        if (!kv.n || m->n_head % kv.n || m->n_head / kv.n > TFT_MAX_GROUP)
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layer %u has %u KV heads for %u heads", l, kv.n,
+                          m->n_head);
+        if (kv.n != m->n_head_kv || kv.dim != m->head_dim || tft_load_ff(ld, l) != m->n_ff)
+            m->pieces |= 1u << TFT_PIECE_LAYER_SIZES;
+    }
 }
 
 static void load_caps(struct tft_load *ld, const struct tft_transformer *t)
@@ -290,6 +400,7 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
         [TFT_PIECE_OUTPUT_GATE] = t->output_gate,
         [TFT_PIECE_SUB_NORM] = t->sub_norm,
         [TFT_PIECE_RELU2] = m->relu2,
+        [TFT_PIECE_VALUE_NORM] = t->value_norm,
     };
     uint32_t mask = 0;
     for (int i = 0; i < TFT_PIECES; i++)
@@ -297,12 +408,12 @@ static uint32_t pieces(const struct tft_model *m, const struct tft_transformer *
     return mask;
 }
 
-static const float *load_zeros(struct tft_load *ld, uint32_t n)
+static const float *load_equal(struct tft_load *ld, uint32_t n, float x)
 {
-    float *zeros = tft_arena_take(&ld->arena, n, sizeof *zeros);
-    if (zeros)
-        memset(zeros, 0, n * sizeof *zeros);
-    return zeros;
+    float *all = tft_arena_take(&ld->arena, n, sizeof *all);
+    for (uint32_t i = 0; i < n && all; i++)
+        all[i] = x;
+    return all;
 }
 
 /* Blocks that predict further tokens come behind the others. */
@@ -323,7 +434,8 @@ void tft_transformer_load(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
     const struct tft_transformer *t = m->arch->transformer;
-    tft_load_shape(ld, false);
+    tft_load_shape(ld, t->layers_differ);
+    m->n_shared = 0;
     if (t->may_predict_more)
         drop_predicting_blocks(ld);
     m->output_gate = t->output_gate;
@@ -340,21 +452,29 @@ void tft_transformer_load(struct tft_load *ld)
     m->relu2 = t->gate_switch && gate_is_relu2(ld);
     if (t->scaled_embedding)
         m->embed_scale = sqrtf((float)m->n_embd);
+    if (t->attn_scale > 0)
+        m->attn_scale = t->attn_scale;
     if (t->multipliers)
         load_multipliers(ld, t->multipliers);
     m->names_norm_2 = t->one_norm && !has_norm(ld, "blk.%u.ffn_norm", 0);
     m->parallel = m->names_norm_2 ||
                   (t->parallel_switch && tft_load_flag(ld, "use_parallel_residual", true));
     if (t->qk_norm == TFT_QK_NORM_OWN && has_qk_norm(ld))
-        m->zeros = load_zeros(ld, m->head_dim);
+        m->zeros = load_equal(ld, m->head_dim, 0);
     load_caps(ld, t);
     if (t->query_growth)
         load_query_growth(ld);
     m->pieces = pieces(m, t);
+    if (t->layers_differ)
+        load_layer_sizes(ld, t);
+    m->ones = t->value_norm ? load_equal(ld, m->head_dim, 1) : NULL;
+    if (t->layer_embed)
+        tft_layer_embed_shape(ld);
     if (t->mixture)
         tft_mixture_shape(ld, t->mixture);
 
     tft_load_embedding(ld);
+    tft_layer_embed_load(ld);
     if (t->learned_positions)
         m->pos_embed = tft_load_table(ld, "position_embd.weight", m->n_ctx, m->n_embd);
     for (unsigned layer = 0; layer < m->n_layer && ld->status == TFT_OK; layer++)
@@ -363,6 +483,8 @@ void tft_transformer_load(struct tft_load *ld)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "no layer has attention");
     if (t->window_period)
         load_windows(ld, t);
+    if (m->pieces & 1u << TFT_PIECE_LAYER_SIZES)
+        load_kv_heads(ld);
     m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }
@@ -413,8 +535,9 @@ static void attention(struct tft_pass *p, uint32_t layer)
         tft_scale_queries(p);
     if (t->late_qk_norm)
         norm_qk(p, b);
-    tft_kv_append(p, layer);
-    if (layer + 1 == m->n_layer)
+    if (b->k.w.rows)
+        tft_kv_append(p, layer);
+    if (layer + 1 == m->n_layer - m->n_shared) /* the layers behind it add nothing to the cache */
         tft_keep_last(p);
     tft_attend(p, layer, &b->o);
 }
@@ -462,6 +585,9 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_model *m = p->m;
     const struct tft_block *b = &m->block[layer];
+    bool own_embed = m->layer_embed.n;
+    if (own_embed && layer == 0)
+        tft_layer_embed_begin(p);
     tft_norm(p, &b->attn_norm, &b->q);
     mix(p, layer);
     if (m->parallel) /* the input of feed-forward is that of attention */
@@ -475,5 +601,7 @@ void tft_transformer_layer(struct tft_pass *p, uint32_t layer)
     if (!m->parallel)
         tft_norm(p, &b->ffn_norm, &b->up);
     feed_forward(p, b);
-    add(p, &b->down, TFT_G, &b->ffn_post_norm, NULL);
+    add(p, &b->down, TFT_G, &b->ffn_post_norm, own_embed ? NULL : b->scale);
+    if (own_embed)
+        tft_layer_embed_add(p, layer, b->scale);
 }

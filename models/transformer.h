@@ -8,6 +8,7 @@
  *          q, k, v = Wq h + bq, Wk h + bk, Wv h + bv       biases if qkv_bias
  *          q, k = rms(q), rms(k)                           per head, or over all heads: qk_norm
  *          q, k rotated by their positions                 if rope; before qk_norm if late_qk_norm
+ *          v = rms(v)                                      per head, if value_norm
  *          x = x + r norm(Wo attend(q, K, V) + bo)         bias if o_bias, the norm if post_norm;
  *                                                          Wo rms(attend(q, K, V)) if sub_norm
  *          or x = x + r Wout conv(Win h)                   some layers, if short_conv
@@ -18,6 +19,7 @@
  *                                                          or relu(Wgate h)^2 * Wup h
  *                                                          or gelu(Wup h + bup); rms(a) if sub_norm
  *          or x = x + r mixture(h)                         if the layer has experts: mixture.h
+ *          x = s (x + what layer_embed.h has)              if layer_embed; s: the block's factor
  *      logits = l Wout norm(x)
  *
  * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block
@@ -80,6 +82,13 @@ struct tft_transformer {
     float score_cap, logit_cap; /* soft caps, if the file names none */
     bool caps;               /* the file may name caps */
     bool query_growth;       /* attention.temperature_scale */
+    float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
+    bool value_norm;         /* RMSNorm of v without a gain; a file without attn_v has keys, before
+                                their norm, in its place */
+    bool layers_differ;      /* in KV heads and the width of feed-forward; layers with a window have
+                                heads of a size of their own; the last attention.shared_kv_layers
+                                use keys and values of layers before them */
+    bool layer_embed;        /* layer_embed.h, and layer_output_scale */
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
     bool output_gate;        /* attn_q has a gate for each number of attention's output */
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */

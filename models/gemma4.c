@@ -1,0 +1,53 @@
+/*
+ * gemma4, text: Google 2026 (https://ai.google.dev/gemma/docs/core/model_card_4; E2B, E4B, 31B). As
+ * gemma3, with
+ *
+ *   - heads of a size of their own in layers with a window, and KV heads and the width of
+ *     feed-forward by layer
+ *   - scores that are not divided, and values that are normalised
+ *   - layers without a window that rotate only a part of a head: the divisors of the other pairs in
+ *     rope_freqs are 1e30. They may use keys as values, before the norm
+ *   - last layers that have no keys and values. They use those of the last layer before them that
+ *     has some and that has a window, or none, like them
+ *   - embeddings that layers have of their own, and a factor behind each layer
+ *
+ *      x = sqrt(D) embed[token]
+ *      per layer:
+ *          h = rms(x) g1
+ *          q, k, v = Wq h, Wk h, Wv h                  or v = Wk h
+ *          q, k, v = rms(q) g_q, rms(k) g_k, rms(v) per head
+ *          q, k rotated                                partners half of n_rot apart
+ *          x = x + rms(Wo attend(q, K, V)) g2
+ *          h = rms(x) g3
+ *          x = x + rms(Wdown (gelu(Wgate h) * Wup h)) g4
+ *          x = x + rms(Wout (gelu(Wgate' x) * p_l)) g5     models/layer_embed.h
+ *          x = x s
+ *      logits = c tanh(embed (rms(x) g_out) / c)
+ *
+ * The mixture of experts (26B-A4B) is not computed.
+ */
+#include "models/registry.h"
+#include "models/transformer.h"
+
+static const struct tft_transformer gemma4 = {
+    .rope = TFT_ROPE_HALVES,
+    .post_norm = true,
+    .qk_norm = TFT_QK_NORM_HEADS,
+    .value_norm = true,
+    .activation = TFT_GEGLU,
+    .scaled_embedding = true,
+    .attn_scale = 1,
+    .window_period = 6,
+    .window_plain_rope = true,
+    .window_base = 10000,
+    .layers_differ = true,
+    .layer_embed = true,
+    .caps = true,
+};
+
+const struct tft_arch tft_arch_gemma4 = {
+    .name = "gemma4",
+    .load = tft_transformer_load,
+    .layer = tft_transformer_layer,
+    .transformer = &gemma4,
+};
