@@ -14,7 +14,7 @@ struct oracle {
     const struct tft_source *s;
     char arch[16];
     size_t wide, kheads, vheads, sdim; /* of layers with a state */
-    size_t d, layers, heads, kv_heads, dim, ff, rot, vocab, capacity, pos;
+    size_t d, layers, heads, kv_heads, dim, rot, vocab, capacity, pos;
     double eps, base, linear;
     double e, r, l, a; /* factors of embeddings, of what is added to x, of logits, of scores */
     double amplitude;  /* of the rotation */
@@ -23,6 +23,8 @@ struct oracle {
     struct matrix embed, positions, out, *layer; /* layer: [layers, PARTS] */
     double *out_w, *out_b, *freq_div;
     double *k, *v; /* [layers, capacity, kv_heads * dim] */
+    struct matrix own_embed, own_proj; /* of layers, and the gain of their norm */
+    double *own_norm;
     double *states; /* [layers, heads of values, E, E] states of delta nets */
     double *past;  /* [layers, capacity, wide] what a convolution reads of each token */
     double *logits;
@@ -88,6 +90,10 @@ enum part {
     GATEF,
     UPF,
     DOWNF,
+    PGATE,
+    PPROJ,
+    PNORM,
+    PSCALE,
     PARTS
 };
 
@@ -109,6 +115,7 @@ static const char *const part_name[PARTS] = {
     "attn_sub_norm.weight", "ffn_sub_norm.weight",
     "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.scale", "ffn_gate.scale",
     "ffn_up.scale", "ffn_down.scale",
+    "inp_gate.weight", "proj.weight", "post_norm.weight", "layer_output_scale.weight",
 };
 
 static bool is(const struct oracle *o, const char *arch)
@@ -167,9 +174,24 @@ static bool text_is(const struct oracle *o, const char *key, const char *text)
     return v && tft_value_str(v, &s) && tft_str_is(s, text);
 }
 
+/* Element l of the array ARCH.KEY. */
+static double element(const struct oracle *o, const char *key, size_t l)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", o->arch, key);
+    const struct tft_value *v = tft_source_value(o->s, full);
+    double x = 0;
+    tft_value_real(v, v->is_array ? l : 0, &x);
+    return x;
+}
+
 /* Tokens that layer l attends to; 0: all. */
 static size_t window_of(const struct oracle *o, size_t l)
 {
+    if (is(o, "gemma4"))
+        return element(o, "attention.sliding_window_pattern", l) != 0
+                   ? (size_t)number(o, "attention.sliding_window", 0)
+                   : 0;
     if (is(o, "lfm2") || is(o, "lfm2moe")) /* all layers with attention */
         return (size_t)number(o, "attention.sliding_window", 0);
     double window = number(o, "attention.sliding_window", is(o, "gemma2") ? 4096 : 0),
@@ -187,11 +209,15 @@ static void factors(struct oracle *o)
     o->e = o->r = o->l = 1;
     o->a = usual;
     o->amplitude = number(o, "rope.scaling.attn_factor", 1);
-    if (is(o, "gemma") || is(o, "gemma2") || is(o, "gemma3"))
+    if (strncmp(o->arch, "gemma", 5) == 0)
         o->e = sqrt((double)o->d);
     if (is(o, "gemma2")) {
         o->score_cap = number(o, "attn_logit_softcapping", 50);
         o->logit_cap = number(o, "final_logit_softcapping", 30);
+    }
+    if (is(o, "gemma4")) {
+        o->a = 1;
+        o->logit_cap = number(o, "final_logit_softcapping", 0);
     }
     double f = o->linear, m = number(o, "rope.scaling.yarn_log_multiplier", 0);
     o->yarn = text_is(o, "rope.scaling.type", "yarn");
@@ -252,7 +278,6 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->heads = (size_t)number(o, "attention.head_count", 0);
     o->kv_heads = kv_heads(o);
     o->dim = (size_t)number(o, "attention.key_length", (double)o->d / (double)o->heads);
-    o->ff = (size_t)number(o, "feed_forward_length", 0);
     o->rot = (size_t)number(o, "rope.dimension_count", (double)o->dim);
     o->eps = number(o, "attention.layer_norm_rms_epsilon",
                     number(o, "attention.layer_norm_epsilon", 0));
@@ -276,6 +301,9 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
             o->layer[l * PARTS + i] = tensor(o, name);
         }
     multiply_factors(o);
+    o->own_embed = tensor(o, "per_layer_token_embd.weight");
+    o->own_proj = tensor(o, "per_layer_model_proj.weight");
+    o->own_norm = tensor(o, "per_layer_proj_norm.weight").w;
     size_t kv = o->layers * capacity * o->kv_heads * o->dim;
     o->k = malloc(kv * sizeof *o->k);
     o->v = malloc(kv * sizeof *o->v);
@@ -298,7 +326,7 @@ void oracle_close(struct oracle *o)
         free(o->layer[i].w);
     double *const all[] = {o->embed.w,  o->positions.w, o->out.w, o->out_w, o->out_b,
                            o->freq_div, o->k,           o->v,     o->past,      o->states,
-                           o->logits};
+                           o->logits,   o->own_embed.w, o->own_proj.w, o->own_norm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(o->layer);
@@ -373,20 +401,109 @@ static void rotate(const struct oracle *o, size_t l, double *head)
 {
     bool neighbours = is(o, "llama") || strncmp(o->arch, "granite", 7) == 0 || is(o, "minicpm") ||
                       is(o, "smollm3") || is(o, "ernie4_5") || is(o, "mistral3");
-    bool plain = window_of(o, l) && (is(o, "gemma3") || is(o, "olmo2"));
-    double base = plain && is(o, "gemma3") ? number(o, "rope.freq_base_swa", 10000) : o->base;
-    for (size_t i = 0; i < o->rot / 2; i++) {
-        double freq = pow(base, -2.0 * (double)i / (double)o->rot);
+    bool gemma = is(o, "gemma3") || is(o, "gemma4"),
+         plain = window_of(o, l) && (gemma || is(o, "olmo2"));
+    double base = plain && gemma ? number(o, "rope.freq_base_swa", 10000) : o->base;
+    size_t rot = o->rot;
+    if (plain && is(o, "gemma4"))
+        rot = (size_t)number(o, "rope.dimension_count_swa", 0);
+    for (size_t i = 0; i < rot / 2; i++) {
+        double freq = pow(base, -2.0 * (double)i / (double)rot);
         if (!plain)
             freq = (o->yarn ? yarn(o, i, freq) : freq / o->linear) /
                    (o->freq_div ? o->freq_div[i] : 1);
         double size = plain ? 1 : o->amplitude, c = cos((double)o->pos * freq) * size,
                s = sin((double)o->pos * freq) * size;
-        size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + o->rot / 2;
+        size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + rot / 2;
         double x = head[a], y = head[b];
         head[a] = x * c - y * s;
         head[b] = x * s + y * c;
     }
+}
+
+/* gemma4, once more: attention in which each head has its cache. */
+static void layer_attention(struct oracle *o, size_t l, double *x, const double *h)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t dim = window_of(o, l) ? (size_t)number(o, "attention.key_length_swa", 0) : o->dim,
+           groups = (size_t)element(o, "attention.head_count_kv", l), first = 0, from = l,
+           most = o->kv_heads * o->dim, share = o->heads / groups;
+    size_t shared = (size_t)number(o, "attention.shared_kv_layers", 0);
+    double *q = malloc(o->heads * dim * sizeof *q), *out = calloc(o->heads * dim, sizeof *out),
+           *y = malloc(o->d * sizeof *y), *p = malloc((o->pos + 1) * sizeof *p),
+           *one = malloc(dim * sizeof *one);
+    for (size_t i = 0; i < dim; i++)
+        one[i] = 1;
+    if (l >= o->layers - shared) /* the last layer of its kind that is not among them */
+        for (size_t i = 0; i < o->layers - shared; i++)
+            if (!window_of(o, i) == !window_of(o, l))
+                from = i;
+    double *k = o->k + from * o->capacity * most, *v = o->v + from * o->capacity * most;
+    if (from == l) {
+        product(k + o->pos * most, w[KW], h, NULL);
+        product(v + o->pos * most, w[VW].w ? w[VW] : w[KW], h, NULL);
+    }
+    for (size_t g = 0; g < groups && from == l; g++) {
+        rms(k + o->pos * most + g * dim, k + o->pos * most + g * dim, w[KN].w, dim, o->eps);
+        rms(v + o->pos * most + g * dim, v + o->pos * most + g * dim, one, dim, o->eps);
+        rotate(o, l, k + o->pos * most + g * dim);
+    }
+    product(q, w[QW], h, NULL);
+    if (window_of(o, l) && o->pos >= window_of(o, l))
+        first = o->pos + 1 - window_of(o, l);
+    for (size_t a = 0; a < o->heads; a++) {
+        double sum = 0;
+        rms(q + a * dim, q + a * dim, w[QN].w, dim, o->eps);
+        rotate(o, l, q + a * dim);
+        for (size_t t = first; t <= o->pos; t++) {
+            p[t] = 0;
+            for (size_t i = 0; i < dim; i++)
+                p[t] += q[a * dim + i] * k[t * most + a / share * dim + i];
+            sum += p[t] = exp(p[t]); /* of two normalised vectors: small */
+        }
+        for (size_t t = first; t <= o->pos; t++)
+            for (size_t i = 0; i < dim; i++)
+                out[a * dim + i] += p[t] / sum * v[t * most + a / share * dim + i];
+    }
+    product(y, w[OW], out, NULL);
+    rms(y, y, w[POST1].w, o->d, o->eps);
+    for (size_t i = 0; i < o->d; i++)
+        x[i] += y[i];
+    free(q);
+    free(out);
+    free(y);
+    free(p);
+    free(one);
+}
+
+static double gelu(double x);
+
+/* gemma4: x += rms(W (gelu(Wgate x) * p)), p of the token's embedding x0 and of the table; then
+   x times the layer's factor */
+static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, int32_t token)
+{
+    const struct matrix *w = o->layer + l * PARTS;
+    size_t n = w[PGATE].rows;
+    double *p = malloc((2 * n + o->d) * sizeof *p), *g = p + n, *y = g + n;
+    struct matrix rows = {o->own_proj.w + l * n * o->d, n, o->d};
+    product(p, rows, x0, NULL);
+    for (size_t i = 0; i < n; i++)
+        p[i] /= sqrt((double)o->d);
+    if (n) {
+        rms(p, p, o->own_norm, n, o->eps);
+        product(g, w[PGATE], x, NULL);
+    }
+    for (size_t i = 0; i < n; i++) {
+        p[i] += sqrt((double)n) * o->own_embed.w[(size_t)token * o->own_embed.cols + l * n + i];
+        g[i] = gelu(g[i]) * p[i] / sqrt(2);
+    }
+    if (n) {
+        product(y, w[PPROJ], g, NULL);
+        rms(y, y, w[PNORM].w, o->d, o->eps);
+    }
+    for (size_t i = 0; i < o->d; i++)
+        x[i] = (x[i] + (n ? y[i] : 0)) * (w[PSCALE].w ? w[PSCALE].w[0] : 1);
+    free(p);
 }
 
 static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
@@ -593,24 +710,25 @@ static void conv_block(struct oracle *o, size_t l, double *x, const double *h)
 static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    double *u = malloc(2 * o->ff * sizeof *u), *g = malloc(o->ff * sizeof *g),
+    size_t ff = w[DOWN].cols;
+    double *u = malloc(2 * ff * sizeof *u), *g = malloc(ff * sizeof *g),
            *y = malloc(o->d * sizeof *y);
     bool fused = is(o, "phi3"), relu2 = text_is(o, "hidden_activation", "relu2");
     product(u, w[UP], h, w[UPB].w);
     if (fused) { /* the gate's rows come first */
-        memcpy(g, u, o->ff * sizeof *g);
-        memcpy(u, u + o->ff, o->ff * sizeof *u);
+        memcpy(g, u, ff * sizeof *g);
+        memcpy(u, u + ff, ff * sizeof *u);
     } else if (w[GATE].w) {
         product(g, w[GATE], h, NULL);
     }
-    for (size_t i = 0; i < o->ff; i++)
+    for (size_t i = 0; i < ff; i++)
         u[i] = !w[GATE].w && !fused ? gelu(u[i])
                : strncmp(o->arch, "gemma", 5) == 0
                    ? u[i] * gelu(g[i])
                : relu2 ? u[i] * fmax(0, g[i]) * fmax(0, g[i])
                    : u[i] * g[i] / (1 + exp(-g[i]));
     if (w[SUBNORM2].w)
-        rms(u, u, w[SUBNORM2].w, o->ff, o->eps);
+        rms(u, u, w[SUBNORM2].w, ff, o->eps);
     product(y, w[DOWN], u, w[DOWNB].w);
     add(o, x, y, w[POST2].w);
     free(u);
@@ -681,10 +799,11 @@ static void mixture_block(struct oracle *o, size_t l, double *x, const double *h
 const double *oracle_step(struct oracle *o, int32_t token)
 {
     double *x = malloc(o->d * sizeof *x), *h = malloc(o->d * sizeof *h),
-           *g = malloc(o->d * sizeof *g);
+           *g = malloc(o->d * sizeof *g), *x0 = malloc(o->d * sizeof *x0);
     for (size_t i = 0; i < o->d; i++)
         x[i] = o->e * o->embed.w[(size_t)token * o->d + i] +
                (o->positions.w ? o->positions.w[o->pos * o->d + i] : 0);
+    memcpy(x0, x, o->d * sizeof *x);
     for (size_t l = 0; l < o->layers; l++) {
         const struct matrix *w = o->layer + l * PARTS;
         bool one = is(o, "falcon") || (is(o, "stablelm") && !w[NORM2].w),
@@ -698,6 +817,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
             conv_block(o, l, x, h);
         else if (w[DCONV].w)
             delta_block(o, l, x, h);
+        else if (is(o, "gemma4"))
+            layer_attention(o, l, x, h);
         else
             attention_block(o, l, x, h);
         if (!parallel)
@@ -706,6 +827,8 @@ const double *oracle_step(struct oracle *o, int32_t token)
             mixture_block(o, l, x, g);
         else
             mlp_block(o, l, x, g);
+        if (is(o, "gemma4"))
+            layer_end(o, l, x, x0, token);
     }
     norm(o, h, x, o->out_w, o->out_b);
     product(o->logits, o->out.w ? o->out : o->embed, h, NULL);
@@ -716,5 +839,6 @@ const double *oracle_step(struct oracle *o, int32_t token)
     free(x);
     free(h);
     free(g);
+    free(x0);
     return o->logits;
 }

@@ -6,6 +6,7 @@
 
 #include "expert_toys.h"
 #include "folder.h"
+#include "layer_toys.h"
 #include "more_toys.h"
 #include "oracle.h"
 #include "toy.h"
@@ -179,6 +180,20 @@ static void more_architectures(void **state)
         }
 }
 
+/* Layers that differ. Types come in turns, and texts that leave the windows. */
+static void layers_that_differ(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LAYER_TOYS; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            enum tft_dtype type = kind == 0 ? TFT_F32 : kind == 1 ? TFT_F16 : TFT_BF16;
+            double off = difference(written(&layer_toys[i], type), kind ? SHORT : WINDOWED, "f32",
+                                    TFT_WEIGHTS_F32);
+            if (!(off < 2e-5))
+                fail_msg("toy %zu, type %d: off by %g", i, kind, off);
+        }
+}
+
 /* The last blocks of a file may predict further tokens, and are not computed. */
 static void blocks_that_predict_more(void **state)
 {
@@ -272,6 +287,7 @@ int main(void)
         cmocka_unit_test(quantized_weights),
         cmocka_unit_test(more_architectures),
         cmocka_unit_test(experts),
+        cmocka_unit_test(layers_that_differ),
         cmocka_unit_test(blocks_that_predict_more),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -181,12 +181,54 @@ bool toy_has_layer_norm(const struct toy *t)
 
 bool toy_has_post_norm(const struct toy *t)
 {
-    return is_one(t, " olmo2 exaone4 gemma2 gemma3 ");
+    return is_one(t, " olmo2 exaone4 gemma2 gemma3 gemma4 ");
 }
 
 bool toy_has_pre_norm(const struct toy *t)
 {
     return !is_one(t, " olmo2 exaone4 ");
+}
+
+static double number(const struct toy *t, const char *key);
+static double number_or(const struct toy *t, const char *key, double lacks);
+
+static uint32_t head_dim(const struct toy *t, unsigned l)
+{
+    return t->windows && t->windows[l]
+               ? (uint32_t)number_or(t, "attention.key_length_swa", t->head_dim)
+               : t->head_dim;
+}
+
+/* Whether the layer has keys and values of its own. */
+static bool has_kv(const struct toy *t, unsigned l)
+{
+    return l + (uint32_t)number(t, "attention.shared_kv_layers") < t->n_layer;
+}
+
+/* Of gemma4: heads and what it lacks by layer. */
+static void layer_qkv_tensors(struct writer *w, unsigned l)
+{
+    const struct toy *t = w->t;
+    uint32_t dim = head_dim(t, l), kv = (t->kv_heads ? t->kv_heads[l] : t->n_head_kv) * dim;
+    matrix(w, "blk.%u.attn_q.weight", l, t->n_head * dim, t->n_embd);
+    vector(w, "blk.%u.attn_q_norm.weight", l, dim, 1);
+    if (!has_kv(t, l))
+        return;
+    matrix(w, "blk.%u.attn_k.weight", l, kv, t->n_embd);
+    vector(w, "blk.%u.attn_k_norm.weight", l, dim, 1);
+    if (!t->keys_as_values || t->windows[l])
+        matrix(w, "blk.%u.attn_v.weight", l, kv, t->n_embd);
+}
+
+static void layer_embed_tensors(struct writer *w, unsigned l)
+{
+    uint32_t n = (uint32_t)number(w->t, "embedding_length_per_layer_input"), d = w->t->n_embd;
+    if (n) {
+        matrix(w, "blk.%u.inp_gate.weight", l, n, d);
+        matrix(w, "blk.%u.proj.weight", l, d, n);
+        vector(w, "blk.%u.post_norm.weight", l, d, 1);
+    }
+    vector(w, "blk.%u.layer_output_scale.weight", l, 1, 1);
 }
 
 static void qkv_tensors(struct writer *w, unsigned l)
@@ -231,9 +273,6 @@ static void norm(struct writer *w, const char *fmt, unsigned l)
     if (toy_has_layer_norm(w->t))
         vector(w, name, l, w->t->n_embd, 0);
 }
-
-static double number(const struct toy *t, const char *key);
-static double number_or(const struct toy *t, const char *key, double lacks);
 
 /* Instead of attention, in a layer without KV heads. */
 static void short_conv_tensors(struct writer *w, unsigned l)
@@ -284,8 +323,11 @@ static void bitnet_tensors(struct writer *w, unsigned l)
 static void attention_tensors(struct writer *w, unsigned l)
 {
     const struct toy *t = w->t;
-    qkv_tensors(w, l);
-    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * t->head_dim);
+    if (is_one(t, " gemma4 "))
+        layer_qkv_tensors(w, l);
+    else
+        qkv_tensors(w, l);
+    matrix(w, "blk.%u.attn_output.weight", l, t->n_embd, t->n_head * head_dim(t, l));
     if (is_one(t, " gptneox starcoder2 "))
         vector(w, "blk.%u.attn_output.bias", l, t->n_embd, 0);
 }
@@ -327,6 +369,24 @@ static void mixture_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.ffn_gate_inp_shexp.weight", l, TFT_F32, 1, d, 0, 0.5f);
 }
 
+/* RoPE's divisors, of which the last half stops the rotation; and embeddings of layers. */
+static void gemma4_tensors(struct writer *w)
+{
+    const struct toy *t = w->t;
+    uint32_t own = (uint32_t)number(t, "embedding_length_per_layer_input"), n = t->n_rot / 2;
+    if (w->data) {
+        put_rows(w, TFT_F32, n / 2, 1, 0);
+        put_rows(w, TFT_F32, n - n / 2, 1e30f, 0);
+    } else {
+        tft_gguf_put_tensor(w->w, str("rope_freqs.weight"), TFT_F32, 1, (const uint64_t[]){n});
+    }
+    if (!own)
+        return;
+    matrix(w, "per_layer_token_embd.weight", 0, t->n_vocab, t->n_layer * own);
+    matrix(w, "per_layer_model_proj.weight", 0, t->n_layer * own, t->n_embd);
+    vector(w, "per_layer_proj_norm.weight", 0, own, 1);
+}
+
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
@@ -340,7 +400,10 @@ static void llama_tensors(struct writer *w)
         tensor(w, "rope_factors_short.weight", 0, TFT_F32, 1, t->n_rot / 2, 1.5f, 0.5f);
         tensor(w, "rope_factors_long.weight", 0, TFT_F32, 1, t->n_rot / 2, 6, 4);
     }
+    if (is_one(t, " gemma4 "))
+        gemma4_tensors(w);
     for (unsigned l = 0; l < t->n_layer; l++) {
+        uint32_t ff = t->ffs ? t->ffs[l] : t->n_ff;
         if (pre)
             norm(w, "blk.%u.attn_norm", l);
         if (is_one(t, " falcon ") && t->large)
@@ -363,18 +426,20 @@ static void llama_tensors(struct writer *w)
             matrix(w, "blk.%u.ffn_up.weight", l, 2 * t->n_ff, d);
         } else {
             if (gated)
-                matrix(w, "blk.%u.ffn_gate.weight", l, t->n_ff, d);
-            matrix(w, "blk.%u.ffn_up.weight", l, t->n_ff, d);
+                matrix(w, "blk.%u.ffn_gate.weight", l, ff, d);
+            matrix(w, "blk.%u.ffn_up.weight", l, ff, d);
         }
         if (bias)
             vector(w, "blk.%u.ffn_up.bias", l, t->n_ff, 0);
-        matrix(w, "blk.%u.ffn_down.weight", l, d, t->n_ff);
+        matrix(w, "blk.%u.ffn_down.weight", l, d, ff);
         if (bias)
             vector(w, "blk.%u.ffn_down.bias", l, d, 0);
         if (post)
             vector(w, "blk.%u.post_ffw_norm.weight", l, d, 1);
         if (is_one(t, " bitnet "))
             bitnet_tensors(w, l);
+        if (is_one(t, " gemma4 "))
+            layer_embed_tensors(w, l);
     }
     if (toy_has_layer_norm(t))
         vector(w, "output_norm.bias", 0, d, 0);
@@ -406,7 +471,7 @@ static const char *key(const struct toy *t, const char *name)
 
 static const struct {
     const char *arch;
-    struct toy_number number[8];
+    struct toy_number number[10];
 } usual[] = {
     {"granite",
      {{"embedding_scale", TOY_F32, 3},
@@ -426,6 +491,15 @@ static const struct {
      {{"attention.sliding_window", TOY_U32, 100},
       {"attention.sliding_window_pattern", TOY_U32, 3},
       {"rope.freq_base_swa", TOY_F32, 500}}},
+    {"gemma4",
+     {{"attention.sliding_window", TOY_U32, 30},
+      {"attention.key_length_swa", TOY_U32, 12},
+      {"attention.value_length_swa", TOY_U32, 12},
+      {"rope.dimension_count_swa", TOY_U32, 12},
+      {"rope.freq_base_swa", TOY_F32, 500},
+      {"attention.shared_kv_layers", TOY_U32, 3},
+      {"embedding_length_per_layer_input", TOY_U32, 20},
+      {"final_logit_softcapping", TOY_F32, 5}}},
     {"qwen35",
      {{"ssm.group_count", TOY_U32, 2},
       {"ssm.time_step_rank", TOY_U32, 4},
@@ -514,7 +588,13 @@ static void values(struct tft_gguf_writer *w, const struct toy *t)
     tft_gguf_put_u32(w, key(t, "context_length"), t->n_ctx);
     tft_gguf_put_u32(w, key(t, "embedding_length"), t->n_embd);
     tft_gguf_put_u32(w, key(t, "block_count"), t->n_layer);
-    tft_gguf_put_u32(w, key(t, "feed_forward_length"), t->n_ff);
+    if (t->ffs)
+        tft_gguf_put_array(w, key(t, "feed_forward_length"), TFT_VALUE_U32, t->ffs, t->n_layer);
+    else
+        tft_gguf_put_u32(w, key(t, "feed_forward_length"), t->n_ff);
+    if (t->windows)
+        tft_gguf_put_array(w, key(t, "attention.sliding_window_pattern"), TFT_VALUE_BOOL,
+                           t->windows, t->n_layer);
     tft_gguf_put_u32(w, key(t, "attention.head_count"), t->n_head);
     if (t->kv_heads)
         tft_gguf_put_array(w, key(t, "attention.head_count_kv"), TFT_VALUE_U32, t->kv_heads,

@@ -1,0 +1,53 @@
+/* Toys of gemma4, whose layers differ: in windows and heads, in feed-forward, and in whether they
+   have keys and values of their own. */
+#ifndef TFT_TEST_LAYER_TOYS_H
+#define TFT_TEST_LAYER_TOYS_H
+
+#include "toy.h"
+
+/* As E2B and E4B: the last three layers use the cache of layer 2, of layer 1, and of 2 again. */
+static const bool small_windows[] = {true, false, true, true, false, true};
+static const uint32_t small_ffs[] = {40, 40, 40, 72, 72, 56};
+
+/* As 31B: KV heads by layer, keys that are values too, and nothing shared. */
+static const bool large_windows[] = {true, false, true};
+static const uint32_t large_heads[] = {4, 2, 4};
+static const struct toy_number large_numbers[] = {
+    {"attention.sliding_window", TOY_U32, 100}, {"attention.key_length_swa", TOY_U32, 8},
+    {"attention.value_length_swa", TOY_U32, 8}, {"rope.dimension_count_swa", TOY_U32, 8},
+    {0}};
+
+static const struct toy layer_toys[] = {
+    {.arch = "gemma4",
+     .n_vocab = 37,
+     .n_ctx = 1200,
+     .n_embd = 36,
+     .n_layer = 6,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_ff = 72,
+     .n_rot = 20,
+     .type = TFT_F32,
+     .tied = true,
+     .windows = small_windows,
+     .ffs = small_ffs},
+    {.arch = "gemma4",
+     .n_vocab = 33,
+     .n_ctx = 1200,
+     .n_embd = 48,
+     .n_layer = 3,
+     .n_head = 4,
+     .kv_heads = large_heads,
+     .head_dim = 24,
+     .n_ff = 64,
+     .n_rot = 24,
+     .type = TFT_F16,
+     .tied = true,
+     .windows = large_windows,
+     .keys_as_values = true,
+     .numbers = large_numbers},
+};
+enum { N_LAYER_TOYS = sizeof layer_toys / sizeof *layer_toys };
+
+#endif
