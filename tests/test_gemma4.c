@@ -1,0 +1,293 @@
+/* Layers that differ, as gemma4 has them: the same bits however they are fed, in floats and in
+   codes; what a session holds and computes; and what is refused. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include "layer_toys.h"
+#include "tools/inspect/activations.h"
+#include "tools/pack/pack.h"
+#include "tools/quantize/tune/tune.h"
+#include "w8a8.h"
+
+/* ---- bits */
+
+/* The contract: the same on every CPU. */
+static const uint64_t contracts[N_LAYER_TOYS] = {0x25ffbaaa9e154ea1, 0xb4dd4c53ebb9a2fb};
+
+static void same_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_LAYER_TOYS; i++) {
+        const char *path = written(&layer_toys[i]);
+        for (int rung = 0; rung < tft_kernels_rungs(); rung++) {
+            assert_int_equal(tft_cpu_limit(tft_kernels_name(rung)), TFT_OK);
+            uint64_t got = fed(path, 1 + rung % 2 * 2, 257, 512, "f16");
+            if (got != contracts[i])
+                fail_msg("toy %d on %s: 0x%016llx", i, tft_cpu_name(), (unsigned long long)got);
+        }
+        assert_int_equal(tft_cpu_limit(NULL), TFT_OK);
+        assert_int_equal(fed(path, 5, 1, 512, "f16"), contracts[i]);
+        assert_int_equal(fed(path, 2, TOKENS, 33, "f16"), contracts[i]);
+        assert_int_equal(fed(path, 1, TOKENS, 512, "f32"), fed(path, 3, 1, 512, "f32"));
+    }
+}
+
+/* Some tokens are taken back in place, more of them by computing all again. A session slides. */
+static void rewinds_and_slides(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    int32_t tokens[2 * N];
+    toy_tokens(4, layer_toys[0].n_vocab, tokens, 2 * N);
+    struct tft_model *m = opened(written(&layer_toys[0]));
+    struct tft_session_opts o = {.n_batch = 64, .n_threads = 2};
+    struct tft_session *s = session(m, o), *fresh;
+    static const uint32_t back[] = {1, 60, 256, 700};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(tft_sync(s, tokens, N), TFT_OK);
+        assert_int_equal(tft_rewind(s, N - back[i]), TFT_OK);
+        assert_int_equal(tft_prefill(s, tokens + 7, 30), TFT_OK);
+        fresh = session(m, o);
+        assert_int_equal(tft_prefill(fresh, tokens, N - back[i]), TFT_OK);
+        assert_int_equal(tft_prefill(fresh, tokens + 7, 30), TFT_OK);
+        assert_int_equal(hash_logits(1, s), hash_logits(1, fresh));
+        tft_session_close(fresh);
+    }
+    tft_session_close(s);
+    o.capacity = 800;
+    o.slide = true;
+    s = session(m, o);
+    fresh = session(m, o);
+    for (uint32_t at = 0; at < 2 * N; at += 50)
+        assert_int_equal(tft_prefill(s, tokens + at, 50), TFT_OK);
+    assert_int_equal(tft_prefill(fresh, tokens, 2 * N), TFT_OK);
+    assert_true(s->kv.dropped > 0);
+    assert_int_equal(hash_logits(1, s), hash_logits(1, fresh));
+    tft_session_close(s);
+    tft_session_close(fresh);
+    tft_model_close(m);
+}
+
+/* All matrices of codes are packed: their widths are whole blocks, and differ between layers. */
+static struct toy packable(const struct toy *t, enum tft_dtype type)
+{
+    static const uint32_t ffs[] = {64, 64, 64, 128, 128, 96};
+    static const struct toy_number small[] = {{"attention.sliding_window", TOY_U32, 30},
+                                              {"attention.key_length_swa", TOY_U32, 8},
+                                              {"attention.shared_kv_layers", TOY_U32, 3},
+                                              {"embedding_length_per_layer_input", TOY_U32, 32},
+                                              {0}};
+    struct toy packed = *t;
+    packed.type = type;
+    packed.n_embd = 64;
+    packed.head_dim = packed.n_rot = 16;
+    packed.n_ff = 128;
+    if (t->ffs) {
+        packed.ffs = ffs;
+        packed.numbers = small;
+    }
+    return packed;
+}
+
+static double from_floats(const char *path)
+{
+    struct tft_model *m[2] = {opened_as_floats(path), opened(path)};
+    struct tft_session *s[2];
+    int32_t tokens[60];
+    double off = 0, size = 0;
+    toy_tokens(9, m[0]->n_vocab, tokens, 60);
+    assert_true(m[1]->group_inputs && !m[0]->group_inputs);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
+        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
+    }
+    for (uint32_t i = 0; i < m[0]->n_vocab; i++) {
+        double want = (double)tft_logits(s[0], 0)[i], got = (double)tft_logits(s[1], 0)[i];
+        off += (got - want) * (got - want);
+        size += want * want;
+    }
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return sqrt(off / size);
+}
+
+static void codes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_LAYER_TOYS; i++)
+        for (int four = 0; four < 2; four++) {
+            struct toy t = packable(&layer_toys[i], four ? TFT_Q4_0 : TFT_Q8_0);
+            const char *path = written(&t);
+            double off = from_floats(path);
+            if (!(off > 1e-6 && off < 0.1))
+                fail_msg("toy %d: off by %g", i, off);
+            uint64_t want = fed(path, 1, TOKENS, 512, "f16");
+            assert_int_equal(fed(path, 3, 97, 100, "f16"), want);
+            assert_int_equal(fed(path, 4, 1, 512, "f16"), want);
+        }
+}
+
+/* tuffet pack leaves the bits as they are, and the layers' embeddings in their place. */
+static void packed_files(void **state)
+{
+    (void)state;
+    struct toy t = packable(&layer_toys[0], TFT_Q8_0);
+    struct tft_model *m;
+    struct tft_error err;
+    struct pack_opts o = {.n_threads = 1};
+    struct pack_result r;
+    const char *path = written(&t), *to = in_folder("packed.gguf");
+    uint64_t want = fed(path, 2, TOKENS, 512, "f16");
+    assert_int_equal(tft_model_open_unexpanded(&m, path, NULL, &err), TFT_OK);
+    assert_int_equal(pack(m, to, &o, &r, &err), TFT_OK);
+    tft_model_close(m);
+    assert_int_equal(fed(to, 2, TOKENS, 512, "f16"), want);
+    m = opened(to);
+    assert_ptr_equal(m->layer_embed.embed.format, &tft_format_stored);
+    assert_non_null(m->layer_embed.w.w.format->packing);
+    tft_model_close(m);
+}
+
+/* ---- what a session holds and computes */
+
+/* A shared cache takes no memory: three layers of six have keys and values, of two sizes. */
+static void bytes(void **state)
+{
+    (void)state;
+    struct tft_model *m = opened(written(&layer_toys[0]));
+    struct tft_model_info info = {.size = sizeof info};
+    uint32_t width = 2 * (12 + 20 + 12); /* two KV heads in each */
+    tft_model_describe(m, &info);
+    assert_int_equal(info.kv_width, 2 * width);
+    assert_int_equal(tft_kv_bytes(m, "f32", NULL), 2 * 2 * 20 * sizeof(float)); /* no windows */
+    struct tft_session_opts o = {.size = sizeof o, .capacity = 1184, .n_batch = 16};
+    struct tft_session *s = session(m, o);
+    const struct tft_kv_ring *ring = s->kv.ring;
+    assert_int_equal(s->kv.n_layer, 3);
+    /* a window of 30, 256 tokens that may be taken back, a span and a panel, in whole spans */
+    assert_int_equal(ring[0].slots[TFT_KV_K], 768);
+    assert_int_equal(ring[1].slots[TFT_KV_V], 1184);
+    assert_int_equal(ring[1].at[TFT_KV_K], 2 * 12 * 768);
+    assert_int_equal(ring[2].at[TFT_KV_V], 2 * 12 * 768 + 2 * 20 * 1184);
+    tft_session_close(s);
+
+    size_t least = tft_session_bytes(m, &o, NULL);
+    o.capacity = 1168; /* a panel less: in one layer, and in what is kept of each token */
+    size_t row = 2 * 20 * 2 * sizeof(uint16_t), less = least - tft_session_bytes(m, &o, NULL);
+    assert_in_range(less, 16 * (row + sizeof(int32_t)) - 192, 16 * (row + sizeof(int32_t)) + 192);
+    tft_model_close(m);
+}
+
+struct seen {
+    size_t rows[6 * TFT_LAYER_INPUTS + 1]; /* of each input */
+};
+
+static void see(void *user, int tid, const struct tft_input *in, size_t first, size_t n,
+                const float *rows, size_t stride)
+{
+    struct seen *seen = user;
+    (void)tid;
+    (void)first;
+    (void)rows;
+    (void)stride;
+    if (in->index != TFT_NO_INDEX)
+        seen->rows[in->index] += n;
+}
+
+/* Layers that share a cache write nothing to it: a prompt goes through the others, and the tokens
+   whose logits are wanted through all. */
+static void prompts_end_with_the_cache(void **state)
+{
+    (void)state;
+    int32_t tokens[50];
+    struct seen seen = {{0}};
+    struct tft_model *m = opened(written(&layer_toys[0]));
+    struct tft_session *s =
+        session(m, (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
+    toy_tokens(9, m->n_vocab, tokens, 50);
+    s->tap = see;
+    s->tap_user = &seen;
+    assert_int_equal(tft_prefill(s, tokens, 50), TFT_OK);
+    for (uint32_t l = 0; l < 6; l++) {
+        assert_int_equal(seen.rows[l * TFT_LAYER_INPUTS + TFT_IN_ATTN], l < 3 ? 50 : 2);
+        assert_int_equal(seen.rows[l * TFT_LAYER_INPUTS + TFT_IN_DOWN], l < 2 ? 50 : 2);
+    }
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
+/* ---- what is refused */
+
+static void refuses_to_open(const struct toy *t, enum tft_status status, const char *why)
+{
+    struct tft_model *m;
+    struct tft_error err;
+    assert_int_equal(tft_model_open(&m, written(t), NULL, &err), status);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
+}
+
+static void hostile_layers(void **state)
+{
+    (void)state;
+    static const uint32_t other[] = {2, 2, 2, 1, 2, 2}, three[] = {4, 2, 3, 2, 2, 2},
+                          none[] = {2, 2, 2, 2, 0, 2};
+    static const bool later[] = {true, true, true, true, false, true};
+    struct toy t = layer_toys[0];
+    t.kv_heads = other;
+    refuses_to_open(&t, TFT_ERR_FORMAT,
+                    "layer 3 uses keys and values of layer 2, which has other KV heads");
+    t.kv_heads = three;
+    refuses_to_open(&t, TFT_ERR_UNSUPPORTED, "layer 2 has 3 KV heads for 4 heads");
+    t.kv_heads = none;
+    refuses_to_open(&t, TFT_ERR_UNSUPPORTED, "layer 4 has 0 KV heads for 4 heads");
+    t = layer_toys[0];
+    t.windows = later; /* layer 4 has no window, and no layer before it has none */
+    refuses_to_open(&t, TFT_ERR_FORMAT,
+                    "layer 4 has no keys and values, and no layer before it that has some has no "
+                    "window");
+}
+
+static void tools_refuse(void **state)
+{
+    (void)state;
+    static const int32_t tokens[200] = {0};
+    struct quantize_opts o = usual(&toys[0]);
+    struct activations a;
+    struct activations_opts ao = {.text = tokens, .n_text = 200, .window = 100, .n_threads = 1};
+    struct tft_error err;
+    struct tft_session *s;
+    bool stopped;
+    for (int i = 0; i < N_LAYER_TOYS; i++) {
+        const char *path = written(&layer_toys[i]);
+        assert_int_equal(convert(path, in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "conversion to W8A8 does not know norms of values"));
+        struct tft_model *m = opened(path);
+        assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "tuning does not know norms of values"));
+        assert_int_equal(activations_run(&a, m, &ao, &stopped, &err), TFT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "whose layers differ, cannot be shown"));
+        struct tft_session_opts so = {.size = sizeof so, .kv = "kivi"};
+        assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "which a quantized KV cache does not support yet"));
+        assert_int_equal(tft_kv_bytes(m, "kivi", &err), 0);
+        tft_model_close(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(rewinds_and_slides),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(packed_files),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(prompts_end_with_the_cache),
+        cmocka_unit_test(hostile_layers),
+        cmocka_unit_test(tools_refuse),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
