@@ -15,6 +15,17 @@
 #include "toy.h"
 #include "tuffet.h"
 
+/* Two layers use keys and values of the first two. */
+static const bool gemma4_windows[] = {true, false, true, false};
+static const uint32_t gemma4_ffs[] = {40, 40, 56, 56};
+static const struct toy_number gemma4_numbers[] = {
+    {"attention.sliding_window", TOY_U32, 30},
+    {"attention.key_length_swa", TOY_U32, 8},
+    {"attention.value_length_swa", TOY_U32, 8},
+    {"attention.shared_kv_layers", TOY_U32, 2},
+    {"embedding_length_per_layer_input", TOY_U32, 12},
+    {0}};
+
 static const struct toy toys[] = {
     {.arch = "llama",
      .n_vocab = TOY_VOCAB,
@@ -102,8 +113,22 @@ static const struct toy toys[] = {
      .n_ff = 40,
      .n_rot = 8,
      .tied = true},
+    {.arch = "gemma4",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 4,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_ff = 40,
+     .n_rot = 16,
+     .windows = gemma4_windows,
+     .ffs = gemma4_ffs,
+     .tied = true,
+     .numbers = gemma4_numbers},
 };
-enum { LLAMA, QWEN2, QWEN3, GPT2, LLAMA3, Q8, GEMMA3, GRANITE, N_TOYS };
+enum { LLAMA, QWEN2, QWEN3, GPT2, LLAMA3, Q8, GEMMA3, GRANITE, GEMMA4, N_TOYS };
 
 /* ---- a toy with one thing changed */
 
@@ -373,6 +398,44 @@ static const struct {
      "gemma3.final_logit_softcapping is not a positive number"},
     {GEMMA3, WITH("gemma3.rope.freq_base_swa", F32, 0.5), BAD,
      "rope.freq_base_swa is 0.5 and should be above 1"},
+    {GEMMA4, WITH("gemma4.attention.shared_kv_layers", U32, 4), BAD,
+     "gemma4.attention.shared_kv_layers is not an integer of a possible size"},
+    {GEMMA4, WITH("gemma4.attention.shared_kv_layers", U32, 3), BAD,
+     "layer 1 has no keys and values, and no layer before it that has some has no window"},
+    {GEMMA4, WITH("gemma4.attention.shared_kv_layers", U32, 1), BAD,
+     "blk.2.attn_k.weight is missing"},
+    {GEMMA4, WITH("gemma4.attention.head_count_kv", ARRAY, 2), BAD,
+     "gemma4.attention.head_count_kv has 1 elements for 4 layers"},
+    {GEMMA4, WITH("gemma4.feed_forward_length", ARRAY, 40), BAD,
+     "gemma4.feed_forward_length has 1 elements for 4 layers"},
+    {LLAMA3, WITH("llama.feed_forward_length", ARRAY, 0), BAD,
+     "feed_forward_length has an element that is 0"},
+    {LLAMA3, WITH("llama.feed_forward_length", ARRAY, 48), BAD, "blk.0.ffn_gate.weight is"},
+    {GEMMA4, WITH("gemma4.feed_forward_length", U32, 40), BAD, "blk.2.ffn_gate.weight is"},
+    {GEMMA4, WITH("gemma4.attention.sliding_window_pattern", ARRAY, 1), BAD,
+     "gemma4.attention.sliding_window_pattern has 1 elements for 4 layers"},
+    {GEMMA4, WITH("gemma4.attention.sliding_window", U32, 0), BAD,
+     "gemma4.attention.sliding_window is not an integer of a possible size"},
+    {GEMMA4, WITH("gemma4.attention.key_length_swa", U32, 0), BAD,
+     "gemma4.attention.key_length_swa is not an integer of a possible size"},
+    {GEMMA4, WITH("gemma4.attention.value_length_swa", U32, 9), UNSUPPORTED,
+     "heads whose values are not as long as their keys"},
+    {GEMMA4, WITH("gemma4.rope.dimension_count_swa", U32, 7), BAD,
+     "rope.dimension_count_swa is 7 and should be even"},
+    {GEMMA4, WITH("gemma4.rope.dimension_count_swa", U32, 10), BAD,
+     "gemma4.rope.dimension_count_swa is not an integer of a possible size"},
+    {GEMMA4, WITH("gemma4.embedding_length_per_layer_input", U32, 13), BAD,
+     "per_layer_token_embd.weight is 30 x 48 and should be 30 x 52"},
+    {GEMMA4, WITH("gemma4.embedding_length_per_layer_input", U32, 0x7fffffff), BAD,
+     "gemma4.embedding_length_per_layer_input is not an integer of a possible size"},
+    {GEMMA4, WITHOUT("gemma4.embedding_length_per_layer_input"), UNSUPPORTED,
+     "per_layer_token_embd.weight is unknown to the architecture gemma4"},
+    {GEMMA4, WITH("gemma4.expert_count", U32, 4), UNSUPPORTED,
+     "mixtures of experts of gemma4 are not supported"},
+    {GEMMA4, WITH(TFT_KEY_VERSION, U32, TFT_FILE_VERSION), UNSUPPORTED,
+     "W8A8 weights of gemma4 are not supported"},
+    {GEMMA4, WITH(TFT_KEY_PREFIX_TOKENS, ARRAY, 1), UNSUPPORTED,
+     "a prefix in a model with layers that share keys and values"},
     {GRANITE, WITH("granite.logit_scale", F32, NAN), BAD,
      "granite.logit_scale is not a positive number"},
     {GRANITE, WITH("granite.embedding_scale", ARRAY, 1), BAD,
@@ -455,7 +518,9 @@ static void check_tensors(const struct toy *toy)
         snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
         bool embed = strcmp(name, "token_embd.weight") == 0;
         bool optional = strcmp(name, "output.weight") == 0 ||
-                        strcmp(name, "rope_freqs.weight") == 0 || strstr(name, ".scale");
+                        strcmp(name, "rope_freqs.weight") == 0 || strstr(name, ".scale") ||
+                        strstr(name, "layer_output_scale") ||
+                        (strcmp(toy->arch, "gemma4") == 0 && strstr(name, "attn_v."));
         struct edit drop = {.name = name, .what = DROP},
                     type = {.name = name, .what = TENSOR_TYPE, .number = TFT_I8};
         struct edit rows = {
@@ -465,7 +530,8 @@ static void check_tensors(const struct toy *toy)
             .name = name, .what = TENSOR_SHAPE, .ne = {t->ne[0] + 32, t->ne[1], 1}};
         if (optional)
             tft_model_close(opened(
-                edited(written(toy), &drop))); /* tied, RoPE not scaled, no factor */
+                edited(written(toy), &drop))); /* tied, RoPE not scaled, no factor, values that are
+                                                  keys */
         else
             is_refused(edited(written(toy), &drop), BAD, name);
         if (!embed)
