@@ -309,12 +309,13 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
 }
 
 /* Likewise of layers that differ in their heads. */
-static void load_kv_heads(struct tft_load *ld)
+static void load_kv_heads(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
     struct tft_kv_heads *heads = tft_arena_take(&ld->arena, m->n_kv_layer, sizeof *heads);
-    for (uint32_t l = 0; l < m->n_layer && heads; l++)
-        heads[m->block[l].kv_layer] = m->block[l].kv;
+    heads = heads ? heads : ld->heads;
+    for (uint32_t l = 0; l < m->n_kv_layer && heads; l++) /* all layers have attention */
+        heads[l] = kv_heads_of(ld, t, l);
     m->kv_heads = heads;
 }
 
@@ -484,7 +485,7 @@ void tft_transformer_load(struct tft_load *ld)
     if (t->window_period)
         load_windows(ld, t);
     if (m->pieces & 1u << TFT_PIECE_LAYER_SIZES)
-        load_kv_heads(ld);
+        load_kv_heads(ld, t);
     m->out_norm = tft_load_norm(ld, tft_transformer_out_norm(t), 0, m->n_embd, t->layer_norm);
     tft_load_head(ld);
 }

@@ -4,6 +4,8 @@
 #include "test.h"
 
 #include "layer_toys.h"
+#include "model/open.h"
+#include "models/registry.h"
 #include "tools/inspect/activations.h"
 #include "tools/pack/pack.h"
 #include "tools/quantize/tune/tune.h"
@@ -180,6 +182,26 @@ static void bytes(void **state)
     tft_model_close(m);
 }
 
+/* What a session takes is known without opening the model. */
+static void planned_bytes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_LAYER_TOYS; i++) {
+        const char *path = written(&layer_toys[i]);
+        struct tft_model *m = opened(path), plan = {0};
+        struct tft_kv_heads heads[200];
+        uint32_t windows[200];
+        struct tft_session_opts o = {.size = sizeof o, .capacity = 1000, .n_threads = 2};
+        assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
+        assert_true(plan.source.n_tensor <= 200);
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, windows, heads, NULL),
+                         TFT_OK);
+        assert_int_equal(tft_session_bytes(&plan, &o, NULL), tft_session_bytes(m, &o, NULL));
+        tft_source_close(&plan.source);
+        tft_model_close(m);
+    }
+}
+
 struct seen {
     size_t rows[6 * TFT_LAYER_INPUTS + 1]; /* of each input */
 };
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(codes),
         cmocka_unit_test(packed_files),
         cmocka_unit_test(bytes),
+        cmocka_unit_test(planned_bytes),
         cmocka_unit_test(prompts_end_with_the_cache),
         cmocka_unit_test(hostile_layers),
         cmocka_unit_test(tools_refuse),

@@ -31,6 +31,7 @@ struct tft_load {
     struct tft_arena arena;
     struct tft_block block;          /* replaces the model's blocks in the counting run */
     uint32_t *windows;               /* likewise its kv_window; NULL: not wanted */
+    struct tft_kv_heads *heads;      /* likewise its kv_heads */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
     uint32_t n_block;    /* blocks of the file: those from m->n_layer on are ignored */

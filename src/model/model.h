@@ -254,7 +254,8 @@ struct tft_model {
                                      NULL: these have no frequencies of their own */
     uint32_t rope_original_ctx;
     const double *rope_freq_window; /* those of layers with a window; NULL: the same as all */
-    uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers */
+    uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers; 0: they
+                                       have no frequencies of their own */
     float rope_amplitude; /* of cosines and sines */
 
     struct tft_mat embed;     /* [V, D] */

@@ -73,11 +73,16 @@ static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *c
 }
 
 enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
-                              enum tft_weights weights, uint32_t *windows, struct tft_error *err)
+                              enum tft_weights weights, uint32_t *windows,
+                              struct tft_kv_heads *heads, struct tft_error *err)
 {
     size_t n = m->source.n_tensor;
-    struct tft_load ld = {
-        .m = m, .s = &m->source, .err = err, .weights = weights, .windows = windows};
+    struct tft_load ld = {.m = m,
+                          .s = &m->source,
+                          .err = err,
+                          .weights = weights,
+                          .windows = windows,
+                          .heads = heads};
     ld.status = choose_arch(m, archs, err);
     if (ld.status != TFT_OK)
         return ld.status;

@@ -315,7 +315,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     layout_rows(s, a);
     bool is_long = m->rope_freq_long && s->capacity + shape.n_prefix > m->rope_original_ctx;
     s->rope_freq = is_long ? m->rope_freq_long : m->rope_freq;
-    size_t angles = (size_t)m->n_rot + (m->rope_freq_window ? m->n_rot_window : 0);
+    size_t angles = (size_t)m->n_rot + m->n_rot_window;
     s->rope_cos = tft_arena_take(a, s->n_batch, angles * sizeof(float));
     s->rope_sin = tft_arena_take(a, s->n_batch, angles * sizeof(float));
 

@@ -156,14 +156,18 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
         return;
     struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
     uint32_t *windows = malloc(f->s.n_tensor * sizeof *windows + 1);
-    if (!windows) {
+    struct tft_kv_heads *heads = malloc(f->s.n_tensor * sizeof *heads + 1);
+    if (!windows || !heads) {
+        free(windows);
+        free(heads);
         tft_fail(&f->why_not, TFT_ERR_NOMEM, "%s: out of memory", f->s.name);
         return;
     }
-    f->runs = tft_open_plan(&m, tft_archs, weights, windows, &f->why_not) == TFT_OK;
+    f->runs = tft_open_plan(&m, tft_archs, weights, windows, heads, &f->why_not) == TFT_OK;
     if (f->runs)
         plan_session(f, &m, given);
     free(windows);
+    free(heads);
     if (!f->runs)
         return;
     f->kv_heads = m.n_head_kv;
