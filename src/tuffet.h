@@ -265,6 +265,8 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 enum {
     TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
                               asks for one and the model's prefix does not include it */
+    TFT_CONTINUE = 4,      /* the text goes on from another one: SentencePiece puts no space in front of
+                              its first word */
     TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Do
                               not use it for text that a user wrote. */
 };
@@ -285,7 +287,7 @@ struct tft_span {
 /* The same for a text of which only some parts are trusted, such as a conversation: the markup of a
    chat template is, what a user wrote is not. A name becomes a special token only where all of it
    is in one of the spans, n_spans of them, in order and apart. What lies between two special tokens
-   is encoded as one text, whether trusted or not. flags: 0 or TFT_ADD_BOS. TFT_ERR_ARG also: spans
+   is encoded as one text, whether trusted or not. flags: not TFT_PARSE_SPECIAL. TFT_ERR_ARG also: spans
    that overlap or leave the text. chat/tuffet_chat.h makes such texts. */
 TFT_API enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
                                            const struct tft_span *spans, size_t n_spans,

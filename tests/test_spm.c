@@ -35,6 +35,7 @@ static void best_score_first_then_leftmost(void **state)
     struct tft_tokenizer *t = open_vocab(&v);
     encodes(t, "abc", 0, " a|bc");
     encodes(t, "ab", 0, " ab");
+    encodes(t, "ab ab", TFT_CONTINUE, "ab| ab"); /* no space in front */
     encodes(t, "aaaa", 0, " |aa|aa");
     encodes(t, "aaa", 0, " |aa|a");
     encodes(t, "ab ab\nab", 0, " ab| ab|\n|ab");

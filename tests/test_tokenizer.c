@@ -334,7 +334,7 @@ static void counts_like_snprintf(void **state)
     assert_int_equal(tft_tokenizer_encode(t, "a", (size_t)INT32_MAX + 1, 0, NULL, 0, &n),
                      TFT_ERR_ARG);
     assert_int_equal(n, 0);
-    assert_int_equal(tft_tokenizer_encode(t, "a", 1, 4, NULL, 0, &n), TFT_ERR_ARG);
+    assert_int_equal(tft_tokenizer_encode(t, "a", 1, 8, NULL, 0, &n), TFT_ERR_ARG);
     tft_tokenizer_close(t);
     tft_tokenizer_close(NULL);
 }

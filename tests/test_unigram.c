@@ -184,6 +184,7 @@ static void the_best_sum_wins(void **state)
     add(&v, "abc", -20), add(&v, "ba", -4), add(&v, "aa", -6);
     struct tft_tokenizer *t = open_with(&v, true, true, NULL);
     encodes(t, "ab", 0, " |ab"); /* -7; " a" and "b" are -7 too, and were found later */
+    encodes(t, "ab", TFT_CONTINUE, "ab"); /* no space in front */
     encodes(t, "aba", 0, " a|ba");
     encodes(t, "aa", 0, " a|a");
     encodes(t, "abc", 0, " |abc"); /* -22, and an unknown c is -30 */

@@ -116,10 +116,10 @@ static enum tft_status encode_part(const struct tft_tokenizer *t, struct tft_mer
 }
 
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
-                               size_t n, struct tft_ids *out)
+                               size_t n, bool first, struct tft_ids *out)
 {
     if (t->kind == TFT_VOCAB_SPM)
-        return encode_part(t, m, text, n, t->space_first, out);
+        return encode_part(t, m, text, n, first && t->space_first, out);
     enum tft_status status = TFT_OK;
     struct tft_pieces pieces;
     const char *p;

@@ -53,6 +53,7 @@ struct marked {
     size_t n;
     const struct tft_span *span; /* [n_span] in order, apart; those that were passed are dropped */
     size_t n_span;
+    bool goes_on; /* another text comes before it */
 };
 
 /* How many bytes from `at` on are in the same span. */
@@ -100,15 +101,17 @@ static size_t trailing_spaces(const char *text, size_t n)
 
 /* Encodes text without special tokens. */
 static enum tft_status encode_plain(const struct tft_tokenizer *t, struct tft_merge *m,
-                                    const char *text, size_t n, struct tft_ids *out)
+                                    const char *text, size_t n, bool first, struct tft_ids *out)
 {
     if (t->unigram)
-        return tft_unigram_encode(t, text, n, out);
-    return (t->by_character ? tft_spm_encode : tft_bpe_encode)(t, m, text, n, out);
+        return tft_unigram_encode(t, text, n, first, out);
+    return t->by_character ? tft_spm_encode(t, m, text, n, first, out)
+                           : tft_bpe_encode(t, m, text, n, out);
 }
 
 static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft_merge *m,
-                                       const char *text, size_t n, struct tft_ids *out)
+                                       const char *text, size_t n, bool first,
+                                       struct tft_ids *out)
 {
     size_t size, n_composed;
     char *composed = tft_mul(n, TFT_NFC_MAX, &size) ? tft_alloc(t->allocator, size) : NULL;
@@ -118,7 +121,7 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     if (!status && n_composed > INT32_MAX) /* what encode_plain takes */
         status = TFT_ERR_NOMEM;
     if (!status)
-        status = encode_plain(t, m, composed, n_composed, out);
+        status = encode_plain(t, m, composed, n_composed, first, out);
     tft_free(t->allocator, composed, size);
     return status;
 }
@@ -135,11 +138,12 @@ static enum tft_status encode(const struct tft_tokenizer *t, struct tft_merge *m
         len = plain_length(t, marked, at, &id, &skip);
         unsigned flags = skip ? t->token[id].flags : 0;
         size_t plain = flags & TFT_TOKEN_LSTRIP ? len - trailing_spaces(text, len) : len;
+        bool first = !marked->goes_on || at;
         enum tft_status status = TFT_OK;
         if (plain && t->nfc && tft_nfc_may_change(text, plain))
-            status = encode_composed(t, m, text, plain, out);
+            status = encode_composed(t, m, text, plain, first, out);
         else if (plain)
-            status = encode_plain(t, m, text, plain, out);
+            status = encode_plain(t, m, text, plain, first, out);
         if (status)
             return status;
         if (skip)
@@ -164,9 +168,9 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)TFT_ADD_BOS) || !valid_spans(span, n_span, len))
+    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE)) || !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
-    struct marked marked = {text, len, span, n_span};
+    struct marked marked = {text, len, span, n_span, flags & TFT_CONTINUE};
     struct tft_ids out = {.ids = ids, .cap = cap, .last = -1};
     if ((flags & TFT_ADD_BOS) && t->add_bos)
         tft_ids_push(&out, t->bos);

@@ -12,6 +12,7 @@ struct writer {
     const struct tft_tokenizer *t;
     char *p;
     size_t n;
+    bool space_first; /* a space comes before the first word */
     bool word;    /* the last character was not a space */
     bool started; /* there has been such a character */
 };
@@ -34,7 +35,7 @@ static void put_space(struct writer *w)
 static void put_text(struct writer *w, const char *p, size_t n)
 {
     bool merged = w->t->unigram->merges_spaces && w->started;
-    if (!w->word && (merged || (w->t->space_first && !w->started)))
+    if (!w->word && (merged || (w->space_first && !w->started)))
         put(w, ' ');
     w->word = w->started = true;
     for (size_t i = 0; i < n; i++)
@@ -140,15 +141,16 @@ static void push_path(const struct tft_tokenizer *t, const char *text, uint32_t 
 }
 
 enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
-                                   struct tft_ids *out)
+                                   bool first, struct tft_ids *out)
 {
-    struct writer count = {.t = t};
+    struct writer count = {.t = t, .space_first = first && t->space_first};
     normalise(&count, text, n);
     if (!count.n)
         return TFT_OK;
     if (count.n > UINT32_MAX)
         return TFT_ERR_NOMEM;
-    struct writer w = {.t = t, .p = tft_alloc(t->allocator, count.n)};
+    struct writer w = {
+        .t = t, .space_first = count.space_first, .p = tft_alloc(t->allocator, count.n)};
     if (!w.p)
         return TFT_ERR_NOMEM;
     normalise(&w, text, n);

@@ -152,11 +152,11 @@ size_t tft_special_match(const struct tft_tokenizer *t, const char *text, size_t
 /* Encode text[n], n >= 1, in which no special token is to be found: BPE by character, by byte; the
    Unigram model. TFT_ERR_NOMEM. */
 enum tft_status tft_spm_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
-                               size_t n, struct tft_ids *out);
+                               size_t n, bool first, struct tft_ids *out);
 enum tft_status tft_bpe_encode(const struct tft_tokenizer *t, struct tft_merge *m, const char *text,
                                size_t n, struct tft_ids *out);
 enum tft_status tft_unigram_encode(const struct tft_tokenizer *t, const char *text, size_t n,
-                                   struct tft_ids *out);
+                                   bool first, struct tft_ids *out);
 
 /* ---- for those */
 
