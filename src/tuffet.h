@@ -662,6 +662,13 @@ TFT_API bool tft_grammar_is_done(const struct tft_grammar_state *s);
    tft_sample calls this for the token that it returns. */
 TFT_API enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id);
 
+/* Moves the state behind the text that must come next, where the grammar leaves one way only, and
+   writes its tokens to ids[cap]: append them without asking the model. They are those of
+   tft_tokenize for that text (TFT_CONTINUE), so the model sees it as it saw such text before. The
+   last token is left to the model if the grammar goes on, since its bytes may be the start of a
+   longer one. Returns how many; 0: none. */
+TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap);
+
 /* ------------------------------------------------------------------------------------- sampling */
 
 /*

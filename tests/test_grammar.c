@@ -298,6 +298,59 @@ static void special_tokens_come_where_they_are_named(void **state)
     end(g, s);
 }
 
+/* Appends the text of ids[n]. */
+static void spell(char *out, const int32_t *ids, size_t n)
+{
+    size_t len, used = strlen(out);
+    for (size_t i = 0; i < n; i++) {
+        const char *p = tft_tokenizer_text(tokens, ids[i], false, &len);
+        memcpy(out + used, p, len);
+        out[used += len] = 0;
+    }
+}
+
+static void forced_text_is_tokens_of_its_own(void **state)
+{
+    struct tft_grammar *g;
+    int32_t ids[64], want[64];
+    size_t n, all;
+    char text[64] = "";
+    const char *first = "{\"a\":true,1", *last = "1\xc3\xa9t}";
+    struct tft_grammar_state *s =
+        begin(&g, TFT_GBNF, "root ::= \"{\\\"a\\\":true,1\" ([a-z2] | \"\\\"x\") \"1\xc3\xa9t}\"");
+    (void)state;
+    /* all but the last of the tokenizer's own: 12 may come in place of 1 */
+    n = tft_grammar_forced(s, ids, 64);
+    tft_tokenizer_encode(tokens, first, strlen(first), TFT_CONTINUE, want, 64, &all);
+    assert_int_equal(n, all - 1);
+    assert_memory_equal(ids, want, n * sizeof *ids);
+    spell(text, ids, n);
+    assert_int_equal(strncmp(text, first, strlen(text)), 0);
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0);
+    assert_true(feeds(s, first + strlen(text)));
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0); /* three ways */
+    assert_true(feeds(s, "b"));
+    /* nothing comes behind: all of them, as many as there is room for */
+    n = tft_grammar_forced(s, ids, 1);
+    assert_int_equal(n, 1);
+    n += tft_grammar_forced(s, ids + 1, 63);
+    *text = 0;
+    spell(text, ids, n);
+    assert_string_equal(text, last);
+    assert_true(tft_grammar_is_done(s));
+    end(g, s);
+    /* a character that two texts begin, and a text that may end, are no one way */
+    s = begin(&g, TFT_GBNF, "root ::= [\xc3\xa9\xc3\xa8] | \"\xc3\xaa\"");
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0);
+    end(g, s);
+    s = begin(&g, TFT_GBNF, "root ::= \"abc\"?");
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0);
+    end(g, s);
+    s = begin(&g, TFT_GBNF, "root ::= \"abc\" <think>");
+    assert_int_equal(tft_grammar_forced(s, ids, 64), 0); /* one token, and something behind it */
+    end(g, s);
+}
+
 /* ---- sampling */
 
 static void samples_are_of_the_grammar(void **state)
@@ -356,6 +409,7 @@ int main(void)
         cmocka_unit_test(dead_ends_are_removed),
         cmocka_unit_test(many_readings),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
+        cmocka_unit_test(forced_text_is_tokens_of_its_own),
         cmocka_unit_test(samples_are_of_the_grammar),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);

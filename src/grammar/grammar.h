@@ -1,7 +1,8 @@
 /*
  * The folder grammar/ constrains tokens to a grammar. A lexicon has the vocabulary as a trie of
  * bytes (lexicon.c). A grammar is an automaton over bytes with a stack, compiled from text (gbnf.c,
- * regex.c, compile.c). A state is a place in it, and says which tokens may come (state.c).
+ * regex.c, compile.c). A state is a place in it, and says which tokens may come (state.c), and
+ * which must (forced.c).
  * Other folders include this header and no other of it.
  *
  * tuffet.h describes the public functions tft_lexicon_*, tft_grammar_*.
@@ -22,6 +23,13 @@ uint32_t tft_lexicon_size(const struct tft_lexicon *lx); /* n_vocab */
 int32_t tft_lexicon_special(const struct tft_lexicon *lx, const char *name, size_t n);
 
 uint32_t tft_grammar_vocab(const struct tft_grammar_state *s); /* that of its lexicon */
+
+/* The bytes that must come next, up to cap of them, until there are two ways or the text may end.
+   Returns how many; *done: nothing comes behind them. The state stays where it is. */
+size_t tft_grammar_only_text(struct tft_grammar_state *s, char *out, size_t cap, bool *done);
+
+/* The tokenizer of its lexicon. */
+const struct tft_tokenizer *tft_grammar_tokenizer(const struct tft_grammar_state *s);
 
 /* [(n_vocab + 31) / 32] bits, the tokens that may come next; NULL: out of memory. Valid until the
    state changes. */

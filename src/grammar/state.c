@@ -301,14 +301,19 @@ bool tft_grammar_can_end(const struct tft_grammar_state *s)
 }
 
 /* The place is closed: what its calls lead to is in it. */
+static bool goes_on(const struct tft_grammar_state *s, const struct config *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tft_auto_state *a = tft_auto_state(s->g, c[i].state);
+        if (a->reads || a->token < a[1].token)
+            return true;
+    }
+    return false;
+}
+
 bool tft_grammar_is_done(const struct tft_grammar_state *s)
 {
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        const struct tft_auto_state *a = tft_auto_state(s->g, configs(&s->now)[i].state);
-        if (a->reads || a->token < a[1].token)
-            return false;
-    }
-    return tft_grammar_can_end(s);
+    return tft_grammar_can_end(s) && !goes_on(s, configs(&s->now), s->now.n);
 }
 
 uint32_t tft_grammar_vocab(const struct tft_grammar_state *s)
@@ -458,6 +463,53 @@ enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id)
         return TFT_ERR_ARG;
     }
     return settle(s, start);
+}
+
+/* ---- forced text */
+
+/* The only byte that can come behind the set [from, end); -1: none, several, a token that is no
+   text, or the end. */
+static int only_byte(const struct tft_grammar_state *s, uint32_t from, uint32_t end)
+{
+    int only = -1;
+    for (uint32_t i = from; i < end; i++) {
+        struct config c = configs(&s->set)[i];
+        const struct tft_auto_state *a = tft_auto_state(s->g, c.state);
+        if (a->token < a[1].token || (a->accepts && c.stack == END))
+            return -1;
+        for (int byte = 0; byte < 256 && a->reads; byte++)
+            if (tft_auto_next(s->g, c.state, (unsigned)byte)) {
+                if (only >= 0 && only != byte)
+                    return -1;
+                only = byte;
+            }
+    }
+    return only;
+}
+
+size_t tft_grammar_only_text(struct tft_grammar_state *s, char *out, size_t cap, bool *done)
+{
+    uint32_t stacks = s->stack.n;
+    uint32_t from = 0;
+    size_t n = 0;
+    int byte;
+    *done = false;
+    if (!load(s))
+        return 0;
+    for (; n < cap && !s->status && (byte = only_byte(s, from, s->set.n)) >= 0; n++) {
+        uint32_t end = s->set.n;
+        out[n] = (char)byte;
+        step(s, from, end, (unsigned)byte);
+        from = end;
+    }
+    *done = !goes_on(s, configs(&s->set) + from, s->set.n - from);
+    drop_stacks(s, stacks);
+    return s->status ? 0 : n;
+}
+
+const struct tft_tokenizer *tft_grammar_tokenizer(const struct tft_grammar_state *s)
+{
+    return s->g->lexicon->t;
 }
 
 /* ---- the object */

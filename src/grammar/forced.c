@@ -1,0 +1,41 @@
+/* Text that the grammar leaves no choice of, as tokens. */
+#include "grammar.h"
+
+#include "base/utf8.h"
+
+enum { MOST = 1024 }; /* bytes at once */
+
+/* The length of text[n] without a character that its end cuts off. */
+static size_t whole_characters(const char *text, size_t n)
+{
+    size_t at = 0;
+    while (at < n) {
+        uint32_t c;
+        size_t len = tft_utf8_next(text + at, n - at, &c);
+        if (c == TFT_UTF8_CUT)
+            break;
+        at += len;
+    }
+    return at;
+}
+
+size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap)
+{
+    char text[MOST];
+    int32_t all[MOST];
+    bool done;
+    size_t n = tft_grammar_only_text(s, text, MOST, &done), count = 0, taken = 0;
+    size_t whole = whole_characters(text, n);
+    if (!whole || tft_tokenizer_encode(tft_grammar_tokenizer(s), text, whole, TFT_CONTINUE, all,
+                                       MOST, &count) != TFT_OK)
+        return 0;
+    if (count > MOST)
+        count = MOST;
+    if (!done || whole < n)
+        count--;
+    while (taken < count && taken < cap && tft_grammar_accept(s, all[taken]) == TFT_OK) {
+        ids[taken] = all[taken];
+        taken++;
+    }
+    return taken;
+}
