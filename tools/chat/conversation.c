@@ -133,8 +133,9 @@ static int generate(struct conversation *c, struct conversation_answer *a)
     bool written = true;
     int more = 1;
     while (written && status == TFT_OK && !a->stop) {
-        int32_t id;
-        more = form_next(&c->form, &c->sampler, c->s, &id);
+        int32_t ids[FORM_MOST];
+        size_t n;
+        more = form_next(&c->form, &c->sampler, c->s, ids, &n);
         if (cli_interrupted())
             a->stop = "interrupt";
         else if (more < 0)
@@ -142,11 +143,13 @@ static int generate(struct conversation *c, struct conversation_answer *a)
         else if (!more)
             a->stop = "end";
         else {
-            written = extend_answer(c, piece, tft_text_push(&a->state, c->m, id, piece));
-            if (++a->n_tokens == c->n_tokens)
-                a->stop = "length";
-            else if (written && !form_is_done(&c->form))
-                status = tft_decode(c->s, id); /* not if !written: errno has the reason */
+            for (size_t i = 0; i < n && written && !a->stop; i++) {
+                written = extend_answer(c, piece, tft_text_push(&a->state, c->m, ids[i], piece));
+                if (++a->n_tokens == c->n_tokens)
+                    a->stop = "length";
+            }
+            if (written && !a->stop && !form_is_done(&c->form))
+                status = tft_prefill(c->s, ids, n); /* not if !written: errno has the reason */
         }
     }
     if (!written)

@@ -173,12 +173,28 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     return tft_sample(z, s);
 }
 
-int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t *id)
+/* Tokens that the form leaves no choice of. */
+static size_t forced(struct form *f, int32_t *ids, size_t most)
 {
+    return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
+}
+
+int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
+              size_t *n)
+{
+    *n = 0;
     if (form_is_done(f))
         return 0;
-    *id = sample(f, z, s);
-    return *id < 0 ? -1 : !tft_token_ends(f->m, *id);
+    *n = forced(f, ids, FORM_MOST);
+    if (*n)
+        return 1;
+    *ids = sample(f, z, s);
+    if (*ids < 0)
+        return -1;
+    if (tft_token_ends(f->m, *ids))
+        return 0;
+    *n = 1 + forced(f, ids + 1, FORM_MOST - 1);
+    return 1;
 }
 
 int form_fail(void)

@@ -35,9 +35,13 @@ void form_close(struct form *f);
    CLI_FAILED. */
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 
-/* Chooses the next token as tft_sample does, within the form. Returns 1; 0: the text is complete,
-   and *id is none of it; -1: no token can come, which form_fail reports. */
-int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t *id);
+enum { FORM_MOST = 256 };
+
+/* Chooses the next token as tft_sample does, within the form; with it come those that the form
+   leaves no choice of, before or behind it: ids[*n]. Returns 1; 0: the text is complete, and there
+   are none; -1: no token can come, which form_fail reports. */
+int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
+              size_t *n);
 int form_fail(void); /* returns CLI_FAILED */
 
 /* Whether the form lets nothing more come: the newest token need not be computed. */

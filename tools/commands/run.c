@@ -57,8 +57,9 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
     bool written = true;
     int more = 1;
     while (!c->stop && written && status == TFT_OK) {
-        int32_t id;
-        more = form_next(form, &sampler, s, &id);
+        int32_t ids[FORM_MOST];
+        size_t n;
+        more = form_next(form, &sampler, s, ids, &n);
         if (!c->n)
             c->first_seconds = (double)(cli_ns() - c->start) / 1e9;
         if (cli_interrupted())
@@ -68,12 +69,13 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
         else if (!more)
             c->stop = "end";
         else {
-            written = put(&c->text, piece, tft_text_push(state, m, id, piece));
-            c->n++;
-            if (opt.n_tokens && c->n == opt.n_tokens)
-                c->stop = "length";
-            else if (written && !form_is_done(form))
-                status = tft_decode(s, id);
+            for (size_t i = 0; i < n && written && !c->stop; i++) {
+                written = put(&c->text, piece, tft_text_push(state, m, ids[i], piece));
+                if (++c->n == opt.n_tokens)
+                    c->stop = "length";
+            }
+            if (written && !c->stop && !form_is_done(form))
+                status = tft_prefill(s, ids, n);
             if (status == TFT_ERR_FULL)
                 c->stop = "context";
         }
