@@ -146,6 +146,9 @@ struct tft_sampler cli_sampler(void);
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n);
 
+/* How many of ids[..n) a session need not compute to hold them: it holds them, and one is left. */
+size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n);
+
 /* Makes the session of cli_open_session hold ids[..n), as tft_sync does, with progress. After
    Ctrl-C the session has fewer tokens, and perhaps no logits. If n is 0, the logits are those that
    follow the prefix. */
@@ -186,11 +189,12 @@ void cli_json_string(FILE *f, const char *s, size_t len);
 /* ,"name":x on standard output; null if x is not finite, which JSON cannot express. */
 void cli_json_number(const char *name, double x);
 
-/* ---- progress: if standard error is a terminal, a line with a bar and the time left, which
-   appears after two seconds */
+/* ---- progress: if standard error is a terminal, a line with a turning sign, a bar and the time
+   left, which appears after two seconds */
 
 struct cli_progress {
     const char *what;
+    bool soon;             /* set by the caller: it appears after half a second */
     uint64_t start, shown; /* ns */
     bool drawn;
 };
@@ -210,5 +214,8 @@ void cli_catch_interrupts(void);
 void cli_release_interrupts(void);
 
 bool cli_interrupted(void); /* the flag */
+
+/* f is called before Ctrl-C ends the program. It may do only what a signal handler may. */
+void cli_before_interrupt(void (*f)(void));
 
 #endif

@@ -233,6 +233,14 @@ int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, u
     return NULL;
 }
 
+size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n)
+{
+    size_t held = 0;
+    while (held < tft_pos(s) && held + 1 < n && tft_tokens(s)[held] == ids[held])
+        held++;
+    return held;
+}
+
 enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
 {
     enum { STEP = 256 };
@@ -241,10 +249,9 @@ enum tft_status cli_sync(struct tft_session *s, const int32_t *ids, size_t n)
         tft_rewind(s, 0);
         return tft_prefill(s, NULL, 0);
     }
-    size_t held = 0; /* the session has computed these tokens already */
-    while (held < tft_pos(s) && held + 1 < n && tft_tokens(s)[held] == ids[held])
-        held++;
+    size_t held = cli_held(s, ids, n);
     cli_progress_begin(&progress, "reading the prompt");
+    progress.soon = true;
     reading.progress = &progress;
     enum tft_status status = TFT_OK;
     for (size_t end = held; status == TFT_OK && end < n && !cli_interrupted();) {

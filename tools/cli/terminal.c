@@ -24,13 +24,14 @@ void cli_progress_at(struct cli_progress *p, double done)
 {
     enum { WIDTH = 30 };
     const uint64_t second = 1000000000;
-    uint64_t now = cli_ns(), spent = now - p->start;
-    if (!isatty(STDERR_FILENO) || spent < 2 * second || now - p->shown < second / 10 || !(done > 0))
+    uint64_t now = cli_ns(), spent = now - p->start, first = p->soon ? second / 2 : 2 * second;
+    if (!isatty(STDERR_FILENO) || spent < first || now - p->shown < second / 10 || !(done > 0))
         return;
     int full = (int)(done * WIDTH);
     double left = (double)spent / 1e9 * (1 - done) / done;
-    fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%, %.0f s left \x1b[K", p->what, full,
-            "##############################", WIDTH - full, "", done * 100, left);
+    fprintf(stderr, "\r%s %c [%.*s%*s] %3.0f %%, %.0f s left \x1b[K", p->what,
+            "|/-\\"[now / (second / 10) % 4], full, "##############################", WIDTH - full,
+            "", done * 100, left);
     p->shown = now;
     p->drawn = true;
 }
@@ -45,13 +46,20 @@ void cli_progress_end(struct cli_progress *p)
 /* --------------------------------------------------------------------------------------- Ctrl-C */
 
 static volatile sig_atomic_t interrupted;
+static void (*before)(void);
+
+static void end_by(int sig)
+{
+    if (before)
+        before();
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
 
 static void on_interrupt(int sig)
 {
-    if (interrupted) {
-        signal(sig, SIG_DFL);
-        raise(sig);
-    }
+    if (interrupted)
+        end_by(sig);
     interrupted = 1;
 }
 
@@ -62,12 +70,8 @@ void cli_catch_interrupts(void)
     sigaction(SIGINT, &a, NULL);
 }
 
-void cli_release_interrupts(void)
-{
-    signal(SIGINT, SIG_DFL);
-}
+void cli_release_interrupts(void) { signal(SIGINT, before ? end_by : SIG_DFL); }
 
-bool cli_interrupted(void)
-{
-    return interrupted;
-}
+void cli_before_interrupt(void (*f)(void)) { before = f; }
+
+bool cli_interrupted(void) { return interrupted; }
