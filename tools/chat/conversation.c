@@ -31,6 +31,12 @@ static void drop_two(struct conversation *c, size_t first)
     memmove(&c->message[first], &c->message[first + 2], (c->n - first) * sizeof *c->message);
 }
 
+/* The index of the first message of the user. */
+static size_t first_of_user(const struct conversation *c)
+{
+    return c->n && c->message[0].role == TEMPLATE_SYSTEM;
+}
+
 static struct cli_text *answer_text(struct conversation *c) { return &c->message[c->n - 1].text; }
 
 /* ---- the prefix */
@@ -58,7 +64,9 @@ static int open_session(struct conversation *c, const char *prefix)
     tft_session_close(c->s);
     c->s = NULL;
     c->prefix = prefix;
-    return cli_open_session(&c->s, c->m, &so);
+    int status = cli_open_session(&c->s, c->m, &so);
+    c->bytes = status == CLI_OK ? tft_session_bytes(c->m, &so, NULL) : 0;
+    return status;
 }
 
 /* Makes the session begin with the prefix that is best for the tokens, and removes those that it
@@ -78,6 +86,17 @@ static int skip_prefix(struct conversation *c, int32_t *ids, size_t *n)
 
 /* ---- an answer */
 
+/* Whether the text ends in <think> and white space. */
+static bool ends_in_thought(const struct tft_chat_text *t)
+{
+    static const char think[] = "<think>";
+    size_t n = t->n;
+    while (n && strchr(" \n", t->p[n - 1]))
+        n--;
+    return n >= sizeof think - 1 &&
+           memcmp(t->p + n - (sizeof think - 1), think, sizeof think - 1) == 0;
+}
+
 /* The tokens of the conversation behind the prefix, up to where the answer continues, which the
    caller frees; NULL after an error message. */
 static int32_t *prompt(struct conversation *c, struct conversation_answer *a, size_t *n)
@@ -87,6 +106,7 @@ static int32_t *prompt(struct conversation *c, struct conversation_answer *a, si
     if (!template_render(&text, c->format, c->m, c->message, c->n, c->no_think))
         return NULL;
     int32_t *ids = template_tokenize(&text, c->m, n, &text_goes_on);
+    a->in_thought = ends_in_thought(&text);
     tft_chat_text_free(&text);
     a->state = (struct tft_text){.started = text_goes_on};
     if (ids && skip_prefix(c, ids, n) != CLI_OK) {
@@ -101,7 +121,7 @@ static int32_t *prompt(struct conversation *c, struct conversation_answer *a, si
 static bool drop_oldest(struct conversation *c, struct conversation_answer *a, int32_t **ids,
                         size_t *n)
 {
-    size_t first = c->message[0].role == TEMPLATE_SYSTEM, before = c->n;
+    size_t first = first_of_user(c), before = c->n;
     while (*ids && c->n >= first + 4 && (c->n == before || *n > tft_capacity(c->s) / 4 * 3)) {
         drop_two(c, first);
         free(*ids);
@@ -165,11 +185,15 @@ static int generate(struct conversation *c, struct conversation_answer *a)
 static int compute_and_generate(struct conversation *c, struct conversation_answer *a, int32_t *ids,
                                 size_t n)
 {
+    uint64_t start = cli_ns();
+    a->n_prompt = n;
+    a->n_held = cli_held(c->s, ids, n);
     enum tft_status computed = cli_sync(c->s, ids, n);
     free(ids);
     if (computed != TFT_OK)
         return cli_fail_session(c->s);
-    uint64_t start = cli_ns();
+    a->prompt_seconds = (double)(cli_ns() - start) / 1e9;
+    start = cli_ns();
     int status = generate(c, a);
     a->seconds += (double)(cli_ns() - start) / 1e9;
     return status;
@@ -194,6 +218,8 @@ static int answer(struct conversation *c, struct conversation_answer *a)
         free(ids);
         return CLI_FAILED;
     }
+    if (ids && c->begin)
+        c->begin(a->in_thought);
     while (ids) {
         int status = compute_and_generate(c, a, ids, n);
         if (status != CLI_OK || a->stop)
@@ -208,19 +234,118 @@ static int answer(struct conversation *c, struct conversation_answer *a)
     return CLI_FAILED;
 }
 
-int conversation_say(struct conversation *c, const char *p, size_t n, struct conversation_answer *a)
+/* Generates the last message, an answer without text, to its end. */
+static int answer_to_the_end(struct conversation *c)
 {
     char piece[TFT_TEXT_MAX];
+    struct conversation_answer *a = &c->last;
     *a = (struct conversation_answer){0};
-    if (!add(c, TEMPLATE_USER, p, n) || !add(c, TEMPLATE_ASSISTANT, NULL, 0))
-        return cli_fail("out of memory");
     int status = answer(c, a);
     if (status == CLI_OK && !extend_answer(c, piece, tft_text_push(&a->state, c->m, -1, piece)))
         status = cli_fail("standard output: %s", strerror(errno));
     a->text = *answer_text(c);
-    if (!a->text.n)
+    return status;
+}
+
+int conversation_say(struct conversation *c, const char *p, size_t n)
+{
+    if (!add(c, TEMPLATE_USER, p, n) || !add(c, TEMPLATE_ASSISTANT, NULL, 0))
+        return cli_fail("out of memory");
+    int status = answer_to_the_end(c);
+    if (!c->last.text.n)
         drop_two(c, c->n - 2);
     return status;
+}
+
+/* ---- going back */
+
+/* Rewinds the session to the tokens that it shares with the messages that are left. The next
+   message would do the same; until then they count as part of the context. */
+static int rewind_session(struct conversation *c)
+{
+    size_t n = 0, first = first_of_user(c), same = 0;
+    struct conversation_answer a = {0};
+    int32_t *ids = NULL;
+    if (c->n > first)
+        ids = prompt(c, &a, &n);
+    else if (first) {
+        char *system = strndup(c->message[0].text.p, c->message[0].text.n);
+        ids = system ? template_system_tokens(c->format, c->m, system, &n) : NULL;
+        free(system);
+        if (ids && skip_prefix(c, ids, &n) != CLI_OK)
+            n = 0;
+    }
+    if (!c->s || (c->n && !ids)) {
+        free(ids);
+        return CLI_FAILED;
+    }
+    while (same < n && same < tft_pos(c->s) && tft_tokens(c->s)[same] == ids[same])
+        same++;
+    free(ids);
+    return tft_rewind(c->s, same) == TFT_OK ? CLI_OK : cli_fail_session(c->s);
+}
+
+int conversation_retry(struct conversation *c)
+{
+    if (c->n < first_of_user(c) + 2)
+        return cli_fail("there is no answer to try again");
+    struct cli_text before = *answer_text(c);
+    *answer_text(c) = (struct cli_text){0};
+    int status = answer_to_the_end(c);
+    if (c->last.text.n)
+        free(before.p);
+    else {
+        free(answer_text(c)->p);
+        *answer_text(c) = before;
+    }
+    return status;
+}
+
+int conversation_undo(struct conversation *c)
+{
+    if (c->n < first_of_user(c) + 2)
+        return cli_fail("there is no message to undo");
+    drop_two(c, c->n - 2);
+    return rewind_session(c);
+}
+
+int conversation_clear(struct conversation *c)
+{
+    while (c->n > first_of_user(c))
+        drop_two(c, c->n - 2);
+    return rewind_session(c);
+}
+
+const struct cli_text *conversation_system(const struct conversation *c)
+{
+    return first_of_user(c) ? &c->message[0].text : NULL;
+}
+
+/* Adds a system message in front of all others. */
+static bool add_system(struct conversation *c, const char *p, size_t n)
+{
+    if (!add(c, TEMPLATE_SYSTEM, p, n))
+        return false;
+    struct template_message system = c->message[c->n - 1];
+    memmove(c->message + 1, c->message, (c->n - 1) * sizeof *c->message);
+    c->message[0] = system;
+    return true;
+}
+
+int conversation_set_system(struct conversation *c, const char *system)
+{
+    size_t n = strlen(system), n_ids;
+    int32_t *ids = template_system_tokens(c->format, c->m, system, &n_ids);
+    if (!ids)
+        return CLI_FAILED;
+    free(ids);
+    struct cli_text text = {0};
+    if (first_of_user(c) && cli_text_append(&text, system, n)) {
+        free(c->message[0].text.p);
+        c->message[0].text = text;
+    } else if (first_of_user(c) || !add_system(c, system, n))
+        return cli_fail("out of memory");
+    return rewind_session(c);
 }
 
 /* ---- opening and closing */

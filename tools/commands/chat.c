@@ -41,10 +41,9 @@ static bool finish(const struct conversation_answer *a)
 /* Takes a message of the user, and answers it. */
 static int turn(struct conversation *c, const char *p, size_t n)
 {
-    struct conversation_answer a;
     cli_catch_interrupts();
-    int status = conversation_say(c, p, n, &a);
-    if (status == CLI_OK && !finish(&a))
+    int status = conversation_say(c, p, n);
+    if (status == CLI_OK && !finish(&c->last))
         status = cli_fail("standard output: %s", strerror(errno));
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
