@@ -1,0 +1,171 @@
+/* Conversations that go back: what the session has then is what it would have if the rest had been
+   said anew, to the bit, and what it had already is not computed again. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <string.h>
+
+#include "folder.h"
+#include "more_toys.h"
+#include "tools/chat/conversation.h"
+
+#define TEMPLATE                                                                                   \
+    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '\n' }}{% endfor %}"           \
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+
+static const struct toy plain = {.arch = "llama",
+                                 .n_ctx = 640,
+                                 .n_embd = 24,
+                                 .n_layer = 2,
+                                 .n_head = 6,
+                                 .n_head_kv = 2,
+                                 .head_dim = 20,
+                                 .n_ff = 32,
+                                 .n_rot = 20,
+                                 .type = TFT_F32};
+
+/* A conversation with a toy that can talk. */
+static void begin(struct conversation *c, const struct toy *toy, const char *kv, const char *system)
+{
+    struct toy t = *toy;
+    struct tft_model *m;
+    struct tft_error err;
+    const char *path = in_folder("toy");
+    t.n_vocab = TOY_VOCAB;
+    t.vocab = "llama";
+    t.endless = true;
+    t.chat_template = TEMPLATE;
+    assert_true(toy_write(&t, path));
+    if (tft_model_open(&m, path, NULL, &err) != TFT_OK)
+        fail_msg("%s: %s", t.arch, err.msg);
+    cli_session_options.kv = kv;
+    *c = (struct conversation){.m = m,
+                               .format = template_choose(m, path),
+                               .sampler = {.temperature = 1, .seed = 7},
+                               .n_tokens = 24};
+    assert_non_null(c->format);
+    assert_int_equal(conversation_open(c, system, path), CLI_OK);
+}
+
+static void end(struct conversation *c)
+{
+    struct tft_model *m = (struct tft_model *)(uintptr_t)c->m;
+    conversation_close(c);
+    tft_model_close(m);
+}
+
+static void say(struct conversation *c, const char *text)
+{
+    assert_int_equal(conversation_say(c, text, strlen(text)), CLI_OK);
+}
+
+/* The logits are those of a session that gets the same tokens for the first time. */
+static void assert_as_if_anew(struct conversation *c)
+{
+    struct tft_session *s = NULL;
+    struct tft_session_opts o = {0};
+    struct tft_model_info info = {.size = sizeof info};
+    tft_model_describe(c->m, &info);
+    assert_int_equal(cli_open_session(&s, c->m, &o), CLI_OK);
+    assert_int_equal(tft_prefill(s, tft_tokens(c->s), tft_pos(c->s)), TFT_OK);
+    assert_memory_equal(tft_logits(s, 0), tft_logits(c->s, 0), info.n_vocab * sizeof(float));
+    tft_session_close(s);
+}
+
+/* ---- the tests */
+
+static void goes_back(const struct toy *toy, const char *kv)
+{
+    struct conversation c;
+    begin(&c, toy, kv, "once upon");
+    say(&c, "hello");
+    size_t first = tft_pos(c.s);
+    say(&c, "hello world, once upon a time and the end");
+    assert_int_equal(conversation_retry(&c), CLI_OK);
+    assert_int_equal(c.n, 5);
+    assert_int_equal(c.last.n_held, c.last.n_prompt - 1);
+    assert_as_if_anew(&c);
+    size_t whole = tft_pos(c.s);
+
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(c.n, 3);
+    size_t kept = tft_pos(c.s);
+    assert_in_range(kept, first / 2, whole - 24); /* the answer is cut into tokens again */
+    say(&c, "the time");
+    assert_int_equal(c.last.n_held, kept);
+    assert_as_if_anew(&c);
+
+    assert_int_equal(conversation_set_system(&c, "the world"), CLI_OK);
+    assert_in_range(tft_pos(c.s), 1, 20);
+    assert_int_equal(conversation_retry(&c), CLI_OK);
+    assert_as_if_anew(&c);
+    assert_int_equal(conversation_clear(&c), CLI_OK);
+    assert_int_equal(c.n, 1);
+    assert_in_range(tft_pos(c.s), 10, 40); /* the system message */
+    say(&c, "hello");
+    assert_as_if_anew(&c);
+    end(&c);
+}
+
+static void every_architecture_goes_back(void **state)
+{
+    (void)state;
+    goes_back(&plain, NULL);
+    for (size_t i = 0; i < sizeof more_toys / sizeof *more_toys; i++)
+        goes_back(&more_toys[i], NULL);
+}
+
+static void quantized_caches_go_back(void **state)
+{
+    (void)state;
+    static const char *const kv[] = {"kivi:residual=48,bits=4", "logquant:window=21",
+                                     "k=8@token,v=16,group=16,retain=window:5", "f32"};
+    for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
+        goes_back(&plain, kv[i]);
+}
+
+static void an_answer_is_drawn_anew(void **state)
+{
+    (void)state;
+    struct conversation c;
+    begin(&c, &plain, NULL, NULL);
+    say(&c, "hello");
+    char first[256];
+    size_t n = c.last.text.n;
+    assert_in_range(n, 1, sizeof first);
+    memcpy(first, c.last.text.p, n);
+    assert_int_equal(conversation_retry(&c), CLI_OK);
+    assert_true(n != c.last.text.n || memcmp(first, c.last.text.p, n) != 0);
+    end(&c);
+}
+
+static void a_conversation_that_is_undone_is_empty(void **state)
+{
+    (void)state;
+    struct conversation c;
+    begin(&c, &plain, NULL, NULL);
+    assert_int_equal(conversation_undo(&c), CLI_FAILED);
+    assert_int_equal(conversation_retry(&c), CLI_FAILED);
+    say(&c, "hello");
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(c.n, 0);
+    assert_int_equal(tft_pos(c.s), 0);
+    assert_null(conversation_system(&c));
+    assert_int_equal(conversation_set_system(&c, "the end"), CLI_OK);
+    say(&c, "hello");
+    assert_as_if_anew(&c);
+    assert_int_equal(conversation_system(&c)->n, 7);
+    assert_int_equal(c.n, 3);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_architecture_goes_back),
+        cmocka_unit_test(quantized_caches_go_back),
+        cmocka_unit_test(an_answer_is_drawn_anew),
+        cmocka_unit_test(a_conversation_that_is_undone_is_empty),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
