@@ -1,0 +1,207 @@
+#define _POSIX_C_SOURCE 200809L
+#include "terminal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "tools/cli/cli.h"
+
+/* Bracketed paste (xterm's ctlseqs, "Bracketed Paste Mode"): a paste comes between two sequences. */
+#define PASTE_ON "\x1b[?2004h"
+#define PASTE_OFF "\x1b[?2004l"
+#define PLAIN "\x1b[0m"
+
+enum { INTERRUPT = 3 }; /* what Ctrl-C types where it is no signal */
+
+static struct {
+    bool on, keys;
+    struct termios found;
+} terminal;
+
+static volatile sig_atomic_t disturbed;
+
+/* ---- modes. Signal handlers call these. */
+
+static void send(const char *sequence)
+{
+    ssize_t sent = write(STDERR_FILENO, sequence, strlen(sequence));
+    (void)sent; /* a terminal that has gone away needs none */
+}
+
+static void restore(void)
+{
+    if (terminal.keys)
+        send(PLAIN PASTE_OFF);
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
+}
+
+/* NOFLSH: Ctrl-C would discard what is in the queue. Where lines are read, the terminal goes on to
+   edit the line that is being typed. */
+void terminal_answer(void)
+{
+    struct termios t = terminal.found;
+    if (!terminal.on)
+        return;
+    t.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | (terminal.keys ? ICANON : 0));
+    t.c_lflag |= ISIG | NOFLSH;
+    t.c_cc[VMIN] = terminal.keys ? 1 : t.c_cc[VMIN];
+    t.c_cc[VTIME] = terminal.keys ? 0 : t.c_cc[VTIME];
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+/* Ctrl-C ends a line, and is its last character: a signal might come just before the read. */
+static void prompt_modes(void)
+{
+    struct termios t = terminal.found;
+    t.c_lflag |= ICANON | ECHO;
+    t.c_cc[VINTR] = _POSIX_VDISABLE;
+    t.c_cc[VEOL] = INTERRUPT;
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+/* ---- signals */
+
+static void handle(int sig, void (*handler)(int))
+{
+    struct sigaction a = {.sa_handler = handler}, old;
+    sigemptyset(&a.sa_mask);
+    a.sa_flags = SA_RESTART;
+    if (sigaction(sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(sig, &a, NULL);
+}
+
+static void end_by(int sig)
+{
+    restore();
+    signal(sig, SIG_DFL);
+    raise(sig); /* when this handler returns */
+}
+
+static void suspend_by(int sig)
+{
+    int err = errno;
+    struct termios t;
+    sigset_t stop;
+    tcgetattr(STDIN_FILENO, &t);
+    restore();
+    sigemptyset(&stop);
+    sigaddset(&stop, sig);
+    signal(sig, SIG_DFL);
+    raise(sig);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* it stops here, and goes on here */
+    handle(sig, suspend_by);
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+    if (terminal.keys)
+        send(PASTE_ON);
+    disturbed = 1;
+    errno = err;
+}
+
+static void resized_by(int sig)
+{
+    (void)sig;
+    disturbed = 1;
+}
+
+void terminal_suspend(void) { raise(SIGTSTP); }
+
+bool terminal_disturbed(void)
+{
+    bool was = disturbed;
+    disturbed = 0;
+    return was;
+}
+
+/* A read of the editor ends when the size changes, so that it can draw the line again. */
+static void watch_size(void)
+{
+    struct sigaction a = {.sa_handler = resized_by};
+    sigemptyset(&a.sa_mask);
+#ifdef SIGWINCH
+    sigaction(SIGWINCH, &a, NULL);
+#endif
+}
+
+void terminal_begin(bool keys)
+{
+    if (tcgetattr(STDIN_FILENO, &terminal.found) != 0)
+        return;
+    terminal.on = true;
+    terminal.keys = keys;
+    atexit(restore);
+    handle(SIGHUP, end_by);
+    handle(SIGQUIT, end_by);
+    handle(SIGTERM, end_by);
+    handle(SIGTSTP, suspend_by);
+    cli_before_interrupt(restore);
+    cli_release_interrupts();
+    if (keys) {
+        watch_size();
+        send(PASTE_ON);
+    }
+    terminal_answer();
+}
+
+/* ---- lines */
+
+static bool append_read(struct cli_text *t, ssize_t *got)
+{
+    char piece[4096];
+    do
+        *got = read(STDIN_FILENO, piece, sizeof piece);
+    while (*got < 0 && errno == EINTR);
+    if (*got > 0 && !cli_text_append(t, piece, (size_t)*got)) {
+        errno = ENOMEM;
+        return false;
+    }
+    return *got >= 0;
+}
+
+/* How many bytes a read would find. */
+static int waiting(void)
+{
+    int n = 0;
+    return ioctl(STDIN_FILENO, FIONREAD, &n) == 0 ? n : 0;
+}
+
+enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n)
+{
+    static struct cli_text text;
+    static int echoed; /* what was waiting when the echo ended */
+    ssize_t got = 1;
+    bool read = true, silent = waiting() > echoed;
+    prompt_modes();
+    cli_release_interrupts(); /* those from elsewhere: no key makes one now */
+    fputs(prompt, stderr);
+    text.n = 0;
+    while (read && got && (!text.n || !strchr("\n\x03", text.p[text.n - 1])))
+        read = append_read(&text, &got);
+    int err = errno;
+    cli_catch_interrupts();
+    terminal_answer();
+    echoed = waiting();
+    bool interrupted = text.n && text.p[text.n - 1] == INTERRUPT;
+    *line = text.p;
+    *n = text.n - interrupted;
+    if (silent && *n) /* a line that was typed without an echo */
+        fwrite(text.p, 1, *n, stderr);
+    errno = err;
+    return !read         ? TERMINAL_FAILED
+           : !text.n     ? TERMINAL_END
+           : interrupted ? TERMINAL_INTERRUPT
+                         : TERMINAL_LINE;
+}
+
+/* ---- styles */
+
+bool terminal_styles(int fd)
+{
+    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
+    return isatty(fd) && !(no_color && *no_color) && kind && *kind && strcmp(kind, "dumb") != 0;
+}

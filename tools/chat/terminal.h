@@ -1,0 +1,34 @@
+/*
+ * The terminal during a conversation. What is typed while the program computes is not echoed, and
+ * stays in the terminal's queue for the next prompt. The modes that the program found are restored
+ * when it exits, when a signal ends it, and while it is suspended.
+ */
+#ifndef TERMINAL_H
+#define TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Changes the modes for the first time. keys: the program will read keys and pastes, not lines.
+   Does nothing unless standard input is a terminal. */
+void terminal_begin(bool keys);
+
+/* The modes of an answer: no echo, and Ctrl-C is a signal. */
+void terminal_answer(void);
+
+/* Reads a line with the terminal's own editing: line[*n], with its newline, valid until the next
+   call. */
+enum terminal_read { TERMINAL_LINE, TERMINAL_INTERRUPT, TERMINAL_END, TERMINAL_FAILED };
+enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n);
+
+/* Suspends the program, as Ctrl-Z does. */
+void terminal_suspend(void);
+
+/* Whether the program was suspended, or the terminal's size changed, since the last call. */
+bool terminal_disturbed(void);
+
+/* Whether control sequences that style text may be sent to this descriptor: it is a terminal that
+   knows them, and NO_COLOR (no-color.org) is not set. */
+bool terminal_styles(int fd);
+
+#endif
