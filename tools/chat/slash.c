@@ -1,0 +1,150 @@
+#define _POSIX_C_SOURCE 200809L
+#include "slash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* arg: what follows the name, without the white space around it. */
+struct command {
+    const char *name, *arg, *what;
+    enum slash (*run)(struct conversation *c, const char *arg);
+};
+
+static enum slash done(int status) { return status == CLI_OK ? SLASH_DONE : SLASH_FAILED; }
+
+static enum slash set_system(struct conversation *c, const char *arg)
+{
+    const struct cli_text *now = conversation_system(c);
+    if (*arg)
+        return done(conversation_set_system(c, arg));
+    if (now)
+        cli_put_escaped(stderr, now->p, now->n);
+    fputs(now ? "\n" : "there is no system message\n", stderr);
+    return SLASH_DONE;
+}
+
+static enum slash undo(struct conversation *c, const char *arg)
+{
+    (void)arg;
+    return done(conversation_undo(c));
+}
+
+static enum slash retry(struct conversation *c, const char *arg)
+{
+    (void)c;
+    (void)arg;
+    return SLASH_AGAIN;
+}
+
+static enum slash clear(struct conversation *c, const char *arg)
+{
+    (void)arg;
+    return done(conversation_clear(c));
+}
+
+/* ---- /stats */
+
+static double rate(double n, double seconds) { return seconds > 0 ? n / seconds : 0; }
+
+static void print_memory(const struct conversation *c)
+{
+    size_t n = tft_pos(c->s), token = tft_kv_bytes(c->m, cli_session_options.kv, NULL);
+    fprintf(stderr, "context  %zu of %zu tokens\n", n, tft_capacity(c->s));
+    fprintf(stderr, "cache    %zu bytes a token, %.1f MB\n", token, (double)(token * n) / 1e6);
+    fprintf(stderr, "session  %.1f MB, whatever it holds\n", (double)c->bytes / 1e6);
+}
+
+static enum slash stats(struct conversation *c, const char *arg)
+{
+    const struct conversation_answer *a = &c->last;
+    size_t computed = a->n_prompt - a->n_held;
+    (void)arg;
+    if (a->stop) {
+        fprintf(stderr, "prompt   %zu tokens, %zu of them held; %zu in %.2f s, %.1f tokens/s\n",
+                a->n_prompt, a->n_held, computed, a->prompt_seconds,
+                rate((double)computed, a->prompt_seconds));
+        fprintf(stderr, "answer   %u tokens in %.2f s, %.1f tokens/s\n", a->n_tokens, a->seconds,
+                rate(a->n_tokens, a->seconds));
+    }
+    print_memory(c);
+    return SLASH_DONE;
+}
+
+/* ---- all of them */
+
+static enum slash help(struct conversation *c, const char *arg);
+
+static const struct command commands[] = {
+    {"help", "", "list the commands", help},
+    {"system", " TEXT", "give the model another system message; without TEXT, show it", set_system},
+    {"undo", "", "forget the last message and its answer", undo},
+    {"retry", "", "answer the last message again, with other random numbers", retry},
+    {"clear", "", "forget all messages but the system message", clear},
+    {"stats", "", "show speed, context and memory", stats},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static enum slash help(struct conversation *c, const char *arg)
+{
+    (void)c;
+    (void)arg;
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(stderr, "/%s%-*s %s\n", commands[i].name, (int)(13 - strlen(commands[i].name)),
+                commands[i].arg, commands[i].what);
+    fputs("//...          send a message that begins with a slash\n"
+          "...\\           go on in the next line\n"
+          "\"\"\"...\"\"\"      send all between, of several lines, as it is\n",
+          stderr);
+    return SLASH_DONE;
+}
+
+static const struct command *find(const char *name, size_t n)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strlen(commands[i].name) == n && memcmp(commands[i].name, name, n) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+/* Runs the command with the text behind its name. */
+static enum slash run(struct conversation *c, const struct command *command, const char *p,
+                      size_t n)
+{
+    for (; n && is_space(*p); p++)
+        n--;
+    while (n && is_space(p[n - 1]))
+        n--;
+    if (n && !*command->arg)
+        return done(cli_fail("/%s stands alone in its line", command->name));
+    if (memchr(p, 0, n))
+        return done(cli_fail("/%s: the text has a NUL", command->name));
+    char *arg = strndup(p, n);
+    enum slash result = arg ? command->run(c, arg) : done(cli_fail("out of memory"));
+    free(arg);
+    return result;
+}
+
+enum slash slash(struct conversation *c, const char **p, size_t *n)
+{
+    size_t name = 1;
+    if (!*n || **p != '/')
+        return SLASH_NONE;
+    while (name < *n && !is_space((*p)[name]))
+        name++;
+    const struct command *command = find(*p + 1, name - 1);
+    if (command)
+        return run(c, command, *p + name, *n - name);
+    if (memchr(*p, '\n', *n))
+        return SLASH_NONE;
+    if (*n > 1 && (*p)[1] == '/') {
+        ++*p;
+        --*n;
+        return SLASH_NONE;
+    }
+    fputs("tuffet: there is no command ", stderr);
+    cli_put_escaped(stderr, *p, name < 32 ? name : 32);
+    fputs(": /help lists them, // sends a message that begins with a slash\n", stderr);
+    return SLASH_FAILED;
+}
