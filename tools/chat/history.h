@@ -1,0 +1,23 @@
+/*
+ * The history of what was typed in tuffet chat, in a file of its user: tuffet/history in
+ * $XDG_STATE_HOME, or in ~/.local/state (XDG Base Directory Specification 0.8). One entry a line; a
+ * newline in an entry is \n, a backslash \\. Entries are appended one by one, so that conversations
+ * that run at the same time all keep theirs.
+ */
+#ifndef HISTORY_H
+#define HISTORY_H
+
+#include <stddef.h>
+
+enum {
+    HISTORY_ENTRIES = 1000,      /* the file has at most twice as many */
+    HISTORY_LONGEST = 16 * 1024, /* bytes; longer entries are in memory alone */
+};
+
+/* Calls add for the newest entries, from the oldest on. A file that cannot be read is empty. */
+void history_load(void (*add)(const char *entry));
+
+/* Appends an entry; where the file cannot be written, nothing happens. */
+void history_append(const char *entry, size_t n);
+
+#endif
