@@ -76,7 +76,7 @@ static void print_version(void)
            tft_cpu_threads());
     for (size_t i = 0; tft_feature(i); i++)
         printf(" %s", tft_feature(i));
-    putchar('\n');
+    puts(TUFFET_LIBEDIT ? " libedit" : "");
 }
 
 static int run(int argc, char **argv)
