@@ -1,17 +1,18 @@
 /* tuffet chat: a conversation. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/chat/conversation.h"
+#include "tools/chat/display.h"
+#include "tools/chat/input.h"
+#include "tools/chat/slash.h"
 #include "tools/commands/commands.h"
 
 static struct {
     const char *prompt, *system;
     uint32_t n_tokens;
-    bool no_think, json;
+    bool no_think, no_history, json;
 } opt;
 
 static const struct cli_option options[] = {
@@ -21,6 +22,8 @@ static const struct cli_option options[] = {
      "answer without thinking first, if the template knows enable_thinking"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop an answer after N tokens (default when the model ends it)"},
+    {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
+     "do not read or write the file of what was typed before"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object a line for each answer: role, content, stop, tokens, tok_s"},
     {0},
@@ -38,45 +41,58 @@ static bool finish(const struct conversation_answer *a)
     return fflush(stdout) == 0;
 }
 
-/* Takes a message of the user, and answers it. */
+/* Answers a message of the user; NULL: the last one, again. */
 static int turn(struct conversation *c, const char *p, size_t n)
 {
     cli_catch_interrupts();
-    int status = conversation_say(c, p, n);
-    if (status == CLI_OK && !finish(&c->last))
+    int status = p ? conversation_say(c, p, n) : conversation_retry(c);
+    bool written = opt.json || display_end();
+    if (status == CLI_OK && !(written && finish(&c->last)))
         status = cli_fail("standard output: %s", strerror(errno));
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
+/* Obeys a command, or answers a message. */
+static int take(struct conversation *c, const struct input *in)
+{
+    const char *p = in->text.p;
+    size_t n = in->text.n;
+    enum slash found = n && !in->quoted ? slash(c, &p, &n) : SLASH_NONE;
+    return found == SLASH_FAILED  ? CLI_FAILED
+           : found == SLASH_DONE  ? CLI_OK
+           : found == SLASH_AGAIN ? turn(c, NULL, 0)
+           : n                    ? turn(c, p, n)
+                                  : CLI_OK;
+}
+
+/* At a terminal, an error does not end the conversation: it is on the screen, and the next message
+   may work. Ctrl-C ends it if the last thing typed was Ctrl-C too, with no line to drop. */
 static int converse(struct conversation *c)
 {
-    bool terminal = isatty(STDIN_FILENO);
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
+    struct input in;
+    enum input_kind found = INPUT_MESSAGE;
     int status = CLI_OK;
-    while (status == CLI_OK) {
-        /* Ctrl-C ends the program while it waits: a flag set just before getline would be seen only
-           after it. */
-        cli_release_interrupts();
-        if (terminal)
-            fputs("> ", stderr);
-        n = getline(&line, &room, stdin);
-        if (n < 0)
-            break;
-        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            n--;
-        if (n)
-            status = turn(c, line, (size_t)n);
-        if (terminal && !ferror(stdout))
-            status = CLI_OK; /* the error is on the screen; the next message may work */
+    bool idle = false; /* the last thing typed was Ctrl-C, alone */
+    input_open(&in, !opt.no_history);
+    if (in.terminal)
+        fputs("/help lists what can be typed\n", stderr);
+    while (status == CLI_OK && found != INPUT_END) {
+        found = input_next(&in);
+        bool again = idle;
+        idle = found == INPUT_INTERRUPT && !in.text.n;
+        if (found == INPUT_MESSAGE)
+            status = take(c, &in);
+        else if (found == INPUT_FAILED)
+            status = CLI_FAILED;
+        else if (idle && again)
+            status = CLI_INTERRUPTED;
+        else if (idle)
+            fputs("Ctrl-C once more, or Ctrl-D, ends the conversation\n", stderr);
+        if (in.terminal && found == INPUT_MESSAGE && !ferror(stdout))
+            status = CLI_OK;
     }
-    int err = errno;
-    free(line);
-    if (terminal)
-        fputc('\n', stderr);
-    return status == CLI_OK && ferror(stdin) ? cli_fail("standard input: %s", strerror(err))
-                                             : status;
+    input_close(&in);
+    return status;
 }
 
 static int converse_with(struct tft_model *m, const char *path)
@@ -87,7 +103,8 @@ static int converse_with(struct tft_model *m, const char *path)
         .sampler = cli_sampler(),
         .no_think = opt.no_think,
         .n_tokens = opt.n_tokens,
-        .print = opt.json ? NULL : cli_put,
+        .begin = opt.json ? NULL : display_begin,
+        .print = opt.json ? NULL : display_print,
     };
     int status = c.format ? CLI_OK : CLI_FAILED;
     if (status == CLI_OK && opt.no_think && !template_thinks(c.format))
@@ -134,14 +151,33 @@ const struct cli_command command_chat = {
             {NULL, cli_thread_option_list},
             {0},
         },
-    .notes = "Every line of input is one message. Ctrl-C stops an answer; at the prompt, Ctrl-C or "
-             "Ctrl-D ends the program. If the input is a pipe, only the answers are printed.\n"
-             "\n"
-             "When the context is full, the oldest messages are dropped, but not the system "
-             "message.\n"
-             "\n"
-             "A system message for which MODEL has a prefix, as tuffet quantize makes them, is not "
-             "computed. --prefix NAME takes the message from MODEL.\n",
+    .notes =
+        "A line of input is a message. A line that ends in a backslash goes on in the next; what "
+        "stands between \"\"\" and \"\"\" is one message as it is, and so is a paste. Lines that "
+        "begin "
+        "with a slash are commands:\n"
+        "\n"
+        "  /help          list them\n"
+        "  /system TEXT   give the model another system message; without TEXT, show it\n"
+        "  /undo          forget the last message and its answer\n"
+        "  /retry         answer the last message again, with other random numbers\n"
+        "  /clear         forget all messages but the system message\n"
+        "  /stats         show speed, context and memory\n"
+        "  //...          send a message that begins with a slash\n"
+        "\n"
+        "Ctrl-C stops an answer, and keeps what has come; at the prompt it drops the line, and "
+        "twice without anything typed between, it ends the program, as Ctrl-D does. From a pipe, "
+        "only answers go to standard output, and a command that fails ends the program.\n"
+        "\n"
+        "With libedit, lines can be edited, and what was typed is kept in "
+        "$XDG_STATE_HOME/tuffet/history, or in ~/.local/state: 1000 messages, which only their "
+        "user may read. Thoughts (<think>) are dim, unless NO_COLOR is set.\n"
+        "\n"
+        "When the context is full, the oldest messages are dropped, but not the system "
+        "message.\n"
+        "\n"
+        "A system message for which MODEL has a prefix, as tuffet quantize makes them, is not "
+        "computed. --prefix NAME takes the message from MODEL.\n",
     .examples = "tuffet chat model.gguf\n"
                 "tuffet chat model.gguf --system \"You answer in verse.\" --temp 0.5\n"
                 "tuffet chat model.gguf -p \"What is a tuffet?\" -n 100 --json\n",

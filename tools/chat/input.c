@@ -1,0 +1,153 @@
+#define _POSIX_C_SOURCE 200809L
+#include "input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char prompt[] = "> ", prompt_more[] = "... ", quotes[] = "\"\"\"";
+enum { QUOTES = sizeof quotes - 1 };
+
+void input_open(struct input *in, bool keep)
+{
+    *in = (struct input){.terminal = isatty(STDIN_FILENO)};
+    if (in->terminal)
+        in->editor = editor_open(keep);
+    if (in->terminal && !in->editor)
+        terminal_begin(false);
+}
+
+void input_close(struct input *in)
+{
+    free(in->text.p);
+    free(in->line);
+}
+
+/* ---- a line */
+
+static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
+{
+    /* Ctrl-C ends the program while it waits: a flag set just before getline would be seen only
+       after it. */
+    cli_release_interrupts();
+    ssize_t got = getline(&in->line, &in->room, stdin);
+    if (got < 0)
+        return ferror(stdin) ? INPUT_FAILED : INPUT_END;
+    *line = in->line;
+    *n = (size_t)got;
+    return INPUT_MESSAGE;
+}
+
+static enum input_kind read_terminal(struct input *in, const char *text, const char **line,
+                                     size_t *n)
+{
+    static const enum input_kind kinds[] = {
+        [TERMINAL_LINE] = INPUT_MESSAGE,
+        [TERMINAL_INTERRUPT] = INPUT_INTERRUPT,
+        [TERMINAL_END] = INPUT_END,
+        [TERMINAL_FAILED] = INPUT_FAILED,
+    };
+    enum terminal_read found =
+        in->editor ? in->editor->read(text, line, n) : terminal_line(text, line, n);
+    if (found == TERMINAL_INTERRUPT || found == TERMINAL_END)
+        fputc('\n', stderr);
+    return kinds[found];
+}
+
+/* Reads a line, without its end: line[*n]. */
+static enum input_kind read_line(struct input *in, const char *text, const char **line, size_t *n)
+{
+    enum input_kind found =
+        in->terminal ? read_terminal(in, text, line, n) : read_pipe(in, line, n);
+    if (found == INPUT_FAILED)
+        cli_fail("standard input: %s", strerror(errno));
+    if (found == INPUT_MESSAGE)
+        while (*n && strchr("\r\n", (*line)[*n - 1]) && (*line)[*n - 1])
+            --*n;
+    return found;
+}
+
+/* ---- a message */
+
+static enum input_kind append(struct input *in, const char *p, size_t n)
+{
+    if (cli_text_append(&in->text, p, n))
+        return INPUT_MESSAGE;
+    cli_fail("out of memory");
+    return INPUT_FAILED;
+}
+
+/* Goes on behind a line that ends in a backslash. */
+static enum input_kind read_continued(struct input *in)
+{
+    const char *line;
+    size_t n;
+    enum input_kind found = INPUT_MESSAGE;
+    bool more = true;
+    while (found == INPUT_MESSAGE && more) {
+        in->text.p[in->text.n - 1] = '\n';
+        found = read_line(in, prompt_more, &line, &n);
+        if (found == INPUT_END)
+            return INPUT_MESSAGE;
+        if (found == INPUT_MESSAGE)
+            found = append(in, line, n);
+        more = n && line[n - 1] == '\\';
+    }
+    return found;
+}
+
+/* Removes the newline behind the opening quotes, and that before the closing ones. */
+static void trim(struct cli_text *t)
+{
+    if (t->n && t->p[0] == '\n')
+        memmove(t->p, t->p + 1, --t->n);
+    if (t->n && t->p[t->n - 1] == '\n')
+        t->n--;
+}
+
+/* Goes on behind opening quotes, of which text has the rest of the line. */
+static enum input_kind read_quoted(struct input *in)
+{
+    const char *line;
+    size_t n;
+    in->quoted = true;
+    while (in->text.n < QUOTES || memcmp(in->text.p + in->text.n - QUOTES, quotes, QUOTES) != 0) {
+        enum input_kind found = append(in, "\n", 1);
+        if (found == INPUT_MESSAGE)
+            found = read_line(in, prompt_more, &line, &n);
+        if (found == INPUT_MESSAGE)
+            found = append(in, line, n);
+        if (found == INPUT_END) {
+            cli_fail("the message that begins with %s does not end with %s", quotes, quotes);
+            found = in->terminal ? INPUT_INTERRUPT : INPUT_FAILED;
+        }
+        if (found != INPUT_MESSAGE)
+            return found;
+    }
+    in->text.n -= QUOTES;
+    trim(&in->text);
+    return INPUT_MESSAGE;
+}
+
+enum input_kind input_next(struct input *in)
+{
+    const char *line;
+    size_t n = 0;
+    in->text.n = 0;
+    in->quoted = false;
+    enum input_kind found = read_line(in, prompt, &line, &n);
+    if (found == INPUT_END || found == INPUT_FAILED)
+        return found;
+    bool pasted = memchr(line, '\n', n); /* then no line of it is special */
+    bool opens = !pasted && n >= QUOTES && memcmp(line, quotes, QUOTES) == 0;
+    enum input_kind kept = append(in, line + (opens ? QUOTES : 0), n - (opens ? QUOTES : 0));
+    if (found == INPUT_INTERRUPT || kept == INPUT_FAILED)
+        return kept == INPUT_FAILED ? kept : found;
+    found = opens                                 ? read_quoted(in)
+            : !pasted && n && line[n - 1] == '\\' ? read_continued(in)
+                                                  : INPUT_MESSAGE;
+    if (found == INPUT_MESSAGE && in->editor && in->text.n)
+        in->editor->remember(in->text.p, in->text.n);
+    return found;
+}
