@@ -25,6 +25,7 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
+        os.environ["XDG_STATE_HOME"] = cls.folder.name  # not into the user's history
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
@@ -70,11 +71,11 @@ class Case(unittest.TestCase):
 class Terminal:
     """The program, at a terminal of its own."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, **settings):
         self.screen, self.at = b"", 0
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execvp(TUFFET[0], [*TUFFET, *args])
+            os.execvpe(TUFFET[0], [*TUFFET, *args], {**os.environ, "TERM": "dumb", **settings})
 
     def more(self):
         """Waits for output. Returns False when the program has ended."""
@@ -98,6 +99,20 @@ class Terminal:
 
     def type(self, text):
         os.write(self.fd, text)
+
+    def paste(self, text):
+        """As a terminal does that was asked to mark pastes, however much it is."""
+        text = b"\x1b[200~" + text + b"\x1b[201~"
+        os.set_blocking(self.fd, False)
+        while text:
+            readable, writable, _ = select.select([self.fd], [self.fd], [], PATIENCE)
+            if readable:
+                self.more()
+            elif writable:
+                text = text[os.write(self.fd, text[:4096]):]
+            else:
+                raise AssertionError("it does not read a paste")
+        os.set_blocking(self.fd, True)
 
     def end(self):
         """Waits for the end. Returns the exit status, or minus the signal that ended it."""

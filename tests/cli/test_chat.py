@@ -1,13 +1,15 @@
 """tuffet chat"""
 import json
 import re
-import signal
 import subprocess
+import unittest
 
 from program import TUFFET, Case, Terminal, interrupt, main
 
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content ~ eos_token + '\n' }}"
           "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
+
+EDITS = b" libedit" in subprocess.run([*TUFFET, "--version"], capture_output=True).stdout
 
 
 class Chat(Case):
@@ -110,8 +112,8 @@ class Chat(Case):
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
 
-    def test_an_interrupt_at_the_prompt(self):
-        # it may come just before the program reads, or just after
+    def test_interrupts_at_the_prompt(self):
+        # they may come just before the program reads, or just after
         for after in [b"", b"hello\n"] * 10:
             t = Terminal("chat", self.toy(template=ZEPHYR), "-n1")
             t.wait_for(b"> ")
@@ -119,7 +121,9 @@ class Chat(Case):
             if after:
                 t.wait_for(b"\n> ")
             t.type(b"\x03")
-            self.assertEqual(t.end(), -signal.SIGINT)
+            t.wait_for(b"ends the conversation\r\n> ")
+            t.type(b"\x03")
+            self.assertEqual(t.end(), 130)
 
     def test_an_error_does_not_end_a_conversation(self):
         t = Terminal("chat", self.toy(template=ZEPHYR), "-s1")
@@ -129,6 +133,119 @@ class Chat(Case):
         t.wait_for(b"> ")
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
+
+    def test_commands(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        def said(*lines):
+            answers = self.answers(toy, "--temp=0", "-n8", stdin="\n".join(lines).encode())
+            return [answer["content"] for answer in answers]
+        first, second, other = said("hello", "once upon", "/undo", "the time")
+        self.assertEqual([first, other], said("hello", "the time"))
+        self.assertEqual([first, second, other], said("hello", "once upon", "/clear", "the time")[
+            :2] + [other])
+        self.assertEqual(said("hello", "once upon", "/clear ", "the time")[2], said("the time")[0])
+        self.assertEqual(said("hello", "/retry", "once upon"), [first, first, second])
+        self.assertEqual(said("hello", "/undo", "/system the end", "hello", "/undo", "hello"),
+                         [first, *[self.json("chat", toy, "--temp=0", "-n8", "-phello",
+                                             "--system=the end")["content"]] * 2])
+        # the answers alone go to standard output
+        done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8"], capture_output=True,
+                              input=b"/system the\\\nend\n/system\nhello\n/stats\n/help\n")
+        self.assertEqual((done.returncode, done.stdout.count(b"\n")), (0, 1))
+        for text in [rb"^the\\nend\n", rb"\nanswer   8 tokens in", rb"\ncontext  \d+ of 256 tokens\n",
+                     rb"\ncache    \d+ bytes a token", rb"\n/undo   "]:
+            self.assertRegex(done.stderr, text)
+
+    def test_another_seed_for_a_retry(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        args = ["chat", toy, "-n12", "-s3", "--json"]
+        out = [json.loads(line)["content"] for line in
+               self.tuffet(*args, stdin=b"hello\n/retry\n/retry\n").splitlines()]
+        self.assertEqual(len(set(out)), 3)
+        self.assertEqual(out, [json.loads(line)["content"] for line in
+                               self.tuffet(*args, stdin=b"hello\n/retry\n/retry").splitlines()])
+
+    def test_commands_that_fail(self):
+        toy = self.toy(template=ZEPHYR)
+        for line, why in [
+            (b"/nothing to see", "there is no command /nothing: /help lists them, // sends"),
+            (b"/", "there is no command /"), (b"/undo", "no message to undo"),
+            (b"/retry", "no answer to try again"), (b"/undo 2", "/undo stands alone in its line"),
+            (b"/system a\0b", "/system: the text has a NUL"),
+            (b"/\x1b[2J\xff", r"no command /\x1b[2J\xff:"),
+            (b'"""hello\nonce', 'does not end with """'),
+        ]:  # a pipe ends there: what comes next was written for another conversation
+            self.assertIn(why, self.fails("chat", toy, stdin=line + b"\nhello\n"))
+        ignored = self.toy(template="{{ messages[-1].content }}")
+        self.assertIn("ignores the system message", self.fails("chat", ignored,
+                                                               stdin=b"/system hello\n"))
+
+    def test_messages_of_several_lines(self):
+        toy = self.toy(template=ZEPHYR, endless=1)
+        def said(text):
+            return [answer["content"] for answer in self.answers(toy, "--temp=0", "-n8",
+                                                                 stdin=text)]
+        def want(text):
+            return [self.json("chat", toy, "--temp=0", "-n8", "-p", text)["content"]]
+        for text, message in [
+            (b"once\\\nupon\\\n\\a\n", "once\nupon\n\\a"), (b"once\\", "once\n"),
+            (b'"""once\nupon"""\n', "once\nupon"), (b'"""\n\n /once\\\n\n"""\n', "\n /once\\\n"),
+            (b'"""/help"""', "/help"), (b'"""a""" b\n"""', 'a""" b'), (b"//once", "/once"),
+            (b"//", "/"), (b"///", "//"), (b'""once', '""once'), (b" /once", " /once"),
+        ]:
+            self.assertEqual(said(text), want(message), text)
+        for nothing in [b'""""""\n', b'"""\n"""\n', b"\n\r\n", b""]:
+            self.assertEqual(said(nothing), [])
+
+    def test_odd_bytes(self):
+        toy = self.toy(template=ZEPHYR, endless=1, ctx=4000)
+        out = self.answers(toy, "--temp=0", "-n8",
+                           stdin=b"a\0b\n\xff\xfe \xe4\xbd\n\0\n" + b"\0" * 100 + b"\nhello\n")
+        self.assertEqual([answer["tokens"] for answer in out], [8] * 5)
+        out = self.answers(toy, "--temp=0", "-n8", stdin=b"a\0b\n/undo\na\n/undo\na\0b\n")
+        self.assertEqual(out[0]["content"], out[2]["content"])
+        self.assertNotEqual(out[0]["content"], out[1]["content"])
+        for line in [b"x" * 1000000, b"\xff" * 1000000, b'"""' + b"x\n" * 500000 + b'"""']:
+            self.assertIn("the message makes a prompt of 1000", self.fails("chat", toy,
+                                                                           stdin=line))
+        self.assertIn("there is no command /xxx", self.fails("chat", toy,
+                                                             stdin=b"/" + b"x" * 1000000))
+
+    @unittest.skipUnless(EDITS, "built without libedit")
+    def test_odd_keys(self):
+        """Of characters and bytes that are not UTF-8, typed and pasted."""
+        for typed, message in [
+            (b"\xffa\xe4\xbdb\0c\xf0\x9f\x98\x80", "\ufffda\ufffdb\ufffdc\U0001f600"),
+            (b"\x1b[200~a\0\xff\x1b[201b\x1b[201~c", "a\ufffd\ufffd\x1b[201bc"),
+        ]:
+            t = Terminal("chat", self.toy(template=ZEPHYR), "-n1", TERM="xterm", LC_ALL="C.UTF-8")
+            t.wait_for(b"> ")
+            t.type(typed + b"\r")
+            t.wait_for(b"\n> ")
+            t.type(b"\x04")
+            self.assertEqual(t.end(), 0)
+            self.assertEqual(self.read(self.path("tuffet/history")).decode().split("\n")[-2], message)
+
+    @unittest.skipUnless(EDITS, "built without libedit")
+    def test_a_large_paste(self):
+        t = Terminal("chat", self.toy(template=ZEPHYR), "-n1", TERM="xterm", LC_ALL="C.UTF-8")
+        t.wait_for(b"> ")
+        t.paste(b"x" * 1000000)
+        t.type(b"\r")
+        t.wait_for(b"the message makes a prompt of 1000")
+        t.wait_for(b"> ")
+        t.type(b"\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_thoughts_are_dim_on_a_terminal(self):
+        toy = self.toy(template="{{ messages[0].content }}<think>\n", endless=1)
+        for settings, dim in [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+                              ({"TERM": "dumb"}, False)]:
+            t = Terminal("chat", toy, "-phello", "-n8", "-s1", **settings)
+            self.assertEqual(t.end(), 0)
+            self.assertEqual(t.screen.startswith(b"\x1b[2m") and t.screen.endswith(b"\x1b[0m\r\n"),
+                             dim)
+            self.assertEqual(b"\x1b" in t.screen, dim)
 
     def test_an_interrupt_in_a_pipe(self):
         toy = self.toy(template=ZEPHYR, endless=1, ctx=100000)
