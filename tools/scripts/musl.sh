@@ -17,7 +17,7 @@ for name in linux asm asm-generic; do
     done
 done
 [ -d "$musl" ] || CC=musl-gcc meson setup "$musl" --werror -Dtests=false -Dthreads=posix \
-    -Djansson=disabled -Dc_args="-isystem $PWD/$musl-headers"
+    -Djansson=disabled -Dlibedit=disabled -Dc_args="-isystem $PWD/$musl-headers"
 ninja -C "$musl" --quiet
 
 folder=$(mktemp -d)
