@@ -201,9 +201,9 @@ const struct editor *editor_open(bool keep)
     el_set(ed.edit, EL_SETTY, "-x", "-echo", "-icanon", NULL);
     bind("^R", "em-inc-search-prev");
     el_source(ed.edit, NULL); /* the user's ~/.editrc */
-    el_set(ed.edit, EL_ADDFN, "tuffet-interrupt", "Drop the line", interrupt);
-    el_set(ed.edit, EL_ADDFN, "tuffet-suspend", "Suspend the program", suspend);
-    el_set(ed.edit, EL_ADDFN, "tuffet-paste", "Insert a paste", paste);
+    el_wset(ed.edit, EL_ADDFN, L"tuffet-interrupt", L"Drop the line", interrupt);
+    el_wset(ed.edit, EL_ADDFN, L"tuffet-suspend", L"Suspend the program", suspend);
+    el_wset(ed.edit, EL_ADDFN, L"tuffet-paste", L"Insert a paste", paste);
     bind("^C", "tuffet-interrupt");
     bind("^Z", "tuffet-suspend");
     bind("\\e[200~", "tuffet-paste");
