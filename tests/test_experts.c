@@ -533,6 +533,54 @@ static void only_chosen_experts_are_read(void **state)
     computes_no_numbers(path);
 }
 
+/* Bytes of a mapped file that this process has in memory; 0 where the system does not say. */
+static double resident(const char *path)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[4096];
+    double kib, sum = 0;
+    bool is_path = false;
+    while (f && fgets(line, sizeof line, f)) {
+        if (strcspn(line, "-") < strcspn(line, " ")) /* "from-to access ... path" */
+            is_path = strstr(line, path);
+        else if (is_path && sscanf(line, "Rss: %lf", &kib) == 1)
+            sum += kib * 1024;
+    }
+    if (f)
+        fclose(f);
+    return sum;
+}
+
+/* One token brings in two of 64 experts of a packed file. The system maps some pages around each
+   that is asked for, so an eighth of the file is allowed. */
+static void pages_of_other_experts_stay_out(void **state)
+{
+    (void)state;
+    static const struct toy_number numbers[] = {{"expert_count", TOY_U32, 64},
+                                                {"expert_used_count", TOY_U32, 2},
+                                                {"expert_feed_forward_length", TOY_U32, 512},
+                                                {0}};
+    struct toy t = coded(0, TFT_Q8_0);
+    const char *to = in_folder("large.gguf");
+    t.n_embd = 256;
+    t.n_layer = 1;
+    t.numbers = numbers;
+    packs(written(&t), to);
+    struct tft_model *m = opened(to);
+    struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
+    struct tft_session *s;
+    assert_int_equal(tft_session_open(&s, m, &so, NULL), TFT_OK);
+    double before = resident(to), experts = 3.0 * 64 * 512 * 256;
+    assert_int_equal(tft_decode(s, 1), TFT_OK);
+    double read = resident(to) - before;
+    if (before == 0) /* it was opened, so pages of its description are there */
+        print_message("the system does not count pages\n");
+    else if (!(read > experts / 64 && read < experts / 8))
+        fail_msg("%.0f of %.0f bytes were read, %.0f before", read, experts, before);
+    tft_session_close(s);
+    tft_model_close(m);
+}
+
 static void router_without_numbers(void **state)
 {
     (void)state;
@@ -634,6 +682,7 @@ int main(void)
         cmocka_unit_test(quantize_refuses),
         cmocka_unit_test(tuning_refuses),
         cmocka_unit_test(only_chosen_experts_are_read),
+        cmocka_unit_test(pages_of_other_experts_stay_out),
         cmocka_unit_test(router_without_numbers),
         cmocka_unit_test(description),
         cmocka_unit_test(files_that_make_no_sense),
