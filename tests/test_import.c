@@ -4,15 +4,13 @@
 #include "test.h"
 
 #include <math.h>
-#include <sys/stat.h>
 
-#include "as_folder.h"
 #include "base/exp_log.h"
 #include "expert_toys.h"
 #include "fed.h"
+#include "hf.h"
 #include "more_toys.h"
 #include "oracle.h"
-#include "tools/import/import.h"
 
 #define LIKE_LLAMA \
     .n_vocab = 43, .n_ctx = 640, .n_embd = 32, .n_layer = 2, .n_head = 4, .n_head_kv = 2, \
@@ -36,66 +34,6 @@ static const struct toy first_toys[] = {
      .tied = true},
 };
 enum { N_FIRST = sizeof first_toys / sizeof *first_toys };
-
-static const struct import_opts keep = {.no_tokenizer = true};
-
-static struct tft_error err;
-
-/* The path of the empty folder that models are written into. */
-static const char *hf(void)
-{
-    static char path[64];
-    if (!*path) {
-        snprintf(path, sizeof path, "%s/hf", folder);
-        assert_int_equal(mkdir(path, 0700), 0);
-    }
-    return path;
-}
-
-static void empty_hf(void)
-{
-    DIR *d = opendir(hf());
-    for (struct dirent *e; (e = readdir(d));) {
-        char path[400];
-        snprintf(path, sizeof path, "%s/%s", hf(), e->d_name);
-        if (e->d_name[0] != '.')
-            remove(path);
-    }
-    closedir(d);
-}
-
-static int remove_all(void **state)
-{
-    empty_hf();
-    rmdir(hf());
-    return remove_folder(state);
-}
-
-static const char *file = "config.json"; /* the one that edit() changes */
-
-/* Replaces the first `what` of the file. */
-static void edit(const char *what, const char *with)
-{
-    char path[128];
-    static char text[1 << 20];
-    snprintf(path, sizeof path, "%s/%s", hf(), file);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    size_t n = fread(text, 1, sizeof text, f), m = strlen(what), at = 0;
-    fclose(f);
-    while (at + m < n && memcmp(text + at, what, m))
-        at++;
-    assert_true(at + m < n && n + strlen(with) < sizeof text);
-    memmove(text + at + strlen(with), text + at + m, n - at - m);
-    memcpy(text + at, with, strlen(with));
-    assert_true(write_file(path, text, n + strlen(with) - m));
-}
-
-static enum tft_status import_hf(const struct import_opts *o)
-{
-    struct import_result r;
-    return import_model(hf(), in_folder("i.gguf"), o, &r, &err);
-}
 
 static bool has_end(const struct tft_tensor *t, const char *end)
 {

@@ -1,0 +1,260 @@
+/* What config.json says in ways that the folders of test_import.c do not: values that it computes,
+   defaults, and what is refused. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "test.h"
+
+#include <math.h>
+
+#include "expert_toys.h"
+#include "fed.h"
+#include "hf.h"
+#include "more_toys.h"
+
+/* The i-th toy of an architecture. */
+static const struct toy *toy_of(const char *arch, int i)
+{
+    for (int k = 0; k < N_MORE; k++)
+        if (strcmp(more_toys[k].arch, arch) == 0 && i-- == 0)
+            return &more_toys[k];
+    for (int k = 0; k < N_EXPERTS; k++)
+        if (strcmp(expert_toys[k].arch, arch) == 0 && i-- == 0)
+            return &expert_toys[k];
+    fail_msg("no toy of %s", arch);
+    return NULL;
+}
+
+static void as_hf(struct toy t)
+{
+    t.fused_experts = t.weight_factors = false;
+    empty_hf();
+    as_folder(&t, written(&t), hf(), 1);
+}
+
+/* Imports the folder; the result is open until the next call. */
+static const struct tft_source *result(void)
+{
+    static struct tft_source s;
+    tft_source_close(&s);
+    if (import_hf(&keep) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(tft_source_open(&s, in_folder("i.gguf"), NULL, NULL, NULL), TFT_OK);
+    return &s;
+}
+
+/* A number of the result; `lacks` if it has no such key. */
+static double number(const struct tft_source *s, const char *key, double lacks)
+{
+    const struct tft_value *v = tft_source_value(s, key);
+    double x = lacks;
+    assert_true(!v || (!v->is_array && tft_value_real(v, 0, &x)));
+    return x;
+}
+
+static void near(double have, double want)
+{
+    if (!(fabs(have - want) <= 1e-6 * fabs(want)))
+        fail_msg("%.9g, not %.9g", have, want);
+}
+
+/* The import has the logits of the toy's own file. */
+static void same_logits(void)
+{
+    assert_int_equal(fed(in_folder("i.gguf"), 1, 60, 512, "f16"),
+                     fed(in_folder("m.gguf"), 1, 60, 512, "f16"));
+}
+
+/* ---- RoPE */
+
+/* "dynamic" with an alpha is another base, in a context that is known: Hunyuan. */
+static void rope_alpha(void **state)
+{
+    (void)state;
+    const struct toy *t = toy_of("hunyuan-dense", 0);
+    as_hf(*t);
+    edit("\"rope_scaling\":null", "\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":1000.0}");
+    const struct tft_source *s = result();
+    struct tft_str type;
+    near(number(s, "hunyuan-dense.rope.freq_base", 0), 10000 * pow(1000, 24.0 / 22));
+    near(number(s, "hunyuan-dense.context_length", 0), 262144);
+    near(number(s, "hunyuan-dense.rope.scaling.original_context_length", 0), 262144);
+    near(number(s, "hunyuan-dense.rope.scaling.factor", 0), 1);
+    assert_true(tft_value_str(tft_source_value(s, "hunyuan-dense.rope.scaling.type"), &type) &&
+                tft_str_is(type, "none"));
+    tft_model_close(opened(in_folder("i.gguf")));
+}
+
+/* LongRoPE's amplitude follows from how much the context has grown, unless config.json has it. */
+static void longrope_amplitude(void **state)
+{
+    (void)state;
+    const char *key = "phi3.rope.scaling.attn_factor", *given = "\"attention_factor\":1.19,";
+    const struct toy *t = toy_of("phi3", 0);
+    as_hf(*t);
+    near(number(result(), key, 0), 1.19);
+    edit(given, "");
+    near(number(result(), key, 0), sqrt(1 + log(640.0 / 20) / log(20)));
+    edit("\"original_max_position_embeddings\":20", "\"original_max_position_embeddings\":640");
+    near(number(result(), key, 0), 1);
+}
+
+/* A reader multiplies by 0.1 ln(factor) + 1 itself. */
+static void yarn_amplitude(void **state)
+{
+    (void)state;
+    const char *key = "olmo2.rope.scaling.attn_factor", *at = "\"rope_type\":\"yarn\"";
+    const double usual = 0.1 * log(4) + 1;
+    const struct toy *t = toy_of("olmo2", 1);
+    as_hf(*t);
+    near(number(result(), key, -1), -1);
+    edit(at, "\"attention_factor\":1.5,\"rope_type\":\"yarn\"");
+    near(number(result(), key, -1), 1.5 / usual);
+    edit("\"attention_factor\":1.5", "\"attention_factor\":1.1386294");
+    near(number(result(), key, -1), -1);
+}
+
+/* ---- layers */
+
+/* Before layer_types there was a list of the layers with attention. */
+static void lfm2_layers(void **state)
+{
+    (void)state;
+    as_hf(*toy_of("lfm2", 0));
+    edit("\"layer_types\":[\"conv\",\"full_attention\",\"conv\",\"full_attention\",\"conv\"]",
+         "\"full_attn_idxs\":[1,3]");
+    result();
+    same_logits();
+}
+
+/* Two thirds of what config.json says, rounded up. */
+static void lfm2_width(void **state)
+{
+    (void)state;
+    as_hf(*toy_of("lfm2", 0));
+    edit("\"intermediate_size\":72", "\"intermediate_size\":96");
+    edit("\"block_auto_adjust_ff_dim\":false",
+         "\"block_multiple_of\":24,\"block_ffn_dim_multiplier\":0.8");
+    result();
+    same_logits();
+}
+
+/* Gemma's scores have the scale of a model's size. In the 46 layers of gemma2's 27B it is
+   sqrt(D / H), which is not that of a head here. */
+static void gemma_scales(void **state)
+{
+    (void)state;
+    struct toy t = *toy_of("gemma2", 0);
+    as_hf(t);
+    edit("\"query_pre_attn_scalar\":20,", "");
+    result();
+    same_logits();
+    t.n_layer = 46;
+    as_hf(t);
+    edit("\"query_pre_attn_scalar\":20", "\"query_pre_attn_scalar\":12");
+    result();
+    same_logits();
+}
+
+/* qwen35 has values for what the formula needs even where config.json has others. */
+static void qwen35_sections(void **state)
+{
+    (void)state;
+    const char *key = "qwen35.rope.dimension_sections";
+    static const int64_t usual[4] = {11, 11, 10, 0}, given[4] = {2, 1, 1, 0};
+    as_hf(*toy_of("qwen35", 1));
+    for (int k = 0; k < 2; k++) {
+        if (k)
+            edit("\"rope_scaling\":null", "\"rope_parameters\":{\"mrope_section\":[2,1,1]}");
+        const struct tft_value *v = tft_source_value(result(), key);
+        assert_true(v && v->is_array && v->n == 4);
+        for (uint64_t i = 0; i < 4; i++) {
+            int64_t x;
+            assert_true(tft_value_int(v, i, &x) && x == (k ? given : usual)[i]);
+        }
+    }
+}
+
+/* The gate of bitnet; and what lfm2moe multiplies the weights of its experts by. */
+static void keys_that_need_not_be(void **state)
+{
+    (void)state;
+    struct tft_str act;
+    as_hf(*toy_of("bitnet", 1));
+    assert_null(tft_source_value(result(), "bitnet.hidden_activation"));
+    edit("\"silu\"", "\"relu2\"");
+    assert_true(tft_value_str(tft_source_value(result(), "bitnet.hidden_activation"), &act) &&
+                tft_str_is(act, "relu2"));
+    as_hf(*toy_of("lfm2moe", 0));
+    near(number(result(), "lfm2moe.expert_weights_scale", -1), -1);
+    edit("\"num_experts\"", "\"routed_scaling_factor\":2.5,\"num_experts\"");
+    near(number(result(), "lfm2moe.expert_weights_scale", -1), 2.5);
+}
+
+/* ---- what is refused */
+
+static void refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *what, *with, *message;
+    } cases[] = {
+        {"gemma2", "\"query_pre_attn_scalar\":20", "\"query_pre_attn_scalar\":19",
+         "this \"query_pre_attn_scalar\" is not supported"},
+        {"gemma3", "\"query_pre_attn_scalar\":12", "\"query_pre_attn_scalar\":11",
+         "this \"query_pre_attn_scalar\" is not supported"},
+        {"smollm3", "[1,1,1,0,1]", "[1,1,0,1,1]", "must have RoPE in three layers of four"},
+        {"smollm3", "\"no_rope_layers\":[1,1,1,0,1]", "\"no_rope_layer_interval\":5",
+         "must have RoPE in three layers of four"},
+        {"falcon", "\"vocab_size\"", "\"alibi\":true,\"vocab_size\"", "falcon with ALiBi"},
+        {"falcon", "\"vocab_size\"", "\"parallel_attn\":false,\"vocab_size\"", "falcon with ALiBi"},
+        {"olmoe", "\"num_experts\"", "\"clip_qkv\":8,\"num_experts\"", "clip_qkv"},
+        {"olmoe", "\"num_experts\"", "\"norm_topk_prob\":true,\"num_experts\"",
+         "this \"norm_topk_prob\" is not supported"},
+        {"qwen3moe", "\"norm_topk_prob\":true", "\"norm_topk_prob\":false",
+         "this \"norm_topk_prob\" is not supported"},
+        {"qwen3moe", "\"mlp_only_layers\":[]", "\"mlp_only_layers\":[0]",
+         "layers without experts are not supported"},
+        {"qwen3moe", "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2",
+         "layers without experts are not supported"},
+        {"qwen2moe", "\"shared_expert_intermediate_size\":56,", "",
+         "\"shared_expert_intermediate_size\" is missing"},
+        {"lfm2moe", "\"num_dense_layers\":1", "\"num_dense_layers\":3",
+         "none of its layers has experts"},
+        {"lfm2moe", "\"num_dense_layers\":1", "\"num_dense_layers\":2",
+         "layers.1.feed_forward.w1.weight\" is missing"},
+        {"lfm2", "[\"conv\",\"full_attention\"", "[\"conv\",\"conv\"",
+         "layers.1.conv.in_proj.weight\" is missing"},
+        {"granitemoe", "\"shared_intermediate_size\":64,", "",
+         "shared_mlp.input_linear.weight\" is not known"},
+        {"granitemoe", "\"shared_intermediate_size\":64", "\"shared_intermediate_size\":32",
+         "shared_mlp.input_linear.weight\" has 128 numbers where config.json says 64"},
+        {"qwen35", "\"vocab_size\"", "\"attn_output_gate\":false,\"vocab_size\"",
+         "qwen35 without gates"},
+        {"qwen35", "\"linear_value_head_dim\":32", "\"linear_value_head_dim\":16",
+         "values are not as long as its keys"},
+        {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":3",
+         "these numbers of linear attention's heads are not possible"},
+        {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":0",
+         "these numbers of linear attention's heads are not possible"},
+        {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
+        {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        as_hf(*toy_of(cases[i].arch, 0));
+        edit(cases[i].what, cases[i].with);
+        assert_int_not_equal(import_hf(&keep), TFT_OK);
+        if (!strstr(err.msg, cases[i].message))
+            fail_msg("\"%s\" is not \"%s\"", err.msg, cases[i].message);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rope_alpha),      cmocka_unit_test(longrope_amplitude),
+        cmocka_unit_test(yarn_amplitude),  cmocka_unit_test(lfm2_layers),
+        cmocka_unit_test(lfm2_width),      cmocka_unit_test(gemma_scales),
+        cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
+        cmocka_unit_test(refuses),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_all);
+}
