@@ -189,6 +189,41 @@ static void keys_that_need_not_be(void **state)
     near(number(result(), "lfm2moe.expert_weights_scale", -1), 2.5);
 }
 
+/* ---- messages */
+
+static void ends_with(const char *path, const char *end)
+{
+    struct import_result r;
+    assert_int_not_equal(import_model(path, in_folder("i.gguf"), &keep, &r, &err), TFT_OK);
+    size_t n = strlen(err.msg), m = strlen(end);
+    if (n < m || strcmp(err.msg + n - m, end) != 0)
+        fail_msg("\"%s\" does not end with \"%s\"", err.msg, end);
+}
+
+/* What is wrong is said, however long the folder's path is. */
+static void long_paths(void **state)
+{
+    (void)state;
+    char path[1024], name[128];
+    size_t n = (size_t)snprintf(path, sizeof path, "%s", hf());
+    while (n + 2 < 700)
+        n += (size_t)snprintf(path + n, sizeof path - n, "/.");
+    as_hf(*toy_of("gemma", 0));
+    snprintf(name, sizeof name, "%s/model.safetensors", hf());
+    assert_true(write_file(name, "1234567", 7));
+    ends_with(path, "/model.safetensors: a file of 7 bytes is not safetensors");
+    assert_int_equal(remove(name), 0);
+    ends_with(path, ": neither model.safetensors nor model.safetensors.index.json is there");
+    snprintf(name, sizeof name, "%s/model.safetensors.index.json", hf());
+    assert_true(write_file(name, "{}", 2));
+    ends_with(path, "/model.safetensors.index.json: it has no weight_map");
+    snprintf(name, sizeof name, "%s/config.json", hf());
+    assert_true(write_file(name, "[]", 2));
+    ends_with(path, "/config.json: this is not a JSON object");
+    assert_true(write_file(name, "{", 1));
+    ends_with(path, "/config.json: line 1, column 1: string or '}' expected near end of file");
+}
+
 /* ---- what is refused */
 
 static void refuses(void **state)
@@ -254,7 +289,7 @@ int main(void)
         cmocka_unit_test(yarn_amplitude),  cmocka_unit_test(lfm2_layers),
         cmocka_unit_test(lfm2_width),      cmocka_unit_test(gemma_scales),
         cmocka_unit_test(qwen35_sections), cmocka_unit_test(keys_that_need_not_be),
-        cmocka_unit_test(refuses),
+        cmocka_unit_test(long_paths),      cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_all);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -342,6 +343,12 @@ static void sentencepiece(void **state)
     is_str(&s, "tokenizer.ggml.model", "t5");
     tft_tokenizer_close(t);
     tft_source_close(&s);
+    size_t n = make_model(model, 2); /* with precompiled_charsmap, "x" */
+    memcpy(model + n, (const unsigned char[]){0x1a, 3, 0x12, 1, 'x'}, 5);
+    write_file("tokenizer.model", model, n + 5);
+    assert_int_equal(import("{}", "{}"), TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "tokenizer.model: precompiled_charsmap, which normalises text, "
+                                    "is not supported with BPE, but with Unigram"));
 }
 
 static void damaged_models(void **state)
@@ -381,6 +388,8 @@ static void refusals(void **state)
              "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"%01025d\",0]]}}", 0);
     static const char *const bad[][2] = {
         {"[]", "is not a JSON object"},
+        {BPE(BYTE_LEVEL, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", MERGES),
+         "precompiled_charsmap, which normalises text, is not supported with BPE"},
         {"{\"model\":", "line 1, column"},
         {"{}", "model.type \"\" is not supported"},
         {"{\"model\":{\"type\":\"WordPiece\"}}", "\"WordPiece\" is not supported"},
@@ -420,6 +429,24 @@ static void refusals(void **state)
     }
 }
 
+/* A file that is there and cannot be read is not one that is absent. */
+static void unreadable(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"chat_template.jinja", "tokenizer.model"};
+    for (int i = 0; i < 2; i++) {
+        char path[128];
+        write_text("tokenizer.json", BPE(BYTE_LEVEL, "null", MERGES));
+        assert_int_equal(import("{}", "{}"), TFT_OK);
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(import("{}", "{}"), TFT_ERR_IO);
+        assert_non_null(strstr(err.msg, names[i]));
+        assert_non_null(strstr(err.msg, ": cannot be read: "));
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +458,7 @@ int main(void)
         cmocka_unit_test_teardown(sentencepiece, remove_files),
         cmocka_unit_test_teardown(damaged_models, remove_files),
         cmocka_unit_test_teardown(refusals, remove_files),
+        cmocka_unit_test_teardown(unreadable, remove_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

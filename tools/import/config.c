@@ -8,17 +8,12 @@
 
 void import_fail(struct import *im, enum tft_status code, const char *fmt, ...)
 {
-    /* Of a message that is too long, the end says more than the folder's path at its start. */
-    enum { MOST_SHOWN = 240 };
-    char text[4096 + 512];
     va_list args;
     if (im->status != TFT_OK)
         return;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    im->status = import_error_args(im->err, code, fmt, args);
     va_end(args);
-    size_t n = strlen(text), cut = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
-    im->status = tft_fail(im->err, code, "%s%s", cut ? "..." : "", text + cut);
 }
 
 const char *import_key(const struct import *im, const char *name)

@@ -8,7 +8,7 @@ enum { MOST_SHARDS = 10000 };
 
 static enum tft_status no_memory(const char *name, struct tft_error *err)
 {
-    return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", name);
+    return import_error(err, TFT_ERR_NOMEM, "%s: out of memory", name);
 }
 
 /* ----------------------------------------------------------------------------------- the shards */
@@ -55,13 +55,13 @@ static enum tft_status open_shards(struct import_folder *f, const char *index, j
     {
         const char *file = json_string_value(v);
         if (!file || !is_plain(file))
-            return tft_fail(err, TFT_ERR_FORMAT,
+            return import_error(err, TFT_ERR_FORMAT,
                             "%s: the file of tensor \"%s\" is not a file of this folder", index,
                             tensor);
         if (f->n_shard && (is_file(&f->shard[f->n_shard - 1], file) || has_shard(f, file)))
             continue;
         if (f->n_shard == MOST_SHARDS)
-            return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: more than %d files", index, MOST_SHARDS);
+            return import_error(err, TFT_ERR_UNSUPPORTED, "%s: more than %d files", index, MOST_SHARDS);
         enum tft_status status = open_shard(f, file, err);
         if (status != TFT_OK)
             return status;
@@ -92,7 +92,7 @@ static enum tft_status sort_tensors(struct import_folder *f, struct tft_error *e
         qsort(f->by_name, f->n_tensor, sizeof *f->by_name, compare);
     for (size_t i = 1; i < f->n_tensor; i++)
         if (compare(&f->by_name[i - 1], &f->by_name[i]) == 0)
-            return tft_fail(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is in %s too",
+            return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is in %s too",
                             f->by_name[i].shard->name, f->by_name[i].tensor->name,
                             f->by_name[i - 1].shard->name);
     return TFT_OK;
@@ -115,12 +115,12 @@ static enum tft_status check_index(const struct import_folder *f, const char *in
     {
         const struct by_name *t = find(f, name);
         if (!t || !is_file(t->shard, json_string_value(v)))
-            return tft_fail(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is not in %s", index, name,
+            return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" is not in %s", index, name,
                             json_string_value(v));
     }
     for (size_t i = 0; i < f->n_tensor; i++)
         if (!json_object_get(map, f->by_name[i].tensor->name))
-            return tft_fail(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" of %s is not in the list",
+            return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\" of %s is not in the list",
                             index, f->by_name[i].tensor->name, f->by_name[i].shard->name);
     return TFT_OK;
 }
@@ -134,11 +134,11 @@ static enum tft_status open_indexed(struct import_folder *f, struct tft_error *e
     enum tft_status status = import_json_read(&index, path, true, err);
     json_t *map = json_object_get(index, "weight_map");
     if (status == TFT_OK && !index)
-        status = tft_fail(err, TFT_ERR_IO,
+        status = import_error(err, TFT_ERR_IO,
                           "%s: neither model.safetensors nor model.safetensors.index.json is there",
                           f->path);
     else if (status == TFT_OK && !json_is_object(map))
-        status = tft_fail(err, TFT_ERR_FORMAT, "%s: it has no weight_map", path);
+        status = import_error(err, TFT_ERR_FORMAT, "%s: it has no weight_map", path);
     if (status == TFT_OK)
         status = open_shards(f, path, map, err);
     if (status == TFT_OK)

@@ -1,10 +1,30 @@
 #include "json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "port/port.h"
+
+enum tft_status import_error_args(struct tft_error *err, enum tft_status code, const char *fmt,
+                                  va_list args)
+{
+    enum { MOST_SHOWN = 240 };
+    char text[4096 + 512]; /* a path, and what is said of it */
+    vsnprintf(text, sizeof text, fmt, args);
+    size_t n = strlen(text), cut = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
+    return tft_fail(err, code, "%s%s", cut ? "..." : "", text + cut);
+}
+
+enum tft_status import_error(struct tft_error *err, enum tft_status code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    import_error_args(err, code, fmt, args);
+    va_end(args);
+    return code;
+}
 
 enum tft_status import_json_parse(json_t **out, const char *name, const void *text, size_t size,
                                   size_t flags, struct tft_error *err)
@@ -14,8 +34,8 @@ enum tft_status import_json_parse(json_t **out, const char *name, const void *te
     if (*out)
         return TFT_OK;
     if (json_error_code(&e) == json_error_out_of_memory)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", name);
-    return tft_fail(err, TFT_ERR_FORMAT, "%s: line %d, column %d: %s", name, e.line, e.column,
+        return import_error(err, TFT_ERR_NOMEM, "%s: out of memory", name);
+    return import_error(err, TFT_ERR_FORMAT, "%s: line %d, column %d: %s", name, e.line, e.column,
                     e.text);
 }
 
@@ -36,7 +56,7 @@ enum tft_status import_json_read(json_t **out, const char *path, bool optional,
     if (status == TFT_OK && !json_is_object(*out)) {
         json_decref(*out);
         *out = NULL;
-        status = tft_fail(err, TFT_ERR_FORMAT, "%s: this is not a JSON object", path);
+        status = import_error(err, TFT_ERR_FORMAT, "%s: this is not a JSON object", path);
     }
     return status;
 }

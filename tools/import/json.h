@@ -4,7 +4,16 @@
 
 #include <jansson.h>
 
+#include <stdarg.h>
+
 #include "base/error.h"
+
+/* Reports an error, as tft_fail does, about a file or a folder, whose path the message begins with.
+   Where the message is too long, its end is reported, which says more than the path's start. */
+enum tft_status import_error(struct tft_error *err, enum tft_status code, const char *fmt, ...)
+    TFT_PRINTF(3, 4);
+enum tft_status import_error_args(struct tft_error *err, enum tft_status code, const char *fmt,
+                                  va_list args);
 
 /* Reads text[size]. Every number is a real, since tokenizer_config.json has integers beyond 64
    bits. Nesting is limited to 2048 levels (JSON_PARSER_MAX_DEPTH). `flags`: more of jansson's.

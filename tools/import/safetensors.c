@@ -23,7 +23,7 @@ static const struct {
 static enum tft_status wrong(const struct safetensors *s, const char *tensor, const char *what,
                              struct tft_error *err)
 {
-    return tft_fail(err, TFT_ERR_FORMAT, "%s: tensor \"%s\": %s", s->name, tensor, what);
+    return import_error(err, TFT_ERR_FORMAT, "%s: tensor \"%s\": %s", s->name, tensor, what);
 }
 
 /* Sets the dtype, and *size: the bytes of one number. */
@@ -40,7 +40,7 @@ static enum tft_status take_dtype(const struct safetensors *s, struct safetensor
             *size = dtypes[i].bytes;
             return TFT_OK;
         }
-    return tft_fail(err, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype %s is not supported",
+    return import_error(err, TFT_ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype %s is not supported",
                     s->name, t->name, t->dtype);
 }
 
@@ -116,7 +116,7 @@ static enum tft_status check_parts(struct safetensors *s, struct tft_error *err)
                                                   : "its data overlaps that of another tensor",
                          err);
     if (at != s->size)
-        return tft_fail(err, TFT_ERR_FORMAT, "%s: the last %llu bytes belong to no tensor", s->name,
+        return import_error(err, TFT_ERR_FORMAT, "%s: the last %llu bytes belong to no tensor", s->name,
                         (unsigned long long)(s->size - at));
     return TFT_OK;
 }
@@ -126,11 +126,11 @@ static enum tft_status take_header(struct safetensors *s, struct tft_error *err)
     const char *key;
     json_t *v;
     if (!json_is_object(s->header))
-        return tft_fail(err, TFT_ERR_FORMAT, "%s: the header is not a JSON object", s->name);
+        return import_error(err, TFT_ERR_FORMAT, "%s: the header is not a JSON object", s->name);
     size_t room = json_object_size(s->header);
     s->tensor = calloc(room ? room : 1, sizeof *s->tensor);
     if (!s->tensor)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", s->name);
+        return import_error(err, TFT_ERR_NOMEM, "%s: out of memory", s->name);
     json_object_foreach(s->header, key, v)
     {
         if (strcmp(key, "__metadata__") == 0)
@@ -149,16 +149,16 @@ enum tft_status safetensors_parse(struct safetensors *s, const char *name,
 {
     *s = (struct safetensors){.name = name};
     if (size < 8)
-        return tft_fail(err, TFT_ERR_FORMAT, "%s: a file of %zu bytes is not safetensors", name,
+        return import_error(err, TFT_ERR_FORMAT, "%s: a file of %zu bytes is not safetensors", name,
                         size);
     uint64_t n = tft_load_u64(bytes);
     if (n > SAFETENSORS_MOST_HEADER)
-        return tft_fail(err, TFT_ERR_FORMAT,
+        return import_error(err, TFT_ERR_FORMAT,
                         "%s: its header would have %llu bytes, more than 100 MB: this is not "
                         "safetensors",
                         name, (unsigned long long)n);
     if (n > size - 8)
-        return tft_fail(err, TFT_ERR_FORMAT, "%s: the header of %llu bytes is longer than the file",
+        return import_error(err, TFT_ERR_FORMAT, "%s: the header of %llu bytes is longer than the file",
                         name, (unsigned long long)n);
     enum tft_status status =
         import_json_parse(&s->header, name, bytes + 8, (size_t)n, JSON_REJECT_DUPLICATES, err);
@@ -175,7 +175,7 @@ enum tft_status safetensors_open(struct safetensors *s, const char *path, struct
     *s = (struct safetensors){0};
     char *copy = import_path("", path);
     if (!copy)
-        return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", path);
+        return import_error(err, TFT_ERR_NOMEM, "%s: out of memory", path);
     int os = tft_port_map(&map, path);
     if (os) {
         free(copy);

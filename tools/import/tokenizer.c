@@ -6,6 +6,7 @@
  */
 #include "tokenizer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +41,12 @@ static void read_json(struct import *im, const char *name, json_t **out)
 static void read_bytes(struct import *im, const char *name, struct tft_map *map)
 {
     char *path = import_path(im->folder.path, name);
-    *map = (struct tft_map){0};
-    if (path && tft_port_map(map, path))
+    int os = path ? tft_port_map(map, path) : ENOENT;
+    if (!path)
+        import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
+    else if (os && os != ENOENT && im->status == TFT_OK)
+        im->status = tft_fail_os(im->err, os, path, "cannot be read");
+    if (os)
         *map = (struct tft_map){0};
     free(path);
 }
@@ -63,6 +68,9 @@ static void read_tokens(struct import_vocabulary *v, struct files *f)
         import_fail(im, TFT_ERR_FORMAT, "%s: there is no tokenizer.json and no tokenizer.model",
                     im->folder.path);
     }
+    if (v->charsmap && v->model && strcmp(v->model, "t5") != 0)
+        VOCABULARY_UNSUPPORTED(v, "%s is not supported with BPE, but with Unigram",
+                               "precompiled_charsmap, which normalises text,");
     v->path = im->folder.path;
     free(json);
     free(model);
@@ -183,7 +191,7 @@ static void put_vocabulary(struct import_vocabulary *v)
     tft_gguf_put_array(w, "tokenizer.ggml.token_type", TFT_VALUE_I32, v->type, v->n);
     if (!v->scored)
         tft_gguf_put_strs(w, "tokenizer.ggml.merges", v->merge, v->n_merge);
-    if (v->charsmap && !strcmp(v->model, "t5"))
+    if (v->charsmap)
         tft_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap", TFT_VALUE_U8, v->charsmap,
                            v->n_charsmap);
     if (v->scored) {
