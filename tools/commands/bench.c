@@ -109,14 +109,33 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     return TFT_OK;
 }
 
-/* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
-   head, and of the last layer everything but its keys and values. */
-static double product_macs(const struct tft_model_info *m, bool decode, double n)
+/* Layers up to the last one that has keys and values of its own. */
+static uint32_t layers_with_kv(const struct tft_model *m)
 {
-    double head = (double)m->n_vocab * m->n_embd, kv = 2.0 * m->n_head_kv * m->head_dim * m->n_embd;
-    double layer = ((double)m->matmul_macs - head) / m->n_layer;
+    return m->n_layer - m->n_shared;
+}
+
+static double macs(const struct tft_linear *l)
+{
+    return (double)l->w.rows * l->w.cols;
+}
+
+/* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
+   head, the layers that share keys and values, and of the layer before these everything but its
+   keys and values. */
+static double product_macs(const struct tft_model *m, bool decode, double n)
+{
+    uint32_t own = layers_with_kv(m);
+    double head = (double)m->n_vocab * m->n_embd, shared = 0,
+           kv = 2.0 * m->block[own - 1].kv.n * m->block[own - 1].kv.dim * m->n_embd;
+    for (uint32_t l = own; l < m->n_layer; l++) {
+        const struct tft_block *b = &m->block[l];
+        shared += macs(&b->q) + macs(&b->o) + macs(&b->gate) + macs(&b->up) + macs(&b->down) +
+                  macs(&b->embed_gate) + macs(&b->embed_out);
+    }
+    double layer = ((double)m->matmul_macs - head - shared) / own;
     double through = decode ? n : 1; /* tokens that skip nothing */
-    return n * ((m->n_layer - 1) * layer + kv) + through * (layer - kv + head);
+    return n * ((own - 1) * layer + kv) + through * (layer - kv + shared + head);
 }
 
 /* Positions that a layer's attention sees of `depth`. */
@@ -130,20 +149,23 @@ static double seen_by(const struct tft_block *b, double depth)
 /* Multiply-adds of n tokens in attention, which have `depth` positions before them on average. */
 static double attention_macs(const struct tft_model *m, bool decode, double n, double depth)
 {
-    double seen = 0;
+    double numbers = 0;
     for (uint32_t l = 0; l < m->n_layer; l++)
-        seen += (l + 1 < m->n_layer || decode ? n : 1) * seen_by(&m->block[l], depth);
-    return 2.0 * m->n_head * m->head_dim * seen;
+        numbers += (l + 1 < layers_with_kv(m) || decode ? n : 1) * m->block[l].kv.dim *
+                   seen_by(&m->block[l], depth);
+    return 2.0 * m->n_head * numbers;
 }
 
-/* Bytes of the cache that a token reads behind `depth` positions. */
+/* Bytes of the cache that a token reads behind `depth` positions: what it takes in layers without a
+   window, and floats in the others and again in layers that share it. */
 static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
 {
-    double row = 2.0 * m->n_head_kv * m->head_dim * (strcmp(kv, "f32") ? 2 : 4),
-           bytes = (double)tft_kv_bytes(m, kv, NULL) * depth;
-    for (uint32_t l = 0; l < m->n_layer; l++)
-        if (m->block[l].window)
-            bytes += row * seen_by(&m->block[l], depth);
+    double bytes = (double)tft_kv_bytes(m, kv, NULL) * depth, size = strcmp(kv, "f32") ? 2 : 4;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        const struct tft_block *b = &m->block[l];
+        if (b->window || l >= layers_with_kv(m))
+            bytes += 2.0 * b->kv.n * b->kv.dim * size * seen_by(b, depth);
+    }
     return bytes;
 }
 
@@ -155,7 +177,7 @@ static struct row evaluate(const struct tft_model *model, const char *kv, const 
     double depth = opt.depth + (n + 1) / 2.0 + m->n_prefix;
     double bytes =
         (decode ? n : 1) * ((double)m->weight_bytes + cache_bytes(model, kv, depth));
-    double products = 2 * product_macs(m, decode, n),
+    double products = 2 * product_macs(model, decode, n),
            flops = products + 2 * attention_macs(model, decode, n, depth);
     double by_bytes = bytes / 1e9 / l->read_gbps;
     bool integers = m->weights == TFT_WEIGHTS_I8 || m->weights == TFT_WEIGHTS_PACKED;
