@@ -485,7 +485,7 @@ static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, i
     const struct matrix *w = o->layer + l * PARTS;
     size_t n = w[PGATE].rows;
     double *p = malloc((2 * n + o->d) * sizeof *p), *g = p + n, *y = g + n;
-    struct matrix rows = {o->own_proj.w + l * n * o->d, n, o->d};
+    struct matrix rows = {n ? o->own_proj.w + l * n * o->d : NULL, n, o->d};
     product(p, rows, x0, NULL);
     for (size_t i = 0; i < n; i++)
         p[i] /= sqrt((double)o->d);
