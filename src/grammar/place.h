@@ -1,0 +1,88 @@
+/*
+ * A place in a grammar: a set of configurations, each a state of the automaton and a stack of
+ * states to return to. Stacks share their lower parts.
+ */
+#ifndef TFT_PLACE_H
+#define TFT_PLACE_H
+
+#include "automaton.h"
+
+enum {
+    TFT_PLACE_END = 0,                   /* a stack: that of the root */
+    TFT_PLACE_OPEN = 1,                  /* that of a rule whose caller is unknown */
+    TFT_PLACE_MOST = 1 << 12,            /* configurations of a set */
+    TFT_PLACE_SEEN = 2 * TFT_PLACE_MOST, /* entries of the hash table of a set */
+    TFT_PLACE_TABLE = 1 << 12,           /* of that of stacks */
+};
+
+struct tft_config {
+    uint32_t state, stack;
+};
+
+struct tft_stack {
+    uint32_t back, below, chain; /* chain: the next one of the same hash; 0: none */
+};
+
+struct tft_seen { /* a configuration of the set that is being made, if `set` is its number */
+    struct tft_config c;
+    uint32_t set;
+};
+
+struct tft_kept { /* the mask of a state, with its rule's caller unknown */
+    uint32_t *bits; /* [n_word], then the nodes [n_open] */
+    uint32_t n_open;
+    size_t size;
+};
+
+struct tft_grammar_state {
+    const struct tft_grammar *g;
+    struct tft_vec now, set; /* struct tft_config: the place; sets of walks, one behind another */
+    struct tft_vec stack;    /* struct tft_stack; 0 and 1 are END and OPEN */
+    struct tft_vec open;     /* nodes of the trie at which OPEN was reached */
+    uint32_t table[TFT_PLACE_TABLE]; /* stacks by hash */
+    struct tft_kept *kept;           /* [states of g] */
+    size_t kept_bytes;
+    uint32_t *mask;                       /* [n_word] */
+    struct tft_seen seen[TFT_PLACE_SEEN]; /* a hash table */
+    uint32_t n_sets, work;                /* work: since the mask or the token began */
+    enum tft_status status;               /* sticky: after an error no token may come */
+    bool has_mask, reached_open;
+};
+
+static inline struct tft_config *tft_configs(const struct tft_vec *v)
+{
+    return v->p;
+}
+
+static inline struct tft_stack tft_stack_top(const struct tft_grammar_state *s, uint32_t stack)
+{
+    return ((const struct tft_stack *)s->stack.p)[stack];
+}
+
+/* Whether the token ends generation. */
+static inline bool tft_ends(const struct tft_grammar_state *s, int32_t id)
+{
+    return s->g->lexicon->ends[id / 32] >> id % 32 & 1;
+}
+
+/* Forgets stacks from number n on. */
+void tft_place_drop(struct tft_grammar_state *s, uint32_t n);
+
+/* Numbers the stacks that s->now needs anew, and forgets the others. False: out of memory. */
+bool tft_place_compact(struct tft_grammar_state *s);
+
+/* Begins a set at the end of s->set; returns where. */
+uint32_t tft_place_begin(struct tft_grammar_state *s);
+
+/* Adds to the set that was begun last, at `from`. A grammar with too many readings of a text at
+   once is an error: to leave one out would forbid what it allows. */
+void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, uint32_t stack);
+
+/* Follows calls and returns of the set that begins at `from`. */
+void tft_place_close(struct tft_grammar_state *s, uint32_t from);
+
+/* Makes the set behind `byte` of the set [from, end), at the end of s->set. Returns whether there
+   is one. */
+bool tft_place_step(struct tft_grammar_state *s, uint32_t from, uint32_t end, unsigned byte);
+
+#endif
