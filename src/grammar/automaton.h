@@ -10,14 +10,15 @@
 
 enum {
     TFT_AUTOMATON_STATES = 1 << 16,
-    TFT_AUTOMATON_ENDLESS = 254, /* of `plain`: as many characters as there are */
+    TFT_AUTOMATON_RUN = 254, /* so many characters at least */
 };
 
 struct tft_auto_state {
     uint32_t call, token; /* its first one; they end where those of the next state begin */
     bool accepts;         /* the rule may end here */
     bool reads;           /* some byte has a next state */
-    uint8_t plain;        /* so many plain characters may come at least, whatever they are */
+    uint8_t run;          /* so many characters of the kinds may come at least, whatever they are */
+    uint32_t kinds;       /* TFT_KIND_..., a bit each */
 };
 
 struct tft_auto_call {

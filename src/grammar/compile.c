@@ -9,6 +9,7 @@
 #include "base/heapsort.h"
 #include "nfa.h"
 #include "prune.h"
+#include "runs.h"
 
 struct set { /* NFA states [n] from `first` of the pool, ascending */
     uint32_t first, n, hash_next;
@@ -319,7 +320,7 @@ static bool make_table(struct compile *c)
                                 rule ? tft_syntax_rule(c->x, rule)->name : "");
     for (uint32_t i = 0; i < g->call.n; i++)
         call[i].rule = c->start[call[i].rule];
-    return !status;
+    return !status && (tft_runs_find(g, c->x->a) || fail(c, TFT_ERR_NOMEM, "out of memory"));
 }
 
 static enum tft_status compile(struct tft_grammar *g, struct tft_syntax *x)

@@ -5,18 +5,36 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+/* Kinds 0 to 5 are what JSON strings must not have. */
+const uint32_t tft_string_kinds = ((1u << TFT_KINDS) - 1) & ~0x3fu;
+const uint8_t tft_string_chars[TFT_LEXICON_STRINGS] = {32, 16, 8};
+
+static uint8_t kind_of(unsigned byte)
+{
+    static const char *const kinds[] = {"\t", "\n", "\r", "\"", "\\", "\x7f", " ", "/", ",", ":",
+                                        ".", "-", "_", "+", "{", "}", "[", "]", "'", "0",
+                                        "123456789", "abcdef", "ghijklmnopqrstuvwxyz", "ABCDEF",
+                                        "GHIJKLMNOPQRSTUVWXYZ", "()", "<>", "|"};
+    if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
+        return 5; /* as U+007F */
+    for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (byte && strchr(kinds[k], (int)byte))
+            return (uint8_t)k;
+    return 28;
+}
+
 /* Unicode 15, table 3-7. 4: after E0, 5: after ED, 6: after F0, 7: after F4 */
-int tft_plain_step(int state, unsigned byte)
+int tft_utf8_step(int state, unsigned byte)
 {
     static const struct {
         uint8_t lo, hi, next;
-    } after[TFT_PLAIN_STATES] = {
+    } after[TFT_UTF8_STATES] = {
         {0, 0, 0},       {0x80, 0xbf, 0}, {0x80, 0xbf, 1}, {0x80, 0xbf, 2},
         {0xa0, 0xbf, 1}, {0x80, 0x9f, 1}, {0x90, 0xbf, 2}, {0x80, 0x8f, 2}};
     if (state)
         return byte >= after[state].lo && byte <= after[state].hi ? after[state].next : -1;
     if (byte < 0x80)
-        return tft_plain_byte(byte) ? 0 : -1;
+        return 0;
     if (byte >= 0xc2 && byte <= 0xdf)
         return 1;
     if (byte >= 0xe0 && byte <= 0xef)
@@ -117,7 +135,7 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
             path[depth] = n_node;
             if (lx->node)
                 lx->node[n_node] =
-                    (struct tft_trie_node){.token = i, .depth = (uint16_t)depth, .byte = byte};
+                    (struct tft_trie_node){.token = i, .depth = depth & 0x3fff, .byte = byte};
         }
     }
     if (lx->node) {
@@ -128,37 +146,81 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
     lx->n_node = n_node;
 }
 
-/* Fills in `plain`: the states of UTF-8 downwards, then the lengths upwards. state: [n_node] */
+/* Fills in kinds and chars: the states of UTF-8 downwards, then what is below a node upwards.
+   state: [n_node] */
 static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
 {
+    static const uint32_t none = 1u << TFT_KIND_NONE;
     state[0] = 0;
     path[0] = 0;
     for (uint32_t i = 1; i < lx->n_node; i++) {
-        const struct tft_trie_node *node = &lx->node[i];
+        struct tft_trie_node *node = &lx->node[i];
         int before = state[path[node->depth - 1]];
-        state[i] = (int8_t)(before < 0 ? -1 : tft_plain_step(before, node->byte));
+        state[i] = (int8_t)(before < 0 ? -1 : tft_utf8_step(before, node->byte));
         path[node->depth] = i;
+        node->chars = before == 0;
+        if (state[i] < 0)
+            node->kinds = none;
+        else if (!before)
+            node->kinds = 1u << (node->byte < 0x80 ? lx->kind[node->byte] : TFT_KIND_WIDE);
     }
     for (uint32_t i = lx->n_node; i-- > 0;) {
         struct tft_trie_node *node = &lx->node[i];
-        bool ends = node->token < node[1].token, plain = state[i] == 0 || (state[i] > 0 && !ends);
         unsigned most = 0;
-        for (uint32_t c = i + 1; plain && c < node->end; c = lx->node[c].end) {
-            unsigned starts = state[i] == 0, length = lx->node[c].plain + starts;
-            plain = lx->node[c].plain != TFT_LEXICON_MIXED && length < TFT_LEXICON_MIXED;
-            most = length > most ? length : most;
+        for (uint32_t c = i + 1; c < node->end; c = lx->node[c].end) {
+            most = lx->node[c].chars > most ? lx->node[c].chars : most;
+            node->kinds |= lx->node[c].kinds;
         }
-        node->plain = (uint8_t)(plain ? most : TFT_LEXICON_MIXED);
+        most += node->chars;
+        node->chars = (most < TFT_LEXICON_LONG ? most : TFT_LEXICON_LONG) & 0xff;
     }
-    for (uint32_t i = 0; i < lx->n_node; i++) /* the automaton counts from whole characters on */
-        if (state[i] != 0)
-            lx->node[i].plain = TFT_LEXICON_MIXED;
+    for (uint32_t i = 1; i < lx->n_node; i++) { /* within a character a node is of no kind */
+        path[lx->node[i].depth] = i;
+        if (state[path[lx->node[i].depth - 1]] != 0)
+            lx->node[i].kinds |= none;
+    }
+}
+
+/* Notes a token in the masks of strings; its last character may be cut. Returns in how many. */
+static uint32_t mark_string(struct tft_lexicon *lx, int32_t id)
+{
+    size_t n, chars = 0;
+    const unsigned char *p = bytes_of(lx, id, &n);
+    int utf8 = 0;
+    uint32_t k = 0;
+    for (size_t i = 0; i < n && utf8 >= 0; i++) {
+        chars += utf8 == 0;
+        if (!utf8 && p[i] < 0x80 && !(tft_string_kinds >> lx->kind[p[i]] & 1))
+            utf8 = -1;
+        else
+            utf8 = tft_utf8_step(utf8, p[i]);
+    }
+    for (; k < TFT_LEXICON_STRINGS && utf8 >= 0 && chars <= tft_string_chars[k]; k++)
+        lx->string[k][id / 32] |= 1u << id % 32;
+    return k;
+}
+
+static void mark_strings(struct tft_lexicon *lx)
+{
+    for (uint32_t i = lx->n_node; i-- > 0;) {
+        struct tft_trie_node *node = &lx->node[i];
+        uint32_t least = TFT_LEXICON_STRINGS;
+        for (uint32_t t = node->token; t < node[1].token; t++) {
+            uint32_t n = mark_string(lx, lx->token[t]);
+            least = n < least ? n : least;
+        }
+        for (uint32_t c = i + 1; c < node->end; c = lx->node[c].end)
+            least = lx->node[c].strings < least ? lx->node[c].strings : least;
+        node->strings = least & 3;
+    }
 }
 
 static bool make(struct tft_lexicon *lx)
 {
     const struct tft_allocator *a = lx->allocator;
     size_t items, room = lx->n_vocab;
+    for (unsigned byte = 0; byte < 0x80; byte++)
+        lx->kind[byte] = kind_of(byte);
     bool fits = tft_mul(2 * room, sizeof(struct item), &items);
     struct item *item = fits ? tft_alloc(a, items) : NULL;
     lx->ends = tft_alloc(a, lx->n_word * sizeof *lx->ends);
@@ -180,9 +242,16 @@ static bool make(struct tft_lexicon *lx)
     int8_t *state = tft_alloc(a, lx->n_node);
     lx->node = tft_alloc(a, (lx->n_node + (size_t)1) * sizeof *lx->node);
     bool made = state && lx->node;
+    for (int k = 0; k < TFT_LEXICON_STRINGS; k++) {
+        lx->string[k] = tft_alloc(a, lx->n_word * sizeof **lx->string);
+        made = made && lx->string[k];
+    }
     if (made) {
+        for (int k = 0; k < TFT_LEXICON_STRINGS; k++)
+            memset(lx->string[k], 0, lx->n_word * sizeof **lx->string);
         build(lx, path);
         measure(lx, state, path);
+        mark_strings(lx);
     }
     tft_free(a, state, lx->n_node);
     tft_free(a, path, depths);
@@ -218,6 +287,8 @@ void tft_lexicon_close(struct tft_lexicon *lx)
     const struct tft_allocator *a = lx->allocator ? &copy : NULL;
     tft_free(a, lx->node, (lx->n_node + (size_t)1) * sizeof *lx->node);
     tft_free(a, lx->token, lx->n_vocab * sizeof *lx->token);
+    for (int k = 0; k < TFT_LEXICON_STRINGS; k++)
+        tft_free(a, lx->string[k], lx->n_word * sizeof **lx->string);
     tft_free(a, lx->ends, lx->n_word * sizeof *lx->ends);
     tft_free(a, lx, sizeof *lx);
 }

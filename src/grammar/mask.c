@@ -16,41 +16,137 @@ static void set_bits(const struct tft_lexicon *lx, uint32_t *bits, uint32_t firs
         bits[lx->token[i] / 32] |= 1u << lx->token[i] % 32;
 }
 
-static bool all_plain(const struct tft_grammar_state *s, uint32_t from, uint8_t plain)
+/* Whether state `a` allows all that is at trie node `node` and below. */
+static bool allows_all(const struct tft_auto_state *a, const struct tft_trie_node *node)
 {
-    for (uint32_t i = from; i < s->set.n && plain != TFT_LEXICON_MIXED; i++)
-        if (tft_auto_state(s->g, tft_configs(&s->set)[i].state)->plain >= plain)
+    return !(node->kinds & ~a->kinds) && node->chars <= a->run;
+}
+
+/* Sets the bits of a node and all below it, unless start_bits() has done so. */
+static void set_all(const struct tft_grammar_state *s, const struct tft_trie_node *node,
+                    uint32_t *bits)
+{
+    const struct tft_lexicon *lx = s->g->lexicon;
+    if (!s->known || node->strings < s->known)
+        set_bits(lx, bits, node->token, lx->node[node->end].token);
+}
+
+static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
+                 uint32_t *bits, bool keeps);
+
+/* Goes on below node c, whose set is at `start` of s->set, and forgets it. stacks: those before. */
+static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, uint32_t stacks,
+                       uint32_t *bits, bool keeps)
+{
+    const struct tft_trie_node *node = &s->g->lexicon->node[c];
+    if (keeps && s->reached_open && node->end > c + 1) {
+        uint32_t *open = tft_vec_add(&s->open, s->g->a, sizeof *open, 1);
+        if (open)
+            *open = c;
+        else
+            s->status = TFT_ERR_NOMEM;
+    }
+    walk(s, c, start, s->set.n, bits, keeps);
+    s->set.n = start;
+    tft_place_drop(s, stacks);
+}
+
+/* The same as walk() for one configuration: as long as it stays in its rule, a step is a look into
+   the table. */
+static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config config,
+                     uint32_t *bits, bool keeps)
+{
+    const struct tft_lexicon *lx = s->g->lexicon;
+    uint32_t c = at + 1, end = lx->node[at].end, *path = s->path;
+    path[lx->node[at].depth] = config.state;
+    while (c < end && !s->status) {
+        const struct tft_trie_node *node = &lx->node[c];
+        uint32_t from = path[node->depth - 1], to;
+        if (allows_all(tft_auto_state(s->g, from), node)) {
+            set_all(s, node, bits);
+            c = node->end;
+        } else if (!(to = tft_auto_next(s->g, from, node->byte))) {
+            c = node->end;
+        } else {
+            const struct tft_auto_state *a = tft_auto_state(s->g, to);
+            set_bits(lx, bits, node->token, node[1].token);
+            path[node->depth] = to;
+            if (a->call < a[1].call || (a->accepts && config.stack != TFT_PLACE_END)) {
+                uint32_t stacks = s->stack.n, start = tft_place_begin(s);
+                tft_place_add(s, start, to, config.stack);
+                tft_place_close(s, start);
+                walk_below(s, c, start, stacks, bits, keeps);
+                c = node->end;
+            } else {
+                tft_place_work(s);
+                c++;
+            }
+        }
+    }
+}
+
+/* The only configuration of the set [from, end) that reads bytes; NULL: there are several. */
+static const struct tft_config *only_reader(const struct tft_grammar_state *s, uint32_t from,
+                                            uint32_t end)
+{
+    const struct tft_config *only = NULL;
+    for (uint32_t i = from; i < end; i++)
+        if (tft_auto_state(s->g, tft_configs(&s->set)[i].state)->reads) {
+            if (only)
+                return NULL;
+            only = &tft_configs(&s->set)[i];
+        }
+    return only;
+}
+
+static bool some_allows_all(const struct tft_grammar_state *s, uint32_t from, uint32_t end,
+                            const struct tft_trie_node *node)
+{
+    for (uint32_t i = from; i < end; i++)
+        if (allows_all(tft_auto_state(s->g, tft_configs(&s->set)[i].state), node))
             return true;
     return false;
 }
 
 /* Sets the bits of the tokens below trie node `at` that go on from the set [from, end). `keeps`:
-   notes where TFT_PLACE_OPEN is reached. */
+   notes where OPEN is reached. */
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
+    const struct tft_config *only = only_reader(s, from, end);
+    if (only) {
+        walk_one(s, at, *only, bits, keeps);
+        return;
+    }
     for (uint32_t c = at + 1; c < lx->node[at].end && !s->status; c = lx->node[c].end) {
         const struct tft_trie_node *node = &lx->node[c];
         uint32_t stacks = s->stack.n, start = s->set.n;
-        if (tft_place_step(s, from, end, node->byte)) {
-            if (all_plain(s, start, node->plain))
-                set_bits(lx, bits, node->token, lx->node[node->end].token);
-            else {
-                set_bits(lx, bits, node->token, node[1].token);
-                uint32_t *open = keeps && s->reached_open && node->end > c + 1
-                                     ? tft_vec_add(&s->open, s->g->a, sizeof *open, 1)
-                                     : NULL;
-                if (open)
-                    *open = c;
-                else if (keeps && s->reached_open && node->end > c + 1)
-                    s->status = TFT_ERR_NOMEM;
-                walk(s, c, start, s->set.n, bits, keeps);
-            }
+        if (some_allows_all(s, from, end, node)) {
+            set_all(s, node, bits);
+        } else if (tft_place_step(s, from, end, node->byte)) {
+            set_bits(lx, bits, node->token, node[1].token);
+            walk_below(s, c, start, stacks, bits, keeps);
         }
         s->set.n = start;
         tft_place_drop(s, stacks);
     }
+}
+
+/* Starts the bits of a state from those of strings, where it allows them all. */
+static void start_bits(struct tft_grammar_state *s, uint32_t state, uint32_t *bits)
+{
+    const struct tft_lexicon *lx = s->g->lexicon;
+    const struct tft_auto_state *a = tft_auto_state(s->g, state);
+    int k = 0;
+    while (k < TFT_LEXICON_STRINGS && a->run < tft_string_chars[k])
+        k++;
+    bool has = k < TFT_LEXICON_STRINGS && !(tft_string_kinds & ~a->kinds);
+    s->known = has ? (uint8_t)(k + 1) : 0;
+    if (has)
+        memcpy(bits, lx->string[k], lx->n_word * sizeof *bits);
+    else
+        memset(bits, 0, lx->n_word * sizeof *bits);
 }
 
 void tft_mask_forget(struct tft_grammar_state *s)
@@ -70,13 +166,14 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
     if (k->bits)
         return k;
     uint32_t *bits = tft_alloc(s->g->a, n_word * sizeof *bits);
-    if (!bits)
+    if (!bits) {
+        s->status = TFT_ERR_NOMEM;
         return NULL;
-    memset(bits, 0, n_word * sizeof *bits);
+    }
+    start_bits(s, state, bits);
     s->set.n = s->open.n = 0;
-    tft_place_begin(s);
-    tft_place_add(s, 0, state, TFT_PLACE_OPEN);
-    walk(s, 0, 0, 1, bits, true);
+    walk_one(s, 0, (struct tft_config){state, TFT_PLACE_OPEN}, bits, true);
+    s->known = 0;
     size_t size = ((size_t)n_word + s->open.n) * sizeof *bits;
     if (s->kept_bytes + size > CACHE)
         tft_mask_forget(s);
@@ -89,6 +186,8 @@ static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
         k->size = size;
         s->kept_bytes += size;
     }
+    else if (!s->status)
+        s->status = TFT_ERR_NOMEM;
     tft_free(s->g->a, bits, n_word * sizeof *bits);
     return k->bits ? k : NULL;
 }
@@ -121,21 +220,22 @@ static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
     const struct tft_auto_token *t = s->g->token.p;
     for (uint32_t i = a->token; i < a[1].token; i++) {
         uint32_t bit = 1u << t[i].id % 32, word = (uint32_t)t[i].id / 32;
-        for (uint32_t k = 0; t[i].any_other && k < s->g->lexicon->n_vocab; k++)
-            if (k != (uint32_t)t[i].id && !tft_ends(s, (int32_t)k))
-                s->mask[k / 32] |= 1u << k % 32;
-        if (!t[i].any_other)
-            s->mask[word] |= bit;
+        uint32_t n_vocab = s->g->lexicon->n_vocab, own = t[i].any_other ? s->mask[word] & bit : bit;
+        for (uint32_t k = 0; t[i].any_other && k < s->g->lexicon->n_word; k++)
+            s->mask[k] |= ~s->g->lexicon->ends[k];
+        if (t[i].any_other && n_vocab % 32)
+            s->mask[n_vocab / 32] &= (1u << n_vocab % 32) - 1;
+        s->mask[word] = (s->mask[word] & ~bit) | own;
     }
 }
 
 const uint32_t *tft_grammar_mask(struct tft_grammar_state *s)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
-    if (s->has_mask)
-        return s->mask;
     if (s->status)
         return NULL;
+    if (s->has_mask)
+        return s->mask;
     s->work = 0;
     memset(s->mask, 0, lx->n_word * sizeof *s->mask);
     for (uint32_t i = 0; i < s->now.n; i++) {

@@ -48,6 +48,12 @@ uint32_t tft_place_begin(struct tft_grammar_state *s)
     return s->set.n;
 }
 
+void tft_place_work(struct tft_grammar_state *s)
+{
+    if (++s->work > WORK)
+        s->status = TFT_ERR_UNSUPPORTED;
+}
+
 void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, uint32_t stack)
 {
     uint32_t i = (state * 2654435761u ^ stack * 2246822519u) >> 12 & (TFT_PLACE_SEEN - 1);

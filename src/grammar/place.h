@@ -46,6 +46,8 @@ struct tft_grammar_state {
     struct tft_seen seen[TFT_PLACE_SEEN]; /* a hash table */
     uint32_t n_sets, work;                /* work: since the mask or the token began */
     enum tft_status status;               /* sticky: after an error no token may come */
+    uint32_t *path;     /* [longest token + 1] states on the way to a node of the trie */
+    uint8_t known;      /* the bits began as those of string[known - 1]; 0: as none */
     bool has_mask, reached_open;
 };
 
@@ -77,6 +79,9 @@ uint32_t tft_place_begin(struct tft_grammar_state *s);
 /* Adds to the set that was begun last, at `from`. A grammar with too many readings of a text at
    once is an error: to leave one out would forbid what it allows. */
 void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, uint32_t stack);
+
+/* Counts a configuration that was visited: TFT_ERR_UNSUPPORTED if they are too many. */
+void tft_place_work(struct tft_grammar_state *s);
 
 /* Follows calls and returns of the set that begins at `from`. */
 void tft_place_close(struct tft_grammar_state *s, uint32_t from);

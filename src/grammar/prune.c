@@ -180,62 +180,6 @@ static uint32_t left_recursive(struct work *w, uint32_t *lead, uint32_t room)
     return 0;
 }
 
-/* ---- plain characters */
-
-/* The least `plain` of the states that all plain characters lead to; -1 if some has none. */
-static int after_plain(const struct tft_grammar *g, uint32_t s)
-{
-    struct {
-        uint32_t state;
-        int utf8;
-    } todo[64] = {{s, 0}};
-    uint32_t n = 1;
-    int least = TFT_AUTOMATON_ENDLESS;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t last = 0;
-        int last_utf8 = -1;
-        for (unsigned byte = 0; byte < 256; byte++) {
-            int utf8 = tft_plain_step(todo[i].utf8, byte);
-            if (utf8 < 0)
-                continue;
-            uint32_t to = tft_auto_next(g, todo[i].state, byte);
-            if (!to)
-                return -1;
-            if (!utf8)
-                least = tft_auto_state(g, to)->plain < least ? tft_auto_state(g, to)->plain : least;
-            else if (to != last || utf8 != last_utf8) {
-                if (n == sizeof todo / sizeof *todo)
-                    return -1;
-                todo[n].state = last = to;
-                todo[n++].utf8 = last_utf8 = utf8;
-            }
-        }
-    }
-    return least;
-}
-
-/* From the largest numbers down, until nothing changes: the greatest fixed point. Of n states in a
-   row each round settles at least the last one that is not settled, or lowers the numbers of all:
-   they are below 255. */
-static void measure(struct work *w)
-{
-    for (uint32_t s = 1; s < w->g->n_state; s++)
-        w->state[s].plain = TFT_AUTOMATON_ENDLESS;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t s = w->g->n_state; s-- > 1;) {
-            if (!w->state[s].plain)
-                continue;
-            int after = after_plain(w->g, s);
-            uint8_t plain = (uint8_t)(after == TFT_AUTOMATON_ENDLESS ? after : after + 1);
-            if (plain < w->state[s].plain) {
-                w->state[s].plain = plain;
-                more = true;
-            }
-        }
-    }
-}
-
 /* ---- all of it */
 
 static enum tft_status prune(struct work *w, uint32_t *rule, const char **wrong)
@@ -259,7 +203,6 @@ static enum tft_status prune(struct work *w, uint32_t *rule, const char **wrong)
         *wrong = "a rule must not begin with itself (left recursion): ";
         return TFT_ERR_UNSUPPORTED;
     }
-    measure(w);
     return TFT_OK;
 }
 

@@ -81,7 +81,7 @@ static bool is_token(const struct tft_grammar_state *s, int32_t id)
 bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id)
 {
     uint32_t start, stacks = s->stack.n;
-    if (!is_token(s, id))
+    if (!is_token(s, id) || s->status)
         return false;
     if (s->has_mask)
         return s->mask[id / 32] >> id % 32 & 1;
@@ -187,7 +187,9 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
         s->mask = tft_alloc(g->a, g->lexicon->n_word * sizeof *s->mask);
         if (s->kept)
             memset(s->kept, 0, g->n_state * sizeof *s->kept);
-        if (s->kept && s->mask && tft_vec_add(&s->stack, g->a, sizeof(struct tft_stack), 2)) {
+        s->path = tft_alloc(g->a, (g->lexicon->longest + (size_t)1) * sizeof *s->path);
+        if (s->kept && s->mask && s->path &&
+            tft_vec_add(&s->stack, g->a, sizeof(struct tft_stack), 2)) {
             tft_place_begin(s);
             tft_place_add(s, 0, g->root, TFT_PLACE_END);
             tft_place_close(s, 0);
@@ -235,6 +237,7 @@ void tft_grammar_end(struct tft_grammar_state *s)
         tft_mask_forget(s);
     tft_free(a, s->kept, s->g->n_state * sizeof *s->kept);
     tft_free(a, s->mask, s->g->lexicon->n_word * sizeof *s->mask);
+    tft_free(a, s->path, (s->g->lexicon->longest + (size_t)1) * sizeof *s->path);
     tft_vec_free(&s->now, a, sizeof(struct tft_config));
     tft_vec_free(&s->set, a, sizeof(struct tft_config));
     tft_vec_free(&s->stack, a, sizeof(struct tft_stack));
