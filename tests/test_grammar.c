@@ -5,6 +5,7 @@
 
 #include "folder.h"
 #include "grammar/grammar.h"
+#include "memory.h"
 #include "toy.h"
 #include "tuffet.h"
 #include "vocabs.h"
@@ -351,6 +352,76 @@ static void forced_text_is_tokens_of_its_own(void **state)
     end(g, s);
 }
 
+/* ---- memory */
+
+/* After an error no token may come, and the state stays as it is. */
+static bool has_failed(struct tft_grammar_state *s)
+{
+    assert_null(tft_grammar_mask(s));
+    assert_false(tft_grammar_can_end(s) || tft_grammar_allows(s, byte_token('{')));
+    assert_int_equal(tft_grammar_accept(s, byte_token('{')), TFT_ERR_NOMEM);
+    return false;
+}
+
+static bool follow(struct tft_grammar_state *s, struct tft_grammar_state *copy, const char *text)
+{
+    for (; *text; text++) {
+        int32_t id = byte_token((unsigned char)*text);
+        if (!tft_grammar_allows(s, id) || !tft_grammar_mask(s))
+            return has_failed(s);
+        enum tft_status status = tft_grammar_copy(copy, s);
+        assert_true(!status || status == TFT_ERR_NOMEM);
+        if (status)
+            return has_failed(copy);
+        status = tft_grammar_accept(s, id);
+        assert_true(!status || status == TFT_ERR_NOMEM);
+        if (status)
+            return has_failed(s);
+    }
+    assert_true(tft_grammar_can_end(s));
+    return true;
+}
+
+/* Whether all goes well from a lexicon to the end of a text; if not, memory has run out. */
+static bool goes_well(const struct tft_allocator *a)
+{
+    static const char text[] = "root ::= v\nv ::= \"{\" (s \":\" v)? \"}\" | \"[\" v* \"]\" | s\n"
+                               "s ::= \"\\\"\" [^\"\\\\\\x00-\\x1F]{0,9} \"\\\"\"\n";
+    struct tft_lexicon *lx = NULL;
+    struct tft_grammar *g = NULL;
+    struct tft_grammar_state *s = NULL, *copy = NULL;
+    struct tft_error err = {0};
+    enum tft_status status = tft_lexicon_make(&lx, tokens, a, &err);
+    if (!status)
+        status = tft_grammar_open(&g, lx, TFT_GBNF, text, strlen(text), &err);
+    if (!status)
+        status = tft_grammar_begin(&copy, g, &err);
+    if (!status)
+        status = tft_grammar_begin(&s, g, &err);
+    assert_true(!status || (status == TFT_ERR_NOMEM && err.code == status));
+    bool well = !status && follow(s, copy, "{\"a\":[\"b\"[{}]]}");
+    tft_grammar_end(s);
+    tft_grammar_end(copy);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+    return well;
+}
+
+static void memory_may_run_out_anywhere(void **state)
+{
+    bool well = false;
+    unsigned failed = 0;
+    (void)state;
+    for (; !well; failed++) {
+        struct memory mem = {.fail_at = failed + 1};
+        struct tft_allocator a = memory_allocator(&mem);
+        well = goes_well(&a);
+        assert_int_equal(mem.in_use, 0);
+        assert_true(well == (mem.calls <= failed));
+    }
+    assert_true(failed > 50);
+}
+
 /* ---- sampling */
 
 static void samples_are_of_the_grammar(void **state)
@@ -410,6 +481,7 @@ int main(void)
         cmocka_unit_test(many_readings),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(forced_text_is_tokens_of_its_own),
+        cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(samples_are_of_the_grammar),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);
