@@ -108,6 +108,8 @@ static void gbnf_matches_what_it_says(void **state)
         {"root ::= [\\]\\-a]", {"]", "-", "a"}, {"\\", "b"}},
         {"root ::= a b\r\na ::= b?\r\nb ::= \"c\"?", {"", "c", "cc"}, {"ccc"}},
         {"root ::= \"a\" dead | \"b\"\ndead ::= \"x\" dead", {"b"}, {"a", "ax"}},
+        {"root ::= \"a\"{ 1,\t2 } \"b\"{ 2 }", {"abb", "aabb"}, {"ab", "bb", "aaabb"}},
+        {"root ::= none | \"b\"\nnone ::= [] none", {"b"}, {"", "bb"}},
         {"root ::= l*\nl ::= e* \"a\" | e\ne ::= \"b\"?", {"", "a", "bab"}, {"c"}},
     };
     (void)state;
@@ -130,6 +132,7 @@ static void regex_matches_what_it_says(void **state)
     assert_false(matches(TFT_REGEX, "(?:ab|c)*?\\.x", "abcax"));
     assert_true(matches(TFT_REGEX, "[^\\s\\d]\\w.", "\xc3\xa9_z"));
     assert_false(matches(TFT_REGEX, ".", "\n"));
+    assert_true(matches(TFT_REGEX, "[\\uD83D\\uDE00]\\u00e9", "\xf0\x9f\x98\x80\xc3\xa9"));
 }
 
 static void errors_have_a_place(void **state)
@@ -162,6 +165,10 @@ static void errors_have_a_place(void **state)
         {TFT_REGEX, TFT_ERR_FORMAT, "a\\b", "not supported"},
         {TFT_REGEX, TFT_ERR_FORMAT, "(?=a)", "not supported"},
         {TFT_REGEX, TFT_ERR_FORMAT, "a)", "not opened"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "a{1, 2}", "a repetition is"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "\\uD83D", "half of a pair"},
+        {TFT_REGEX, TFT_ERR_FORMAT, "\\uDE00\\uD83D", "half of a pair"},
+        {TFT_REGEX, TFT_ERR_UNSUPPORTED, "[]", "matches no text"},
         {TFT_REGEX, TFT_ERR_FORMAT, "^a|b$", "need a group"},
     };
     (void)state;

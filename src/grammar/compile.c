@@ -31,6 +31,7 @@ struct compile {
     uint32_t n_mark;
     uint32_t *slot;                  /* [SLOTS] sets by hash */
     uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
+    uint32_t begin;                  /* the NFA state that the rule begins with, kept in any case */
     uint64_t steps;                  /* edges and members of sets gone through */
 };
 enum { SLOTS = 1 << 16, STEPS = 1 << 27, POOL = 1 << 24 };
@@ -92,7 +93,7 @@ static void close_set(struct compile *c, uint32_t rule_end)
 {
     while (c->stack.n && !c->x->status) {
         uint32_t state = nfa_states(&c->stack)[--c->stack.n];
-        bool kept = state == rule_end;
+        bool kept = state == rule_end || state == c->begin;
         for (uint32_t e = nfa_states(&c->nfa.state)[state]; e && spend(c, 1); e = edge(c, e)->next)
             if (edge(c, e)->kind == TFT_NFA_EMPTY)
                 see(c, edge(c, e)->to);
@@ -257,10 +258,10 @@ static uint32_t start_rule(struct compile *c, uint32_t rule)
         c->tick = 0;
     }
     start_closure(c);
+    c->begin = start; /* of a rule that matches nothing, such as [], no other state is left */
     see(c, start);
     c->start[rule] = state_of_set(c, end);
-    if (!c->start[rule]) /* nothing but an empty class: a state that leads nowhere */
-        fail(c, TFT_ERR_UNSUPPORTED, "a rule matches no text at all");
+    c->begin = 0;
     return c->start[rule];
 }
 

@@ -9,11 +9,6 @@
 
 static uint32_t alternatives(struct tft_syntax *x);
 
-static int peek(const struct tft_syntax *x)
-{
-    return x->pos < x->len ? (unsigned char)x->text[x->pos] : -1;
-}
-
 static bool take(struct tft_syntax *x, const char *what)
 {
     size_t n = strlen(what);
@@ -25,10 +20,10 @@ static bool take(struct tft_syntax *x, const char *what)
 
 static void skip_space(struct tft_syntax *x, bool lines)
 {
-    for (int c; (c = peek(x)) == ' ' || c == '\t' || c == '#' ||
+    for (int c; (c = tft_syntax_peek(x)) == ' ' || c == '\t' || c == '#' ||
                 (lines && (c == '\r' || c == '\n'));) {
         if (c == '#')
-            while (x->pos < x->len && peek(x) != '\r' && peek(x) != '\n')
+            while (x->pos < x->len && tft_syntax_peek(x) != '\r' && tft_syntax_peek(x) != '\n')
                 x->pos++;
         else
             x->pos++;
@@ -52,24 +47,6 @@ static uint32_t word(const struct tft_syntax *x)
 
 /* ---- characters */
 
-static bool hex(struct tft_syntax *x, int digits, uint32_t *c)
-{
-    uint32_t start = x->pos;
-    *c = 0;
-    for (int i = 0; i < digits; i++, x->pos++) {
-        int d = peek(x), v = d >= '0' && d <= '9'   ? d - '0'
-                             : d >= 'a' && d <= 'f' ? d - 'a' + 10
-                             : d >= 'A' && d <= 'F' ? d - 'A' + 10
-                                                    : -1;
-        if (v < 0)
-            return tft_syntax_fail(x, start, "an escape with too few hexadecimal digits");
-        *c = *c << 4 | (uint32_t)v;
-    }
-    if (*c > 0x10ffff)
-        return tft_syntax_fail(x, start, "an escape beyond U+10FFFF");
-    return true;
-}
-
 /* One character of a literal or a class, perhaps an escape. */
 static bool character(struct tft_syntax *x, uint32_t *c)
 {
@@ -80,12 +57,12 @@ static bool character(struct tft_syntax *x, uint32_t *c)
             return tft_syntax_fail(x, start, "bytes that are not UTF-8");
         return true;
     }
-    int e = peek(x);
+    int e = tft_syntax_peek(x);
     x->pos += e >= 0;
     switch (e) {
-    case 'x': return hex(x, 2, c);
-    case 'u': return hex(x, 4, c);
-    case 'U': return hex(x, 8, c);
+    case 'x': return tft_syntax_hex(x, 2, c);
+    case 'u': return tft_syntax_hex(x, 4, c);
+    case 'U': return tft_syntax_hex(x, 8, c);
     case 't': *c = '\t'; return true;
     case 'r': *c = '\r'; return true;
     case 'n': *c = '\n'; return true;
@@ -100,7 +77,7 @@ static uint32_t literal(struct tft_syntax *x)
     uint32_t start = x->pos++, seq = tft_syntax_add(x, TFT_SYNTAX_SEQ, 0), last = 0;
     while (!x->status && !take(x, "\"")) {
         uint32_t c = 0, from = x->range.n;
-        if (peek(x) < 0)
+        if (tft_syntax_peek(x) < 0)
             return tft_syntax_fail(x, start, "a text without its closing \"");
         if (!character(x, &c))
             return 0;
@@ -119,12 +96,12 @@ static uint32_t class(struct tft_syntax *x)
     bool not = take(x, "^");
     while (!x->status && !take(x, "]")) {
         uint32_t lo = 0, hi;
-        if (peek(x) < 0)
+        if (tft_syntax_peek(x) < 0)
             return tft_syntax_fail(x, start, "a class without its closing ]");
         if (!character(x, &lo))
             return 0;
         hi = lo;
-        if (peek(x) == '-' && x->pos + 1 < x->len && x->text[x->pos + 1] != ']') {
+        if (tft_syntax_peek(x) == '-' && x->pos + 1 < x->len && x->text[x->pos + 1] != ']') {
             x->pos++;
             if (!character(x, &hi))
                 return 0;
@@ -145,12 +122,12 @@ static uint32_t token(struct tft_syntax *x)
     int32_t id = -1;
     if (take(x, "<[")) {
         uint64_t n = 0;
-        for (; peek(x) >= '0' && peek(x) <= '9'; x->pos++)
-            n = n < UINT32_MAX ? n * 10 + (uint64_t)(peek(x) - '0') : n;
+        for (; tft_syntax_peek(x) >= '0' && tft_syntax_peek(x) <= '9'; x->pos++)
+            n = n < UINT32_MAX ? n * 10 + (uint64_t)(tft_syntax_peek(x) - '0') : n;
         if (take(x, "]>") && n < tft_lexicon_size(x->lexicon))
             id = (int32_t)n;
     } else if (take(x, "<")) {
-        while (peek(x) >= 0 && peek(x) != '>' && peek(x) != '\n')
+        while (tft_syntax_peek(x) >= 0 && tft_syntax_peek(x) != '>' && tft_syntax_peek(x) != '\n')
             x->pos++;
         if (++x->n_names > TFT_SYNTAX_NAMES)
             return tft_syntax_fail(x, start, "more than 1024 names of tokens");
@@ -183,7 +160,7 @@ static uint32_t group(struct tft_syntax *x)
 /* One element without its repetition; 0 at the end of a sequence, or after an error. */
 static uint32_t element(struct tft_syntax *x)
 {
-    int c = peek(x);
+    int c = tft_syntax_peek(x);
     if (c == '"')
         return literal(x);
     if (c == '[')
@@ -212,7 +189,8 @@ static uint32_t repeated(struct tft_syntax *x, uint32_t node)
         else if (take(x, "?"))
             node = tft_syntax_repeat(x, node, 0, 1);
         else if (take(x, "{"))
-            node = tft_syntax_bounds(x, &min, &max) ? tft_syntax_repeat(x, node, min, max) : 0;
+            node = tft_syntax_bounds(x, true, &min, &max) ? tft_syntax_repeat(x, node, min, max)
+                                                          : 0;
         else
             break;
         skip_space(x, x->depth > 0);
@@ -267,13 +245,13 @@ static void rule(struct tft_syntax *x)
     if (!body)
         return;
     tft_syntax_rule(x, r)->body = body;
-    if (peek(x) >= 0 && peek(x) != '\r' && peek(x) != '\n')
+    if (tft_syntax_peek(x) >= 0 && tft_syntax_peek(x) != '\r' && tft_syntax_peek(x) != '\n')
         tft_syntax_fail(x, x->pos, "not a part of a rule");
 }
 
 void tft_gbnf_parse(struct tft_syntax *x)
 {
-    for (skip_space(x, true); !x->status && peek(x) >= 0; skip_space(x, true))
+    for (skip_space(x, true); !x->status && tft_syntax_peek(x) >= 0; skip_space(x, true))
         rule(x);
     for (uint32_t r = 1; r < x->rule.n && !x->status; r++)
         if (!tft_syntax_rule(x, r)->body)

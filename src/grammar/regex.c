@@ -10,14 +10,9 @@
 
 static uint32_t alternatives(struct tft_syntax *x);
 
-static int peek(const struct tft_syntax *x)
-{
-    return x->pos < x->len ? (unsigned char)x->text[x->pos] : -1;
-}
-
 static bool take(struct tft_syntax *x, char c)
 {
-    bool is = peek(x) == (unsigned char)c;
+    bool is = tft_syntax_peek(x) == (unsigned char)c;
     x->pos += is;
     return is;
 }
@@ -52,27 +47,25 @@ static bool named_class(struct tft_syntax *x, int c)
     }
 }
 
-static bool hex(struct tft_syntax *x, int digits, uint32_t *c)
+/* \uXXXX, behind the u: a pair of surrogates is one character, as JavaScript and JSON write it. */
+static bool unicode(struct tft_syntax *x, uint32_t *c)
 {
-    uint32_t start = x->pos;
-    *c = 0;
-    for (int i = 0; i < digits; i++, x->pos++) {
-        int d = peek(x), v = d >= '0' && d <= '9'   ? d - '0'
-                             : d >= 'a' && d <= 'f' ? d - 'a' + 10
-                             : d >= 'A' && d <= 'F' ? d - 'A' + 10
-                                                    : -1;
-        if (v < 0)
-            return tft_syntax_fail(x, start, "an escape with too few hexadecimal digits");
-        *c = *c << 4 | (uint32_t)v;
+    uint32_t start = x->pos, low = 0;
+    if (!tft_syntax_hex(x, 4, c) || *c < 0xd800 || *c > 0xdfff)
+        return !x->status;
+    if (*c < 0xdc00 && take(x, '\\') && take(x, 'u') && tft_syntax_hex(x, 4, &low) &&
+        low >= 0xdc00 && low <= 0xdfff) {
+        *c = 0x10000 + ((*c - 0xd800) << 10 | (low - 0xdc00));
+        return true;
     }
-    return true;
+    return tft_syntax_fail(x, start, "half of a pair of surrogates");
 }
 
 /* The character of an escape whose backslash was read. */
 static bool escaped(struct tft_syntax *x, bool in_class, uint32_t *c)
 {
     uint32_t start = x->pos;
-    int e = peek(x);
+    int e = tft_syntax_peek(x);
     x->pos += e >= 0;
     switch (e) {
     case 'n': *c = '\n'; return true;
@@ -81,8 +74,8 @@ static bool escaped(struct tft_syntax *x, bool in_class, uint32_t *c)
     case 'f': *c = '\f'; return true;
     case 'v': *c = '\v'; return true;
     case '0': *c = 0; return true;
-    case 'x': return hex(x, 2, c);
-    case 'u': return hex(x, 4, c);
+    case 'x': return tft_syntax_hex(x, 2, c);
+    case 'u': return unicode(x, c);
     case 'b':
         if (in_class) {
             *c = '\b';
@@ -115,7 +108,7 @@ static bool member(struct tft_syntax *x, uint32_t *c)
 {
     if (!take(x, '\\'))
         return character(x, c);
-    if (named_class(x, peek(x))) {
+    if (named_class(x, tft_syntax_peek(x))) {
         x->pos++;
         return false;
     }
@@ -128,12 +121,12 @@ static uint32_t class(struct tft_syntax *x)
     bool not = take(x, '^');
     while (!x->status && !take(x, ']')) {
         uint32_t lo = 0, hi;
-        if (peek(x) < 0)
+        if (tft_syntax_peek(x) < 0)
             return tft_syntax_fail(x, start, "a class without its closing ]");
         if (!member(x, &lo))
             continue;
         hi = lo;
-        if (peek(x) == '-' && x->pos + 1 < x->len && x->text[x->pos + 1] != ']') {
+        if (tft_syntax_peek(x) == '-' && x->pos + 1 < x->len && x->text[x->pos + 1] != ']') {
             x->pos++;
             if (!member(x, &hi))
                 return tft_syntax_fail(x, start, "a class with a range that ends in no character");
@@ -163,7 +156,7 @@ static uint32_t group(struct tft_syntax *x)
 static uint32_t element(struct tft_syntax *x)
 {
     uint32_t c = 0, from = x->range.n;
-    int p = peek(x);
+    int p = tft_syntax_peek(x);
     if (p < 0 || p == '|' || p == ')')
         return 0;
     if (take(x, '['))
@@ -179,7 +172,7 @@ static uint32_t element(struct tft_syntax *x)
     if (p == '^' || p == '$')
         return tft_syntax_fail(x, x->pos, "^ and $ stand only at the ends of the expression");
     if (take(x, '\\')) {
-        if (named_class(x, peek(x))) {
+        if (named_class(x, tft_syntax_peek(x))) {
             x->pos++;
             return tft_syntax_chars(x, from, false);
         }
@@ -201,7 +194,7 @@ static uint32_t repeated(struct tft_syntax *x, uint32_t node)
     else if (take(x, '?'))
         node = tft_syntax_repeat(x, node, 0, 1);
     else if (take(x, '{'))
-        node = tft_syntax_bounds(x, &min, &max) ? tft_syntax_repeat(x, node, min, max) : 0;
+        node = tft_syntax_bounds(x, false, &min, &max) ? tft_syntax_repeat(x, node, min, max) : 0;
     else
         return node;
     take(x, '?'); /* lazy */
@@ -211,7 +204,7 @@ static uint32_t repeated(struct tft_syntax *x, uint32_t node)
 static uint32_t sequence(struct tft_syntax *x)
 {
     uint32_t seq = tft_syntax_add(x, TFT_SYNTAX_SEQ, 0), last = 0, node;
-    while (!x->status && !(peek(x) == '$' && x->pos + 1 == x->len && !x->depth) &&
+    while (!x->status && !(tft_syntax_peek(x) == '$' && x->pos + 1 == x->len && !x->depth) &&
            (node = element(x)) != 0) {
         node = repeated(x, node);
         if (!node)

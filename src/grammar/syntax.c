@@ -146,24 +146,55 @@ static bool number(struct tft_syntax *x, uint32_t *out)
     return x->pos > start;
 }
 
-bool tft_syntax_bounds(struct tft_syntax *x, uint32_t *min, uint32_t *max)
+static void skip(struct tft_syntax *x, bool spaces)
+{
+    while (spaces && (tft_syntax_peek(x) == ' ' || tft_syntax_peek(x) == '\t'))
+        x->pos++;
+}
+
+static bool take(struct tft_syntax *x, char c, bool spaces)
+{
+    skip(x, spaces);
+    bool is = tft_syntax_peek(x) == c;
+    x->pos += is;
+    return is;
+}
+
+bool tft_syntax_bounds(struct tft_syntax *x, bool spaces, uint32_t *min, uint32_t *max)
 {
     uint32_t start = x->pos;
-    bool has_min = number(x, min);
+    skip(x, spaces);
+    bool has = number(x, min);
     *max = *min;
-    if (x->pos < x->len && x->text[x->pos] == ',') {
-        x->pos++;
-        if (!number(x, max))
-            *max = TFT_SYNTAX_MANY;
-        else
-            has_min = true; /* {,n} */
+    if (take(x, ',', spaces)) {
+        skip(x, spaces);
+        bool has_max = number(x, max);
+        *max = has_max ? *max : TFT_SYNTAX_MANY;
+        has = has || has_max;
     }
-    if (!has_min || x->pos >= x->len || x->text[x->pos] != '}')
-        return tft_syntax_fail(x, start, "a repetition is {m}, {m,} or {m,n}");
+    if (!has || !take(x, '}', spaces))
+        return tft_syntax_fail(x, start, "a repetition is {m}, {m,}, {,n} or {m,n}");
     if (*max < *min)
         return tft_syntax_fail(x, start, "a repetition whose upper bound is below the lower one");
-    x->pos++;
     return !x->status;
+}
+
+bool tft_syntax_hex(struct tft_syntax *x, int digits, uint32_t *c)
+{
+    uint32_t start = x->pos;
+    *c = 0;
+    for (int i = 0; i < digits; i++, x->pos++) {
+        int d = tft_syntax_peek(x), v = d >= '0' && d <= '9'   ? d - '0'
+                             : d >= 'a' && d <= 'f' ? d - 'a' + 10
+                             : d >= 'A' && d <= 'F' ? d - 'A' + 10
+                                                    : -1;
+        if (v < 0)
+            return tft_syntax_fail(x, start, "an escape with too few hexadecimal digits");
+        *c = *c << 4 | (uint32_t)v;
+    }
+    if (*c > 0x10ffff)
+        return tft_syntax_fail(x, start, "an escape beyond U+10FFFF");
+    return true;
 }
 
 uint32_t tft_syntax_named(struct tft_syntax *x, const char *name, uint32_t n)

@@ -87,8 +87,18 @@ uint32_t tft_syntax_chars(struct tft_syntax *x, uint32_t from, bool not);
 /* Puts `node` into a repetition. */
 uint32_t tft_syntax_repeat(struct tft_syntax *x, uint32_t node, uint32_t min, uint32_t max);
 
-/* Reads `{m}`, `{m,}` or `{m,n}` at pos, behind the brace. */
-bool tft_syntax_bounds(struct tft_syntax *x, uint32_t *min, uint32_t *max);
+/* The byte at pos; -1: the end. */
+static inline int tft_syntax_peek(const struct tft_syntax *x)
+{
+    return x->pos < x->len ? (unsigned char)x->text[x->pos] : -1;
+}
+
+/* Reads a code point of so many hexadecimal digits at pos. */
+bool tft_syntax_hex(struct tft_syntax *x, int digits, uint32_t *c);
+
+/* Reads `{m}`, `{m,}`, `{,n}` or `{m,n}` at pos, behind the brace. spaces: they may stand
+   between. */
+bool tft_syntax_bounds(struct tft_syntax *x, bool spaces, uint32_t *min, uint32_t *max);
 
 /* The number of the rule of that name, made if there is none yet; 0 after an error. Rule 0 is
    none. */
