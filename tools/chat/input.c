@@ -65,6 +65,8 @@ static enum input_kind read_line(struct input *in, const char *text, const char 
     if (found == INPUT_MESSAGE)
         while (*n && strchr("\r\n", (*line)[*n - 1]) && (*line)[*n - 1])
             --*n;
+    if (!*n)
+        *line = ""; /* libedit has none where Ctrl-C came first */
     return found;
 }
 
