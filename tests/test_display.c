@@ -1,4 +1,4 @@
-/* How an answer is shown: thoughts are dim, however the text is cut, on a terminal that knows it. */
+/* How an answer is shown: thoughts are dim, however the text is cut, on a terminal that can. */
 #define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "test.h"
 

@@ -152,8 +152,9 @@ class Chat(Case):
         done = subprocess.run([*TUFFET, "chat", toy, "--temp=0", "-n8"], capture_output=True,
                               input=b"/system the\\\nend\n/system\nhello\n/stats\n/help\n")
         self.assertEqual((done.returncode, done.stdout.count(b"\n")), (0, 1))
-        for text in [rb"^the\\nend\n", rb"\nanswer   8 tokens in", rb"\ncontext  \d+ of 256 tokens\n",
-                     rb"\ncache    \d+ bytes a token", rb"\n/undo   "]:
+        for text in [rb"^the\\nend\n", rb"\nanswer   8 tokens in",
+                     rb"\ncontext  \d+ of 256 tokens\n", rb"\ncache    \d+ bytes a token",
+                     rb"\n/undo   "]:
             self.assertRegex(done.stderr, text)
 
     def test_another_seed_for_a_retry(self):
@@ -224,7 +225,8 @@ class Chat(Case):
             t.wait_for(b"\n> ")
             t.type(b"\x04")
             self.assertEqual(t.end(), 0)
-            self.assertEqual(self.read(self.path("tuffet/history")).decode().split("\n")[-2], message)
+            history = self.read(self.path("tuffet/history")).decode().split("\n")
+            self.assertEqual(history[-2], message)
 
     @unittest.skipUnless(EDITS, "built without libedit")
     def test_a_large_paste(self):
@@ -239,8 +241,8 @@ class Chat(Case):
 
     def test_thoughts_are_dim_on_a_terminal(self):
         toy = self.toy(template="{{ messages[0].content }}<think>\n", endless=1)
-        for settings, dim in [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
-                              ({"TERM": "dumb"}, False)]:
+        for settings, dim in [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),
+                              ({"TERM": "xterm", "NO_COLOR": "1"}, False)]:
             t = Terminal("chat", toy, "-phello", "-n8", "-s1", **settings)
             self.assertEqual(t.end(), 0)
             self.assertEqual(t.screen.startswith(b"\x1b[2m") and t.screen.endswith(b"\x1b[0m\r\n"),

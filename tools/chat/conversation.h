@@ -46,9 +46,10 @@ struct conversation {
 /* The name that --prefix gives to something other than the model's own prefix, or NULL. */
 const char *conversation_named_prefix(void);
 
-/* Opens the form and the session of a conversation whose first fields are set. The system message is `system`,
-   NULL for none, or that of the prefix which --prefix names. path: of the model. Returns CLI_OK, or
-   CLI_FAILED after an error message. The caller closes the conversation in either case. */
+/* Opens the form and the session of a conversation whose first fields are set. The system message
+   is `system`, NULL for none, or that of the prefix which --prefix names. path: of the model.
+   Returns CLI_OK, or CLI_FAILED after an error message. The caller closes the
+   conversation in either case. */
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 

@@ -24,7 +24,8 @@ void input_close(struct input *in);
 
 /* INPUT_INTERRUPT: Ctrl-C at a terminal; text.n is 0 if nothing had been typed. In a pipe, Ctrl-C
    ends the program. INPUT_END: the input ends, or Ctrl-D. INPUT_FAILED: after an error message.
-   (What is opened by """ and ends with the input is an error, and at a terminal INPUT_INTERRUPT.) */
+   (Where the input ends behind an opening """, that is an error, at a terminal with
+   INPUT_INTERRUPT.) */
 enum input_kind { INPUT_MESSAGE, INPUT_INTERRUPT, INPUT_END, INPUT_FAILED };
 enum input_kind input_next(struct input *in);
 

@@ -12,7 +12,7 @@
 
 #include "tools/cli/cli.h"
 
-/* Bracketed paste (xterm's ctlseqs, "Bracketed Paste Mode"): a paste comes between two sequences. */
+/* Bracketed paste (xterm's ctlseqs): a paste comes between two sequences. */
 #define PASTE_ON "\x1b[?2004h"
 #define PASTE_OFF "\x1b[?2004l"
 #define PLAIN "\x1b[0m"
