@@ -65,7 +65,7 @@ class Schemas:
 
     def schema(self, depth=0):
         r = self.random
-        kind = r.choice("nsaoenscrl" if depth < 3 else "nse")
+        kind = r.choice("nsaoenscrl1b" if depth < 3 else "nse")
         if kind == "n":
             return self.number()
         if kind == "s":
@@ -76,6 +76,12 @@ class Schemas:
             return self.object(depth + 1)
         if kind == "c":
             return {"anyOf": [self.schema(depth + 1) for _ in range(r.randint(1, 3))]}
+        if kind == "1":
+            return {"oneOf": [self.schema(depth + 1) for _ in range(r.randint(1, 3))]}
+        if kind == "b":  # a choice beside what all options share
+            return {**self.object(depth + 1), "oneOf": [
+                {"properties": {"k": {"const": value}, **self.object(depth + 1)["properties"]},
+                 "required": ["k"]} for value in r.sample(WORDS, 2)]}
         if kind == "l":
             return {"allOf": [self.object(depth + 1), {"properties": {"b": self.number()}}]}
         return {"enum": r.sample([*WORDS, None, True, 1.5, -3, [1], {"k": "v"}], 3)}
@@ -86,9 +92,9 @@ class Schema(Case):
     def test_what_is_written_is_valid(self):
         toys = [self.toy(uniform=1, ctx=2000), self.toy(vocab="gpt2", ctx=2000)]
         known, whole = ["matches no text", "minLength or maxLength", "a second pattern",
-                         "names that differ"], 0
+                         "names that differ", "may hold at once", "values are listed"], 0
         draft = jsonschema.Draft202012Validator
-        for seed in range(int(os.environ.get("TUFFET_SCHEMAS", "150"))):
+        for seed in range(int(os.environ.get("TUFFET_SCHEMAS", "250"))):
             schema = Schemas(seed).schema()
             path = self.write("schema.json", json.dumps(schema).encode())
             done = subprocess.run([*TUFFET, "run", toys[seed % 2], "-phello", "-n900", "-t1",
