@@ -563,9 +563,9 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
    behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and every 512 tokens.
    If pos is not at one, the next tft_prefill computes the tokens from the last one before pos
-   again. With all `checkpoints` in use, the one whose neighbours are closest together is dropped. A
-   slide forgets them and makes one of its own; the state goes on, having seen the tokens that were
-   dropped. */
+   again. Checkpoints that the cache cannot go back to are dropped, and with all `checkpoints` in use
+   the one whose neighbours are closest together. A slide forgets them and makes one of its own; the
+   state goes on, having seen the tokens that were dropped. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback

@@ -32,7 +32,7 @@ static void the_same_bits_however_fed(void **state)
     static const char *const caches[] = {"f16", "kivi:residual=32,group=16",
                                          "kivi:kr=fill:32,vr=window:16,group=16"};
     for (int i = 0; i < N_STATE; i++)
-        for (int c = 0; c < (i == 1 ? 1 : 3); c++) { /* windows: no quantized cache */
+        for (int c = 0; c < 3; c++) {
             const char *path = written(&state_toys[i]);
             uint64_t want = fed(path, 1, TOKENS, 512, caches[c]);
             assert_int_equal(fed(path, 1, 1, 512, caches[c]), want);
@@ -165,6 +165,41 @@ static void bounded(void **state)
         tft_session_close(s);
     }
     tft_model_close(m);
+}
+
+/* A checkpoint that the cache cannot go back to, for its rings or what it has quantized, makes room
+   for others. */
+static void those_that_serve_nothing_go(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kv;
+        uint32_t n[2], oldest[2]; /* without windows, with windows: in all layers, so f16 */
+    } caches[] = {{"f16", {11, 6}, {100, 600}},
+                  {"kivi:residual=400", {3, 6}, {900, 600}},
+                  {"kivi:residual=32,group=16", {1, 6}, {1100, 600}}};
+    for (int i = 0; i < N_STATE; i++) {
+        struct tft_model *m = toy_model(i);
+        for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
+            struct tft_session *s =
+                session(m, (struct tft_session_opts){
+                               .kv = caches[c].kv, .n_batch = 100, .checkpoints = 20});
+            int w = s->kv.ring != NULL;
+            for (uint32_t t = 0; t < 1100; t += 100)
+                prefill(s, t, t + 100);
+            uint64_t want = hash(s);
+            uint32_t oldest = s->states.checkpoint[0].pos;
+            if (s->states.n != caches[c].n[w] || oldest != caches[c].oldest[w])
+                fail_msg("toy %d, %s: %u, the first at %u", i, caches[c].kv, s->states.n, oldest);
+            assert_int_equal(tft_rewind(s, oldest), TFT_OK);
+            assert_int_equal(s->kv.held, oldest);
+            if (oldest < 1100)
+                prefill(s, oldest, 1100);
+            assert_true(oldest == 1100 || hash(s) == want);
+            tft_session_close(s);
+        }
+        tft_model_close(m);
+    }
 }
 
 /* ---- stopped */
@@ -301,6 +336,7 @@ int main(void)
         cmocka_unit_test(rewinds_twice),
         cmocka_unit_test(where_a_prompt_ends),
         cmocka_unit_test(bounded),
+        cmocka_unit_test(those_that_serve_nothing_go),
         cmocka_unit_test(stopped),
         cmocka_unit_test(slides),
         cmocka_unit_test(sizes),

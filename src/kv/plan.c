@@ -148,13 +148,18 @@ static bool left_rings(const struct tft_kv *kv, uint32_t pos)
     return false;
 }
 
+bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos)
+{
+    bool evicted = kv->frozen && pos <= kv->frozen;
+    bool slid = kv->dropped && pos <= kv->policy.sinks;
+    return pos >= kv->held || !(evicted || slid || left_rings(kv, pos));
+}
+
 void tft_kv_rewind(struct tft_kv *kv, uint32_t pos)
 {
     if (pos >= kv->held)
         return;
-    bool evicted = kv->frozen && pos <= kv->frozen;
-    bool slid = kv->dropped && pos <= kv->policy.sinks;
-    bool forgets = evicted || slid || left_rings(kv, pos);
+    bool forgets = !tft_kv_keeps(kv, pos);
     for (int i = 0; i < TFT_KV_SIDES; i++)
         if (forgets)
             kv->at[i] = (struct tft_retained){.is_named = kv->at[i].is_named};

@@ -112,6 +112,13 @@ static enum tft_status after_prefix(struct tft_session *s)
     return status == TFT_OK ? take_logits(s, 1) : status;
 }
 
+/* A checkpoint serves nothing once the cache cannot go back to its position. */
+static void drop_checkpoints(struct tft_session *s)
+{
+    while (s->states.n && !tft_kv_keeps(&s->kv, s->states.checkpoint[0].pos))
+        tft_states_drop_oldest(&s->states);
+}
+
 /* Computes tokens from .. from + n - 1 of s->tokens, and keeps the logits of the last n_logits. */
 static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, uint32_t n_logits)
 {
@@ -140,6 +147,7 @@ static enum tft_status feed(struct tft_session *s, uint32_t from, uint32_t n, ui
         s->call_done += step;
         from += step;
         s->pos = from;
+        drop_checkpoints(s);
         tft_states_step(&s->states, from);
         status = take_logits(s, n ? 0 : step < n_logits ? step : n_logits);
         if (status != TFT_OK)

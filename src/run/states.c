@@ -44,8 +44,17 @@ void tft_states_undo(struct tft_states *s)
         copy(s, s->now, s->undo);
 }
 
+/* Frees a checkpoint: it is moved behind the others. */
+static void drop(struct tft_states *s, uint32_t which)
+{
+    struct tft_checkpoint free = s->checkpoint[which];
+    memmove(s->checkpoint + which, s->checkpoint + which + 1,
+            (s->n - 1 - which) * sizeof *s->checkpoint);
+    s->checkpoint[--s->n] = free;
+}
+
 /* Frees one of the checkpoints, all of which are in use: that whose neighbours are closest to each
-   other, the oldest of several. The newest stays. It is moved behind the others. */
+   other, the oldest of several. The newest stays. */
 static void drop_one(struct tft_states *s)
 {
     uint32_t least = UINT32_MAX, which = 0;
@@ -56,10 +65,12 @@ static void drop_one(struct tft_states *s)
             which = i;
         }
     }
-    struct tft_checkpoint free = s->checkpoint[which];
-    memmove(s->checkpoint + which, s->checkpoint + which + 1,
-            (s->n - 1 - which) * sizeof *s->checkpoint);
-    s->checkpoint[--s->n] = free;
+    drop(s, which);
+}
+
+void tft_states_drop_oldest(struct tft_states *s)
+{
+    drop(s, 0);
 }
 
 void tft_states_keep(struct tft_states *s, uint32_t pos)

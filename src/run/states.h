@@ -44,6 +44,9 @@ void tft_states_undo(struct tft_states *s);
 void tft_states_keep(struct tft_states *s, uint32_t pos);
 void tft_states_step(struct tft_states *s, uint32_t pos);
 
+/* Forgets the oldest checkpoint; there is one. */
+void tft_states_drop_oldest(struct tft_states *s);
+
 /* The position of the newest checkpoint up to pos; 0: there is none. */
 uint32_t tft_states_before(const struct tft_states *s, uint32_t pos);
 
