@@ -347,10 +347,16 @@ static void prefix_is_held(void **state)
     struct tft_model *m = model();
     for (uint32_t i = 0; i < sizeof rows / sizeof **rows; i++)
         rows[i % 2][i / 2] = (uint16_t)(0x3400 + i * 37 % 0x800); /* 0.25 to 1 */
+    const uint32_t *windows = m->kv_window;
+    m->n_prefix = 3;
+    m->prefix_k = rows[0];
+    m->prefix_v = rows[1];
+    m->kv_window = NULL;
+    struct tft_session *plain = session(m, with("f16", 1));
+    m->kv_window = windows;
+    assert_null(plain->kv.ring);
+    feed(plain, text, 12, 12);
     for (int c = 0; c < N_CACHES; c++) {
-        m->n_prefix = 3;
-        m->prefix_k = rows[0];
-        m->prefix_v = rows[1];
         struct tft_session *s = session(m, with(caches[c], 2)),
                            *whole = unwound(m, (struct tft_session_opts){
                                                    .kv = caches[c], .capacity = CTX - 3});
@@ -363,9 +369,12 @@ static void prefix_is_held(void **state)
         feed(s, text + 9, 3, 1);
         feed(whole, text, 12, 12);
         same(s, whole);
+        if (c == 0) /* while nothing is evicted the bits are those of f16 without rings */
+            same(s, plain);
         tft_session_close(s);
         tft_session_close(whole);
     }
+    tft_session_close(plain);
     tft_model_close(m);
 }
 
