@@ -29,9 +29,9 @@ void cli_progress_at(struct cli_progress *p, double done)
         return;
     int full = (int)(done * WIDTH);
     double left = (double)spent / 1e9 * (1 - done) / done;
-    fprintf(stderr, "\r%s %c [%.*s%*s] %3.0f %%, %.0f s left \x1b[K", p->what,
-            "|/-\\"[now / (second / 10) % 4], full, "##############################", WIDTH - full,
-            "", done * 100, left);
+    fprintf(stderr, "\r%c %s [%.*s%*s] %3.0f %%, %.0f s left \x1b[K",
+            "|/-\\"[now / (second / 10) % 4], p->what, full, "##############################",
+            WIDTH - full, "", done * 100, left);
     p->shown = now;
     p->drawn = true;
 }
