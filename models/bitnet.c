@@ -1,8 +1,8 @@
 /*
  * bitnet: BitNet b1.58 (Ma et al. 2024, arXiv 2402.17764, section 2; BitNet b1.58 2B4T: Ma et al.
  * 2025, arXiv 2504.12285, section 3). Weights of matrices are -1, 0 or 1 times a factor, which is
- * in the codes of TQ1_0 and TQ2_0, or in a tensor `scale` beside them. The 2B model has squared ReLU
- * (hidden_activation is relu2), older ones have SiLU.
+ * in the codes of TQ1_0 and TQ2_0, or in a tensor `scale` beside them. The 2B model has squared
+ * ReLU (hidden_activation is relu2), older ones have SiLU.
  *
  *      x = embed[token]
  *      per layer:

@@ -543,8 +543,8 @@ static void attention(struct tft_pass *p, uint32_t layer)
     tft_attend(p, layer, &b->o);
 }
 
-/* A = the output of the layer's mixer: attention, a short convolution or a delta net. After the last
-   layer's, only tokens whose logits are wanted are computed. */
+/* A = the output of the layer's mixer: attention, a short convolution or a delta net. After the
+   last layer's, only tokens whose logits are wanted are computed. */
 static void mix(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];

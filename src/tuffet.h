@@ -265,8 +265,8 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 enum {
     TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
                               asks for one and the model's prefix does not include it */
-    TFT_CONTINUE = 4,      /* the text goes on from another one: SentencePiece puts no space in front of
-                              its first word */
+    TFT_CONTINUE = 4,      /* the text goes on from another one: SentencePiece puts no space in
+                              front of its first word */
     TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Do
                               not use it for text that a user wrote. */
 };
@@ -287,8 +287,8 @@ struct tft_span {
 /* The same for a text of which only some parts are trusted, such as a conversation: the markup of a
    chat template is, what a user wrote is not. A name becomes a special token only where all of it
    is in one of the spans, n_spans of them, in order and apart. What lies between two special tokens
-   is encoded as one text, whether trusted or not. flags: not TFT_PARSE_SPECIAL. TFT_ERR_ARG also: spans
-   that overlap or leave the text. chat/tuffet_chat.h makes such texts. */
+   is encoded as one text, whether trusted or not. flags: not TFT_PARSE_SPECIAL. TFT_ERR_ARG also:
+   spans that overlap or leave the text. chat/tuffet_chat.h makes such texts. */
 TFT_API enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
                                            const struct tft_span *spans, size_t n_spans,
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n);
@@ -488,9 +488,9 @@ struct tft_session_opts {
 
 /* Bytes that one more token takes in the cache `kv`, over all layers without a sliding window: its
    part of a block of codes, rounded up, or its floats if `kv` is "f16" or "f32". Layers with a
-   window take no more for it once the window is full; tft_session_bytes has what they take. 0 if all
-   layers have windows, or if `kv` is invalid or unsupported by this model; err then says why, as
-   that of tft_session_open. */
+   window take no more for it once the window is full; tft_session_bytes has what they take. 0 if
+   all layers have windows, or if `kv` is invalid or unsupported by this model; err then says why,
+   as that of tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes
@@ -563,9 +563,9 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
    behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and every 512 tokens.
    If pos is not at one, the next tft_prefill computes the tokens from the last one before pos
-   again. Checkpoints that the cache cannot go back to are dropped, and with all `checkpoints` in use
-   the one whose neighbours are closest together. A slide forgets them and makes one of its own; the
-   state goes on, having seen the tokens that were dropped. */
+   again. Checkpoints that the cache cannot go back to are dropped, and with all `checkpoints` in
+   use the one whose neighbours are closest together. A slide forgets them and makes one of its own;
+   the state goes on, having seen the tokens that were dropped. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback

@@ -1,5 +1,5 @@
-/* silu_mul, gelu, gelu_mul, their _u8 twins, relu2_mul and softcap of kernels.h. Parameters: ISA(name) and
-   lanes.h. */
+/* silu_mul, gelu, gelu_mul, their _u8 twins, relu2_mul and softcap of kernels.h. Parameters:
+   ISA(name) and lanes.h. */
 #ifndef TFT_TEMPLATE_ACTIVATIONS_H
 #define TFT_TEMPLATE_ACTIVATIONS_H
 

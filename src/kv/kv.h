@@ -94,12 +94,12 @@ struct tft_kv_layer {
 
 /*
  * The slots of a layer in a model whose layers differ, in their windows or their heads. What lies
- * before a layer's window is never seen again, so the layer has slots for its window, for the tokens
- * of a pass, and for rewinds; they are a ring: a token's slot s is its position, and is in place
- * s % slots. A ring is whole spans, and a token that attends finds all tokens of its first span in
- * it, those before its window too. So attention computes the same numbers as with a slot for each
- * token. A ring is floats under every policy, and nothing in it is evicted. A layer without a window
- * has the policy's slots and blocks.
+ * before a layer's window is never seen again, so the layer has slots for its window, for the
+ * tokens of a pass, and for rewinds; they are a ring: a token's slot s is its position, and is in
+ * place s % slots. A ring is whole spans, and a token that attends finds all tokens of its first
+ * span in it, those before its window too. So attention computes the same numbers as with a slot
+ * for each token. A ring is floats under every policy, and nothing in it is evicted. A layer
+ * without a window has the policy's slots and blocks.
  */
 struct tft_kv_ring {
     struct tft_kv_heads heads;
@@ -272,8 +272,8 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
 /* The planned pass is done: its tokens are in the cache. */
 void tft_kv_commit(struct tft_kv *kv);
 
-/* Whether the cache can go back to the first `pos` tokens. Once it cannot, it cannot again before it
-   is empty, nor to fewer. */
+/* Whether the cache can go back to the first `pos` tokens. Once it cannot, it can neither go back to
+   them nor to fewer before it is empty. */
 bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos);
 
 /* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. With

@@ -168,7 +168,8 @@ enum tft_status tft_tokenizer_encode_spans(const struct tft_tokenizer *t, const 
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n)
 {
     *n = 0;
-    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE)) || !valid_spans(span, n_span, len))
+    if (len > INT32_MAX || (flags & ~(unsigned)(TFT_ADD_BOS | TFT_CONTINUE)) ||
+        !valid_spans(span, n_span, len))
         return TFT_ERR_ARG;
     struct marked marked = {text, len, span, n_span, flags & TFT_CONTINUE};
     struct tft_ids out = {.ids = ids, .cap = cap, .last = -1};

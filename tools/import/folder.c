@@ -61,7 +61,8 @@ static enum tft_status open_shards(struct import_folder *f, const char *index, j
         if (f->n_shard && (is_file(&f->shard[f->n_shard - 1], file) || has_shard(f, file)))
             continue;
         if (f->n_shard == MOST_SHARDS)
-            return import_error(err, TFT_ERR_UNSUPPORTED, "%s: more than %d files", index, MOST_SHARDS);
+            return import_error(err, TFT_ERR_UNSUPPORTED, "%s: more than %d files", index,
+                                MOST_SHARDS);
         enum tft_status status = open_shard(f, file, err);
         if (status != TFT_OK)
             return status;

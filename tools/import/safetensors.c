@@ -116,8 +116,8 @@ static enum tft_status check_parts(struct safetensors *s, struct tft_error *err)
                                                   : "its data overlaps that of another tensor",
                          err);
     if (at != s->size)
-        return import_error(err, TFT_ERR_FORMAT, "%s: the last %llu bytes belong to no tensor", s->name,
-                        (unsigned long long)(s->size - at));
+        return import_error(err, TFT_ERR_FORMAT, "%s: the last %llu bytes belong to no tensor",
+                            s->name, (unsigned long long)(s->size - at));
     return TFT_OK;
 }
 
@@ -158,8 +158,9 @@ enum tft_status safetensors_parse(struct safetensors *s, const char *name,
                         "safetensors",
                         name, (unsigned long long)n);
     if (n > size - 8)
-        return import_error(err, TFT_ERR_FORMAT, "%s: the header of %llu bytes is longer than the file",
-                        name, (unsigned long long)n);
+        return import_error(err, TFT_ERR_FORMAT,
+                            "%s: the header of %llu bytes is longer than the file", name,
+                            (unsigned long long)n);
     enum tft_status status =
         import_json_parse(&s->header, name, bytes + 8, (size_t)n, JSON_REJECT_DUPLICATES, err);
     if (status != TFT_OK)

@@ -99,7 +99,8 @@ static bool take_histograms(struct input_stats *st)
     st->histogram = calloc((size_t)TFT_LAYER_INPUTS * (size_t)st->n_threads, sizeof *st->histogram);
     for (uint32_t which = 0; st->histogram && which < TFT_LAYER_INPUTS; which++)
         for (int i = 0; i < st->n_threads; i++)
-            if (!histogram_init(histogram_of(st, which, i), quantize_input_width(st->m, NULL, which)))
+            if (!histogram_init(histogram_of(st, which, i),
+                                quantize_input_width(st->m, NULL, which)))
                 return false;
     return st->histogram;
 }
