@@ -8,7 +8,8 @@ Each part runs commands on small models and does something to them:
     files     some bytes of a model are changed, or its end is missing
     memory    allocations of the program fail, one after the other
     in/out    calls that open, map, read, write or keep a file fail, likewise
-    addresses the process may have few addresses, in steps up to what it needs
+    addresses the process may have few addresses, in steps from what loading it takes up to what it
+              needs
     room      files may only grow to so many bytes, in steps likewise
     kills     commands that write a file are killed under way (kill -9)
     GPU       calls of a played GPU fail, one after the other, where the build has one
@@ -70,6 +71,7 @@ class Campaign:
         self.turns = []  # of the part: commands, and where to strike them
         self.seconds = {}
         self.make_models()
+        self.loaded = self.addresses_to_load()
         self.mine = {*os.listdir(folder), "damaged"}
 
     def path(self, name):
@@ -86,6 +88,17 @@ class Campaign:
                                         "--kv=tuffet:group=16,window=16"))
         self.run_plainly("pack", self.path("q8_0"), "-o", self.path("packed"))
         self.has_eval = b"eval" in self.run_plainly("help")
+
+    def addresses_to_load(self):
+        """With fewer, the system's loader ends the program before it begins. Some libraries that
+        it loads allocate, too, so this tries."""
+        for room in range(1 << 20, MOST_ADDRESSES, 1 << 20):
+            def limit(room=room):
+                resource.setrlimit(resource.RLIMIT_AS, (room, room))
+            if subprocess.run([self.tuffet, "help"], capture_output=True, preexec_fn=limit,
+                              check=False).returncode == 0:
+                return room
+        return sys.exit(f"{self.tuffet} cannot be loaded")
 
     def run_plainly(self, *args):
         return subprocess.run([self.tuffet, *args], check=True, capture_output=True).stdout
@@ -256,7 +269,7 @@ class Campaign:
 
     def addresses(self):
         command, (at, n) = self.next_turn(self.every_command(), lambda c: SPREAD)
-        room = (at + 1) * MOST_ADDRESSES // n
+        room = self.loaded + (at + 1) * (MOST_ADDRESSES - self.loaded) // n
         self.attempt(command, f"{room >> 20} MB of addresses",
                      limits=[(resource.RLIMIT_AS, room)])
 
