@@ -31,7 +31,7 @@ size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap)
         return 0;
     if (count > MOST)
         count = MOST;
-    if (!done || whole < n)
+    if (count && (!done || whole < n)) /* a tokenizer may drop spaces: of " " it leaves none */
         count--;
     while (taken < count && taken < cap && tft_grammar_accept(s, all[taken]) == TFT_OK) {
         ids[taken] = all[taken];
