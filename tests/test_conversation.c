@@ -139,6 +139,25 @@ static void an_answer_is_drawn_anew(void **state)
     end(&c);
 }
 
+/* A message that no context holds is as if it had not been sent: older ones stay. */
+static void a_message_that_never_fits_drops_nothing(void **state)
+{
+    (void)state;
+    struct conversation c;
+    static char text[4000];
+    memset(text, 'x', sizeof text - 1);
+    begin(&c, &more_toys[0], NULL, NULL);
+    say(&c, "hello");
+    say(&c, "once");
+    size_t n = c.n;
+    assert_int_equal(n, 4);
+    assert_int_equal(conversation_say(&c, text, strlen(text)), CLI_FAILED);
+    assert_int_equal(c.n, n);
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    assert_int_equal(conversation_undo(&c), CLI_OK);
+    end(&c);
+}
+
 static void a_conversation_that_is_undone_is_empty(void **state)
 {
     (void)state;
@@ -165,6 +184,7 @@ int main(void)
         cmocka_unit_test(every_architecture_goes_back),
         cmocka_unit_test(quantized_caches_go_back),
         cmocka_unit_test(an_answer_is_drawn_anew),
+        cmocka_unit_test(a_message_that_never_fits_drops_nothing),
         cmocka_unit_test(a_conversation_that_is_undone_is_empty),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -116,6 +116,22 @@ static int32_t *prompt(struct conversation *c, struct conversation_answer *a, si
     return ids;
 }
 
+/* The same with no messages but the system message and the last two. */
+static int32_t *shortest_prompt(struct conversation *c, struct conversation_answer *a, size_t *n)
+{
+    struct template_message few[3], *all = c->message;
+    size_t n_all = c->n, first = first_of_user(c);
+    few[0] = all[0];
+    few[first] = all[n_all - 2];
+    few[first + 1] = all[n_all - 1];
+    c->message = few;
+    c->n = first + 2;
+    int32_t *ids = prompt(c, a, n);
+    c->message = all;
+    c->n = n_all;
+    return ids;
+}
+
 /* Drops the oldest message and its answer, and further pairs until a quarter of the context is
    free. Replaces *ids by the tokens of what is left. Returns false if nothing could be dropped. */
 static bool drop_oldest(struct conversation *c, struct conversation_answer *a, int32_t **ids,
@@ -199,14 +215,39 @@ static int compute_and_generate(struct conversation *c, struct conversation_answ
     return status;
 }
 
+/* The same as prompt() when the session became full within an answer: drops the oldest messages;
+   *room: the answer can go on. It may have ended within a character, whose first bytes are no text
+   yet: the model must see them, and the rest of the character goes on from them. */
+static int32_t *prompt_again(struct conversation *c, struct conversation_answer *a, size_t *n,
+                             bool *room)
+{
+    struct tft_text cut = a->state;
+    *room = false;
+    if (!cli_text_append(answer_text(c), (const char *)cut.bytes, cut.held)) {
+        cli_fail("out of memory");
+        return NULL;
+    }
+    int32_t *ids = prompt(c, a, n);
+    if (ids)
+        *room = drop_oldest(c, a, &ids, n) && *n < tft_capacity(c->s);
+    answer_text(c)->n -= cut.held;
+    cut.started = cut.started || a->state.started;
+    a->state = cut;
+    return ids;
+}
+
 /* Generates the answer. When the session becomes full before the end, drops the oldest messages and
    continues the answer with the others. */
 static int answer(struct conversation *c, struct conversation_answer *a)
 {
     size_t n;
     int32_t *ids = prompt(c, a, &n);
-    if (ids && n >= tft_capacity(c->s))
-        drop_oldest(c, a, &ids, &n);
+    if (ids && n >= tft_capacity(c->s)) { /* a message that never fits is to drop no others */
+        free(ids);
+        ids = shortest_prompt(c, a, &n);
+        if (ids && n < tft_capacity(c->s))
+            drop_oldest(c, a, &ids, &n);
+    }
     if (ids && n >= tft_capacity(c->s)) {
         free(ids);
         return cli_fail("the message makes a prompt of %zu tokens, but the context holds only %zu: "
@@ -224,8 +265,9 @@ static int answer(struct conversation *c, struct conversation_answer *a)
         int status = compute_and_generate(c, a, ids, n);
         if (status != CLI_OK || a->stop)
             return status;
-        ids = prompt(c, a, &n);
-        if (ids && (!drop_oldest(c, a, &ids, &n) || n >= tft_capacity(c->s))) {
+        bool room;
+        ids = prompt_again(c, a, &n, &room);
+        if (ids && !room) {
             free(ids);
             a->stop = "context";
             return CLI_OK;
