@@ -22,6 +22,10 @@ class Form(Case):
         self.assertEqual(self.json("run", toy, "-phello", "--regex=x?y", "-n1")["stop"], "length")
         self.assertEqual(self.json("run", toy, "--regex=")["text"], "")
 
+    def test_the_first_space_is_of_the_form(self):
+        got = self.json("run", self.toy(), "-p", "", "--regex= x{3}")
+        self.assertEqual(got["text"], " xxx")
+
     def test_a_grammar(self):
         grammar = self.write("list.gbnf", b'root ::= "[" word ("," word){2} "]"\n'
                                           b'word ::= [a-z]{1,4}\n')
