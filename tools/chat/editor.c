@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -23,7 +24,10 @@ static struct {
     bool interrupted;          /* Ctrl-C ended the line */
     unsigned char queue[4096]; /* bytes of the terminal: [at, end) are still to be read */
     size_t at, end;
+    bool pastes; /* the key PASTE was the start of a paste */
 } ed;
+
+enum { PASTE = 0x1e }; /* Ctrl-^ */
 
 static char *prompt(EditLine *edit)
 {
@@ -33,12 +37,26 @@ static char *prompt(EditLine *edit)
 
 /* ---- keys */
 
-/* The next byte, without taking it; as read(2) returns. */
-static int peek(EditLine *edit, unsigned char *byte)
+/* As read(2), except that every signal ends the wait, those with SA_RESTART too. */
+static ssize_t read_or_signal(void)
 {
-    while (ed.at == ed.end) {
+    fd_set keys;
+    FD_ZERO(&keys);
+    FD_SET(STDIN_FILENO, &keys);
+    if (select(STDIN_FILENO + 1, &keys, NULL, NULL, NULL) < 0)
+        return -1;
+    return read(STDIN_FILENO, ed.queue + ed.end, sizeof ed.queue - ed.end);
+}
+
+/* Reads more bytes behind those of the queue; returns 1, or as read(2). */
+static int fill(EditLine *edit)
+{
+    ed.end -= ed.at;
+    memmove(ed.queue, ed.queue + ed.at, ed.end);
+    ed.at = 0;
+    for (;;) {
         cli_release_interrupts(); /* those from elsewhere: no key makes one now */
-        ssize_t n = read(STDIN_FILENO, ed.queue, sizeof ed.queue);
+        ssize_t n = read_or_signal();
         int err = errno;
         cli_catch_interrupts();
         if (terminal_disturbed()) {
@@ -48,11 +66,31 @@ static int peek(EditLine *edit, unsigned char *byte)
         errno = err;
         if (n == 0 || (n < 0 && err != EINTR))
             return (int)n;
-        ed.at = 0;
-        ed.end = n > 0 ? (size_t)n : 0;
+        if (n > 0) {
+            ed.end += (size_t)n;
+            return 1;
+        }
     }
-    *byte = ed.queue[ed.at];
-    return 1;
+}
+
+/* The next byte, without taking it; as read(2) returns. */
+static int peek(EditLine *edit, unsigned char *byte)
+{
+    int got = ed.at < ed.end ? 1 : fill(edit);
+    *byte = got == 1 ? ed.queue[ed.at] : 0;
+    return got;
+}
+
+/* Takes the start of a bracketed paste, if that comes next. It is no key for libedit: in its vi
+   mode a key that begins with Escape would take Escape itself, the way to the commands. */
+static bool take_paste(EditLine *edit)
+{
+    static const unsigned char start[] = {0x1b, '[', '2', '0', '0', '~'};
+    for (size_t n = 0; n < sizeof start; n++)
+        if ((ed.at + n == ed.end && (n < 2 || fill(edit) != 1)) || ed.queue[ed.at + n] != start[n])
+            return false;
+    ed.at += sizeof start;
+    return true;
 }
 
 /* Reads a character for libedit, which would drop bytes that are not UTF-8, and end the line at a
@@ -63,7 +101,12 @@ static int next_key(EditLine *edit, wchar_t *key)
     unsigned char byte = 0;
     size_t n = 0;
     uint32_t c = TFT_UTF8_CUT;
-    int got = 1;
+    int got = peek(edit, &byte);
+    if (got == 1 && take_paste(edit)) {
+        ed.pastes = true;
+        *key = PASTE;
+        return 1;
+    }
     while (c == TFT_UTF8_CUT && (got = peek(edit, &byte)) == 1) {
         bytes[n] = (char)byte;
         tft_utf8_next(bytes, n + 1, &c);
@@ -107,6 +150,8 @@ static unsigned char paste(EditLine *edit, int key)
     wchar_t *text = NULL, c;
     size_t n = 0, room = 0;
     (void)key;
+    if (!ed.pastes)
+        return CC_ERROR;
     while (next_key(edit, &c) == 1) {
         if (n + 1 >= room) {
             room = room ? room * 2 : 1024;
@@ -126,6 +171,7 @@ static unsigned char paste(EditLine *edit, int key)
         el_winsertstr(edit, text);
     }
     free(text);
+    ed.pastes = false;
     return CC_REFRESH;
 }
 
@@ -177,7 +223,12 @@ static void close_editor(void)
     el_end(ed.edit);
 }
 
-static void bind(const char *key, const char *name) { el_set(ed.edit, EL_BIND, key, name, NULL); }
+/* Among the commands of vi mode too. */
+static void bind(const char *key, const char *name)
+{
+    el_set(ed.edit, EL_BIND, key, name, NULL);
+    el_set(ed.edit, EL_BIND, "-a", key, name, NULL);
+}
 
 const struct editor *editor_open(bool keep)
 {
@@ -199,14 +250,14 @@ const struct editor *editor_open(bool keep)
     el_wset(ed.edit, EL_GETCFN, next_key);
     el_set(ed.edit, EL_SETTY, "-d", "-isig", NULL);
     el_set(ed.edit, EL_SETTY, "-x", "-echo", "-icanon", NULL);
-    bind("^R", "em-inc-search-prev");
+    el_set(ed.edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(ed.edit, NULL); /* the user's ~/.editrc */
     el_wset(ed.edit, EL_ADDFN, L"tuffet-interrupt", L"Drop the line", interrupt);
     el_wset(ed.edit, EL_ADDFN, L"tuffet-suspend", L"Suspend the program", suspend);
     el_wset(ed.edit, EL_ADDFN, L"tuffet-paste", L"Insert a paste", paste);
     bind("^C", "tuffet-interrupt");
     bind("^Z", "tuffet-suspend");
-    bind("\\e[200~", "tuffet-paste");
+    bind("^^", "tuffet-paste");
     history(ed.history, &event, H_SETSIZE, HISTORY_ENTRIES);
     ed.keep = keep;
     if (keep)

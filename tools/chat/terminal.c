@@ -20,7 +20,7 @@
 enum { INTERRUPT = 3 }; /* what Ctrl-C types where it is no signal */
 
 static struct {
-    bool on, keys;
+    bool on, keys, styles; /* styles: standard output may be in the middle of a dim text */
     struct termios found;
 } terminal;
 
@@ -28,16 +28,23 @@ static volatile sig_atomic_t disturbed;
 
 /* ---- modes. Signal handlers call these. */
 
-static void send(const char *sequence)
+static void send(int fd, const char *sequence)
 {
-    ssize_t sent = write(STDERR_FILENO, sequence, strlen(sequence));
+    ssize_t sent = write(fd, sequence, strlen(sequence));
     (void)sent; /* a terminal that has gone away needs none */
 }
 
+/* In the background the modes are those of the shell, and tcsetattr would stop the program: one
+   that is suspended and then killed would not end. */
 static void restore(void)
 {
+    pid_t front = tcgetpgrp(STDIN_FILENO);
+    if (front >= 0 && front != getpgrp())
+        return;
+    if (terminal.styles)
+        send(STDOUT_FILENO, PLAIN);
     if (terminal.keys)
-        send(PLAIN PASTE_OFF);
+        send(STDERR_FILENO, PASTE_OFF);
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
 }
 
@@ -98,7 +105,7 @@ static void suspend_by(int sig)
     handle(sig, suspend_by);
     tcsetattr(STDIN_FILENO, TCSANOW, &t);
     if (terminal.keys)
-        send(PASTE_ON);
+        send(STDERR_FILENO, PASTE_ON);
     disturbed = 1;
     errno = err;
 }
@@ -118,10 +125,11 @@ bool terminal_disturbed(void)
     return was;
 }
 
-/* A read of the editor ends when the size changes, so that it can draw the line again. */
+/* SA_RESTART: an answer that waits for its reader is not to fail. The editor waits in select(),
+   which ends when the size changes, so that it can draw the line again. */
 static void watch_size(void)
 {
-    struct sigaction a = {.sa_handler = resized_by};
+    struct sigaction a = {.sa_handler = resized_by, .sa_flags = SA_RESTART};
     sigemptyset(&a.sa_mask);
 #ifdef SIGWINCH
     sigaction(SIGWINCH, &a, NULL);
@@ -134,6 +142,7 @@ void terminal_begin(bool keys)
         return;
     terminal.on = true;
     terminal.keys = keys;
+    terminal.styles = terminal_styles(STDOUT_FILENO);
     atexit(restore);
     handle(SIGHUP, end_by);
     handle(SIGQUIT, end_by);
@@ -143,7 +152,7 @@ void terminal_begin(bool keys)
     cli_release_interrupts();
     if (keys) {
         watch_size();
-        send(PASTE_ON);
+        send(STDERR_FILENO, PASTE_ON);
     }
     terminal_answer();
 }
