@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "tools/cli/cli.h"
 
 /* path[size] = that of the file, whose folders are made if they are missing. A state home that is
@@ -40,6 +41,18 @@ static void decode(char *line)
         *to++ = escaped && *p == 'n' ? '\n' : *p;
     }
     *to = 0;
+}
+
+/* libedit would stop at an entry that is not, and not reach older ones. */
+static bool is_utf8(const char *p)
+{
+    uint32_t c;
+    for (size_t n = strlen(p), len; n; p += len, n -= len) {
+        len = tft_utf8_next(p, n, &c);
+        if (c >= TFT_UTF8_BAD)
+            return false;
+    }
+    return true;
 }
 
 /* The start of the last `most` of the n lines of text[len]. */
@@ -82,7 +95,7 @@ void history_load(void (*add)(const char *entry))
     for (char *end; (end = strchr(from, '\n')); from = end + 1) {
         *end = 0;
         decode(from);
-        if (*from)
+        if (*from && is_utf8(from))
             add(from);
     }
     free(text);

@@ -84,7 +84,7 @@ static enum input_kind append(struct input *in, const char *p, size_t n)
 static enum input_kind read_continued(struct input *in)
 {
     const char *line;
-    size_t n;
+    size_t n = 0;
     enum input_kind found = INPUT_MESSAGE;
     bool more = true;
     while (found == INPUT_MESSAGE && more) {
@@ -112,7 +112,7 @@ static void trim(struct cli_text *t)
 static enum input_kind read_quoted(struct input *in)
 {
     const char *line;
-    size_t n;
+    size_t n = 0;
     in->quoted = true;
     while (in->text.n < QUOTES || memcmp(in->text.p + in->text.n - QUOTES, quotes, QUOTES) != 0) {
         enum input_kind found = append(in, "\n", 1);
@@ -130,6 +130,20 @@ static enum input_kind read_quoted(struct input *in)
     in->text.n -= QUOTES;
     trim(&in->text);
     return INPUT_MESSAGE;
+}
+
+/* A line that was between quotes keeps them: recalled without them, it might be a command. */
+static void remember(const struct input *in)
+{
+    const char *p = in->text.p;
+    size_t n = in->text.n;
+    struct cli_text line = {0};
+    if (!in->quoted || memchr(p, '\n', n))
+        in->editor->remember(p, n);
+    else if (cli_text_append(&line, quotes, QUOTES) && cli_text_append(&line, p, n) &&
+             cli_text_append(&line, quotes, QUOTES))
+        in->editor->remember(line.p, line.n);
+    free(line.p);
 }
 
 enum input_kind input_next(struct input *in)
@@ -150,6 +164,6 @@ enum input_kind input_next(struct input *in)
             : !pasted && n && line[n - 1] == '\\' ? read_continued(in)
                                                   : INPUT_MESSAGE;
     if (found == INPUT_MESSAGE && in->editor && in->text.n)
-        in->editor->remember(in->text.p, in->text.n);
+        remember(in);
     return found;
 }
