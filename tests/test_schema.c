@@ -388,6 +388,28 @@ static enum tft_status status_of(const char *schema, struct tft_error *err)
     return status;
 }
 
+/* Schemas whose grammar once accepted what is not valid. */
+static void close_calls(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"type\": \"number\", \"exclusiveMinimum\": 1e-5, \"exclusiveMaximum\": 100}",
+         {"99.99", "1"},
+         {"99.999999999999999", "100"}},
+        {"{\"type\": \"number\", \"minimum\": 9007199254740993}",
+         {"9007199254740993", "9007199254740994"},
+         {"9007199254740993.0", "9007199254740992"}},
+        {"{\"$defs\": {\"a\": {\"b\": {\"type\": \"null\"}}, \"a/b\": {\"type\": \"string\"}}, "
+         "\"$ref\": \"#/$defs/a%2Fb\"}",
+         {"null"},
+         {"\"x\""}},
+        {"{\"enum\": [9007199254740993], \"minimum\": 9007199254740993}",
+         {"9007199254740993"},
+         {"9007199254740992"}},
+    };
+    (void)state;
+    CHECK(rows, 0);
+}
+
 static void what_is_not_supported_is_named(void **state)
 {
     static const struct {
@@ -414,6 +436,27 @@ static void what_is_not_supported_is_named(void **state)
          "refers to itself"},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a(?=b)\"}", "#/pattern: character 4: a group"},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"\\\\bx\"}", "#/pattern: character 3: an escape"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"(?<!a)b\"}", "#/pattern: character"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"^(?<=a)b$\"}", "#/pattern: character"},
+        {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"^[\\\\01]$\"}", "#/pattern: character"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"$ref\": \"#/$defs/p\", \"$defs\": {\"p\": {\"oneOf\": [{\"const\": 1}, "
+         "{\"type\": \"integer\"}]}}}",
+         "options 0 and 1"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"allOf\": [{\"oneOf\": [{\"enum\": [\"a\", \"b\"]}, {\"type\": \"string\", "
+         "\"maxLength\": 1}]}]}",
+         "options 0 and 1"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"type\": \"object\", \"oneOf\": [{\"properties\": {\"k\": {\"const\": 1}}, "
+         "\"required\": [\"k\"], \"anyOf\": [{\"properties\": {\"x\": {\"const\": 2}}, "
+         "\"required\": [\"x\"]}, {\"properties\": {\"y\": {\"const\": 2}}}]}, "
+         "{\"properties\": {\"x\": {\"const\": 2}}, \"required\": [\"x\"]}]}",
+         "options 0 and 1"},
+        {TFT_ERR_UNSUPPORTED, "{\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": \"null\"}]}",
+         "refers to itself"},
+        {TFT_ERR_UNSUPPORTED,
+         "{\"oneOf\": [{\"const\": 100000000000000000000}, {\"const\": 1e20}]}", ""},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a^b\"}", "#/pattern: character 2"},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a)\"}", "#/pattern"},
         {TFT_ERR_UNSUPPORTED, "{\"pattern\": \"a\", \"maxLength\": 3}", "#/pattern: beside"},
@@ -491,6 +534,7 @@ int main(void)
         cmocka_unit_test(objects),
         cmocka_unit_test(objects_in_any_order),
         cmocka_unit_test(choices_and_references),
+        cmocka_unit_test(close_calls),
         cmocka_unit_test(what_is_not_supported_is_named),
         cmocka_unit_test(hostile_schemas_end),
     };

@@ -244,6 +244,10 @@ static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool
 
 static void put_fraction(const struct fraction *f, bool near_lo, bool near_hi)
 {
+    if (!f->most) {
+        tft_schema_put(f->c, may_end(f, 0, near_lo, near_hi) ? "" : " never");
+        return;
+    }
     tft_schema_put(f->c, may_end(f, 0, near_lo, near_hi) ? " ( \"\"" : " ( never");
     tft_schema_put(f->c, " | \".\"");
     put_digits(f, 0, near_lo, near_hi, false);
@@ -257,9 +261,12 @@ static void put_sizes(struct schema *c, const struct schema_bound *lo,
     struct fraction f = {c, lo, hi, 0};
     unsigned longest = hi->set && hi->whole > lo->whole ? hi->whole : lo->whole;
     int64_t a = whole_part(lo), b = hi->set ? whole_part(hi) : no_bound(lo);
-    f.most = longest < DIGITS ? DIGITS - longest : 1;
+    f.most = longest < DIGITS ? DIGITS - longest : 0;
     f.most = lo->n - lo->whole > f.most ? lo->n - lo->whole : f.most;
     f.most = hi->set && hi->n - hi->whole > f.most ? hi->n - hi->whole : f.most;
+    if (hi->set && f.most && (b ? hi->whole : 0) + f.most > DIGITS)
+        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED,
+                       "schema: bounds of a number with more than %d digits in all", DIGITS);
     tft_schema_put(c, " (");
     put_whole(c, a, a);
     put_fraction(&f, true, hi->set && a == b);

@@ -22,6 +22,16 @@ static bool same_dict(struct schema *c, const struct jinja_dict *a, const struct
     return same;
 }
 
+/* Exactly, not as doubles. */
+static bool same_number(struct schema *c, struct jinja_value whole, double number)
+{
+    bool large = number >= 1e18 || number <= -1e18;
+    if (whole.kind == JINJA_BIG && large)
+        tft_jinja_fail(c->x, TFT_ERR_UNSUPPORTED, "schema: a constant of too many digits");
+    return whole.kind == JINJA_INT && !large && floor(number) == number &&
+           (int64_t)number == whole.integer;
+}
+
 /* Equality of JSON: 1 is 1.0, and is not true. */
 bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value b)
 {
@@ -32,6 +42,10 @@ bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value 
         same = same_list(c, a.list, b.list);
     else if (a.kind == JINJA_DICT && b.kind == JINJA_DICT)
         same = same_dict(c, a.dict, b.dict);
+    else if (a.kind == JINJA_FLOAT && (b.kind == JINJA_INT || b.kind == JINJA_BIG))
+        same = same_number(c, b, a.number);
+    else if (b.kind == JINJA_FLOAT && (a.kind == JINJA_INT || a.kind == JINJA_BIG))
+        same = same_number(c, a, b.number);
     else
         same = (a.kind == JINJA_BOOL) == (b.kind == JINJA_BOOL) && tft_jinja_equal(c->x, a, b);
     tft_jinja_leave(c->x);
@@ -104,8 +118,9 @@ static bool choices_hold(struct schema *c, const struct schema_place *at, unsign
                          struct jinja_value v)
 {
     static const char *const names[] = {"anyOf", "oneOf", "allOf"};
-    static const unsigned choices[] = {SCHEMA_ANY_OF, SCHEMA_ONE_OF, 0};
-    const struct schema_place *ref = tft_schema_member(c, at, "$ref");
+    static const unsigned choices[] = {SCHEMA_ANY_OF, SCHEMA_ONE_OF, SCHEMA_LEADS};
+    const struct schema_place *ref =
+        settled & SCHEMA_LEADS ? NULL : tft_schema_member(c, at, "$ref");
     bool holds = !ref || tft_schema_holds(c, tft_schema_resolve(c, ref), v);
     for (int k = 0; k < 3 && holds; k++) {
         const struct schema_place *list =
@@ -167,8 +182,9 @@ bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct ji
 bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v)
 {
     bool hold = !s->all.never;
+    /* what $ref and allOf lead to are parts too, and know which of their choices are settled */
     for (size_t i = 0; i < s->all.n && hold; i++)
-        hold = part_holds(c, s->all.part[i].at, s->all.part[i].settled, v);
+        hold = part_holds(c, s->all.part[i].at, s->all.part[i].settled | SCHEMA_LEADS, v);
     return hold;
 }
 
@@ -227,7 +243,8 @@ static bool types_apart(struct schema *c, const struct schema_shape *a,
         return false;
     if (common & SCHEMA_ARRAY && a->max_items >= b->min_items && b->max_items >= a->min_items)
         return false;
-    return !(common & SCHEMA_OBJECT) || objects_apart(c, a, b);
+    /* the options of a choice may list more names: each is looked at for itself */
+    return !(common & SCHEMA_OBJECT) || (!a->choice && objects_apart(c, a, b));
 }
 
 /* Whether each option of a choice is apart from b, or b from each if `first`. */

@@ -32,7 +32,6 @@ static void at_least(struct schema *c, uint64_t *least, const struct schema_plac
 static void at_most(struct schema *c, uint64_t *most, const struct schema_place *at)
 {
     uint64_t n = count_of(c, at);
-    n = n > SCHEMA_MANY ? SCHEMA_MANY : n;
     *most = n < *most ? n : *most;
 }
 
@@ -377,6 +376,13 @@ static const struct schema_shape nothing_said = {.types = SCHEMA_ALL_TYPES,
                                                  .max_items = SCHEMA_NO_MAX,
                                                  .max_members = SCHEMA_NO_MAX};
 
+/* Texts have no more than this; constants may. */
+static void limit(uint64_t *most)
+{
+    if (*most != SCHEMA_NO_MAX && *most > SCHEMA_MANY)
+        *most = SCHEMA_MANY;
+}
+
 void tft_schema_read(struct schema *c, const struct schema_all *all, struct schema_shape *s)
 {
     *s = nothing_said;
@@ -384,6 +390,9 @@ void tft_schema_read(struct schema *c, const struct schema_all *all, struct sche
     for (size_t i = 0; i < all->n; i++)
         follow(c, &s->all, all->part[i].at, all->part[i].settled, NULL);
     read_parts(c, s);
+    limit(&s->max_length);
+    limit(&s->max_items);
+    limit(&s->max_members);
 }
 
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s)

@@ -210,6 +210,8 @@ static uint32_t hex(struct expression *e, int digits)
         }
         ch = ch * 16 + (uint32_t)(p - all < 16 ? p - all : p - all - 6);
     }
+    if (ch >= 0xd800 && ch <= 0xdfff)
+        refuse(e, "half of a surrogate pair: write the character itself");
     return ch;
 }
 
@@ -226,6 +228,8 @@ static uint32_t character(struct expression *e, bool in_class)
     int p = peek(e);
     const char *name = p > 0 ? strchr(names, p) : NULL;
     e->at += p >= 0;
+    if (p == '0' && peek(e) >= '0' && peek(e) <= '9')
+        refuse(e, "an escape that is not supported");
     if (name)
         return (uint32_t)(unsigned char)chars[name - names];
     if (p == 'x' || p == 'u')
@@ -272,7 +276,9 @@ static struct width alternatives(struct expression *e);
 
 static struct width group(struct expression *e)
 {
-    if (take(e, "?<") && peek(e) != '=' && peek(e) != '!') {
+    if (take(e, "?<")) {
+        if (peek(e) == '=' || peek(e) == '!')
+            refuse(e, "a group that is not supported");
         while (peek(e) >= 0 && !take(e, ">"))
             e->at++;
     } else if (take(e, "?") && !take(e, ":")) {

@@ -70,17 +70,34 @@ const struct schema_place *tft_schema_item(struct schema *c, const struct schema
     return tft_schema_place(c, list, NULL, index, list->v.list->item[index]);
 }
 
-/* The next name of a JSON pointer in a URI (RFC 6901, sections 3 and 6). */
+/* A hexadecimal digit; 16: it is none. */
+static unsigned hex_digit(char ch)
+{
+    static const char all[] = "0123456789abcdefABCDEF";
+    const char *p = ch ? strchr(all, ch) : NULL;
+    return !p ? 16 : (unsigned)(p - all < 16 ? p - all : p - all - 6);
+}
+
+/* The text of a URI without its percent signs; NULL after a failure. */
+static const struct jinja_string *decode(struct schema *c, const struct jinja_string *ref)
+{
+    struct jinja_buffer b = {0};
+    for (size_t i = 0; i < ref->n && tft_jinja_spend(c->x, 1); i++) {
+        unsigned high = ref->p[i] == '%' && i + 2 < ref->n ? hex_digit(ref->p[i + 1]) : 16,
+                 low = high < 16 ? hex_digit(ref->p[i + 2]) : 16;
+        char ch = low < 16 ? (char)(high * 16 + low) : ref->p[i];
+        tft_jinja_add_text(c->x, &b, &ch, 1, false);
+        i += low < 16 ? 2 : 0;
+    }
+    return tft_jinja_finish(c->x, &b).string;
+}
+
+/* The next name of a JSON pointer (RFC 6901, section 3). */
 static struct jinja_value next_name(struct schema *c, const struct jinja_string *ref, size_t *at)
 {
     struct jinja_buffer b = {0};
     for (++*at; *at < ref->n && ref->p[*at] != '/'; ++*at) {
         char ch = ref->p[*at];
-        unsigned code;
-        if (ch == '%' && *at + 2 < ref->n && sscanf(ref->p + *at + 1, "%2x", &code) == 1) {
-            ch = (char)code;
-            *at += 2;
-        }
         if (ch == '~' && *at + 1 < ref->n)
             ch = ref->p[++*at] == '0' ? '~' : '/';
         tft_jinja_add_text(c->x, &b, &ch, 1, false);
@@ -99,7 +116,8 @@ const struct schema_place *tft_schema_resolve(struct schema *c, const struct sch
         tft_schema_fail(c, ref, TFT_ERR_UNSUPPORTED, "only references within the schema, #/...");
         return NULL;
     }
-    while (to && at < s->n && c->x->status == TFT_OK) {
+    s = decode(c, s);
+    while (s && to && at < s->n && c->x->status == TFT_OK) {
         struct jinja_value name = next_name(c, s, &at);
         if (name.kind != JINJA_STRING)
             return NULL;

@@ -182,12 +182,35 @@ struct schema_all tft_schema_option(struct schema *c, const struct schema_shape 
     return all;
 }
 
+/* Whether an option says of a value that it is valid by the schema of the choice: that goes round
+   for ever. */
+static bool comes_back(struct schema *c, const struct schema_shape *s, size_t option)
+{
+    static const char *const names[] = {"$ref", "allOf", "anyOf", "oneOf"};
+    struct schema_all seen = {0};
+    tft_schema_add(c, &seen, tft_schema_item(c, s->choice, option), 0);
+    for (size_t i = 0; i < seen.n && c->x->status == TFT_OK; i++) {
+        if (seen.part[i].at->v.dict == s->all.part[s->chooser].at->v.dict)
+            return true;
+        for (int k = 0; k < 4; k++) {
+            const struct schema_place *to = tft_schema_member(c, seen.part[i].at, names[k]);
+            if (to && k == 0)
+                tft_schema_add(c, &seen, tft_schema_resolve(c, to), 0);
+            for (size_t j = 0; to && to->v.kind == JINJA_LIST && j < to->v.list->n; j++)
+                tft_schema_add(c, &seen, tft_schema_item(c, to, j), 0);
+        }
+    }
+    return false;
+}
+
 static void write_choice(struct schema *c, const struct schema_shape *s)
 {
     size_t n = s->choice->v.list->n;
     bool one = tft_jinja_is(s->choice->key, "oneOf");
     for (size_t i = 0; i < n && c->x->status == TFT_OK; i++) {
         struct schema_all option = tft_schema_option(c, s, i);
+        if (comes_back(c, s, i))
+            tft_schema_fail(c, s->choice, TFT_ERR_UNSUPPORTED, "option %zu refers to itself", i);
         tft_schema_put(c, "%sr%u", i ? " | " : "", (unsigned)tft_schema_rule(c, &option));
         for (size_t k = 0; one && k < n && c->x->status == TFT_OK; k++) {
             struct schema_all other = tft_schema_option(c, s, k);

@@ -45,7 +45,7 @@ struct schema_part {
     const struct schema_place *at; /* an object */
     unsigned settled;
 };
-enum { SCHEMA_ANY_OF = 1, SCHEMA_ONE_OF = 2 };
+enum { SCHEMA_ANY_OF = 1, SCHEMA_ONE_OF = 2, SCHEMA_LEADS = 4 /* $ref, allOf: in holds.c */ };
 
 struct schema_all {
     struct schema_part *part; /* [n] all of them hold */
