@@ -72,7 +72,11 @@ struct import_arch {
     bool permuted;    /* RoPE pairs neighbours, and in the folder partners are half a head apart */
     bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
     bool parallel;    /* what use_parallel_residual is where config.json does not say it */
-    bool ternary; /* config.json may say that weights are to be quantized as IMPORT_TERNARY does */
+    enum {
+        IMPORT_IF_ONLINE = 1, /* config.json may say that weights are to be quantized as
+                                 IMPORT_TERNARY does: otherwise they stay */
+        IMPORT_ALWAYS,        /* they are, whether it says so or not */
+    } ternary;                /* 0: there are none */
     bool one_kv_number; /* the file has no array of KV heads, although only some layers attend */
     bool tied;        /* what tie_word_embeddings is where config.json does not say it */
     const struct import_number *numbers; /* the last has no key; or NULL */

@@ -139,6 +139,7 @@ void import_dimensions(struct import *im)
         import_fail(im, TFT_ERR_UNSUPPORTED,
                     "%s: its weights are quantized (\"quantization_config\"): import the original",
                     im->folder.path);
+    im->is_ternary = quantized || im->arch->ternary == IMPORT_ALWAYS;
     check_activation(im);
     if (im->arch->dimensions && im->status == TFT_OK)
         im->arch->dimensions(im);

@@ -118,7 +118,8 @@ static double mean_size(const struct import_target *t, float *row)
         for (uint64_t c = 0; c < t->cols; c++)
             sum += fabs((double)row[c]);
     }
-    return fmax(sum / ((double)t->rows * (double)t->cols), 1e-5);
+    double mean = sum / ((double)t->rows * (double)t->cols);
+    return mean < 1e-5 ? 1e-5 : mean; /* NaN stays */
 }
 
 /* What is nearer to 0 than to s becomes 0, and so does what is as near. */
@@ -202,7 +203,7 @@ void import_write_data(struct import *im, const char *prefix, const struct impor
 {
     float *row = malloc((size_t)t->cols * sizeof *row);
     uint16_t *half = malloc((size_t)t->cols * sizeof *half);
-    bool ternary = t->rule->how & IMPORT_TERNARY;
+    bool ternary = t->rule->how & IMPORT_TERNARY && im->is_ternary;
     if (!row || !half)
         import_fail(im, TFT_ERR_NOMEM, "%s: out of memory", im->folder.path);
     double size = ternary && import_goes_on(im) ? mean_size(t, row) : 0;

@@ -26,6 +26,7 @@ struct import {
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
     uint64_t n_ff_shared; /* hidden activations of shared experts; 0: there are none */
     uint64_t n_leading;   /* layers that come first and have no experts */
+    bool is_ternary;      /* IMPORT_TERNARY counts */
     struct {
         uint64_t k_heads, v_heads, dim; /* of delta nets, as in struct tft_delta_shape */
     } delta;
