@@ -213,6 +213,7 @@ void tft_load_shape(struct tft_load *ld, bool differ)
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "more than %d heads share a KV head", TFT_MAX_GROUP);
 
     struct tft_block *block = tft_arena_take(&ld->arena, m->n_layer, sizeof *block);
+    block = block ? block : ld->blocks;
     if (block)
         memset(block, 0, m->n_layer * sizeof *block);
     m->block = block;

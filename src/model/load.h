@@ -29,7 +29,8 @@ struct tft_load {
     const struct tft_value *packed; /* [s->n_tensor] the types of packed tensors; NULL if the file
                                        is not one of `tuffet pack`: see packed.h */
     struct tft_arena arena;
-    struct tft_block block;          /* replaces the model's blocks in the counting run */
+    struct tft_block block;          /* replaces the model's blocks in the counting run, */
+    struct tft_block *blocks;        /* unless there is room for all of them: [n_block] */
     uint32_t *windows;               /* likewise its kv_window; NULL: not wanted */
     struct tft_kv_heads *heads;      /* likewise its kv_heads */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */

@@ -91,8 +91,19 @@ enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const 
         return tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
     memset(ld.used, 0, n);
     load(&ld, false);
+    size_t of_blocks = ld.status == TFT_OK ? ld.n_block * sizeof *ld.blocks : 0;
+    if (of_blocks) { /* what sessions need is a matter of all blocks */
+        ld.blocks = tft_alloc(m->allocator, of_blocks);
+        ld.arena = (struct tft_arena){0};
+        if (ld.blocks)
+            load(&ld, false);
+        else
+            ld.status = tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
+    }
     tft_load_check_all_used(&ld);
     m->memory_size = ld.arena.failed ? SIZE_MAX : ld.arena.used;
+    m->block = NULL;
+    tft_free(m->allocator, ld.blocks, of_blocks);
     tft_free(m->allocator, ld.used, n);
     return ld.status;
 }
