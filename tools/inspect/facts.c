@@ -143,6 +143,7 @@ static void plan_session(struct facts *f, const struct tft_model *m,
     choose_cache(f, given);
     with_cache.kv = f->kv;
     f->kv_per_token = tft_kv_bytes(m, so->kv, NULL);
+    f->cached = m->n_kv_layer;
     for (uint32_t l = 0; l < m->n_kv_layer; l++)
         f->windows += tft_model_kv_window(m, l) != 0;
     f->session_context = so->capacity ? so->capacity : m->n_ctx - m->n_prefix;

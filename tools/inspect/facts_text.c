@@ -100,8 +100,8 @@ static void show_memory(const struct facts *f)
     put_label("KV cache");
     printf("%s, %zu bytes a token", f->kv, f->kv_per_token);
     if (f->windows)
-        printf("; %" PRIu32 " of %" PRIu64 " layers have windows, in floats", f->windows,
-               f->layers);
+        printf("; %" PRIu32 " of %" PRIu32 " layers have windows, in floats", f->windows,
+               f->cached);
     putchar('\n');
     put_label("memory");
     put_bytes(f->weights);

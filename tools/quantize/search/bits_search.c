@@ -226,11 +226,6 @@ static void choose(struct searcher *z, size_t bytes)
 static void check(struct searcher *z)
 {
     const struct tft_model *m = z->m;
-    if (m->n_expert) {
-        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
-                 "%s: the search for bits does not know mixtures of experts", m->source.name);
-        return;
-    }
     for (uint32_t l = 0; l < m->n_layer; l++)
         for (int i = 0; i < LAYER_MATS; i++) {
             const struct tft_linear *linear = layers_linear(&m->block[l], i);
@@ -305,6 +300,9 @@ static void prepare(struct searcher *z)
                                               .progress = o->progress,
                                               .user = o->user},
                     &z->bad);
+    if (!failed(z) && z->m->n_expert)
+        tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
+                 "%s: the search for bits does not know mixtures of experts", z->m->source.name);
     if (!failed(z) && z->o->n_windows < 2)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: a search needs at least two windows of text, one to measure and one held out",
