@@ -272,8 +272,8 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
 /* The planned pass is done: its tokens are in the cache. */
 void tft_kv_commit(struct tft_kv *kv);
 
-/* Whether the cache can go back to the first `pos` tokens. Once it cannot, it can neither go back to
-   them nor to fewer before it is empty. */
+/* Whether the cache can go back to the first `pos` tokens. Once it cannot, it cannot go back to
+   them, or to fewer, before it is empty. */
 bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos);
 
 /* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. With
