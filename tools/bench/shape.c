@@ -18,8 +18,10 @@ struct shape {
     uint32_t long_context;  /* RoPE has divisors for sessions of more tokens than this; 0: none */
     uint32_t window;        /* of the layers that have one; 0: none has */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
-    const char *mixers;     /* of the layers, and over again: a ttention, c onvolution, d elta net;
-                               NULL: all have attention */
+    const char *mixers;     /* a letter for each layer, repeated: a for attention, c for a short
+                               convolution, d for a delta net; NULL: all have attention */
+    bool output_gate;       /* of attention: q has as many rows again */
+    const char *ffn_norm, *out_norm; /* names of norms; NULL: the usual ones */
 };
 
 /* Of the convolution of LFM2, and of the delta nets of Qwen3.5 (their heads have keys and values of
@@ -43,9 +45,9 @@ static const struct shape shapes[] = {
     {"gemma-2-2b", "gemma2", 2304, 9216, 26, 8, 4, 256, 256000, .post_norm = true, .window = 4096},
     {"granite-3-1b-a400m", "granitemoe", 1024, 512, 24, 16, 8, 64, 49152, .experts = 32, .used = 8},
     {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, .qk_norm = true,
-     .mixers = "ccaccaccacacacac"},
+     .mixers = "ccaccaccacacacac", .out_norm = "token_embd_norm"},
     {"qwen3.5-0.8b", "qwen35", 1024, 3584, 24, 8, 2, 256, 248320, .qk_norm = true, .rot = 64,
-     .mixers = "ddda"},
+     .mixers = "ddda", .output_gate = true, .ffn_norm = "post_attention_norm"},
 };
 
 static char mixer(const struct shape *s, unsigned layer)
@@ -53,7 +55,10 @@ static char mixer(const struct shape *s, unsigned layer)
     return s->mixers ? s->mixers[layer % strlen(s->mixers)] : 'a';
 }
 
-static bool is(const struct shape *s, const char *arch) { return strcmp(s->arch, arch) == 0; }
+static bool has_mixer(const struct shape *s, char which)
+{
+    return s->mixers && strchr(s->mixers, which);
+}
 
 static void put_norm(struct shape_weights *w, unsigned layer, const char *norm, uint32_t n)
 {
@@ -65,7 +70,7 @@ static void put_norm(struct shape_weights *w, unsigned layer, const char *norm, 
 static void put_norms(struct shape_weights *w, const struct shape *s, unsigned layer)
 {
     put_norm(w, layer, "attn_norm", s->width);
-    put_norm(w, layer, is(s, "qwen35") ? "post_attention_norm" : "ffn_norm", s->width);
+    put_norm(w, layer, s->ffn_norm ? s->ffn_norm : "ffn_norm", s->width);
     if (s->qk_norm && mixer(s, layer) == 'a') {
         put_norm(w, layer, "attn_q_norm", s->head);
         put_norm(w, layer, "attn_k_norm", s->head);
@@ -122,7 +127,7 @@ static void put_attention(struct shape_weights *w, const struct shape *s, unsign
     uint32_t q = s->heads * s->head, kv = s->kv_heads * s->head;
     struct shape_matrix x[] = {
         {.format = "blk.%u.attn_q",
-         .rows = is(s, "qwen35") ? 2 * q : q,
+         .rows = s->output_gate ? 2 * q : q,
          .cols = s->width,
          .bias = s->bias},
         {.format = "blk.%u.attn_k", .rows = kv, .cols = s->width, .bias = s->bias},
@@ -190,7 +195,7 @@ static void put_tensors(struct shape_weights *w, const struct shape *s)
         put_ffn(w, s, l);
         put_norms(w, s, l);
     }
-    shape_vector(w, is(s, "lfm2") ? "token_embd_norm" : "output_norm", ".weight", s->width, 1);
+    shape_vector(w, s->out_norm ? s->out_norm : "output_norm", ".weight", s->width, 1);
     if (s->long_context) {
         shape_vector(w, "rope_factors_short", ".weight", s->rot / 2, 1);
         shape_vector(w, "rope_factors_long", ".weight", s->rot / 2, 2);
@@ -230,7 +235,7 @@ static void put_kv_heads(struct shape_weights *w, const struct shape *s)
     enum { MOST = 64 };
     int32_t heads[MOST];
     char key[80];
-    if (!is(s, "lfm2")) {
+    if (!has_mixer(s, 'c')) {
         put_u32(w, s, "attention.head_count_kv", s->kv_heads);
         return;
     }
@@ -242,11 +247,11 @@ static void put_kv_heads(struct shape_weights *w, const struct shape *s)
 
 static void put_state(struct shape_weights *w, const struct shape *s)
 {
-    if (is(s, "lfm2"))
+    if (has_mixer(s, 'c'))
         put_u32(w, s, "shortconv.l_cache", CONV_TAPS);
-    if (!is(s, "qwen35"))
+    if (!has_mixer(s, 'd'))
         return;
-    put_u32(w, s, "full_attention_interval", 4);
+    put_u32(w, s, "full_attention_interval", (uint32_t)strlen(s->mixers));
     put_u32(w, s, "ssm.conv_kernel", DELTA_TAPS);
     put_u32(w, s, "ssm.inner_size", DELTA_HEADS * DELTA_WIDTH);
     put_u32(w, s, "ssm.state_size", DELTA_WIDTH);
