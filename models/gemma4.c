@@ -2,14 +2,13 @@
  * gemma4, text: Google 2026 (https://ai.google.dev/gemma/docs/core/model_card_4; E2B, E4B, 31B). As
  * gemma3, with
  *
- *   - heads of a size of their own in layers with a window, and KV heads and the width of
- *     feed-forward by layer
+ *   - another head size in layers with a window; KV heads and the width of feed-forward by layer
  *   - scores that are not divided, and values that are normalised
  *   - layers without a window that rotate only a part of a head: the divisors of the other pairs in
- *     rope_freqs are 1e30. They may use keys as values, before the norm
- *   - last layers that have no keys and values. They use those of the last layer before them that
- *     has some and that has a window, or none, like them
- *   - embeddings that layers have of their own, and a factor behind each layer
+ *     rope_freqs are 1e30. They may use keys, before the norm, as values
+ *   - last layers without keys and values of their own. Each uses the keys and values of an earlier
+ *     layer: the last one that has its own, and that has a window if this layer has one
+ *   - per-layer embeddings, and a factor that multiplies the output of each layer
  *
  *      x = sqrt(D) embed[token]
  *      per layer:

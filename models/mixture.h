@@ -3,18 +3,18 @@
  * section 2.1), with the gate of Mixtral (arXiv 2401.04088, section 2.1).
  *
  *      h = norm(x)
- *      s = Wrouter h                           [n_expert] in floats, also of W8A8 models
+ *      s = Wrouter h                           [n_expert] in floats, in W8A8 models too
  *      w = softmax(s)                          or sigmoid(s), each by itself
- *      the n_expert_used experts with the largest w + bias; of equal ones the first
- *      w = w / max(sum of theirs, 2^-14)       if renorm
+ *      choose the n_expert_used experts with the largest w + bias; of equal ones, the first
+ *      w = w / max(sum of chosen w, 2^-14)     if renorm
  *      w = w * expert_scale
- *      y = sum of w_e Wdown_e (silu(Wgate_e h) * Wup_e h)      in the order of experts
+ *      y = sum of w_e Wdown_e (silu(Wgate_e h) * Wup_e h)      over chosen experts, in their order
  *      y = g ffn(h) + y                        where the block has a feed-forward of its own, the
  *                                              shared expert; g is 1, or sigmoid(Wg h)
  *
  * Keys of a file: expert_count, expert_used_count, expert_feed_forward_length,
  * expert_shared_feed_forward_length, expert_gating_func (1: softmax, 2: sigmoid),
- * expert_weights_scale, leading_dense_block_count: the number of first layers without experts.
+ * expert_weights_scale, leading_dense_block_count (the first N layers have no experts).
  */
 #ifndef TFT_MIXTURE_H
 #define TFT_MIXTURE_H

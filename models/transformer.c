@@ -22,7 +22,7 @@ static bool has_qkv_bias(const struct tft_load *ld, unsigned layer)
     return has;
 }
 
-/* Whether a layer uses the keys and values of one before it. */
+/* Whether a layer uses the keys and values of an earlier layer. */
 static bool shares(const struct tft_model *m, unsigned layer)
 {
     return layer >= m->n_layer - m->n_shared;
@@ -142,7 +142,8 @@ static void load_sub_norms(struct tft_load *ld, unsigned layer)
     b->ffn_sub_norm = tft_load_norm(ld, "blk.%u.ffn_sub_norm", layer, m->n_ff, false);
 }
 
-/* W8A8 files have other tensors of these names, and the factors in their weights. */
+/* Does nothing with a W8A8 file: its weights contain the factors, and its tensors of these names
+   are the scales of rows. */
 static void load_weight_factors(struct tft_load *ld, unsigned layer)
 {
     struct tft_block *b = tft_load_block(ld, layer);
@@ -157,8 +158,8 @@ static void load_weight_factors(struct tft_load *ld, unsigned layer)
         tft_load_weight_factor(ld, all[i].l, all[i].fmt, layer);
 }
 
-/* ARCH.attention.sliding_window in layers that sliding_window_pattern names, a period or a bool for
-   each; 0: the layer has no window. */
+/* The window of a layer, ARCH.attention.sliding_window tokens; 0: it has none. The key
+   sliding_window_pattern says which layers have one: it is a period, or a bool for each layer. */
 static uint32_t window_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const char *size = "attention.sliding_window", *pattern = "attention.sliding_window_pattern";
@@ -171,13 +172,13 @@ static uint32_t window_of(struct tft_load *ld, const struct tft_transformer *t, 
         period = tft_load_dim(ld, pattern, t->window_period, INT32_MAX);
         has = layer % period < period - 1;
     } else if (v && (!tft_value_uint(v, layer, &has) || has > 1)) {
-        tft_load_fail(ld, TFT_ERR_FORMAT, "%s.%s is neither an integer nor bools",
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s.%s is neither an integer nor a list of bools",
                       ld->m->arch->name, pattern);
     }
     return has ? window : 0;
 }
 
-/* Numbers of a head in a layer with this window. */
+/* Numbers of a head in a layer with this window; 0: without one. */
 static uint32_t head_dim_of(struct tft_load *ld, const struct tft_transformer *t, uint32_t window)
 {
     const struct tft_model *m = ld->m;
@@ -196,8 +197,8 @@ static struct tft_kv_heads kv_heads_of(struct tft_load *ld, const struct tft_tra
                                  dim};
 }
 
-/* The layer whose keys and values `layer` uses: the last one that has some, and has a window if
-   `layer` has one. Layers with a window all have the same. */
+/* The layer whose keys and values `layer` uses: of the layers with their own, the last one that has
+   a window if `layer` has one, and has none otherwise. All windows have one size. */
 static uint32_t shared_of(struct tft_load *ld, const struct tft_transformer *t, unsigned layer)
 {
     const struct tft_model *m = ld->m;
@@ -208,9 +209,9 @@ static uint32_t shared_of(struct tft_load *ld, const struct tft_transformer *t, 
         l--;
     if (!l) {
         tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "layer %u has no keys and values, and no layer before it that has some has "
-                      "%s window",
-                      layer, window ? "a" : "no");
+                      "layer %u uses keys and values of an earlier layer, but no earlier layer %s a "
+                      "window has its own",
+                      layer, window ? "with" : "without");
         return 0;
     }
     struct tft_kv_heads its = kv_heads_of(ld, t, l - 1);
@@ -274,7 +275,8 @@ static void load_block(struct tft_load *ld, const struct tft_transformer *t, uns
         b->scale = tft_load_vector(ld, "blk.%u.layer_output_scale.weight", layer, 1);
 }
 
-/* ARCH.hidden_activation, which chooses between SiLU and squared ReLU; SiLU without it. */
+/* Whether the gate is the squared ReLU: ARCH.hidden_activation is "relu2" rather than "silu".
+   Without the key it is SiLU. */
 static bool gate_is_relu2(struct tft_load *ld)
 {
     char full[96];
@@ -288,7 +290,7 @@ static bool gate_is_relu2(struct tft_load *ld)
     return tft_str_is(name, "relu2");
 }
 
-/* What the cache has to know of layers with windows. */
+/* Sets kv_window, from which the cache takes the windows of layers. */
 static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
@@ -308,7 +310,7 @@ static void load_windows(struct tft_load *ld, const struct tft_transformer *t)
         tft_load_rope_window(ld, t->window_base, head_dim_of(ld, t, 1));
 }
 
-/* Likewise of layers that differ in their heads. */
+/* Sets kv_heads, in a model whose layers differ in their heads. */
 static void load_kv_heads(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
@@ -319,14 +321,15 @@ static void load_kv_heads(struct tft_load *ld, const struct tft_transformer *t)
     m->kv_heads = heads;
 }
 
-/* Where layers differ: the largest heads, the number of layers that share keys and values, and what
-   the model's formula is then made of. */
+/* For a model whose layers differ: sets the size of the largest heads, the number of layers that
+   share keys and values, and the pieces of the formula. */
 static void load_layer_sizes(struct tft_load *ld, const struct tft_transformer *t)
 {
     struct tft_model *m = ld->m;
     uint32_t full = head_dim_of(ld, t, 0), windowed = head_dim_of(ld, t, 1);
     if (tft_load_dim(ld, "attention.value_length_swa", windowed, TFT_MAX_HEAD_DIM) != windowed)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "heads whose values are not as long as their keys");
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "heads whose values are not as long as their keys are not supported");
     if (tft_load_count(ld, "expert_count", 0, INT32_MAX))
         tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "mixtures of experts of %s are not supported",
                       m->arch->name);
@@ -505,7 +508,7 @@ static void norm_qk(struct tft_pass *p, const struct tft_block *b)
     }
 }
 
-/* X += what l makes of `from`, normalised and scaled where the formula says so; then X is
+/* X += the output of l for `from`, normalised and scaled where the formula says so. Then X is
    multiplied by `scale`, unless that is NULL. */
 static void add(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from,
                 const struct tft_norm *norm, const float *scale)
@@ -538,13 +541,13 @@ static void attention(struct tft_pass *p, uint32_t layer)
         norm_qk(p, b);
     if (b->k.w.rows)
         tft_kv_append(p, layer);
-    if (layer + 1 == m->n_layer - m->n_shared) /* the layers behind it add nothing to the cache */
+    if (layer + 1 == m->n_layer - m->n_shared) /* the later layers add nothing to the cache */
         tft_keep_last(p);
     tft_attend(p, layer, &b->o);
 }
 
-/* A = the output of the layer's mixer: attention, a short convolution or a delta net. After the
-   last layer's, only tokens whose logits are wanted are computed. */
+/* A = the output of the layer's mixer: attention, a short convolution or a delta net. Behind the
+   mixer of the last layer, only tokens whose logits are wanted are computed. */
 static void mix(struct tft_pass *p, uint32_t layer)
 {
     const struct tft_block *b = &p->m->block[layer];

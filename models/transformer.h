@@ -19,7 +19,8 @@
  *                                                          or relu(Wgate h)^2 * Wup h
  *                                                          or gelu(Wup h + bup); rms(a) if sub_norm
  *          or x = x + r mixture(h)                         if the layer has experts: mixture.h
- *          x = s (x + what layer_embed.h has)              if layer_embed; s: the block's factor
+ *          x = s (x + ple(x))                              if layer_embed: ple is in layer_embed.h,
+ *                                                          s is the block's layer_output_scale
  *      logits = l Wout norm(x)
  *
  * e, r and l are 1 unless `scaled_embedding` or `multipliers` is set. Where the halves of a block
@@ -83,12 +84,12 @@ struct tft_transformer {
     bool caps;               /* the file may name caps */
     bool query_growth;       /* attention.temperature_scale */
     float attn_scale;        /* of scores; 0: 1 / sqrt(E) */
-    bool value_norm;         /* RMSNorm of v without a gain; a file without attn_v has keys, before
-                                their norm, in its place */
-    bool layers_differ;      /* in KV heads and the width of feed-forward; layers with a window have
-                                heads of a size of their own; the last attention.shared_kv_layers
-                                use keys and values of layers before them */
-    bool layer_embed;        /* layer_embed.h, and layer_output_scale */
+    bool value_norm;         /* RMSNorm of v without a gain. If a file has no attn_v, the keys
+                                before their norm are the values */
+    bool layers_differ;      /* layers differ in KV heads and the width of feed-forward; layers with
+                                a window have another head size; the last attention.shared_kv_layers
+                                layers use keys and values of earlier ones */
+    bool layer_embed;        /* per-layer embeddings, and layer_output_scale */
     uint32_t wide_layers;    /* with so many layers scores are divided by sqrt(n_embd / n_head) */
     bool output_gate;        /* attn_q has a gate for each number of attention's output */
     bool delta_net;          /* some layers have a gated delta net: delta_net.h */

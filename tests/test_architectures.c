@@ -447,7 +447,7 @@ static void kv_heads_by_layer(void **state)
     t.kv_heads = equal;
     assert_int_equal(logits_of(&t, 0), want);
     t.kv_heads = other;
-    refuses_to_open(&t, "layers of 2 and of 1 KV heads");
+    refuses_to_open(&t, "layers with 2 and with 1 KV heads in one model are not supported");
     t.kv_heads = lacks;
     refuses_to_open(&t, "layer 1 has no attention, as all of granite have");
     t.kv_heads = none;

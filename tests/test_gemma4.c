@@ -268,8 +268,8 @@ static void hostile_layers(void **state)
     t = layer_toys[0];
     t.windows = later; /* layer 4 has no window, and no layer before it has none */
     refuses_to_open(&t, TFT_ERR_FORMAT,
-                    "layer 4 has no keys and values, and no layer before it that has some has no "
-                    "window");
+                    "layer 4 uses keys and values of an earlier layer, but no earlier layer "
+                    "without a window has its own");
 }
 
 static void tools_refuse(void **state)

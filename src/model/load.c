@@ -111,8 +111,8 @@ const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key)
     return ld->status == TFT_OK ? v : NULL;
 }
 
-/* The most of any layer. In an array, layers with 0 have none; what others have must be equal,
-   unless `differ` allows it. 0 after an error. */
+/* The largest element of an array with one for each layer; 0 after an error. 0 means that the layer
+   has none. All other elements must be equal, unless `differ` is set. */
 static uint32_t most_of(struct tft_load *ld, const struct tft_value *v, const char *key,
                         uint32_t max, bool differ, const char *what)
 {
@@ -121,7 +121,8 @@ static uint32_t most_of(struct tft_load *ld, const struct tft_value *v, const ch
         if (!tft_value_uint(v, l, &n) || n > max)
             fail_at(ld, v, key, "has an element that is not an integer of a possible size");
         else if (n && most && n != most && !differ)
-            tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "layers of %llu and of %llu %s",
+            tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                          "layers with %llu and with %llu %s in one model are not supported",
                           (unsigned long long)most, (unsigned long long)n, what);
         else
             most = n > most ? n : most;
@@ -152,7 +153,8 @@ static uint32_t load_ff(struct tft_load *ld, bool differ)
     return ld->status == TFT_OK ? most : 1;
 }
 
-/* Element `layer` of an array that was checked; `all` where ARCH.key is no array. */
+/* Element `layer` of the array ARCH.key, which was checked before; `all` if ARCH.key is not an
+   array. */
 static uint32_t element(const struct tft_load *ld, const char *key, unsigned layer, uint32_t all)
 {
     char full[96];
@@ -203,7 +205,8 @@ void tft_load_shape(struct tft_load *ld, bool differ)
     tft_load_head_dim(
         ld, tft_load_dim(ld, "attention.key_length", m->n_embd / m->n_head, TFT_MAX_HEAD_DIM));
     if (tft_load_dim(ld, "attention.value_length", m->head_dim, TFT_MAX_HEAD_DIM) != m->head_dim)
-        tft_load_fail(ld, TFT_ERR_UNSUPPORTED, "heads whose values are not as long as their keys");
+        tft_load_fail(ld, TFT_ERR_UNSUPPORTED,
+                      "heads whose values are not as long as their keys are not supported");
     if (m->n_head % m->n_head_kv)
         tft_load_fail(ld, TFT_ERR_FORMAT, "%u KV heads do not divide %u heads", m->n_head_kv,
                       m->n_head);
@@ -590,7 +593,7 @@ struct tft_taps tft_load_taps(struct tft_load *ld, const char *fmt, unsigned lay
 void tft_load_state(struct tft_load *ld, struct tft_block *b, uint64_t n)
 {
     struct tft_model *m = ld->m;
-    if (n > SIZE_MAX / sizeof(float) - m->state_size) { /* where size_t has 32 bits */
+    if (n > SIZE_MAX / sizeof(float) - m->state_size) { /* can happen where size_t has 32 bits */
         ld->arena.failed = true;
         return;
     }

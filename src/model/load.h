@@ -29,10 +29,10 @@ struct tft_load {
     const struct tft_value *packed; /* [s->n_tensor] the types of packed tensors; NULL if the file
                                        is not one of `tuffet pack`: see packed.h */
     struct tft_arena arena;
-    struct tft_block block;          /* replaces the model's blocks in the counting run, */
-    struct tft_block *blocks;        /* unless there is room for all of them: [n_block] */
-    uint32_t *windows;               /* likewise its kv_window; NULL: not wanted */
-    struct tft_kv_heads *heads;      /* likewise its kv_heads */
+    struct tft_block block;          /* in the counting run: one block for all layers, */
+    struct tft_block *blocks;        /* or, if not NULL, [n_block] all of them */
+    uint32_t *windows;               /* room for m->kv_window in the counting run; or NULL */
+    struct tft_kv_heads *heads;      /* the same for m->kv_heads */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
     uint32_t n_block;    /* blocks of the file: those from m->n_layer on are ignored */
@@ -66,19 +66,20 @@ const struct tft_value *tft_load_value(const struct tft_load *ld, const char *ke
 bool tft_load_has_linear(const struct tft_load *ld, const char *fmt, unsigned layer);
 bool tft_load_has_bias(const struct tft_load *ld, const char *fmt, unsigned layer);
 
-/* The value "ARCH.key" if it is an array, which must have an element for each block; else NULL. */
+/* The value "ARCH.key" if it is an array, else NULL. An array must have an element for each
+   block. */
 const struct tft_value *tft_load_by_layer(struct tft_load *ld, const char *key);
 
 /* The keys that all architectures share: context length, widths, numbers of layers and heads.
    Allocates the blocks. differ: layers may differ in their KV heads and in the width of
-   feed-forward; the model then has the most of any layer. */
+   feed-forward; m->n_head_kv and m->n_ff are then the largest of any layer. */
 void tft_load_shape(struct tft_load *ld, bool differ);
 
-/* KV heads of a layer, 0 in one without attention; hidden activations of its feed-forward. */
+/* Number of KV heads of a layer, 0 without attention; width of its feed-forward. */
 uint32_t tft_load_kv_heads(const struct tft_load *ld, unsigned layer);
 uint32_t tft_load_ff(const struct tft_load *ld, unsigned layer);
 
-/* The size of the model's heads, at most TFT_MAX_HEAD_DIM. */
+/* Sets the size of the model's heads, at most TFT_MAX_HEAD_DIM. */
 enum { TFT_MAX_HEAD_DIM = 1 << 16 };
 void tft_load_head_dim(struct tft_load *ld, uint32_t dim);
 
@@ -86,9 +87,9 @@ void tft_load_head_dim(struct tft_load *ld, uint32_t dim);
    formulas. Other scalings are refused. */
 void tft_load_rope(struct tft_load *ld, bool halves);
 
-/* Frequencies of layers with a window, whose heads have `dim` numbers: base rope.freq_base_swa, or
-   `def`, or rope.freq_base if def is 0; without scaling. rope.dimension_count_swa numbers are
-   rotated, or as many as in other layers. */
+/* RoPE of layers with a window, whose heads have `dim` numbers; without scaling. The base is
+   rope.freq_base_swa, or else `def`, or rope.freq_base if def is 0. rope.dimension_count_swa says
+   how many numbers are rotated; without it, as many as in other layers. */
 void tft_load_rope_window(struct tft_load *ld, float def, uint32_t dim);
 
 /* Block `layer`, to be filled. */
@@ -140,7 +141,7 @@ struct tft_mat tft_load_router(struct tft_load *ld, const char *fmt, unsigned la
 /* A matrix that is read by rows, always in place. */
 struct tft_mat tft_load_rows(struct tft_load *ld, const char *name, uint32_t rows, uint32_t cols);
 
-/* A tensor that the file may have and that nothing is computed with. */
+/* Marks a tensor that the file may have as known; nothing is computed with it. */
 void tft_load_ignore(struct tft_load *ld, const char *fmt, unsigned layer);
 
 /* token_embd.weight */

@@ -126,7 +126,7 @@ static double base_of(struct tft_load *ld, const char *key, float def)
     return ld->status == TFT_OK ? base : 10000;
 }
 
-/* Numbers of a head of `dim` that are rotated. */
+/* How many of the `dim` numbers of a head are rotated: the key's value, or `def`. */
 static uint32_t rotated(struct tft_load *ld, const char *key, uint32_t def, uint32_t dim)
 {
     uint32_t n = tft_load_dim(ld, key, def, dim);

@@ -53,7 +53,7 @@ struct tft_input {
                                  then and that the weights expect; 0: none */
 };
 enum { TFT_IN_ATTN, TFT_IN_O, TFT_IN_FFN, TFT_IN_DOWN, TFT_LAYER_INPUTS };
-#define TFT_NO_INDEX UINT32_MAX /* of an input that W8A8 files do not have */
+#define TFT_NO_INDEX UINT32_MAX /* index of an input that W8A8 files do not have */
 
 struct tft_linear { /* y = W x + bias */
     struct tft_mat w;
@@ -96,9 +96,9 @@ struct tft_taps {
     uint32_t n, channels;
 };
 
-/* Embeddings that each layer has of the tokens: models/layer_embed.h. */
+/* Per-layer embeddings: models/layer_embed.h. */
 struct tft_layer_embed {
-    uint32_t n;           /* numbers that a layer has of a token; 0: there are none */
+    uint32_t n;           /* numbers of a token for one layer; 0: the model has none */
     struct tft_mat embed; /* [V, n_layer n] */
     struct tft_linear w;  /* [n_layer n, D] */
     struct tft_norm norm; /* [n] */
@@ -109,11 +109,12 @@ struct tft_layer_embed {
 struct tft_block {
     struct tft_norm attn_norm, ffn_norm; /* [D] */
     struct tft_norm q_norm, k_norm;      /* [E], or all heads: [H, E], [G, E] */
-    struct tft_norm v_norm;              /* [E] ones */
+    struct tft_norm v_norm;              /* [E] gains, all 1 */
     struct tft_norm attn_post_norm, ffn_post_norm; /* [D] */
-    struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] of the inputs of o and of down */
-    struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D]; no v: values are keys; no
-                                            k: another layer has keys and values */
+    struct tft_norm attn_sub_norm, ffn_sub_norm;   /* [H E], [F] norms of the inputs of o and of
+                                                      down */
+    struct tft_linear q, k, v;           /* [H E, D], [G E, D], [G E, D]. Without v, values are
+                                            keys; without k, kv_layer belongs to an earlier layer */
     struct tft_linear z;                 /* another gate's; see below */
     struct tft_linear o;                 /* [D, H E] */
     /* Mixers other than attention have these in their places. SHORT_CONV: q is the first
@@ -129,13 +130,12 @@ struct tft_block {
     struct tft_norm state_norm;      /* [dim] and its norm */
     size_t state, state_size; /* the layer's numbers in a copy of the states (run/states.h); none of
                                  attention */
-    struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] where the layer has embeddings of its
-                                                own, */
+    struct tft_linear embed_gate, embed_out; /* [n, D], [D, n] of per-layer embeddings, */
     struct tft_norm embed_norm;              /* [D] */
     struct tft_input embed_in[2];            /* and the inputs of these two */
-    const float *scale; /* [1] what leaves the block is multiplied by it; NULL: 1 */
+    const float *scale; /* [1] factor of the block's output; NULL: 1 */
     uint32_t kv_layer; /* which layer of the cache has its keys and values */
-    struct tft_kv_heads kv; /* of attention */
+    struct tft_kv_heads kv; /* G and E, if the mixer is attention */
     bool no_rope;    /* q and k are not rotated */
     uint32_t window; /* a token attends to itself and the window - 1 tokens before it; 0: to all */
 };
@@ -177,7 +177,7 @@ enum tft_piece {
     TFT_PIECES
 };
 
-/* Those that quantized caches do not know. */
+/* The pieces that quantized caches do not support. */
 #define TFT_KV_PIECES (1u << TFT_PIECE_SHARED_KV | 1u << TFT_PIECE_LAYER_SIZES)
 
 /* The most experts of a layer. */
@@ -210,11 +210,11 @@ struct tft_model {
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_kv_layer; /* layers with attention that have keys and values */
-    uint32_t n_shared;   /* the last layers use those of layers before them */
+    uint32_t n_shared;   /* the last n_shared layers use those of earlier layers */
     const uint32_t *kv_window; /* [n_kv_layer] their windows; NULL: no layer has one */
-    const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E, where layers differ in them: those
-                                            of the model are then the most of any layer. NULL: they
-                                            do not */
+    const struct tft_kv_heads *kv_heads; /* [n_kv_layer] G and E of each layer; n_head_kv and
+                                            head_dim are then the largest. NULL: layers do not
+                                            differ */
     float norm_eps;
 
     uint32_t n_expert;      /* experts of a layer; 0: feed-forward is dense */
@@ -254,8 +254,8 @@ struct tft_model {
                                      NULL: these have no frequencies of their own */
     uint32_t rope_original_ctx;
     const double *rope_freq_window; /* those of layers with a window; NULL: the same as all */
-    uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers; 0: they
-                                       have no frequencies of their own */
+    uint32_t n_rot_window;          /* numbers of a head that RoPE rotates in these layers; 0: as in
+                                       the others */
     float rope_amplitude; /* of cosines and sines */
 
     struct tft_mat embed;     /* [V, D] */

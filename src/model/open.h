@@ -22,11 +22,10 @@ enum tft_status tft_open(struct tft_model **out, const struct tft_opening *o,
 /* Frees what tft_open has made; the device is closed before. */
 void tft_open_undo(struct tft_model *m);
 
-/* What opening m->source would come to, with m->tokenizer if it is not NULL: the same checks, and
-   in *m the dimensions and counts, but no weights. Sets m->memory_size to what opening would take,
-   and takes nothing. All other fields of *m are zero before. windows, heads: [m->source.n_tensor]
-   get the windows and the KV heads of the layers, where m->kv_window and m->kv_heads then have
-   them; or NULL, and it has none. */
+/* Checks m->source, with m->tokenizer if it is not NULL, as opening would, and sets the dimensions
+   and counts of *m without loading weights. m->memory_size becomes the bytes that opening would
+   allocate. All other fields of *m are zero before. windows, heads: [m->source.n_tensor] room for
+   m->kv_window and m->kv_heads; if NULL, these stay NULL. */
 enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
                               enum tft_weights weights, uint32_t *windows,
                               struct tft_kv_heads *heads, struct tft_error *err);

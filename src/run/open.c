@@ -54,7 +54,8 @@ static bool has_only_rings(const struct tft_model *m)
     return l == m->n_kv_layer;
 }
 
-/* Rings are floats, so with nothing but rings every cache that is not f32 is f16. */
+/* Layers with windows are floats in every cache. If all layers have one, every cache but f32 is
+   f16. */
 static enum tft_status resolve_kv(struct tft_kv_policy *kv, const struct tft_model *m,
                                   const char *text, struct tft_error *err)
 {
