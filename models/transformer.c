@@ -209,8 +209,8 @@ static uint32_t shared_of(struct tft_load *ld, const struct tft_transformer *t, 
         l--;
     if (!l) {
         tft_load_fail(ld, TFT_ERR_FORMAT,
-                      "layer %u uses keys and values of an earlier layer, but no earlier layer %s a "
-                      "window has its own",
+                      "layer %u uses keys and values of an earlier layer, but no earlier layer %s "
+                      "a window has its own",
                       layer, window ? "with" : "without");
         return 0;
     }

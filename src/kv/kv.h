@@ -58,9 +58,9 @@ struct tft_kv_shape {
     uint32_t n_layer;             /* of the model */
     uint32_t n_host;              /* the first layers: their keys and values are in this cache's
                                      memory. Those of the others are on a device */
-    uint32_t n_head_kv, head_dim; /* G, E; the most of any layer, where layers differ */
-    const struct tft_kv_heads *heads; /* [n_layer] where they do; NULL: all are the same. A cache of
-                                         such a model evicts nothing */
+    uint32_t n_head_kv, head_dim; /* G, E; the largest of any layer, where layers differ */
+    const struct tft_kv_heads *heads; /* [n_layer] G and E of each layer; NULL: layers do not
+                                         differ. If they do, the cache evicts nothing */
     uint32_t n_prefix;            /* tokens of the model's prefix: the first slots */
     const uint32_t *window;       /* [n_layer] as tft_block.window; NULL: no layer has one */
     const float *key_importance;  /* [n_layer, G, E], for MIXED keys; else NULL */
@@ -93,19 +93,19 @@ struct tft_kv_layer {
 };
 
 /*
- * The slots of a layer in a model whose layers differ, in their windows or their heads. What lies
- * before a layer's window is never seen again, so the layer has slots for its window, for the
- * tokens of a pass, and for rewinds; they are a ring: a token's slot s is its position, and is in
- * place s % slots. A ring is whole spans, and a token that attends finds all tokens of its first
- * span in it, those before its window too. So attention computes the same numbers as with a slot
- * for each token. A ring is floats under every policy, and nothing in it is evicted. A layer
+ * The slots of a layer in a model whose layers differ, in their windows or their heads. Tokens
+ * before a layer's window are never seen again, so the layer has slots for its window, for the
+ * tokens of a pass, and for rewinds. These slots are a ring: the token at position s is in slot
+ * s % slots. A ring is a number of whole spans. When a token attends, the ring still has all tokens
+ * of the first span, those before the window too. So attention computes the same numbers as with a
+ * slot for each token. A ring is floats under every policy, and nothing in it is evicted. A layer
  * without a window has the policy's slots and blocks.
  */
 struct tft_kv_ring {
     struct tft_kv_heads heads;
     uint32_t window;              /* 0: the layer has none */
-    uint32_t slots[TFT_KV_SIDES]; /* of a head; a multiple of 16, and of TFT_SPAN where fewer than
-                                     the tokens that there is room for */
+    uint32_t slots[TFT_KV_SIDES]; /* slots of a head: a multiple of 16, and of TFT_SPAN if it is
+                                     less than max_tokens */
     size_t at[TFT_KV_SIDES]; /* the layer's first number in kv.k and in kv.v */
 };
 
@@ -134,7 +134,8 @@ struct tft_kv_place {
 /* Tokens from .. to - 1 of a pass, which all see the same blocks. */
 struct tft_kv_chunk {
     uint32_t from, to;
-    uint32_t position; /* of the first one, those of the prefix counted: its slot in a ring */
+    uint32_t position; /* position of token `from`, counted from the start of the prefix: its slot
+                          in a ring */
     struct tft_kv_place side[TFT_KV_SIDES]; /* the same, unless apart */
 };
 
@@ -166,7 +167,8 @@ struct tft_kv {
     uint32_t n_layer, n_host, n_head_kv, head_dim, n_prefix;
     uint32_t block;    /* tokens of a block */
     uint32_t capacity[TFT_KV_SIDES]; /* slots, those of the prefix included; a multiple of 16 */
-    uint32_t most_slots;             /* that a head has in any layer, of keys or of values */
+    uint32_t most_slots;             /* the most slots of a head in any layer, of keys or of
+                                        values */
     uint32_t stay[TFT_KV_SIDES];     /* most slots in use, but for the prefix, once tokens have
                                         been evicted */
     uint32_t n_blocks;               /* blocks that there is room for */
@@ -190,11 +192,11 @@ struct tft_kv {
     /* Memory of the host's layers, all of it in the arena. */
     char *k;     /* [n_host, G, K capacity / 16, E, 16] slots: keys in panels, see kernels.h */
     char *v;     /* [n_host, G, V capacity, E] slots: values */
-    struct tft_kv_ring *ring; /* [n_layer] slots of a head in place of `capacity`; NULL in a model
-                                 whose layers are all the same */
+    struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL in a
+                                 model whose layers do not differ */
     char *codes; /* records of blocks */
-    struct tft_kv_layer *layer; /* [n_layer] NULL where the policy evicts nothing; zeros where the
-                                   layer has a ring */
+    struct tft_kv_layer *layer; /* [n_layer] NULL if the policy evicts nothing; zeros for a layer
+                                   with a ring */
     struct tft_kv_scratch *scratch; /* [n_threads] likewise */
 
     struct tft_kv_plan plan;
@@ -208,13 +210,13 @@ struct tft_kv {
     uint32_t *other;            /* [2, slots of the larger side] workspace of tft_retain_evict */
 };
 
-/* Whether a layer has a window, and so a ring. */
+/* Whether a layer has a window. Its slots are then a ring. */
 static inline bool tft_kv_has_ring(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring && kv->ring[layer].window;
 }
 
-/* Where a layer has the keys, or the values, of a chunk. */
+/* Where the keys, or the values, of a chunk are in a layer. */
 static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint32_t layer,
                                                   const struct tft_kv_chunk *c,
                                                   enum tft_kv_which which)
@@ -225,7 +227,7 @@ static inline struct tft_kv_place tft_kv_place_in(const struct tft_kv *kv, uint3
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* The heads of a layer of the cache. */
+/* KV heads of a layer of the cache, and their size. */
 static inline struct tft_kv_heads tft_kv_heads(const struct tft_kv *kv, uint32_t layer)
 {
     return kv->ring ? kv->ring[layer].heads : (struct tft_kv_heads){kv->n_head_kv, kv->head_dim};
@@ -241,9 +243,9 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
    channels and its clips. */
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape);
 
-/* What a cache takes in the layers without a window; the others have rings, whatever the policy.
-   Bytes of a token once it has been quantized, rounded up; or in a slot, where the policy evicts
-   nothing. Bytes of a block over all heads. */
+/* Bytes in the layers without a window; layers with one have rings, whatever the policy.
+   tft_kv_token_bytes: of a token that has been quantized, rounded up, or of a slot if the policy
+   evicts nothing. tft_kv_block_bytes: of a block, over all heads. */
 uint64_t tft_kv_token_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
@@ -272,8 +274,8 @@ struct tft_kv_plan tft_kv_plain_plan(struct tft_kv_chunk *chunk, uint32_t slot, 
 /* The planned pass is done: its tokens are in the cache. */
 void tft_kv_commit(struct tft_kv *kv);
 
-/* Whether the cache can go back to the first `pos` tokens. Once it cannot, it cannot go back to
-   them, or to fewer, before it is empty. */
+/* Whether the cache can go back to the first `pos` tokens. If it cannot, it cannot go back to fewer
+   tokens either, until it is empty. */
 bool tft_kv_keeps(const struct tft_kv *kv, uint32_t pos);
 
 /* Goes back to the first `pos` tokens, or to none where that is not possible: kv->held tells. With
@@ -282,8 +284,8 @@ void tft_kv_rewind(struct tft_kv *kv, uint32_t pos);
 
 /* --------------------------------------------------------------------------------------- slides */
 
-/* What a slide drops from every head: n tokens, in the first `blocks` blocks, or in slots from
-   `slot` on. The slots behind those, up to `used`, close up. */
+/* What a slide drops from every head: n tokens, which are the first `blocks` blocks, or the slots
+   [slot, slot + n). The slots behind those, up to `used`, move down. */
 struct tft_kv_drop {
     uint32_t n, blocks;
     uint32_t slot, used;
@@ -298,8 +300,8 @@ void tft_kv_drop(struct tft_kv *kv, const struct tft_kv_drop *d);
    positions, counted as owners are. NULL: the oldest ones behind the sinks, but for those named. */
 const uint32_t *tft_kv_dropped(struct tft_kv *kv, uint32_t n);
 
-/* Whether the token goes, an owner behind the sinks, if `gone` of those dropped come before it and
-   others are left. dropped: as tft_kv_dropped returns it. */
+/* Whether the drop takes `token`, an owner behind the sinks. gone: how many dropped tokens come
+   before it, fewer than the drop has. dropped: as tft_kv_dropped returns it. */
 static inline bool tft_kv_drops(const struct tft_kv *kv, const uint32_t *dropped, uint32_t gone,
                                 uint32_t token)
 {
@@ -314,8 +316,8 @@ void tft_kv_drop_slots(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
                        uint32_t n, uint32_t used);
 void tft_kv_drop_blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n);
 
-/* And in a layer with a window: the n tokens of tft_kv_dropped. What the ring has of the others
-   closes up. */
+/* The same in a layer with a window: drops the n tokens of tft_kv_dropped from a head's ring. The
+   tokens that stay move down. */
 void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                            const uint32_t *dropped, uint32_t n);
 

@@ -70,7 +70,8 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
-/* Numbers of a token's keys in the layers without a window: those that the policy is about. */
+/* Numbers of a token's keys in the layers without a window, the only ones that the policy
+   governs. */
 static uint64_t policy_width(const struct tft_kv_shape *shape)
 {
     uint64_t n = 0;
@@ -141,7 +142,7 @@ static uint32_t ring_slots(const struct tft_kv *kv, uint32_t window, uint32_t at
     return whole < all ? (uint32_t)whole : all;
 }
 
-/* n: numbers of all layers */
+/* Lays out the rings. n: becomes the numbers of all layers' keys, and of their values */
 static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_shape *shape,
                          uint32_t at_once, size_t n[TFT_KV_SIDES])
 {

@@ -5,8 +5,8 @@
 
 #include "simd/half.h"
 
-/* Byte of slot `from`, in k if it begins a panel, or in v: both have E numbers for each slot of a
-   head. E and the number of heads are those of the layer. */
+/* The byte offset of slot `from`: in kv->v, or in kv->k if the slot begins a panel. Both have E
+   numbers for each slot of a head. E and the number of heads are those of the layer. */
 static size_t offset(const struct tft_kv *kv, enum tft_kv_which which, uint32_t layer,
                      uint32_t head, uint32_t from)
 {
@@ -82,8 +82,8 @@ static void move_token(const struct tft_kv *kv, uint32_t layer, uint32_t head, u
            dim * size);
 }
 
-/* A token moves to an earlier slot, and all that the ring has are in different places, so tokens
-   can move in their order. */
+/* Moves tokens in the order of their positions. Each moves to an earlier place in the ring, which
+   no later token still needs. */
 void tft_kv_drop_from_ring(const struct tft_kv *kv, uint32_t layer, uint32_t head,
                            const uint32_t *dropped, uint32_t n)
 {

@@ -6,8 +6,8 @@
 
 /* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H and TFT_I are inputs of linear layers: they are bytes
    where the weights are int8, and both where the weights take bytes in groups (TFT_RANGE_GROUPS).
-   Letters are those of model.h: H is the number of heads. Where layers differ in size, rows are
-   those of the largest, and others use their first numbers. */
+   Letters are those of model.h: H is the number of heads. Where layers differ in size, a row
+   has the numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {
     TFT_X,      /* [D] the residual stream */
     TFT_XN,     /* [D] the residual stream, normalised */
@@ -23,8 +23,8 @@ enum tft_buf {
     TFT_H,      /* [F of an expert] hidden activations of a token's experts: a row for each of them,
                    those of an expert one after the other (routes.h) */
     TFT_Y,      /* [D] what is added to the residual stream, where it is normalised or scaled */
-    TFT_P,      /* [n_layer n] the layers' own embeddings of the token: models/layer_embed.h */
-    TFT_I,      /* [n] that of a layer, times its gate */
+    TFT_P,      /* [n_layer n] per-layer embeddings of the token: models/layer_embed.h */
+    TFT_I,      /* [n] the embedding of one layer, times its gate */
     TFT_LOGITS, /* [V] for the tokens whose logits are wanted, without gaps */
     TFT_N_BUF,
     /* Not rows of tokens, but threads share them too: see tft_pass_touch. */

@@ -112,7 +112,7 @@ static enum tft_status after_prefix(struct tft_session *s)
     return status == TFT_OK ? take_logits(s, 1) : status;
 }
 
-/* A checkpoint serves nothing once the cache cannot go back to its position. */
+/* Drops the checkpoints at positions that the cache cannot go back to. */
 static void drop_checkpoints(struct tft_session *s)
 {
     while (s->states.n && !tft_kv_keeps(&s->kv, s->states.checkpoint[0].pos))

@@ -15,7 +15,7 @@ struct tft_ops {
        where it has none, X itself where w is empty */
     void (*norm)(struct tft_pass *p, const struct tft_norm *w, const struct tft_linear *l);
 
-    /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv. V = K without Wv; Q alone without Wk */
+    /* Q, K, V = Wq XN + bq, Wk XN + bk, Wv XN + bv. Without Wv, V = K; without Wk, Q alone */
     void (*qkv)(struct tft_pass *p, const struct tft_block *b);
 
     /* RMSNorm of each head of Q and K by itself, in place, with the block's q_norm and k_norm, and
@@ -28,8 +28,8 @@ struct tft_ops {
     /* LayerNorm without a bias of each head of Q and K by itself, with its own gains, in place */
     void (*layernorm_heads)(struct tft_pass *p, const struct tft_block *b);
 
-    /* Rotates the heads of Q and K by their tokens' positions: in a layer with a window by its own
-       frequencies, where the model has such */
+    /* Rotates the heads of Q and K by their tokens' positions. A layer with a window has
+       frequencies of its own, if the model has such */
     void (*rope)(struct tft_pass *p, const struct tft_block *b);
 
     /* Multiplies Q by the factor of its tokens' positions: query_growth of the model */
@@ -76,13 +76,14 @@ struct tft_ops {
     void (*linear_add)(struct tft_pass *p, enum tft_buf to, const struct tft_linear *w,
                        enum tft_buf from);
 
-    /* Y = W from + bias; then X = scale * (X + residual_scale * norm(Y)), without the norm where w
-       is empty, and without the scale where that is NULL */
+    /* linear_apart: Y = W from + bias. add_apart: X = scale * (X + residual_scale * norm(Y)),
+       without the norm if w is empty, and without the factor if scale is NULL */
     void (*linear_apart)(struct tft_pass *p, const struct tft_linear *l, enum tft_buf from);
     void (*add_apart)(struct tft_pass *p, const struct tft_norm *w, const float *scale);
 
-    /* P = the layers' own embeddings of the tokens, XN being X (models/layer_embed.h); I = that of
-       layer `layer`, times its gate of XN, in the form that embed_out takes */
+    /* layer_embed: P = per-layer embeddings of the tokens, where XN is X (models/layer_embed.h).
+       embed_gate: I = the embedding of layer `layer` times the layer's gate of XN, in the form that
+       embed_out takes */
     void (*layer_embed)(struct tft_pass *p);
     void (*embed_gate)(struct tft_pass *p, uint32_t layer);
 

@@ -38,9 +38,8 @@ void tft_routes_layout(struct tft_routes *r, struct tft_arena *a, const struct t
 void tft_routes_group(struct tft_routes *r, const struct tft_model *m, uint32_t begin,
                       uint32_t end);
 
-/* Chooses a token's n_expert_used experts. score: [n_expert] of the router, of which this makes
-   weights; bias: [n_expert] or NULL; to: [n_expert_used]. A NaN counts as the lowest
-   score. */
+/* Chooses a token's n_expert_used experts. score: [n_expert] the router's scores, which become
+   weights in place; a NaN counts as the lowest. bias: [n_expert] or NULL; to: [n_expert_used]. */
 void tft_routes_choose(const struct tft_model *m, const float *bias, float *score,
                        struct tft_route *to);
 

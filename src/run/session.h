@@ -74,14 +74,13 @@ struct tft_session {
                                              ranges are dynamic */
     float (*range_part)[2];               /* [n_threads] least and largest number of its tokens */
     struct tft_hidden_scratch *hidden;    /* [n_threads] */
-    float *embed_row;                     /* [n_threads, stride of TFT_P] a row of the layers' own
-                                             embeddings */
+    float *embed_row;                     /* [n_threads, stride of TFT_P] a token's row of the table
+                                             of per-layer embeddings */
     struct tft_routes routes;             /* of the tokens of a pass, if the model has experts */
     struct tft_expert_inputs *expert_inputs; /* [n_threads] likewise */
     const double *rope_freq;              /* the model's, or those for long sessions */
-    float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then [n_batch, n_rot_window] for
-                                             layers with a window, where they have frequencies of
-                                             their own */
+    float *rope_cos, *rope_sin;           /* [n_batch, n_rot], then [n_batch, n_rot_window] if
+                                             layers with a window have frequencies of their own */
     struct tft_attend_scratch *scratch;   /* [n_threads] */
     float *part_o;                        /* [H, spans, E] attention of one token, span by span */
     float *part_max, *part_sum;           /* [H, spans] */

@@ -39,12 +39,12 @@ void tft_states_reset(struct tft_states *s);
 void tft_states_begin(struct tft_states *s);
 void tft_states_undo(struct tft_states *s);
 
-/* Makes a checkpoint at pos, the session's position. If all are in use, the one whose
-   neighbours are closest together is dropped. step: only if one is due. */
+/* Make a checkpoint at pos, the session's position; tft_states_step only if one is due. If all are
+   in use, the one whose neighbours are closest together is dropped. */
 void tft_states_keep(struct tft_states *s, uint32_t pos);
 void tft_states_step(struct tft_states *s, uint32_t pos);
 
-/* Forgets the oldest checkpoint; there is one. */
+/* Forgets the oldest checkpoint. There must be one. */
 void tft_states_drop_oldest(struct tft_states *s);
 
 /* The position of the newest checkpoint up to pos; 0: there is none. */

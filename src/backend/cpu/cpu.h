@@ -7,7 +7,7 @@
  *                  the work on one span, for both
  *      conv.c      short convolutions; delta.c delta nets
  *      experts.c   mixtures of experts
- *      layer_embed.c  embeddings that layers have of their own
+ *      layer_embed.c  per-layer embeddings
  *      cpu.c       the table
  */
 #ifndef TFT_CPU_H
@@ -35,8 +35,8 @@ void tft_cpu_scale_queries(struct tft_pass *p);
    time than a wait for another thread. Thread tid then has row tid. */
 bool tft_cpu_own_row(const struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
-/* Normalises the float rows of `buf`, which are complete, where `in` has a norm, and makes bytes of
-   them where it has a norm or a dynamic range. */
+/* Applies the norm of `in`, if it has one, to the float rows of `buf`, which are complete. Makes
+   bytes of them if `in` has a norm or a dynamic range. */
 void tft_cpu_quantize(struct tft_pass *p, enum tft_buf buf, const struct tft_input *in);
 
 /* h = norm of the row of token t. */

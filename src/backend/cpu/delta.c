@@ -74,8 +74,8 @@ static void gates(const struct tft_pass *p, const struct tft_block *b, uint32_t 
     }
 }
 
-/* y: the output of head j for token t, which is in M over the head's values. Writes the normalised
-   and gated head to A. */
+/* Writes the output of head j for token t, normalised and gated, to A. y: the output, which is in M
+   in place of the head's values. */
 static void put_head(const struct tft_pass *p, const struct tft_block *b, uint32_t j, uint32_t t,
                      float *y)
 {

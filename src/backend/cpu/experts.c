@@ -134,7 +134,7 @@ static void product(const struct tft_pass *p, const struct tft_linear *all, uint
     w.format->product(&p->m->kern, &w, &x, begin, end);
 }
 
-/* Rows of a slice for n tokens: so few that the outputs of both products stay in the CPU's cache
+/* Rows of a slice for n tokens: few enough that the outputs of both products stay in the CPU cache
    until they are used. */
 static size_t slice_rows(uint32_t n)
 {

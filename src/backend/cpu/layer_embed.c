@@ -1,10 +1,10 @@
-/* Embeddings that layers have of their own: models/layer_embed.h has the formula. */
+/* Per-layer embeddings: models/layer_embed.h has the formula. */
 #include "cpu.h"
 
 #include <math.h>
 
-/* p: [n_layer n] the products of a token's x, which become its layers' embeddings; row: [n_layer n]
-   those of the table */
+/* Makes per-layer embeddings of p, the products Wp x of a token, by adding the token's row of the
+   table. Both: [n_layer n]; `row` is overwritten. */
 static void mix(const struct tft_model *m, float *p, float *row)
 {
     const struct tft_kernels *kern = &m->kern;
@@ -18,7 +18,7 @@ static void mix(const struct tft_model *m, float *p, float *row)
     kern->scale(p, 1 / sqrtf(2.0f), all);
 }
 
-/* A row of the table is read from the file's map as it is needed: the table is far larger than the
+/* Reads rows of the table from the mapped file as they are needed: the table is larger than the
    rest of the model. */
 void tft_cpu_layer_embed(struct tft_pass *p)
 {

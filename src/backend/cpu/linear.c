@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* Rows [begin, end) of l for tokens [t, t + n) of `from`, which go to y, rows ldy apart. `begin` is
-   a multiple of TFT_PANEL. Where the matrix has a factor, l has no bias and nothing is added. */
+/* y = rows [begin, end) of the product of l and tokens [t, t + n) of `from`; tokens are ldy apart
+   in y. `begin` is a multiple of TFT_PANEL. If the matrix has a factor, l has no bias and nothing
+   is added. */
 static void product(const struct tft_pass *p, float *y, size_t ldy, const struct tft_linear *l,
                     enum tft_buf from, bool add, size_t begin, size_t end, uint32_t t, uint32_t n)
 {

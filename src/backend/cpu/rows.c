@@ -91,7 +91,7 @@ void tft_cpu_norm(struct tft_pass *p, const struct tft_norm *w, const struct tft
     tft_cpu_quantize(p, TFT_XN, l->in);
 }
 
-/* n heads of dim numbers. */
+/* RMSNorm of n heads of `dim` numbers. */
 static void rmsnorm_heads(struct tft_pass *p, enum tft_buf buf, const struct tft_norm *w,
                           uint32_t n, uint32_t dim)
 {
@@ -169,7 +169,7 @@ void tft_cpu_add_apart(struct tft_pass *p, const struct tft_norm *w, const float
 
 /* ------------------------------------------------------------------------------------- rotation */
 
-/* n heads. */
+/* Rotates n heads. */
 static void rotate(struct tft_pass *p, enum tft_buf buf, const struct tft_block *b, uint32_t n)
 {
     const struct tft_model *m = p->m;
@@ -247,7 +247,8 @@ void tft_cpu_quantize_token(const struct tft_pass *p, enum tft_buf buf, uint32_t
                         tft_pass_width(p, buf), &p->s->affine[buf][row]);
 }
 
-/* in->norm of the row, and what comes between it and a dynamic range. */
+/* Applies in->norm to the row, then the Hadamard transform, and quantizes it if the range is
+   static. */
 static void norm_input(const struct tft_pass *p, enum tft_buf buf, uint32_t row,
                        const struct tft_input *in)
 {

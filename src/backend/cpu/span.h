@@ -22,12 +22,12 @@ static inline struct tft_seen tft_seen_from(const struct tft_seen *s, uint32_t n
 
 /* A tile of queries of one KV head: row i = token * group + query head, oldest token first. */
 struct tft_tile {
-    uint32_t layer, head; /* of the cache; KV head */
+    uint32_t layer, head; /* layer of the cache; KV head */
     uint32_t dim;         /* E of the layer */
     uint32_t n_tokens, group;
     struct tft_seen side[TFT_KV_SIDES];
-    uint32_t window; /* of the layer; 0: none. If there is one, slots are positions, and there are
-                        no blocks */
+    uint32_t window; /* window of the layer; 0: none. With a window, slots are positions, and there
+                        are no blocks */
 };
 
 /* The most tokens of a tile, where `group` query heads share a KV head. */
@@ -127,7 +127,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
 void tft_mix_blocks(const struct tft_pass *p, const struct tft_tile *t, struct tft_code_span span,
                     const float *weights, float *o);
 
-/* A head's result [dim], in the form that `in` takes; it is divided by `sum` in place first. */
+/* Stores a head's result [dim] in the form that `in` takes. First divides it by `sum` in place. */
 void tft_put_head(const struct tft_pass *p, const struct tft_input *in, uint32_t token, size_t head,
                   uint32_t dim, float *result, float sum);
 

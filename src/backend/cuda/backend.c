@@ -149,7 +149,7 @@ static void qkv(struct tft_pass *p, const struct tft_block *b)
 
 static void rope(struct tft_pass *p, const struct tft_block *b)
 {
-    (void)b; /* all layers are rotated alike: it knows no windows */
+    (void)b; /* all layers are rotated alike: this backend does not support windows */
     struct device_session *ds = session_of(p);
     const struct tft_model *m = p->m;
     struct tft_cuda_heads x = q_and_k(p);
