@@ -265,8 +265,8 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
 enum {
     TFT_ADD_BOS = 1,       /* begin with the BOS token (beginning of sequence), if the vocabulary
                               asks for one and the model's prefix does not include it */
-    TFT_CONTINUE = 4,      /* the text goes on from another one: SentencePiece puts no space in
-                              front of its first word */
+    TFT_CONTINUE = 4,      /* the text continues another one: SentencePiece puts no space in front
+                              of its first word */
     TFT_PARSE_SPECIAL = 2, /* turn names such as "<|im_end|>" in the text into special tokens. Do
                               not use it for text that a user wrote. */
 };
@@ -284,11 +284,12 @@ struct tft_span {
     size_t begin, end;
 };
 
-/* The same for a text of which only some parts are trusted, such as a conversation: the markup of a
-   chat template is, what a user wrote is not. A name becomes a special token only where all of it
-   is in one of the spans, n_spans of them, in order and apart. What lies between two special tokens
-   is encoded as one text, whether trusted or not. flags: not TFT_PARSE_SPECIAL. TFT_ERR_ARG also:
-   spans that overlap or leave the text. chat/tuffet_chat.h makes such texts. */
+/* Encodes a text of which only some parts are trusted, such as a conversation: the markup of a chat
+   template is trusted, what a user wrote is not. The parts are spans[n_spans], in order and without
+   overlap. A name becomes a special token only if all of it is in one span. Text between two
+   special tokens is encoded as one text, trusted or not. Takes all flags but TFT_PARSE_SPECIAL.
+   Otherwise as tft_tokenize; TFT_ERR_ARG also: spans overlap or leave the text. chat/tuffet_chat.h
+   makes such texts. */
 TFT_API enum tft_status tft_tokenize_spans(const struct tft_model *m, const char *text, size_t len,
                                            const struct tft_span *spans, size_t n_spans,
                                            unsigned flags, int32_t *ids, size_t cap, size_t *n);
@@ -486,11 +487,11 @@ struct tft_session_opts {
  * each preset costs.
  */
 
-/* Bytes that one more token takes in the cache `kv`, over all layers without a sliding window: its
-   part of a block of codes, rounded up, or its floats if `kv` is "f16" or "f32". Layers with a
-   window take no more for it once the window is full; tft_session_bytes has what they take. 0 if
-   all layers have windows, or if `kv` is invalid or unsupported by this model; err then says why,
-   as that of tft_session_open. */
+/* Bytes that one more token takes in the cache `kv`, summed over the layers without a sliding
+   window: its part of a block of codes, rounded up, or its floats if `kv` is "f16" or "f32". Once a
+   window is full, its layer takes no more; tft_session_bytes counts such layers too. 0 if all
+   layers have windows, or if `kv` is invalid or unsupported by this model; err then says why, as
+   that of tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator, which is all that the session ever takes
@@ -555,17 +556,18 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
 
 /* Drops every token from position pos on; there are no logits until the next tft_prefill.
    TFT_ERR_ARG: pos is beyond tft_pos. A block of a quantized cache cannot be divided: if pos is not
-   after the last eviction, the next tft_prefill computes all tokens before pos again. It does so
-   too in a model with sliding windows where more than n_batch tokens, or 256 if that is more, are
-   dropped from a session longer than its windows. May call the session's filter.
+   after the last eviction, the next tft_prefill computes all tokens before pos again. So it does in
+   a model with sliding windows, if the session is longer than its windows and more than
+   max(n_batch, 256) tokens are dropped. May call the session's filter.
 
    In models such as lfm2, some layers have a state instead of keys and values: its size does not
-   grow with the tokens, and it cannot go back. Such a session keeps copies of it, checkpoints,
-   behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and every 512 tokens.
-   If pos is not at one, the next tft_prefill computes the tokens from the last one before pos
-   again. Checkpoints that the cache cannot go back to are dropped, and with all `checkpoints` in
-   use the one whose neighbours are closest together. A slide forgets them and makes one of its own;
-   the state goes on, having seen the tokens that were dropped. */
+   grow with the tokens, and it cannot go back. Such a session keeps copies of the state, called
+   checkpoints: behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and
+   every 512 tokens. If there is no checkpoint at pos, the next tft_prefill computes the tokens
+   between the last checkpoint before pos and pos again. Checkpoints that the cache cannot go back to
+   are dropped. If all `checkpoints` are in use, a new one replaces the one whose neighbours are
+   closest together. A slide forgets all checkpoints and makes a new one; the state stays as it is,
+   although it has seen the tokens that the slide drops. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);
 
 /* Makes the call that feeds the session end with TFT_ERR_CANCELLED, where its progress callback
@@ -638,9 +640,9 @@ TFT_API enum tft_status tft_grammar_open(struct tft_grammar **out, const struct 
                                          struct tft_error *err);
 TFT_API void tft_grammar_close(struct tft_grammar *g);
 
-/* A state at the beginning of the grammar. One thread at a time uses it. TFT_ERR_NOMEM;
-   TFT_ERR_UNSUPPORTED: there are more than 4096 ways to read what comes, which is the most that a
-   state follows. */
+/* Makes a state at the beginning of the grammar. One thread at a time may use a state.
+   TFT_ERR_NOMEM; TFT_ERR_UNSUPPORTED: there are more than 4096 ways to read the beginning of a
+   text, the most that a state can follow. */
 TFT_API enum tft_status tft_grammar_begin(struct tft_grammar_state **out,
                                           const struct tft_grammar *g, struct tft_error *err);
 TFT_API void tft_grammar_end(struct tft_grammar_state *s);
@@ -654,19 +656,20 @@ TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
 TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
 TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
 
-/* Whether the text may end here, and nothing else may come: no token need be chosen. */
+/* Whether the text may end here, and nothing else may come. There is then no token to choose. */
 TFT_API bool tft_grammar_is_done(const struct tft_grammar_state *s);
 
-/* Moves behind a token. TFT_ERR_ARG: it may not come, and nothing changes. TFT_ERR_UNSUPPORTED: as
-   tft_grammar_begin. After it and after TFT_ERR_NOMEM no token may come, and tft_sample returns -1.
-   tft_sample calls this for the token that it returns. */
+/* Moves the state behind a token. TFT_ERR_ARG: the token may not come; the state does not change.
+   TFT_ERR_UNSUPPORTED: too many ways to read the text, as for tft_grammar_begin. After
+   TFT_ERR_UNSUPPORTED or TFT_ERR_NOMEM no token may come, and tft_sample returns -1. tft_sample
+   calls this for the token that it returns. */
 TFT_API enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id);
 
-/* Moves the state behind the text that must come next, where the grammar leaves one way only, and
-   writes its tokens to ids[cap]: append them without asking the model. They are those of
-   tft_tokenize for that text (TFT_CONTINUE), so the model sees it as it saw such text before. The
-   last token is left to the model if the grammar goes on, since its bytes may be the start of a
-   longer one. Returns how many; 0: none. */
+/* Moves the state behind the text that must come next, where the grammar allows only one, and
+   writes its tokens to ids[cap]: append them without asking the model. The tokens are those of
+   tft_tokenize with TFT_CONTINUE, so the model sees the text as in training. If the grammar goes
+   on, the last token is left to the model, since its bytes may begin a longer token. Returns the
+   number of tokens; 0: nothing is forced. */
 TFT_API size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap);
 
 /* ------------------------------------------------------------------------------------- sampling */

@@ -10,14 +10,14 @@
 
 enum {
     TFT_AUTOMATON_STATES = 1 << 16,
-    TFT_AUTOMATON_RUN = 254, /* so many characters at least */
+    TFT_AUTOMATON_RUN = 254, /* the largest `run`: that many characters or more */
 };
 
 struct tft_auto_state {
     uint32_t call, token; /* its first one; they end where those of the next state begin */
     bool accepts;         /* the rule may end here */
     bool reads;           /* some byte has a next state */
-    uint8_t run;          /* so many characters of the kinds may come at least, whatever they are */
+    uint8_t run;          /* any N characters of these kinds may come next, for N up to `run` */
     uint32_t kinds;       /* TFT_KIND_..., a bit each */
 };
 

@@ -31,8 +31,8 @@ struct compile {
     uint32_t n_mark;
     uint32_t *slot;                  /* [SLOTS] sets by hash */
     uint32_t *start;                 /* [rules] first state of each rule, 0: not compiled */
-    uint32_t begin;                  /* the NFA state that the rule begins with, kept in any case */
-    uint64_t steps;                  /* edges and members of sets gone through */
+    uint32_t begin;                  /* the NFA state that the rule begins with: always kept */
+    uint64_t steps;                  /* edges and members of sets visited */
 };
 enum { SLOTS = 1 << 16, STEPS = 1 << 27, POOL = 1 << 24 };
 
@@ -43,13 +43,13 @@ static bool fail(struct compile *c, enum tft_status code, const char *what)
     return false;
 }
 
-/* The sets of a short text can have billions of members: ("a"?){60000}. */
+/* Counts steps. The sets of a short text can have billions of members: ("a"?){60000}. */
 static bool spend(struct compile *c, uint32_t steps)
 {
     c->steps += steps;
     return c->steps <= STEPS ||
            fail(c, TFT_ERR_UNSUPPORTED, "too large: its repetitions and alternatives take too long "
-                                        "to sort out");
+                                        "to compile; shorten them");
 }
 
 static uint32_t *nfa_states(const struct tft_vec *v)
@@ -105,7 +105,7 @@ static void close_set(struct compile *c, uint32_t rule_end)
         else if (kept)
             fail(c, TFT_ERR_NOMEM, "out of memory");
     }
-    if (c->closure.n > 1 && spend(c, 8 * c->closure.n)) /* a sort takes some 8 times a step */
+    if (c->closure.n > 1 && spend(c, 8 * c->closure.n)) /* a member takes about 8 steps to sort */
         tft_heapsort(c->closure.p, c->closure.n, sizeof(uint32_t), state_before, NULL);
 }
 
@@ -128,7 +128,7 @@ static uint32_t state_of_set(struct compile *c, uint32_t rule_end)
             return i;
     if (c->set.n >= TFT_AUTOMATON_STATES || n > POOL - c->pool.n)
         return fail(c, TFT_ERR_UNSUPPORTED, "too large: more than 65536 states, or 16777216 "
-                                            "members of them; shorten its repetitions");
+                                            "members of states; shorten its repetitions");
     set = tft_vec_add(&c->set, c->x->a, sizeof *set, 1);
     uint32_t first = c->pool.n, *copy = tft_vec_add(&c->pool, c->x->a, sizeof *copy, n);
     if (!set || !copy)
@@ -258,7 +258,7 @@ static uint32_t start_rule(struct compile *c, uint32_t rule)
         c->tick = 0;
     }
     start_closure(c);
-    c->begin = start; /* of a rule that matches nothing, such as [], no other state is left */
+    c->begin = start; /* if a rule matches nothing, such as [], this is its only state */
     see(c, start);
     c->start[rule] = state_of_set(c, end);
     c->begin = 0;

@@ -1,11 +1,11 @@
-/* Text that the grammar leaves no choice of, as tokens. */
+/* Forced text, of which the grammar leaves no choice, as tokens. */
 #include "grammar.h"
 
 #include "base/utf8.h"
 
-enum { MOST = 1024 }; /* bytes at once */
+enum { MOST = 1024 }; /* bytes of forced text at once */
 
-/* The length of text[n] without a character that its end cuts off. */
+/* The length of text[n] without an incomplete character at its end. */
 static size_t whole_characters(const char *text, size_t n)
 {
     size_t at = 0;
@@ -31,7 +31,8 @@ size_t tft_grammar_forced(struct tft_grammar_state *s, int32_t *ids, size_t cap)
         return 0;
     if (count > MOST)
         count = MOST;
-    if (count && (!done || whole < n)) /* a tokenizer may drop spaces: of " " it leaves none */
+    if (count && (!done || whole < n)) /* count may be 0: a tokenizer may drop spaces, so " " has no
+                                          token */
         count--;
     while (taken < count && taken < cap && tft_grammar_accept(s, all[taken]) == TFT_OK) {
         ids[taken] = all[taken];

@@ -1,5 +1,5 @@
 /*
- * The folder grammar/ constrains tokens to a grammar. A lexicon has the vocabulary as a trie of
+ * The folder grammar/ constrains tokens to a grammar. A lexicon is the vocabulary as a trie of
  * bytes (lexicon.c). A grammar is an automaton over bytes with a stack, compiled from text (gbnf.c,
  * regex.c, compile.c). A state is a place in it, and says which tokens may come (state.c), and
  * which must (forced.c).
@@ -24,8 +24,8 @@ int32_t tft_lexicon_special(const struct tft_lexicon *lx, const char *name, size
 
 uint32_t tft_grammar_vocab(const struct tft_grammar_state *s); /* that of its lexicon */
 
-/* The bytes that must come next, up to cap of them, until there are two ways or the text may end.
-   Returns how many; *done: nothing comes behind them. The state stays where it is. */
+/* Writes the bytes that must come next to out[cap], up to where two bytes are possible or the text
+   may end. Returns how many; *done: nothing can come behind them. The state stays where it is. */
 size_t tft_grammar_only_text(struct tft_grammar_state *s, char *out, size_t cap, bool *done);
 
 /* The tokenizer of its lexicon. */

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Kinds 0 to 5 are what JSON strings must not have. */
+/* Kinds 0 to 5 may not be in JSON strings. */
 const uint32_t tft_string_kinds = ((1u << TFT_KINDS) - 1) & ~0x3fu;
 const uint8_t tft_string_chars[TFT_LEXICON_STRINGS] = {32, 16, 8};
 
@@ -16,7 +16,7 @@ static uint8_t kind_of(unsigned byte)
                                         "123456789", "abcdef", "ghijklmnopqrstuvwxyz", "ABCDEF",
                                         "GHIJKLMNOPQRSTUVWXYZ", "()", "<>", "|"};
     if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
-        return 5; /* as U+007F */
+        return 5; /* a control character, of the kind of U+007F */
     for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (byte && strchr(kinds[k], (int)byte))
             return (uint8_t)k;
@@ -146,8 +146,8 @@ static void build(struct tft_lexicon *lx, uint32_t *path)
     lx->n_node = n_node;
 }
 
-/* Fills in kinds and chars: the states of UTF-8 downwards, then what is below a node upwards.
-   state: [n_node] */
+/* Fills in kinds and chars. First goes down for the states of UTF-8, then up to sum up what is
+   below each node. state: [n_node] */
 static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
 {
     static const uint32_t none = 1u << TFT_KIND_NONE;
@@ -174,14 +174,16 @@ static void measure(struct tft_lexicon *lx, int8_t *state, uint32_t *path)
         most += node->chars;
         node->chars = (most < TFT_LEXICON_LONG ? most : TFT_LEXICON_LONG) & 0xff;
     }
-    for (uint32_t i = 1; i < lx->n_node; i++) { /* within a character a node is of no kind */
+    for (uint32_t i = 1; i < lx->n_node; i++) { /* a node that begins within a character has no
+                                                   kind */
         path[lx->node[i].depth] = i;
         if (state[path[lx->node[i].depth - 1]] != 0)
             lx->node[i].kinds |= none;
     }
 }
 
-/* Notes a token in the masks of strings; its last character may be cut. Returns in how many. */
+/* Sets the bit of a token in the masks of strings that it fits. Its last character may be
+   incomplete. Returns in how many masks it is. */
 static uint32_t mark_string(struct tft_lexicon *lx, int32_t id)
 {
     size_t n, chars = 0;

@@ -7,11 +7,11 @@
 
 #include "grammar.h"
 
-/* Kinds of characters: those that grammars seldom tell apart. */
+/* Kinds of characters. Grammars seldom treat characters of one kind differently. */
 enum {
-    TFT_KIND_WIDE = 29, /* all beyond ASCII */
+    TFT_KIND_WIDE = 29, /* all characters beyond ASCII */
     TFT_KINDS = 30,
-    TFT_KIND_NONE = 31, /* of a node: not whole characters, from the node's parent on */
+    TFT_KIND_NONE = 31, /* the bytes from the node's parent on are not whole characters */
     TFT_LEXICON_LONG = 255,
     TFT_LEXICON_STRINGS = 3,
 };
@@ -19,11 +19,12 @@ enum {
 struct tft_trie_node {
     uint32_t end;   /* the subtree is nodes [this, end) */
     uint32_t token; /* those that end at this node are token[token .. that of the next node) */
-    uint32_t kinds; /* a bit for each kind of the characters here and below; the last one of a token
-                       may be cut */
-    uint32_t depth : 14, byte : 8; /* byte: on the way from the parent */
-    uint32_t chars : 8;   /* the most characters of them in a token, TFT_LEXICON_LONG if too many */
-    uint32_t strings : 2; /* all tokens here and below are in the first so many masks of strings */
+    uint32_t kinds; /* a bit for each kind of the characters at this node and below; the last
+                       character of a token may be incomplete */
+    uint32_t depth : 14, byte : 8; /* byte: leads here from the parent */
+    uint32_t chars : 8;   /* the most of these characters in one token; TFT_LEXICON_LONG: that many
+                             or more */
+    uint32_t strings : 2; /* all tokens at this node and below are in string[k] for k < strings */
 };
 
 struct tft_lexicon {
@@ -35,19 +36,20 @@ struct tft_lexicon {
     struct tft_trie_node *node;        /* [n_node + 1]; the last one is the end of tokens */
     int32_t *token;                    /* [n_token] sorted by their bytes */
     uint32_t *ends;                    /* [n_word] tokens that end generation */
-    uint32_t *string[TFT_LEXICON_STRINGS]; /* [n_word] tokens of kinds that a JSON string may have,
-                                              of at most tft_string_chars[] characters */
-    uint8_t kind[128];                     /* of the characters of ASCII */
+    uint32_t *string[TFT_LEXICON_STRINGS]; /* [n_word] mask k: tokens whose characters may all be in
+                                              a JSON string, at most tft_string_chars[k] of them */
+    uint8_t kind[128];                     /* the kinds of ASCII characters */
     bool has_byte[256];                /* whether a token is this byte alone */
     uint32_t longest;                  /* bytes of the longest token */
 };
 
 extern const uint8_t tft_string_chars[TFT_LEXICON_STRINGS]; /* descending */
-extern const uint32_t tft_string_kinds; /* all but quote, backslash, controls and U+007F */
+extern const uint32_t tft_string_kinds; /* the kinds of all characters but quote, backslash,
+                                           controls and U+007F */
 
-/* How UTF-8 goes on after `byte`, where `state` of a character's bytes were read before: the new
-   state; 0: between two characters; -1: not UTF-8. The states are the continuation bytes that are
-   missing, 1 to 3, or 4 and more where the next byte is limited. */
+/* The state of a UTF-8 decoder after `byte`, if it was `state` before. 0: between two characters; 1
+   to 3: as many continuation bytes are missing; 4 and more: the next byte is limited. Returns -1 if
+   the bytes are not UTF-8. */
 int tft_utf8_step(int state, unsigned byte);
 enum { TFT_UTF8_STATES = 8 };
 

@@ -1,8 +1,8 @@
 /*
- * The tokens that may come at a place. The mask of a configuration is found by a walk through the
- * trie. Nearly all of it depends on the state alone, and is kept: the tokens that fit without
- * leaving the state's rule, and the nodes of the trie where the rule may end. From those nodes on
- * the walk is done again with the stack.
+ * The mask of a place: which tokens may come. A walk through the trie finds the mask of one
+ * configuration. Most of the walk depends on the state alone, and its result is kept: the tokens
+ * that fit without leaving the state's rule, and the nodes of the trie where the rule may end. From
+ * those nodes on, each walk continues with the configuration's stack.
  */
 #include "mask.h"
 
@@ -16,13 +16,13 @@ static void set_bits(const struct tft_lexicon *lx, uint32_t *bits, uint32_t firs
         bits[lx->token[i] / 32] |= 1u << lx->token[i] % 32;
 }
 
-/* Whether state `a` allows all that is at trie node `node` and below. */
+/* Whether state `a` allows all tokens at trie node `node` and below. */
 static bool allows_all(const struct tft_auto_state *a, const struct tft_trie_node *node)
 {
     return !(node->kinds & ~a->kinds) && node->chars <= a->run;
 }
 
-/* Sets the bits of a node and all below it, unless start_bits() has done so. */
+/* Sets the bits of the tokens at a node and below, unless start_bits() has set them. */
 static void set_all(const struct tft_grammar_state *s, const struct tft_trie_node *node,
                     uint32_t *bits)
 {
@@ -34,7 +34,8 @@ static void set_all(const struct tft_grammar_state *s, const struct tft_trie_nod
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps);
 
-/* Goes on below node c, whose set is at `start` of s->set, and forgets it. stacks: those before. */
+/* Walks on below node c from its set, which begins at `start` of s->set, and then forgets the set
+   and all stacks but the first `stacks`. */
 static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, uint32_t stacks,
                        uint32_t *bits, bool keeps)
 {
@@ -51,8 +52,8 @@ static void walk_below(struct tft_grammar_state *s, uint32_t c, uint32_t start, 
     tft_place_drop(s, stacks);
 }
 
-/* The same as walk() for one configuration: as long as it stays in its rule, a step is a look into
-   the table. */
+/* The same as walk() for one configuration. While the configuration stays in its rule, a step is a
+   look-up in the table. */
 static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config config,
                      uint32_t *bits, bool keeps)
 {
@@ -85,7 +86,8 @@ static void walk_one(struct tft_grammar_state *s, uint32_t at, struct tft_config
     }
 }
 
-/* The only configuration of the set [from, end) that reads bytes; NULL: there are several. */
+/* The only configuration of the set [from, end) that reads bytes; NULL: there is none, or
+   several. */
 static const struct tft_config *only_reader(const struct tft_grammar_state *s, uint32_t from,
                                             uint32_t end)
 {
@@ -108,8 +110,8 @@ static bool some_allows_all(const struct tft_grammar_state *s, uint32_t from, ui
     return false;
 }
 
-/* Sets the bits of the tokens below trie node `at` that go on from the set [from, end). `keeps`:
-   notes where OPEN is reached. */
+/* Sets the bits of the tokens below trie node `at` that may follow the set [from, end). keeps: adds
+   to s->open the nodes where OPEN is reached. */
 static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32_t end,
                  uint32_t *bits, bool keeps)
 {
@@ -133,7 +135,8 @@ static void walk(struct tft_grammar_state *s, uint32_t at, uint32_t from, uint32
     }
 }
 
-/* Starts the bits of a state from those of strings, where it allows them all. */
+/* Initialises the bits of a state: from the largest mask of strings whose tokens it all allows,
+   else with zeros. */
 static void start_bits(struct tft_grammar_state *s, uint32_t state, uint32_t *bits)
 {
     const struct tft_lexicon *lx = s->g->lexicon;
@@ -158,7 +161,7 @@ void tft_mask_forget(struct tft_grammar_state *s)
     s->kept_bytes = 0;
 }
 
-/* The mask of a state by itself; NULL without memory. */
+/* The kept mask of a state without a known caller; NULL if memory is short. */
 static const struct tft_kept *keep(struct tft_grammar_state *s, uint32_t state)
 {
     uint32_t n_word = s->g->lexicon->n_word;
@@ -213,7 +216,8 @@ static bool mask_config(struct tft_grammar_state *s, struct tft_config c)
     return !s->status;
 }
 
-/* A token that ends generation is no "other" token: the text is not complete here. */
+/* Applies the state's <TOKEN> and !<TOKEN> edges to the mask. A token that ends generation is never
+   "any other token", since the text is not complete here. */
 static void mask_tokens(struct tft_grammar_state *s, uint32_t state)
 {
     const struct tft_auto_state *a = tft_auto_state(s->g, state);

@@ -1,4 +1,4 @@
-/* tft_grammar_mask of grammar.h, and what it keeps. */
+/* The masks that tft_grammar_mask (grammar.h) keeps. */
 #ifndef TFT_MASK_H
 #define TFT_MASK_H
 

@@ -136,7 +136,8 @@ static uint32_t parts(struct tft_nfa *n, uint32_t i, uint32_t depth)
         return sum > INLINE_PARTS ? TOO_MANY : 1 + node->max * sum;
     default:
         for (uint32_t c = node->first; c && sum <= INLINE_PARTS; c = tft_syntax_node(n->x, c)->next)
-            sum += parts(n, c, depth + 1); /* each at most TOO_MANY, so the sum does not wrap */
+            sum += parts(n, c, depth + 1); /* each part is at most TOO_MANY, so the sum does not
+                                              wrap */
         return sum > INLINE_PARTS ? TOO_MANY : sum;
     }
 }

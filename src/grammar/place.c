@@ -1,6 +1,6 @@
 #include "place.h"
 
-/* Configurations that a mask or a token may visit: about a second. */
+/* The most configurations to visit for one mask or one token: about a second of work. */
 enum { WORK = 1 << 25 };
 
 /* ---- stacks */
@@ -27,7 +27,7 @@ static uint32_t push(struct tft_grammar_state *s, uint32_t back, uint32_t below)
     return s->table[h] = s->stack.n - 1;
 }
 
-/* The newest of a chain are its first. */
+/* The newest stack of a chain is its first, so dropping the newest keeps all chains whole. */
 void tft_place_drop(struct tft_grammar_state *s, uint32_t n)
 {
     struct tft_stack *p = s->stack.p;
@@ -73,7 +73,7 @@ void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, u
         s->status = TFT_ERR_NOMEM;
 }
 
-/* A call behind which its rule ends needs no place to return to. */
+/* A tail call, behind which the calling rule ends, needs no place to return to. */
 void tft_place_close(struct tft_grammar_state *s, uint32_t from)
 {
     const struct tft_grammar *g = s->g;
@@ -110,7 +110,7 @@ bool tft_place_step(struct tft_grammar_state *s, uint32_t from, uint32_t end, un
     return s->set.n > start;
 }
 
-/* Lower parts of stacks come first. */
+/* A stack has a higher number than the stack below it, so one pass renumbers them all. */
 bool tft_place_compact(struct tft_grammar_state *s)
 {
     struct tft_stack *p = s->stack.p;

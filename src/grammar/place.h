@@ -8,11 +8,11 @@
 #include "automaton.h"
 
 enum {
-    TFT_PLACE_END = 0,                   /* a stack: that of the root */
-    TFT_PLACE_OPEN = 1,                  /* that of a rule whose caller is unknown */
-    TFT_PLACE_MOST = 1 << 12,            /* configurations of a set */
+    TFT_PLACE_END = 0,                   /* the stack of the root rule, which has no caller */
+    TFT_PLACE_OPEN = 1,                  /* the stack of a rule whose caller is unknown */
+    TFT_PLACE_MOST = 1 << 12,            /* the most configurations of a set */
     TFT_PLACE_SEEN = 2 * TFT_PLACE_MOST, /* entries of the hash table of a set */
-    TFT_PLACE_TABLE = 1 << 12,           /* of that of stacks */
+    TFT_PLACE_TABLE = 1 << 12,           /* entries of the hash table of stacks */
 };
 
 struct tft_config {
@@ -20,34 +20,38 @@ struct tft_config {
 };
 
 struct tft_stack {
-    uint32_t back, below, chain; /* chain: the next one of the same hash; 0: none */
+    uint32_t back, below, chain; /* back: the state to return to; below: the rest of the stack;
+                                    chain: the next stack of the same hash, 0: none */
 };
 
-struct tft_seen { /* a configuration of the set that is being made, if `set` is its number */
+struct tft_seen { /* the configuration is in the set that is being made if `set` is n_sets */
     struct tft_config c;
     uint32_t set;
 };
 
-struct tft_kept { /* the mask of a state, with its rule's caller unknown */
-    uint32_t *bits; /* [n_word], then the nodes [n_open] */
+struct tft_kept { /* the mask of a state whose rule has an unknown caller */
+    uint32_t *bits; /* [n_word] the mask; then [n_open] the nodes where the rule may end */
     uint32_t n_open;
     size_t size;
 };
 
 struct tft_grammar_state {
     const struct tft_grammar *g;
-    struct tft_vec now, set; /* struct tft_config: the place; sets of walks, one behind another */
-    struct tft_vec stack;    /* struct tft_stack; 0 and 1 are END and OPEN */
+    struct tft_vec now, set; /* struct tft_config. now: the place; set: a stack of sets, for walks
+                                through the trie */
+    struct tft_vec stack;    /* struct tft_stack; numbers 0 and 1 are END and OPEN */
     struct tft_vec open;     /* nodes of the trie at which OPEN was reached */
     uint32_t table[TFT_PLACE_TABLE]; /* stacks by hash */
     struct tft_kept *kept;           /* [states of g] */
     size_t kept_bytes;
     uint32_t *mask;                       /* [n_word] */
     struct tft_seen seen[TFT_PLACE_SEEN]; /* a hash table */
-    uint32_t n_sets, work;                /* work: since the mask or the token began */
+    uint32_t n_sets, work;                /* n_sets: sets begun so far; work: configurations visited
+                                             for the current mask or token */
     enum tft_status status;               /* sticky: after an error no token may come */
-    uint32_t *path;     /* [longest token + 1] states on the way to a node of the trie */
-    uint8_t known;      /* the bits began as those of string[known - 1]; 0: as none */
+    uint32_t *path;     /* [longest token + 1] the state at each depth on the way to a node of the
+                           trie */
+    uint8_t known;      /* the bits started as a copy of lexicon->string[known - 1]; 0: as zeros */
     bool has_mask, reached_open;
 };
 
@@ -67,27 +71,27 @@ static inline bool tft_ends(const struct tft_grammar_state *s, int32_t id)
     return s->g->lexicon->ends[id / 32] >> id % 32 & 1;
 }
 
-/* Forgets stacks from number n on. */
+/* Drops the stacks from number n on. */
 void tft_place_drop(struct tft_grammar_state *s, uint32_t n);
 
-/* Numbers the stacks that s->now needs anew, and forgets the others. False: out of memory. */
+/* Renumbers the stacks that s->now needs, and drops the others. False: out of memory. */
 bool tft_place_compact(struct tft_grammar_state *s);
 
-/* Begins a set at the end of s->set; returns where. */
+/* Begins a set at the end of s->set. Returns its first index. */
 uint32_t tft_place_begin(struct tft_grammar_state *s);
 
-/* Adds to the set that was begun last, at `from`. A grammar with too many readings of a text at
-   once is an error: to leave one out would forbid what it allows. */
+/* Adds a configuration to the set that was begun last, at `from`. A set of more than TFT_PLACE_MOST
+   is an error: leaving a configuration out would forbid text that the grammar allows. */
 void tft_place_add(struct tft_grammar_state *s, uint32_t from, uint32_t state, uint32_t stack);
 
-/* Counts a configuration that was visited: TFT_ERR_UNSUPPORTED if they are too many. */
+/* Counts a visited configuration; sets TFT_ERR_UNSUPPORTED if there are too many. */
 void tft_place_work(struct tft_grammar_state *s);
 
-/* Follows calls and returns of the set that begins at `from`. */
+/* Adds to the set that begins at `from` all configurations that calls and returns lead to. */
 void tft_place_close(struct tft_grammar_state *s, uint32_t from);
 
-/* Makes the set behind `byte` of the set [from, end), at the end of s->set. Returns whether there
-   is one. */
+/* Makes the set that `byte` leads to from the set [from, end), at the end of s->set. Returns
+   whether it has a configuration. */
 bool tft_place_step(struct tft_grammar_state *s, uint32_t from, uint32_t end, unsigned byte);
 
 #endif

@@ -19,15 +19,16 @@ struct work {
         uint32_t call;        /* the next one of it */
     } *frame;                 /* [rules + 1] */
     uint32_t *queue; /* [states] waiting */
-    uint32_t *first; /* [states + rules] where each one's part of a list ends or begins */
-    uint32_t *before; /* the first states of edges, by the states that they lead to */
+    uint32_t *first; /* [states + rules] where the part of each one in a list begins or ends */
+    uint32_t *before; /* the sources of edges, sorted by the states that the edges lead to */
 };
 
 /* ---- ends that can be reached */
 
-enum { OF_CALL = 1 << 30 }; /* of an edge's first state, which is below TFT_AUTOMATON_STATES */
+enum { OF_CALL = 1 << 30 }; /* flag of an edge's source, whose number is below
+                               TFT_AUTOMATON_STATES */
 
-/* Notes an edge from one state to another: the first time only counts. */
+/* Counts an edge from one state to another, or stores it in w->before if that is there. */
 static void into(struct work *w, uint32_t to, uint32_t from)
 {
     if (to && w->before)
@@ -53,7 +54,8 @@ static void list_edges(struct work *w, bool read)
     }
 }
 
-/* Whether some call of s can reach its rule's end, and then the end of the rule of s. */
+/* Whether some call of s can be completed: the called rule can end, and so can the rule of s behind
+   the call. */
 static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
 {
     for (uint32_t i = w->state[s].call; i < w->state[s + 1].call; i++)
@@ -62,9 +64,10 @@ static bool calls_reach(const struct work *w, const bool *reach, uint32_t s)
     return false;
 }
 
-/* reach[states], all false: sets those from which the end of the rule can be reached, through bytes
-   and tokens if `read`, else through calls alone; rule_reach[rules] likewise. Goes from the ends
-   backwards, over each edge once. False: out of memory. */
+/* Sets reach[states], all false before, for the states from which the end of the rule can be
+   reached: through bytes, tokens and calls if `read`, else through calls alone. Sets
+   rule_reach[rules] likewise. Goes backwards from the ends, over each edge once. False: out of
+   memory. */
 static bool find_reach(struct work *w, bool read, bool *reach, bool *rule_reach)
 {
     uint32_t n_state = w->g->n_state, n_edge = 0, n = 0;
@@ -79,7 +82,7 @@ static bool find_reach(struct work *w, bool read, bool *reach, bool *rule_reach)
     uint32_t *before = w->before = tft_alloc(w->p->a, n_edge * sizeof *before);
     if (!before)
         return false;
-    list_edges(w, read); /* now the edges into s are before[first[s - 1] .. first[s]) */
+    list_edges(w, read); /* now the sources of edges to s are before[first[s - 1] .. first[s]) */
     for (uint32_t s = 1; s < n_state; s++)
         if (w->state[s].accepts)
             reach[w->queue[n++] = s] = true;

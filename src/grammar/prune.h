@@ -11,9 +11,9 @@ struct tft_prune {
     uint32_t n_rule;
 };
 
-/* Removes edges and calls that lead to no end. Otherwise *wrong says why not, and *rule which rule
-   it is about, or 0: TFT_ERR_UNSUPPORTED, a rule that begins with itself, or the root matches
-   nothing; TFT_ERR_NOMEM. */
+/* Removes edges and calls that lead to no end. On failure, *wrong says why, and *rule is the rule
+   at fault, or 0. TFT_ERR_UNSUPPORTED: a rule begins with itself, or the root matches nothing.
+   TFT_ERR_NOMEM. */
 enum tft_status tft_prune(struct tft_prune *p, uint32_t *rule, const char **wrong);
 
 #endif

@@ -47,7 +47,8 @@ static bool named_class(struct tft_syntax *x, int c)
     }
 }
 
-/* \uXXXX, behind the u: a pair of surrogates is one character, as JavaScript and JSON write it. */
+/* Reads \uXXXX from behind the u. A pair of surrogates is one character, as in JavaScript and
+   JSON. */
 static bool unicode(struct tft_syntax *x, uint32_t *c)
 {
     uint32_t start = x->pos, low = 0;

@@ -1,6 +1,6 @@
 #include "runs.h"
 
-/* The state that all characters beyond ASCII lead to from s; 0: there is none. */
+/* The state that every character beyond ASCII leads to from s; 0: there is no such state. */
 static uint32_t after_wide(const struct tft_grammar *g, uint32_t s)
 {
     struct {
@@ -31,7 +31,8 @@ static uint32_t after_wide(const struct tft_grammar *g, uint32_t s)
     return all;
 }
 
-/* The state that most kinds lead to from s, s itself if some do; *kinds: which ones. */
+/* The state that most kinds of characters lead to from s, preferring s itself. *kinds: the kinds
+   that lead there. */
 static uint32_t main_successor(const struct tft_grammar *g, uint32_t s, uint32_t *kinds)
 {
     uint32_t to[TFT_KINDS], best = 0;
@@ -74,7 +75,7 @@ bool tft_runs_find(struct tft_grammar *g, const struct tft_allocator *a)
         uint32_t t = to[s];
         for (; run && run < TFT_AUTOMATON_RUN && !(state[s].kinds & ~state[t].kinds); t = to[t]) {
             run = t == to[t] ? TFT_AUTOMATON_RUN : run + 1;
-            if (t > s && state[t].kinds == state[s].kinds) { /* its run is known */
+            if (t > s && state[t].kinds == state[s].kinds) { /* the run of t is known */
                 run = run - 1u + state[t].run;
                 break;
             }

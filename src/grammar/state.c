@@ -11,7 +11,8 @@ bool tft_grammar_can_end(const struct tft_grammar_state *s)
     return false;
 }
 
-/* The place is closed: what its calls lead to is in it. */
+/* Whether a byte or a token can come. The set c[n] is closed: it includes what its calls lead
+   to. */
 static bool goes_on(const struct tft_grammar_state *s, const struct tft_config *c, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -127,8 +128,8 @@ enum tft_status tft_grammar_accept(struct tft_grammar_state *s, int32_t id)
 
 /* ---- forced text */
 
-/* The only byte that can come behind the set [from, end); -1: none, several, a token that is no
-   text, or the end. */
+/* The only byte that can follow the set [from, end); -1: no byte can, several can, or a token by
+   name or the end of the text can. */
 static int only_byte(const struct tft_grammar_state *s, uint32_t from, uint32_t end)
 {
     int only = -1;
@@ -181,7 +182,7 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
     enum tft_status status = TFT_ERR_NOMEM;
     *out = NULL;
     if (s) {
-        memset(s, 0, sizeof *s); /* by itself 100 KiB: not a copy of a constant */
+        memset(s, 0, sizeof *s); /* the struct has 100 KiB: too much for a constant to copy from */
         s->g = g;
         s->kept = tft_alloc(g->a, g->n_state * sizeof *s->kept);
         s->mask = tft_alloc(g->a, g->lexicon->n_word * sizeof *s->mask);
@@ -204,7 +205,7 @@ enum tft_status tft_grammar_begin(struct tft_grammar_state **out, const struct t
     return tft_fail(err, status,
                     status == TFT_ERR_NOMEM
                         ? "grammar: out of memory"
-                        : "grammar: it begins in more than 4096 ways at once");
+                        : "grammar: there are more than 4096 ways to read its beginning");
 }
 
 enum tft_status tft_grammar_copy(struct tft_grammar_state *to, const struct tft_grammar_state *from)

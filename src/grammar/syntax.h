@@ -12,9 +12,9 @@
 enum {
     TFT_SYNTAX_BYTES = 1 << 20, /* of a grammar's text */
     TFT_SYNTAX_RULES = 1 << 14,
-    TFT_SYNTAX_DEPTH = 64,      /* of parentheses */
+    TFT_SYNTAX_DEPTH = 64,      /* levels of parentheses */
     TFT_SYNTAX_TIMES = 1 << 16, /* the largest number in {} */
-    TFT_SYNTAX_NAMES = 1 << 10, /* of tokens: each is a search through the vocabulary */
+    TFT_SYNTAX_NAMES = 1 << 10, /* names of tokens: each takes a search through the vocabulary */
 };
 #define TFT_SYNTAX_MANY UINT32_MAX /* no upper bound */
 
@@ -53,7 +53,7 @@ struct tft_syntax {
     uint32_t *slot; /* [n_slot, a power of two] rules by the hash of their name, + 1; 0: empty */
     uint32_t n_slot;
     uint32_t root;    /* a rule */
-    uint32_t n_names; /* of tokens, so far */
+    uint32_t n_names; /* names of tokens so far */
     struct tft_error *err;
     enum tft_status status;
 };
@@ -93,11 +93,11 @@ static inline int tft_syntax_peek(const struct tft_syntax *x)
     return x->pos < x->len ? (unsigned char)x->text[x->pos] : -1;
 }
 
-/* Reads a code point of so many hexadecimal digits at pos. */
+/* Reads a code point of `digits` hexadecimal digits at pos. */
 bool tft_syntax_hex(struct tft_syntax *x, int digits, uint32_t *c);
 
-/* Reads `{m}`, `{m,}`, `{,n}` or `{m,n}` at pos, behind the brace. spaces: they may stand
-   between. */
+/* Reads `{m}`, `{m,}`, `{,n}` or `{m,n}` at pos, which is behind the brace. spaces: there may be
+   spaces around the numbers. */
 bool tft_syntax_bounds(struct tft_syntax *x, bool spaces, uint32_t *min, uint32_t *max);
 
 /* The number of the rule of that name, made if there is none yet; 0 after an error. Rule 0 is
