@@ -564,8 +564,8 @@ TFT_API enum tft_status tft_sync(struct tft_session *s, const int32_t *tokens, s
    grow with the tokens, and it cannot go back. Such a session keeps copies of the state, called
    checkpoints: behind each tft_prefill of 16 tokens or more, where tft_prompt_end says so, and
    every 512 tokens. If there is no checkpoint at pos, the next tft_prefill computes the tokens
-   between the last checkpoint before pos and pos again. Checkpoints that the cache cannot go back to
-   are dropped. If all `checkpoints` are in use, a new one replaces the one whose neighbours are
+   between the last checkpoint before pos and pos again. Checkpoints that the cache cannot go back
+   to are dropped. If all `checkpoints` are in use, a new one replaces the one whose neighbours are
    closest together. A slide forgets all checkpoints and makes a new one; the state stays as it is,
    although it has seen the tokens that the slide drops. */
 TFT_API enum tft_status tft_rewind(struct tft_session *s, size_t pos);

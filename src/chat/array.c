@@ -1,7 +1,7 @@
-/* Arrays: prefixItems in their places, then items. */
+/* Arrays: the items of prefixItems, each at its index, then further ones of items. */
 #include "schema.h"
 
-/* The schemas for item i; whether one of the parts has something to say about it. */
+/* *out: the schemas that item i must meet. Returns whether a part of s has one for it. */
 static bool item(struct schema *c, const struct schema_shape *s, size_t i, struct schema_all *out)
 {
     bool known = false;
@@ -29,7 +29,8 @@ static size_t places(struct schema *c, const struct schema_shape *s)
     return n;
 }
 
-/* Items without a place of their own, from number n on: min .. max of them in all. */
+/* Writes the items from index n on, behind those of prefixItems. The whole array has min .. max
+   items. */
 static void write_rest(struct schema *c, const struct schema_all *all, size_t n, uint64_t min,
                        uint64_t max)
 {
@@ -38,7 +39,7 @@ static void write_rest(struct schema *c, const struct schema_all *all, size_t n,
     tft_schema_put(c, " \"\"");
     if (max <= n)
         return;
-    if (n) { /* each has a comma */
+    if (n) { /* each has a comma before it */
         tft_schema_put(c, " (\", \" r%u){%u,", r, (unsigned)least);
         tft_schema_put(c, max == SCHEMA_NO_MAX ? "}" : "%u}", (unsigned)(max - n));
         return;
@@ -48,7 +49,7 @@ static void write_rest(struct schema *c, const struct schema_all *all, size_t n,
     tft_schema_put(c, least ? ")" : ")?");
 }
 
-/* Item i has a rule of its own, which goes on with that of the next one. */
+/* Writes the items of prefixItems: a rule for each, which ends in the rule of the next item. */
 static void write_places(struct schema *c, const struct schema_shape *s, size_t n, uint64_t max)
 {
     struct schema_all all;
@@ -77,7 +78,7 @@ void tft_schema_array(struct schema *c, const struct schema_shape *s)
     size_t n = places(c, s);
     bool open = item(c, s, n, &all) || !n;
     uint64_t max = s->max_items, most = s->min_items > n ? s->min_items : n;
-    if (!open && max > most) /* further items only as far as there must be some */
+    if (!open && max > most) /* no more further items than minItems asks for */
         max = most;
     tft_schema_put(c, "\"[\" ");
     if (n)

@@ -1,8 +1,8 @@
 /*
  * Numbers within bounds, digit by digit. A number without bounds has up to 15 digits before and
- * behind the point. With bounds it has no exponent, and as many digits behind the point as leave 15
- * in all beside the longest bound: a program that reads it as a double sees it on the same side of
- * the bound.
+ * behind the point. A number with bounds has no exponent, and so few digits behind the point that
+ * with the digits of the longest bound before it there are 15 in all. A program that reads it as a
+ * double then sees it on the same side of the bound.
  */
 #include "schema.h"
 
@@ -39,7 +39,7 @@ bool tft_schema_bound(struct schema *c, const struct schema_place *at, struct sc
         b->minus = i < 0;
         n = snprintf(digit, sizeof digit, "%lld", (long long)(i < 0 ? -i : i));
         exponent = n - 1;
-    } else if (at->v.kind == JINJA_FLOAT) { /* d.dde+dd, whatever the point is */
+    } else if (at->v.kind == JINJA_FLOAT) { /* d.dde+dd, with the decimal point of the locale */
         snprintf(text, sizeof text, "%.*e", DIGITS - 1, at->v.number);
         good = strtod(text, NULL) == at->v.number;
         b->minus = text[0] == '-';
@@ -94,7 +94,7 @@ static bool all_are(const char *p, size_t n, char digit)
     return strspn(p, (const char[]){digit, 0}) >= n;
 }
 
-/* The numbers of n digits from lo to hi. */
+/* Writes an expression for the numbers lo .. hi, which both have n digits. */
 static void put_range(struct schema *c, const char *lo, const char *hi, size_t n)
 {
     char first = *lo, last = *hi;
@@ -134,7 +134,7 @@ static int64_t power(unsigned n)
     return p;
 }
 
-/* The numbers lo .. hi, 0 <= lo <= hi. */
+/* Writes an expression for the numbers lo .. hi, 0 <= lo <= hi. */
 static void put_whole(struct schema *c, int64_t lo, int64_t hi)
 {
     tft_schema_put(c, " (");
@@ -151,13 +151,15 @@ static void put_whole(struct schema *c, int64_t lo, int64_t hi)
     tft_schema_put(c, " )");
 }
 
-/* The largest number of as many digits as the other bound, or of 15. */
+/* The bound where none is set: the largest number with as many digits as the other bound, at least
+   15. */
 static int64_t no_bound(const struct schema_bound *other)
 {
     return power(other->whole > DIGITS ? other->whole : DIGITS) - 1;
 }
 
-/* The least integer above a bound, or the largest below it with sign = -1. */
+/* The least integer within the lower bound b (sign = 1), or the largest within the upper bound b
+   (sign = -1). */
 static int64_t integer_at(const struct schema_bound *b, int sign)
 {
     int64_t n = b->minus ? -whole_part(b) : whole_part(b);
@@ -191,7 +193,7 @@ bool tft_schema_integer(struct schema *c, const struct schema_shape *s)
 struct fraction {
     struct schema *c;
     const struct schema_bound *lo, *hi;
-    unsigned most; /* digits */
+    unsigned most; /* digits behind the point */
 };
 
 static unsigned digit_at(const struct schema_bound *b, unsigned at)
@@ -199,8 +201,8 @@ static unsigned digit_at(const struct schema_bound *b, unsigned at)
     return b->whole + at < b->n ? b->digit[b->whole + at] : 0;
 }
 
-/* Whether the text may end behind `at` digits, which are those of lo and hi as far as these are
-   `near`. */
+/* Whether a number may end behind `at` digits. near_lo, near_hi: these digits are those of lo, or
+   of hi, so its bound can still be crossed. */
 static bool may_end(const struct fraction *f, unsigned at, bool near_lo, bool near_hi)
 {
     if (near_lo && (f->lo->whole + at < f->lo->n || f->lo->exclusive))
@@ -208,7 +210,7 @@ static bool may_end(const struct fraction *f, unsigned at, bool near_lo, bool ne
     return !near_hi || f->hi->whole + at < f->hi->n || !f->hi->exclusive;
 }
 
-/* What may come behind `at` digits; nothing only if `ends`. */
+/* Writes the digits that may follow `at` digits. ends: there may be none. */
 static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool near_hi, bool ends)
 {
     unsigned first = 0, last = 9;
@@ -233,7 +235,8 @@ static void put_digits(const struct fraction *f, unsigned at, bool near_lo, bool
             if (near_hi) {
                 tft_schema_put(f->c, " | [%u]", y);
                 put_digits(f, at + 1, false, true, true);
-                last = y - 1; /* below first if y is 0: it wraps, and is compared as signed */
+                last = y - 1; /* if y is 0 this wraps, and is below `first` when compared as
+                                 signed */
             }
         }
         if ((int)first <= (int)last)
@@ -254,7 +257,7 @@ static void put_fraction(const struct fraction *f, bool near_lo, bool near_hi)
     tft_schema_put(f->c, " )");
 }
 
-/* Sizes from lo to hi, of which hi may not be set. */
+/* Writes the magnitudes lo .. hi; hi may not be set. */
 static void put_sizes(struct schema *c, const struct schema_bound *lo,
                       const struct schema_bound *hi)
 {
@@ -294,7 +297,7 @@ bool tft_schema_number(struct schema *c, const struct schema_shape *s)
         tft_schema_put(c, "number");
         return true;
     }
-    if (negative) { /* sizes from that of `most`, or 0, to that of `least` */
+    if (negative) { /* magnitudes from that of `most`, or from 0, to that of `least` */
         tft_schema_put(c, "\"-\"");
         put_sizes(c, below ? most : &zero, least ? least : &none);
     }

@@ -167,7 +167,7 @@ static struct jinja_value indent(struct jinja *x, struct jinja_value v, const st
         width = tft_jinja_finish(x, &spaces);
     if (width.kind != JINJA_STRING)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "indent: a width is a number or a text");
-    bool trusted = true, more = true; /* a break at the end of the text begins another line */
+    bool trusted = true, more = true; /* a line break at the end of the text begins one more line */
     for (size_t at = 0, line = 0; more && x->status == TFT_OK; line++) {
         size_t end = at, n = 0;
         while (end < s->n && !(n = line_break(s, end)))

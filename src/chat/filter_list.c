@@ -110,7 +110,8 @@ static struct jinja_value map(struct jinja *x, struct jinja_value v, const struc
         return v;
     if (a->n ? a->value[0].kind != JINJA_STRING : by.kind == JINJA_UNDEFINED)
         return tft_jinja_fail(x, TFT_ERR_FORMAT, "map: a filter or an attribute is expected");
-    if (a->n && tft_jinja_is(a->value[0].string, "map")) /* as deep as it has arguments */
+    if (a->n && tft_jinja_is(a->value[0].string, "map")) /* it would recurse once for each
+                                                            argument */
         return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED, "map of the filter map is not supported");
     for (size_t i = 0; from && i < from->n && x->status == TFT_OK; i++) {
         struct jinja_value item =

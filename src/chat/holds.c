@@ -22,7 +22,7 @@ static bool same_dict(struct schema *c, const struct jinja_dict *a, const struct
     return same;
 }
 
-/* Exactly, not as doubles. */
+/* Whether the integer and the double are equal, compared exactly and not as doubles. */
 static bool same_number(struct schema *c, struct jinja_value whole, double number)
 {
     bool large = number >= 1e18 || number <= -1e18;
@@ -32,7 +32,7 @@ static bool same_number(struct schema *c, struct jinja_value whole, double numbe
            (int64_t)number == whole.integer;
 }
 
-/* Equality of JSON: 1 is 1.0, and is not true. */
+/* Whether two values are equal in JSON: 1 equals 1.0, but not true. */
 bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value b)
 {
     bool same;
@@ -113,7 +113,7 @@ static bool members_hold(struct schema *c, const struct schema_place *at,
     return holds;
 }
 
-/* anyOf, oneOf, allOf and $ref of one schema. */
+/* Whether v is valid by anyOf, oneOf, allOf and $ref of one schema, without those in `settled`. */
 static bool choices_hold(struct schema *c, const struct schema_place *at, unsigned settled,
                          struct jinja_value v)
 {
@@ -133,13 +133,13 @@ static bool choices_hold(struct schema *c, const struct schema_place *at, unsign
     return holds;
 }
 
-/* What the shape of one schema says about a value of a type that it allows. */
+/* Whether v, of a type that the schema allows, is valid by the other keywords of its shape. */
 static bool shape_holds(struct schema *c, const struct schema_shape *s,
                         const struct schema_place *at, struct jinja_value v)
 {
     if (v.kind == JINJA_STRING && s->pattern)
         tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
-                        "a pattern or format where values are listed");
+                        "not supported in a schema that enum or const is checked against");
     if (v.kind == JINJA_STRING)
         return within(tft_jinja_length(v.string), s->min_length, s->max_length);
     if (v.kind == JINJA_LIST)
@@ -149,7 +149,7 @@ static bool shape_holds(struct schema *c, const struct schema_shape *s,
     return !(type_of(v) & (SCHEMA_INTEGER | SCHEMA_FRACTION)) || number_holds(c, s, v);
 }
 
-/* Whether a value is valid, without the choices that are settled. */
+/* Whether v is valid by one schema, without the choices in `settled`. */
 static bool part_holds(struct schema *c, const struct schema_place *at, unsigned settled,
                        struct jinja_value v)
 {
@@ -182,13 +182,13 @@ bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct ji
 bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v)
 {
     bool hold = !s->all.never;
-    /* what $ref and allOf lead to are parts too, and know which of their choices are settled */
+    /* the schemas of $ref and allOf are parts too, with their own settled choices */
     for (size_t i = 0; i < s->all.n && hold; i++)
         hold = part_holds(c, s->all.part[i].at, s->all.part[i].settled | SCHEMA_LEADS, v);
     return hold;
 }
 
-/* ---- nothing in common */
+/* ---- schemas with nothing in common */
 
 /* Whether none of the values of a is valid by b. */
 static bool values_apart(struct schema *c, const struct schema_shape *a,
@@ -206,7 +206,8 @@ static bool numbers_apart(const struct schema_bound *most, const struct schema_b
     return order < 0 || (!order && (most->exclusive || least->exclusive));
 }
 
-/* Whether objects of a lack what b requires, or have a property that b wants to be otherwise. */
+/* Whether no object of a is valid by b: it always lacks a property that b requires, or has one
+   whose values b excludes. */
 static bool objects_apart(struct schema *c, const struct schema_shape *a,
                           const struct schema_shape *b)
 {
@@ -243,11 +244,12 @@ static bool types_apart(struct schema *c, const struct schema_shape *a,
         return false;
     if (common & SCHEMA_ARRAY && a->max_items >= b->min_items && b->max_items >= a->min_items)
         return false;
-    /* the options of a choice may list more names: each is looked at for itself */
+    /* the options of a choice may list more names, so each option is compared by itself */
     return !(common & SCHEMA_OBJECT) || (!a->choice && objects_apart(c, a, b));
 }
 
-/* Whether each option of a choice is apart from b, or b from each if `first`. */
+/* Whether b and each option of a choice have nothing in common. first: b takes the first place in
+   the comparison. */
 static bool options_apart(struct schema *c, const struct schema_shape *s,
                           const struct schema_all *b, bool first)
 {

@@ -101,7 +101,7 @@ struct jinja_args {
     size_t n_named;
 };
 
-/* Text that grows. mark: [room] whether a byte is trusted */
+/* Text that grows. mark: [room] whether each byte is trusted */
 struct jinja_buffer {
     char *p;
     unsigned char *mark;
@@ -109,7 +109,7 @@ struct jinja_buffer {
 };
 
 struct jinja {
-    const char *what; /* what messages call the text that is read or run: "template" */
+    const char *what; /* what messages call the text that is read or run, such as "template" */
     /* the pool */
     struct jinja_chunk *chunk;
     size_t memory, max_memory;
@@ -181,7 +181,7 @@ struct jinja_value tft_jinja_part(struct jinja *x, const struct jinja_string *s,
                                   size_t end);
 bool tft_jinja_same(const struct jinja_string *a, const struct jinja_string *b);
 bool tft_jinja_is(const struct jinja_string *s, const char *p);
-bool tft_jinja_trusts(const struct jinja_string *s, size_t at); /* its byte `at` */
+bool tft_jinja_trusts(const struct jinja_string *s, size_t at); /* whether byte `at` is trusted */
 
 void tft_jinja_add(struct jinja *x, struct jinja_buffer *b, const struct jinja_string *s);
 void tft_jinja_add_text(struct jinja *x, struct jinja_buffer *b, const char *p, size_t n,

@@ -15,7 +15,7 @@ static uint64_t count_of(struct schema *c, const struct schema_place *at)
     double number;
     if (!tft_jinja_is_number(at->v, &number) || at->v.kind == JINJA_BOOL || number < 0 ||
         number > 1e15 || floor(number) != number) {
-        invalid(c, at, "not a count");
+        invalid(c, at, "not an integer of 0 or more");
         return 0;
     }
     return (uint64_t)number;
@@ -67,7 +67,7 @@ static void read_type(struct schema *c, struct schema_shape *s, const struct sch
     s->types &= types;
 }
 
-/* Of the values so far, keeps those that are in list[n]. */
+/* Keeps those values that are also in list[n]; all of list if there are none so far. */
 static void keep_values(struct schema *c, struct schema_shape *s, const struct jinja_value *list,
                         size_t n)
 {
@@ -204,7 +204,7 @@ static void read_choice(struct schema *c, struct schema_shape *s, const struct s
         s->choice = at;
 }
 
-/* The forms of what object.c, array.c and follow() go through. */
+/* Check the types of keywords that object.c, array.c and follow() read later. */
 static void want_object(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
     (void)s;
@@ -216,7 +216,7 @@ static void want_schema(struct schema *c, struct schema_shape *s, const struct s
 {
     (void)s;
     if (at->v.kind == JINJA_LIST)
-        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a list: write prefixItems");
+        tft_schema_fail(c, at, TFT_ERR_UNSUPPORTED, "a list is not supported: write prefixItems");
     else if (at->v.kind != JINJA_DICT && at->v.kind != JINJA_BOOL)
         invalid(c, at, "a schema is an object, true or false");
 }
@@ -243,7 +243,7 @@ static void want_bool(struct schema *c, struct schema_shape *s, const struct sch
         invalid(c, at, "not true or false");
 }
 
-/* Below the root another $id would change what a $ref means. */
+/* A second $id, below the root, would change what a $ref means. */
 static void want_root(struct schema *c, struct schema_shape *s, const struct schema_place *at)
 {
     (void)s;
@@ -325,13 +325,13 @@ static void read_part(struct schema *c, struct schema_shape *s, size_t part)
     }
 }
 
-/* The schemas that are on the way to one: a $ref to one of them would go round for ever. */
+/* The schemas that lead to one by $ref and allOf. A $ref back to one of them would never end. */
 struct way {
     const struct way *before;
     const struct jinja_dict *schema;
 };
 
-/* Adds a schema, and those that $ref and allOf name. */
+/* Adds a schema to *all, and the schemas that its $ref and allOf name. */
 static void follow(struct schema *c, struct schema_all *all, const struct schema_place *at,
                    unsigned settled, const struct way *way)
 {
@@ -376,7 +376,7 @@ static const struct schema_shape nothing_said = {.types = SCHEMA_ALL_TYPES,
                                                  .max_items = SCHEMA_NO_MAX,
                                                  .max_members = SCHEMA_NO_MAX};
 
-/* Texts have no more than this; constants may. */
+/* Limits a maximum to SCHEMA_MANY, for generated texts but not for constants. */
 static void limit(uint64_t *most)
 {
     if (*most != SCHEMA_NO_MAX && *most > SCHEMA_MANY)

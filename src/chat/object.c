@@ -1,7 +1,7 @@
 /*
- * Objects. Properties come in the order in which they are listed, or in any order. Other names come
- * behind them, and never are those of a property. Where no schema says so with
- * additionalProperties, an object with properties has no others.
+ * Objects. Properties come in the order in which they are listed, or in any order. Other members
+ * come behind them, and never have the name of a property. An object with properties has other
+ * members only if a schema has additionalProperties.
  */
 #include "schema.h"
 
@@ -12,13 +12,13 @@
 struct object {
     struct schema *c;
     const struct schema_shape *s;
-    struct jinja_list *name; /* [n] */
+    struct jinja_list *name; /* [n] of the properties */
     size_t n;
     bool *required;
-    uint32_t *value;     /* the rules of their values */
-    bool open;           /* other names may come: */
-    uint32_t key, other; /* the rules of their spelling and of their values */
-    size_t most;         /* members are counted up to this */
+    uint32_t *value;     /* [n] the rules of their values */
+    bool open;           /* other members may come */
+    uint32_t key, other; /* the rules of their names and of their values */
+    size_t most;         /* members are counted up to this number */
 };
 
 bool tft_schema_property(struct schema *c, const struct schema_shape *s,
@@ -85,7 +85,7 @@ struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape 
     return l;
 }
 
-/* ---- names that are none of the properties' */
+/* ---- names of other members */
 
 static uint32_t character(const struct jinja_string *s, size_t at)
 {
@@ -97,7 +97,7 @@ static uint32_t character(const struct jinja_string *s, size_t at)
 
 static bool must_escape(uint32_t ch) { return ch < 0x20 || ch == '"' || ch == '\\'; }
 
-/* A character as JSON spells it, in a literal. */
+/* Writes a literal for a character as JSON spells it. */
 static void put_character(struct schema *c, uint32_t ch, const char *p, size_t n)
 {
     static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
@@ -110,7 +110,8 @@ static void put_character(struct schema *c, uint32_t ch, const char *p, size_t n
         tft_schema_literal(c, p, n);
 }
 
-/* Whether name i is the first of the list with its character at `at`. */
+/* Whether name i is the first name in the list with its character at byte `at`; false if it has
+   none there. */
 static bool is_first(struct schema *c, const struct jinja_list *l, size_t i, size_t at)
 {
     uint32_t ch = character(l->item[i].string, at);
@@ -128,8 +129,9 @@ static bool has_character(struct schema *c, const struct jinja_list *l, size_t a
     return false;
 }
 
-/* The line of rule r: how a string goes on that has `at` bytes in common with the names in l, and
-   is none of them. child: [l->n] a rule for each character that a name has next. */
+/* Writes rule r: the rest of a string that shares its first `at` bytes with the names in l, and
+   equals none of them. child: [l->n] the rule behind a name's next character, at the first name
+   with that character; else 0. */
 static void write_other(struct schema *c, const struct jinja_list *l, size_t at, uint32_t r,
                         const uint32_t *child)
 {
@@ -186,7 +188,7 @@ static void other_names(struct schema *c, const struct jinja_list *l, size_t at,
 
 /* ---- members */
 
-/* One member: property k, or another name if k is n. */
+/* Writes one member: property k, or one with another name if k is n. */
 static void put_member(struct object *o, size_t k, bool comma)
 {
     tft_schema_put(o->c, comma ? " \", \" " : " ");
@@ -197,7 +199,8 @@ static void put_member(struct object *o, size_t k, bool comma)
     tft_schema_put(o->c, " r%u", (unsigned)(k < o->n ? o->value[k] : o->other));
 }
 
-/* Behind the properties, with `count` members so far (o->most: or more). */
+/* Writes the members behind the properties. count: how many members there are so far; o->most means
+   that many or more. */
 static void put_rest(struct object *o, size_t count)
 {
     const struct schema_shape *s = o->s;
@@ -215,7 +218,7 @@ static void put_rest(struct object *o, size_t count)
         tft_schema_put(o->c, " ){0,%u}", (unsigned)(s->max_members - count - 1));
 }
 
-/* A rule for each property and number of members before it: [(n + 1) * (most + 1)] from rule[]. */
+/* Writes a rule for each property k and number m of members before it: rule[k * (most + 1) + m]. */
 static void write_in_order(struct object *o)
 {
     struct schema *c = o->c;
@@ -244,7 +247,8 @@ static void write_in_order(struct object *o)
         }
 }
 
-/* A rule for each set of properties that are there already, without and with members before. */
+/* Writes a rule for each set of properties that the object has already: rule[set] at its beginning,
+   rule[sets + set] behind a member. */
 static void write_free(struct object *o)
 {
     struct schema *c = o->c;
@@ -279,7 +283,8 @@ static void write_free(struct object *o)
     }
 }
 
-/* Whether members can be counted: other names may come twice. */
+/* Refuses bounds of members that a grammar cannot count: two other members may have one name, and
+   then count as one. */
 static void check_counts(struct object *o)
 {
     size_t required = 0;
@@ -288,7 +293,8 @@ static void check_counts(struct object *o)
     bool counts = o->s->min_members > required || o->s->max_members != SCHEMA_NO_MAX;
     if (o->open && (o->s->min_members > required + 1 || (o->c->any_order && o->n && counts)))
         tft_schema_fail(o->c, o->s->members_at, TFT_ERR_UNSUPPORTED,
-                        "this number needs names that differ: list them in properties");
+                        "counts names that are not listed and may be equal: list them in "
+                        "properties");
     if (o->c->any_order && o->n > SCHEMA_FREE)
         tft_jinja_fail(o->c->x, TFT_ERR_UNSUPPORTED, "schema: more than %d properties in any order",
                        SCHEMA_FREE);

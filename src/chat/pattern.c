@@ -1,7 +1,7 @@
 /*
- * Strings: their lengths, and regular expressions of ECMA-262 as the pattern of a string's
- * characters, each spelled as JSON has it. An expression need not begin or end where the string
- * does, unless ^ or $ says so. What looks at the text around is refused.
+ * Strings: their lengths, and regular expressions of ECMA-262, turned into GBNF for the string as
+ * JSON spells it. An expression may match anywhere in the string, unless it has ^ or $. Assertions
+ * (\b, lookahead, lookbehind) and back references are refused.
  */
 #include "schema.h"
 
@@ -28,7 +28,7 @@ struct expression {
     const struct schema_shape *shape;
     size_t at;
     unsigned depth;
-    bool fitted; /* the lengths are in the repetition of the only element */
+    bool fitted; /* minLength and maxLength were put into the only repetition */
 };
 
 const char *tft_schema_format(const struct jinja_string *name)
@@ -86,7 +86,7 @@ static void add_range(struct expression *e, struct set *set, uint32_t lo, uint32
         set->range[set->n].lo = lo, set->range[set->n++].hi = hi;
 }
 
-/* Sorts and merges; then the complement, if `not`. */
+/* Sorts and merges the ranges; then takes the complement, if `not`. */
 static void finish_set(struct set *set, bool not )
 {
     size_t n = 0;
@@ -128,7 +128,7 @@ static bool has(const struct set *set, uint32_t ch)
     return false;
 }
 
-/* The ranges of the set that JSON spells as they are: without U+0000 .. U+001F, " and \. */
+/* Writes the characters of the set that JSON need not escape: without U+0000 .. U+001F, " and \. */
 static void put_plain(struct schema *c, const struct set *set)
 {
     static const uint32_t piece[][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
@@ -174,7 +174,7 @@ static void put_set(struct expression *e, const struct set *set)
 
 /* ---- characters and classes */
 
-/* \d \w \s and their complements, whose letter is at e->at. */
+/* Reads \d, \w, \s or a complement; e->at is at the letter. False: it is another letter. */
 static bool named_class(struct expression *e, struct set *set)
 {
     static const uint32_t d[][2] = {{'0', '9'}},
@@ -215,7 +215,7 @@ static uint32_t hex(struct expression *e, int digits)
     return ch;
 }
 
-/* One character, perhaps escaped. */
+/* Reads one character, which may be escaped. */
 static uint32_t character(struct expression *e, bool in_class)
 {
     static const char names[] = "nrtfv0", chars[] = "\n\r\t\f\v";
@@ -260,7 +260,7 @@ static void read_class(struct expression *e, struct set *set)
         if (peek(e) == '-' && e->at + 1 < e->s->n && e->s->p[e->at + 1] != ']') {
             e->at++;
             if (peek(e) == '\\' && e->at + 1 < e->s->n && strchr("dDwWsS", e->s->p[e->at + 1]))
-                refuse(e, "a range that ends in no character");
+                refuse(e, "a range that ends in a class, not in a character");
             hi = character(e, true);
         }
         if (hi < lo)
@@ -285,7 +285,7 @@ static struct width group(struct expression *e)
         refuse(e, "a group that is not supported");
     }
     if (++e->depth > MOST_GROUPS)
-        refuse(e, "more than 24 groups in each other");
+        refuse(e, "groups that are nested more than 24 deep");
     tft_schema_put(e->c, " (");
     struct width w = e->c->x->status == TFT_OK ? alternatives(e) : (struct width){0};
     tft_schema_put(e->c, ")");
@@ -303,8 +303,8 @@ static struct width element(struct expression *e)
         return group(e);
     if (strchr("*+?{^$)", p))
         refuse(e, p == ')' ? "a group that was not opened"
-                           : "this is supported only at the ends of the expression, or behind an "
-                             "element");
+                           : "^ and $ are supported only at the ends of the expression, a "
+                             "repetition only behind a character or group");
     if (take(e, "[")) {
         read_class(e, &set);
     } else if (take(e, ".")) {
@@ -331,11 +331,11 @@ static uint64_t number(struct expression *e)
     for (; peek(e) >= '0' && peek(e) <= '9'; e->at++)
         n = n > MOST_TIMES ? n : n * 10 + (uint64_t)(peek(e) - '0');
     if (n > MOST_TIMES)
-        refuse(e, "a repetition of more than 2000");
+        refuse(e, "more than 2000 repetitions");
     return n;
 }
 
-/* How often the element before is repeated. */
+/* Reads how often the element before it is repeated. */
 static struct width times(struct expression *e)
 {
     struct width t = {1, 1};
@@ -355,7 +355,7 @@ static struct width times(struct expression *e)
     } else {
         return t;
     }
-    take(e, "?"); /* lazy: the same texts */
+    take(e, "?"); /* a lazy repetition matches the same texts */
     return t;
 }
 
@@ -372,7 +372,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
     return a > SCHEMA_NO_MAX - b ? SCHEMA_NO_MAX : a + b;
 }
 
-/* If the expression is ^X{m,n}$ for one character X, the bounds of the length go into it. */
+/* Puts minLength and maxLength into the repetition of ^X{m,n}$, where X is one character. */
 static void fit(struct expression *e, size_t start, struct width one, struct width *t)
 {
     bool whole = start == 1 && e->at + 1 == e->s->n && peek(e) == '$' && e->s->p[0] == '^';
@@ -449,7 +449,8 @@ void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
             refuse(&e, "a group that was not opened");
         if (!e.fitted && (w.min < s->min_length || w.max > s->max_length))
             tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
-                            "beside minLength or maxLength that the pattern does not keep to");
+                            "matches lengths that minLength or maxLength rules out: write the length "
+                            "in it");
     } else if (s->max_length == SCHEMA_NO_MAX) {
         tft_schema_put(c, " char{%u,}", (unsigned)s->min_length);
     } else {

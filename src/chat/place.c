@@ -10,7 +10,7 @@ static size_t write_pointer(const struct schema_place *at, char *out, size_t roo
     size_t n = at->up ? write_pointer(at->up, out, room) : 0;
     if (!at->up)
         return (size_t)snprintf(out, room, "#");
-    if (n + 32 > room) /* a long way: the rest is left out */
+    if (n + 32 > room) /* a deep place: the rest of the pointer is left out */
         return n;
     if (!at->key)
         return n + (size_t)snprintf(out + n, room - n, "/%zu", at->index);
@@ -70,7 +70,7 @@ const struct schema_place *tft_schema_item(struct schema *c, const struct schema
     return tft_schema_place(c, list, NULL, index, list->v.list->item[index]);
 }
 
-/* A hexadecimal digit; 16: it is none. */
+/* The value of a hexadecimal digit; 16: ch is not one. */
 static unsigned hex_digit(char ch)
 {
     static const char all[] = "0123456789abcdefABCDEF";
@@ -78,7 +78,7 @@ static unsigned hex_digit(char ch)
     return !p ? 16 : (unsigned)(p - all < 16 ? p - all : p - all - 6);
 }
 
-/* The text of a URI without its percent signs; NULL after a failure. */
+/* The text of a URI with %XX decoded; NULL after a failure. */
 static const struct jinja_string *decode(struct schema *c, const struct jinja_string *ref)
 {
     struct jinja_buffer b = {0};

@@ -136,7 +136,8 @@ static bool same_parts(struct schema *c, const struct schema_all *a, const struc
 uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all)
 {
     size_t h = all->never;
-    for (size_t i = 0; i < all->n; i++) /* in any order; where an object lies changes no result */
+    for (size_t i = 0; i < all->n; i++) /* a sum, so that the order of parts does not matter;
+                                           addresses affect speed only */
         h += ((size_t)(uintptr_t)all->part[i].at->v.dict >> 4) * 31 + all->part[i].settled;
     uint32_t *slot = &c->by_hash[(h ^ h >> 10) % (sizeof c->by_hash / sizeof *c->by_hash)];
     for (uint32_t r = *slot; r && tft_jinja_spend(c->x, 1); r = c->rule[r].next)
@@ -182,8 +183,7 @@ struct schema_all tft_schema_option(struct schema *c, const struct schema_shape 
     return all;
 }
 
-/* Whether an option says of a value that it is valid by the schema of the choice: that goes round
-   for ever. */
+/* Whether an option refers to the schema that has the choice. Such a rule would never end. */
 static bool comes_back(struct schema *c, const struct schema_shape *s, size_t option)
 {
     static const char *const names[] = {"$ref", "allOf", "anyOf", "oneOf"};
@@ -216,7 +216,8 @@ static void write_choice(struct schema *c, const struct schema_shape *s)
             struct schema_all other = tft_schema_option(c, s, k);
             if (k != i && !tft_schema_apart(c, &option, &other))
                 tft_schema_fail(c, s->choice, TFT_ERR_UNSUPPORTED,
-                                "options %zu and %zu may hold at once: write anyOf", i, k);
+                                "options %zu and %zu may both be valid for one text: write anyOf",
+                                i, k);
         }
     }
 }
@@ -248,11 +249,11 @@ static void write_types(struct schema *c, const struct schema_shape *s)
     }
     if (c->out.n == start)
         tft_schema_put(c, none);
-    if (c->x->status == TFT_OK) /* the first has nothing to its left */
+    if (c->x->status == TFT_OK) /* removes the " | " before the first */
         memcpy(c->out.p + start, "   ", 3);
 }
 
-/* Rules are written one after another: the extra ones that a rule needs come behind its text. */
+/* Writes the rules one after another. The extra rules that a rule needs come behind its text. */
 static void write_rules(struct schema *c)
 {
     while (c->written < c->n_rule && c->x->status == TFT_OK) {

@@ -1,12 +1,12 @@
 /*
- * From a JSON Schema to a grammar in GBNF: schema.c has the rules and what a value may be, place.c
- * goes through the schema's text, keyword.c reads keywords, holds.c judges constants, object.c,
- * array.c, digits.c and pattern.c write what their types look like.
+ * From a JSON Schema to a grammar in GBNF: schema.c makes rules and writes choices, place.c finds
+ * places in the schema, keyword.c reads keywords, holds.c checks constants, and object.c, array.c,
+ * digits.c and pattern.c write the expressions of objects, arrays, numbers and strings.
  *
- * A rule stands for several schemas that all have to hold: those of allOf, of a $ref and what is
- * beside it, of a property that two schemas know. So merging them is reading one after another. The
- * text of a rule is written when its number is asked for the first time and its turn comes; a
- * schema may contain itself.
+ * A rule stands for several schemas that a value must meet together: a schema with allOf and $ref,
+ * or the schemas that two parts give one property. To merge them, keyword.c reads one after the
+ * other into a shape. tft_schema_rule gives such a list a number, and the text of the rule follows
+ * later, so a schema may contain itself.
  */
 #ifndef TFT_SCHEMA_H
 #define TFT_SCHEMA_H
@@ -14,10 +14,10 @@
 #include "jinja.h"
 
 enum {
-    SCHEMA_RULES = 1 << 13, /* bounds that messages name */
-    SCHEMA_MANY = 2000, /* items or characters that are counted; a larger maximum becomes this */
+    SCHEMA_RULES = 1 << 13, /* limits that messages name */
+    SCHEMA_MANY = 2000, /* the most items or characters to count; a larger maximum becomes this */
     SCHEMA_DEPTH = 100,
-    SCHEMA_FREE = 8, /* properties in any order */
+    SCHEMA_FREE = 8, /* the most properties in any order */
 };
 #define SCHEMA_NO_MAX UINT64_MAX
 
@@ -25,22 +25,24 @@ enum {
     SCHEMA_NULL = 1,
     SCHEMA_BOOL = 2,
     SCHEMA_INTEGER = 4,
-    SCHEMA_FRACTION = 8, /* numbers that are no integers */
+    SCHEMA_FRACTION = 8, /* numbers that are not integers */
     SCHEMA_STRING = 16,
     SCHEMA_ARRAY = 32,
     SCHEMA_OBJECT = 64,
     SCHEMA_ALL_TYPES = 127,
 };
 
-/* A value of the schema's text, and where it stands. */
+/* A value in the schema, and its place there. */
 struct schema_place {
     struct jinja_value v;
     const struct schema_place *up;  /* NULL: the root */
-    const struct jinja_string *key; /* in an object; NULL: item `index` of a list */
+    const struct jinja_string *key; /* key in the object `up`; NULL: item `index` of the list
+                                       `up` */
     size_t index;
 };
 
-/* A schema, without those of its choices that are settled already. */
+/* A schema. settled: its choices (SCHEMA_ANY_OF ...) that are already replaced by one of their
+   options. */
 struct schema_part {
     const struct schema_place *at; /* an object */
     unsigned settled;
@@ -48,9 +50,9 @@ struct schema_part {
 enum { SCHEMA_ANY_OF = 1, SCHEMA_ONE_OF = 2, SCHEMA_LEADS = 4 /* $ref, allOf: in holds.c */ };
 
 struct schema_all {
-    struct schema_part *part; /* [n] all of them hold */
+    struct schema_part *part; /* [n] schemas that must all hold */
     size_t n, room;
-    bool never; /* one of them is `false` */
+    bool never; /* one of the schemas is `false` */
 };
 
 /* A bound of numbers, in decimal: digits [whole] before the point, then [n - whole]. */
@@ -60,109 +62,112 @@ struct schema_bound {
     unsigned whole, n;
 };
 
-/* What the keywords of all parts say. */
+/* What the keywords of all parts say together. */
 struct schema_shape {
-    struct schema_all all; /* the parts, with those that $ref and allOf lead to */
+    struct schema_all all; /* the parts, and the schemas that their $ref and allOf lead to */
     unsigned types;
-    bool has_values; /* enum, const: */
+    bool has_values; /* enum or const lists the values: */
     struct jinja_list *value;
     struct schema_bound least, most;
     uint64_t min_length, max_length, min_items, max_items, min_members, max_members;
-    const struct jinja_string *pattern; /* or that of a format */
+    const struct jinja_string *pattern; /* of `pattern` or of a format */
     const struct schema_place *pattern_at, *members_at;
     const struct schema_place *choice; /* the first anyOf or oneOf that is not settled */
-    size_t chooser;                    /* its part */
+    size_t chooser;                    /* the index of its part */
 };
 
 struct schema_rule {
     struct schema_all all;
-    uint32_t next; /* of the same hash; 0: none */
-    bool extra;    /* its text is not that of schemas */
+    uint32_t next; /* the next rule of the same hash; 0: none */
+    bool extra;    /* a rule of tft_schema_extra, without schemas */
 };
 
 struct schema {
     struct jinja *x;
     const struct schema_place *root;
     bool any_order;
-    struct jinja_buffer out, later; /* the text; the rules that come behind the one at hand */
-    struct schema_rule *rule; /* [n_rule] 0 is none; those from `written` on have no text yet */
+    struct jinja_buffer out, later; /* out: the grammar; later: rules to put behind the current
+                                       one */
+    struct schema_rule *rule; /* [n_rule] rule 0 is unused; rules from `written` on have no text
+                                 yet */
     uint32_t n_rule, room, written;
     uint32_t by_hash[1024];
 };
 
 /* ---- place.c */
 
-/* A place below `up`. */
+/* The place of v below `up`. */
 const struct schema_place *tft_schema_place(struct schema *c, const struct schema_place *up,
                                             const struct jinja_string *key, size_t index,
                                             struct jinja_value v);
-/* Member `name` of the object `at`; NULL: there is none. */
+/* Member `name` of the object `at`; NULL: it has no such member. */
 const struct schema_place *tft_schema_member(struct schema *c, const struct schema_place *at,
                                              const char *name);
 const struct schema_place *tft_schema_find(struct schema *c, const struct schema_place *at,
                                            const struct jinja_string *name);
 const struct schema_place *tft_schema_item(struct schema *c, const struct schema_place *list,
                                            size_t index);
-/* What a $ref leads to; NULL after a failure. */
+/* The schema that a $ref refers to; NULL after a failure. */
 const struct schema_place *tft_schema_resolve(struct schema *c, const struct schema_place *ref);
 
-/* Adds a schema to those that hold; it may be true or false. */
+/* Adds a schema to those that must hold. It may be true or false. */
 void tft_schema_add(struct schema *c, struct schema_all *all, const struct schema_place *at,
                     unsigned settled);
 
-/* Records a failure at a place, unless there is one. */
+/* Records a failure at a place, unless one was recorded before. */
 void tft_schema_fail(struct schema *c, const struct schema_place *at, enum tft_status status,
                      const char *fmt, ...) TFT_PRINTF(4, 5);
 
 /* ---- keyword.c */
 
-/* Reads all keywords. A keyword that is not supported is a failure that names it. */
+/* Reads the keywords of all parts into *s. A keyword that is not supported is a failure that names
+   it. */
 void tft_schema_read(struct schema *c, const struct schema_all *all, struct schema_shape *s);
 
-/* The same for one schema, without what its $ref and allOf lead to. */
+/* The same for one schema, without the schemas that its $ref and allOf lead to. */
 void tft_schema_read_one(struct schema *c, const struct schema_place *at, struct schema_shape *s);
 
 /* ---- schema.c */
 
-/* The rule for these schemas, to be written later. */
+/* The number of the rule for these schemas. Its text is written later. */
 uint32_t tft_schema_rule(struct schema *c, const struct schema_all *all);
-/* The parts with option i of the choice in place of the choice. */
+/* The parts of s, with option i of its choice in place of the choice. */
 struct schema_all tft_schema_option(struct schema *c, const struct schema_shape *s, size_t i);
 
-/* A rule of its own, which the caller writes between tft_schema_begin_extra, which begins its line,
-   and tft_schema_end_extra. It comes behind the rule that is being written. */
+/* Makes a rule without schemas. The caller writes it between tft_schema_begin_extra and
+   tft_schema_end_extra. It comes behind the rule that is being written. */
 uint32_t tft_schema_extra(struct schema *c);
 void tft_schema_begin_extra(struct schema *c, uint32_t rule);
 void tft_schema_end_extra(struct schema *c);
 
 void tft_schema_put(struct schema *c, const char *fmt, ...) TFT_PRINTF(2, 3);
-/* A literal of GBNF for p[n]. */
+/* Writes a literal of GBNF for p[n]. */
 void tft_schema_literal(struct schema *c, const char *p, size_t n);
-/* Likewise for a value as JSON, with `behind` behind it. */
+/* Writes a literal for a value as JSON, followed by `behind`. */
 void tft_schema_json(struct schema *c, struct jinja_value v, const char *behind);
 
 /* ---- holds.c */
 
 bool tft_schema_same(struct schema *c, struct jinja_value a, struct jinja_value b);
-/* Whether a value is valid by a schema, by all parts of a shape. */
+/* Whether a value is valid by a schema; by all parts of a shape. */
 bool tft_schema_holds(struct schema *c, const struct schema_place *at, struct jinja_value v);
 bool tft_schema_all_hold(struct schema *c, const struct schema_shape *s, struct jinja_value v);
-/* Whether no text that the rule for `a` has is valid by `b`; false if that is not known. */
+/* Whether no text of the rule for `a` is valid by `b`; false if that is not known. */
 bool tft_schema_apart(struct schema *c, const struct schema_all *a, const struct schema_all *b);
 
 /* ---- object.c, array.c */
 
-/* The schemas for the property of that name. Returns whether one of the parts lists it. */
+/* *out: the schemas for the property `name`. Returns whether one of the parts lists it. */
 bool tft_schema_property(struct schema *c, const struct schema_shape *s,
                          const struct jinja_string *name, struct schema_all *out);
 bool tft_schema_requires(struct schema *c, const struct schema_shape *s,
                          const struct jinja_string *name);
-/* The names that are listed as properties or required, in their order; and whether objects may have
-   others: *rest are the schemas of those. */
+/* The names in `properties` and `required`, in their order. *open: whether objects may have other
+   members; *rest: the schemas of their values. */
 struct jinja_list *tft_schema_names(struct schema *c, const struct schema_shape *s, bool *open,
                                     struct schema_all *rest);
 
-/* Write the rest of a rule whose name is written, and the rules that it needs. */
+/* Write the expression of an object, or of an array, and the extra rules that it needs. */
 void tft_schema_object(struct schema *c, const struct schema_shape *s);
 void tft_schema_array(struct schema *c, const struct schema_shape *s);
 
@@ -175,7 +180,7 @@ bool tft_schema_number(struct schema *c, const struct schema_shape *s);
 
 /* ---- pattern.c */
 
-/* The expression for strings that the pattern matches and that have a length within the bounds. */
+/* Writes the expression of strings that match the pattern and have a length within the bounds. */
 void tft_schema_pattern(struct schema *c, const struct schema_shape *s);
 /* The pattern of a format; NULL: it is not supported. */
 const char *tft_schema_format(const struct jinja_string *name);

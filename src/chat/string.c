@@ -191,7 +191,7 @@ struct jinja_value tft_jinja_strip(struct jinja *x, const struct jinja_string *s
                                    const struct jinja_string *set, bool start, bool end)
 {
     size_t from = 0, to, at = 0;
-    size_t cost = set ? set->n / 4 : 0; /* of one character */
+    size_t cost = set ? set->n / 4 : 0; /* of looking up one character in `set` */
     uint32_t c;
     while (start && from < s->n && tft_jinja_spend(x, cost + 1)) {
         size_t n = tft_utf8_next(s->p + from, s->n - from, &c);

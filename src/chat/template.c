@@ -204,7 +204,7 @@ enum tft_status tft_chat_render(struct tft_chat_text *out, const struct tft_chat
 }
 
 struct name {
-    char *p; /* [n] with a NUL; NULL if the token has none */
+    char *p; /* [n] and a NUL; NULL if the token has no name */
     size_t n;
 };
 

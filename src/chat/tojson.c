@@ -10,7 +10,7 @@ struct writer {
     const struct jinja_string *indent; /* NULL: one line */
     struct jinja_value item, key;      /* separators */
     bool sort;
-    unsigned level; /* lists and dicts around what is written */
+    unsigned level; /* the number of lists and dicts around the value */
 };
 
 static void put(struct writer *w, const char *p)

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* Number of tokens at the start that are BOS once more (0 or 1): the template wrote one, and
+/* How many tokens at the start (0 or 1) repeat BOS: the template wrote one, and either
    tft_tokenize_spans put one before it (*kept is 1), or the model's prefix has one. */
 static size_t extra_bos(const struct tft_chat_text *t, const struct tft_model *m,
                         const int32_t *ids, size_t n, size_t *kept)

@@ -78,8 +78,8 @@ struct tft_chat_input {
     uint64_t max_steps;    /* bounds, 0 for the defaults: 20 million steps, */
     size_t max_output;     /* 16 MiB of text, */
     size_t max_memory;     /* 256 MiB of memory, */
-    uint32_t max_depth;    /* 250 macros, statements, expressions and values inside each other. On
-                              x86-64, 96 KiB of stack are enough for that */
+    uint32_t max_depth;    /* nesting of macros, statements, expressions and values: 250. On x86-64,
+                              this needs 96 KiB of stack */
 };
 
 struct tft_chat_text {
@@ -122,14 +122,14 @@ TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const s
                                           int32_t *ids, size_t cap, size_t *n, bool *text_goes_on);
 
 /*
- * The grammar, in GBNF for tft_grammar_open, of the JSON texts that are valid by a schema: JSON
- * Schema, draft 2020-12, within what docs/chat.md lists. Every text of the grammar is valid.
- * Properties come in the order in which the schema lists them, or in any with TFT_SCHEMA_ANY_ORDER.
- * The caller frees *out, in which nothing is trusted, with tft_chat_text_free.
+ * Makes a grammar of a JSON Schema (draft 2020-12): GBNF for tft_grammar_open. Every text of the
+ * grammar is valid by the schema. docs/chat.md lists the keywords, and valid texts that the grammar
+ * does not have. Properties come in the order in which the schema lists them, or in any order with
+ * TFT_SCHEMA_ANY_ORDER. *out has no trusted parts; the caller frees it with tft_chat_text_free.
  *
- * TFT_ERR_UNSUPPORTED: a keyword, or a use of one, that is not supported; nothing is ignored but
- * annotations. TFT_ERR_ARG: not JSON, or not a schema. TFT_ERR_FULL: it is larger, nests deeper or
- * takes longer than any schema should. err has the place, as a JSON pointer.
+ * TFT_ERR_UNSUPPORTED: a keyword, or a use of one, is not supported; only annotations are ignored.
+ * TFT_ERR_ARG: the text is not JSON, or not a schema. TFT_ERR_FULL: the schema is too large, nests
+ * too deep or takes too many steps. err has the place, as a JSON pointer.
  */
 enum { TFT_SCHEMA_ANY_ORDER = 1 };
 TFT_API enum tft_status tft_chat_schema(struct tft_chat_text *out, const char *schema, size_t n,
