@@ -280,11 +280,11 @@ static void tuning_refuses(void **state)
     static const struct {
         const char *arch, *why;
     } refused[] = {
-        {"minicpm", "tuning does not know RoPE that depends on the length of the session"},
-        {"phi3", "tuning does not know RoPE that depends on the length of the session"},
-        {"lfm2", "tuning does not know layers with a short convolution"},
-        {"qwen35", "tuning does not know layers with a delta net"},
-        {"bitnet", "tuning does not know norms within attention and feed-forward"},
+        {"minicpm", "tuning does not support RoPE that depends on the length of the session"},
+        {"phi3", "tuning does not support RoPE that depends on the length of the session"},
+        {"lfm2", "tuning does not support layers with a short convolution"},
+        {"qwen35", "tuning does not support layers with a delta net"},
+        {"bitnet", "tuning does not support norms within attention and feed-forward"},
     };
     static const char *const known[] = {
         "ernie4_5", "exaone4",       "falcon",   "gemma", "gemma2",  "gemma3",   "gptneox",

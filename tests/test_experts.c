@@ -431,10 +431,10 @@ static void quantize_refuses(void **state)
     o = usual(&odd);
     refuses(&odd, &o, "experts of 64 and 40 rows, not multiples of 16");
     o = usual(&expert_toys[4]);
-    refuses(&expert_toys[4], &o, "experts beside a shared one yet, which layer 0 has");
+    refuses(&expert_toys[4], &o, "layer 0 has a shared expert beside the others");
     struct toy last = expert_toys[4];
     last.shared_last = true;
-    refuses(&last, &o, "experts beside a shared one yet, which layer 1 has");
+    refuses(&last, &o, "layer 1 has a shared expert beside the others");
 }
 
 static void tuning_refuses(void **state)
@@ -443,7 +443,7 @@ static void tuning_refuses(void **state)
     struct tft_model *m = opened(written(&expert_toys[3]));
     struct tft_error err;
     assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "tuning does not know mixtures of experts"));
+    assert_non_null(strstr(err.msg, "tuning does not support mixtures of experts"));
     tft_model_close(m);
 }
 

@@ -285,10 +285,10 @@ static void tools_refuse(void **state)
     for (int i = 0; i < N_LAYER_TOYS; i++) {
         const char *path = written(&layer_toys[i]);
         assert_int_equal(convert(path, in_folder("no.gguf"), &o, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "conversion to W8A8 does not know norms of values"));
+        assert_non_null(strstr(err.msg, "conversion to W8A8 does not support norms of values"));
         struct tft_model *m = opened(path);
         assert_int_equal(tune_check(m, &err), TFT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, "tuning does not know norms of values"));
+        assert_non_null(strstr(err.msg, "tuning does not support norms of values"));
         assert_int_equal(activations_run(&a, m, &ao, &stopped, &err), TFT_ERR_UNSUPPORTED);
         assert_non_null(strstr(err.msg, "whose layers differ, cannot be shown"));
         struct tft_session_opts so = {.size = sizeof so, .kv = "kivi"};

@@ -456,7 +456,7 @@ static void every_known_piece_has_a_toy(void **state)
             fail_msg("%s: %d is not %d", tft_model_unknown_piece(&one, 0), tune_check(&one, &err),
                      want);
         if (want != TFT_OK)
-            assert_non_null(strstr(err.msg, "tuning does not know "));
+            assert_non_null(strstr(err.msg, "tuning does not support "));
     }
     tft_model_close(m);
 }

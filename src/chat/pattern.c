@@ -449,8 +449,8 @@ void tft_schema_pattern(struct schema *c, const struct schema_shape *s)
             refuse(&e, "a group that was not opened");
         if (!e.fitted && (w.min < s->min_length || w.max > s->max_length))
             tft_schema_fail(c, s->pattern_at, TFT_ERR_UNSUPPORTED,
-                            "matches lengths that minLength or maxLength rules out: write the length "
-                            "in it");
+                            "matches lengths that minLength or maxLength rules out: write the "
+                            "length in it");
     } else if (s->max_length == SCHEMA_NO_MAX) {
         tft_schema_put(c, " char{%u,}", (unsigned)s->min_length);
     } else {

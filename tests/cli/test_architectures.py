@@ -41,7 +41,7 @@ class Architectures(Case):
 
     def test_tuning_does_not_know_sub_norms(self):
         for args in [*CUSHION, "--tune"], ["--intact-tokens=1,9", "--calibrate"]:
-            self.assertIn("tuning does not know norms within attention and feed-forward",
+            self.assertIn("tuning does not support norms within attention and feed-forward",
                           self.fails(*self.arguments("bitnet", *args)))
 
     def test_kv_search(self):

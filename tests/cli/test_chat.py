@@ -171,7 +171,7 @@ class Chat(Case):
         for line, why in [
             (b"/nothing to see", "there is no command /nothing: /help lists them, // sends"),
             (b"/", "there is no command /"), (b"/undo", "no message to undo"),
-            (b"/retry", "no answer to try again"), (b"/undo 2", "/undo stands alone in its line"),
+            (b"/retry", "no answer to try again"), (b"/undo 2", "/undo takes no text after it"),
             (b"/system a\0b", "/system: the text has a NUL"),
             (b"/\x1b[2J\xff", r"no command /\x1b[2J\xff:"),
             (b'"""hello\nonce', 'does not end with """'),

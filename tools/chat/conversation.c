@@ -47,8 +47,8 @@ const char *conversation_named_prefix(void)
     return name && strcmp(name, "main") != 0 ? name : NULL;
 }
 
-/* The prefix for a conversation that begins with ids[n]: that of --prefix if it holds some of
-   them. */
+/* The prefix for a conversation that begins with ids[n]: the one that --prefix names, if it
+   includes some of the tokens. */
 static const char *prefix_for(const struct conversation *c, const int32_t *ids, size_t n)
 {
     const char *name = conversation_named_prefix();
@@ -69,10 +69,9 @@ static int open_session(struct conversation *c, const char *prefix)
     return status;
 }
 
-/* Makes the session begin with the prefix that is best for the tokens, and removes those that it
-   holds. Nearly always the session does already: a message with which the last token of the
-   format's markup merges asks for another one, as may a conversation that lost its first
-   messages. */
+/* Makes the session begin with the best prefix for the tokens, and removes the tokens that the
+   prefix includes. The session seldom has to change: only if a message merges with the last token
+   of the format's markup, or if the conversation lost its first messages. */
 static int skip_prefix(struct conversation *c, int32_t *ids, size_t *n)
 {
     const char *name = prefix_for(c, ids, *n);
@@ -97,8 +96,8 @@ static bool ends_in_thought(const struct tft_chat_text *t)
            memcmp(t->p + n - (sizeof think - 1), think, sizeof think - 1) == 0;
 }
 
-/* The tokens of the conversation behind the prefix, up to where the answer continues, which the
-   caller frees; NULL after an error message. */
+/* The tokens behind the prefix, up to where the answer continues. The caller frees them. NULL after
+   an error message. */
 static int32_t *prompt(struct conversation *c, struct conversation_answer *a, size_t *n)
 {
     bool text_goes_on;
@@ -116,7 +115,7 @@ static int32_t *prompt(struct conversation *c, struct conversation_answer *a, si
     return ids;
 }
 
-/* The same with no messages but the system message and the last two. */
+/* The same for the system message and the last two messages alone. */
 static int32_t *shortest_prompt(struct conversation *c, struct conversation_answer *a, size_t *n)
 {
     struct template_message few[3], *all = c->message;
@@ -132,8 +131,9 @@ static int32_t *shortest_prompt(struct conversation *c, struct conversation_answ
     return ids;
 }
 
-/* Drops the oldest message and its answer, and further pairs until a quarter of the context is
-   free. Replaces *ids by the tokens of what is left. Returns false if nothing could be dropped. */
+/* Drops the oldest message and its answer, then further pairs until a quarter of the context is
+   free. Replaces *ids by the tokens of the messages that stay. Returns false if nothing could be
+   dropped. */
 static bool drop_oldest(struct conversation *c, struct conversation_answer *a, int32_t **ids,
                         size_t *n)
 {
@@ -151,8 +151,8 @@ static bool drop_oldest(struct conversation *c, struct conversation_answer *a, i
     return c->n < before;
 }
 
-/* Adds text to the answer, and prints it. The space that some formats have before an answer is not
-   part of it. Returns false with errno if the text could not be printed. */
+/* Adds text to the answer, and prints it. Leaves out the space that some formats put before an
+   answer. Returns false with errno if the text could not be printed. */
 static bool extend_answer(struct conversation *c, const char *p, size_t n)
 {
     struct cli_text *text = answer_text(c);
@@ -160,8 +160,8 @@ static bool extend_answer(struct conversation *c, const char *p, size_t n)
     return cli_text_append(text, p + lead, n - lead) && (!c->print || c->print(p + lead, n - lead));
 }
 
-/* Generates until the answer ends, or until the session is full: a->stop stays NULL then. Returns
-   CLI_OK, or CLI_FAILED after an error message. */
+/* Generates until the answer ends, or until the session is full; a->stop is then still NULL.
+   Returns CLI_OK, or CLI_FAILED after an error message. */
 static int generate(struct conversation *c, struct conversation_answer *a)
 {
     char piece[TFT_TEXT_MAX];
@@ -185,7 +185,8 @@ static int generate(struct conversation *c, struct conversation_answer *a)
                     a->stop = "length";
             }
             if (written && !a->stop && !form_is_done(&c->form))
-                status = tft_prefill(c->s, ids, n); /* not if !written: errno has the reason */
+                status = tft_prefill(c->s, ids, n); /* not if !written: errno must keep the
+                                                       reason */
         }
     }
     if (!written)
@@ -197,7 +198,7 @@ static int generate(struct conversation *c, struct conversation_answer *a)
     return more < 0 ? form_fail() : cli_fail_session(c->s);
 }
 
-/* Computes the tokens, frees them, and generates. */
+/* Computes the tokens of the prompt, frees them, and generates. */
 static int compute_and_generate(struct conversation *c, struct conversation_answer *a, int32_t *ids,
                                 size_t n)
 {
@@ -215,9 +216,9 @@ static int compute_and_generate(struct conversation *c, struct conversation_answ
     return status;
 }
 
-/* The same as prompt() when the session became full within an answer: drops the oldest messages;
-   *room: the answer can go on. It may have ended within a character, whose first bytes are no text
-   yet: the model must see them, and the rest of the character goes on from them. */
+/* prompt() for a session that became full within an answer: drops the oldest messages first. *room:
+   the answer can go on. If the answer stopped within a character, the model must see the bytes of
+   it so far, which are not text yet, and the answer goes on with the rest of the character. */
 static int32_t *prompt_again(struct conversation *c, struct conversation_answer *a, size_t *n,
                              bool *room)
 {
@@ -242,7 +243,8 @@ static int answer(struct conversation *c, struct conversation_answer *a)
 {
     size_t n;
     int32_t *ids = prompt(c, a, &n);
-    if (ids && n >= tft_capacity(c->s)) { /* a message that never fits is to drop no others */
+    if (ids && n >= tft_capacity(c->s)) { /* a message that can never fit must not make older ones
+                                             be dropped */
         free(ids);
         ids = shortest_prompt(c, a, &n);
         if (ids && n < tft_capacity(c->s))
@@ -276,7 +278,7 @@ static int answer(struct conversation *c, struct conversation_answer *a)
     return CLI_FAILED;
 }
 
-/* Generates the last message, an answer without text, to its end. */
+/* Generates the last message, an empty answer, to its end. */
 static int answer_to_the_end(struct conversation *c)
 {
     char piece[TFT_TEXT_MAX];
@@ -301,8 +303,8 @@ int conversation_say(struct conversation *c, const char *p, size_t n)
 
 /* ---- going back */
 
-/* Rewinds the session to the tokens that it shares with the messages that are left. The next
-   message would do the same; until then they count as part of the context. */
+/* Rewinds the session to the tokens that it shares with the remaining messages. The next message
+   would do that too, but until then the others would count as part of the context. */
 static int rewind_session(struct conversation *c)
 {
     size_t n = 0, first = first_of_user(c), same = 0;
@@ -401,7 +403,8 @@ int conversation_open(struct conversation *c, const char *system, const char *pa
     if (form_open(&c->form, c->m) != CLI_OK)
         return CLI_FAILED;
     if (conversation_named_prefix() && !cli_find_prefix(c->m, conversation_named_prefix(), &wanted))
-        return open_session(c, conversation_named_prefix()); /* which says what there is */
+        return open_session(c, conversation_named_prefix()); /* its error lists the prefixes of the
+                                                                file */
     if (conversation_named_prefix())
         system = wanted.system;
     if (conversation_named_prefix() && !system)

@@ -13,12 +13,13 @@
 struct conversation_answer {
     struct cli_text text; /* owned by the conversation, valid until it changes */
     struct tft_text state;
-    bool in_thought;  /* it began behind <think> */
+    bool in_thought;  /* the answer began behind <think> */
     const char *stop; /* "end", "length", "context", "interrupt" */
     uint32_t n_tokens;
-    double seconds;          /* of generating */
-    size_t n_prompt, n_held; /* tokens of the prompt, and those that the session had already */
-    double prompt_seconds;   /* of computing the others */
+    double seconds;          /* spent on generating */
+    size_t n_prompt, n_held; /* tokens of the prompt; how many of them the session did not have to
+                                compute */
+    double prompt_seconds;   /* spent on computing the others */
 };
 
 struct conversation {
@@ -27,42 +28,43 @@ struct conversation {
     struct tft_sampler sampler;
     bool no_think;     /* the variable enable_thinking is false */
     uint32_t n_tokens; /* most tokens of an answer; 0: no limit */
-    /* An answer comes; in_thought: the template has written <think> already. NULL: nobody asks. */
+    /* Called before an answer. in_thought: the template has written <think> already. NULL: not
+       called. */
     void (*begin)(bool in_thought);
-    /* Prints a part of an answer; returns false, with errno, if it cannot be printed. NULL: nothing
-       is printed. */
+    /* Prints a part of an answer. Returns false, with errno, if that failed. NULL: nothing is
+       printed. */
     bool (*print)(const char *p, size_t n);
 
-    struct form form; /* of each answer */
+    struct form form; /* the form of each answer */
     struct tft_session *s;
-    size_t bytes;                     /* that the session takes */
-    const char *prefix;               /* of the session; NULL: the model's own */
-    struct conversation_answer last;  /* what was generated last; stop is NULL before that */
+    size_t bytes;                     /* memory of the session */
+    const char *prefix;               /* the session's prefix; NULL: the model's own */
+    struct conversation_answer last;  /* the last answer; stop is NULL before the first */
     struct template_message *message; /* [n] the system message, if there is one; then the user's
                                          messages and the answers in turn */
     size_t n, room;
 };
 
-/* The name that --prefix gives to something other than the model's own prefix, or NULL. */
+/* The value of --prefix, if it names a prefix other than the model's own; else NULL. */
 const char *conversation_named_prefix(void);
 
-/* Opens the form and the session of a conversation whose first fields are set. The system message
-   is `system`, NULL for none, or that of the prefix which --prefix names. path: of the model.
-   Returns CLI_OK, or CLI_FAILED after an error message. The caller closes the
+/* Opens the form and the session of a conversation whose fields up to `print` are set. The system
+   message is `system`, or the one of the prefix that --prefix names; NULL: none. path: the model's,
+   for messages. Returns CLI_OK, or CLI_FAILED after an error message. The caller closes the
    conversation in either case. */
 int conversation_open(struct conversation *c, const char *system, const char *path);
 void conversation_close(struct conversation *c);
 
-/* Takes a message of the user, and answers it. Ctrl-C ends the answer. If the answer has no text,
-   the conversation is as if the message had not been sent. c->last tells about the answer. Returns
-   CLI_OK, or CLI_FAILED after an error message. */
+/* Adds a message of the user, and answers it. Ctrl-C ends the answer. If the answer stays empty,
+   the message is removed again. c->last has the answer. Returns CLI_OK, or CLI_FAILED after an
+   error message. */
 int conversation_say(struct conversation *c, const char *p, size_t n);
 
-/* What follows rewinds the session to what it shares with the messages that are left. Returns
-   CLI_OK, or CLI_FAILED after an error message. */
+/* The following functions rewind the session to the tokens that it shares with the remaining
+   messages. They return CLI_OK, or CLI_FAILED after an error message. */
 
-/* Replaces the last answer by another one, which the sampler goes on to draw. An answer without
-   text replaces nothing. */
+/* Replaces the last answer by another one, for which the sampler draws further random numbers. If
+   the new answer is empty, the old one stays. */
 int conversation_retry(struct conversation *c);
 
 /* Removes the last message of the user and its answer. */
@@ -71,8 +73,8 @@ int conversation_undo(struct conversation *c);
 /* Removes all messages but the system message. */
 int conversation_clear(struct conversation *c);
 
-/* Replaces the system message; the other messages stay. If the template ignores it or refuses it,
-   that is an error, and nothing changes. */
+/* Replaces the system message; the other messages stay. If the template ignores or rejects a system
+   message, that is an error, and nothing changes. */
 int conversation_set_system(struct conversation *c, const char *system);
 
 /* The system message, or NULL. */

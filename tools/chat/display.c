@@ -12,9 +12,9 @@
 #define PLAIN "\x1b[0m"
 
 static struct {
-    /* AT_START: nothing has come but white space. IN_THOUGHT: </think> has not come. */
+    /* AT_START: only white space has come so far. IN_THOUGHT: </think> has not come yet. */
     enum { AT_START, IN_THOUGHT, REST } at;
-    size_t seen; /* so much of the next tag has come, and is not printed */
+    size_t seen; /* bytes of the next tag that have come and are not printed yet */
 } display = {.at = REST};
 
 static const char *tag(void) { return display.at == AT_START ? "<think>" : "</think>"; }
@@ -28,7 +28,7 @@ void display_begin(bool in_thought)
         fputs(DIM, stdout);
 }
 
-/* Prints the part of a tag that has come. */
+/* Prints the bytes of a tag that have come. */
 static bool print_seen(void)
 {
     size_t n = display.seen;
@@ -48,7 +48,7 @@ static bool print_tag(void)
     return written;
 }
 
-/* How much of p[n] is before anything that could be the next tag. */
+/* How many bytes of p[n] come before the first that may begin the next tag. */
 static size_t before_tag(const char *p, size_t n)
 {
     const char *next = memchr(p, '<', n);

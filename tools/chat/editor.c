@@ -22,9 +22,9 @@ static struct {
     const char *prompt;
     bool keep;
     bool interrupted;          /* Ctrl-C ended the line */
-    unsigned char queue[4096]; /* bytes of the terminal: [at, end) are still to be read */
+    unsigned char queue[4096]; /* bytes from the terminal; [at, end) are not used yet */
     size_t at, end;
-    bool pastes; /* the key PASTE was the start of a paste */
+    bool pastes; /* the last PASTE key was the start of a paste, not Ctrl-^ */
 } ed;
 
 enum { PASTE = 0x1e }; /* Ctrl-^ */
@@ -37,7 +37,7 @@ static char *prompt(EditLine *edit)
 
 /* ---- keys */
 
-/* As read(2), except that every signal ends the wait, those with SA_RESTART too. */
+/* As read(2), but every signal ends the wait, even one with SA_RESTART. */
 static ssize_t read_or_signal(void)
 {
     fd_set keys;
@@ -48,14 +48,15 @@ static ssize_t read_or_signal(void)
     return read(STDIN_FILENO, ed.queue + ed.end, sizeof ed.queue - ed.end);
 }
 
-/* Reads more bytes behind those of the queue; returns 1, or as read(2). */
+/* Adds bytes from the terminal to the queue. Returns 1, or as read(2). */
 static int fill(EditLine *edit)
 {
     ed.end -= ed.at;
     memmove(ed.queue, ed.queue + ed.at, ed.end);
     ed.at = 0;
     for (;;) {
-        cli_release_interrupts(); /* those from elsewhere: no key makes one now */
+        cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key makes one
+                                     now */
         ssize_t n = read_or_signal();
         int err = errno;
         cli_catch_interrupts();
@@ -73,7 +74,7 @@ static int fill(EditLine *edit)
     }
 }
 
-/* The next byte, without taking it; as read(2) returns. */
+/* The next byte of the queue, which stays there. Returns 1, or as read(2). */
 static int peek(EditLine *edit, unsigned char *byte)
 {
     int got = ed.at < ed.end ? 1 : fill(edit);
@@ -81,8 +82,9 @@ static int peek(EditLine *edit, unsigned char *byte)
     return got;
 }
 
-/* Takes the start of a bracketed paste, if that comes next. It is no key for libedit: in its vi
-   mode a key that begins with Escape would take Escape itself, the way to the commands. */
+/* Takes the start of a bracketed paste from the queue, if it comes next. libedit cannot have it as
+   a key: in vi mode, a key that begins with Escape would replace Escape itself, which leads to vi's
+   commands. */
 static bool take_paste(EditLine *edit)
 {
     static const unsigned char start[] = {0x1b, '[', '2', '0', '0', '~'};
@@ -93,8 +95,8 @@ static bool take_paste(EditLine *edit)
     return true;
 }
 
-/* Reads a character for libedit, which would drop bytes that are not UTF-8, and end the line at a
-   signal. They are U+FFFD here, and so is NUL, which would end the text. */
+/* Reads a character for libedit. By itself, libedit would drop bytes that are not UTF-8, and end
+   the line at a signal. Such bytes become U+FFFD, and so does NUL, which would end the text. */
 static int next_key(EditLine *edit, wchar_t *key)
 {
     char bytes[4];
@@ -111,7 +113,7 @@ static int next_key(EditLine *edit, wchar_t *key)
         bytes[n] = (char)byte;
         tft_utf8_next(bytes, n + 1, &c);
         if (c == TFT_UTF8_BAD && n)
-            break; /* without this byte, which begins another character */
+            break; /* this byte begins another character */
         n++;
         ed.at++;
     }
@@ -134,7 +136,7 @@ static unsigned char suspend(EditLine *edit, int key)
     (void)edit;
     (void)key;
     terminal_suspend();
-    terminal_disturbed(); /* drawn again in any case */
+    terminal_disturbed(); /* makes the line be drawn again */
     return CC_REDISPLAY;
 }
 
@@ -143,8 +145,8 @@ static unsigned char suspend(EditLine *edit, int key)
 static const wchar_t paste_end[] = L"\x1b[201~";
 enum { PASTE_END = sizeof paste_end / sizeof *paste_end - 1 };
 
-/* Inserts all up to the end of a bracketed paste, with its newlines, which a terminal sends as
-   carriage returns. */
+/* Inserts the text of a bracketed paste, up to its end mark. Newlines, which a terminal sends as
+   carriage returns, become newlines again. */
 static unsigned char paste(EditLine *edit, int key)
 {
     wchar_t *text = NULL, c;
@@ -210,7 +212,8 @@ static void remember(const char *text, size_t n)
     free(entry);
 }
 
-/* libedit writes characters by the locale, so this has to have UTF-8. Numbers stay those of C. */
+/* Sets the locale by which libedit writes characters. Returns whether it has UTF-8. Numbers are
+   still written as in C. */
 static bool locale_is_utf8(void)
 {
     return (setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0) ||
@@ -223,7 +226,7 @@ static void close_editor(void)
     el_end(ed.edit);
 }
 
-/* Among the commands of vi mode too. */
+/* Binds a key, in the command mode of vi too. */
 static void bind(const char *key, const char *name)
 {
     el_set(ed.edit, EL_BIND, key, name, NULL);
@@ -238,7 +241,7 @@ const struct editor *editor_open(bool keep)
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || !kind || !*kind ||
         strcmp(kind, "dumb") == 0 || !locale_is_utf8())
         return NULL;
-    terminal_begin(true); /* libedit returns to the modes that it finds */
+    terminal_begin(true); /* libedit later restores the modes that it finds here */
     ed.history = history_init();
     ed.edit = ed.history ? el_init("tuffet", stdin, stderr, stderr) : NULL;
     if (!ed.edit)

@@ -11,8 +11,8 @@
 #include "base/utf8.h"
 #include "tools/cli/cli.h"
 
-/* path[size] = that of the file, whose folders are made if they are missing. A state home that is
-   not an absolute path counts as unset, as the specification has it. */
+/* Writes the path of the file to path[size], and makes its folders if they are missing. As the XDG
+   specification asks, XDG_STATE_HOME counts as unset unless it is an absolute path. */
 static bool find(char *path, size_t size)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -31,7 +31,7 @@ static bool find(char *path, size_t size)
     return true;
 }
 
-/* Undoes the escapes, in place. */
+/* Decodes the escapes of an entry, in place. */
 static void decode(char *line)
 {
     char *to = line;
@@ -43,7 +43,7 @@ static void decode(char *line)
     *to = 0;
 }
 
-/* libedit would stop at an entry that is not, and not reach older ones. */
+/* libedit stops at an entry that is not UTF-8, and does not reach older ones. */
 static bool is_utf8(const char *p)
 {
     uint32_t c;
@@ -68,7 +68,7 @@ static void rewrite(const char *path, const char *text)
 {
     char other[4096 + 8];
     snprintf(other, sizeof other, "%s.XXXXXX", path);
-    int fd = mkstemp(other); /* of mode 0600 */
+    int fd = mkstemp(other); /* mkstemp sets mode 0600 */
     if (fd < 0)
         return;
     size_t n = strlen(text);
@@ -86,7 +86,7 @@ void history_load(void (*add)(const char *entry))
     char *text = cli_read(path, &len);
     if (!text)
         return;
-    len = strlen(text); /* a NUL is damage */
+    len = strlen(text); /* a NUL is damage: the rest is ignored */
     for (size_t i = 0; i < len; i++)
         n += text[i] == '\n';
     char *from = text + (newest(text, n, HISTORY_ENTRIES) - text);

@@ -28,8 +28,8 @@ void input_close(struct input *in)
 
 static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
 {
-    /* Ctrl-C ends the program while it waits: a flag set just before getline would be seen only
-       after it. */
+    /* While it waits, Ctrl-C ends the program. A flag would not do: if set just before getline, it
+       would be seen only after getline. */
     cli_release_interrupts();
     ssize_t got = getline(&in->line, &in->room, stdin);
     if (got < 0)
@@ -55,7 +55,7 @@ static enum input_kind read_terminal(struct input *in, const char *text, const c
     return kinds[found];
 }
 
-/* Reads a line, without its end: line[*n]. */
+/* Reads a line without its newline: line[*n]. */
 static enum input_kind read_line(struct input *in, const char *text, const char **line, size_t *n)
 {
     enum input_kind found =
@@ -66,7 +66,7 @@ static enum input_kind read_line(struct input *in, const char *text, const char 
         while (*n && strchr("\r\n", (*line)[*n - 1]) && (*line)[*n - 1])
             --*n;
     if (!*n)
-        *line = ""; /* libedit has none where Ctrl-C came first */
+        *line = ""; /* libedit has no line if Ctrl-C came first */
     return found;
 }
 
@@ -80,7 +80,7 @@ static enum input_kind append(struct input *in, const char *p, size_t n)
     return INPUT_FAILED;
 }
 
-/* Goes on behind a line that ends in a backslash. */
+/* Reads the lines that follow one with a backslash at its end. */
 static enum input_kind read_continued(struct input *in)
 {
     const char *line;
@@ -99,7 +99,7 @@ static enum input_kind read_continued(struct input *in)
     return found;
 }
 
-/* Removes the newline behind the opening quotes, and that before the closing ones. */
+/* Removes the newline behind the opening quotes, and the one before the closing quotes. */
 static void trim(struct cli_text *t)
 {
     if (t->n && t->p[0] == '\n')
@@ -108,7 +108,7 @@ static void trim(struct cli_text *t)
         t->n--;
 }
 
-/* Goes on behind opening quotes, of which text has the rest of the line. */
+/* Reads up to the closing quotes. in->text has the rest of the first line. */
 static enum input_kind read_quoted(struct input *in)
 {
     const char *line;
@@ -132,7 +132,8 @@ static enum input_kind read_quoted(struct input *in)
     return INPUT_MESSAGE;
 }
 
-/* A line that was between quotes keeps them: recalled without them, it might be a command. */
+/* Adds the message to the history. A single line in """ keeps its quotes: without them it might be
+   a command. */
 static void remember(const struct input *in)
 {
     const char *p = in->text.p;
@@ -155,7 +156,7 @@ enum input_kind input_next(struct input *in)
     enum input_kind found = read_line(in, prompt, &line, &n);
     if (found == INPUT_END || found == INPUT_FAILED)
         return found;
-    bool pasted = memchr(line, '\n', n); /* then no line of it is special */
+    bool pasted = memchr(line, '\n', n); /* no line of a paste is special */
     bool opens = !pasted && n >= QUOTES && memcmp(line, quotes, QUOTES) == 0;
     enum input_kind kept = append(in, line + (opens ? QUOTES : 0), n - (opens ? QUOTES : 0));
     if (found == INPUT_INTERRUPT || kept == INPUT_FAILED)

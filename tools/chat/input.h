@@ -1,7 +1,7 @@
 /*
- * What the user says, message by message, from a terminal or a pipe: a line; or several, where
- * each but the last ends in a backslash; or all between """ and """, which nothing is read into; or
- * a paste of several lines.
+ * What the user says, message by message, from a terminal or a pipe. A message is a line; or
+ * several lines, all but the last with a backslash at the end; or all text between """ and """,
+ * taken as it is; or a paste of several lines.
  */
 #ifndef INPUT_H
 #define INPUT_H
@@ -12,20 +12,20 @@
 struct input {
     bool terminal;
     const struct editor *editor; /* or NULL */
-    struct cli_text text;        /* what was read last */
-    bool quoted;                 /* it was between """ */
-    char *line;                  /* [room] of getline */
+    struct cli_text text;        /* the message that was read last */
+    bool quoted;                 /* the message was between """ */
+    char *line;                  /* [room] getline's buffer */
     size_t room;
 };
 
-/* keep: the history is also in a file. */
+/* keep: the history is kept in a file too. */
 void input_open(struct input *in, bool keep);
 void input_close(struct input *in);
 
-/* INPUT_INTERRUPT: Ctrl-C at a terminal; text.n is 0 if nothing had been typed. In a pipe, Ctrl-C
-   ends the program. INPUT_END: the input ends, or Ctrl-D. INPUT_FAILED: after an error message.
-   (Where the input ends behind an opening """, that is an error, at a terminal with
-   INPUT_INTERRUPT.) */
+/* INPUT_INTERRUPT: Ctrl-C at a terminal; text.n is 0 if nothing had been typed. (In a pipe, Ctrl-C
+   ends the program.) INPUT_END: the end of the input, or Ctrl-D. INPUT_FAILED: an error, after its
+   message. Input that ends behind an opening """ is an error too; at a terminal it gives
+   INPUT_INTERRUPT. */
 enum input_kind { INPUT_MESSAGE, INPUT_INTERRUPT, INPUT_END, INPUT_FAILED };
 enum input_kind input_next(struct input *in);
 

@@ -51,7 +51,7 @@ static void print_memory(const struct conversation *c)
     size_t n = tft_pos(c->s), token = tft_kv_bytes(c->m, cli_session_options.kv, NULL);
     fprintf(stderr, "context  %zu of %zu tokens\n", n, tft_capacity(c->s));
     fprintf(stderr, "cache    %zu bytes a token, %.1f MB\n", token, (double)(token * n) / 1e6);
-    fprintf(stderr, "session  %.1f MB, whatever it holds\n", (double)c->bytes / 1e6);
+    fprintf(stderr, "session  %.1f MB, however many tokens it holds\n", (double)c->bytes / 1e6);
 }
 
 static enum slash stats(struct conversation *c, const char *arg)
@@ -60,7 +60,7 @@ static enum slash stats(struct conversation *c, const char *arg)
     size_t computed = a->n_prompt - a->n_held;
     (void)arg;
     if (a->stop) {
-        fprintf(stderr, "prompt   %zu tokens, %zu of them held; %zu in %.2f s, %.1f tokens/s\n",
+        fprintf(stderr, "prompt   %zu tokens, %zu reused; %zu in %.2f s, %.1f tokens/s\n",
                 a->n_prompt, a->n_held, computed, a->prompt_seconds,
                 rate((double)computed, a->prompt_seconds));
         fprintf(stderr, "answer   %u tokens in %.2f s, %.1f tokens/s\n", a->n_tokens, a->seconds,
@@ -70,7 +70,7 @@ static enum slash stats(struct conversation *c, const char *arg)
     return SLASH_DONE;
 }
 
-/* ---- all of them */
+/* ---- all commands */
 
 static enum slash help(struct conversation *c, const char *arg);
 
@@ -117,7 +117,7 @@ static enum slash run(struct conversation *c, const struct command *command, con
     while (n && is_space(p[n - 1]))
         n--;
     if (n && !*command->arg)
-        return done(cli_fail("/%s stands alone in its line", command->name));
+        return done(cli_fail("/%s takes no text after it", command->name));
     if (memchr(p, 0, n))
         return done(cli_fail("/%s: the text has a NUL", command->name));
     char *arg = strndup(p, n);

@@ -169,7 +169,7 @@ static bool read_date(const char *date, int *year, int *month, int *day)
 {
     static const char form[] = "dddd-dd-dd";
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    for (size_t i = 0; i < sizeof form; i++) /* the NUL too */
+    for (size_t i = 0; i < sizeof form; i++) /* including the NUL */
         if (form[i] == 'd' ? date[i] < '0' || date[i] > '9' : date[i] != form[i])
             return false;
     sscanf(date, "%d-%2d-%2d", year, month, day);

@@ -40,9 +40,9 @@ bool template_thinks(const struct template_format *f);
 /* How many bytes at the start of an answer belong to the template: 1 if it puts a space there. */
 size_t template_lead(const struct template_format *f, const char *answer, size_t n);
 
-/* Makes the text of a conversation, which the caller frees with tft_chat_text_free: message[0] may
-   be a system message, then messages of the user and answers alternate. The last one is the answer
-   that the model is to continue, which may be empty. Returns false after an error message. */
+/* Renders the text of a conversation; the caller frees it with tft_chat_text_free. message[0] may
+   be a system message; then messages of the user and answers alternate. The last message is the
+   answer that the model is to continue; it may be empty. Returns false after an error message. */
 bool template_render(struct tft_chat_text *t, const struct template_format *f,
                      const struct tft_model *m, const struct template_message *message, size_t n,
                      bool no_think);

@@ -12,12 +12,12 @@
 
 #include "tools/cli/cli.h"
 
-/* Bracketed paste (xterm's ctlseqs): a paste comes between two sequences. */
+/* Bracketed paste (xterm's ctlseqs): the terminal puts a paste between two sequences. */
 #define PASTE_ON "\x1b[?2004h"
 #define PASTE_OFF "\x1b[?2004l"
 #define PLAIN "\x1b[0m"
 
-enum { INTERRUPT = 3 }; /* what Ctrl-C types where it is no signal */
+enum { INTERRUPT = 3 }; /* the byte of Ctrl-C, where it is not a signal */
 
 static struct {
     bool on, keys, styles; /* styles: standard output may be in the middle of a dim text */
@@ -31,11 +31,11 @@ static volatile sig_atomic_t disturbed;
 static void send(int fd, const char *sequence)
 {
     ssize_t sent = write(fd, sequence, strlen(sequence));
-    (void)sent; /* a terminal that has gone away needs none */
+    (void)sent; /* if the terminal is gone, nothing needs to be sent */
 }
 
-/* In the background the modes are those of the shell, and tcsetattr would stop the program: one
-   that is suspended and then killed would not end. */
+/* Restores the modes, unless the program is in the background: they are then the shell's, and
+   tcsetattr would stop the program, so that one killed while suspended would not end. */
 static void restore(void)
 {
     pid_t front = tcgetpgrp(STDIN_FILENO);
@@ -48,8 +48,8 @@ static void restore(void)
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
 }
 
-/* NOFLSH: Ctrl-C would discard what is in the queue. Where lines are read, the terminal goes on to
-   edit the line that is being typed. */
+/* NOFLSH: otherwise Ctrl-C would discard the bytes in the queue. Without keys, the terminal itself
+   still edits the line that is being typed. */
 void terminal_answer(void)
 {
     struct termios t = terminal.found;
@@ -62,7 +62,8 @@ void terminal_answer(void)
     tcsetattr(STDIN_FILENO, TCSANOW, &t);
 }
 
-/* Ctrl-C ends a line, and is its last character: a signal might come just before the read. */
+/* Makes Ctrl-C end a line, as its last character. As a signal, it could come just before the
+   read. */
 static void prompt_modes(void)
 {
     struct termios t = terminal.found;
@@ -87,7 +88,7 @@ static void end_by(int sig)
 {
     restore();
     signal(sig, SIG_DFL);
-    raise(sig); /* when this handler returns */
+    raise(sig); /* takes effect when this handler returns */
 }
 
 static void suspend_by(int sig)
@@ -101,7 +102,7 @@ static void suspend_by(int sig)
     sigaddset(&stop, sig);
     signal(sig, SIG_DFL);
     raise(sig);
-    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* it stops here, and goes on here */
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* the program stops in this call, and resumes from it */
     handle(sig, suspend_by);
     tcsetattr(STDIN_FILENO, TCSANOW, &t);
     if (terminal.keys)
@@ -125,8 +126,8 @@ bool terminal_disturbed(void)
     return was;
 }
 
-/* SA_RESTART: an answer that waits for its reader is not to fail. The editor waits in select(),
-   which ends when the size changes, so that it can draw the line again. */
+/* SA_RESTART: writing an answer must not fail when the size changes. The editor waits in select(),
+   which is interrupted even so; it then draws the line again. */
 static void watch_size(void)
 {
     struct sigaction a = {.sa_handler = resized_by, .sa_flags = SA_RESTART};
@@ -172,7 +173,7 @@ static bool append_read(struct cli_text *t, ssize_t *got)
     return *got >= 0;
 }
 
-/* How many bytes a read would find. */
+/* How many bytes are waiting to be read. */
 static int waiting(void)
 {
     int n = 0;
@@ -182,11 +183,11 @@ static int waiting(void)
 enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n)
 {
     static struct cli_text text;
-    static int echoed; /* what was waiting when the echo ended */
+    static int echoed; /* bytes that were waiting when the echo ended, so they are on the screen */
     ssize_t got = 1;
     bool read = true, silent = waiting() > echoed;
     prompt_modes();
-    cli_release_interrupts(); /* those from elsewhere: no key makes one now */
+    cli_release_interrupts(); /* a SIGINT from elsewhere ends the program; no key makes one now */
     fputs(prompt, stderr);
     text.n = 0;
     while (read && got && (!text.n || !strchr("\n\x03", text.p[text.n - 1])))
@@ -198,7 +199,7 @@ enum terminal_read terminal_line(const char *prompt, const char **line, size_t *
     bool interrupted = text.n && text.p[text.n - 1] == INTERRUPT;
     *line = text.p;
     *n = text.n - interrupted;
-    if (silent && *n) /* a line that was typed without an echo */
+    if (silent && *n) /* the line was typed without an echo */
         fwrite(text.p, 1, *n, stderr);
     errno = err;
     return !read         ? TERMINAL_FAILED

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Changes the modes for the first time. keys: the program will read keys and pastes, not lines.
-   Does nothing unless standard input is a terminal. */
+/* Changes the modes for the first time. keys: the program will read single keys and pastes;
+   otherwise lines. Does nothing unless standard input is a terminal. */
 void terminal_begin(bool keys);
 
-/* The modes of an answer: no echo, and Ctrl-C is a signal. */
+/* Sets the modes for an answer: no echo, and Ctrl-C is a signal. */
 void terminal_answer(void);
 
 /* Reads a line with the terminal's own editing: line[*n], with its newline, valid until the next

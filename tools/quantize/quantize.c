@@ -562,7 +562,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
     const char *piece = tft_model_unknown_piece(m, ~unknown);
     if (piece)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: conversion to W8A8 does not know %s (architecture %s)",
+                        "%s: conversion to W8A8 does not support %s (architecture %s)",
                         m->source.name, piece, m->arch->name);
     if (o->rotate == QUANTIZE_ROTATE_ALL && !quantize_rotate_all_possible(m))
         return tft_fail(
@@ -577,7 +577,7 @@ enum tft_status quantize_check(const struct tft_model *m, const struct quantize_
                         "%s: cannot rotate attention's output in %s, whose layers have %s: use "
                         "none, o+down or all",
                         m->source.name, m->arch->name,
-                        tft_model_has_states(m) ? "gates" : "a norm of it");
+                        tft_model_has_states(m) ? "gates" : "a norm behind attention");
     if (o->smooth > 0 && m->pieces & 1u << TFT_PIECE_NO_PRE_NORM)
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "%s: cannot smooth %s: it has no norms before attention and feed-forward",

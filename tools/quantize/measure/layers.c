@@ -444,8 +444,8 @@ static enum tft_status check_experts(const struct tft_model *m, struct tft_error
     for (uint32_t l = 0; l < m->n_layer; l++)
         if (tft_block_has_experts(&m->block[l]) && m->block[l].up.w.rows)
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                            "%s: tuffet quantize does not know experts beside a shared one yet, "
-                            "which layer %u has",
+                            "%s: layer %u has a shared expert beside the others, which tuffet "
+                            "quantize does not support yet",
                             m->source.name, l);
     if (!m->n_expert)
         return TFT_OK;

@@ -302,7 +302,7 @@ static void prepare(struct searcher *z)
                     &z->bad);
     if (!failed(z) && z->m->n_expert)
         tft_fail(&z->bad, TFT_ERR_UNSUPPORTED,
-                 "%s: the search for bits does not know mixtures of experts", z->m->source.name);
+                 "%s: --bits-search does not support mixtures of experts", z->m->source.name);
     if (!failed(z) && z->o->n_windows < 2)
         tft_fail(&z->bad, TFT_ERR_ARG,
                  "%s: a search needs at least two windows of text, one to measure and one held out",

@@ -193,7 +193,7 @@ enum tft_status tune_check(const struct tft_model *m, struct tft_error *err)
 {
     const char *unknown = tft_model_unknown_piece(m, known);
     return unknown ? tft_fail(err, TFT_ERR_UNSUPPORTED,
-                              "%s: tuning does not know %s (architecture %s)", m->source.name,
+                              "%s: tuning does not support %s (architecture %s)", m->source.name,
                               unknown, m->arch->name)
                    : TFT_OK;
 }
