@@ -1,5 +1,5 @@
-/* What config.json says in ways that the folders of test_import.c do not: values that it computes,
-   defaults, and what is refused. */
+/* Ways of writing config.json that the folders of test_import.c do not have: values that the import
+   computes, defaults, and what it refuses. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -269,9 +269,9 @@ static void refuses(void **state)
         {"qwen35", "\"linear_value_head_dim\":32", "\"linear_value_head_dim\":16",
          "values are not as long as its keys"},
         {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":3",
-         "these numbers of linear attention's heads are not possible"},
+         "linear_num_value_heads is not a multiple of linear_num_key_heads, or is too large"},
         {"qwen35", "\"linear_num_key_heads\":2", "\"linear_num_key_heads\":0",
-         "these numbers of linear attention's heads are not possible"},
+         "linear_num_value_heads is not a multiple of linear_num_key_heads, or is too large"},
         {"bitnet", "\"online\"", "\"offline\"", "its weights are quantized"},
         {"bitnet", "\"relu2\"", "\"gelu\"", "activation \"gelu\" is not supported"},
     };

@@ -11,21 +11,21 @@
 struct shape {
     const char *name, *arch;
     uint32_t width, ffn, layers, heads, kv_heads, head, vocab;
-    bool bias;              /* of q, k and v */
-    bool qk_norm;           /* of each head */
-    bool post_norm;         /* behind attention and feed-forward */
+    bool bias;              /* biases of q, k and v */
+    bool qk_norm;           /* norms of each head of q and k */
+    bool post_norm;         /* norms behind attention and feed-forward */
     uint32_t rot;           /* rotated numbers of a head; 0: all */
     uint32_t long_context;  /* RoPE has divisors for sessions of more tokens than this; 0: none */
-    uint32_t window;        /* of the layers that have one; 0: none has */
+    uint32_t window;        /* tokens of the window, in layers that have one; 0: no layer has */
     uint32_t experts, used; /* each expert has `ffn` hidden activations; 0: there is none */
-    const char *mixers;     /* a letter for each layer, repeated: a for attention, c for a short
-                               convolution, d for a delta net; NULL: all have attention */
+    const char *mixers;     /* a letter for each layer, repeated: a(ttention), c(onvolution), d(elta
+                               net); NULL: all layers have attention */
     bool output_gate;       /* of attention: q has as many rows again */
     const char *ffn_norm, *out_norm; /* names of norms; NULL: the usual ones */
 };
 
-/* Of the convolution of LFM2, and of the delta nets of Qwen3.5 (their heads have keys and values of
-   one width). */
+/* Sizes of LFM2's convolution and of Qwen3.5's delta nets, whose heads have keys and values of one
+   width. */
 enum { CONV_TAPS = 3, DELTA_TAPS = 4, DELTA_HEADS = 16, DELTA_WIDTH = 128 };
 
 /* From the config.json of the models: HuggingFaceTB/SmolLM2-135M, Qwen/Qwen2.5-0.5B,
@@ -101,7 +101,7 @@ static void put_router(struct shape_weights *w, const struct shape *s, unsigned 
    `mixed` keys with an average of 2 bits have channels of 1 to 4 bits. */
 static void put_importance(struct shape_weights *w, const struct shape *s)
 {
-    uint32_t layers = 0; /* with attention */
+    uint32_t layers = 0; /* the number of layers with attention */
     for (unsigned l = 0; l < s->layers; l++)
         layers += mixer(s, l) == 'a';
     if (!w->data)
@@ -113,7 +113,7 @@ static void put_importance(struct shape_weights *w, const struct shape *s)
     }
 }
 
-/* A vector of layer `layer`. */
+/* Puts vectors of equal floats for a layer. */
 static void put_floats(struct shape_weights *w, unsigned layer, const char *what, uint32_t rows,
                        uint32_t n, float value)
 {
@@ -229,7 +229,8 @@ static void put_inputs(struct shape_weights *w, const struct shape *s, enum tft_
     tft_gguf_put_array(w->gguf, TFT_KEY_INPUT_RANGE, TFT_VALUE_U8, range, n);
 }
 
-/* A number for all layers, or one for each: 0 where a layer has a convolution. */
+/* Puts the number of KV heads: one number, or one for each layer, 0 in layers with a
+   convolution. */
 static void put_kv_heads(struct shape_weights *w, const struct shape *s)
 {
     enum { MOST = 64 };

@@ -39,7 +39,7 @@ static void sum_rows(const int8_t *panel, size_t cols, int32_t *sum)
 
 static int zero(const struct tft_low *low) { return (int)tft_bits_levels(low->bits) / 2; }
 
-/* Random codes are there already: replaces the bytes of s and z, and sums the rows. */
+/* Completes a panel of random codes: replaces the bytes of s and z, and sums the rows. */
 static void fill_codes(struct shape_weights *w, size_t cols, int32_t *sum)
 {
     const struct tft_low *low = w->low;

@@ -7,10 +7,10 @@
 #include "model/model.h"
 
 struct shape_matrix {
-    const char *format; /* of its name, with the layer's number */
+    const char *format; /* format of its name, with %u for the layer */
     uint32_t rows, cols;
     bool bias;
-    uint32_t experts; /* so many matrices of `rows` rows; 0: it is one */
+    uint32_t experts; /* how many matrices of `rows` rows; 0: one, not of experts */
     char name[64];
     int32_t *sum; /* [all rows] the sum of each row's weights */
 };
@@ -29,26 +29,26 @@ struct shape_weights {
     bool (*progress)(double done); /* as in struct shape_opts */
     bool stopped;
     uint64_t random;
-    double done, all; /* bytes of weights */
+    double done, all; /* bytes of weights written, and of all */
     int8_t *panel;    /* [TFT_PANEL, the longest row] scratch */
 };
 
 struct tft_str shape_str(const char *s);
 
-/* A tensor NAME SUFFIX, in the runs that count and describe. */
+/* Counts or describes the tensor NAME SUFFIX, in the first two runs. */
 void shape_describe(struct shape_weights *w, const char *name, const char *suffix,
                     enum tft_dtype type, uint32_t n_dims, const uint64_t *ne);
 
 /* Fills w->panel with random numbers of -127 .. 127. bytes: a multiple of 8. */
 void shape_fill(struct shape_weights *w, size_t bytes);
 
-/* `rows` vectors of n equal numbers. */
+/* Puts `rows` vectors of n equal numbers; one vector. */
 void shape_vectors(struct shape_weights *w, const char *name, const char *suffix, uint32_t rows,
                    uint32_t n, float value);
 void shape_vector(struct shape_weights *w, const char *name, const char *suffix, uint32_t n,
                   float value);
 
-/* x: [n] matrices of a layer. Their weights come first, then their scales. */
+/* Puts the matrices x[n] of a layer: first their weights, then their scales. */
 void shape_matrices(struct shape_weights *w, unsigned layer, struct shape_matrix *x, size_t n);
 
 #endif

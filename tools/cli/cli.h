@@ -146,7 +146,8 @@ struct tft_sampler cli_sampler(void);
 int32_t *cli_tokenize(const struct tft_model *m, const char *text, size_t len, unsigned flags,
                       size_t *n);
 
-/* How many of ids[..n) a session need not compute to hold them: it holds them, and one is left. */
+/* How many of ids[n] the session already holds and need not compute. At least one is left to
+   compute. */
 size_t cli_held(const struct tft_session *s, const int32_t *ids, size_t n);
 
 /* Makes the session of cli_open_session hold ids[..n), as tft_sync does, with progress. After
@@ -194,7 +195,7 @@ void cli_json_number(const char *name, double x);
 
 struct cli_progress {
     const char *what;
-    bool soon;             /* set by the caller: it appears after half a second */
+    bool soon;             /* set by the caller: the line appears after half a second */
     uint64_t start, shown; /* ns */
     bool drawn;
 };

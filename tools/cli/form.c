@@ -31,7 +31,7 @@ int form_check(void)
 
 /* ---- opening */
 
-/* The token of that name; -1: the vocabulary does not have it as one token. */
+/* The token `name`; -1: the vocabulary does not have it as one token. */
 static int32_t token_named(const struct tft_model *m, const char *name)
 {
     int32_t ids[2];
@@ -42,7 +42,7 @@ static int32_t token_named(const struct tft_model *m, const char *name)
     return len == strlen(name) && memcmp(p, name, len) == 0 ? ids[0] : -1;
 }
 
-/* where: the file, or the option */
+/* where: the file or the option, for messages */
 static int compile(struct form *f, const char *where, enum tft_grammar_kind kind, const char *text,
                    size_t len)
 {
@@ -56,7 +56,8 @@ static int compile(struct form *f, const char *where, enum tft_grammar_kind kind
     return CLI_OK;
 }
 
-/* A schema begins with a brace, or is true or false; a file's name does not. */
+/* Whether the argument of --json-schema is a schema, not a file: it begins with a brace, or is true
+   or false. */
 static bool is_schema(const char *text)
 {
     text += strspn(text, " \t\r\n");
@@ -137,8 +138,9 @@ int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks)
     return CLI_OK;
 }
 
-/* What to make of token id, which was chosen freely, outside the form. -1: choose again, under the
-   form. A model that would end amid its thoughts is made to end the thoughts. */
+/* Follows a token that was sampled outside the form, and returns the token to use. -1: sample
+   again, within the form. If a model ends its answer within its thoughts, the thoughts end
+   instead. */
 static int32_t take_free(struct form *f, int32_t id)
 {
     enum form_phase before = f->phase;
@@ -173,7 +175,7 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     return tft_sample(z, s);
 }
 
-/* Tokens that the form leaves no choice of. */
+/* The tokens that the form forces next. */
 static size_t forced(struct form *f, int32_t *ids, size_t most)
 {
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;

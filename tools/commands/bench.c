@@ -43,8 +43,9 @@ static const struct cli_option options[] = {
      "let --shape measure the ranges of activations while it runs, for each token or over all "
      "tokens of a pass, as a model of quantize --dynamic does"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
-     "print one JSON object: limits, with the most threads of the list, rows, and sample_us: "
-     "microseconds that sampling a token takes; a row's session is its memory in bytes"},
+     "print one JSON object: limits, measured with the most threads of the list; rows, where "
+     "session is the memory of the session in bytes; and sample_us, the microseconds to sample a "
+     "token"},
     {0},
 };
 
@@ -109,7 +110,7 @@ static enum tft_status time_runs(double *seconds, struct tft_session *s, const i
     return TFT_OK;
 }
 
-/* Layers up to the last one that has keys and values of its own. */
+/* The number of layers up to the last one with keys and values of its own. */
 static uint32_t layers_with_kv(const struct tft_model *m)
 {
     return m->n_layer - m->n_shared;
@@ -121,7 +122,7 @@ static double macs(const struct tft_linear *l)
 }
 
 /* Multiply-adds of n tokens in matrix products. In a prompt, all tokens but the last one skip the
-   head, the layers that share keys and values, and of the layer before these everything but its
+   head and the layers that share keys and values. In the last layer before these, they only compute
    keys and values. */
 static double product_macs(const struct tft_model *m, bool decode, double n)
 {
@@ -138,7 +139,7 @@ static double product_macs(const struct tft_model *m, bool decode, double n)
     return n * ((own - 1) * layer + kv) + through * (layer - kv + shared + head);
 }
 
-/* Positions that a layer's attention sees of `depth`. */
+/* How many of `depth` positions the attention of a layer sees. */
 static double seen_by(const struct tft_block *b, double depth)
 {
     return b->mixer != TFT_MIX_ATTENTION    ? 0
@@ -146,7 +147,7 @@ static double seen_by(const struct tft_block *b, double depth)
                                             : depth;
 }
 
-/* Multiply-adds of n tokens in attention, which have `depth` positions before them on average. */
+/* Multiply-adds of n tokens in attention. On average, a token has `depth` positions before it. */
 static double attention_macs(const struct tft_model *m, bool decode, double n, double depth)
 {
     double numbers = 0;
@@ -156,8 +157,9 @@ static double attention_macs(const struct tft_model *m, bool decode, double n, d
     return 2.0 * m->n_head * numbers;
 }
 
-/* Bytes of the cache that a token reads behind `depth` positions: what it takes in layers without a
-   window, and floats in the others and again in layers that share it. */
+/* Bytes of the cache that a token reads at `depth`: all positions in layers without a window, in
+   the cache's form; those in the window, in floats; and a shared cache once for each layer that
+   uses it. */
 static double cache_bytes(const struct tft_model *m, const char *kv, double depth)
 {
     double bytes = (double)tft_kv_bytes(m, kv, NULL) * depth, size = strcmp(kv, "f32") ? 2 : 4;

@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
     {0},
 };
 
-/* Ends the line of an answer; with --json, prints its object. */
+/* Ends the line of an answer. With --json, prints the answer's object. */
 static bool finish(const struct conversation_answer *a)
 {
     if (!opt.json)
@@ -41,7 +41,7 @@ static bool finish(const struct conversation_answer *a)
     return fflush(stdout) == 0;
 }
 
-/* Answers a message of the user; NULL: the last one, again. */
+/* Answers a message of the user. p NULL: answers the last message again. */
 static int turn(struct conversation *c, const char *p, size_t n)
 {
     cli_catch_interrupts();
@@ -52,7 +52,7 @@ static int turn(struct conversation *c, const char *p, size_t n)
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
-/* Obeys a command, or answers a message. */
+/* Runs a command, or answers a message. */
 static int take(struct conversation *c, const struct input *in)
 {
     const char *p = in->text.p;
@@ -65,14 +65,15 @@ static int take(struct conversation *c, const struct input *in)
                                   : CLI_OK;
 }
 
-/* At a terminal, an error does not end the conversation: it is on the screen, and the next message
-   may work. Ctrl-C ends it if the last thing typed was Ctrl-C too, with no line to drop. */
+/* At a terminal, an error does not end the conversation: the user sees it, and the next message
+   may work. Ctrl-C ends the conversation if the last thing typed was Ctrl-C too, and the line is
+   empty. */
 static int converse(struct conversation *c)
 {
     struct input in;
     enum input_kind found = INPUT_MESSAGE;
     int status = CLI_OK;
-    bool idle = false; /* the last thing typed was Ctrl-C, alone */
+    bool idle = false; /* the last thing typed was Ctrl-C, on an empty line */
     input_open(&in, !opt.no_history);
     if (in.terminal)
         fputs("/help lists what can be typed\n", stderr);

@@ -137,7 +137,7 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
 static int complete(const struct tft_model *m, struct form *form, const int32_t *ids, size_t n,
                     const char *prompt, size_t len)
 {
-    /* a form has all that it wants of the text: its first space, if any, is a part of it */
+    /* a form governs the whole text, so its first space, if any, is printed */
     struct tft_text state = {.started = len > 0 || opt.echo || form->grammar};
     struct tft_session_opts so = {.slide = opt.slide, .prefix = cli_prefix(m, ids, n)};
     struct completion c = {.held = tft_prefix_held(m, so.prefix, ids, n), .start = cli_ns()};

@@ -24,25 +24,26 @@ enum {
     IMPORT_QKV = 32,       /* rows are grouped by KV head: its queries, its key, its value. They
                               become those of all queries, all keys, all values */
     IMPORT_STACK = 64,     /* `from` has a second %u: these tensors become parts of one */
-    IMPORT_GATE = 128,     /* each matrix of the folder has twice the rows: first a gate's, */
-    IMPORT_UP = 256,       /* then those of up */
-    /* Only in layers of a kind; in others the tensor is not known. */
-    IMPORT_ATTENDING = 512, /* with attention */
-    IMPORT_STATEFUL = 1024, /* with a state instead */
-    IMPORT_DENSE = 2048,    /* without experts */
-    IMPORT_MIXED = 4096,    /* with experts */
-    IMPORT_SHARED = 8192,   /* with a shared expert */
-    /* Of a delta net. Heads of values are grouped by head of keys in the folder; in the file those
-       of each group are as far apart as there are heads of keys. */
-    IMPORT_V_ROWS = 1 << 14,    /* the last rows are of heads of values: one each, or dim */
-    IMPORT_V_COLUMNS = 1 << 15, /* columns are */
+    IMPORT_GATE = 128,     /* each matrix of the folder has twice the rows: the first half is the
+                              gate, */
+    IMPORT_UP = 256,       /* the second half is up */
+    /* The tensor is only in layers of one kind. In other layers it is an error. */
+    IMPORT_ATTENDING = 512, /* layers with attention */
+    IMPORT_STATEFUL = 1024, /* layers with a state instead */
+    IMPORT_DENSE = 2048,    /* layers without experts */
+    IMPORT_MIXED = 4096,    /* layers with experts */
+    IMPORT_SHARED = 8192,   /* layers with a shared expert */
+    /* For delta nets. In the folder, the heads of values that share a head of keys are neighbours.
+       In the GGUF file, head j of the values uses head j % k_heads of the keys. */
+    IMPORT_V_ROWS = 1 << 14,    /* the last rows belong to heads of values: 1 row each, or `dim` */
+    IMPORT_V_COLUMNS = 1 << 15, /* the columns do */
     IMPORT_MINUS_EXP = 1 << 16, /* x becomes -exp(x) */
-    IMPORT_TERNARY = 1 << 17,   /* each number becomes -s, 0 or s, the nearest one; s is the mean of
-                                   all sizes */
+    IMPORT_TERNARY = 1 << 17,   /* each number becomes the nearest of -s, 0 and s; s is the mean of
+                                   their magnitudes */
 };
 
 /*
- * A tensor. The shape is that in the folder, a letter for each dimension, rows first:
+ * A tensor. `shape` is its shape in the folder: a letter for each dimension, rows first:
  *      D F E V     as in work.h
  *      Q K         H E, G E: the rows of queries, of keys or values
  *      A           Q + 2 K
@@ -50,11 +51,11 @@ enum {
  *      P           positions: n_ctx
  *      X M S       n_expert, n_ff_expert, n_ff_shared
  *      3 L         3 D, n_taps
- *      R           2 Q: of each head the rows of queries, and those of a gate
- *      N Y Z C     of a delta net: heads of values, numbers of a head, of all of them, channels
+ *      R           2 Q: for each head, the rows of queries, then the rows of a gate
+ *      N Y Z C     of a delta net: heads of values, numbers of one head, of all heads, channels
  *      1           1, a dimension that the GGUF file does not have
  *      H G X       before the others: stacked tensors
- * With IMPORT_GATE or IMPORT_UP it is that of a half.
+ * With IMPORT_GATE or IMPORT_UP, it is the shape of one half.
  */
 struct import_tensor {
     const char *from; /* without the prefix; %u is the layer; with alternatives between '|' */
@@ -73,11 +74,12 @@ struct import_arch {
     bool norm_plus_1; /* gains of norms are stored without the 1 that is added */
     bool parallel;    /* what use_parallel_residual is where config.json does not say it */
     enum {
-        IMPORT_IF_ONLINE = 1, /* config.json may say that weights are to be quantized as
-                                 IMPORT_TERNARY does: otherwise they stay */
-        IMPORT_ALWAYS,        /* they are, whether it says so or not */
-    } ternary;                /* 0: there are none */
-    bool one_kv_number; /* the file has no array of KV heads, although only some layers attend */
+        IMPORT_IF_ONLINE = 1, /* weights become ternary if quantization_mode in config.json is
+                                 "online" */
+        IMPORT_ALWAYS,        /* weights always become ternary */
+    } ternary;                /* for tensors with IMPORT_TERNARY; 0: they stay */
+    bool one_kv_number; /* the GGUF file has one number of KV heads, although only some layers have
+                           attention */
     bool tied;        /* what tie_word_embeddings is where config.json does not say it */
     const struct import_number *numbers; /* the last has no key; or NULL */
     void (*dimensions)(struct import *im); /* reads what is particular to it; or NULL */

@@ -11,7 +11,7 @@ enum tft_status import_error_args(struct tft_error *err, enum tft_status code, c
                                   va_list args)
 {
     enum { MOST_SHOWN = 240 };
-    char text[4096 + 512]; /* a path, and what is said of it */
+    char text[4096 + 512]; /* a path, and the message about it */
     vsnprintf(text, sizeof text, fmt, args);
     size_t n = strlen(text), cut = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
     return tft_fail(err, code, "%s%s", cut ? "..." : "", text + cut);

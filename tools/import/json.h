@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 
-/* Reports an error, as tft_fail does, about a file or a folder, whose path the message begins with.
-   Where the message is too long, its end is reported, which says more than the path's start. */
+/* Reports an error about a file or a folder, as tft_fail does. The message begins with the path. If
+   it is too long, its beginning is cut off, since the end says more. */
 enum tft_status import_error(struct tft_error *err, enum tft_status code, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 enum tft_status import_error_args(struct tft_error *err, enum tft_status code, const char *fmt,

@@ -64,7 +64,7 @@ const struct import_tensor list_whole_norms[] = {
     {0},
 };
 
-/* ---- those of one architecture */
+/* ---- tensors of one architecture */
 
 const struct import_tensor list_phi3_fused[] = {
     {"layers.%u.self_attn.qkv_proj.weight", "blk.%u.attn_qkv.weight", "AD", 0},

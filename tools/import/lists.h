@@ -1,5 +1,5 @@
-/* Lists of tensors in folders, of which the rows of archs.c are made up. The last tensor of each
-   has no name. */
+/* Lists of tensors in folders. The rows of archs.c are made up of them. The last tensor of each
+   list has no name. */
 #ifndef IMPORT_LISTS_H
 #define IMPORT_LISTS_H
 
@@ -8,7 +8,7 @@
 extern const struct import_tensor list_outside[], list_attention[], list_ffn[], list_pre_norms[],
     list_post_norms[], list_four_norms[], list_head_norms[], list_whole_norms[];
 
-/* Those of one architecture. */
+/* Tensors of one architecture. */
 extern const struct import_tensor list_phi3_fused[], list_stablelm_norms[], list_starcoder2_ffn[],
     list_gptneox_all[], list_falcon_all[], list_gpt2_all[], list_lfm2[], list_lfm2_ffn[],
     list_qwen35[], list_bitnet[];

@@ -177,7 +177,7 @@ void import_falcon_dimensions(struct import *im)
             : (import_flag(im, "multi_query", true) ? 1 : im->n_head);
 }
 
-/* Whether layer l has attention: layer_types, or before it full_attn_idxs. */
+/* Whether layer l has attention: by layer_types, or by full_attn_idxs in older files. */
 static bool lfm2_attends(const struct import *im, size_t l)
 {
     const char *type = json_string_value(json_array_get(import_find(im, "layer_types"), l));
@@ -188,7 +188,7 @@ static bool lfm2_attends(const struct import *im, size_t l)
     return type ? strcmp(type, "full_attention") == 0 : listed;
 }
 
-/* The layers that have attention, where others have a state. */
+/* Sets kv_heads from attends(), for a model in which other layers have a state. */
 static void attention_layers(struct import *im, bool (*attends)(const struct import *im, size_t l))
 {
     im->kv_heads = calloc((size_t)im->n_layer, sizeof *im->kv_heads);
@@ -287,7 +287,7 @@ void import_lfm2moe_dimensions(struct import *im)
         unsupported(im, "none of its layers has experts");
 }
 
-/* The router's scores become weights by sigmoid. */
+/* expert_gating_func 2: a sigmoid makes weights of the router's scores. */
 void import_lfm2moe_values(struct import *im)
 {
     double scale = import_real(im, "routed_scaling_factor", 1);
@@ -300,7 +300,7 @@ void import_lfm2moe_values(struct import *im)
         tft_gguf_put_f32(im->gguf, import_key(im, "expert_weights_scale"), (float)scale);
 }
 
-/* Whether layer l has attention: layer_types, or else every full_attention_interval-th. */
+/* Whether layer l has attention: by layer_types, or else every full_attention_interval-th layer. */
 static bool qwen35_attends(const struct import *im, size_t l)
 {
     const char *type = json_string_value(json_array_get(import_find(im, "layer_types"), l));
@@ -325,10 +325,11 @@ void import_qwen35_dimensions(struct import *im)
     if (im->status == TFT_OK &&
         (!im->delta.k_heads || im->delta.v_heads % im->delta.k_heads ||
          im->delta.v_heads > INT32_MAX / (3 * (im->delta.dim + 1))))
-        unsupported(im, "these numbers of linear attention's heads are not possible");
+        unsupported(im, "linear_num_value_heads is not a multiple of linear_num_key_heads, or is "
+                        "too large");
 }
 
-/* Positions of images have sections of their own, which text does not. */
+/* rope.dimension_sections: positions of images have parts of their own in a head; text has none. */
 void import_qwen35_values(struct import *im)
 {
     const json_t *list = json_object_get(import_rope(im), "mrope_section");
@@ -361,7 +362,7 @@ void import_qwen35_values(struct import *im)
     free(state);
 }
 
-/* Without hidden_activation a reader takes SiLU. */
+/* Writes hidden_activation if it is not SiLU, which readers take without the key. */
 void import_bitnet_values(struct import *im)
 {
     const char *act = json_string_value(import_find(im, "hidden_act")), relu2[] = "relu2";

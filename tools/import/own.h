@@ -17,7 +17,7 @@ void import_granitemoe_dimensions(struct import *im);
 void import_lfm2moe_dimensions(struct import *im);
 void import_qwen35_dimensions(struct import *im);
 
-/* Experts whose weights are always renormalised: Mixtral. */
+/* For experts whose weights are always renormalised: Mixtral. */
 void import_renormalised_dimensions(struct import *im);
 
 /* ---- values */
@@ -28,7 +28,7 @@ void import_window_values(struct import *im);
 /* use_parallel_residual: gptneox, stablelm. */
 void import_parallel_values(struct import *im);
 
-/* Experts: all mixtures. */
+/* Keys of experts, for all mixtures. */
 void import_expert_values(struct import *im);
 
 void import_gemma2_values(struct import *im);

@@ -101,7 +101,7 @@ static void yarn(struct import *im)
     const json_t *p = import_rope(im);
     double factor = import_member(im, p, "factor", IMPORT_NEEDED), usual = 0.1 * log(factor) + 1,
            amplitude = import_member(im, p, "attention_factor|attn_factor", usual);
-    /* mistral3 has a key for them */
+    /* only mistral3 has a key for mscale */
     if (strcmp(im->arch->name, "mistral3") != 0 && !member_of(p, "attention_factor") &&
         (member_of(p, "mscale") || member_of(p, "mscale_all_dim")))
         import_fail(im, TFT_ERR_UNSUPPORTED,

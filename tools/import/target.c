@@ -77,14 +77,14 @@ bool import_moves_rows(const struct import *im, const struct import_tensor *rule
            ((rule->how & (IMPORT_Q | IMPORT_K)) && im->arch->permuted);
 }
 
-/* The folder's head that becomes head j of a delta net's values. */
+/* The head in the folder that becomes head j of a delta net's values. */
 static uint64_t source_head(const struct import *im, uint64_t j)
 {
     uint64_t keys = im->delta.k_heads;
     return j % keys * (im->delta.v_heads / keys) + j / keys;
 }
 
-/* The row of the folder's tensor that becomes row r. */
+/* The row of the tensor in the folder that becomes row r. */
 static uint64_t source_row(const struct import *im, const struct import_target *t, uint64_t r)
 {
     uint64_t e = im->head_dim, head = r / e, x = r % e;
@@ -108,7 +108,8 @@ static uint64_t source_row(const struct import *im, const struct import_target *
     return r;
 }
 
-/* s of IMPORT_TERNARY (Ma et al. 2024, arXiv 2402.17764, eq. 3), summed up row by row. */
+/* s of IMPORT_TERNARY: the mean magnitude (Ma et al. 2024, arXiv 2402.17764, eq. 3), summed row by
+   row. */
 static double mean_size(const struct import_target *t, float *row)
 {
     const struct tft_dtype_info *info = tft_dtype_info(t->tensor->type);
@@ -119,10 +120,10 @@ static double mean_size(const struct import_target *t, float *row)
             sum += fabs((double)row[c]);
     }
     double mean = sum / ((double)t->rows * (double)t->cols);
-    return mean < 1e-5 ? 1e-5 : mean; /* NaN stays */
+    return mean < 1e-5 ? 1e-5 : mean; /* a NaN stays NaN */
 }
 
-/* What is nearer to 0 than to s becomes 0, and so does what is as near. */
+/* Rounds each number to the nearest of -s, 0 and s. A number half-way, at s / 2, becomes 0. */
 static void make_ternary(float *row, uint64_t n, double s)
 {
     for (uint64_t c = 0; c < n; c++) {
@@ -131,7 +132,7 @@ static void make_ternary(float *row, uint64_t n, double s)
     }
 }
 
-/* row[cols] as floats. */
+/* Reads row r of the target as floats: row[cols]. */
 static void read_row(const struct import *im, const char *prefix,
                      const struct import_target *t, uint64_t r, float *row)
 {
@@ -182,7 +183,7 @@ static void write_row(struct import *im, const struct import_target *t, const fl
     tft_gguf_put_data(im->gguf, half, (size_t)t->cols * sizeof *half);
 }
 
-/* Gives the memory of what has been written back. */
+/* Gives back the memory of tensors of the folder that have been written. */
 static void forget(const struct import *im, const char *prefix,
                    const struct import_target *t)
 {

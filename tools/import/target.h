@@ -1,5 +1,5 @@
-/* One tensor of the GGUF file: where its numbers are, what becomes of them, and how they are
-   written, a row at a time. */
+/* A tensor of the GGUF file: where its numbers come from, how they change, and writing them, a row
+   at a time. */
 #ifndef IMPORT_TARGET_H
 #define IMPORT_TARGET_H
 
@@ -10,38 +10,39 @@ enum { IMPORT_MOST_NAME = 192 };
 struct import_target {
     const struct import_tensor *rule;
     unsigned layer;
-    char name[64], from[IMPORT_MOST_NAME]; /* from: of a stack, the first of it */
+    char name[64], from[IMPORT_MOST_NAME]; /* from: the name in the folder; the first one, if it is
+                                              a stack */
     const struct safetensor *tensor;
     const unsigned char *data;
     enum tft_dtype type;
     uint32_t n_dims;
-    uint64_t ne[4];      /* in the GGUF file */
-    uint64_t rows, cols; /* as it is gone through: rows of numbers that stay together */
+    uint64_t ne[4];      /* the shape in the GGUF file */
+    uint64_t rows, cols; /* the tensor as rows of `cols` neighbouring numbers */
 };
 
-/* Whether `name` ends so. */
+/* Whether `name` ends in `with`. */
 bool import_ends(const char *name, const char *with);
 
-/* What a letter of a shape stands for (arch.h). */
+/* The size that a letter of a shape stands for (arch.h). */
 uint64_t import_dimension(const struct import *im, char letter);
 
-/* The folder's tensor of one of the names `from` behind `prefix`; index: which of a stack. Its name
-   is put into `name`, also if there is none. */
+/* Finds the tensor of the folder whose name is `prefix` and one of the alternatives in `from`.
+   index: the number within a stack. Writes the name to `name`, even if there is no such tensor. */
 struct safetensor *import_find_name(const struct import *im, const char *prefix, const char *from,
                                     unsigned layer, unsigned index, char name[IMPORT_MOST_NAME],
                                     const unsigned char **data);
 
-/* The same of a rule; `prefix`: of the folder's names. */
+/* The same for the names of a rule, with the prefix of the folder's names. */
 struct safetensor *import_find_rule(const struct import *im, const char *prefix,
                                     const struct import_tensor *rule, unsigned layer,
                                     unsigned index, char name[IMPORT_MOST_NAME],
                                     const unsigned char **data);
 
-/* Whether rows do not keep their order. */
+/* Whether rows change their order. */
 bool import_moves_rows(const struct import *im, const struct import_tensor *rule);
 
-/* False after a failure. An error of the writer, such as a full disk, is reported where the file is
-   closed. */
+/* Whether to continue: false after a failure. The caller that closes the file reports errors of the
+   writer, such as a full disk. */
 bool import_goes_on(const struct import *im);
 
 void import_write_data(struct import *im, const char *prefix, const struct import_target *t);

@@ -10,8 +10,8 @@
  * im->folder.generation (which may be NULL). On failure calls import_fail; the message begins with
  * the file's path.
  *
- * im->n_vocab is the number of rows of the embedding that are kept. The vocabulary that is written
- * has as many tokens: ids that the tokenizer lacks become unused tokens "[PADn]", also with gemma3,
+ * im->n_vocab is the number of rows of the embedding that are kept. The vocabulary in the file has
+ * as many tokens: ids that the tokenizer lacks become unused tokens "[PADn]", also with gemma3,
  * where llama.cpp's converter drops such rows. Added tokens of tokenizer.json without a row are
  * left out; any other token without a row is a failure.
  */

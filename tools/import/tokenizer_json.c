@@ -341,7 +341,8 @@ static void read_added(struct import_vocabulary *v, const json_t *one)
                                TFT_STR_ARG(text));
         return;
     }
-    if (id >= v->n) /* no model can read it: <image_soft_token> of Gemma 3 without images */
+    if (id >= v->n) /* the embedding has no row for it: <image_soft_token> of Gemma 3 without
+                       images */
         return;
     bool special = json_is_true(json_object_get(one, "special"));
     if (!special && stays_normal(v, id, text))

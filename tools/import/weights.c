@@ -9,8 +9,8 @@
 
 /* ---------------------------------------------------------------------------------------- names */
 
-/* Tensors that models of text do not need: of other modes, of blocks that predict further tokens,
-   and what is computed from config.json */
+/* Whether a text model does not need the tensor: it is of another modality, of a block that
+   predicts further tokens, or can be computed from config.json. */
 static bool not_needed(const char *name)
 {
     static const char *const ends_with[] = {"rotary_emb.inv_freq", ".attn.bias",
@@ -143,7 +143,7 @@ static void write(struct import *im, struct import_weights *w, const struct impo
     w->done += (double)t->tensor->bytes;
 }
 
-/* Whether the layer is of a kind that has the tensor. */
+/* Whether layers of this kind have the tensor. */
 static bool has_tensor(const struct import *im, const struct import_tensor *rule, unsigned layer)
 {
     bool attends = !im->kv_heads || im->kv_heads[layer], mixed = layer >= im->n_leading;
@@ -223,7 +223,8 @@ void import_weights_begin(struct import *im, struct import_weights *w)
     if (!t)
         import_fail(im, TFT_ERR_FORMAT, "%s: tensor \"%s\" is missing", im->folder.path,
                     embedding->from);
-    /* Memory is taken for a vocabulary of n_vocab tokens before the tensors are checked. */
+    /* Checked here, since memory for a vocabulary of n_vocab tokens is taken before the other
+       tensors are checked. */
     im->n_vocab = import_whole(im, "vocab_size", t ? (int64_t)t->ne[1] : 1);
     if (!im->n_vocab)
         import_fail(im, TFT_ERR_FORMAT, "%s/config.json: \"vocab_size\" is 0", im->folder.path);

@@ -25,8 +25,8 @@ struct import {
     uint64_t n_vocab; /* rows of the embedding that are kept */
     uint64_t n_expert, n_ff_expert, n_taps; /* of experts, of short convolutions; 0: none */
     uint64_t n_ff_shared; /* hidden activations of shared experts; 0: there are none */
-    uint64_t n_leading;   /* layers that come first and have no experts */
-    bool is_ternary;      /* IMPORT_TERNARY counts */
+    uint64_t n_leading;   /* the first n_leading layers have no experts */
+    bool is_ternary;      /* weights of tensors with IMPORT_TERNARY become ternary */
     struct {
         uint64_t k_heads, v_heads, dim; /* of delta nets, as in struct tft_delta_shape */
     } delta;

@@ -29,8 +29,8 @@ struct facts {
     double bits;              /* of the file for each parameter, scales and padding included */
     size_t weights;           /* bytes that opening the model takes: packed or expanded weights */
     char kv[TFT_KV_TEXT];     /* the cache of the next three */
-    size_t kv_per_token;      /* bytes, in the layers without a window */
-    uint32_t cached, windows; /* layers that have keys and values; those of them with a window */
+    size_t kv_per_token;      /* bytes of a token in the layers without a window */
+    uint32_t cached, windows; /* layers that have keys and values; how many of them have a window */
     size_t session;           /* bytes; 0: such a session is not possible */
     uint32_t session_context; /* tokens */
 

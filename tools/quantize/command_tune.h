@@ -22,8 +22,8 @@ extern const struct cli_option command_tune_option_list[];
 /* Checks the options: CLI_OK or CLI_USAGE. */
 int command_tune_check(void);
 
-/* Before work that takes long: fails, with a message, if there is to be tuning and the model has a
-   piece that it does not know. Returns CLI_OK or an exit status. */
+/* To be called before long work: fails, with a message, if tuning is wanted and the model has a
+   piece that tuning does not support. Returns CLI_OK or an exit status. */
 int command_tune_look(const struct tft_model *m);
 
 /* Call before quantize(). t: all zeros. If there is tuning: sets *path to a file for the untuned

@@ -31,7 +31,7 @@ static inline uint32_t quantize_inputs(const struct tft_model *m)
     return m->n_layer * TFT_LAYER_INPUTS + 1;
 }
 
-/* Numbers of input `which` of a layer; layer NULL: the most that any has. */
+/* Numbers of input `which` of a layer; of the widest layer, if `layer` is NULL. */
 size_t quantize_input_width(const struct tft_model *m, const struct tft_block *layer,
                             uint32_t which);
 

@@ -48,7 +48,8 @@ static uint32_t hidden_block(uint32_t width)
     return block;
 }
 
-/* One for all layers: powers of two, so the smaller one divides both widths. */
+/* One block size for all layers. Sizes are powers of two, so the smaller one divides both
+   widths. */
 uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o)
 {
     uint32_t block = hidden_block(m->n_ff),

@@ -74,12 +74,12 @@ bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t e
    or feed-forward, where its gain cannot move into a matrix. */
 bool quantize_rotate_all_possible(const struct tft_model *m);
 
-/* Whether heads of attention's output can be rotated: mixers with a state have gates behind what
-   would be rotated, and some attention a norm. */
+/* Whether heads of attention's output can be rotated. They cannot if a gate or a norm comes between
+   attention, or a mixer with a state, and the matrix. */
 bool quantize_rotate_o_possible(const struct tft_model *m);
 
-/* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: of a head,
-   where heads can be rotated, and of ffn_down's input. 0: no rotation. */
+/* Sizes of the Hadamard blocks that `o` asks for, as large as the model's shapes allow: for a head
+   of attention's output, if it can be rotated; for ffn_down's input. 0: no rotation. */
 uint32_t quantize_head_block(const struct tft_model *m, const struct quantize_opts *o);
 uint32_t quantize_down_block(const struct tft_model *m, const struct quantize_opts *o);
 

@@ -202,7 +202,7 @@ static void fail_memory(struct conversion *c)
    channel, where there is a gate; rotation mixes the channels. */
 static bool can_scale(const struct conversion *c, const struct tft_block *b, uint32_t which)
 {
-    if (b->in[which].norm) /* between the rows that would be divided and the input */
+    if (b->in[which].norm) /* a norm comes between the rows that would be divided and the input */
         return false;
     if (which == TFT_IN_O)
         return b->mixer == TFT_MIX_ATTENTION && !c->kv.value_order && !c->kv.alpha[1];
@@ -548,8 +548,8 @@ static enum tft_status check_cache(const struct tft_model *m, const struct quant
     return status;
 }
 
-/* Pieces of formulas that cannot be converted: a layer is computed for the whole text before the
-   next one, and all layers have inputs of the same widths. */
+/* Pieces of formulas that cannot be converted. Conversion computes a layer for the whole text
+   before the next one, and needs inputs of the same widths in all layers. */
 static const uint32_t unknown = 1u << TFT_PIECE_VALUE_NORM | 1u << TFT_PIECE_SHARED_KV |
                                 1u << TFT_PIECE_LAYER_SIZES | 1u << TFT_PIECE_LAYER_EMBED;
 

@@ -33,7 +33,7 @@ void input_stats_tap(void *user, int tid, const struct tft_input *in, size_t fir
 /* The histogram of input `which` over all threads. */
 const struct histogram *input_stats_of(const struct input_stats *st, uint32_t which);
 
-/* Call before each layer: from now on inputs are this layer's. */
+/* Call before each layer, whose inputs are counted from then on. */
 void input_stats_begin(const struct input_stats *st, const struct tft_block *layer);
 
 /* Call behind each layer. */

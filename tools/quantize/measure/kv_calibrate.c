@@ -22,7 +22,7 @@ static bool calibrates_clip(const struct kv_calibration *c)
     return tft_kv_evicts(&c->policy) && c->policy.clip == TFT_KV_CALIBRATED;
 }
 
-/* Whether layer l of the cache has codes to clip. */
+/* Whether layer l of the cache is quantized, so that its groups need a clip. */
 static bool clips_layer(const struct kv_calibration *c, uint32_t l)
 {
     return calibrates_clip(c) && !tft_model_kv_window(c->m, l);

@@ -31,10 +31,10 @@ void kv_calibrate_close(struct kv_calibration *c);
 /* Adds the window of text that layer l of the cache has just computed. */
 void kv_calibrate_add(struct kv_calibration *c, const struct tft_session *s, uint32_t l);
 
-/* Fills order and alpha of layer l, whose windows of text have all been added. A layer that attends
-   to a sliding window is f16 in every cache: it has an order, since values of all layers are in
-   one, and alpha 1. prefix_k, prefix_v:
-   [n_prefix, G, E]; values as the rotated weights make them. */
+/* Fills in order and alpha of layer l, after all its windows of text have been added. A layer with
+   a sliding window is f16 in every cache. It has an order too, since the file orders the values of
+   all layers, and its alpha is 1. prefix_k, prefix_v: [n_prefix, G, E]; values are as the rotated
+   weights make them. */
 void kv_calibrate_finish(struct kv_calibration *c, uint32_t l, const uint16_t *prefix_k,
                          const uint16_t *prefix_v);
 

@@ -438,7 +438,8 @@ static enum tft_status open_session(struct layers *y, const struct layers_capaci
     return status;
 }
 
-/* Experts lie one behind the other without padding, and a layer has one input of `down`. */
+/* Refuses experts that cannot be quantized: their panels must follow each other without padding,
+   and a layer can have only one input of `down`. */
 static enum tft_status check_experts(const struct tft_model *m, struct tft_error *err)
 {
     for (uint32_t l = 0; l < m->n_layer; l++)

@@ -17,7 +17,8 @@ static float *alloc_zeros(size_t rows, size_t cols)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Rows of an input in a window: tokens, or the experts of all tokens. */
+/* Rows of an input in a window of text: one for each token, or, if the layer has experts, one for
+   each pair of a token and an expert. */
 static size_t rows_of(const struct moments *s, bool experts, uint32_t which)
 {
     return (size_t)s->window * (experts && which == TFT_IN_DOWN ? s->m->n_expert_used : 1);

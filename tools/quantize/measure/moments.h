@@ -7,11 +7,11 @@
 
 struct moments {
     const struct tft_model *m;
-    const struct tft_block *layer; /* the one that runs */
+    const struct tft_block *layer; /* the layer that runs */
     int n_threads;
     uint32_t window;
     bool correlated;            /* all pairs of channels; else each with itself */
-    float *x[TFT_LAYER_INPUTS]; /* [rows, width] inputs of the window that runs */
+    float *x[TFT_LAYER_INPUTS]; /* [rows, width] inputs of the current window */
     float *columns;             /* [widest, rows] scratch */
     float *h[TFT_LAYER_INPUTS]; /* [width, width] sums at and below the diagonal; or [width] */
 };

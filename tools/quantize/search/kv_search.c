@@ -50,12 +50,13 @@ struct searcher {
     struct tft_error bad;
     char kv[TFT_KV_TEXT]; /* the cache whose bits are searched: o->kv, or the best settings */
     struct tft_kv_policy policy; /* of kv */
-    uint32_t *layer;             /* [n_kv_layer] which of the layers without a window gives a layer
-                                    its bits: itself, or one beside a layer with a window */
+    uint32_t *layer;             /* [n_kv_layer] the layer without a window whose bits a layer has:
+                                    itself, or a neighbour if the layer has a window. Layers without
+                                    a window are counted alone */
     uint32_t n_units;
     struct knapsack_item
         *item;        /* [n_units] keys of the first layer without a window, its values, keys of the
-                         second one, .. */
+                         second one, and so on */
     float *bits;      /* [n_units] of the cache that format_kv describes */
     struct divergence d; /* from the f16 cache */
 };
@@ -416,7 +417,7 @@ static void search(struct searcher *z)
 
 /* -------------------------------------------------------------------------------------- opening */
 
-/* Layers without a window, whose bits are searched. */
+/* The number of layers without a window, whose bits are searched. */
 static uint32_t searched_layers(const struct tft_model *m)
 {
     uint32_t n = 0;

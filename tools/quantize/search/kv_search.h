@@ -3,8 +3,8 @@
  * token, from measurements. AsymKV (section 8) names as its limitation that it needs a trial for
  * each pair of layer counts l_k, l_v; this search does not.
  *
- * The cost of a cache is its divergence (divergence.h) from the f16 cache. Layers are those without
- * a window: the others are f16 in every cache, and count neither in bits nor in bytes.
+ * The cost of a cache is its divergence (divergence.h) from the f16 cache. "Layers" here are layers
+ * without a window. Layers with one are f16 in every cache; their bits and bytes do not count.
  *
  * With 8-bit activations the divergence has a floor. A cache that only adds in another order
  * changes the rounding of some activations, which costs 0.001 nats for tinyllama; a cache whose
@@ -83,7 +83,7 @@ struct kv_measured {
 };
 
 struct kv_search {
-    uint32_t n_layer;           /* without a window */
+    uint32_t n_layer;           /* layers without a window */
     size_t budget;              /* bytes of a token */
     struct kv_unit_found *unit; /* [n_layer, keys and values]; kv_search_free frees it */
     double floor;               /* cost of a cache of the same kind with 16 bits */
