@@ -185,12 +185,12 @@ static bool name_of(const struct toy *t, const char *gguf, char name[160], enum 
 
 /* ----------------------------------------------------------------------------------------- data */
 
-/* The heads of a delta net: of keys, of values, and the numbers of one. */
+/* Sizes of a delta net: heads of keys, heads of values, numbers of a head. */
 struct heads {
     uint64_t keys, values, dim;
 };
 
-/* The head of values in the GGUF file that is head i of the folder. */
+/* The head of values in the GGUF file that becomes head i of the folder. */
 static uint64_t head_of(struct heads h, uint64_t i)
 {
     uint64_t of_one = h.values / h.keys;
@@ -243,7 +243,7 @@ static void put_head(struct out *out, const char *name, enum tft_dtype type, uin
     out->at += bytes;
 }
 
-/* A float whose exp is -x, or nearly if there is none. */
+/* A float whose exp is -x, or nearly so if there is no such float. */
 static float log_of(float x)
 {
     float y = (float)log(-(double)x);
@@ -283,8 +283,9 @@ static void put_floats(struct out *out, const struct tft_tensor *from, uint64_t 
     }
 }
 
-/* Numbers of which those of bitnet's matrix are the nearest ones, of the same mean size: of each pair
-   1.75 and 0.25, or 1.5 and 0.5 of it. What is half of it becomes 0. */
+/* Numbers that become the given ternary matrix when they are rounded: its numbers are the nearest
+   ones, and the mean magnitude is the same. Of each pair, 1.75 and 0.25 times the magnitude, or 1.5
+   and 0.5; half the magnitude becomes 0. */
 static void put_widened(struct out *out, const struct tft_tensor *from)
 {
     for (uint64_t i = 0; i < from->ne[0] * from->ne[1]; i++) {

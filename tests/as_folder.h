@@ -5,8 +5,8 @@
 
 #include "toy.h"
 
-/* Numbers of bitnet's matrices in a GGUF file that as_folder takes, in f32: of each pair one is 0,
-   the other has this size. */
+/* as_folder takes bitnet matrices in which one number of each pair is 0 and the other has this
+   magnitude, as f32. */
 #define AS_FOLDER_TERNARY 0.125f
 
 /* Writes t, which is the GGUF file `gguf`, into the folder `path`, which exists. shards: files

@@ -1,5 +1,5 @@
-/* A folder of Hugging Face within the temporary one of folder.h, and its import to i.gguf. Include it
-   after test.h and folder.h. */
+/* A folder in Hugging Face's format, inside the temporary folder of folder.h, and its import to
+   i.gguf. Include this after test.h and folder.h. */
 #ifndef TFT_TEST_HF_H
 #define TFT_TEST_HF_H
 
@@ -42,9 +42,9 @@ static inline int remove_all(void **state)
     return remove_folder(state);
 }
 
-static const char *file = "config.json"; /* the one that edit() changes */
+static const char *file = "config.json"; /* the file that edit() changes */
 
-/* Replaces the first `what` of the file. */
+/* Replaces the first occurrence of `what` in the file. */
 static inline void edit(const char *what, const char *with)
 {
     char path[128];

@@ -1,15 +1,15 @@
-/* Toys of gemma4, whose layers differ: in windows and heads, in feed-forward, and in whether they
-   have keys and values of their own. */
+/* Toys of gemma4. Their layers differ in windows, heads and the width of feed-forward, and some use
+   keys and values of earlier layers. */
 #ifndef TFT_TEST_LAYER_TOYS_H
 #define TFT_TEST_LAYER_TOYS_H
 
 #include "toy.h"
 
-/* As E2B and E4B: the last three layers use the cache of layer 2, of layer 1, and of 2 again. */
+/* Like E2B and E4B: the last three layers use the keys and values of layers 2, 1 and 2. */
 static const bool small_windows[] = {true, false, true, true, false, true};
 static const uint32_t small_ffs[] = {40, 40, 40, 72, 72, 56};
 
-/* As 31B: KV heads by layer, keys that are values too, and nothing shared. */
+/* Like 31B: KV heads differ by layer, keys are values too, and no layer shares a cache. */
 static const bool large_windows[] = {true, false, true};
 static const uint32_t large_heads[] = {4, 2, 4};
 static const struct toy_number large_numbers[] = {

@@ -1,5 +1,5 @@
-/* Conversations that go back: what the session has then is what it would have if the rest had been
-   said anew, to the bit, and what it had already is not computed again. */
+/* After /undo, /retry, /clear and /system, the session has the same bits as one that gets the
+   remaining messages anew, and computes no token again that it still holds. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -59,7 +59,7 @@ static void say(struct conversation *c, const char *text)
     assert_int_equal(conversation_say(c, text, strlen(text)), CLI_OK);
 }
 
-/* The logits are those of a session that gets the same tokens for the first time. */
+/* Checks that the logits equal those of a session that gets the same tokens for the first time. */
 static void assert_as_if_anew(struct conversation *c)
 {
     struct tft_session *s = NULL;
@@ -139,7 +139,8 @@ static void an_answer_is_drawn_anew(void **state)
     end(&c);
 }
 
-/* A message that no context holds is as if it had not been sent: older ones stay. */
+/* A message too long for any context leaves the conversation as it was: no older message is
+   dropped. */
 static void a_message_that_never_fits_drops_nothing(void **state)
 {
     (void)state;

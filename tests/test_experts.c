@@ -346,8 +346,9 @@ static void w8a8_has_the_same_bits_however_fed(void **state)
         }
 }
 
-/* Moments of the hidden activations: sums over tokens in a layer without experts, over the experts
-   of all tokens in the others, each as wide as the layer has them. */
+/* The second moments of hidden activations. In a layer without experts, they are sums over tokens;
+   in a layer with experts, sums over all pairs of a token and one of its experts. Their width is
+   that of the layer's hidden activations. */
 static void moments_of_each_width(void **state)
 {
     (void)state;

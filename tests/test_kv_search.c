@@ -224,8 +224,8 @@ static double log_sum(const float *x, uint32_t n)
     return log(sum);
 }
 
-/* Layers 0 and 2 have a window: they have no bits, count in no budget, and go with a neighbour in
-   the policy's text. */
+/* Layers 0 and 2 have a window: they have no bits and count in no budget. The text of the policy
+   repeats a neighbour's bits for them. */
 static void windows_are_not_searched(void **state)
 {
     (void)state;

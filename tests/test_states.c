@@ -167,8 +167,8 @@ static void bounded(void **state)
     tft_model_close(m);
 }
 
-/* A checkpoint that the cache cannot go back to, for its rings or what it has quantized, makes room
-   for others. */
+/* A checkpoint is dropped, and makes room for others, if the cache cannot go back to it: its rings
+   have lost tokens, or it has quantized some. */
 static void those_that_serve_nothing_go(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static struct tft_session_opts with(const char *kv, int threads)
     return (struct tft_session_opts){.kv = kv, .n_batch = BATCH, .n_threads = threads};
 }
 
-/* A session whose passes may have all tokens, so that its rings have a slot for each. */
+/* A session whose passes may have all tokens: its rings then have a slot for each token. */
 static struct tft_session *unwound(const struct tft_model *m, struct tft_session_opts o)
 {
     o.n_batch = o.capacity ? o.capacity : CTX;
@@ -135,8 +135,8 @@ static void same_bits_on_every_rung(void **state)
 
 /* ---- what the layers hold */
 
-/* A cache of this policy without windows, fed the keys and values of a layer of s in f16, which has
-   all slots. */
+/* A cache of this policy without windows. It gets the keys and values of a layer of s, a session in
+   f16 whose rings have all slots. */
 static void *plain_cache(struct tft_kv *kv, const struct tft_session *s, const char *text_of_kv,
                          uint32_t layer, uint32_t n)
 {
@@ -339,8 +339,8 @@ static void rings_slide_with_the_blocks(void **state)
 
 /* ---- the prefix */
 
-/* Windows leave the prefix, and tokens take its slots in the ring. It stays in front of the codes,
-   and is back in the ring when all is computed again. */
+/* Windows move past the prefix, and tokens take its slots in the ring. The layer without a window
+   keeps it before the codes. When all is computed again, the prefix is in the ring again. */
 static void prefix_is_held(void **state)
 {
     (void)state;
@@ -379,8 +379,8 @@ static void prefix_is_held(void **state)
     tft_model_close(m);
 }
 
-/* A token's bytes are those of the layer without a window, and what a longer session takes more,
-   apart from what else goes by tokens. */
+/* tft_kv_bytes counts the layer without a window, and is what a session takes for one more token,
+   apart from other memory that depends on the number of tokens. */
 static void bytes(void **state)
 {
     (void)state;

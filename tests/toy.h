@@ -31,12 +31,14 @@ struct toy {
                                          no key */
     bool large;     /* the form of stablelm's 12B, of falcon's 40B */
     const uint32_t *kv_heads; /* [n_layer] in the file, n_head_kv or 0 each; or NULL */
-    const bool *windows;      /* [n_layer] whether a layer has a window, in the file; or NULL */
-    const uint32_t *ffs;      /* [n_layer] widths of feed-forward in the file; or NULL */
+    const bool *windows;      /* [n_layer] sliding_window_pattern: whether each layer has a window;
+                                 or NULL */
+    const uint32_t *ffs;      /* [n_layer] feed_forward_length of each layer; or NULL */
     bool keys_as_values;      /* layers without a window have no attn_v */
-    bool shared_last;   /* no layer but the last has a shared expert */
+    bool shared_last;   /* only the last layer has a shared expert */
     bool fused_experts; /* one tensor has the rows of gate and up of each expert */
-    bool relu2, weight_factors; /* of bitnet: hidden_activation, and the tensors `scale` */
+    bool relu2, weight_factors; /* bitnet: hidden_activation is relu2; matrices have tensors
+                                   `scale` */
     bool fused_qkv; /* one tensor has the rows of q, k and v; all numbers are the same */
 };
 
