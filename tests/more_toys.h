@@ -1,5 +1,5 @@
-/* A toy for each architecture beyond llama, qwen2, qwen3 and gpt2, which older tests have: odd widths
-   and heads of their own size among them. */
+/* A toy for each architecture beyond llama, qwen2, qwen3 and gpt2, which older tests have: odd
+   widths and heads of their own size among them. */
 #ifndef TFT_TEST_MORE_TOYS_H
 #define TFT_TEST_MORE_TOYS_H
 
@@ -10,7 +10,9 @@ static const struct toy_number sequential[] = {{"use_parallel_residual", TOY_BOO
 
 /* Layers with and without a window in turns, as in OLMo 3 and the 32B model of exaone4. */
 static const struct toy_number some_windows[] = {
-    {"attention.sliding_window", TOY_U32, 30}, {"attention.sliding_window_pattern", TOY_U32, 2}, {0}};
+    {"attention.sliding_window", TOY_U32, 30},
+    {"attention.sliding_window_pattern", TOY_U32, 2},
+    {0}};
 
 /* Of layers with a state: channels that do not fill a slice, one slice and more, and both kinds of
    layer at either end. */

@@ -201,8 +201,8 @@ static size_t window_of(const struct oracle *o, size_t l)
     return has && (l + 1) % period != 0 ? (size_t)window : 0;
 }
 
-/* Factors of embeddings, halves, logits and scores. Where a file of minicpm has none, they are those
-   of its paper. */
+/* Factors of embeddings, halves, logits and scores. Where a file of minicpm has none, they are
+   those of its paper. */
 static void factors(struct oracle *o)
 {
     double usual = 1 / sqrt((double)o->dim);
@@ -290,7 +290,8 @@ struct oracle *oracle_open(const struct tft_source *s, uint32_t capacity)
     o->positions = tensor(o, "position_embd.weight");
     o->out = tensor(o, "output.weight");
     o->vocab = o->embed.rows;
-    o->out_w = tensor(o, strncmp(o->arch, "lfm2", 4) == 0 ? "token_embd_norm.weight" : "output_norm.weight").w;
+    o->out_w = tensor(o, strncmp(o->arch, "lfm2", 4) == 0 ? "token_embd_norm.weight"
+                                                          : "output_norm.weight").w;
     o->out_b = tensor(o, "output_norm.bias").w;
     o->freq_div = divisors(o);
     o->layer = calloc(o->layers * PARTS, sizeof *o->layer);
@@ -381,8 +382,8 @@ static void norm(const struct oracle *o, double *y, const double *x, const doubl
         memcpy(y, x, o->d * sizeof *y);
 }
 
-/* What YaRN makes of the frequency f of pair i: pairs that turn fast within the original context stay,
-   slow ones are divided. */
+/* What YaRN makes of the frequency f of pair i: pairs that turn fast within the original context
+   stay, slow ones are divided. */
 static double yarn(const struct oracle *o, size_t i, double f)
 {
     double n_ctx = number(o, "rope.scaling.original_context_length", 0), edge[2];
@@ -509,7 +510,8 @@ static void layer_end(struct oracle *o, size_t l, double *x, const double *x0, i
 static void attend(const struct oracle *o, size_t layer, const double *q, double *out)
 {
     size_t width = o->kv_heads * o->dim;
-    size_t window = window_of(o, layer), first = window && o->pos >= window ? o->pos - window + 1 : 0;
+    size_t window = window_of(o, layer),
+           first = window && o->pos >= window ? o->pos - window + 1 : 0;
     double *p = malloc((o->pos + 1) * sizeof *p);
     for (size_t h = 0; h < o->heads; h++) {
         size_t g = h / (o->heads / o->kv_heads);
@@ -558,7 +560,8 @@ static double sigmoid(double x)
 static void attention_block(struct oracle *o, size_t l, double *x, const double *h)
 {
     const struct matrix *w = o->layer + l * PARTS;
-    size_t nq = o->heads * o->dim, nkv = o->kv_heads * o->dim, slot = (l * o->capacity + o->pos) * nkv;
+    size_t nq = o->heads * o->dim, nkv = o->kv_heads * o->dim,
+           slot = (l * o->capacity + o->pos) * nkv;
     double *q = malloc((nq + 2 * nkv) * sizeof *q), *a = malloc(nq * sizeof *a),
            *y = malloc(o->d * sizeof *y), *z = malloc(2 * nq * sizeof *z),
            *gate = malloc(nq * sizeof *gate);
@@ -736,8 +739,8 @@ static void mlp_block(struct oracle *o, size_t l, double *x, const double *h)
     free(y);
 }
 
-/* y += weight Wdown (silu(Wgate h) * Wup h), of rows [e n, (e + 1) n) of the first two; fused: gate has
-   n rows of the gate and n of up for each e */
+/* y += weight Wdown (silu(Wgate h) * Wup h), of rows [e n, (e + 1) n) of the first two; fused: gate
+   has n rows of the gate and n of up for each e */
 static void add_expert(const struct oracle *o, double *y, double weight, struct matrix gate,
                        struct matrix up, struct matrix down, size_t e, const double *h)
 {

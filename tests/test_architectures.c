@@ -1,5 +1,5 @@
-/* The architectures of more_toys.h through the whole chain: caches, codes of GGUF files, W8A8 files,
-   and what each of them refuses; and what is easily got wrong of their formulas. */
+/* The architectures of more_toys.h through the whole chain: caches, codes of GGUF files, W8A8
+   files, and what each of them refuses; and what is easily got wrong of their formulas. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 

@@ -63,8 +63,9 @@ static struct tft_mat codes(unsigned bits, unsigned group)
     int z = 1 << (bits - 1), most = 127 / z < 15 ? 127 / z : 15;
     assert_true(groups * size <= sizeof data);
     for (size_t i = 0; i < groups * size; i++)
-        data[i] = i % size < TFT_PANEL ? (uint8_t)(1 + (int)(random_u32() % (unsigned)most) + 16 * z)
-                                       : (uint8_t)random_u32();
+        data[i] = i % size < TFT_PANEL
+                      ? (uint8_t)(1 + (int)(random_u32() % (unsigned)most) + 16 * z)
+                      : (uint8_t)random_u32();
     for (size_t n = 0; n < ROWS; n++) {
         scale[n] = 0.5f + 0.25f * random_even();
         rowsum[n] = 0;

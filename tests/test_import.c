@@ -41,8 +41,8 @@ static bool has_end(const struct tft_tensor *t, const char *end)
     return t->name.n >= n && memcmp(t->name.p + t->name.n - n, end, n) == 0;
 }
 
-/* What number i of a tensor becomes, so that a folder can have it: the decay of a delta net by a bit
-   or so, one that is exp of a float; numbers of bitnet's matrices as as_folder.h wants them. */
+/* What number i of a tensor becomes, so that a folder can have it: the decay of a delta net by a
+   bit or so, one that is exp of a float; numbers of bitnet's matrices as as_folder.h wants them. */
 static float settled(const struct tft_tensor *t, bool ternary, uint64_t i, float x)
 {
     if (has_end(t, ".ssm_a"))

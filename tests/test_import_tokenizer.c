@@ -186,8 +186,8 @@ static void ends_and_templates(void **state)
 #define CHARACTERS(normalizer, merges)                                                             \
     "{\"normalizer\":" normalizer                                                                  \
     ",\"pre_tokenizer\":null,\"model\":{\"type\":\"BPE\"," CHAR_VOCAB ",\"merges\":[" merges       \
-    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}," /* no row: */            \
-    "{\"id\":300,\"content\":\"<image>\",\"special\":true}],"                                        \
+    "]},\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}," /* no row: */          \
+    "{\"id\":300,\"content\":\"<image>\",\"special\":true}],"                                      \
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"   \
     "\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]}}"
 #define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" LOW "\"}"

@@ -559,7 +559,8 @@ static void gates_and_factors(void **state)
 {
     (void)state;
     static const double bad[] = {NAN, INFINITY, 0, -1};
-    is_refused(edited(written(bitnet()), &(struct edit)WITH_STR("bitnet.hidden_activation", "gelu")),
+    is_refused(edited(written(bitnet()),
+                      &(struct edit)WITH_STR("bitnet.hidden_activation", "gelu")),
                UNSUPPORTED, "bitnet.hidden_activation is gelu: neither silu nor relu2");
     is_refused(edited(written(bitnet()), &(struct edit)WITH("bitnet.hidden_activation", U32, 1)),
                BAD, "bitnet.hidden_activation is not a string");

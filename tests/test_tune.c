@@ -195,8 +195,8 @@ static void the_loss_through_a_cache(void **state)
             tft_model_close(m);
         }
         if (!(miss < 0.25 * lost))
-            fail_msg("%s: %.5f from the runtime, which is %.5f from floats, in all", caches[k], miss,
-                     lost);
+            fail_msg("%s: %.5f from the runtime, which is %.5f from floats, in all", caches[k],
+                     miss, lost);
     }
 }
 

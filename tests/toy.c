@@ -237,7 +237,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
     uint32_t d = t->n_embd, q = t->n_head * t->head_dim, kv = t->n_head_kv * t->head_dim,
              heads = t->head_dim;
     bool whole = is_one(t, " olmo2 olmoe ");
-    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 ") || (is_one(t, " stablelm ") && !t->large);
+    bool bias = is_one(t, " qwen2 qwen2moe gptneox starcoder2 ") ||
+                (is_one(t, " stablelm ") && !t->large);
     bool fused = t->fused_qkv || is_one(t, " phi3 gptneox falcon ");
     if (fused) {
         matrix(w, "blk.%u.attn_qkv.weight", l, q + 2 * kv, d);
@@ -257,7 +258,8 @@ static void qkv_tensors(struct writer *w, unsigned l)
         tensor(w, "blk.%u.attn_q_norm.weight", l, TFT_F32, t->n_head, heads, 1, 0.5f);
         tensor(w, "blk.%u.attn_k_norm.weight", l, TFT_F32, t->n_head_kv, heads, 1, 0.5f);
     }
-    if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe qwen35 ")) {
+    if (is_one(t, " qwen3 qwen3moe hunyuan-dense exaone4 olmo2 olmoe gemma3 lfm2 lfm2moe "
+                  "qwen35 ")) {
         vector(w, "blk.%u.attn_q_norm.weight", l, whole ? q : heads, 1);
         vector(w, "blk.%u.attn_k_norm.weight", l, whole ? kv : heads, 1);
     }
@@ -453,8 +455,8 @@ static void tensors(struct writer *w)
         gpt2_tensors(w);
     else
         llama_tensors(w);
-    vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0, t->n_embd,
-           1);
+    vector(w, is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
+           t->n_embd, 1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);
     else if (!t->tied)

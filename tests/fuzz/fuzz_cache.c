@@ -1,7 +1,7 @@
 /*
- * The input is the text of a KV cache, after two bytes that choose a session. A text is refused with
- * one line, or it is a policy: written out knob by knob it is the same policy, and a session takes
- * the memory that was announced, and runs.
+ * The input is the text of a KV cache, after two bytes that choose a session. A text is refused
+ * with one line, or it is a policy: written out knob by knob it is the same policy, and a session
+ * takes the memory that was announced, and runs.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"

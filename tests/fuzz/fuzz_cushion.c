@@ -2,9 +2,9 @@
  * The input is a .cushion file, which a search for a cushion resumes from. Byte 0 says whether its
  * magic, key, size of the vocabulary and checksum are made right, as nothing else gets past them.
  *
- * A state that is loaded is within bounds, and is saved to the same bytes. A search starts anew from
- * a file that is refused, and finds the same as without one. From any other it finds tokens of the
- * vocabulary.
+ * A state that is loaded is within bounds, and is saved to the same bytes. A search starts anew
+ * from a file that is refused, and finds the same as without one. From any other it finds tokens of
+ * the vocabulary.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"

@@ -1,8 +1,8 @@
 /*
- * The input chooses a toy model, some of its weights, and the options of quantize(); a text behind a
- * NUL, if there is one, is the KV cache to store. quantize() refuses them with one line, and leaves
- * no file. Or it writes a file, the same bytes on any rung, which opens,
- * and whose logits have the same bits on all rungs.
+ * The input chooses a toy model, some of its weights, and the options of quantize(); a text behind
+ * a NUL, if there is one, is the KV cache to store. quantize() refuses them with one line, and
+ * leaves no file. Or it writes a file, the same bytes on any rung, which opens, and whose logits
+ * have the same bits on all rungs.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "models.h"
@@ -55,7 +55,8 @@ static void choose_opts(struct bytes *b, struct plan *p)
     for (int i = 0; i < LAYERS * LAYER_MATS; i++)
         p->bits[i] = few ? bits[choose(b, 5)] : 8;
     for (int i = 0; i < INPUTS; i++)
-        p->range[i] = how % 2 ? (enum tft_range)(TFT_RANGE_STATIC + choose(b, 3)) : TFT_RANGE_STATIC;
+        p->range[i] = how % 2 ? (enum tft_range)(TFT_RANGE_STATIC + choose(b, 3))
+                              : TFT_RANGE_STATIC;
     toy_tokens(more, p->toy.n_vocab, p->text, TEXT);
     toy_tokens(how, p->toy.n_vocab, p->prefix, PREFIX);
     p->o = (struct quantize_opts){.text = p->text, .n_text = choose(b, TEXT + 1),

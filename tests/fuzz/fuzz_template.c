@@ -109,7 +109,8 @@ static void check_system(const struct chat *c, const int32_t *ids, size_t n)
 {
     size_t n_system;
     char system[LENGTH] = "";
-    if (c->message[0].role != TEMPLATE_SYSTEM || memchr(c->message[0].text.p, 0, c->message[0].text.n))
+    if (c->message[0].role != TEMPLATE_SYSTEM ||
+        memchr(c->message[0].text.p, 0, c->message[0].text.n))
         return;
     memcpy(system, c->message[0].text.p, c->message[0].text.n);
     int32_t *want = template_system_tokens(c->format, c->m, system, &n_system);

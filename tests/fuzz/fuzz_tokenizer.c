@@ -218,8 +218,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, in.p, in.n);
     check_text(t, text, in.n, which < N_SOUND);
     check_any_ids(t, in.p, in.n);
-    /* Unigram: 17 bytes for each byte of normalised text. A byte that is not UTF-8 becomes three, and
-       a table may make more of it. */
+    /* Unigram: 17 bytes for each byte of normalised text. A byte that is not UTF-8 becomes three,
+       and a table may make more of it. */
     size_t each = !t->unigram ? 32 : t->unigram->map.n_unit ? 20 * TFT_CHARSMAP_TEXT : 60;
     MUST(m.in_use == own && m.peak - own <= each * in.n + 4096);
     free(text);

@@ -1,7 +1,7 @@
 /*
  * The input is a matrix of a W8A8 file: int8, or codes of few bits, with scales and row sums, and
- * bytes to multiply it by. All rungs find the same flaw in it. If they find none, all rungs give the
- * same bits.
+ * bytes to multiply it by. All rungs find the same flaw in it. If they find none, all rungs give
+ * the same bits.
  */
 #include "fuzz.h"
 

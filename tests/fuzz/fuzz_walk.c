@@ -44,8 +44,8 @@ static void name_prefix(struct tft_model *m, const char *path, const struct quan
     tft_model_close(made);
 }
 
-/* The toy in W8A8, with all that a cache may want of a file: calibration for SKVQ, the importance of
-   channels, a prefix and a named one. */
+/* The toy in W8A8, with all that a cache may want of a file: calibration for SKVQ, the importance
+   of channels, a prefix and a named one. */
 static struct tft_model *quantized(void)
 {
     static const int32_t prefix[] = {1, 7};
