@@ -3,10 +3,10 @@
  *
  *      grammar_speed VOCAB
  *
- * VOCAB is a path of a GGUF file, or a file of the folder shared/. Each grammar is compiled, and
- * texts are drawn from it, token by token, each in a new state: the masks of its places are then
- * made for the first time. Once more in the same state they are not new. Exit status 77 if the file
- * is missing.
+ * VOCAB is the path of a GGUF file, or a file of the folder shared/. Each grammar is compiled, and
+ * texts are drawn from it, token by token. Each text has a new state, which makes the masks for the
+ * first time. The text is then repeated in the same state, which has kept the masks. Exit status 77
+ * if the file is missing.
  */
 #include <stdlib.h>
 #include <string.h>

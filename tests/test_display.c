@@ -1,4 +1,5 @@
-/* How an answer is shown: thoughts are dim, however the text is cut, on a terminal that can. */
+/* How an answer is shown: on a terminal with styles, thoughts are dim, wherever the text is split
+   into pieces. */
 #define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "test.h"
 

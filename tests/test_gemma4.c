@@ -1,5 +1,5 @@
-/* Layers that differ, as gemma4 has them: the same bits however they are fed, in floats and in
-   codes; what a session holds and computes; and what is refused. */
+/* Layers that differ, as in gemma4: results have the same bits however tokens are fed, in floats
+   and in codes; what a session holds and computes; and what is refused. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -154,7 +154,8 @@ static void packed_files(void **state)
 
 /* ---- what a session holds and computes */
 
-/* A shared cache takes no memory: three layers of six have keys and values, of two sizes. */
+/* Layers that share a cache take no memory for it: three layers of six have keys and values, of two
+   sizes. */
 static void bytes(void **state)
 {
     (void)state;
@@ -218,8 +219,8 @@ static void see(void *user, int tid, const struct tft_input *in, size_t first, s
         seen->rows[in->index] += n;
 }
 
-/* Layers that share a cache write nothing to it: a prompt goes through the others, and the tokens
-   whose logits are wanted through all. */
+/* Layers that share a cache write nothing to it. All tokens of a prompt go through the other
+   layers; only tokens whose logits are wanted go through all layers. */
 static void prompts_end_with_the_cache(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /*
- * Random grammars and random texts: a text is accepted, and may be the beginning of one, where a
- * matcher says so that works on the tree the grammar was written from, and tries everything.
+ * Random grammars and random texts. A simple matcher works on the tree that a grammar was written
+ * from, and tries all ways. The library must agree with it on whether a text matches, and on whether
+ * it is the beginning of a text that does.
  */
 #include "test.h"
 

@@ -1,6 +1,7 @@
-/* Quantized caches in models with windows: layers with a window have rings of f16, all others what
-   the cache's policy says. The bits do not depend on how tokens are fed, taken back or dropped, nor
-   on the rings: sessions whose rings have a slot for each token give the same. */
+/* Quantized caches in models with windows: layers with a window have rings of f16, all other layers
+   follow the policy of the cache. The bits do not depend on how tokens are fed, rewound or dropped.
+   They do not depend on the size of rings either: sessions whose rings have a slot for each token
+   give the same bits. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -10,7 +11,8 @@ enum { WINDOW = 30, CTX = 1600, N = 900, BATCH = 200 };
 
 static const struct toy_number numbers[] = {{"attention.sliding_window", TOY_U32, WINDOW}, {0}};
 
-/* Layer 0 has a window, layer 1 has none. Tokens enough that no two of a text are the same. */
+/* Layer 0 has a window, layer 1 has none. The vocabulary is large enough for texts without equal
+   tokens. */
 static const struct toy toy = {.arch = "gemma2",
                                .n_vocab = 2 * N,
                                .n_ctx = CTX,

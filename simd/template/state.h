@@ -32,7 +32,7 @@ static void ISA(conv)(const struct tft_conv *g)
    stays in an L1 cache from one token to the next. */
 enum { DELTA_PANELS = LANES == 16 ? 4 : 2 };
 
-/* Panels `panel` .. panel + n - 1 of the state, for tokens 0 .. T - 1 one after the other. */
+/* Computes panels [panel, panel + n) of the state and of the output, token by token. */
 FORCE_INLINE void delta_panels(const struct tft_delta *g, size_t panel, int n)
 {
     size_t E = g->E;

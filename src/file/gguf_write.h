@@ -54,7 +54,7 @@ void tft_gguf_put_tensor(struct tft_gguf_writer *w, struct tft_str name, enum tf
    written in any number of pieces; padding is added when it is complete. */
 void tft_gguf_put_data(struct tft_gguf_writer *w, const void *data, size_t bytes);
 
-/* Whether there was an error, so that the rest need not be computed. w is not NULL. */
+/* Whether an error has occurred, so that further data need not be computed. w is not NULL. */
 bool tft_gguf_failed(const struct tft_gguf_writer *w);
 
 /* Ends the file and frees w, which may be NULL. If `keep` is false, or after an error, no file

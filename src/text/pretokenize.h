@@ -18,7 +18,7 @@ struct tft_pretokenizer {
 /* *out = the rules that tokenizer.ggml.pre names; false if the name is unknown. */
 bool tft_pretokenize_find(struct tft_str name, struct tft_pretokenizer *out);
 
-/* Some names, for messages: those of the models that most files are of. */
+/* Names of pre-tokenizers that most files have, for messages. */
 extern const char tft_pretokenize_known[];
 
 /* The pieces of a text, one after another. */

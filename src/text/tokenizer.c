@@ -53,7 +53,7 @@ struct marked {
     size_t n;
     const struct tft_span *span; /* [n_span] in order, apart; those that were passed are dropped */
     size_t n_span;
-    bool goes_on; /* another text comes before it */
+    bool goes_on; /* the text continues another one */
 };
 
 /* How many bytes from `at` on are in the same span. */
@@ -118,7 +118,7 @@ static enum tft_status encode_composed(const struct tft_tokenizer *t, struct tft
     if (!composed)
         return TFT_ERR_NOMEM;
     enum tft_status status = tft_nfc(text, n, t->allocator, composed, &n_composed);
-    if (!status && n_composed > INT32_MAX) /* what encode_plain takes */
+    if (!status && n_composed > INT32_MAX) /* the most that encode_plain takes */
         status = TFT_ERR_NOMEM;
     if (!status)
         status = encode_plain(t, m, composed, n_composed, first, out);

@@ -12,7 +12,7 @@ struct writer {
     const struct tft_tokenizer *t;
     char *p;
     size_t n;
-    bool space_first; /* a space comes before the first word */
+    bool space_first; /* a space is put before the first word */
     bool word;    /* the last character was not a space */
     bool started; /* there has been such a character */
 };

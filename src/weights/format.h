@@ -30,8 +30,8 @@ struct tft_mat {
     uint32_t experts; /* of how many matrices this is the first; 0: it is the only one */
     size_t apart;     /* of the first of several experts' matrices, which lie one behind the other:
                          bytes of `data` to the next, or rows where they are not in panels */
-    float factor;     /* what a reader multiplies all its numbers by, rows and products alike; 0: by
-                         1 */
+    float factor;     /* factor of the whole matrix, applied to rows that are read and to products;
+                         0: 1 */
     const float *scale;              /* with takes_bytes: as in struct tft_panels; otherwise NULL */
     const int32_t *rowsum;           /* likewise */
     const struct tft_tensor *tensor; /* the tensor that holds the matrix or that `data` was expanded

@@ -1,7 +1,7 @@
 /*
- * Whether texts are of the grammar of a schema: match MODEL SCHEMA reads a text a line, and prints
- * 1 or 0 for each. The model has a token for each byte. A schema that is refused: its message, and
- * the exit status 3.
+ * Whether texts match the grammar of a schema: match MODEL SCHEMA reads one text per line, and
+ * prints 1 or 0 for each. The model must have a token for each byte. If the schema is refused,
+ * prints the message, and the exit status is 3.
  */
 #include <stdio.h>
 #include <stdlib.h>

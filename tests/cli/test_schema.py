@@ -1,4 +1,4 @@
-"""tuffet run --json-schema: the answer of another program on what it writes"""
+"""tuffet run --json-schema: the library jsonschema checks the output"""
 import json
 import os
 import random

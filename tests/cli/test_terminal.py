@@ -1,6 +1,6 @@
-"""tuffet chat in a real terminal, tmux: keys, history, interrupts, what is typed during an answer,
-and the modes of the terminal afterwards. What the program prints to standard output goes to a file,
-so the screen has what was typed, and notes. Nothing here waits for a time: it waits for a text."""
+"""tuffet chat in a real terminal, tmux: keys, history, interrupts, text typed during an answer, and
+the modes of the terminal afterwards. Standard output goes to a file, so the screen shows only what
+was typed, and notes. Tests wait for a text to appear, never for a time."""
 import json
 import os
 import pathlib

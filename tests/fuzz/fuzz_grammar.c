@@ -4,8 +4,9 @@
  *      byte 0: GBNF or a regular expression; a vocabulary with all bytes, or without some
  *      then the grammar, a NUL, and a byte for each token
  *
- * Whatever the grammar is, a mask is what tft_grammar_allows and tft_grammar_accept say of each
- * token, and what its bytes say one after another. Some token may come until the text has ended.
+ * Whatever the grammar is, the mask agrees with tft_grammar_allows and tft_grammar_accept on each
+ * token, and with feeding the token's bytes one by one. Until the text has ended, some token may
+ * come.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
  * The input is a JSON Schema; a space in front lets properties come in any order. It becomes the
- * text of a grammar, the same each time, or there is a message. That the text is a grammar is for
- * test_schema.
+ * text of a grammar, the same each time, or it is refused with a message. test_schema checks that
+ * such texts are grammars.
  */
 #include "fuzz.h"
 
