@@ -259,7 +259,7 @@ static void quantize_refuses(void **state)
     refuses(toy_of("bitnet"), &norms, "reordered, since its attention has a norm within");
     norms = usual(toy_of("bitnet"));
     norms.rotate = QUANTIZE_ROTATE_O;
-    refuses(toy_of("bitnet"), &norms, "attention's output in bitnet, whose layers have a norm of");
+    refuses(toy_of("bitnet"), &norms, "bitnet, whose layers have a norm behind attention");
     for (int i = 0; i < 2; i++) {
         struct quantize_opts o = usual(toy_of(post[i]));
         o.rotate = QUANTIZE_ROTATE_ALL;

@@ -1,7 +1,7 @@
 /*
  * Random grammars and random texts. A simple matcher works on the tree that a grammar was written
- * from, and tries all ways. The library must agree with it on whether a text matches, and on whether
- * it is the beginning of a text that does.
+ * from, and tries all ways. The library must agree with it on whether a text matches, and on
+ * whether it is the beginning of a text that does.
  */
 #include "test.h"
 
