@@ -144,7 +144,7 @@ static void errors_have_a_place(void **state)
     } rows[] = {
         {TFT_GBNF, TFT_ERR_FORMAT, "root ::= \"a", "line 1, column 10"},
         {TFT_GBNF, TFT_ERR_FORMAT, "root ::= a\nb ::= [z-a]", "line 2, column 7"},
-        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= gone", "nowhere defined"},
+        {TFT_GBNF, TFT_ERR_FORMAT, "root ::= gone", "no rule of this name"},
         {TFT_GBNF, TFT_ERR_FORMAT, "a ::= \"a\"", "no rule named root"},
         {TFT_GBNF, TFT_ERR_FORMAT, "", "no rule named root"},
         {TFT_GBNF, TFT_ERR_FORMAT, "root ::= <nothing>", "not a token"},

@@ -260,7 +260,7 @@ static void read_class(struct expression *e, struct set *set)
         if (peek(e) == '-' && e->at + 1 < e->s->n && e->s->p[e->at + 1] != ']') {
             e->at++;
             if (peek(e) == '\\' && e->at + 1 < e->s->n && strchr("dDwWsS", e->s->p[e->at + 1]))
-                refuse(e, "a range that ends in a class, not in a character");
+                refuse(e, "a range that ends in \\d, \\w or \\s");
             hi = character(e, true);
         }
         if (hi < lo)

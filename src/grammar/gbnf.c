@@ -148,7 +148,7 @@ static uint32_t group(struct tft_syntax *x)
 {
     uint32_t start = x->pos++, node;
     if (++x->depth > TFT_SYNTAX_DEPTH)
-        return tft_syntax_fail(x, start, "more than 64 parentheses in each other");
+        return tft_syntax_fail(x, start, "parentheses that are nested more than 64 deep");
     skip_space(x, true);
     node = alternatives(x);
     x->depth--;
@@ -255,7 +255,7 @@ void tft_gbnf_parse(struct tft_syntax *x)
         rule(x);
     for (uint32_t r = 1; r < x->rule.n && !x->status; r++)
         if (!tft_syntax_rule(x, r)->body)
-            tft_syntax_fail(x, tft_syntax_rule(x, r)->at, "a rule of this name is nowhere defined");
+            tft_syntax_fail(x, tft_syntax_rule(x, r)->at, "no rule of this name is defined");
     x->root = x->status ? 0 : tft_syntax_named(x, "root", 4);
     if (x->root && !tft_syntax_rule(x, x->root)->body)
         tft_syntax_fail(x, 0, "there is no rule named root");

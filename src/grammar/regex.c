@@ -130,7 +130,7 @@ static uint32_t class(struct tft_syntax *x)
         if (tft_syntax_peek(x) == '-' && x->pos + 1 < x->len && x->text[x->pos + 1] != ']') {
             x->pos++;
             if (!member(x, &hi))
-                return tft_syntax_fail(x, start, "a class with a range that ends in no character");
+                return tft_syntax_fail(x, start, "a range that ends in \\d, \\w or \\s");
         }
         if (hi < lo)
             return tft_syntax_fail(x, start, "a class with a range that ends before it begins");
@@ -145,7 +145,7 @@ static uint32_t group(struct tft_syntax *x)
     if (take(x, '?') && !take(x, ':'))
         return tft_syntax_fail(x, start, "a group that is not supported: only ( and (?:");
     if (++x->depth > TFT_SYNTAX_DEPTH)
-        return tft_syntax_fail(x, start, "more than 64 parentheses in each other");
+        return tft_syntax_fail(x, start, "parentheses that are nested more than 64 deep");
     node = alternatives(x);
     x->depth--;
     if (node && !take(x, ')'))
