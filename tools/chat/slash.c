@@ -93,7 +93,7 @@ static enum slash help(struct conversation *c, const char *arg)
                 commands[i].arg, commands[i].what);
     fputs("//...          send a message that begins with a slash\n"
           "...\\           go on in the next line\n"
-          "\"\"\"...\"\"\"      send all between, of several lines, as it is\n",
+          "\"\"\"...\"\"\"      send the text between, of any number of lines, as it is\n",
           stderr);
     return SLASH_DONE;
 }

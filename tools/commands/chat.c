@@ -153,10 +153,9 @@ const struct cli_command command_chat = {
             {0},
         },
     .notes =
-        "A line of input is a message. A line that ends in a backslash goes on in the next; what "
-        "stands between \"\"\" and \"\"\" is one message as it is, and so is a paste. Lines that "
-        "begin "
-        "with a slash are commands:\n"
+        "A line of input is a message. A line that ends in a backslash goes on in the next; the "
+        "text between \"\"\" and \"\"\" is one message as it is, and so is a paste. Lines that "
+        "begin with a slash are commands:\n"
         "\n"
         "  /help          list them\n"
         "  /system TEXT   give the model another system message; without TEXT, show it\n"
