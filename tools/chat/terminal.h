@@ -16,7 +16,7 @@ void terminal_begin(bool keys);
 /* Sets the modes for an answer: no echo, and Ctrl-C is a signal. */
 void terminal_answer(void);
 
-/* Reads a line with the terminal's own editing: line[*n], with its newline, valid until the next
+/* Reads a line, which the terminal itself edits: line[*n], with its newline, valid until the next
    call. */
 enum terminal_read { TERMINAL_LINE, TERMINAL_INTERRUPT, TERMINAL_END, TERMINAL_FAILED };
 enum terminal_read terminal_line(const char *prompt, const char **line, size_t *n);

@@ -12,13 +12,13 @@ static struct {
 
 const struct cli_option form_option_list[] = {
     {0, "grammar", CLI_TEXT, &opt.grammar, "FILE",
-     "write only text of the grammar in FILE, in llama.cpp's GBNF"},
+     "write only text that matches the grammar in FILE, in llama.cpp's GBNF"},
     {0, "regex", CLI_TEXT, &opt.regex, "TEXT",
      "write only text that this regular expression matches from its start to its end"},
     {0, "json-schema", CLI_TEXT, &opt.schema, "FILE|TEXT",
-     "write only JSON that is valid by this JSON Schema: the text of one, or its file"},
+     "write only JSON that is valid by this JSON Schema, given as its text or as a file"},
     {0, "any-order", CLI_FLAG, &opt.any_order, NULL,
-     "let the properties of objects come in any order (default that of the schema)"},
+     "let the properties of objects come in any order (default: the order of the schema)"},
     {0},
 };
 

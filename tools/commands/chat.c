@@ -23,7 +23,7 @@ static const struct cli_option options[] = {
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N",
      "stop an answer after N tokens (default when the model ends it)"},
     {0, "no-history", CLI_FLAG, &opt.no_history, NULL,
-     "do not read or write the file of what was typed before"},
+     "do not read or write the file that keeps messages and commands"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object a line for each answer: role, content, stop, tokens, tok_s"},
     {0},
@@ -165,7 +165,7 @@ const struct cli_command command_chat = {
         "  /stats         show speed, context and memory\n"
         "  //...          send a message that begins with a slash\n"
         "\n"
-        "Ctrl-C stops an answer, and keeps what has come; at the prompt it drops the line, and "
+        "Ctrl-C stops an answer, and keeps its text; at the prompt it drops the line, and "
         "twice without anything typed between, it ends the program, as Ctrl-D does. From a pipe, "
         "only answers go to standard output, and a command that fails ends the program.\n"
         "\n"
