@@ -201,17 +201,6 @@ static uint32_t below(uint32_t n)
     return (uint32_t)((seed >> 33) % n);
 }
 
-static size_t put(char *out, uint32_t c)
-{
-    if (c < 0x80)
-        return out[0] = (char)c, 1;
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(0xf00 >> n | c);
-    return n;
-}
-
 /* Assigned in Unicode 13 or never to be assigned: letters of many scripts, marks, digits, symbols,
    spaces. */
 static const uint32_t block[][2] = {
@@ -240,7 +229,7 @@ static bool random_texts(struct check *c, int count)
             const uint32_t *b = block[below(sizeof block / sizeof *block)];
             const char *w = word[below(sizeof word / sizeof *word)];
             if (below(3)) {
-                n += put(text + n, b[0] + below(b[1] - b[0] + 1));
+                n += tft_utf8_put(text + n, b[0] + below(b[1] - b[0] + 1));
             } else {
                 memcpy(text + n, w, strlen(w));
                 n += strlen(w);
@@ -265,7 +254,7 @@ static bool every_character(struct check *c)
     bool ok = true;
     for (uint32_t code = 0; ok && code < 0x110000; code++) {
         char text[8] = "a";
-        size_t n = 1 + put(text + 1, code);
+        size_t n = 1 + tft_utf8_put(text + 1, code);
         text[n++] = 'b';
         ok = code >> 11 == 0xd800 >> 11 || same(c, text, n);
     }

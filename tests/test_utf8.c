@@ -59,6 +59,11 @@ static void check(const unsigned char *p, size_t n)
     want_c = by_table(p, n, &want_len);
     assert_int_equal(c, want_c);
     assert_int_equal(len, want_len);
+    if (c < TFT_UTF8_BAD) {
+        char again[4];
+        assert_int_equal(tft_utf8_put(again, c), len);
+        assert_memory_equal(again, p, len);
+    }
 }
 
 static void agrees_with_the_table_of_the_standard(void **state)

@@ -31,3 +31,13 @@ size_t tft_utf8_next(const char *p, size_t n, uint32_t *c)
     *c = code;
     return more + 1;
 }
+
+size_t tft_utf8_put(char *p, uint32_t c)
+{
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6)
+        p[i] = (char)(0x80 | (c & 0x3f));
+    p[0] = (char)(lead[n] | c);
+    return n;
+}

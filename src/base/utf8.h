@@ -16,4 +16,7 @@ enum {
    "maximal subpart" (Unicode 15, section 3.9), the longest start of a valid character: 1 to 3. */
 size_t tft_utf8_next(const char *p, size_t n, uint32_t *c);
 
+/* Writes the code point c as 1 to 4 bytes, and returns how many. */
+size_t tft_utf8_put(char *p, uint32_t c);
+
 #endif

@@ -54,12 +54,6 @@ static uint32_t changed(uint32_t c, bool upper)
     return c < 0x80 || has_no_case(c) ? c : 0;
 }
 
-static void add_character(struct jinja *x, struct jinja_buffer *b, uint32_t c, bool trusted)
-{
-    char p[2] = {(char)(c < 0x80 ? c : 0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
-    tft_jinja_add_text(x, b, p, c < 0x80 ? 1 : 2, trusted);
-}
-
 /* What the filter title begins a word after; the method: after all that has no case. */
 static bool begins_word(uint32_t before)
 {
@@ -78,8 +72,10 @@ struct jinja_value tft_jinja_cased(struct jinja *x, const struct jinja_string *s
         if (!to && c)
             return tft_jinja_fail(x, TFT_ERR_UNSUPPORTED,
                                   "the case of the character U+%04X is not supported", (unsigned)c);
+        char p[4];
         if (to != c)
-            add_character(x, &out, to, tft_jinja_trusts(s, at) && tft_jinja_trusts(s, at + n - 1));
+            tft_jinja_add_text(x, &out, p, tft_utf8_put(p, to),
+                               tft_jinja_trusts(s, at) && tft_jinja_trusts(s, at + n - 1));
         else
             tft_jinja_add(x, &out, tft_jinja_part(x, s, at, at + n).string);
         first = how == JINJA_TITLE_FILTER ? begins_word(c)

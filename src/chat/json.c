@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 struct reader {
     struct jinja *x;
     const struct jinja_string *s;
@@ -66,16 +68,6 @@ static uint32_t read_unicode(struct reader *r)
     return 0xfffd;
 }
 
-static size_t encode(uint32_t c, char p[4])
-{
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = n; i-- > 1; c >>= 6)
-        p[i] = (char)(0x80 | (c & 0x3f));
-    p[0] = (char)(first[n] | c);
-    return n;
-}
-
 static void read_escape(struct reader *r, struct jinja_buffer *b)
 {
     static const char names[] = "\"\\/bfnrt", chars[] = "\"\\/\b\f\n\r\t";
@@ -90,7 +82,7 @@ static void read_escape(struct reader *r, struct jinja_buffer *b)
     if (code == UINT32_MAX)
         wrong(r, "not an escape sequence");
     else
-        tft_jinja_add_text(r->x, b, p, encode(code, p), false);
+        tft_jinja_add_text(r->x, b, p, tft_utf8_put(p, code), false);
 }
 
 static struct jinja_value read_string(struct reader *r)

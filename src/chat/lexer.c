@@ -206,14 +206,7 @@ static size_t unescape_hex(const struct lexer *l, size_t from, size_t digits, ch
     }
     if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         return 0;
-    if (c < 0x80) {
-        out[(*n)++] = (char)c;
-        return from + digits;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    out[(*n)++] = (char)((more == 1 ? 0xc0 : more == 2 ? 0xe0 : 0xf0) | c >> (6 * more));
-    while (more--)
-        out[(*n)++] = (char)(0x80 | ((c >> (6 * more)) & 0x3f));
+    *n += tft_utf8_put(out + *n, c);
     return from + digits;
 }
 

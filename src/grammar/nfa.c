@@ -1,6 +1,7 @@
 #include "nfa.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 /* A rule is copied to where it is named if it has no more parts than this, no endless repetition,
    and does not come back to itself. Automata of such rules become one, which is deterministic. */
@@ -40,19 +41,6 @@ static uint32_t connect(struct tft_nfa *n, uint32_t from, enum tft_nfa_kind kind
 }
 
 /* ---- characters as bytes */
-
-static uint32_t utf8_length(uint32_t c)
-{
-    return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-}
-
-static void utf8_encode(uint32_t c, uint32_t n, unsigned char *out)
-{
-    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (uint32_t i = n; i-- > 1; c >>= 6)
-        out[i] = (unsigned char)(0x80 | (c & 0x3f));
-    out[0] = (unsigned char)(lead[n] | c);
-}
 
 static bool all_are(const unsigned char *p, uint32_t n, unsigned char byte)
 {
@@ -106,9 +94,8 @@ static void connect_range(struct tft_nfa *n, uint32_t from, uint32_t to, uint32_
         unsigned char first[4], last[4];
         if (a > b)
             continue;
-        utf8_encode(a, utf8_length(a), first);
-        utf8_encode(b, utf8_length(b), last);
-        connect_bytes(n, from, to, first, last, utf8_length(a));
+        tft_utf8_put((char *)first, a);
+        connect_bytes(n, from, to, first, last, (uint32_t)tft_utf8_put((char *)last, b));
     }
 }
 

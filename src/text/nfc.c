@@ -168,19 +168,6 @@ static void compose(struct parts *p)
 
 /* ---- text */
 
-static size_t put(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        *out = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(0xf00 >> n | c);
-    return n;
-}
-
 /* Composes text[n], which is UTF-8; `code` has room for its parts. Returns the length. */
 static size_t compose_part(const char *text, size_t n, uint64_t *code, char *out)
 {
@@ -194,7 +181,7 @@ static size_t compose_part(const char *text, size_t n, uint64_t *code, char *out
     compose(&p);
     size_t used = 0;
     for (size_t i = 0; i < p.n; i++)
-        used += put(out + used, (uint32_t)(p.code[i] & 0xffffff));
+        used += tft_utf8_put(out + used, (uint32_t)(p.code[i] & 0xffffff));
     return used;
 }
 
