@@ -262,6 +262,7 @@ static void bounds(void **state)
         {"a\n\n{% include 'b' %}", "line 3: the tag {% include %} is not supported here"},
         {"\n{{ 1 | nope }}", "line 2: the filter nope is not supported"},
         {"{{ strftime_now('%Q') }}", "format is not supported"},
+        {"{{ '\\x4\x11' }}", "line 1: an escape sequence is not supported"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 struct reader {
@@ -45,11 +46,10 @@ static uint32_t read_hex(struct reader *r)
 {
     uint32_t c = 0;
     for (int i = 0; i < 4; i++, r->at++) {
-        const char *digits = "0123456789abcdefABCDEF",
-                   *d = r->at < r->s->n && r->s->p[r->at] ? strchr(digits, r->s->p[r->at]) : NULL;
-        if (!d)
+        int digit = r->at < r->s->n ? tft_hex_digit(r->s->p[r->at]) : -1;
+        if (digit < 0)
             return UINT32_MAX;
-        c = c * 16 + (uint32_t)(d - digits < 16 ? d - digits : d - digits - 6);
+        c = c * 16 + (uint32_t)digit;
     }
     return c;
 }

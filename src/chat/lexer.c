@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 enum { MOST_TOKENS = 200000, MOST_NESTING = 64 };
@@ -195,14 +196,12 @@ static void lex_number(struct lexer *l)
    or 0. */
 static size_t unescape_hex(const struct lexer *l, size_t from, size_t digits, char *out, size_t *n)
 {
-    static const char hex[] = "0123456789abcdef";
     uint32_t c = 0;
     for (size_t i = from; i < from + digits; i++) {
-        char low = i < l->n ? (char)(l->p[i] | (is_digit(l->p[i]) ? 0 : 0x20)) : 0;
-        const char *d = low ? strchr(hex, low) : NULL;
-        if (!d || c > 0xfffffff)
+        int digit = i < l->n ? tft_hex_digit(l->p[i]) : -1;
+        if (digit < 0)
             return 0;
-        c = c * 16 + (uint32_t)(d - hex);
+        c = c * 16 + (uint32_t)digit;
     }
     if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         return 0;

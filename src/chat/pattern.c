@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 enum { MOST_RANGES = 128, MOST_GROUPS = 24, MOST_TIMES = 2000 };
@@ -202,13 +203,12 @@ static uint32_t hex(struct expression *e, int digits)
 {
     uint32_t ch = 0;
     for (int i = 0; i < digits; i++, e->at++) {
-        static const char all[] = "0123456789abcdefABCDEF";
-        const char *p = peek(e) > 0 ? strchr(all, peek(e)) : NULL;
-        if (!p) {
+        int digit = tft_hex_digit(peek(e));
+        if (digit < 0) {
             refuse(e, "an escape with too few hexadecimal digits");
             return 0;
         }
-        ch = ch * 16 + (uint32_t)(p - all < 16 ? p - all : p - all - 6);
+        ch = ch * 16 + (uint32_t)digit;
     }
     if (ch >= 0xd800 && ch <= 0xdfff)
         refuse(e, "half of a surrogate pair: write the character itself");

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 static size_t write_pointer(const struct schema_place *at, char *out, size_t room)
 {
     size_t n = at->up ? write_pointer(at->up, out, room) : 0;
@@ -70,24 +72,16 @@ const struct schema_place *tft_schema_item(struct schema *c, const struct schema
     return tft_schema_place(c, list, NULL, index, list->v.list->item[index]);
 }
 
-/* The value of a hexadecimal digit; 16: ch is not one. */
-static unsigned hex_digit(char ch)
-{
-    static const char all[] = "0123456789abcdefABCDEF";
-    const char *p = ch ? strchr(all, ch) : NULL;
-    return !p ? 16 : (unsigned)(p - all < 16 ? p - all : p - all - 6);
-}
-
 /* The text of a URI with %XX decoded; NULL after a failure. */
 static const struct jinja_string *decode(struct schema *c, const struct jinja_string *ref)
 {
     struct jinja_buffer b = {0};
     for (size_t i = 0; i < ref->n && tft_jinja_spend(c->x, 1); i++) {
-        unsigned high = ref->p[i] == '%' && i + 2 < ref->n ? hex_digit(ref->p[i + 1]) : 16,
-                 low = high < 16 ? hex_digit(ref->p[i + 2]) : 16;
-        char ch = low < 16 ? (char)(high * 16 + low) : ref->p[i];
+        int high = ref->p[i] == '%' && i + 2 < ref->n ? tft_hex_digit(ref->p[i + 1]) : -1,
+            low = high >= 0 ? tft_hex_digit(ref->p[i + 2]) : -1;
+        char ch = low >= 0 ? (char)(high * 16 + low) : ref->p[i];
         tft_jinja_add_text(c->x, &b, &ch, 1, false);
-        i += low < 16 ? 2 : 0;
+        i += low >= 0 ? 2 : 0;
     }
     return tft_jinja_finish(c->x, &b).string;
 }

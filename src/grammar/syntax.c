@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/heapsort.h"
+#include "base/hex.h"
 
 bool tft_syntax_begin(struct tft_syntax *x)
 {
@@ -184,13 +185,10 @@ bool tft_syntax_hex(struct tft_syntax *x, int digits, uint32_t *c)
     uint32_t start = x->pos;
     *c = 0;
     for (int i = 0; i < digits; i++, x->pos++) {
-        int d = tft_syntax_peek(x), v = d >= '0' && d <= '9'   ? d - '0'
-                             : d >= 'a' && d <= 'f' ? d - 'a' + 10
-                             : d >= 'A' && d <= 'F' ? d - 'A' + 10
-                                                    : -1;
-        if (v < 0)
+        int digit = tft_hex_digit(tft_syntax_peek(x));
+        if (digit < 0)
             return tft_syntax_fail(x, start, "an escape with too few hexadecimal digits");
-        *c = *c << 4 | (uint32_t)v;
+        *c = *c << 4 | (uint32_t)digit;
     }
     if (*c > 0x10ffff)
         return tft_syntax_fail(x, start, "an escape beyond U+10FFFF");

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "keys.h"
 #include "unigram.h"
 
@@ -51,19 +52,12 @@ static bool ends_by_name(struct tft_str s)
     return false;
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *at = memchr(digits, c, sizeof digits - 1);
-    return at ? (int)(at - digits) % 16 : -1;
-}
-
 /* The byte HH of the name "<0xHH>", or -1. */
 static int byte_of_name(struct tft_str s)
 {
     if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
         return -1;
-    int high = hex_digit(s.p[3]), low = hex_digit(s.p[4]);
+    int high = tft_hex_digit(s.p[3]), low = tft_hex_digit(s.p[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
