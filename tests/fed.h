@@ -59,6 +59,20 @@ static inline uint64_t hash_logits(uint64_t h, const struct tft_session *s)
     return h;
 }
 
+/* Feeds tokens[n], `step` at a time. */
+static inline void feed(struct tft_session *s, const int32_t *tokens, size_t n, size_t step)
+{
+    for (size_t at = 0; at < n; at += step)
+        assert_int_equal(tft_prefill(s, tokens + at, n - at < step ? n - at : step), TFT_OK);
+}
+
+/* Fails unless both have as many tokens, and the same logits behind the newest one. */
+static inline void same_last_logits(const struct tft_session *a, const struct tft_session *b)
+{
+    assert_int_equal(tft_pos(a), tft_pos(b));
+    assert_memory_equal(tft_logits(a, 0), tft_logits(b, 0), a->m->n_vocab * sizeof(float));
+}
+
 /* The hash of the logits after stops[i] tokens, for all i. Tokens are fed `chunk` at a time, fewer
    if a stop comes first. */
 static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32_t batch,
@@ -72,11 +86,7 @@ static inline uint64_t fed(const char *path, int threads, uint32_t chunk, uint32
     toy_tokens(3, m->n_vocab, tokens, TOKENS);
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
-        while (tft_pos(s) < stops[i]) {
-            uint32_t left = stops[i] - (uint32_t)tft_pos(s);
-            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk),
-                             TFT_OK);
-        }
+        feed(s, tokens + tft_pos(s), stops[i] - tft_pos(s), chunk);
         h = hash_logits(h, s);
     }
     tft_session_close(s);

@@ -64,7 +64,7 @@ static void close_pair(struct pair *p)
     }
 }
 
-static void feed(struct pair *p, const int32_t *tokens, size_t n, size_t logits)
+static void feed_both(struct pair *p, const int32_t *tokens, size_t n, size_t logits)
 {
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_prefill(p->s[i], tokens, n), TFT_OK);
@@ -83,10 +83,10 @@ static void compare(const char *path, uint32_t layers, const char *kv)
     toy_tokens(3, p.m[0]->n_vocab, tokens, TOKENS);
     size_t at = 0;
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; at += chunks[i++])
-        feed(&p, tokens + at, chunks[i], 3);
+        feed_both(&p, tokens + at, chunks[i], 3);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], 100), TFT_OK);
-    feed(&p, tokens + 7, 1, 1);
+    feed_both(&p, tokens + 7, 1, 1);
     close_pair(&p);
 }
 
@@ -170,9 +170,9 @@ static void wide_rows_and_heads(void **state)
         struct pair p = pair(quantized(&wide[i], &o), 0,
                              (struct tft_session_opts){.n_threads = 1, .n_logits = 2});
         toy_tokens(3, wide[i].n_vocab, tokens, 20);
-        feed(&p, tokens, 17, 2);
-        feed(&p, tokens + 17, 1, 1);
-        feed(&p, tokens + 18, 2, 2);
+        feed_both(&p, tokens, 17, 2);
+        feed_both(&p, tokens + 17, 1, 1);
+        feed_both(&p, tokens + 18, 2, 2);
         close_pair(&p);
     }
 }
@@ -186,17 +186,17 @@ static void compare_caches(const char *path, uint32_t layers, const char *kv)
         pair(path, layers,
              (struct tft_session_opts){.n_threads = 1, .n_batch = 150, .n_logits = 2, .kv = kv});
     toy_tokens(3, p.m[0]->n_vocab, tokens, 420);
-    feed(&p, tokens, 90, 2);
+    feed_both(&p, tokens, 90, 2);
     for (size_t i = 90; i < 160; i++)
-        feed(&p, tokens + i, 1, 1);
-    feed(&p, tokens + 160, 254, 2);
+        feed_both(&p, tokens + i, 1, 1);
+    feed_both(&p, tokens + 160, 254, 2);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], 413), TFT_OK);
-    feed(&p, tokens, 2, 2);
-    feed(&p, tokens + 5, 1, 1); /* attends to more than one span of codes */
+    feed_both(&p, tokens, 2, 2);
+    feed_both(&p, tokens + 5, 1, 1); /* attends to more than one span of codes */
     for (int i = 0; i < 2; i++)
         assert_int_equal(tft_rewind(p.s[i], 60), TFT_OK);
-    feed(&p, tokens + 9, 1, 1);
+    feed_both(&p, tokens + 9, 1, 1);
     close_pair(&p);
 }
 
@@ -227,7 +227,7 @@ static void tokens_that_a_filter_keeps(void **state)
     int32_t tokens[150];
     toy_tokens(3, small.n_vocab, tokens, 150);
     for (size_t i = 0; i < 150; i += 10)
-        feed(&p, tokens + i, 10, 1);
+        feed_both(&p, tokens + i, 10, 1);
     close_pair(&p);
 }
 
@@ -245,8 +245,8 @@ static void prefixes(void **state)
     for (uint32_t layers = 0; layers < 2; layers++) {
         struct pair p = pair(path, layers,
                              (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
-        feed(&p, none, 0, 1);
-        feed(&p, many, 30, 1);
+        feed_both(&p, none, 0, 1);
+        feed_both(&p, many, 30, 1);
         close_pair(&p);
     }
 
@@ -261,12 +261,12 @@ static void prefixes(void **state)
         struct pair p =
             pair(to, layers, (struct tft_session_opts){
                                  .n_threads = 2, .n_batch = 17, .prefix = "text", .slide = true});
-        feed(&p, none, 0, 1);
+        feed_both(&p, none, 0, 1);
         for (int turn = 0; turn < 30; turn++) /* slides */
-            feed(&p, many, 30, 1);
+            feed_both(&p, many, 30, 1);
         for (int i = 0; i < 2; i++)
             assert_int_equal(tft_rewind(p.s[i], 0), TFT_OK);
-        feed(&p, many + 5, 9, 1);
+        feed_both(&p, many + 5, 9, 1);
         close_pair(&p);
     }
 }
@@ -286,8 +286,8 @@ static void a_session_that_slides(void **state)
                 .n_threads = 1, .capacity = 130, .slide = true, .kv = kv[i], .keep = is_kept});
         toy_tokens(3, p.m[0]->n_vocab, tokens, 200);
         for (size_t at = 0; at < 200; at += 20)
-            feed(&p, tokens + at, 20, 1);
-        feed(&p, tokens, 1, 1);
+            feed_both(&p, tokens + at, 20, 1);
+        feed_both(&p, tokens, 1, 1);
         close_pair(&p);
     }
 }

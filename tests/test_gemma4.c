@@ -60,8 +60,7 @@ static void rewinds_and_slides(void **state)
     o.slide = true;
     s = session(m, o);
     fresh = session(m, o);
-    for (uint32_t at = 0; at < 2 * N; at += 50)
-        assert_int_equal(tft_prefill(s, tokens + at, 50), TFT_OK);
+    feed(s, tokens, 2 * N, 50);
     assert_int_equal(tft_prefill(fresh, tokens, 2 * N), TFT_OK);
     assert_true(s->kv.dropped > 0);
     assert_int_equal(hash_logits(1, s), hash_logits(1, fresh));

@@ -111,11 +111,7 @@ static void assert_contract(const struct policy *p, int threads, uint32_t chunk,
     uint64_t h = 0xcbf29ce484222325;
     toy_tokens(3, m->n_vocab, tokens, p->n);
     for (uint32_t stop = 5; tft_pos(s) < p->n; stop = stop * 5 < p->n ? stop * 5 : p->n) {
-        while (tft_pos(s) < stop) {
-            uint32_t left = stop - (uint32_t)tft_pos(s);
-            assert_int_equal(tft_prefill(s, tokens + tft_pos(s), left < chunk ? left : chunk),
-                             TFT_OK);
-        }
+        feed(s, tokens + tft_pos(s), stop - tft_pos(s), chunk);
         h = hash_logits(h, s);
     }
     if (h != p->contract)
@@ -391,10 +387,7 @@ static uint64_t fed_filtered(const struct tft_model *m, const char *kv, const in
                              int threads, uint32_t chunk, uint32_t batch)
 {
     struct tft_session *s = with_filter(m, kv, threads, batch);
-    for (uint32_t n; tft_pos(s) < LONG;) {
-        n = LONG - (uint32_t)tft_pos(s);
-        assert_int_equal(tft_prefill(s, a + tft_pos(s), n < chunk ? n : chunk), TFT_OK);
-    }
+    feed(s, a, LONG, chunk);
     uint64_t h = hash_logits(1, s);
     tft_session_close(s);
     return h;

@@ -239,10 +239,7 @@ static uint64_t hash_of(const struct tft_model *m, const char *name, int threads
     struct tft_session *s =
         session(m, (struct tft_session_opts){.n_threads = threads, .prefix = name});
     uint64_t h = 0xcbf29ce484222325;
-    for (uint32_t at = 0; at < REST; at += chunk)
-        assert_int_equal(tft_prefill(s, named_text + LONG + SHORT + at,
-                                     REST - at < chunk ? REST - at : chunk),
-                         TFT_OK);
+    feed(s, named_text + LONG + SHORT, REST, chunk);
     h = hash_logits(h, s);
     assert_int_equal(tft_rewind(s, 0), TFT_OK);
     assert_int_equal(tft_prefill(s, NULL, 0), TFT_OK);
