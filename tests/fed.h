@@ -3,6 +3,8 @@
 #ifndef TFT_TEST_FED_H
 #define TFT_TEST_FED_H
 
+#include <math.h>
+
 #include "folder.h"
 #include "simd/kernels.h"
 #include "run/session.h"
@@ -47,6 +49,46 @@ static inline struct tft_session *session(const struct tft_model *m, struct tft_
     if (tft_session_open(&s, m, &o, &err) != TFT_OK)
         fail_msg("%s", err.msg);
     return s;
+}
+
+/* |a - b| / |b| for vectors of n numbers. */
+static inline double distance_of(const float *a, const float *b, size_t n)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double want = (double)b[i], error = (double)a[i] - want;
+        off += error * error;
+        size += want * want;
+    }
+    return sqrt(off / size);
+}
+
+/* That of the logits that follow the newest token. */
+static inline double distance(const struct tft_session *a, const struct tft_session *b)
+{
+    assert_non_null(tft_logits(a, 0));
+    assert_non_null(tft_logits(b, 0));
+    return distance_of(tft_logits(a, 0), tft_logits(b, 0), a->m->n_vocab);
+}
+
+/* The distance of the logits of a file's codes from those of the same weights as floats. */
+static inline double from_floats(const char *path)
+{
+    struct tft_model *m[2] = {opened(path), opened_as_floats(path)};
+    struct tft_session *s[2];
+    int32_t tokens[60];
+    toy_tokens(9, m[0]->n_vocab, tokens, 60);
+    assert_true(m[0]->group_inputs && !m[1]->group_inputs);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
+        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
+    }
+    double d = distance(s[0], s[1]);
+    for (int i = 0; i < 2; i++) {
+        tft_session_close(s[i]);
+        tft_model_close(m[i]);
+    }
+    return d;
 }
 
 /* FNV-1a of h and the bits of the logits that follow the newest token. */

@@ -59,30 +59,6 @@ static void every_cache_has_the_same_bits_however_fed(void **state)
 
 /* ---- codes of GGUF files */
 
-/* The distance of the last token's logits from those of the same weights as floats. */
-static double from_floats(const char *path)
-{
-    struct tft_model *m[2] = {opened_as_floats(path), opened(path)};
-    struct tft_session *s[2];
-    int32_t tokens[60];
-    double off = 0, size = 0;
-    toy_tokens(9, m[0]->n_vocab, tokens, 60);
-    for (int i = 0; i < 2; i++) {
-        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
-        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
-    }
-    for (uint32_t i = 0; i < m[0]->n_vocab; i++) {
-        double want = (double)tft_logits(s[0], 0)[i], got = (double)tft_logits(s[1], 0)[i];
-        off += (got - want) * (got - want);
-        size += want * want;
-    }
-    for (int i = 0; i < 2; i++) {
-        tft_session_close(s[i]);
-        tft_model_close(m[i]);
-    }
-    return sqrt(off / size);
-}
-
 static void codes(void **state)
 {
     (void)state;
@@ -211,15 +187,10 @@ static void prefixes_with_a_state(void **state)
                          *floats = opened(written(&state_toys[i]));
         struct tft_session *s = session(m, (struct tft_session_opts){0}),
                            *f = session(floats, (struct tft_session_opts){0});
-        double off = 0, size = 0;
         assert_int_equal(tft_prefill(f, prefix, 3), TFT_OK);
         assert_memory_equal(s->states.now, m->prefix_state, m->state_size * sizeof(float));
-        for (size_t k = 0; k < m->state_size; k++) {
-            double want = (double)f->states.now[k], got = (double)m->prefix_state[k];
-            off += (got - want) * (got - want);
-            size += want * want;
-        }
-        assert_true(size > 0 && off < 1e-5 * size); /* the cache is f16 */
+        double off = distance_of(m->prefix_state, f->states.now, m->state_size);
+        assert_true(off * off < 1e-5); /* the cache is f16 */
         assert_int_equal(tft_prefill(s, text, 20), TFT_OK);
         uint64_t want = hash_logits(0, s);
         assert_int_equal(tft_rewind(s, 0), TFT_OK);

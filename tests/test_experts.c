@@ -215,29 +215,6 @@ static struct toy coded(int i, enum tft_dtype type)
 static const int in_codes[] = {1, 2, 3, 5};
 enum { N_CODES = sizeof in_codes / sizeof *in_codes };
 
-static double from_floats(const char *path)
-{
-    struct tft_model *m[2] = {opened_as_floats(path), opened(path)};
-    struct tft_session *s[2];
-    int32_t tokens[60];
-    double off = 0, size = 0;
-    toy_tokens(9, m[0]->n_vocab, tokens, 60);
-    for (int i = 0; i < 2; i++) {
-        s[i] = session(m[i], (struct tft_session_opts){.kv = "f32"});
-        assert_int_equal(tft_prefill(s[i], tokens, 60), TFT_OK);
-    }
-    for (uint32_t i = 0; i < m[0]->n_vocab; i++) {
-        double want = (double)tft_logits(s[0], 0)[i], got = (double)tft_logits(s[1], 0)[i];
-        off += (got - want) * (got - want);
-        size += want * want;
-    }
-    for (int i = 0; i < 2; i++) {
-        tft_session_close(s[i]);
-        tft_model_close(m[i]);
-    }
-    return sqrt(off / size);
-}
-
 static void packs(const char *from, const char *to)
 {
     struct tft_model *m;

@@ -153,19 +153,6 @@ static void near_rows(const struct tft_model *made, const struct quantize_opts *
         }
 }
 
-/* |a - b| / |b| of the logits after the newest token. */
-static double distance(const struct tft_session *a, const struct tft_session *b)
-{
-    const float *x = tft_logits(a, 0), *y = tft_logits(b, 0);
-    double error = 0, all = 0;
-    assert_true(x && y);
-    for (uint32_t i = 0; i < a->m->n_vocab; i++) {
-        error += (double)(x[i] - y[i]) * (double)(x[i] - y[i]);
-        all += (double)y[i] * (double)y[i];
-    }
-    return sqrt(error / all);
-}
-
 /* Rows of the file's own prefix and of named ones went through the same; behind them the model is
    near that of floats. */
 static void check_basis(const struct toy *t, const struct quantize_opts *o, double most)
