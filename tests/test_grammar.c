@@ -429,6 +429,35 @@ static void memory_may_run_out_anywhere(void **state)
     assert_true(failed > 50);
 }
 
+/* Masks are kept and arrays have grown: tokens take no memory from the allocator then. */
+static void a_text_takes_no_memory_again(void **state)
+{
+    static const char rules[] = "root ::= v\nv ::= \"[\" v* \"]\" | [a-z]\n", text[] = "[a[b[]]c]";
+    struct memory mem = {0};
+    struct tft_allocator a = memory_allocator(&mem);
+    struct tft_lexicon *lx;
+    struct tft_grammar *g;
+    struct tft_grammar_state *s, *fresh;
+    (void)state;
+    assert_int_equal(tft_lexicon_make(&lx, tokens, &a, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_open(&g, lx, TFT_GBNF, rules, strlen(rules), NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&fresh, g, NULL), TFT_OK);
+    assert_int_equal(tft_grammar_begin(&s, g, NULL), TFT_OK);
+    for (int again = 0; again < 2; again++) {
+        unsigned calls = mem.calls;
+        assert_int_equal(tft_grammar_copy(s, fresh), TFT_OK);
+        for (const char *p = text; *p; p++) {
+            assert_non_null(tft_grammar_mask(s));
+            assert_int_equal(tft_grammar_accept(s, byte_token((unsigned char)*p)), TFT_OK);
+        }
+        assert_true((mem.calls == calls) == again);
+    }
+    tft_grammar_end(s);
+    tft_grammar_end(fresh);
+    tft_grammar_close(g);
+    tft_lexicon_close(lx);
+}
+
 /* ---- sampling */
 
 static void samples_are_of_the_grammar(void **state)
@@ -489,6 +518,7 @@ int main(void)
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(forced_text_is_tokens_of_its_own),
         cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(a_text_takes_no_memory_again),
         cmocka_unit_test(samples_are_of_the_grammar),
     };
     return cmocka_run_group_tests(tests, open_lexicon, close_lexicon);

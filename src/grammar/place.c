@@ -114,10 +114,11 @@ bool tft_place_step(struct tft_grammar_state *s, uint32_t from, uint32_t end, un
 bool tft_place_compact(struct tft_grammar_state *s)
 {
     struct tft_stack *p = s->stack.p;
-    uint32_t n = s->stack.n, kept = TFT_PLACE_OPEN + 1, *to = tft_alloc(s->g->a, n * sizeof *to);
+    uint32_t n = s->stack.n, kept = TFT_PLACE_OPEN + 1, *to;
+    s->renamed.n = 0;
+    to = tft_vec_add(&s->renamed, s->g->a, sizeof *to, n);
     if (!to)
         return false;
-    memset(to, 0, n * sizeof *to);
     to[TFT_PLACE_OPEN] = TFT_PLACE_OPEN;
     for (uint32_t i = 0; i < s->now.n; i++)
         to[tft_configs(&s->now)[i].stack] = 1;
@@ -135,6 +136,5 @@ bool tft_place_compact(struct tft_grammar_state *s)
     s->stack.n = kept;
     for (uint32_t i = 0; i < s->now.n; i++)
         tft_configs(&s->now)[i].stack = to[tft_configs(&s->now)[i].stack];
-    tft_free(s->g->a, to, n * sizeof *to);
     return true;
 }

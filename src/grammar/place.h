@@ -41,6 +41,7 @@ struct tft_grammar_state {
                                 through the trie */
     struct tft_vec stack;    /* struct tft_stack; numbers 0 and 1 are END and OPEN */
     struct tft_vec open;     /* nodes of the trie at which OPEN was reached */
+    struct tft_vec renamed;  /* for tft_place_compact: the new numbers of stacks */
     uint32_t table[TFT_PLACE_TABLE]; /* stacks by hash */
     struct tft_kept *kept;           /* [states of g] */
     size_t kept_bytes;

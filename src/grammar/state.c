@@ -243,5 +243,6 @@ void tft_grammar_end(struct tft_grammar_state *s)
     tft_vec_free(&s->set, a, sizeof(struct tft_config));
     tft_vec_free(&s->stack, a, sizeof(struct tft_stack));
     tft_vec_free(&s->open, a, sizeof(uint32_t));
+    tft_vec_free(&s->renamed, a, sizeof(uint32_t));
     tft_free(a, s, sizeof *s);
 }
