@@ -132,6 +132,7 @@ double check_median(double *t, size_t n);
 /* The cases of each file. */
 void check_gemm(struct check *c);
 void check_rows(struct check *c);
+void check_gates(struct check *c);
 void check_attention(struct check *c);
 void check_int8(struct check *c);
 void check_low(struct check *c);

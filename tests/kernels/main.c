@@ -39,6 +39,7 @@ int main(int argc, char **argv)
         c.checked = c.failed = 0;
         check_gemm(&c);
         check_rows(&c);
+        check_gates(&c);
         check_attention(&c);
         check_int8(&c);
         check_low(&c);

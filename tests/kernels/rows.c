@@ -1,5 +1,4 @@
-/* Cases of the kernels on rows of floats: norms, rope, activations, conversions; and of the limits.
-   */
+/* Cases of the kernels on rows of floats: norms, rope, conversions; and of the limits. */
 #include "check.h"
 
 #include <math.h>
@@ -135,113 +134,6 @@ static void rope_halves(struct check *c)
 {
     CASE(c, "rope_halves", rope_halves);
     rope_with(c, ref->rope_halves, now->rope_halves, false);
-}
-
-static void silu_mul(struct check *c)
-{
-    CASE(c, "silu_mul", silu_mul);
-    for (int i = 0; i < 40; i++) {
-        size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
-              *got = check_buf(c, n, 4);
-        check_fill(c, a, n);
-        check_fill(c, b, n);
-        ref->silu_mul(want, a, b, n);
-        now->silu_mul(got, a, b, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++) {
-            double exact = (double)a[k] / (1 + exp(-(double)a[k])) * (double)b[k];
-            /* exp(88.8) is infinite, so the far tail is 0 */
-            check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(8), "silu(%a) * %a",
-                       (double)a[k], (double)b[k]);
-        }
-    }
-    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->silu_mul(y, x, x, BENCH_N),
-               now->silu_mul(y, x, x, BENCH_N));
-}
-
-static double gelu_exact(double a, double *u)
-{
-    *u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
-    return 0.5 * a * (1 + tanh(*u));
-}
-
-static void gelu(struct check *c)
-{
-    CASE(c, "gelu", gelu);
-    for (int i = 0; i < 40; i++) {
-        size_t n = check_size(c, 500);
-        float *x = check_buf(c, n, 4), *want = check_buf(c, n, 4), *got = check_buf(c, n, 4);
-        check_fill(c, x, n);
-        ref->gelu(want, x, n);
-        now->gelu(got, x, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++) {
-            /* where the tail decays, the rounding error of u is multiplied by |u| */
-            double a = (double)x[k], u, exact = gelu_exact(a, &u);
-            check_near(c, exact, (double)got[k],
-                       fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(a) + 1e-37, TOL(12), "gelu(%a)",
-                       a);
-        }
-    }
-    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 8.0 * BENCH_N, ref->gelu(y, x, BENCH_N), now->gelu(y, x, BENCH_N));
-}
-
-static void gelu_mul(struct check *c)
-{
-    CASE(c, "gelu_mul", gelu_mul);
-    for (int i = 0; i < 40; i++) {
-        size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
-              *got = check_buf(c, n, 4);
-        check_fill(c, a, n);
-        check_fill(c, b, n);
-        ref->gelu_mul(want, a, b, n);
-        now->gelu_mul(got, a, b, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++) {
-            double x = (double)a[k], f = (double)b[k], u, exact = gelu_exact(x, &u);
-            check_near(c, exact * f, (double)got[k],
-                       (fabs(exact) * (1 + fabs(u)) + 1e-7 * fabs(x)) * fabs(f) + 1e-28, TOL(12),
-                       "gelu(%a) * %a", x, f);
-        }
-        now->gelu_mul(a, a, b, n); /* in place */
-        check_same(c, want, a, n * 4, "in place, n %zu", n);
-    }
-    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->gelu_mul(y, x, x, BENCH_N),
-               now->gelu_mul(y, x, x, BENCH_N));
-}
-
-static void relu2_mul(struct check *c)
-{
-    CASE(c, "relu2_mul", relu2_mul);
-    for (int i = 0; i < 40; i++) {
-        size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
-              *got = check_buf(c, n, 4);
-        check_fill(c, a, n);
-        check_fill(c, b, n);
-        ref->relu2_mul(want, a, b, n);
-        now->relu2_mul(got, a, b, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++) {
-            double r = a[k] > 0 ? (double)a[k] : 0, exact = r * r * (double)b[k];
-            check_near(c, exact, (double)got[k], fabs(exact) + 1e-28, TOL(3), "relu(%a)^2 * %a",
-                       (double)a[k], (double)b[k]);
-        }
-        now->relu2_mul(a, a, b, n); /* in place */
-        check_same(c, want, a, n * 4, "in place, n %zu", n);
-    }
-    float *x = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, x, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->relu2_mul(y, x, x, BENCH_N),
-               now->relu2_mul(y, x, x, BENCH_N));
 }
 
 static void softcap(struct check *c)
@@ -431,10 +323,6 @@ void check_rows(struct check *c)
     layernorm(c);
     rope_pairs(c);
     rope_halves(c);
-    silu_mul(c);
-    gelu(c);
-    gelu_mul(c);
-    relu2_mul(c);
     softcap(c);
     add(c);
     blend(c);

@@ -8,56 +8,6 @@
 
 enum { BENCH_N = 2048 };
 
-static void mul(struct check *c)
-{
-    CASE(c, "mul", mul);
-    for (int i = 0; i < 20; i++) {
-        size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
-              *got = check_buf(c, n, 4);
-        check_fill(c, a, n);
-        check_fill(c, b, n);
-        ref->mul(want, a, b, n);
-        now->mul(got, a, b, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++)
-            check_near(c, (double)a[k] * (double)b[k], (double)got[k],
-                       fabs((double)got[k]) + 1e-37, TOL(1), "n %zu", n);
-        now->mul(a, a, b, n); /* in place */
-        check_same(c, want, a, n * 4, "n %zu in place", n);
-    }
-    float *a = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, a, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->mul(y, a, a, BENCH_N),
-               now->mul(y, a, a, BENCH_N));
-}
-
-static void sigmoid_mul(struct check *c)
-{
-    CASE(c, "sigmoid_mul", sigmoid_mul);
-    for (int i = 0; i < 20; i++) {
-        size_t n = check_size(c, 500);
-        float *a = check_buf(c, n, 4), *b = check_buf(c, n, 4), *want = check_buf(c, n, 4),
-              *got = check_buf(c, n, 4);
-        check_fill(c, a, n);
-        check_fill(c, b, n);
-        b[check_below(c, n)] = i % 2 ? 200.0f : -200.0f;
-        ref->sigmoid_mul(want, a, b, n);
-        now->sigmoid_mul(got, a, b, n);
-        check_same(c, want, got, n * 4, "n %zu", n);
-        for (size_t k = 0; k < n; k++) {
-            double exact = (double)a[k] / (1 + exp(-(double)b[k]));
-            check_near(c, exact, (double)got[k], fabs(exact) + 1e-30, TOL(8), "n %zu", n);
-        }
-        now->sigmoid_mul(a, a, b, n); /* in place */
-        check_same(c, want, a, n * 4, "n %zu in place", n);
-    }
-    float *a = check_buf(c, BENCH_N, 4), *y = check_buf(c, BENCH_N, 4);
-    check_fill(c, a, BENCH_N);
-    CHECK_TIME(c, "2048", 0, 12.0 * BENCH_N, ref->sigmoid_mul(y, a, a, BENCH_N),
-               now->sigmoid_mul(y, a, a, BENCH_N));
-}
-
 static void conv(struct check *c)
 {
     enum { TAPS = 4 };
@@ -185,8 +135,6 @@ static void delta(struct check *c)
 
 void check_state(struct check *c)
 {
-    mul(c);
-    sigmoid_mul(c);
     conv(c);
     delta(c);
 }
