@@ -151,10 +151,11 @@ static bool drop_oldest(struct conversation *c, struct conversation_answer *a, i
     return c->n < before;
 }
 
-/* Adds text to the answer, and prints it. Leaves out the space that some formats put before an
-   answer. Returns false with errno if the text could not be printed. */
-static bool extend_answer(struct conversation *c, const char *p, size_t n)
+/* Adds text to the answer, and prints it. The space that some formats have before an answer is not
+   part of it. Returns false with errno if the text could not be printed. */
+static bool extend_answer(void *user, const char *p, size_t n)
 {
+    struct conversation *c = user;
     struct cli_text *text = answer_text(c);
     size_t lead = text->n ? 0 : template_lead(c->format, p, n);
     return cli_text_append(text, p + lead, n - lead) && (!c->print || c->print(p + lead, n - lead));
@@ -164,38 +165,16 @@ static bool extend_answer(struct conversation *c, const char *p, size_t n)
    Returns CLI_OK, or CLI_FAILED after an error message. */
 static int generate(struct conversation *c, struct conversation_answer *a)
 {
-    char piece[TFT_TEXT_MAX];
-    enum tft_status status = TFT_OK;
-    bool written = true;
-    int more = 1;
-    while (written && status == TFT_OK && !a->stop) {
-        int32_t ids[FORM_MOST];
-        size_t n;
-        more = form_next(&c->form, &c->sampler, c->s, ids, &n);
-        if (cli_interrupted())
-            a->stop = "interrupt";
-        else if (more < 0)
-            break;
-        else if (!more)
-            a->stop = "end";
-        else {
-            for (size_t i = 0; i < n && written && !a->stop; i++) {
-                written = extend_answer(c, piece, tft_text_push(&a->state, c->m, ids[i], piece));
-                if (++a->n_tokens == c->n_tokens)
-                    a->stop = "length";
-            }
-            if (written && !a->stop && !form_is_done(&c->form))
-                status = tft_prefill(c->s, ids, n); /* not if !written: errno must keep the
-                                                       reason */
-        }
-    }
-    if (!written)
-        return cli_fail("standard output: %s", strerror(errno));
-    if (more >= 0 && (status == TFT_OK || status == TFT_ERR_FULL))
-        return CLI_OK;
-    if (c->print && isatty(STDERR_FILENO))
-        putchar('\n'); /* the answer is on this line */
-    return more < 0 ? form_fail() : cli_fail_session(c->s);
+    struct form_text t = {.text = &a->state,
+                          .put = extend_answer,
+                          .user = c,
+                          .in_line = c->print,
+                          .n = a->n_tokens,
+                          .most = c->n_tokens};
+    int status = form_generate(&c->form, &c->sampler, c->s, &t);
+    a->n_tokens = (uint32_t)t.n;
+    a->stop = t.stop;
+    return status;
 }
 
 /* Computes the tokens of the prompt, frees them, and generates. */

@@ -1,7 +1,10 @@
+#define _POSIX_C_SOURCE 200809L
 #include "form.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "chat/tuffet_chat.h"
 
@@ -175,19 +178,29 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
     return tft_sample(z, s);
 }
 
-/* The tokens that the form forces next. */
+enum { MOST = 256 }; /* tokens at once */
+
+/* Tokens that the form leaves no choice of. */
 static size_t forced(struct form *f, int32_t *ids, size_t most)
 {
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
 }
 
-int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
-              size_t *n)
+/* Whether the form lets nothing more come: the newest token need not be computed. */
+static bool is_done(const struct form *f)
+{
+    return f->grammar && f->phase == FORM_TEXT && tft_grammar_is_done(f->now);
+}
+
+/* Chooses the next token; with it come those that the form leaves no choice of, before or behind
+   it: ids[*n]. Returns 1; 0: the text is complete, and there are none; -1: no token can come. */
+static int next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[MOST],
+                size_t *n)
 {
     *n = 0;
-    if (form_is_done(f))
+    if (is_done(f))
         return 0;
-    *n = forced(f, ids, FORM_MOST);
+    *n = forced(f, ids, MOST);
     if (*n)
         return 1;
     *ids = sample(f, z, s);
@@ -195,17 +208,41 @@ int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int3
         return -1;
     if (tft_token_ends(f->m, *ids))
         return 0;
-    *n = 1 + forced(f, ids + 1, FORM_MOST - 1);
+    *n = 1 + forced(f, ids + 1, MOST - 1);
     return 1;
 }
 
-int form_fail(void)
+int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s,
+                  struct form_text *t)
 {
+    char piece[TFT_TEXT_MAX];
+    enum tft_status status = TFT_OK;
+    bool written = true;
+    int more = 1;
+    while (written && more > 0 && status == TFT_OK && !t->stop) {
+        int32_t ids[MOST];
+        size_t n;
+        more = next(f, z, s, ids, &n);
+        if (cli_interrupted())
+            t->stop = "interrupt";
+        else if (!more)
+            t->stop = "end";
+        for (size_t i = 0; i < n && written && !t->stop; i++) {
+            written = t->put(t->user, piece, tft_text_push(t->text, f->m, ids[i], piece));
+            if (++t->n == t->most)
+                t->stop = "length";
+        }
+        if (written && more > 0 && !t->stop && !is_done(f))
+            status = tft_prefill(s, ids, n); /* not if !written: errno has the reason */
+    }
+    if (!written)
+        return cli_fail("standard output: %s", strerror(errno));
+    if (t->stop || (more > 0 && status == TFT_ERR_FULL))
+        return CLI_OK;
+    if (t->in_line && isatty(STDERR_FILENO))
+        putchar('\n');
+    if (more > 0)
+        return cli_fail_session(s);
     return cli_fail("no token can come: there are more than 4096 ways to read the text by this "
                     "grammar, or the vocabulary has no token that fits");
-}
-
-bool form_is_done(const struct form *f)
-{
-    return f->grammar && f->phase == FORM_TEXT && tft_grammar_is_done(f->now);
 }

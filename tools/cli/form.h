@@ -36,17 +36,20 @@ void form_close(struct form *f);
    CLI_FAILED. */
 int form_begin(struct form *f, const int32_t *ids, size_t n, bool thinks);
 
-enum { FORM_MOST = 256 };
+/* A text that is generated. */
+struct form_text {
+    struct tft_text *text;
+    bool (*put)(void *user, const char *p, size_t n); /* false, with errno: it cannot be written */
+    void *user;
+    bool in_line;     /* the text is on the terminal's line: an error message begins another */
+    size_t n, most;   /* tokens so far, and the number at which to stop; 0: none */
+    const char *stop; /* "end", "length", "interrupt"; NULL: not yet */
+};
 
-/* Writes the next tokens to ids[*n]: one sampled by tft_sample within the form, and those that the
-   form forces before or behind it. Returns 1; 0: the text is complete; -1: no token can come, which
-   form_fail reports. */
-int form_next(struct form *f, struct tft_sampler *z, struct tft_session *s, int32_t ids[FORM_MOST],
-              size_t *n);
-int form_fail(void); /* returns CLI_FAILED */
-
-/* Whether the form is complete and allows nothing more. The newest token need not be computed
-   then. */
-bool form_is_done(const struct form *f);
+/* Generates from the session's logits until the text stops, or until the session is full: t->stop
+   stays NULL then. Tokens are chosen as by tft_sample, within the form. The end of t->text is not
+   put. Returns CLI_OK, or CLI_FAILED after an error message. */
+int form_generate(struct form *f, struct tft_sampler *z, struct tft_session *s,
+                  struct form_text *t);
 
 #endif

@@ -46,6 +46,17 @@ struct completion {
     double first_seconds, prompt_seconds, seconds;
 };
 
+static double seconds_since(uint64_t start) { return (double)(cli_ns() - start) / 1e9; }
+
+/* Puts text that is generated; the first of it has a time. */
+static bool put_next(void *user, const char *p, size_t n)
+{
+    struct completion *c = user;
+    if (!c->first_seconds)
+        c->first_seconds = seconds_since(c->start);
+    return put(&c->text, p, n);
+}
+
 /* Generates from the session's logits until something stops it. */
 static int generate(const struct tft_model *m, struct tft_session *s, struct form *form,
                     struct tft_text *state, struct completion *c)
@@ -53,41 +64,18 @@ static int generate(const struct tft_model *m, struct tft_session *s, struct for
     struct tft_sampler sampler = cli_sampler();
     char piece[TFT_TEXT_MAX];
     uint64_t start = cli_ns();
-    enum tft_status status = TFT_OK;
-    bool written = true;
-    int more = 1;
-    while (!c->stop && written && status == TFT_OK) {
-        int32_t ids[FORM_MOST];
-        size_t n;
-        more = form_next(form, &sampler, s, ids, &n);
-        if (!c->n)
-            c->first_seconds = (double)(cli_ns() - c->start) / 1e9;
-        if (cli_interrupted())
-            c->stop = "interrupt";
-        else if (more < 0)
-            break;
-        else if (!more)
-            c->stop = "end";
-        else {
-            for (size_t i = 0; i < n && written && !c->stop; i++) {
-                written = put(&c->text, piece, tft_text_push(state, m, ids[i], piece));
-                if (++c->n == opt.n_tokens)
-                    c->stop = "length";
-            }
-            if (written && !c->stop && !form_is_done(form))
-                status = tft_prefill(s, ids, n);
-            if (status == TFT_ERR_FULL)
-                c->stop = "context";
-        }
-    }
-    if ((status != TFT_OK || more < 0) && !c->stop) {
-        if (!opt.json && isatty(STDERR_FILENO))
-            putchar('\n'); /* the text is on this line */
-        return more < 0 ? form_fail() : cli_fail_session(s);
-    }
-    written = written && put(&c->text, piece, tft_text_push(state, m, -1, piece));
-    c->seconds = (double)(cli_ns() - start) / 1e9;
-    return written ? CLI_OK : cli_fail("standard output: %s", strerror(errno));
+    struct form_text t = {.text = state,
+                          .put = put_next,
+                          .user = c,
+                          .in_line = !opt.json,
+                          .most = opt.n_tokens};
+    int status = form_generate(form, &sampler, s, &t);
+    c->n = t.n;
+    c->stop = t.stop ? t.stop : "context";
+    if (status == CLI_OK && !put_next(c, piece, tft_text_push(state, m, -1, piece)))
+        status = cli_fail("standard output: %s", strerror(errno));
+    c->seconds = seconds_since(start);
+    return status;
 }
 
 static void report(const struct completion *c)
@@ -124,7 +112,7 @@ static int read_prompt(struct tft_session *s, const int32_t *ids, size_t n, stru
                         "prompt, or use --slide",
                         n, tft_capacity(s));
     enum tft_status status = cli_sync(s, ids, n);
-    c->prompt_seconds = (double)(cli_ns() - start) / 1e9;
+    c->prompt_seconds = seconds_since(start);
     if (status == TFT_ERR_ARG && !n)
         return cli_fail("the prompt is empty, and the model has no BOS token to begin with: give a "
                         "text with -p");
