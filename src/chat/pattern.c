@@ -9,18 +9,12 @@
 
 #include "base/hex.h"
 #include "base/utf8.h"
+#include "set.h"
 
-enum { MOST_RANGES = 128, MOST_GROUPS = 24, MOST_TIMES = 2000 };
+enum { MOST_GROUPS = 24, MOST_TIMES = 2000 };
 
 struct width {
     uint64_t min, max; /* characters */
-};
-
-struct set {
-    struct {
-        uint32_t lo, hi;
-    } range[MOST_RANGES + 1]; /* [n] */
-    size_t n;
 };
 
 struct expression {
@@ -77,106 +71,16 @@ static bool take(struct expression *e, const char *what)
     return there;
 }
 
-/* ---- sets of characters */
-
-static void add_range(struct expression *e, struct set *set, uint32_t lo, uint32_t hi)
-{
-    if (set->n == MOST_RANGES)
-        refuse(e, "a class of more than 128 parts");
-    else
-        set->range[set->n].lo = lo, set->range[set->n++].hi = hi;
-}
-
-/* Sorts and merges the ranges; then takes the complement, if `not`. */
-static void finish_set(struct set *set, bool not )
-{
-    size_t n = 0;
-    for (size_t i = 1; i < set->n; i++) /* by insertion */
-        for (size_t k = i; k && set->range[k].lo < set->range[k - 1].lo; k--) {
-            uint32_t lo = set->range[k].lo, hi = set->range[k].hi;
-            set->range[k] = set->range[k - 1];
-            set->range[k - 1].lo = lo, set->range[k - 1].hi = hi;
-        }
-    for (size_t i = 0; i < set->n; i++)
-        if (n && set->range[i].lo <= set->range[n - 1].hi + 1) {
-            if (set->range[i].hi > set->range[n - 1].hi)
-                set->range[n - 1].hi = set->range[i].hi;
-        } else {
-            set->range[n++] = set->range[i];
-        }
-    set->n = n;
-    if (!not )
-        return;
-    uint32_t next = 0;
-    struct set other = {.n = 0};
-    for (size_t i = 0; i < n; next = set->range[i++].hi + 1)
-        if (set->range[i].lo > next) {
-            other.range[other.n].lo = next;
-            other.range[other.n++].hi = set->range[i].lo - 1;
-        }
-    if (next <= 0x10ffff) {
-        other.range[other.n].lo = next;
-        other.range[other.n++].hi = 0x10ffff;
-    }
-    *set = other;
-}
-
-static bool has(const struct set *set, uint32_t ch)
-{
-    for (size_t i = 0; i < set->n; i++)
-        if (ch >= set->range[i].lo && ch <= set->range[i].hi)
-            return true;
-    return false;
-}
-
-/* Writes the characters of the set that JSON need not escape: without U+0000 .. U+001F, " and \. */
-static void put_plain(struct schema *c, const struct set *set)
-{
-    static const uint32_t piece[][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
-    bool any = false;
-    for (size_t i = 0; i < set->n; i++)
-        for (size_t k = 0; k < 3; k++) {
-            uint32_t lo = set->range[i].lo > piece[k][0] ? set->range[i].lo : piece[k][0],
-                     hi = set->range[i].hi < piece[k][1] ? set->range[i].hi : piece[k][1];
-            if (lo > hi)
-                continue;
-            tft_schema_put(c, any ? "" : "[");
-            tft_schema_put(c, "\\U%08x", (unsigned)lo);
-            if (hi > lo)
-                tft_schema_put(c, "-\\U%08x", (unsigned)hi);
-            any = true;
-        }
-    tft_schema_put(c, any ? "]" : "never");
-}
-
-static void put_set(struct expression *e, const struct set *set)
-{
-    struct schema *c = e->c;
-    static const char names[] = "\b\f\n\r\t", letters[] = "bfnrt";
-    bool all = true;
-    for (uint32_t ch = 1; ch < 0x20; ch++)
-        all = all && has(set, ch);
-    tft_schema_put(c, " (");
-    put_plain(c, set);
-    if (all)
-        tft_schema_put(c, " | \"\\\\\" ctl");
-    for (uint32_t ch = 1; ch < 0x20 && !all; ch++)
-        if (has(set, ch)) {
-            const char *name = strchr(names, (int)ch);
-            if (name)
-                tft_schema_put(c, " | \"\\\\%c\"", letters[name - names]);
-            else
-                tft_schema_put(c, " | \"\\\\u%04x\"", (unsigned)ch);
-        }
-    tft_schema_put(c, has(set, '"') ? " | \"\\\\\\\"\"" : "");
-    tft_schema_put(c, has(set, '\\') ? " | \"\\\\\\\\\"" : "");
-    tft_schema_put(c, ")");
-}
-
 /* ---- characters and classes */
 
-/* Reads \d, \w, \s or a complement; e->at is at the letter. False: it is another letter. */
-static bool named_class(struct expression *e, struct set *set)
+static void add_range(struct expression *e, struct schema_set *set, uint32_t lo, uint32_t hi)
+{
+    if (!tft_schema_set_add(set, lo, hi))
+        refuse(e, "a class of more than 128 parts");
+}
+
+/* \d \w \s and their complements, whose letter is at e->at. */
+static bool named_class(struct expression *e, struct schema_set *set)
 {
     static const uint32_t d[][2] = {{'0', '9'}},
                           w[][2] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
@@ -184,7 +88,7 @@ static bool named_class(struct expression *e, struct set *set)
                                     {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029},
                                     {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
                                     {0xfeff, 0xfeff}};
-    struct set own = {.n = 0};
+    struct schema_set own = {.n = 0};
     int p = peek(e), lower = p | 0x20;
     const uint32_t(*r)[2] = lower == 'd' ? d : lower == 'w' ? w : lower == 's' ? s : NULL;
     size_t n = r == d ? 1 : r == w ? 4 : 10;
@@ -192,7 +96,7 @@ static bool named_class(struct expression *e, struct set *set)
         return false;
     for (size_t i = 0; i < n; i++)
         add_range(e, &own, r[i][0], r[i][1]);
-    finish_set(&own, p != lower);
+    tft_schema_set_finish(&own, p != lower);
     for (size_t i = 0; i < own.n; i++)
         add_range(e, set, own.range[i].lo, own.range[i].hi);
     e->at++;
@@ -242,7 +146,7 @@ static uint32_t character(struct expression *e, bool in_class)
     return 0;
 }
 
-static void read_class(struct expression *e, struct set *set)
+static void read_class(struct expression *e, struct schema_set *set)
 {
     bool not = take(e, "^");
     while (e->c->x->status == TFT_OK && !take(e, "]")) {
@@ -267,7 +171,7 @@ static void read_class(struct expression *e, struct set *set)
             refuse(e, "a range that ends before it begins");
         add_range(e, set, lo, hi);
     }
-    finish_set(set, not );
+    tft_schema_set_finish(set, not );
 }
 
 /* ---- expressions */
@@ -297,7 +201,7 @@ static struct width group(struct expression *e)
 
 static struct width element(struct expression *e)
 {
-    struct set set = {.n = 0};
+    struct schema_set set = {.n = 0};
     int p = peek(e);
     if (take(e, "("))
         return group(e);
@@ -311,7 +215,7 @@ static struct width element(struct expression *e)
         add_range(e, &set, '\n', '\n');
         add_range(e, &set, '\r', '\r');
         add_range(e, &set, 0x2028, 0x2029);
-        finish_set(&set, true);
+        tft_schema_set_finish(&set, true);
     } else {
         bool named = p == '\\' && (e->at++, named_class(e, &set));
         if (p == '\\' && !named)
@@ -319,9 +223,9 @@ static struct width element(struct expression *e)
         uint32_t ch = named ? 0 : character(e, false);
         if (!named)
             add_range(e, &set, ch, ch);
-        finish_set(&set, false);
+        tft_schema_set_finish(&set, false);
     }
-    put_set(e, &set);
+    tft_schema_set_put(e->c, &set);
     return (struct width){1, 1};
 }
 
