@@ -317,7 +317,7 @@ void tft_schema_object(struct schema *c, const struct schema_shape *s)
         return;
     check_counts(&o);
     o.most = s->max_members != SCHEMA_NO_MAX ? s->max_members : s->min_members;
-    o.most = o.most > o.n ? o.n : o.most ? o.most : 1;
+    o.most = o.most > o.n ? o.n : o.most;
     o.most = o.most ? o.most : 1;
     if (o.open && c->x->status == TFT_OK) {
         o.other = tft_schema_rule(c, &rest);
