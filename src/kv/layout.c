@@ -70,15 +70,25 @@ static struct tft_kv_layer layer_of(const struct tft_kv *kv, uint32_t l)
     return y;
 }
 
-/* Numbers of a token's keys in the layers without a window, the only ones that the policy
-   governs. */
+/* The window of a layer; 0: it has none. */
+static uint32_t window_of(const struct tft_kv_shape *shape, uint32_t layer)
+{
+    return shape->window ? shape->window[layer] : 0;
+}
+
+static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t layer)
+{
+    return shape->heads ? shape->heads[layer]
+                        : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
+}
+
+/* Numbers of a token's keys in the layers without a window: those that the policy is about. */
 static uint64_t policy_width(const struct tft_kv_shape *shape)
 {
     uint64_t n = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
-        struct tft_kv_heads all = {shape->n_head_kv, shape->head_dim},
-                            own = shape->heads ? shape->heads[l] : all;
-        if (!shape->window || !shape->window[l])
+        struct tft_kv_heads own = heads_of(shape, l);
+        if (!window_of(shape, l))
             n += (uint64_t)own.n * own.dim;
     }
     return n;
@@ -92,7 +102,7 @@ uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_k
                         .block = tft_kv_block(policy)};
     uint64_t bytes = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++) {
-        if (shape->window && shape->window[l])
+        if (window_of(shape, l))
             continue;
         struct tft_kv_layer y = layer_of(&kv, l);
         bytes += (uint64_t)shape->n_head_kv * (y.k_bytes + y.v_bytes);
@@ -148,10 +158,7 @@ static void layout_rings(struct tft_kv *kv, struct tft_arena *a, const struct tf
 {
     struct tft_kv_ring *ring = tft_arena_take(a, kv->n_layer, sizeof *ring);
     for (uint32_t l = 0; l < kv->n_layer; l++) {
-        struct tft_kv_ring r = {.heads = {kv->n_head_kv, kv->head_dim},
-                                .window = shape->window ? shape->window[l] : 0};
-        if (shape->heads)
-            r.heads = shape->heads[l];
+        struct tft_kv_ring r = {.heads = heads_of(shape, l), .window = window_of(shape, l)};
         for (int i = 0; i < TFT_KV_SIDES; i++) {
             size_t all;
             r.slots[i] = r.window ? ring_slots(kv, r.window, at_once) : kv->capacity[i];
