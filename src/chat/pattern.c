@@ -79,7 +79,7 @@ static void add_range(struct expression *e, struct schema_set *set, uint32_t lo,
         refuse(e, "a class of more than 128 parts");
 }
 
-/* \d \w \s and their complements, whose letter is at e->at. */
+/* Reads \d, \w, \s or a complement; e->at is at the letter. False: it is another letter. */
 static bool named_class(struct expression *e, struct schema_set *set)
 {
     static const uint32_t d[][2] = {{'0', '9'}},

@@ -1,8 +1,8 @@
 /*
- * From a JSON Schema to a grammar in GBNF: schema.c has the rules and what a value may be, place.c
- * goes through the schema's text, keyword.c reads keywords, holds.c judges constants, object.c,
- * array.c, digits.c and pattern.c, which has sets of characters in set.c, write what their types
- * look like.
+ * From a JSON Schema to a grammar in GBNF: schema.c makes rules and writes choices, place.c finds
+ * places in the schema, keyword.c reads keywords, holds.c checks constants, and object.c, array.c,
+ * digits.c and pattern.c write the expressions of objects, arrays, numbers and strings. set.c has
+ * the sets of characters of pattern.c.
  *
  * A rule stands for several schemas that a value must meet together: a schema with allOf and $ref,
  * or the schemas that two parts give one property. To merge them, keyword.c reads one after the

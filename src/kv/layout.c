@@ -82,7 +82,8 @@ static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t l
                         : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
 }
 
-/* Numbers of a token's keys in the layers without a window: those that the policy is about. */
+/* Numbers of a token's keys in the layers without a window, the only ones that the policy
+   governs. */
 static uint64_t policy_width(const struct tft_kv_shape *shape)
 {
     uint64_t n = 0;

@@ -151,8 +151,8 @@ static bool drop_oldest(struct conversation *c, struct conversation_answer *a, i
     return c->n < before;
 }
 
-/* Adds text to the answer, and prints it. The space that some formats have before an answer is not
-   part of it. Returns false with errno if the text could not be printed. */
+/* Adds text to the answer, and prints it. Leaves out the space that some formats put before an
+   answer. Returns false with errno if the text could not be printed. */
 static bool extend_answer(void *user, const char *p, size_t n)
 {
     struct conversation *c = user;

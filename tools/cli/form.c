@@ -180,7 +180,7 @@ static int32_t sample(struct form *f, struct tft_sampler *z, struct tft_session 
 
 enum { MOST = 256 }; /* tokens at once */
 
-/* Tokens that the form leaves no choice of. */
+/* The tokens that the form forces next. */
 static size_t forced(struct form *f, int32_t *ids, size_t most)
 {
     return f->grammar && f->phase == FORM_TEXT ? tft_grammar_forced(f->now, ids, most) : 0;
